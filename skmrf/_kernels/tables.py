@@ -1,0 +1,102 @@
+"""Loops over the cliques of a factor graph: log-potentials and expected statistics."""
+
+import numpy as np
+
+from ._jit import kernel
+
+
+@kernel
+def table_index(a, x, clique_ptr, clique_vars, strides, table_start):
+    """Position in the flat parameters of clique a's entry at state x."""
+    index = table_start[a]
+    for p in range(clique_ptr[a], clique_ptr[a + 1]):
+        index += x[clique_vars[p]] * strides[p]
+    return index
+
+
+@kernel
+def log_potentials(X, flat, clique_ptr, clique_vars, strides, table_start, out):
+    """out[r] = sum of the entries that row r selects."""
+    for r in range(X.shape[0]):
+        total = 0.0
+        for a in range(table_start.size):
+            total += flat[table_index(a, X[r], clique_ptr, clique_vars, strides, table_start)]
+        out[r] = total
+
+
+@kernel
+def add_moments(X, weights, clique_ptr, clique_vars, strides, table_start, out):
+    """out[e] += total weight of the rows that select entry e."""
+    for r in range(X.shape[0]):
+        w = weights[r]
+        for a in range(table_start.size):
+            out[table_index(a, X[r], clique_ptr, clique_vars, strides, table_start)] += w
+
+
+@kernel
+def add_binary_moments(gram, total, clique_ptr, clique_vars, table_start, out):
+    """Same as add_moments for binary singles and pairs, from gram = X' diag(w) X."""
+    for a in range(table_start.size):
+        p = clique_ptr[a]
+        start = table_start[a]
+        order = clique_ptr[a + 1] - p
+        if order == 0:
+            out[start] += total
+            continue
+        i = clique_vars[p]
+        one_i = gram[i, i]
+        if order == 1:
+            out[start] += total - one_i
+            out[start + 1] += one_i
+            continue
+        j = clique_vars[p + 1]
+        one_j, both = gram[j, j], gram[i, j]
+        out[start] += total - one_i - one_j + both
+        out[start + 1] += one_j - both
+        out[start + 2] += one_i - both
+        out[start + 3] += both
+
+
+@kernel
+def binary_form(flat, clique_ptr, clique_vars, table_start, coupling, bias):
+    """Fill coupling and bias so that log f = const + bias'x + x'coupling x / 2; return const."""
+    constant = 0.0
+    for a in range(table_start.size):
+        p = clique_ptr[a]
+        start = table_start[a]
+        order = clique_ptr[a + 1] - p
+        base = flat[start]
+        constant += base
+        if order == 0:
+            continue
+        i = clique_vars[p]
+        if order == 1:
+            bias[i] += flat[start + 1] - base
+            continue
+        j = clique_vars[p + 1]
+        c = flat[start + 3] - flat[start + 1] - flat[start + 2] + base
+        bias[i] += flat[start + 2] - base
+        bias[j] += flat[start + 1] - base
+        coupling[i, j] += c
+        coupling[j, i] += c
+    return constant
+
+
+@kernel
+def incidence(clique_ptr, clique_vars, n_variables):
+    """Cliques of every variable in compressed rows: pointers, cliques, positions."""
+    ptr = np.zeros(n_variables + 1, dtype=np.int64)
+    for p in range(clique_vars.size):
+        ptr[clique_vars[p] + 1] += 1
+    for i in range(n_variables):
+        ptr[i + 1] += ptr[i]
+    at = ptr[:-1].copy()
+    clique = np.empty(clique_vars.size, dtype=np.int32)
+    position = np.empty(clique_vars.size, dtype=np.int32)
+    for a in range(clique_ptr.size - 1):
+        for p in range(clique_ptr[a], clique_ptr[a + 1]):
+            i = clique_vars[p]
+            clique[at[i]] = a
+            position[at[i]] = p
+            at[i] += 1
+    return ptr, clique, position

@@ -1,0 +1,174 @@
+"""Values that pass between rooms: batches, phases, results, log-domain weights.
+
+States of discrete variables are integer codes ``0 .. q - 1`` of dtype :data:`STATE`;
+:data:`MISSING` marks an entry that was not observed. Everything logarithmic is in nats.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+STATE = np.dtype(np.int16)
+MISSING = -1
+MAX_STATES = int(np.iinfo(STATE).max)
+
+Theta = dict[str, np.ndarray]
+
+
+class Batch(NamedTuple):
+    """Rows that one gradient step sees.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_variables), state codes, MISSING where not observed
+    Y : ndarray or None, targets of conditional models
+    log_weights : ndarray of shape (n_rows,) or None
+        Log sample weights; None means equal weights.
+    rows : ndarray of shape (n_rows,) or None
+        Row numbers in the training data, so that what a learner keeps for a row persists.
+    epoch, step : int
+        For schedules.
+    """
+
+    X: np.ndarray
+    Y: np.ndarray | None = None
+    log_weights: np.ndarray | None = None
+    rows: np.ndarray | None = None
+    epoch: int = 0
+    step: int = 0
+
+
+class States(NamedTuple):
+    """A phase given by weighted states: data, chains, particles or maximisers."""
+
+    visible: np.ndarray
+    hidden: np.ndarray | None = None
+    log_weights: np.ndarray | None = None
+
+
+class CliqueMoments(NamedTuple):
+    """A phase given by expected statistics, one array for every array of theta."""
+
+    moments: Theta
+
+
+@dataclass(frozen=True)
+class LogPartition:
+    """Log partition function in nats, with what it is worth.
+
+    Attributes
+    ----------
+    value : float
+    std_error : float
+        Standard error of the estimate; 0 for an exact value.
+    lower, upper : float
+        Equal to ``value`` when exact, else one-sided 97.5% limits.
+    upper_is_bound : bool
+        Whether ``upper`` bounds from above (with its confidence) or is only an estimate.
+    method : str
+    converged : bool
+        False when the interval is wider than asked for.
+    ess : float
+        Effective sample size behind the estimate; infinite for an exact value.
+    """
+
+    value: float
+    std_error: float
+    lower: float
+    upper: float
+    upper_is_bound: bool
+    method: str
+    converged: bool
+    ess: float = np.inf
+
+    def __float__(self):
+        return float(self.value)
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """Marginal probabilities, with how they were obtained.
+
+    Attributes
+    ----------
+    single : list of ndarray of shape (n_states_i,)
+    cliques : list of ndarray, each shaped like the table of its clique
+    converged : bool
+    residual : float
+    n_iter : int
+    method : str
+    """
+
+    single: list[np.ndarray]
+    cliques: list[np.ndarray]
+    converged: bool
+    residual: float
+    n_iter: int
+    method: str
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A joint state and its unnormalised log-probability.
+
+    Attributes
+    ----------
+    states : ndarray of shape (n_variables,), state codes
+    log_potential : float
+    optimal : bool
+        Whether it is proved to be a maximiser.
+    method : str
+    """
+
+    states: np.ndarray
+    log_potential: float
+    optimal: bool
+    method: str
+
+
+@dataclass
+class History:
+    """Diagnostics by epoch; every column has one entry an epoch."""
+
+    columns: dict[str, list] = field(default_factory=dict)
+
+    def append(self, row: dict[str, Any]):
+        """Add one epoch; a column that starts late is padded with nan."""
+        length = max((len(c) for c in self.columns.values()), default=0)
+        for name in row.keys() - self.columns.keys():
+            self.columns[name] = [np.nan] * length
+        for name, column in self.columns.items():
+            column.append(row.get(name, np.nan))
+
+
+def logsumexp(log_weights):
+    """Log of the sum of exponentials; -inf for an empty sum or all -inf."""
+    top = np.max(log_weights, initial=-np.inf)
+    if not np.isfinite(top):
+        return float(top)
+    return float(top + np.log(np.sum(np.exp(log_weights - top))))
+
+
+def log_mean_exp(log_weights):
+    """Log of the mean of exponentials."""
+    return logsumexp(log_weights) - np.log(len(log_weights))
+
+
+def normalized_weights(log_weights, n):
+    """Weights that sum to one; equal ones for ``None``. All -inf gives zeros."""
+    if log_weights is None:
+        return np.full(n, 1.0 / n)
+    total = logsumexp(log_weights)
+    if total == -np.inf:
+        return np.zeros(n)
+    return np.exp(np.asarray(log_weights) - total)
+
+
+def effective_sample_size(log_weights):
+    """Kish's effective sample size, in [1, n]; 0 when all weights are zero."""
+    log_weights = np.asarray(log_weights, dtype=float)
+    total = logsumexp(log_weights)
+    if total == -np.inf:
+        return 0.0
+    return float(np.exp(2.0 * total - logsumexp(2.0 * log_weights)))

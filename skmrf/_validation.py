@@ -1,0 +1,72 @@
+"""Checks of what users hand in; every message names what was found and what would be accepted."""
+
+import numbers
+
+import numpy as np
+
+from ._types import STATE
+
+
+def check_states(X, n_states):
+    """State codes as a C-ordered array of dtype STATE, shape (n_rows, n_variables).
+
+    Codes below 0 or at least ``n_states`` of their column are refused.
+    """
+    X = np.asarray(X)
+    n_states = np.asarray(n_states)
+    if X.ndim != 2 or X.shape[1] != len(n_states):
+        raise ValueError(
+            f"States must have shape (n_rows, {len(n_states)}), one column a variable; got {X.shape}."
+        )
+    if not np.issubdtype(X.dtype, np.integer) and X.dtype != bool:
+        if not np.issubdtype(X.dtype, np.floating) or not (np.floor(X) == X).all():
+            raise ValueError(f"States are integer codes 0 .. n_states - 1; got dtype {X.dtype}.")
+    if X.size:
+        low, high = X.min(axis=0), X.max(axis=0)
+        wrong = np.flatnonzero((low < 0) | (high >= n_states))
+        if wrong.size:
+            i = wrong[0]
+            raise ValueError(
+                f"Variable {i} has {n_states[i]} states (codes 0 to {n_states[i] - 1}), but codes "
+                f"from {low[i]} to {high[i]} were given."
+            )
+    return np.ascontiguousarray(X, dtype=STATE)
+
+
+def check_evidence(evidence, n_states):
+    """``{variable: state}`` as a dict of ints, checked against the numbers of states."""
+    checked = {}
+    for variable, state in (evidence or {}).items():
+        if not isinstance(variable, numbers.Integral) or not 0 <= variable < len(n_states):
+            raise ValueError(
+                f"Evidence names variable {variable!r}, but the variables are 0 to "
+                f"{len(n_states) - 1}."
+            )
+        if not isinstance(state, numbers.Integral) or not 0 <= state < n_states[variable]:
+            raise ValueError(
+                f"Evidence gives variable {variable} the state {state!r}, but its states are 0 to "
+                f"{n_states[variable] - 1}."
+            )
+        checked[int(variable)] = int(state)
+    return checked
+
+
+def check_choice(name, value, choices):
+    """One of the strings in ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {sorted(choices)}; got {value!r}.")
+    return value
+
+
+def check_number(name, value, *, low=None, high=None, integer=False, open_low=False):
+    """A finite number in the range given; booleans are no numbers."""
+    kind = numbers.Integral if integer else numbers.Real
+    what = "an integer" if integer else "a number"
+    if isinstance(value, bool | np.bool_) or not isinstance(value, kind) or not np.isfinite(value):
+        raise ValueError(f"{name} must be {what}; got {value!r}.")
+    too_low = low is not None and (value <= low if open_low else value < low)
+    if too_low or (high is not None and value > high):
+        sign = ">" if open_low else ">="
+        bounds = [f"{sign} {low}"] * (low is not None) + [f"<= {high}"] * (high is not None)
+        raise ValueError(f"{name} must be {what} {' and '.join(bounds)}; got {value!r}.")
+    return value

@@ -1,0 +1,76 @@
+"""The contract that every energy keeps."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from .._types import Theta
+
+
+class Energy(ABC):
+    """Unnormalised log-probability ``log f(x; theta)`` as a value.
+
+    ``theta`` maps names to arrays in which ``log f`` is linear (exponential families), so the
+    geometric path between two parameter settings is a straight line in ``theta``.
+
+    Attributes
+    ----------
+    theta : dict of str to ndarray
+    n_states : ndarray of shape (n_variables,)
+        Number of states of every variable.
+    """
+
+    theta: Theta
+    n_states: np.ndarray
+
+    @property
+    def n_variables(self):
+        """Number of variables."""
+        return len(self.n_states)
+
+    @abstractmethod
+    def with_theta(self, theta):
+        """The same energy with other parameters; ``theta`` is not copied."""
+
+    @abstractmethod
+    def log_potential(self, X):
+        """``log f`` of every row of state codes, shape (n_rows,), in nats."""
+
+    @abstractmethod
+    def conditionals(self):
+        """What a Gibbs kernel needs to know of ``p(x_i | rest)``, as arrays."""
+
+    @abstractmethod
+    def moments(self, phase):
+        """Expected statistics under a phase, arrays shaped like ``theta``."""
+
+    @abstractmethod
+    def gradient(self, positive, negative, batch=None):
+        """``E_positive[d log f] - E_negative[d log f]``, each phase by its own weights."""
+
+    @abstractmethod
+    def penalty_groups(self):
+        """Group number of every parameter, shaped like ``theta``; -1 is not penalised."""
+
+    @abstractmethod
+    def factor_graph(self):
+        """The same distribution as a :class:`FactorGraph`."""
+
+    @abstractmethod
+    def condition(self, evidence):
+        """The energy of the other variables given ``{variable: state}``."""
+
+    def tempered(self, beta):
+        """The energy of ``f ** beta``; zero potentials stay zero for ``beta > 0``."""
+        if beta == 0:
+            return self.with_theta({k: np.zeros_like(v) for k, v in self.theta.items()})
+        return self.with_theta({k: beta * v for k, v in self.theta.items()})
+
+    def interpolate(self, other, beta):
+        """The energy at ``(1 - beta) * theta + beta * other.theta``."""
+        if beta == 0:
+            return self
+        if beta == 1:
+            return other
+        mixed = {k: (1 - beta) * v + beta * other.theta[k] for k, v in self.theta.items()}
+        return self.with_theta(mixed)

@@ -1,0 +1,35 @@
+"""Arrays from which Gibbs kernels compute ``p(x_i | rest)``."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class TableConditionals(NamedTuple):
+    """Cliques of any order over variables of any number of states.
+
+    ``var_ptr``, ``var_clique`` and ``var_position`` list the cliques of every variable and its
+    place in them; the rest is as in :class:`~skmrf.energies.Layout`.
+    """
+
+    flat: np.ndarray
+    n_states: np.ndarray
+    clique_ptr: np.ndarray
+    clique_vars: np.ndarray
+    strides: np.ndarray
+    table_start: np.ndarray
+    var_ptr: np.ndarray
+    var_clique: np.ndarray
+    var_position: np.ndarray
+
+
+class BinaryConditionals(NamedTuple):
+    """Binary pairwise: ``log f = constant + bias'x + x' coupling x / 2`` for x in {0, 1}.
+
+    ``logit p(x_i = 1 | rest) = bias_i + (coupling x)_i``; ``coupling`` is symmetric with a zero
+    diagonal.
+    """
+
+    coupling: np.ndarray
+    bias: np.ndarray
+    constant: float

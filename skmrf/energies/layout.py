@@ -1,0 +1,202 @@
+"""Where the tables of a factor graph lie in one flat parameter vector."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+
+from .._kernels.tables import incidence
+
+MAX_PARAMETERS = 2**31 - 1
+INDEX = np.int32
+
+
+def _clique_name(variables, names):
+    shown = [names[v] if names is not None and 0 <= v < len(names) else v for v in variables]
+    return "(" + ", ".join(str(v) for v in shown) + ")"
+
+
+def _flatten(cliques):
+    """(pointers, variables) of a list of tuples of integers."""
+    lengths = np.fromiter((len(c) for c in cliques), dtype=np.int64, count=len(cliques))
+    ptr = np.concatenate([[0], np.cumsum(lengths)])
+    variables = np.fromiter(chain.from_iterable(cliques), dtype=np.int64, count=ptr[-1])
+    return ptr, variables
+
+
+def _check_members(ptr, variables, n_variables):
+    """Every clique names existing variables, each once."""
+    owner = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+    outside = np.flatnonzero((variables < 0) | (variables >= n_variables))
+    if outside.size:
+        a = owner[outside[0]]
+        raise ValueError(
+            f"Clique {a} {_clique_name(variables[ptr[a] : ptr[a + 1]], None)} names variable "
+            f"{variables[outside[0]]}, but the variables are 0 to {n_variables - 1}."
+        )
+    order = np.lexsort((variables, owner))
+    same = (np.diff(owner[order]) == 0) & (np.diff(variables[order]) == 0)
+    if same.any():
+        a = owner[order][np.flatnonzero(same)[0]]
+        raise ValueError(
+            f"Clique {a} {_clique_name(variables[ptr[a] : ptr[a + 1]], None)} names variable "
+            f"{variables[order][np.flatnonzero(same)[0]]} twice; name every variable once."
+        )
+
+
+def _table_geometry(n_states, ptr, variables):
+    """Row-major strides of every clique's table (last variable fastest) and its size."""
+    cardinality = n_states[variables].astype(float)
+    strides = np.ones(len(variables))
+    sizes = np.ones(len(ptr) - 1)
+    longest = int(np.diff(ptr).max(initial=0))
+    for back in range(longest):  # from the fastest position to the slowest
+        has = np.diff(ptr) > back
+        place = ptr[1:][has] - 1 - back
+        strides[place] = sizes[has]
+        sizes[has] *= cardinality[place]
+    return strides, sizes
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Cliques, and where in the flat parameter vector their tables lie.
+
+    Clique ``a`` has the variables ``clique_vars[clique_ptr[a]:clique_ptr[a + 1]]``; the entry of
+    its table for state ``x`` is at ``table_start[a] + sum(x[v] * stride of v in a)``, the last
+    variable of the clique fastest. Tied cliques share ``table_start``.
+
+    Build one with :meth:`build`.
+    """
+
+    n_states: np.ndarray
+    clique_ptr: np.ndarray
+    clique_vars: np.ndarray
+    strides: np.ndarray
+    table_start: np.ndarray
+    table_size: np.ndarray
+    n_parameters: int
+
+    @classmethod
+    def build(cls, n_states, cliques, tie=None):
+        """Lay out the tables of ``cliques``.
+
+        Parameters
+        ----------
+        n_states : array-like of shape (n_variables,)
+        cliques : sequence of tuples of variables, or (pointers, variables) arrays
+        tie : sequence of sequences of clique numbers, or None
+            Every group shares one table; its cliques need tables of one shape.
+        """
+        n_states = np.asarray(n_states, dtype=np.int64)
+        if n_states.ndim != 1 or (n_states < 1).any():
+            raise ValueError("n_states must be a list of positive integers, one a variable.")
+        ptr, variables = (
+            cliques
+            if isinstance(cliques, tuple)
+            and len(cliques) == 2
+            and all(isinstance(c, np.ndarray) for c in cliques)
+            else _flatten(list(cliques))
+        )
+        _check_members(ptr, variables, len(n_states))
+        strides, sizes = _table_geometry(n_states, ptr, variables)
+        owner = _tied_owner(tie, ptr, variables, n_states)
+        own_size = np.where(owner == np.arange(len(owner)), sizes, 0.0)
+        total = own_size.sum()
+        if total > MAX_PARAMETERS:
+            largest = int(np.argmax(sizes))
+            members = variables[ptr[largest] : ptr[largest + 1]]
+            raise ValueError(
+                f"The tables would hold {total:.3g} numbers, more than the limit of "
+                f"{MAX_PARAMETERS}; the largest is that of clique {largest} "
+                f"{_clique_name(members, None)} with {sizes[largest]:.3g}. Use smaller cliques "
+                "or merge rare states."
+            )
+        start = np.concatenate([[0], np.cumsum(own_size)[:-1]])[owner] if len(owner) else own_size
+        return cls(
+            n_states,
+            ptr,
+            variables.astype(INDEX),
+            strides.astype(INDEX),
+            start.astype(np.int64),
+            sizes.astype(np.int64),
+            int(total),
+        )
+
+    @property
+    def n_cliques(self):
+        """Number of cliques."""
+        return len(self.table_start)
+
+    @cached_property
+    def cliques(self):
+        """The cliques as a tuple of tuples of variables."""
+        members = self.clique_vars.tolist()
+        ptr = self.clique_ptr.tolist()
+        return tuple(tuple(members[p:q]) for p, q in zip(ptr, ptr[1:], strict=False))
+
+    @cached_property
+    def orders(self):
+        """Number of variables of every clique."""
+        return np.diff(self.clique_ptr)
+
+    @cached_property
+    def incidence(self):
+        """Cliques of every variable in compressed rows, and its position in them."""
+        return incidence(self.clique_ptr, self.clique_vars, len(self.n_states))
+
+    @cached_property
+    def is_dense_binary(self):
+        """Whether a matrix of couplings is the better form: binary, pairs, many of them."""
+        if self.n_cliques == 0 or (self.n_states != 2).any() or self.orders.max() > 2:
+            return False
+        return 16 * np.count_nonzero(self.orders == 2) >= len(self.n_states) ** 2
+
+    def shape(self, a):
+        """Shape of the table of clique ``a``."""
+        members = self.clique_vars[self.clique_ptr[a] : self.clique_ptr[a + 1]]
+        return tuple(self.n_states[members].tolist())
+
+    def split(self, flat):
+        """Views of the tables of all cliques in a flat vector."""
+        starts, sizes = self.table_start.tolist(), self.table_size.tolist()
+        return [
+            flat[s : s + k].reshape(self.shape(a))
+            for a, (s, k) in enumerate(zip(starts, sizes, strict=True))
+        ]
+
+    def untied(self):
+        """The same cliques with a table each."""
+        start = np.concatenate([[0], np.cumsum(self.table_size)])
+        return Layout(
+            self.n_states,
+            self.clique_ptr,
+            self.clique_vars,
+            self.strides,
+            start[:-1].astype(np.int64),
+            self.table_size,
+            int(start[-1]),
+        )
+
+
+def _tied_owner(tie, ptr, variables, n_states):
+    """For every clique the one that owns its table; checks the groups."""
+    owner = np.arange(len(ptr) - 1)
+    seen = set()
+    for group in tie or ():
+        members = [int(a) for a in group]
+        for a in members:
+            if not 0 <= a < len(owner):
+                raise ValueError(f"tie names clique {a}, but there are {len(owner)} cliques.")
+            if a in seen:
+                raise ValueError(f"tie names clique {a} twice; a clique has one table.")
+            seen.add(a)
+        shapes = {tuple(n_states[variables[ptr[a] : ptr[a + 1]]].tolist()) for a in members}
+        if len(shapes) > 1:
+            raise ValueError(
+                f"tie groups the cliques {members}, whose tables have different shapes "
+                f"{sorted(shapes)}; only tables of one shape can be shared."
+            )
+        owner[members] = min(members) if members else 0
+    return owner

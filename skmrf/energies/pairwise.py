@@ -1,0 +1,148 @@
+"""Dense pairwise energy of two-state variables (Ising model, Boltzmann machine)."""
+
+from functools import cached_property
+
+import numpy as np
+
+from .._types import States, normalized_weights
+from .._validation import check_evidence, check_states
+from .base import Energy
+from .conditionals import BinaryConditionals
+from .factor_graph import FactorGraph
+
+
+class PairwiseEnergy(Energy):
+    r"""Pairwise energy of two-state variables.
+
+    .. math:: \log f(s) = \sum_{i<j} J_{ij} s_i s_j + \sum_i b_i s_i
+
+    with :math:`s_i` one of the two ``states``. Like all energies it takes and returns state
+    *codes* 0 and 1; :meth:`decode` turns codes into states.
+
+    Parameters
+    ----------
+    coupling : array-like of shape (n_variables, n_variables)
+        :math:`J`, symmetric with a zero diagonal.
+    bias : array-like of shape (n_variables,)
+        :math:`b`.
+    states : pair of numbers, default=(-1, 1)
+        The values that the codes 0 and 1 stand for.
+
+    Attributes
+    ----------
+    theta : dict
+        ``{"coupling": ndarray, "bias": ndarray}``.
+
+    Examples
+    --------
+    >>> from skmrf.energies import PairwiseEnergy
+    >>> energy = PairwiseEnergy([[0, 0.5], [0.5, 0]], [0.0, 0.0])
+    >>> energy.log_potential([[1, 1], [0, 1]])
+    array([ 0.5, -0.5])
+    """
+
+    def __init__(self, coupling, bias, states=(-1, 1)):
+        coupling = np.array(coupling, dtype=float)
+        bias = np.array(bias, dtype=float)
+        if bias.ndim != 1 or coupling.shape != (len(bias), len(bias)):
+            raise ValueError(
+                f"coupling must be (n, n) and bias (n,); got {coupling.shape} and {bias.shape}."
+            )
+        if not (np.isfinite(coupling).all() and np.isfinite(bias).all()):
+            raise ValueError(
+                "coupling and bias must be finite; for zero potentials use a FactorGraph."
+            )
+        if not np.array_equal(coupling, coupling.T):
+            raise ValueError("coupling must be symmetric; use (J + J.T) / 2.")
+        if np.diagonal(coupling).any():
+            raise ValueError("coupling must have a zero diagonal; put what it holds into bias.")
+        low, high = (float(s) for s in states)
+        if not low < high:
+            raise ValueError(f"states must be two increasing numbers; got {states}.")
+        self.states = (low, high)
+        self.theta = {"coupling": coupling, "bias": bias}
+
+    def __repr__(self):
+        return f"PairwiseEnergy(n_variables={self.n_variables}, states={self.states})"
+
+    @property
+    def coupling(self):
+        """J, shape (n_variables, n_variables)."""
+        return self.theta["coupling"]
+
+    @property
+    def bias(self):
+        """b, shape (n_variables,)."""
+        return self.theta["bias"]
+
+    @property
+    def n_states(self):
+        """Two states for every variable."""
+        return np.full(len(self.bias), 2)
+
+    def with_theta(self, theta):
+        energy = PairwiseEnergy.__new__(PairwiseEnergy)
+        energy.states = self.states
+        energy.theta = theta
+        return energy
+
+    def decode(self, X):
+        """The states that codes 0 and 1 stand for."""
+        low, high = self.states
+        return np.where(np.asarray(X) == 0, low, high)
+
+    @cached_property
+    def _binary(self):
+        """log f over codes: constant, bias and coupling."""
+        low, high = self.states
+        span = high - low
+        reach = self.coupling.sum(axis=1)
+        constant = 0.5 * low**2 * reach.sum() + low * self.bias.sum()
+        return BinaryConditionals(
+            span**2 * self.coupling, span * (self.bias + low * reach), float(constant)
+        )
+
+    def conditionals(self):
+        return self._binary
+
+    def log_potential(self, X):
+        S = self.decode(check_states(X, self.n_states))
+        return np.einsum("ij,ij->i", S, 0.5 * (S @ self.coupling) + self.bias)
+
+    def moments(self, phase):
+        if not isinstance(phase, States):
+            return phase.moments
+        S = self.decode(phase.visible)
+        weights = normalized_weights(phase.log_weights, len(S))
+        pair = S.T @ (S * weights[:, None])
+        np.fill_diagonal(pair, 0.0)
+        return {"coupling": pair, "bias": weights @ S}
+
+    def gradient(self, positive, negative, batch=None):
+        up, down = self.moments(positive), self.moments(negative)
+        return {name: up[name] - down[name] for name in up}
+
+    def penalty_groups(self):
+        n = self.n_variables
+        low, high = (
+            np.minimum.outer(np.arange(n), np.arange(n)),
+            np.maximum.outer(np.arange(n), np.arange(n)),
+        )
+        groups = low * n + high
+        np.fill_diagonal(groups, -1)
+        return {"coupling": groups, "bias": np.full(n, -1)}
+
+    def factor_graph(self):
+        """Unary tables of all variables and a pair table for every non-zero coupling."""
+        states = np.array(self.states)
+        i, j = np.nonzero(np.triu(self.coupling, 1))
+        cliques = [(v,) for v in range(self.n_variables)]
+        cliques += list(zip(i.tolist(), j.tolist(), strict=True))
+        outer = np.multiply.outer(states, states)
+        tables = [b * states for b in self.bias] + [c * outer for c in self.coupling[i, j]]
+        return FactorGraph(self.n_states, cliques, tables)
+
+    def condition(self, evidence):
+        """The energy of the unobserved variables given ``{variable: state code}``, up to a constant
+        that is kept: a :class:`FactorGraph`."""
+        return self.factor_graph().condition(check_evidence(evidence, self.n_states))
