@@ -1,0 +1,242 @@
+"""Passes over a bucket tree, for a batch of rows of evidence at once.
+
+Bucket k eliminates one variable of q states. Its table has ``outer * inner`` entries, the
+eliminated variable fastest, and is never stored: blocks of ``inner`` entries are summed from the
+sources (tables of the model, messages of child buckets) in a buffer. A source's entry for block o
+and place i is ``start + offsets[outer_at + o] + offsets[inner_at + i]``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._jit import kernel
+
+
+class Tree(NamedTuple):
+    """Arrays of a bucket tree; buckets in elimination order, sources in compressed rows."""
+
+    variable: np.ndarray
+    q: np.ndarray
+    outer: np.ndarray
+    inner: np.ndarray
+    message_start: np.ndarray
+    single_start: np.ndarray
+    is_root: np.ndarray
+    scope_ptr: np.ndarray
+    scope_var: np.ndarray
+    scope_stride: np.ndarray
+    source_ptr: np.ndarray
+    source_bucket: np.ndarray  # child bucket, or -1 for a table of the model
+    source_clique: np.ndarray
+    outer_at: np.ndarray
+    inner_at: np.ndarray
+    offsets: np.ndarray
+
+
+@kernel
+def block_offsets(cards, strides, out):
+    """out[r] = offset of the r-th joint state (last variable fastest)."""
+    out[0] = 0
+    filled = 1
+    for d in range(cards.size - 1, -1, -1):
+        for s in range(1, cards[d]):
+            for r in range(filled):
+                out[s * filled + r] = out[r] + s * strides[d]
+        filled *= cards[d]
+
+
+@kernel
+def clamped_starts(X, observed, clique_ptr, clique_vars, strides, table_start, out):
+    """Where each clique's table starts once its observed variables are fixed."""
+    for b in range(X.shape[0]):
+        for a in range(table_start.size):
+            start = table_start[a]
+            for p in range(clique_ptr[a], clique_ptr[a + 1]):
+                if observed[clique_vars[p]]:
+                    start += X[b, clique_vars[p]] * strides[p]
+            out[b, a] = start
+
+
+@kernel
+def fill_block(tree, k, b, o, flat, starts, messages, buffer):
+    """Sum of the sources of bucket k over block o."""
+    inner = tree.inner[k]
+    for i in range(inner):
+        buffer[i] = 0.0
+    for s in range(tree.source_ptr[k], tree.source_ptr[k + 1]):
+        at = tree.offsets[tree.outer_at[s] + o]
+        inner_at = tree.inner_at[s]
+        child = tree.source_bucket[s]
+        if child < 0:
+            at += starts[b, tree.source_clique[s]]
+            for i in range(inner):
+                buffer[i] += flat[at + tree.offsets[inner_at + i]]
+        else:
+            at += tree.message_start[child]
+            for i in range(inner):
+                buffer[i] += messages[b, at + tree.offsets[inner_at + i]]
+
+
+@kernel
+def upward(tree, first, last, flat, starts, messages, maximise):
+    """Messages of buckets first .. last - 1: log-sum-exp or maximum over their variable."""
+    buffer = np.empty(tree.inner.max())
+    for k in range(first, last):
+        q = tree.q[k]
+        rows = tree.inner[k] // q
+        for b in range(messages.shape[0]):
+            out = tree.message_start[k]
+            for o in range(tree.outer[k]):
+                fill_block(tree, k, b, o, flat, starts, messages, buffer)
+                for r in range(rows):
+                    top = buffer[r * q]
+                    for s in range(1, q):
+                        top = max(top, buffer[r * q + s])
+                    if not maximise and top > -np.inf:
+                        total = 0.0
+                        for s in range(q):
+                            total += np.exp(buffer[r * q + s] - top)
+                        top += np.log(total)
+                    messages[b, out] = top
+                    out += 1
+
+
+@kernel
+def downward(
+    tree, first, last, flat, starts, out_starts, messages, weights, singles, moments, scratch
+):
+    """Beliefs of buckets last - 1 .. first; messages turn from upward into downward ones.
+
+    singles[b] receives marginals of variables; moments[0] (or moments[b]) receives the weighted
+    marginals of cliques at out_starts. Either may have no columns.
+    """
+    buffer = np.empty(tree.inner.max())
+    for k in range(last - 1, first - 1, -1):
+        q = tree.q[k]
+        inner = tree.inner[k]
+        for b in range(messages.shape[0]):
+            down = tree.message_start[k]
+            if tree.is_root[k]:
+                messages[b, down] = -messages[b, down]
+            scratch[: received_size(tree, k)] = 0.0
+            for o in range(tree.outer[k]):
+                fill_block(tree, k, b, o, flat, starts, messages, buffer)
+                for i in range(inner):
+                    buffer[i] = np.exp(buffer[i] + messages[b, down + i // q])
+                down += inner // q
+                spread_block(tree, k, b, o, buffer, out_starts, weights, singles, moments, scratch)
+            finish_children(tree, k, b, messages, scratch)
+
+
+@kernel
+def received_size(tree, k):
+    """Number of separator entries of bucket k's children."""
+    size = 0
+    for s in range(tree.source_ptr[k], tree.source_ptr[k + 1]):
+        child = tree.source_bucket[s]
+        if child >= 0:
+            size += tree.outer[child] * tree.inner[child] // tree.q[child]
+    return size
+
+
+@kernel
+def spread_block(tree, k, b, o, belief, out_starts, weights, singles, moments, scratch):
+    """Add a block of beliefs to what its bucket's sources and variable receive."""
+    inner = tree.inner[k]
+    q = tree.q[k]
+    if singles.shape[1] > 0:
+        for i in range(inner):
+            singles[b, tree.single_start[k] + i % q] += belief[i]
+    received = 0
+    row = b if moments.shape[0] > 1 else 0
+    for s in range(tree.source_ptr[k], tree.source_ptr[k + 1]):
+        at = tree.offsets[tree.outer_at[s] + o]
+        inner_at = tree.inner_at[s]
+        child = tree.source_bucket[s]
+        if child >= 0:
+            for i in range(inner):
+                scratch[received + at + tree.offsets[inner_at + i]] += belief[i]
+            received += tree.outer[child] * tree.inner[child] // tree.q[child]
+        elif moments.shape[1] > 0:
+            at += out_starts[b, tree.source_clique[s]]
+            for i in range(inner):
+                moments[row, at + tree.offsets[inner_at + i]] += weights[b] * belief[i]
+
+
+@kernel
+def finish_children(tree, k, b, messages, scratch):
+    """Downward message of a child = log marginal of its separator - its upward message."""
+    received = 0
+    for s in range(tree.source_ptr[k], tree.source_ptr[k + 1]):
+        child = tree.source_bucket[s]
+        if child < 0:
+            continue
+        start = tree.message_start[child]
+        size = tree.outer[child] * tree.inner[child] // tree.q[child]
+        for r in range(size):
+            mass = scratch[received + r]
+            up = messages[b, start + r]
+            if mass > 0.0 and up > -np.inf:
+                messages[b, start + r] = np.log(mass) - up
+            else:
+                messages[b, start + r] = -np.inf
+        received += size
+
+
+@kernel
+def choose(tree, flat, starts, messages, rows, X, uniforms):
+    """Fill the eliminated variables of every row of X, last bucket first.
+
+    Row r uses the upward messages of batch row rows[r]. With uniforms of shape (n_rows, n_buckets)
+    each variable is drawn from its conditional; with no columns the maximiser is taken.
+    """
+    widest = 1
+    for k in range(tree.q.size):
+        widest = max(widest, tree.q[k])
+    scores = np.empty(widest)
+    draw = uniforms.shape[1] > 0
+    for k in range(tree.variable.size - 1, -1, -1):
+        q = tree.q[k]
+        per_block = tree.inner[k] // q
+        for r in range(X.shape[0]):
+            place = 0
+            for p in range(tree.scope_ptr[k], tree.scope_ptr[k + 1]):
+                place += X[r, tree.scope_var[p]] * tree.scope_stride[p]
+            o = place // per_block
+            i = (place % per_block) * q
+            b = rows[r]
+            for s in range(q):
+                scores[s] = 0.0
+            for src in range(tree.source_ptr[k], tree.source_ptr[k + 1]):
+                at = tree.offsets[tree.outer_at[src] + o]
+                child = tree.source_bucket[src]
+                for s in range(q):
+                    place = at + tree.offsets[tree.inner_at[src] + i + s]
+                    if child < 0:
+                        scores[s] += flat[starts[b, tree.source_clique[src]] + place]
+                    else:
+                        scores[s] += messages[b, tree.message_start[child] + place]
+            best = 0
+            for s in range(1, q):
+                if scores[s] > scores[best]:
+                    best = s
+            if draw:
+                best = categorical(scores[:q], scores[best], uniforms[r, k])
+            X[r, tree.variable[k]] = best
+
+
+@kernel
+def categorical(scores, top, uniform):
+    """State whose cumulated exp(scores) passes uniform * total; overwrites scores."""
+    total = 0.0
+    last = 0
+    for s in range(scores.size):
+        total += np.exp(scores[s] - top)
+        if scores[s] > -np.inf:
+            last = s
+        scores[s] = total
+    for s in range(last):
+        if scores[s] > uniform * total:
+            return s
+    return last

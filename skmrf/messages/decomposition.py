@@ -1,0 +1,229 @@
+"""Elimination orders and bucket trees: what exact inference costs, and its index arrays."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._kernels.elimination import Tree, block_offsets
+from .._kernels.ordering import adjacency_bits, greedy_order
+from ..energies import Layout
+
+BLOCK = 1024
+MAX_DEGREE = 96
+SEARCH = 50_000
+CHEAP = 2**20
+FLOAT_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What exact elimination needs, known before it allocates.
+
+    Attributes
+    ----------
+    bytes : float
+        Peak bytes for one row of evidence: all messages of the bucket tree, the sums that one
+        bucket's children receive, and the index arrays. At least this much if ``order`` is None.
+    entries : float
+        Table entries visited in one pass.
+    log2_largest : float
+        Log2 of the number of entries of the largest table.
+    order : ndarray or None
+        Elimination order; None where the search stopped at a table beyond any memory.
+    """
+
+    bytes: float
+    entries: float
+    log2_largest: float
+    order: np.ndarray | None
+
+
+def forecast(layout, observed=None):
+    """Search an elimination order and foretell bytes and work.
+
+    Greedy min-fill and min-size with random ties, several times; the cheapest is kept.
+
+    Parameters
+    ----------
+    layout : Layout
+    observed : ndarray of bool of shape (n_variables,), or None
+    """
+    n = len(layout.n_states)
+    free = np.ones(n, dtype=bool) if observed is None else ~observed
+    bits = adjacency_bits(layout.clique_ptr, layout.clique_vars, free, n)
+    log_states = np.log(layout.n_states.astype(float))
+    rng = np.random.default_rng(0)  # only breaks ties; the same order on every call
+    best = None
+    for attempt in range(max(4, SEARCH // n)):
+        ties = np.arange(n) / n if attempt < 2 else rng.random(n)
+        order, log_sizes = greedy_order(
+            bits.copy(), free, log_states, attempt % 2 == 1, ties, MAX_DEGREE
+        )
+        found = _price(order, log_sizes, layout.n_states, complete=len(order) == free.sum())
+        if best is None or (found.order is not None, -found.bytes) > (
+            best.order is not None,
+            -best.bytes,
+        ):
+            best = found
+        if best.order is None or best.bytes <= CHEAP:
+            break
+    return best
+
+
+def _price(order, log_sizes, n_states, complete):
+    """Bytes and entries of an order from the sizes of its tables."""
+    if len(order) == 0:
+        return Forecast(0.0, 0.0, 0.0, order)
+    with np.errstate(over="ignore"):
+        tables = np.exp(log_sizes)
+        separators = tables / n_states[order]
+        needed = FLOAT_BYTES * (separators.sum() + separators.max())
+    largest = float(log_sizes.max() / np.log(2.0))
+    return Forecast(float(needed), float(tables.sum()), largest, order if complete else None)
+
+
+@dataclass(frozen=True)
+class BucketTree:
+    """Index arrays of an elimination, built once for a layout and a set of observed variables.
+
+    Attributes
+    ----------
+    tree : Tree
+        Arrays for the kernels.
+    layout : Layout
+    observed : ndarray of bool
+    constant_cliques : ndarray
+        Cliques that are wholly observed.
+    n_messages : int
+        Floats a row of evidence needs.
+    n_scratch : int
+    forecast : Forecast
+    """
+
+    tree: Tree
+    layout: Layout
+    observed: np.ndarray
+    constant_cliques: np.ndarray
+    n_messages: int
+    n_scratch: int
+    forecast: Forecast
+
+
+def build_tree(layout, observed, cost):
+    """The bucket tree of ``cost.order``."""
+    when = np.full(len(layout.n_states), -1)
+    when[cost.order] = np.arange(len(cost.order))
+    own = _cliques_by_bucket(layout, when)
+    separators, children = _symbolic(layout, cost.order, when, own)
+    sources = _Sources(layout, separators)
+    shapes = []
+    for k, v in enumerate(cost.order.tolist()):
+        shapes.append(sources.add_bucket(separators[k] + [v], own.get(k, ()), children[k]))
+    outer, inner, source_count = np.array(shapes, dtype=np.int64).reshape(-1, 3).T
+    q = layout.n_states[cost.order].astype(np.int64)
+    size = outer * inner // q
+    tree = Tree(
+        cost.order,
+        q,
+        outer,
+        inner,
+        _starts(size),
+        _starts(layout.n_states)[cost.order],
+        np.array([not s for s in separators], dtype=bool),
+        _pointers([len(s) for s in separators]),
+        np.array([u for s in separators for u in s], dtype=np.int64),
+        np.concatenate([*sources.strides, np.zeros(0, np.int64)]),
+        _pointers(source_count),
+        *sources.arrays(),
+    )
+    constant = np.array(own.get(-1, []), dtype=np.int64)
+    scratch = max((int(size[c].sum()) for c in children), default=0)
+    return BucketTree(tree, layout, observed, constant, int(size.sum()), scratch, cost)
+
+
+def _pointers(counts):
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _starts(sizes):
+    return _pointers(sizes)[:-1]
+
+
+def _cliques_by_bucket(layout, when):
+    """Cliques by the bucket that takes them: that of their first eliminated variable, or -1."""
+    own = {}
+    for a, clique in enumerate(layout.cliques):
+        bucket = min((int(when[v]) for v in clique if when[v] >= 0), default=-1)
+        own.setdefault(bucket, []).append(a)
+    return own
+
+
+def _symbolic(layout, order, when, own):
+    """Separator of every bucket (latest eliminated first) and its child buckets."""
+    gathered = [set() for _ in order]
+    children = [[] for _ in order]
+    separators = []
+    for k, v in enumerate(order.tolist()):
+        scope = gathered[k]
+        for a in own.get(k, ()):
+            scope.update(u for u in layout.cliques[a] if when[u] >= 0)
+        scope.discard(v)
+        separators.append(sorted(scope, key=lambda u: -when[u]))
+        if scope:
+            parent = int(when[separators[-1][-1]])
+            gathered[parent] |= scope
+            children[parent].append(k)
+    return separators, children
+
+
+class _Sources:
+    """Collects the offset blocks of every bucket's sources."""
+
+    def __init__(self, layout, separators):
+        self.layout = layout
+        self.separators = separators
+        self.strides = [_row_major(layout.n_states[s]) for s in separators]
+        self.rows = []
+        self.offsets = []
+        self.filled = 0
+
+    def add_bucket(self, scope, cliques, children):
+        """Add the sources of a bucket; return (outer, inner, number of sources)."""
+        cards = self.layout.n_states[scope].astype(np.int64)
+        split = len(scope) - 1
+        while split > 0 and np.prod(cards[split - 1 :]) <= BLOCK:
+            split -= 1
+        for a in cliques:
+            span = slice(self.layout.clique_ptr[a], self.layout.clique_ptr[a + 1])
+            self._add(-1, a, scope, self.layout.clique_vars[span], self.layout.strides[span], split)
+        for c in children:
+            self._add(c, -1, scope, self.separators[c], self.strides[c], split)
+        return np.prod(cards[:split]), np.prod(cards[split:]), len(cliques) + len(children)
+
+    def _add(self, child, clique, scope, variables, strides, split):
+        place = dict(zip(np.asarray(variables).tolist(), strides.tolist(), strict=True))
+        along = np.array([place.get(u, 0) for u in scope], dtype=np.int64)
+        cards = self.layout.n_states[scope].astype(np.int64)
+        outer_at = self._block(cards[:split], along[:split])
+        inner_at = self._block(cards[split:], along[split:])
+        self.rows.append((child, clique, outer_at, inner_at))
+
+    def _block(self, cards, strides):
+        block = np.empty(int(np.prod(cards)), dtype=np.int64)
+        block_offsets(cards, strides, block)
+        self.offsets.append(block)
+        self.filled += len(block)
+        return self.filled - len(block)
+
+    def arrays(self):
+        """source_bucket, source_clique, outer_at, inner_at, offsets."""
+        rows = np.array(self.rows, dtype=np.int64).reshape(-1, 4)
+        columns = [np.ascontiguousarray(c) for c in rows.T]
+        return *columns, np.concatenate([*self.offsets, np.zeros(0, np.int64)])
+
+
+def _row_major(cards):
+    """Strides of a table, last variable fastest."""
+    return np.concatenate([np.cumprod(cards[:0:-1])[::-1], np.ones(min(len(cards), 1))]).astype(
+        np.int64
+    )

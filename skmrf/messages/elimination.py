@@ -1,0 +1,238 @@
+"""Exact inference by variable elimination, for a batch of rows of evidence at once.
+
+Everything is in the log domain, so that zero potentials (-inf) and huge ones are safe. All rows of
+a batch observe the same variables; :func:`prepare` builds the index arrays for such a pattern.
+"""
+
+import numpy as np
+
+from .._kernels.elimination import choose, clamped_starts, downward, upward
+from .._types import MISSING, STATE
+from .decomposition import build_tree, forecast
+
+DEFAULT_MAX_BYTES = 4 * 2**30
+ENTRIES_A_CALL = 2**23
+MESSAGES_A_CHUNK = 2**21
+
+
+def prepare(layout, observed=None, *, max_bytes=DEFAULT_MAX_BYTES):
+    """The bucket tree of a factor graph's layout, if it fits.
+
+    Parameters
+    ----------
+    layout : Layout
+    observed : ndarray of bool of shape (n_variables,), or None
+        Variables that evidence fixes.
+    max_bytes : float
+        Bound on the peak memory of one row of evidence.
+
+    Raises
+    ------
+    ValueError
+        When the forecast is beyond ``max_bytes``; the message has the number of bytes.
+    """
+    observed = np.zeros(len(layout.n_states), dtype=bool) if observed is None else observed
+    cost = forecast(layout, observed)
+    if cost.order is None or cost.bytes > max_bytes:
+        more = "at least " if cost.order is None else ""
+        raise ValueError(
+            f"Exact inference needs {more}{cost.bytes:.4g} bytes (largest table 2^"
+            f"{cost.log2_largest:.1f} entries), more than max_bytes={max_bytes:.4g}. Raise "
+            "max_bytes, observe more variables or use an approximate method."
+        )
+    return build_tree(layout, observed, cost)
+
+
+def _chunks(plan, n_rows):
+    """Slices of rows whose messages fit a fixed number of floats."""
+    size = int(np.clip(MESSAGES_A_CHUNK // max(plan.n_messages, 1), 1, 1024))
+    return [slice(s, min(s + size, n_rows)) for s in range(0, n_rows, size)]
+
+
+def _bucket_runs(plan, n_rows):
+    """Runs of buckets small enough that Ctrl-C is seen between them."""
+    entries = plan.tree.outer * plan.tree.inner * n_rows
+    runs, first, total = [], 0, 0
+    for k, e in enumerate(entries.tolist()):
+        total += e
+        if total >= ENTRIES_A_CALL:
+            runs.append((first, k + 1))
+            first, total = k + 1, 0
+    if first < len(entries):
+        runs.append((first, len(entries)))
+    return runs
+
+
+def _starts(plan, layout, X):
+    """Where every clique's table starts given each row's evidence."""
+    out = np.empty((len(X), layout.n_cliques), dtype=np.int64)
+    clamped_starts(
+        X,
+        plan.observed,
+        layout.clique_ptr,
+        layout.clique_vars,
+        layout.strides,
+        layout.table_start,
+        out,
+    )
+    return out
+
+
+def _upward(plan, flat, X, maximise=False):
+    """Upward messages, table starts and log sum (or maximum) of every row."""
+    starts = _starts(plan, plan.layout, X)
+    messages = np.empty((len(X), plan.n_messages))
+    for first, last in _bucket_runs(plan, len(X)):
+        upward(plan.tree, first, last, flat, starts, messages, maximise)
+    roots = plan.tree.message_start[plan.tree.is_root]
+    total = messages[:, roots].sum(axis=1) + flat[starts[:, plan.constant_cliques]].sum(axis=1)
+    return messages, starts, total
+
+
+def _no_evidence(layout):
+    return np.full((1, len(layout.n_states)), MISSING, dtype=STATE)
+
+
+def log_partitions(plan, flat, X=None):
+    """Log of the sum of ``f`` over the unobserved variables, for each row of evidence.
+
+    Parameters
+    ----------
+    plan : BucketTree
+    flat : ndarray of shape (n_parameters,)
+    X : ndarray of shape (n_rows, n_variables), or None
+        State codes; only the observed columns are read. None: one row without evidence.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), nats; -inf for evidence of probability zero.
+    """
+    X = _no_evidence(plan.layout) if X is None else X
+    return np.concatenate([_upward(plan, flat, X[c])[2] for c in _chunks(plan, len(X))])
+
+
+def _check_possible(total):
+    wrong = np.flatnonzero(~np.isfinite(total))
+    if wrong.size:
+        raise ValueError(
+            f"The model gives the evidence of row {wrong[0]} the probability zero, so nothing can "
+            "be said given it; change the evidence, or replace zero potentials by small ones."
+        )
+
+
+def _downward(plan, flat, X, weights, singles, moments, out_layout):
+    messages, starts, total = _upward(plan, flat, X)
+    _check_possible(total)
+    out_starts = starts if out_layout is plan.layout else _starts(plan, out_layout, X)
+    scratch = np.empty(plan.n_scratch)
+    for first, last in reversed(_bucket_runs(plan, len(X))):
+        downward(
+            plan.tree,
+            first,
+            last,
+            flat,
+            starts,
+            out_starts,
+            messages,
+            weights,
+            singles,
+            moments,
+            scratch,
+        )
+    return total, out_starts
+
+
+def single_marginals(plan, flat, X=None):
+    """Marginals of all variables given each row's evidence.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, sum of n_states): the variables' distributions side by side; an
+    observed variable has all its mass on its state.
+    """
+    X = _no_evidence(plan.layout) if X is None else X
+    n_states = plan.layout.n_states
+    singles = np.zeros((len(X), int(n_states.sum())))
+    first = np.cumsum(n_states) - n_states
+    seen = np.flatnonzero(plan.observed)
+    singles[np.arange(len(X))[:, None], first[seen] + X[:, seen]] = 1.0
+    for c in _chunks(plan, len(X)):
+        rows = X[c]
+        _downward(plan, flat, rows, np.ones(len(rows)), singles[c], np.zeros((1, 0)), plan.layout)
+    return singles
+
+
+def expected_moments(plan, flat, X=None, weights=None, *, layout=None):
+    """Weighted sum over rows of the clique marginals given each row's evidence.
+
+    Parameters
+    ----------
+    plan, flat, X
+        As in :func:`log_partitions`.
+    weights : ndarray of shape (n_rows,), or None
+        Ones by default.
+    layout : Layout, optional
+        Where the result is laid out: the same cliques, possibly untied.
+
+    Returns
+    -------
+    moments : ndarray of shape (layout.n_parameters,)
+    total : ndarray of shape (n_rows,), log partition of every row
+    """
+    X = _no_evidence(plan.layout) if X is None else X
+    layout = plan.layout if layout is None else layout
+    weights = np.ones(len(X)) if weights is None else weights
+    moments = np.zeros((1, layout.n_parameters))
+    totals = []
+    for c in _chunks(plan, len(X)):
+        nothing = np.zeros((len(X[c]), 0))
+        total, starts = _downward(plan, flat, X[c], weights[c], nothing, moments, layout)
+        totals.append(total)
+        constant = starts[:, plan.constant_cliques]
+        np.add.at(moments[0], constant, np.broadcast_to(weights[c][:, None], constant.shape))
+    return moments[0], np.concatenate(totals)
+
+
+def _choose(plan, flat, X, uniforms_of, maximise):
+    """Rows of X with their unobserved variables chosen; evidence rows are shared when equal."""
+    X = X.copy()
+    for c in _chunks(plan, len(X)):
+        messages, starts, total = _upward(plan, flat, X[c], maximise)
+        _check_possible(total)
+        rows = np.arange(len(total))
+        choose(plan.tree, flat, starts, messages, rows, X[c], uniforms_of(len(rows)))
+    return X
+
+
+def maximise(plan, flat, X=None):
+    """A most probable completion of every row, shape (n_rows, n_variables)."""
+    X = _no_evidence(plan.layout) if X is None else X
+    return _choose(plan, flat, X, lambda n: np.zeros((n, 0)), True)
+
+
+def sample(plan, flat, n_samples, rng, X=None):
+    """Independent exact draws of the unobserved variables.
+
+    Parameters
+    ----------
+    plan, flat
+        As in :func:`log_partitions`.
+    n_samples : int
+        Draws; with ``X`` of several rows it must be their number, one draw for each.
+    rng : numpy.random.Generator
+    X : ndarray of shape (1 or n_samples, n_variables), or None
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_variables) of state codes
+    """
+    X = _no_evidence(plan.layout) if X is None else X
+    n_buckets = len(plan.tree.variable)
+    if len(X) > 1:
+        return _choose(plan, flat, X, lambda n: rng.random((n, n_buckets)), False)
+    messages, starts, total = _upward(plan, flat, X)
+    _check_possible(total)
+    drawn = np.repeat(X, n_samples, axis=0)
+    shared = np.zeros(n_samples, dtype=np.int64)
+    choose(plan.tree, flat, starts, messages, shared, drawn, rng.random((n_samples, n_buckets)))
+    return drawn
