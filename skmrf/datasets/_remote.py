@@ -1,0 +1,45 @@
+"""Where fetched data live, downloads of bounded size, and files that are whole or absent."""
+
+import http.client
+import os
+import urllib.request
+import uuid
+from pathlib import Path
+
+ENVIRONMENT = "SKMRF_DATA"
+DEFAULT_HOME = "~/skmrf_data"
+TIMEOUT = 60.0  # seconds without an answer
+
+
+def data_home_path(data_home=None):
+    """The folder of the data sets; None means $SKMRF_DATA, or ~/skmrf_data where unset."""
+    if data_home is None:
+        data_home = os.environ.get(ENVIRONMENT) or DEFAULT_HOME
+    try:
+        return Path(data_home).expanduser()
+    except TypeError:
+        raise ValueError(f"data_home must be a path or None; got {data_home!r}.") from None
+
+
+def download(url, max_bytes, hint):
+    """The bytes at ``url``, at most ``max_bytes``; errors end with ``hint``."""
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
+            content = response.read(max_bytes + 1)
+    except (OSError, http.client.HTTPException) as error:
+        raise OSError(f"Could not download {url} ({error}). {hint}") from error
+    if len(content) > max_bytes:
+        raise ValueError(f"{url} holds more than the {max_bytes} bytes expected. {hint}")
+    return content
+
+
+def write_whole(path, write):
+    """Let ``write(file)`` fill a temporary file, then move it to ``path`` in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with open(temporary, "xb") as file:
+            write(file)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
