@@ -16,11 +16,11 @@ def check_states(X, n_states):
     n_states = np.asarray(n_states)
     if X.ndim != 2 or X.shape[1] != len(n_states):
         raise ValueError(
-            f"States must have shape (n_rows, {len(n_states)}), one column a variable; got {X.shape}."
+            f"States must have shape (n_rows, {len(n_states)}), one column a variable; "
+            f"got {X.shape}."
         )
-    if not np.issubdtype(X.dtype, np.integer) and X.dtype != bool:
-        if not np.issubdtype(X.dtype, np.floating) or not (np.floor(X) == X).all():
-            raise ValueError(f"States are integer codes 0 .. n_states - 1; got dtype {X.dtype}.")
+    if not _holds_integers(X):
+        raise ValueError(f"States are integer codes 0 .. n_states - 1; got dtype {X.dtype}.")
     if X.size:
         low, high = X.min(axis=0), X.max(axis=0)
         wrong = np.flatnonzero((low < 0) | (high >= n_states))
@@ -31,6 +31,12 @@ def check_states(X, n_states):
                 f"from {low[i]} to {high[i]} were given."
             )
     return np.ascontiguousarray(X, dtype=STATE)
+
+
+def _holds_integers(X):
+    if np.issubdtype(X.dtype, np.floating):
+        return bool((np.floor(X) == X).all())
+    return np.issubdtype(X.dtype, np.integer) or X.dtype == bool
 
 
 def check_evidence(evidence, n_states):

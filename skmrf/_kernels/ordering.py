@@ -62,8 +62,8 @@ def elimination_scores(bits, v, log_states, around):
 
 
 @kernel
-def greedy_order(bits, free, log_states, by_size, noise, max_degree):
-    """Order of the free variables by least fill (or least table), ties by the other and noise.
+def greedy_order(bits, free, log_states, weights, rank, max_degree):
+    """Order of the free variables by least weights . (fill, log size of the table, rank).
 
     Stops at a variable with more than max_degree neighbours, which is then the last entry. Returns
     the order and the log size of every variable's table. Overwrites bits.
@@ -87,8 +87,7 @@ def greedy_order(bits, free, log_states, by_size, noise, max_degree):
             if touched[v]:
                 touched[v] = False
                 fill, size[v] = elimination_scores(bits, v, log_states, around)
-                main, tie = (size[v], fill) if by_size else (float(fill), size[v])
-                score[v] = main + 1e-3 * tie + 1e-6 * noise[v]
+                score[v] = weights[0] * fill + weights[1] * size[v] + weights[2] * rank[v]
             if score[v] < np.inf and (best < 0 or score[v] < score[best]):
                 best = v
         order[step] = best

@@ -83,8 +83,8 @@ def binary_form(flat, clique_ptr, clique_vars, table_start, coupling, bias):
 
 
 @kernel
-def incidence(clique_ptr, clique_vars, n_variables):
-    """Cliques of every variable in compressed rows: pointers, cliques, positions."""
+def incidence(clique_ptr, clique_vars, strides, n_variables):
+    """Cliques of every variable in compressed rows: pointers, cliques, its strides in them."""
     ptr = np.zeros(n_variables + 1, dtype=np.int64)
     for p in range(clique_vars.size):
         ptr[clique_vars[p] + 1] += 1
@@ -92,11 +92,11 @@ def incidence(clique_ptr, clique_vars, n_variables):
         ptr[i + 1] += ptr[i]
     at = ptr[:-1].copy()
     clique = np.empty(clique_vars.size, dtype=np.int32)
-    position = np.empty(clique_vars.size, dtype=np.int32)
+    stride = np.empty(clique_vars.size, dtype=np.int32)
     for a in range(clique_ptr.size - 1):
         for p in range(clique_ptr[a], clique_ptr[a + 1]):
             i = clique_vars[p]
             clique[at[i]] = a
-            position[at[i]] = p
+            stride[at[i]] = strides[p]
             at[i] += 1
-    return ptr, clique, position
+    return ptr, clique, stride

@@ -8,8 +8,8 @@ import numpy as np
 class TableConditionals(NamedTuple):
     """Cliques of any order over variables of any number of states.
 
-    ``var_ptr``, ``var_clique`` and ``var_position`` list the cliques of every variable and its
-    place in them; the rest is as in :class:`~skmrf.energies.Layout`.
+    ``var_ptr``, ``var_clique`` and ``var_stride`` list the cliques of every variable and its
+    stride in their tables; the rest is as in :class:`~skmrf.energies.Layout`.
     """
 
     flat: np.ndarray
@@ -20,7 +20,7 @@ class TableConditionals(NamedTuple):
     table_start: np.ndarray
     var_ptr: np.ndarray
     var_clique: np.ndarray
-    var_position: np.ndarray
+    var_stride: np.ndarray
 
 
 class BinaryConditionals(NamedTuple):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from .._kernels.tables import incidence
 
 MAX_PARAMETERS = 2**31 - 1
 INDEX = np.int32
+SMALL = 1024  # variables for which a full matrix of couplings is cheap anyway
 
 
 def _clique_name(variables, names):
@@ -134,7 +135,7 @@ class Layout:
         """The cliques as a tuple of tuples of variables."""
         members = self.clique_vars.tolist()
         ptr = self.clique_ptr.tolist()
-        return tuple(tuple(members[p:q]) for p, q in zip(ptr, ptr[1:], strict=False))
+        return tuple(tuple(members[p:q]) for p, q in pairwise(ptr))
 
     @cached_property
     def orders(self):
@@ -143,15 +144,16 @@ class Layout:
 
     @cached_property
     def incidence(self):
-        """Cliques of every variable in compressed rows, and its position in them."""
-        return incidence(self.clique_ptr, self.clique_vars, len(self.n_states))
+        """Cliques of every variable in compressed rows, and its stride in each."""
+        return incidence(self.clique_ptr, self.clique_vars, self.strides, len(self.n_states))
 
     @cached_property
     def is_dense_binary(self):
-        """Whether a matrix of couplings is the better form: binary, pairs, many of them."""
+        """Whether a matrix of couplings is the better form: binary, pairs, and not too sparse."""
+        n = len(self.n_states)
         if self.n_cliques == 0 or (self.n_states != 2).any() or self.orders.max() > 2:
             return False
-        return 16 * np.count_nonzero(self.orders == 2) >= len(self.n_states) ** 2
+        return n <= SMALL or 16 * np.count_nonzero(self.orders == 2) >= n**2
 
     def shape(self, a):
         """Shape of the table of clique ``a``."""

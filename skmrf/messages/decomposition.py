@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from .._kernels.elimination import Tree, block_offsets
 from .._kernels.ordering import adjacency_bits, greedy_order
@@ -12,6 +14,7 @@ BLOCK = 1024
 MAX_DEGREE = 96
 SEARCH = 50_000
 CHEAP = 2**20
+MAX_DENSE = 5_000
 FLOAT_BYTES = 8
 
 
@@ -41,7 +44,7 @@ class Forecast:
 def forecast(layout, observed=None):
     """Search an elimination order and foretell bytes and work.
 
-    Greedy min-fill and min-size with random ties, several times; the cheapest is kept.
+    Min-fill and min-size with random ties, and a band order; the cheapest in bytes is kept.
 
     Parameters
     ----------
@@ -52,13 +55,9 @@ def forecast(layout, observed=None):
     free = np.ones(n, dtype=bool) if observed is None else ~observed
     bits = adjacency_bits(layout.clique_ptr, layout.clique_vars, free, n)
     log_states = np.log(layout.n_states.astype(float))
-    rng = np.random.default_rng(0)  # only breaks ties; the same order on every call
     best = None
-    for attempt in range(max(4, SEARCH // n)):
-        ties = np.arange(n) / n if attempt < 2 else rng.random(n)
-        order, log_sizes = greedy_order(
-            bits.copy(), free, log_states, attempt % 2 == 1, ties, MAX_DEGREE
-        )
+    for weights, rank in _attempts(layout, bits):
+        order, log_sizes = greedy_order(bits.copy(), free, log_states, weights, rank, MAX_DEGREE)
         found = _price(order, log_sizes, layout.n_states, complete=len(order) == free.sum())
         if best is None or (found.order is not None, -found.bytes) > (
             best.order is not None,
@@ -68,6 +67,28 @@ def forecast(layout, observed=None):
         if best.order is None or best.bytes <= CHEAP:
             break
     return best
+
+
+def _attempts(layout, bits):
+    """Weights of (fill, table size, rank) and ranks, one pair an attempt."""
+    n = len(layout.n_states)
+    rng = np.random.default_rng(0)  # only breaks ties; the same order on every call
+    by_fill, by_size = np.array([1.0, 1e-3, 1e-6]), np.array([1e-3, 1.0, 1e-6])
+    yield by_fill, np.arange(n) / n
+    if n <= MAX_DENSE:
+        yield np.array([0.0, 0.0, 1.0]), _band_rank(bits)
+    for attempt in range(max(4, SEARCH // n)):
+        yield (by_size if attempt % 2 else by_fill), rng.random(n)
+
+
+def _band_rank(bits):
+    """Rank in an order of small bandwidth: the one for long strips and grids."""
+    n = len(bits)
+    dense = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")[:, :n]
+    order = reverse_cuthill_mckee(csr_array(dense), symmetric_mode=True)
+    rank = np.empty(n)
+    rank[order] = np.arange(n)
+    return rank
 
 
 def _price(order, log_sizes, n_states, complete):

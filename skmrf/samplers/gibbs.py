@@ -1,0 +1,136 @@
+"""Gibbs sampling, tempered towards a product distribution, over blocks of chains."""
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.utils.parallel import Parallel, delayed
+
+from .._kernels.gibbs import sweep_binary, sweep_tables
+from .._types import STATE
+from ..energies import BinaryConditionals
+
+BLOCK = 64
+UPDATES_A_CALL = 4_000_000
+
+
+class Product(NamedTuple):
+    """Independent variables: log-probabilities side by side, and where each variable's start."""
+
+    log_p: np.ndarray
+    start: np.ndarray
+
+    @classmethod
+    def uniform(cls, n_states):
+        """Every state of a variable equally likely."""
+        n_states = np.asarray(n_states)
+        return cls(np.repeat(-np.log(n_states), n_states), np.cumsum(n_states) - n_states)
+
+    @classmethod
+    def from_counts(cls, X, n_states):
+        """State frequencies of the rows of X, each state counted half once more."""
+        n_states = np.asarray(n_states)
+        start = np.cumsum(n_states) - n_states
+        counts = np.bincount((X + start).ravel(), minlength=int(n_states.sum())) + 0.5
+        total = np.add.reduceat(counts, start)
+        return cls(np.log(counts / np.repeat(total, n_states)), start)
+
+    def sample(self, n_rows, rng):
+        """Independent rows of state codes."""
+        n_states = np.diff(np.append(self.start, len(self.log_p)))
+        X = np.empty((n_rows, len(n_states)), dtype=STATE)
+        for i, q in enumerate(n_states):
+            p = np.exp(self.log_p[self.start[i] : self.start[i] + q])
+            X[:, i] = np.minimum(np.searchsorted(np.cumsum(p), rng.random(n_rows)), q - 1)
+        return X
+
+
+def spawn_generators(rng, n_chains):
+    """One Generator for every block of chains, drawn from ``rng``."""
+    n_blocks = -(-n_chains // BLOCK)
+    seeds = np.random.SeedSequence(rng.integers(0, 2**63, size=2).tolist())
+    return [np.random.default_rng(s) for s in seeds.spawn(n_blocks)]
+
+
+def sweep(
+    energy,
+    X,
+    generators,
+    *,
+    n_sweeps=1,
+    betas=None,
+    base=None,
+    clamped=None,
+    reverse=False,
+    n_jobs=None,
+):
+    """Systematic-scan Gibbs sweeps of all chains.
+
+    Each sweep leaves the target at its inverse temperature invariant: ``base^(1-beta) f^beta``.
+
+    Parameters
+    ----------
+    energy : Energy
+    X : ndarray of shape (n_chains, n_variables), dtype STATE
+        Where the chains stand; not changed.
+    generators : list of numpy.random.Generator
+        One for every block of 64 chains, from :func:`spawn_generators`. They advance.
+    n_sweeps : int, default=1
+        Sweeps at beta = 1; not used when ``betas`` is given.
+    betas : ndarray of shape (n_sweeps + 1,), optional
+        Path of inverse temperatures.
+    base : Product, optional
+        End of the path at beta = 0; uniform by default.
+    clamped : ndarray of bool of shape (n_chains, n_variables), optional
+        Entries that stay as they are.
+    reverse : bool, default=False
+        Visit the sites from the last to the first (the reversal of the forward sweep).
+    n_jobs : int, optional
+        Blocks run in parallel by threads; results do not depend on it.
+
+    Returns
+    -------
+    X : ndarray, where the chains end
+    log_weights : ndarray of shape (n_chains,), annealed importance weights along ``betas``
+    """
+    betas = np.ones(n_sweeps + 1) if betas is None else np.asarray(betas, dtype=float)
+    base = Product.uniform(energy.n_states) if base is None else base
+    order = np.arange(energy.n_variables)
+    order = order[::-1].copy() if reverse else order
+    clamped = np.zeros((0, 0), dtype=bool) if clamped is None else clamped
+    X = np.array(X, dtype=STATE, order="C")
+    log_weights = np.zeros(len(X))
+    conditionals = energy.conditionals()
+    run = _binary_block if isinstance(conditionals, BinaryConditionals) else _table_block
+    blocks = [slice(s, s + BLOCK) for s in range(0, len(X), BLOCK)]
+    tasks = [
+        (conditionals, base, betas, order, X[b], clamped[b], log_weights[b], rng)
+        for b, rng in zip(blocks, generators, strict=True)
+    ]
+    if len(tasks) == 1 or n_jobs in (None, 1):
+        for task in tasks:
+            run(*task)
+    else:
+        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(run)(*task) for task in tasks)
+    return X, log_weights
+
+
+def _pieces(betas, updates_a_sweep):
+    """The path cut so that one kernel call stays short and Ctrl-C is seen."""
+    length = max(1, UPDATES_A_CALL // max(updates_a_sweep, 1))
+    return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
+
+
+def _table_block(conditionals, base, betas, order, X, clamped, log_weights, rng):
+    work = len(X) * len(conditionals.clique_vars)
+    for piece in _pieces(betas, work):
+        sweep_tables(
+            conditionals, base.log_p, base.start, piece, order, X, clamped, log_weights, rng
+        )
+
+
+def _binary_block(conditionals, base, betas, order, X, clamped, log_weights, rng):
+    field = X.astype(float) @ conditionals.coupling + conditionals.bias
+    for piece in _pieces(betas, X.size * 8):
+        sweep_binary(
+            conditionals, base.log_p, base.start, piece, order, X, field, clamped, log_weights, rng
+        )
