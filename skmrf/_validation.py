@@ -76,3 +76,17 @@ def check_number(name, value, *, low=None, high=None, integer=False, open_low=Fa
         bounds = [f"{sign} {low}"] * (low is not None) + [f"<= {high}"] * (high is not None)
         raise ValueError(f"{name} must be {what} {' and '.join(bounds)}; got {value!r}.")
     return value
+
+
+def check_generator(random_state):
+    """A ``numpy.random.Generator`` from whatever scikit-learn takes as ``random_state``."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None or isinstance(random_state, numbers.Integral):
+        return np.random.default_rng(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    raise ValueError(
+        "random_state must be None, an int, a numpy.random.RandomState or a "
+        f"numpy.random.Generator; got {random_state!r}."
+    )

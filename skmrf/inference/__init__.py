@@ -1,0 +1,5 @@
+"""Questions to a model: marginals, log Z, most probable states, samples."""
+
+from .queries import log_partition, map_assignment, marginals, sample
+
+__all__ = ["log_partition", "map_assignment", "marginals", "sample"]
