@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
+from operator import index
 
 import numpy as np
 
 from .._kernels.tables import incidence
+from .._types import MAX_STATES
 
 MAX_PARAMETERS = 2**31 - 1
 INDEX = np.int32
@@ -18,12 +20,41 @@ def _clique_name(variables, names):
     return "(" + ", ".join(str(v) for v in shown) + ")"
 
 
+def _check_n_states(n_states):
+    """A copy, as whoever changed the numbers later would let kernels out of their arrays."""
+    n_states = np.asarray(n_states)
+    if n_states.size == 0:
+        n_states = n_states.astype(np.int64)
+    if n_states.ndim != 1 or not np.issubdtype(n_states.dtype, np.integer):
+        raise ValueError("n_states must be a list of positive integers, one a variable.")
+    wrong = np.flatnonzero((n_states < 1) | (n_states > MAX_STATES))
+    if wrong.size:
+        raise ValueError(
+            f"Variable {wrong[0]} has {n_states[wrong[0]]} states; 1 to {MAX_STATES} are possible."
+        )
+    return n_states.astype(np.int64)
+
+
 def _flatten(cliques):
     """(pointers, variables) of a list of tuples of integers."""
-    lengths = np.fromiter((len(c) for c in cliques), dtype=np.int64, count=len(cliques))
-    ptr = np.concatenate([[0], np.cumsum(lengths)])
-    variables = np.fromiter(chain.from_iterable(cliques), dtype=np.int64, count=ptr[-1])
-    return ptr, variables
+    try:
+        lengths = np.fromiter((len(c) for c in cliques), dtype=np.int64, count=len(cliques))
+        ptr = np.concatenate([[0], np.cumsum(lengths)])
+        members = map(index, chain.from_iterable(cliques))
+        return ptr, np.fromiter(members, dtype=np.int64, count=ptr[-1])
+    except TypeError:
+        a = next(a for a, clique in enumerate(cliques) if not _holds_integers(clique))
+        raise ValueError(
+            f"Clique {a} is {cliques[a]!r}; a clique is a tuple of variables, which are integers."
+        ) from None
+
+
+def _holds_integers(clique):
+    try:
+        _ = [index(v) for v in clique]
+    except TypeError:
+        return False
+    return True
 
 
 def _check_members(ptr, variables, n_variables):
@@ -56,7 +87,8 @@ def _table_geometry(n_states, ptr, variables):
         has = np.diff(ptr) > back
         place = ptr[1:][has] - 1 - back
         strides[place] = sizes[has]
-        sizes[has] *= cardinality[place]
+        with np.errstate(over="ignore"):  # inf is refused as too many parameters
+            sizes[has] *= cardinality[place]
     return strides, sizes
 
 
@@ -90,9 +122,7 @@ class Layout:
         tie : sequence of sequences of clique numbers, or None
             Every group shares one table; its cliques need tables of one shape.
         """
-        n_states = np.asarray(n_states, dtype=np.int64)
-        if n_states.ndim != 1 or (n_states < 1).any():
-            raise ValueError("n_states must be a list of positive integers, one a variable.")
+        n_states = _check_n_states(n_states)
         ptr, variables = (
             cliques
             if isinstance(cliques, tuple)
