@@ -56,10 +56,10 @@ class PairwiseEnergy(Energy):
             raise ValueError("coupling must be symmetric; use (J + J.T) / 2.")
         if np.diagonal(coupling).any():
             raise ValueError("coupling must have a zero diagonal; put what it holds into bias.")
-        low, high = (float(s) for s in states)
-        if not low < high:
-            raise ValueError(f"states must be two increasing numbers; got {states}.")
-        self.states = (low, high)
+        states = tuple(float(s) for s in states)
+        if len(states) != 2 or not -np.inf < states[0] < states[1] < np.inf:
+            raise ValueError(f"states must be two increasing finite numbers; got {states}.")
+        self.states = states
         self.theta = {"coupling": coupling, "bias": bias}
 
     def __repr__(self):
