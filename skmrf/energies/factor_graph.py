@@ -18,6 +18,7 @@ from .layout import Layout
 
 NAME = "log_potentials"
 GRAM_ROWS = 8192
+COUPLING_LIMIT = 1e6  # differences of larger log-potentials lose what the others say
 
 
 class FactorGraph(Energy):
@@ -64,7 +65,7 @@ class FactorGraph(Energy):
     """
 
     def __init__(self, n_states, cliques, log_potentials, *, tie=None):
-        self.layout = Layout.build(n_states, cliques, tie)
+        self.layout = Layout.build(n_states, list(cliques), tie)
         if (
             isinstance(log_potentials, np.ndarray)
             and log_potentials.ndim == 1
@@ -179,7 +180,7 @@ class FactorGraph(Energy):
     @cached_property
     def _binary(self):
         """Coupling form, or None where tables are the better or the only one."""
-        if not self.layout.is_dense_binary or not np.isfinite(self.flat).all():
+        if not self.layout.is_dense_binary or not (np.abs(self.flat) <= COUPLING_LIMIT).all():
             return None
         n = self.n_variables
         coupling, bias = np.zeros((n, n)), np.zeros(n)
