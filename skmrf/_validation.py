@@ -90,3 +90,24 @@ def check_generator(random_state):
         "random_state must be None, an int, a numpy.random.RandomState or a "
         f"numpy.random.Generator; got {random_state!r}."
     )
+
+
+def check_sample_weight(sample_weight, n_rows):
+    """Weights as floats, or None; negative, infinite or all-zero ones are refused."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=float)
+    if weights.ndim == 0:
+        weights = np.full(n_rows, float(weights))
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}: one weight a row."
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0]
+        raise ValueError(
+            f"sample_weight[{bad}] is {weights[bad]}; weights must be finite and not negative."
+        )
+    if not weights.any():
+        raise ValueError("All sample weights are zero; at least one row must count.")
+    return weights

@@ -30,7 +30,10 @@ def popcount(word):
     x = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
     x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
+    x = x + (x >> np.uint64(8))
+    x = x + (x >> np.uint64(16))
+    x = x + (x >> np.uint64(32))
+    return np.int64(x & np.uint64(0x7F))
 
 
 @kernel
@@ -62,10 +65,10 @@ def elimination_scores(bits, v, log_states, around):
 
 
 @kernel
-def greedy_order(bits, free, log_states, weights, rank, max_degree):
+def greedy_order(bits, free, log_states, weights, rank, max_log_size):
     """Order of the free variables by least weights . (fill, log size of the table, rank).
 
-    Stops at a variable with more than max_degree neighbours, which is then the last entry. Returns
+    Stops at a variable with a table larger than max_log_size, which is then the last entry. Returns
     the order and the log size of every variable's table. Overwrites bits.
     """
     n = bits.shape[0]
@@ -92,9 +95,9 @@ def greedy_order(bits, free, log_states, weights, rank, max_degree):
                 best = v
         order[step] = best
         log_size[step] = size[best]
-        degree = members(bits[best], around)
-        if degree > max_degree:
+        if size[best] > max_log_size:
             return order[: step + 1], log_size[: step + 1]
+        degree = members(bits[best], around)
         score[best] = np.inf
         for k in range(degree):  # neighbours become a clique without best
             u = around[k]

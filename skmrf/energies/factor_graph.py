@@ -246,6 +246,15 @@ class FactorGraph(Energy):
         ptr, members, _, start = self._structure()
         add_binary_moments(gram, total, ptr, members, start, out)
 
+    def binary_gradient(self, coupling, bias):
+        """Chain rule from the coupling form: derivatives by coupling and bias to those by tables."""
+        gram = coupling.copy()
+        np.fill_diagonal(gram, bias)
+        out = np.zeros(self.layout.n_parameters)
+        ptr, members, _, start = self._structure()
+        add_binary_moments(gram, 0.0, ptr, members, start, out)
+        return out
+
     def penalty_groups(self):
         lay = self.layout
         groups = np.full(lay.n_parameters, -1, dtype=np.int32)

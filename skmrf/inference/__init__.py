@@ -1,5 +1,15 @@
 """Questions to a model: marginals, log Z, most probable states, samples."""
 
 from .queries import log_partition, map_assignment, marginals, sample
+from .rows import row_log_partitions, row_marginals, row_modes, row_samples
 
-__all__ = ["log_partition", "map_assignment", "marginals", "sample"]
+__all__ = [
+    "log_partition",
+    "map_assignment",
+    "marginals",
+    "row_log_partitions",
+    "row_marginals",
+    "row_modes",
+    "row_samples",
+    "sample",
+]

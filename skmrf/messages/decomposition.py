@@ -1,6 +1,7 @@
 """Elimination orders and bucket trees: what exact inference costs, and its index arrays."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -11,7 +12,7 @@ from .._kernels.ordering import adjacency_bits, greedy_order
 from ..energies import Layout
 
 BLOCK = 1024
-MAX_DEGREE = 96
+MAX_LOG_SIZE = 96 * math.log(2.0)  # no machine holds such a table
 SEARCH = 50_000
 CHEAP = 2**20
 MAX_DENSE = 5_000
@@ -26,7 +27,8 @@ class Forecast:
     ----------
     bytes : float
         Peak bytes for one row of evidence: all messages of the bucket tree, the sums that one
-        bucket's children receive, and the index arrays. At least this much if ``order`` is None.
+        bucket's children receive, and the index arrays. At least this much (but a finite number)
+        if ``order`` is None.
     entries : float
         Table entries visited in one pass.
     log2_largest : float
@@ -57,7 +59,7 @@ def forecast(layout, observed=None):
     log_states = np.log(layout.n_states.astype(float))
     best = None
     for weights, rank in _attempts(layout, bits):
-        order, log_sizes = greedy_order(bits.copy(), free, log_states, weights, rank, MAX_DEGREE)
+        order, log_sizes = greedy_order(bits.copy(), free, log_states, weights, rank, MAX_LOG_SIZE)
         found = _price(order, log_sizes, layout.n_states, complete=len(order) == free.sum())
         if best is None or (found.order is not None, -found.bytes) > (
             best.order is not None,
@@ -66,7 +68,7 @@ def forecast(layout, observed=None):
             best = found
         if best.order is None or best.bytes <= CHEAP:
             break
-    return best
+    return best if best.order is None else replace(best, bytes=_peak_bytes(layout, best.order))
 
 
 def _attempts(layout, bits):
@@ -99,8 +101,35 @@ def _price(order, log_sizes, n_states, complete):
         tables = np.exp(log_sizes)
         separators = tables / n_states[order]
         needed = FLOAT_BYTES * (separators.sum() + separators.max())
+    needed = min(float(needed), np.finfo(float).max)
     largest = float(log_sizes.max() / np.log(2.0))
-    return Forecast(float(needed), float(tables.sum()), largest, order if complete else None)
+    return Forecast(needed, float(tables.sum()), largest, order if complete else None)
+
+
+def _peak_bytes(layout, order):
+    """Bytes of :func:`build_tree`'s arrays and of one row's messages, from the shapes alone."""
+    when, own = _buckets(layout, order)
+    separators, children = _symbolic(layout, order, when, own)
+    n_states = layout.n_states.tolist()
+    sizes, n_offsets = [], 0
+    for k, (separator, v) in enumerate(zip(separators, order.tolist(), strict=True)):
+        cards = [n_states[u] for u in (*separator, v)]
+        split = _split(cards)
+        block = math.prod(cards[:split]) + math.prod(cards[split:])
+        n_offsets += block * (len(own.get(k, ())) + len(children[k]))
+        sizes.append(math.prod(cards[:-1]))
+    received = max((sum(sizes[c] for c in below) for below in children), default=0)
+    # the offsets are there twice while they are joined, but then no message is
+    return float(FLOAT_BYTES * (n_offsets + max(n_offsets, sum(sizes) + received)))
+
+
+def _split(cards):
+    """How many of a bucket's variables, the slow ones, index blocks; the others lie in a block."""
+    split, inner = len(cards) - 1, cards[-1]
+    while split > 0 and inner * cards[split - 1] <= BLOCK:
+        split -= 1
+        inner *= cards[split]
+    return split
 
 
 @dataclass(frozen=True)
@@ -132,9 +161,7 @@ class BucketTree:
 
 def build_tree(layout, observed, cost):
     """The bucket tree of ``cost.order``."""
-    when = np.full(len(layout.n_states), -1)
-    when[cost.order] = np.arange(len(cost.order))
-    own = _cliques_by_bucket(layout, when)
+    when, own = _buckets(layout, cost.order)
     separators, children = _symbolic(layout, cost.order, when, own)
     sources = _Sources(layout, separators)
     shapes = []
@@ -170,13 +197,16 @@ def _starts(sizes):
     return _pointers(sizes)[:-1]
 
 
-def _cliques_by_bucket(layout, when):
-    """Cliques by the bucket that takes them: that of their first eliminated variable, or -1."""
+def _buckets(layout, order):
+    """When every variable is eliminated (-1: observed), and the cliques by the bucket that takes
+    them: that of their first eliminated variable, or -1."""
+    when = np.full(len(layout.n_states), -1)
+    when[order] = np.arange(len(order))
     own = {}
     for a, clique in enumerate(layout.cliques):
         bucket = min((int(when[v]) for v in clique if when[v] >= 0), default=-1)
         own.setdefault(bucket, []).append(a)
-    return own
+    return when, own
 
 
 def _symbolic(layout, order, when, own):
@@ -211,9 +241,7 @@ class _Sources:
     def add_bucket(self, scope, cliques, children):
         """Add the sources of a bucket; return (outer, inner, number of sources)."""
         cards = self.layout.n_states[scope].astype(np.int64)
-        split = len(scope) - 1
-        while split > 0 and np.prod(cards[split - 1 :]) <= BLOCK:
-            split -= 1
+        split = _split(cards.tolist())
         for a in cliques:
             span = slice(self.layout.clique_ptr[a], self.layout.clique_ptr[a + 1])
             self._add(-1, a, scope, self.layout.clique_vars[span], self.layout.strides[span], split)

@@ -13,6 +13,7 @@ from .decomposition import build_tree, forecast
 DEFAULT_MAX_BYTES = 4 * 2**30
 ENTRIES_A_CALL = 2**23
 MESSAGES_A_CHUNK = 2**21
+UNIFORMS_A_CALL = 2**20
 
 
 def prepare(layout, observed=None, *, max_bytes=DEFAULT_MAX_BYTES):
@@ -108,7 +109,8 @@ def log_partitions(plan, flat, X=None):
     ndarray of shape (n_rows,), nats; -inf for evidence of probability zero.
     """
     X = _no_evidence(plan.layout) if X is None else X
-    return np.concatenate([_upward(plan, flat, X[c])[2] for c in _chunks(plan, len(X))])
+    totals = [_upward(plan, flat, X[c])[2] for c in _chunks(plan, len(X))]
+    return np.concatenate([*totals, np.zeros(0)])
 
 
 def _check_possible(total):
@@ -190,7 +192,7 @@ def expected_moments(plan, flat, X=None, weights=None, *, layout=None):
         totals.append(total)
         constant = starts[:, plan.constant_cliques]
         np.add.at(moments[0], constant, np.broadcast_to(weights[c][:, None], constant.shape))
-    return moments[0], np.concatenate(totals)
+    return moments[0], np.concatenate([*totals, np.zeros(0)])
 
 
 def _choose(plan, flat, X, uniforms_of, maximise):
@@ -234,5 +236,9 @@ def sample(plan, flat, n_samples, rng, X=None):
     _check_possible(total)
     drawn = np.repeat(X, n_samples, axis=0)
     shared = np.zeros(n_samples, dtype=np.int64)
-    choose(plan.tree, flat, starts, messages, shared, drawn, rng.random((n_samples, n_buckets)))
+    size = max(1, UNIFORMS_A_CALL // max(n_buckets, 1))
+    for s in range(0, n_samples, size):
+        c = slice(s, min(s + size, n_samples))
+        uniforms = rng.random((c.stop - s, n_buckets))
+        choose(plan.tree, flat, starts, messages, shared[c], drawn[c], uniforms)
     return drawn

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._kernels.gibbs import sweep_binary, sweep_tables
@@ -73,7 +74,8 @@ def sweep(
     X : ndarray of shape (n_chains, n_variables), dtype STATE
         Where the chains stand; not changed.
     generators : list of numpy.random.Generator
-        One for every block of 64 chains, from :func:`spawn_generators`. They advance.
+        One for every block of 64 chains, from :func:`spawn_generators`; the list is updated to
+        generators that have advanced.
     n_sweeps : int, default=1
         Sweeps at beta = 1; not used when ``betas`` is given.
     betas : ndarray of shape (n_sweeps + 1,), optional
@@ -85,7 +87,8 @@ def sweep(
     reverse : bool, default=False
         Visit the sites from the last to the first (the reversal of the forward sweep).
     n_jobs : int, optional
-        Blocks run in parallel by threads; results do not depend on it.
+        Blocks run in parallel, by threads unless a joblib context says otherwise; results do not
+        depend on it.
 
     Returns
     -------
@@ -106,12 +109,12 @@ def sweep(
         (conditionals, base, betas, order, X[b], clamped[b], log_weights[b], rng)
         for b, rng in zip(blocks, generators, strict=True)
     ]
-    if len(tasks) == 1 or n_jobs in (None, 1):
-        for task in tasks:
-            run(*task)
+    if len(tasks) == 1 or effective_n_jobs(n_jobs) == 1:
+        done = [run(*task) for task in tasks]
     else:
-        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(run)(*task) for task in tasks)
-    return X, log_weights
+        done = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(run)(*task) for task in tasks)
+    generators[:] = [rng for _, _, rng in done]
+    return np.concatenate([x for x, _, _ in done]), np.concatenate([w for _, w, _ in done])
 
 
 def _pieces(betas, updates_a_sweep):
@@ -120,17 +123,26 @@ def _pieces(betas, updates_a_sweep):
     return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
 
 
+def _writeable(array):
+    """Process backends hand over read-only memory maps."""
+    return array if array.flags.writeable else array.copy()
+
+
 def _table_block(conditionals, base, betas, order, X, clamped, log_weights, rng):
+    X, log_weights = _writeable(X), _writeable(log_weights)
     work = len(X) * len(conditionals.clique_vars)
     for piece in _pieces(betas, work):
         sweep_tables(
             conditionals, base.log_p, base.start, piece, order, X, clamped, log_weights, rng
         )
+    return X, log_weights, rng
 
 
 def _binary_block(conditionals, base, betas, order, X, clamped, log_weights, rng):
+    X, log_weights = _writeable(X), _writeable(log_weights)
     field = X.astype(float) @ conditionals.coupling + conditionals.bias
     for piece in _pieces(betas, X.size * 8):
         sweep_binary(
             conditionals, base.log_p, base.start, piece, order, X, field, clamped, log_weights, rng
         )
+    return X, log_weights, rng

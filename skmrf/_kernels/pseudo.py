@@ -1,0 +1,75 @@
+"""Pseudo-likelihood: conditionals of every variable given all others."""
+
+import numpy as np
+
+from ._jit import kernel
+from .tables import table_index
+
+
+@kernel
+def pseudo_likelihood(conditionals, X, weights, site_log_p, gradient):
+    """Add to gradient; site_log_p[r] = sum over i of log p(x_i | rest of row r).
+
+    gradient receives weights[r] * d site_log_p[r] / d flat; it may have no entries.
+    """
+    flat = conditionals.flat
+    widest = 1
+    for i in range(conditionals.n_states.size):
+        widest = max(widest, conditionals.n_states[i])
+    scores = np.empty(widest)
+    entry = np.empty(conditionals.table_start.size, dtype=np.int64)
+    with_gradient = gradient.size > 0
+    for r in range(X.shape[0]):
+        x = X[r]
+        for a in range(entry.size):
+            entry[a] = table_index(
+                a,
+                x,
+                conditionals.clique_ptr,
+                conditionals.clique_vars,
+                conditionals.strides,
+                conditionals.table_start,
+            )
+        value = 0.0
+        for i in range(x.size):
+            q = conditionals.n_states[i]
+            if q == 1:
+                continue
+            first, last = conditionals.var_ptr[i], conditionals.var_ptr[i + 1]
+            for s in range(q):
+                scores[s] = 0.0
+            for e in range(first, last):
+                stride = conditionals.var_stride[e]
+                at = entry[conditionals.var_clique[e]] - x[i] * stride
+                for s in range(q):
+                    scores[s] += flat[at + s * stride]
+            value += log_softmax(scores, q, x[i])
+            if not with_gradient:
+                continue
+            for e in range(first, last):
+                stride = conditionals.var_stride[e]
+                at = entry[conditionals.var_clique[e]] - x[i] * stride
+                for s in range(q):
+                    gradient[at + s * stride] -= weights[r] * scores[s]
+                gradient[at + x[i] * stride] += weights[r]
+        site_log_p[r] = value
+
+
+@kernel
+def log_softmax(scores, q, chosen):
+    """Log-probability of the chosen state; turns scores into probabilities."""
+    top = -np.inf
+    for s in range(q):
+        top = max(top, scores[s])
+    if top == -np.inf:
+        for s in range(q):
+            scores[s] = 1.0 / q
+        return -np.inf
+    picked = scores[chosen] - top
+    total = 0.0
+    for s in range(q):
+        scores[s] = np.exp(scores[s] - top)
+        total += scores[s]
+    for s in range(q):
+        scores[s] /= total
+    return picked - np.log(total)

@@ -1,0 +1,133 @@
+"""Queries about many partly observed rows at once: one elimination for every missing pattern."""
+
+import numpy as np
+
+from .. import messages, samplers
+from .._types import MISSING, STATE
+from ..likelihood import ais, exact_fits
+from ..messages.elimination import DEFAULT_MAX_BYTES
+
+
+def _patterns(X):
+    """(observed mask, numbers of the rows that observe just that) for every pattern of X."""
+    seen = X != MISSING
+    packed = np.packbits(seen, axis=1)
+    _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    by_pattern = np.argsort(which, kind="stable")
+    bounds = np.searchsorted(which[by_pattern], np.arange(len(first) + 1))
+    for p, row in enumerate(first):
+        yield seen[row], by_pattern[bounds[p] : bounds[p + 1]]
+
+
+def _fits(graph, observed, max_bytes):
+    return observed.all() or exact_fits(graph.layout, observed, max_bytes)
+
+
+def _evidence(row):
+    return {int(i): int(row[i]) for i in np.flatnonzero(row != MISSING)}
+
+
+def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
+    """Log of the sum of ``f`` over the missing entries of every row, in nats.
+
+    Exact where elimination fits, else annealed importance sampling row by row.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+    X : ndarray of shape (n_rows, n_variables)
+        State codes, MISSING where not observed.
+    max_bytes : float
+    rng : numpy.random.Generator, for annealing
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+    """
+    out = np.empty(len(X))
+    for observed, rows in _patterns(X):
+        if observed.all():
+            out[rows] = graph.log_potential(X[rows])
+        elif _fits(graph, observed, max_bytes):
+            plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
+            out[rows] = messages.log_partitions(plan, graph.flat, X[rows])
+        else:
+            out[rows] = [
+                ais(graph.condition(_evidence(X[r])), random_state=rng).value for r in rows
+            ]
+    return out
+
+
+def row_marginals(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
+    """Marginals of all variables given the observed entries of every row.
+
+    Returns
+    -------
+    list of ndarray of shape (n_rows, n_states_i), one a variable
+    """
+    out = np.empty((len(X), int(graph.n_states.sum())))
+    for observed, rows in _patterns(X):
+        if _fits(graph, observed, max_bytes):
+            plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
+            out[rows] = messages.single_marginals(plan, graph.flat, X[rows])
+        else:
+            for r in rows:
+                out[r] = _gibbs_marginals(graph, X[r], rng)
+    return np.split(out, np.cumsum(graph.n_states)[:-1], axis=1)
+
+
+def _gibbs_marginals(graph, row, rng):
+    visited, _ = samplers.averages(graph.condition(_evidence(row)), rng)
+    full = np.repeat(row[None], len(visited), axis=0)
+    full[:, row == MISSING] = visited
+    start = np.cumsum(graph.n_states) - graph.n_states
+    return np.bincount((full + start).ravel(), minlength=int(graph.n_states.sum())) / len(full)
+
+
+def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
+    """Rows with their missing entries filled by a joint mode given the observed ones."""
+    out = X.copy()
+    for observed, rows in _patterns(X):
+        if observed.all():
+            continue
+        if _fits(graph, observed, max_bytes):
+            plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
+            out[rows] = messages.maximise(plan, graph.flat, X[rows])
+        else:
+            for r in rows:
+                best, _ = samplers.anneal(graph.condition(_evidence(X[r])), rng)
+                out[r, ~observed] = best
+    return out
+
+
+def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
+    """One draw of the missing entries of every row given the observed ones.
+
+    Exact where elimination fits, else the last state of a Gibbs chain.
+    """
+    out = X.copy()
+    for observed, rows in _patterns(X):
+        if observed.all():
+            continue
+        if _fits(graph, observed, max_bytes):
+            plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
+            out[rows] = _exact_draws(plan, graph.flat, X[rows], rng)
+        else:
+            out[rows] = _gibbs_draws(graph, X[rows], observed, rng)
+    return out
+
+
+def _exact_draws(plan, flat, X, rng):
+    if (X[0] == X).all():
+        return messages.sample(plan, flat, len(X), rng, X[:1])
+    return messages.sample(plan, flat, len(X), rng, X)
+
+
+def _gibbs_draws(graph, X, observed, rng, n_sweeps=1000):
+    start = samplers.Product.uniform(graph.n_states).sample(len(X), rng)
+    start[:, observed] = X[:, observed]
+    clamped = np.broadcast_to(observed, X.shape)
+    betas = np.minimum(np.linspace(0.0, 2.0, n_sweeps + 1), 1.0)
+    generators = samplers.spawn_generators(rng, len(X))
+    moved, _ = samplers.sweep(graph, start, generators, betas=betas, clamped=clamped)
+    return moved.astype(STATE)

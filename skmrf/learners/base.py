@@ -1,0 +1,82 @@
+"""The contract of negative phases."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .._types import MISSING, Batch, CliqueMoments, States, normalized_weights
+from .completion import Completions
+
+
+class Learner(BaseEstimator, ABC):
+    """Estimates the two phases of the log-likelihood gradient.
+
+    A learner holds parameters only, so it clones and its parameters can be searched as
+    ``learner__...``. What a step leaves to the next one is in ``state``, which pickles.
+
+    ``deterministic`` learners also have ``objective(energy, batch, state) -> (value, gradient)``
+    over the whole batch, which the loop hands to a deterministic solver.
+    """
+
+    deterministic = False
+    takes_missing = True
+
+    @abstractmethod
+    def init(self, energy, batch, rng):
+        """State before the first step; ``batch`` holds all training rows."""
+
+    def resume(self, energy, batch, state, rng):
+        """State for other (or the same) training rows, keeping what does not depend on them."""
+        return self.init(energy, batch, rng)
+
+    @abstractmethod
+    def step(self, energy, batch, state, rng):
+        """One estimate: ``(positive, negative, state, info)``.
+
+        ``positive`` and ``negative`` are phases (:class:`States` or :class:`CliqueMoments`),
+        ``info`` a dict of diagnostics.
+        """
+
+
+class DataPhase:
+    """Positive phase of chain-based learners.
+
+    Without missing entries it is in closed form: the moments of all training rows, computed once.
+    Otherwise the missing entries of a batch are completed by Gibbs chains that persist by row.
+    """
+
+    def __init__(self, energy, batch, rng):
+        self.completions = None
+        self.moments = None
+        if (batch.X == MISSING).any():
+            self.completions = Completions(batch, energy.n_states, rng)
+        else:
+            phase = States(batch.X, None, batch.log_weights)
+            self.moments = CliqueMoments(energy.moments(phase))
+
+    def batch_states(self, energy, batch):
+        """The rows of a batch, missing entries completed."""
+        X = batch.X
+        if self.completions is not None:
+            X = self.completions.update(energy, batch)
+        return States(X, None, batch.log_weights)
+
+    def __call__(self, energy, batch):
+        """The positive phase of a batch."""
+        return self.moments or self.batch_states(energy, batch)
+
+    def draw_rows(self, batch, n_rows, rng):
+        """Training rows drawn by their weights, missing entries filled."""
+        X = batch.X if self.completions is None else self.completions.filled(batch)
+        weights = normalized_weights(batch.log_weights, len(X))
+        return X[rng.choice(len(X), size=n_rows, p=weights)]
+
+
+def unique_rows(batch: Batch):
+    """Distinct rows and their weights, which sum to one."""
+    weights = normalized_weights(batch.log_weights, len(batch.X))
+    rows = np.ascontiguousarray(batch.X)
+    view = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    _, first, inverse = np.unique(view, return_index=True, return_inverse=True)
+    return rows[first], np.bincount(inverse, weights=weights, minlength=len(first))

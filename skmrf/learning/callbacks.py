@@ -1,0 +1,81 @@
+"""Callbacks that need no target: scikit-learn's own score monitor wants y."""
+
+import numpy as np
+
+
+class ScoreMonitor:
+    """Record ``estimator.score(X)`` of chosen rows after every epoch.
+
+    Parameters
+    ----------
+    X : array-like, optional
+        Rows to score; the training rows by default.
+    scoring : callable, optional
+        ``scoring(estimator, X) -> float`` instead of ``estimator.score``.
+
+    Attributes
+    ----------
+    scores : list of float
+        One an epoch of the last fit.
+    """
+
+    def __init__(self, X=None, scoring=None):
+        self.X = X
+        self.scoring = scoring
+        self.scores = []
+
+    def setup(self, estimator, context):
+        """Called once before a fit."""
+        self.scores = []
+
+    def teardown(self, estimator, context):
+        """Called once after a fit."""
+
+    def on_fit_task_begin(self, estimator, context):
+        """Nothing to do when an epoch begins."""
+
+    def on_fit_task_end(self, estimator, context, *, X=None, fitted_estimator=None):
+        """Score the model that an epoch leaves."""
+        if fitted_estimator is None:
+            return False
+        rows = X if self.X is None else self.X
+        score = (
+            fitted_estimator.score if self.scoring is None else self._score_with(fitted_estimator)
+        )
+        self.scores.append(float(score(rows)))
+        return self.judge()
+
+    def _score_with(self, estimator):
+        return lambda rows: self.scoring(estimator, rows)
+
+    def judge(self):
+        """Whether to stop; a monitor never does."""
+        return False
+
+
+class EarlyStopping(ScoreMonitor):
+    """Stop a fit whose score of held-out rows no longer grows.
+
+    Parameters
+    ----------
+    X : array-like, optional
+        Held-out rows; the training rows by default.
+    scoring : callable, optional
+        ``scoring(estimator, X) -> float`` instead of ``estimator.score``.
+    patience : int, default=5
+        Epochs without an improvement before the fit stops.
+    min_delta : float, default=1e-4
+        Least growth that counts as an improvement.
+    """
+
+    def __init__(self, X=None, scoring=None, patience=5, min_delta=1e-4):
+        super().__init__(X, scoring)
+        self.patience = patience
+        self.min_delta = min_delta
+
+    def judge(self):
+        """Whether the last ``patience`` scores are no better than the best before them."""
+        if len(self.scores) <= self.patience:
+            return False
+        before = np.max(self.scores[: -self.patience])
+        return bool(np.max(self.scores[-self.patience :]) < before + self.min_delta)

@@ -1,0 +1,313 @@
+"""The one learning loop. It never asks which energy or learner it holds."""
+
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from .._types import Batch, History
+from .optimizers import Adam
+from .penalties import NoPenalty
+from .rates import AdaptiveRate
+from .solvers import maximise_deterministic
+
+MIN_UPDATES = 2_000
+MAX_UPDATES = 50_000
+
+
+class NoRestriction:
+    """Leaves theta as it is; a structure learner removes and re-enters edges here."""
+
+    def update(self, energy, positive, negative, info):
+        """The energy to go on with."""
+        return energy
+
+
+@dataclass
+class Settings:
+    """How to learn.
+
+    Attributes
+    ----------
+    optimizer : of :mod:`skmrf.learning.optimizers`, or None
+        None hands the learner's objective to a deterministic solver.
+    rate, penalty, restriction : see their modules
+    batch_size : int
+    max_iter : int or None
+        Epochs; None: until done, at least 2000 and at most 50000 updates.
+    tol : float
+        Largest gradient entry at which a deterministic solver stops.
+    average : bool
+        Return the mean of the iterates since the last change of the rate.
+    score : callable or None
+        ``energy -> float`` on held-out data, for early stopping.
+    patience : int
+        Epochs without a better score before stopping.
+    """
+
+    optimizer: Any = field(default_factory=Adam)
+    rate: Any = field(default_factory=AdaptiveRate)
+    penalty: Any = field(default_factory=NoPenalty)
+    restriction: Any = field(default_factory=NoRestriction)
+    batch_size: int = 256
+    max_iter: int | None = None
+    tol: float = 1e-5
+    average: bool = True
+    score: Any = None
+    patience: int = 5
+
+
+@dataclass
+class LoopState:
+    """Everything the next epoch needs; it pickles, and a fit resumes from it bit for bit.
+
+    Attributes
+    ----------
+    energy : Energy, the current iterate
+    averaged : dict, sum of the iterates of this stage
+    n_averaged : int
+    learner, optimizer, rate : states of these
+    rng : numpy.random.Generator
+    epoch, step : int, done so far
+    history : History
+    converged : bool
+    best : (score, energy) or None
+    """
+
+    energy: Any
+    averaged: dict
+    n_averaged: int
+    learner: Any
+    optimizer: Any
+    rate: Any
+    rng: np.random.Generator
+    epoch: int = 0
+    step: int = 0
+    history: History = field(default_factory=History)
+    converged: bool = False
+    best: Any = None
+
+    def result(self, average=True):
+        """The learned energy: the best by held-out score, else the averaged iterates."""
+        if self.best is not None:
+            return self.best[1]
+        if average and self.n_averaged:
+            mean = {k: v / self.n_averaged for k, v in self.averaged.items()}
+            return self.energy.with_theta(mean)
+        return self.energy
+
+
+def start(energy, learner, data, settings, rng):
+    """State before the first epoch."""
+    return LoopState(
+        energy,
+        {k: np.zeros_like(v) for k, v in energy.theta.items()},
+        0,
+        learner.init(energy, data, rng),
+        None if settings.optimizer is None else settings.optimizer.init(energy.theta),
+        settings.rate.init(),
+        rng,
+    )
+
+
+def resume(state, learner, data):
+    """A state to go on from, on the same or other rows."""
+    learner_state = learner.resume(state.energy, data, state.learner, state.rng)
+    return replace(state, learner=learner_state, converged=False)
+
+
+class SilentReports:
+    """What :func:`run` tells of its epochs; this one listens to nothing."""
+
+    def begin(self):
+        """An epoch begins."""
+
+    def end(self, state):
+        """An epoch is over; True stops."""
+        return False
+
+
+def run(learner, data, settings, state, reports=None):
+    """Learn until done.
+
+    Parameters
+    ----------
+    learner : Learner
+    data : Batch
+        All training rows.
+    settings : Settings
+    state : LoopState
+        From :func:`start`, or one that an earlier run returned.
+    reports : object with the methods of :class:`SilentReports`, optional
+
+    Returns
+    -------
+    LoopState
+        Of the last complete epoch, also after Ctrl-C (with a warning).
+    """
+    holder = [state]
+    reports = SilentReports() if reports is None else reports
+    try:
+        if settings.optimizer is None:
+            _solve(learner, data, settings, holder, reports)
+        else:
+            _iterate(learner, data, settings, holder, reports)
+    except KeyboardInterrupt:
+        warnings.warn(
+            f"Interrupted; the model is that of the last complete epoch, {holder[0].epoch}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return holder[0]
+
+
+def _epoch_limit(settings, updates_an_epoch):
+    if settings.max_iter is not None:
+        return settings.max_iter
+    return -(-MAX_UPDATES // updates_an_epoch)
+
+
+def _iterate(learner, data, settings, holder, reports):
+    """Epochs of minibatch updates."""
+    updates = -(-len(data.X) // settings.batch_size)
+    first = holder[0].epoch
+    while holder[0].epoch - first < _epoch_limit(settings, updates):
+        reports.begin()
+        state, info = _epoch(learner, data, settings, holder[0])
+        state = _judge(state, settings, info)
+        holder[0] = state
+        if reports.end(state) or _finished(state, settings):
+            return
+    if not holder[0].converged:
+        _warn_unconverged(holder[0])
+
+
+def _warn_unconverged(state):
+    warnings.warn(
+        f"Learning had not converged after {state.epoch} epochs ({state.step} updates); raise "
+        "max_iter, or accept the model as it is (see history_).",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def _finished(state, settings):
+    if settings.score is not None and _stale(state, settings):
+        return True
+    return state.converged and (settings.max_iter is not None or state.step >= MIN_UPDATES)
+
+
+def _stale(state, settings):
+    """No better held-out score in the last ``patience`` epochs."""
+    scores = state.history.columns["validation_score"]
+    return len(scores) - 1 - int(np.argmax(scores)) >= settings.patience
+
+
+def _epoch(learner, data, settings, state):
+    """One pass over the rows in random order; the state after it and mean diagnostics."""
+    state = replace(state, rng=_copy_generator(state.rng), converged=False)
+    order = state.rng.permutation(len(data.X))
+    sums, count = {}, 0
+    for s in range(0, len(order), settings.batch_size):
+        rows = np.sort(order[s : s + settings.batch_size])
+        state, info = _update(learner, _take(data, rows, state), settings, state)
+        count += 1
+        for name, value in info.items():
+            sums[name] = sums.get(name, 0.0) + value
+    return replace(state, epoch=state.epoch + 1), {k: v / count for k, v in sums.items()}
+
+
+def _copy_generator(rng):
+    """So that an interrupted epoch leaves the state of the last complete one untouched."""
+    bits = type(rng.bit_generator)()
+    bits.state = rng.bit_generator.state
+    return np.random.Generator(bits)
+
+
+def _take(data, rows, state):
+    """The batch of these rows."""
+    log_weights = None if data.log_weights is None else data.log_weights[rows]
+    targets = None if data.Y is None else data.Y[rows]
+    return Batch(data.X[rows], targets, log_weights, rows, state.epoch, state.step)
+
+
+def _update(learner, batch, settings, state):
+    """One gradient step."""
+    energy = state.energy
+    positive, negative, learner_state, info = learner.step(energy, batch, state.learner, state.rng)
+    gradient = energy.gradient(positive, negative, batch)
+    pull = settings.penalty.gradient(energy.theta)
+    if pull is not None:
+        gradient = {k: g - pull[k] for k, g in gradient.items()}
+    rate = settings.rate.value(state.rate)
+    theta, sizes, optimizer = settings.optimizer.step(energy.theta, gradient, rate, state.optimizer)
+    theta = settings.penalty.prox(theta, sizes)
+    moved = settings.restriction.update(energy.with_theta(theta), positive, negative, info)
+    rate_state, new_stage, done = settings.rate.observe(gradient, state.rate)
+    averaged, n_averaged = _average(state, moved.theta, new_stage and not done)
+    mean_square = np.mean([np.mean(g * g) for g in gradient.values()])
+    info = dict(info, gradient_rms=float(np.sqrt(mean_square)), learning_rate=rate)
+    state = replace(
+        state,
+        energy=moved,
+        averaged=averaged,
+        n_averaged=n_averaged,
+        learner=learner_state,
+        optimizer=optimizer,
+        rate=rate_state,
+        step=state.step + 1,
+        converged=state.converged or done,
+    )
+    return state, info
+
+
+def _average(state, theta, restart):
+    """Sum of the iterates of this stage."""
+    if restart:
+        return {k: v.copy() for k, v in theta.items()}, 1
+    return {k: state.averaged[k] + v for k, v in theta.items()}, state.n_averaged + 1
+
+
+def _judge(state, settings, info):
+    """Record the epoch, and keep the best by held-out score."""
+    row = dict(info, epoch=state.epoch, n_updates=state.step)
+    best = None
+    if settings.score is not None:
+        current = replace(state, best=None).result(settings.average)
+        row["validation_score"] = settings.score(current)
+        best = state.best
+        if best is None or row["validation_score"] > best[0]:
+            best = (row["validation_score"], current)
+    history = History({k: list(v) for k, v in state.history.columns.items()})
+    history.append(row)
+    return replace(state, history=history, best=best)
+
+
+def _solve(learner, data, settings, holder, reports):
+    """A deterministic solver; every iteration counts as an epoch."""
+
+    def objective(energy):
+        return learner.objective(energy, data, holder[0].learner)
+
+    def on_iteration(energy, value, norm):
+        state = holder[0]
+        state = replace(
+            state, energy=energy, n_averaged=0, epoch=state.epoch + 1, step=state.step + 1
+        )
+        holder[0] = _judge(state, settings, {"objective": value, "gradient_max": norm})
+        stale = settings.score is not None and _stale(holder[0], settings)
+        reports.begin()
+        return reports.end(holder[0]) or stale
+
+    limit = MAX_UPDATES if settings.max_iter is None else settings.max_iter
+    energy, converged = maximise_deterministic(
+        holder[0].energy,
+        objective,
+        settings.penalty,
+        max_iter=limit,
+        tol=settings.tol,
+        on_iteration=on_iteration,
+    )
+    holder[0] = replace(holder[0], energy=energy, n_averaged=0, converged=converged)

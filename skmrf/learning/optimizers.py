@@ -1,0 +1,75 @@
+"""First-order ascent steps. State is a dict of arrays, so that it pickles and resumes."""
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+
+class SGD(BaseEstimator):
+    r"""Plain gradient ascent, :math:`\theta + \eta g`."""
+
+    def init(self, theta):
+        """State before the first step."""
+        return {}
+
+    def step(self, theta, gradient, rate, state):
+        """New theta, step size of every parameter (for proximal maps), new state."""
+        moved = {k: v + rate * gradient[k] for k, v in theta.items()}
+        return moved, dict.fromkeys(theta, rate), state
+
+
+class Momentum(BaseEstimator):
+    r"""Gradient ascent with momentum, :math:`m \leftarrow \mu m + g`, :math:`\theta + \eta m`.
+
+    Parameters
+    ----------
+    momentum : float, default=0.9
+    """
+
+    def __init__(self, momentum=0.9):
+        self.momentum = momentum
+
+    def init(self, theta):
+        """State before the first step."""
+        return {k: np.zeros_like(v) for k, v in theta.items()}
+
+    def step(self, theta, gradient, rate, state):
+        """New theta, step size of every parameter (for proximal maps), new state."""
+        state = {k: self.momentum * state[k] + gradient[k] for k in theta}
+        moved = {k: v + rate * state[k] for k, v in theta.items()}
+        return moved, dict.fromkeys(theta, rate), state
+
+
+class Adam(BaseEstimator):
+    """Adam (Kingma and Ba, 2015).
+
+    Parameters
+    ----------
+    beta_1, beta_2 : float, default=0.9, 0.999
+        Decay of the running mean and mean square of the gradient.
+    epsilon : float, default=1e-8
+    """
+
+    def __init__(self, beta_1=0.9, beta_2=0.999, epsilon=1e-8):
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+
+    def init(self, theta):
+        """State before the first step."""
+        zeros = {k: np.zeros_like(v) for k, v in theta.items()}
+        return {"t": 0, "mean": zeros, "square": zeros}
+
+    def step(self, theta, gradient, rate, state):
+        """New theta, step size of every parameter (for proximal maps), new state."""
+        t = state["t"] + 1
+        mean, square, moved, sizes = {}, {}, {}, {}
+        for k, g in gradient.items():
+            mean[k] = self.beta_1 * state["mean"][k] + (1 - self.beta_1) * g
+            square[k] = self.beta_2 * state["square"][k] + (1 - self.beta_2) * g * g
+            scale = np.sqrt(square[k] / (1 - self.beta_2**t)) + self.epsilon
+            sizes[k] = rate / scale
+            moved[k] = theta[k] + sizes[k] * mean[k] / (1 - self.beta_1**t)
+        return moved, sizes, {"t": t, "mean": mean, "square": square}
+
+
+OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "adam": Adam}

@@ -1,0 +1,114 @@
+"""Penalties on parameters, subtracted from the mean log-likelihood.
+
+A penalty has a smooth part (``value`` and ``gradient``) and a proximal map (``prox``, the identity
+for smooth penalties). Parameters whose group is -1 (tables of single variables) are not penalised.
+"""
+
+import numpy as np
+
+from .._validation import check_choice, check_number
+
+
+class NoPenalty:
+    """Nothing."""
+
+    smooth = True
+
+    def value(self, theta):
+        """0."""
+        return 0.0
+
+    def gradient(self, theta):
+        """None: nothing to add."""
+        return
+
+    def prox(self, theta, sizes):
+        """The identity."""
+        return theta
+
+
+class L2(NoPenalty):
+    r""":math:`\frac{\alpha}{2} \lVert \theta \rVert_2^2`."""
+
+    def __init__(self, alpha, groups):
+        self.alpha = alpha
+        self.weights = {k: alpha * (g >= 0) for k, g in groups.items()}
+
+    def value(self, theta):
+        """The penalty at theta."""
+        return 0.5 * sum(float((self.weights[k] * v * v).sum()) for k, v in theta.items())
+
+    def gradient(self, theta):
+        """Derivative of the penalty."""
+        return {k: self.weights[k] * v for k, v in theta.items()}
+
+
+class L1(NoPenalty):
+    r""":math:`\alpha \lVert \theta \rVert_1`, by soft thresholding."""
+
+    smooth = False
+
+    def __init__(self, alpha, groups):
+        self.alpha = alpha
+        self.weights = {k: alpha * (g >= 0) for k, g in groups.items()}
+
+    def value(self, theta):
+        """The penalty at theta."""
+        return sum(float((self.weights[k] * np.abs(v)).sum()) for k, v in theta.items())
+
+    def prox(self, theta, sizes):
+        """Soft thresholding by alpha times the step size of every parameter."""
+        out = {}
+        for k, v in theta.items():
+            cut = sizes[k] * self.weights[k]
+            out[k] = np.sign(v) * np.maximum(np.abs(v) - cut, 0.0)
+        return out
+
+
+class GroupL1(NoPenalty):
+    r""":math:`\alpha \sum_a \sqrt{d_a} \lVert \theta_a \rVert_2` over the tables of cliques.
+
+    :math:`d_a` is the number of entries of the table; whole tables become zero.
+    """
+
+    smooth = False
+
+    def __init__(self, alpha, groups):
+        self.alpha = alpha
+        self.groups = groups
+        self.sizes = {k: np.bincount(g[g >= 0].ravel()) for k, g in groups.items()}
+
+    def _norms(self, k, v):
+        inside = self.groups[k] >= 0
+        squares = np.bincount(self.groups[k][inside], v[inside] ** 2, minlength=len(self.sizes[k]))
+        return inside, np.sqrt(squares)
+
+    def value(self, theta):
+        """The penalty at theta."""
+        return self.alpha * sum(
+            float(np.sqrt(self.sizes[k]) @ self._norms(k, v)[1]) for k, v in theta.items()
+        )
+
+    def prox(self, theta, sizes):
+        """Shrink the norm of every table; steps that differ inside it enter by their mean."""
+        out = {}
+        for k, v in theta.items():
+            inside, norms = self._norms(k, v)
+            step = np.broadcast_to(sizes[k], v.shape)[inside]
+            members = self.groups[k][inside]
+            mean_step = np.bincount(members, step, len(norms)) / np.maximum(self.sizes[k], 1)
+            cut = self.alpha * np.sqrt(self.sizes[k]) * mean_step
+            keep = np.maximum(1.0 - cut / np.maximum(norms, 1e-300), 0.0)
+            out[k] = v.copy()
+            out[k][inside] *= keep[members]
+        return out
+
+
+PENALTIES = {"l2": L2, "l1": L1, "group-l1": GroupL1}
+
+
+def make_penalty(name, alpha, groups):
+    """The penalty of that name, or :class:`NoPenalty` for ``alpha=0``."""
+    check_choice("penalty", name, PENALTIES)
+    check_number("alpha", alpha, low=0)
+    return PENALTIES[name](alpha, groups) if alpha > 0 else NoPenalty()
