@@ -1,6 +1,7 @@
 """Checks of what users hand in; every message names what was found and what would be accepted."""
 
 import numbers
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -41,8 +42,14 @@ def _holds_integers(X):
 
 def check_evidence(evidence, n_states):
     """``{variable: state}`` as a dict of ints, checked against the numbers of states."""
+    evidence = {} if evidence is None else evidence
+    if not isinstance(evidence, Mapping):
+        raise ValueError(
+            "evidence must be a dict from variables to states, or None; got "
+            f"{type(evidence).__name__}."
+        )
     checked = {}
-    for variable, state in (evidence or {}).items():
+    for variable, state in evidence.items():
         if not isinstance(variable, numbers.Integral) or not 0 <= variable < len(n_states):
             raise ValueError(
                 f"Evidence names variable {variable!r}, but the variables are 0 to "

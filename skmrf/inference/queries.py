@@ -140,10 +140,10 @@ def marginals(
         visited = _full_rows(row, X)
         single = _frequencies(visited, graph.n_states)
         flat = type(graph).from_layout(untied).moments(States(visited))["log_potentials"]
-        converged, n_iter = residual < 0.01, len(X)
+        converged, n_iter = bool(residual < 0.01), len(X)
     bounds = np.cumsum(graph.n_states)[:-1]
     return Marginals(
-        np.split(single, bounds), untied.split(flat), converged, residual, n_iter, method
+        np.split(single, bounds), untied.split(flat), converged, float(residual), n_iter, method
     )
 
 
@@ -255,6 +255,4 @@ def sample(
             'only approach the distribution. Pass method="gibbs" to accept that silently.',
             stacklevel=2,
         )
-    return _full_rows(
-        evidence, row, samplers.draw(graph.condition(evidence), n_samples, rng, **options)
-    )
+    return _full_rows(row, samplers.draw(graph.condition(evidence), n_samples, rng, **options))

@@ -1,7 +1,10 @@
 """Gibbs chains put to use: draws, averages and maximisers where exact inference does not fit."""
 
+import warnings
+
 import numpy as np
 
+from .._validation import check_number
 from .gibbs import Product, spawn_generators, sweep
 
 HOTTEST, COLDEST = 0.05, 12.0
@@ -12,10 +15,29 @@ def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
 
     Half of the sweeps raise the inverse temperature from 0 to 1, half are made at 1.
     """
+    check_number("n_sweeps", n_sweeps, low=1, integer=True)
     betas = np.minimum(np.linspace(0.0, 2.0, n_sweeps + 1), 1.0)
     X = Product.uniform(energy.n_states).sample(n_samples, rng)
     generators = spawn_generators(rng, n_samples)
-    return sweep(energy, X, generators, betas=betas, n_jobs=n_jobs)[0]
+    X, _ = sweep(energy, X, generators, betas=betas, n_jobs=n_jobs)
+    _check_possible(energy, X)
+    return X
+
+
+def _check_possible(energy, X):
+    lost = np.count_nonzero(energy.log_potential(X) == -np.inf)
+    if lost and lost == len(X):
+        raise ValueError(
+            f"None of {len(X)} Gibbs chains found a state of positive probability: the evidence is "
+            'impossible, or zero potentials hide such states. Use method="exact", or replace zero '
+            "potentials by small ones."
+        )
+    if lost:
+        warnings.warn(
+            f"{lost} of {len(X)} Gibbs chains are in states of probability zero; give more "
+            'n_sweeps, use method="exact" or replace zero potentials by small ones.',
+            stacklevel=4,
+        )
 
 
 def averages(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=None):
@@ -23,22 +45,27 @@ def averages(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=N
 
     The residual is the largest standard error of a single marginal, from the chains' own means.
     """
+    check_number("n_chains", n_chains, low=2, integer=True)
+    check_number("n_records", n_records, low=1, integer=True)
     X = draw(energy, n_chains, rng, n_sweeps=n_sweeps, n_jobs=n_jobs)
     generators = spawn_generators(rng, n_chains)
     records = []
     for _ in range(n_records):
-        X, _ = sweep(energy, X, generators, n_sweeps=max(1, n_sweeps // (2 * n_records)))
+        between = max(1, n_sweeps // (2 * n_records))
+        X, _ = sweep(energy, X, generators, n_sweeps=between, n_jobs=n_jobs)
         records.append(X)
     kept = np.stack(records)
     residual = 0.0
-    for s in range(int(energy.n_states.max())):
+    for s in range(int(energy.n_states.max(initial=0))):
         spread = (kept == s).mean(axis=0).std(axis=0, ddof=1)
         residual = max(residual, float(spread.max()) / np.sqrt(n_chains))
-    return kept.reshape(-1, energy.n_variables), residual
+    return np.concatenate(records), residual
 
 
 def anneal(energy, rng, *, n_chains=64, n_sweeps=500, n_jobs=None):
     """The best state that simulated annealing finds, and its log-potential."""
+    check_number("n_chains", n_chains, low=1, integer=True)
+    check_number("n_sweeps", n_sweeps, low=1, integer=True)
     betas = np.append(np.geomspace(HOTTEST, COLDEST, n_sweeps), 1e6)
     X = Product.uniform(energy.n_states).sample(n_chains, rng)
     X, _ = sweep(energy, X, spawn_generators(rng, n_chains), betas=betas, n_jobs=n_jobs)
