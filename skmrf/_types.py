@@ -158,7 +158,7 @@ def log_mean_exp(log_weights):
 def normalized_weights(log_weights, n):
     """Weights that sum to one; equal ones for ``None``. All -inf gives zeros."""
     if log_weights is None:
-        return np.full(n, 1.0 / n)
+        return np.full(n, 1.0 / max(n, 1))
     total = logsumexp(log_weights)
     if total == -np.inf:
         return np.zeros(n)

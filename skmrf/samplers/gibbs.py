@@ -95,13 +95,15 @@ def sweep(
     X : ndarray, where the chains end
     log_weights : ndarray of shape (n_chains,), annealed importance weights along ``betas``
     """
-    betas = np.ones(n_sweeps + 1) if betas is None else np.asarray(betas, dtype=float)
+    betas = np.ones(n_sweeps + 1) if betas is None else np.ascontiguousarray(betas, dtype=float)
     base = Product.uniform(energy.n_states) if base is None else base
     order = np.arange(energy.n_variables)
     order = order[::-1].copy() if reverse else order
     clamped = np.zeros((0, 0), dtype=bool) if clamped is None else clamped
     X = np.array(X, dtype=STATE, order="C")
     log_weights = np.zeros(len(X))
+    if len(X) == 0:
+        return X, log_weights
     conditionals = energy.conditionals()
     run = _binary_block if isinstance(conditionals, BinaryConditionals) else _table_block
     blocks = [slice(s, s + BLOCK) for s in range(0, len(X), BLOCK)]
