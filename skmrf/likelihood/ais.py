@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+from scipy.special import betaincinv
 
 from .._types import (
     LogPartition,
@@ -58,7 +59,7 @@ def ais(
         estimate moved outward to a one-sided 97.5% limit: a bootstrap over chains, never less than
         the standard error, and ln 40 (Markov's inequality) where the effective sample size is
         below 10. ``upper_is_bound`` is False, as the reverse chains start at samples that are only
-        approximate.
+        approximate. Where all chains start in zero potentials, the interval is from -inf to inf.
 
     References
     ----------
@@ -96,6 +97,7 @@ def _lengthening_paths(energy, base, n_chains, max_width, rng, n_jobs):
         n_temperatures *= GROWTH
         if (
             result.upper - result.lower <= 0.5 * max_width
+            or result.ess == 0  # a longer path starts at the same zero potentials
             or n_temperatures > MAX_TEMPERATURES
             or spent * (1 + GROWTH) > MAX_UPDATES
         ):
@@ -116,6 +118,8 @@ def _one_path(energy, base, n_chains, n_temperatures, max_width, rng, n_jobs):
     X, forward = sweep(
         energy, base.sample(n_chains, rng), generators, betas=betas, base=base, n_jobs=n_jobs
     )
+    if (forward == -np.inf).all():
+        return LogPartition(-np.inf, np.inf, -np.inf, np.inf, False, "ais", False, 0.0)
     start = X[_resample(forward, rng)]
     start, _ = sweep(energy, start, generators, n_sweeps=SETTLE, n_jobs=n_jobs)
     _, backward = sweep(
@@ -127,35 +131,42 @@ def _one_path(energy, base, n_chains, n_temperatures, max_width, rng, n_jobs):
 def _resample(log_weights, rng):
     """Systematic resampling: indices, each about n * weight times."""
     n = len(log_weights)
-    weights = normalized_weights(log_weights, n)
-    if not weights.any():
-        return np.arange(n)
-    cumulated = np.cumsum(weights)
+    cumulated = np.cumsum(normalized_weights(log_weights, n))
     cumulated[-1] = 1.0
     return np.searchsorted(cumulated, (rng.random() + np.arange(n)) / n)
 
 
-def _margin(log_weights, sign, rng):
-    """How far a one-sided 97.5% limit of the log mean weight lies from it, and its error."""
+def _margin(log_weights, rng):
+    """How far the lower 97.5% limit of the log mean weight lies from it, its error and ESS."""
     n = len(log_weights)
     ess = effective_sample_size(log_weights)
-    if ess == 0:
-        return np.inf, np.inf, 0.0
     std_error = np.sqrt(max(n / ess - 1.0, 0.0) / (n - 1))
     weights = np.exp(log_weights - log_weights.max())
     means = weights[rng.integers(0, n, size=(N_BOOTSTRAPS, n))].mean(axis=1)
-    limit = np.quantile(np.log(means / weights.mean()), 0.025 if sign < 0 else 0.975)
-    margin = max(abs(limit), std_error)
+    limit = np.quantile(means, 0.025) / weights.mean()
+    margin = max(-np.log(limit) if limit > 0 else 0.0, std_error)
     if ess < TRUSTED_ESS:
         margin = max(margin, np.log(40.0))
     return margin, std_error, ess
 
 
+def _possible_mass(forward):
+    """Log of the base's mass outside of the zero potentials, its upper 97.5% limit and error.
+
+    Chains that walk back never enter the zero potentials, so their mean weight is this mass by Z.
+    """
+    n, k = len(forward), np.count_nonzero(forward > -np.inf)
+    limit = 1.0 if k == n else betaincinv(k + 1, n - k, 0.975)  # Clopper and Pearson
+    return np.log(k / n), np.log(limit * n / k), np.sqrt((1.0 - k / n) / k)
+
+
 def _interval(forward, backward, max_width, rng):
-    value, reverse = log_mean_exp(forward), -log_mean_exp(backward)
-    down, error_down, ess_down = _margin(forward, -1, rng)
+    mass, mass_margin, mass_error = _possible_mass(forward)
+    value, reverse = log_mean_exp(forward), mass - log_mean_exp(backward)
+    down, error_down, ess_down = _margin(forward, rng)
     # The log of the backward mean enters with a minus, so its lower limit is log Z's upper one.
-    up, error_up, ess_up = _margin(backward, -1, rng)
+    up, error_up, ess_up = _margin(backward, rng)
+    up, error_up = np.hypot(up, mass_margin), np.hypot(error_up, mass_error)
     lower = value - down
     upper = max(reverse + up, value + error_down)
     std_error = float(np.hypot(max(error_down, error_up), 0.5 * (reverse - value)))
