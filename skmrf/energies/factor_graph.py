@@ -247,7 +247,7 @@ class FactorGraph(Energy):
         add_binary_moments(gram, total, ptr, members, start, out)
 
     def binary_gradient(self, coupling, bias):
-        """Chain rule from the coupling form: derivatives by coupling and bias to those by tables."""
+        """Chain rule: derivatives by coupling and bias of the coupling form to those by tables."""
         gram = coupling.copy()
         np.fill_diagonal(gram, bias)
         out = np.zeros(self.layout.n_parameters)

@@ -12,12 +12,13 @@ from .._types import MAX_STATES
 
 MAX_PARAMETERS = 2**31 - 1
 INDEX = np.int32
+SHOWN = 10  # variables of a clique, in messages
 SMALL = 1024  # variables for which a full matrix of couplings is cheap anyway
 
 
-def _clique_name(variables, names):
-    shown = [names[v] if names is not None and 0 <= v < len(names) else v for v in variables]
-    return "(" + ", ".join(str(v) for v in shown) + ")"
+def _clique_name(variables):
+    shown = [str(v) for v in variables[:SHOWN]] + ["..."] * (len(variables) > SHOWN)
+    return "(" + ", ".join(shown) + ")"
 
 
 def _check_n_states(n_states):
@@ -64,7 +65,7 @@ def _check_members(ptr, variables, n_variables):
     if outside.size:
         a = owner[outside[0]]
         raise ValueError(
-            f"Clique {a} {_clique_name(variables[ptr[a] : ptr[a + 1]], None)} names variable "
+            f"Clique {a} {_clique_name(variables[ptr[a] : ptr[a + 1]])} names variable "
             f"{variables[outside[0]]}, but the variables are 0 to {n_variables - 1}."
         )
     order = np.lexsort((variables, owner))
@@ -72,7 +73,7 @@ def _check_members(ptr, variables, n_variables):
     if same.any():
         a = owner[order][np.flatnonzero(same)[0]]
         raise ValueError(
-            f"Clique {a} {_clique_name(variables[ptr[a] : ptr[a + 1]], None)} names variable "
+            f"Clique {a} {_clique_name(variables[ptr[a] : ptr[a + 1]])} names variable "
             f"{variables[order][np.flatnonzero(same)[0]]} twice; name every variable once."
         )
 
@@ -141,7 +142,7 @@ class Layout:
             raise ValueError(
                 f"The tables would hold {total:.3g} numbers, more than the limit of "
                 f"{MAX_PARAMETERS}; the largest is that of clique {largest} "
-                f"{_clique_name(members, None)} with {sizes[largest]:.3g}. Use smaller cliques "
+                f"{_clique_name(members)} with {sizes[largest]:.3g}. Use smaller cliques "
                 "or merge rare states."
             )
         start = np.concatenate([[0], np.cumsum(own_size)[:-1]])[owner] if len(owner) else own_size
