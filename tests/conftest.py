@@ -1,0 +1,31 @@
+"""Seeds and data of all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+DATA = Path(os.environ.get("SKMRF_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+settings.register_profile("skmrf", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("skmrf")
+
+
+@pytest.fixture
+def seed():
+    """Seed of the random tests; every value of SKMRF_TEST_SEED must pass."""
+    return int(os.environ.get("SKMRF_TEST_SEED", "0"))
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """Path of a folder of the test data; skips the test where it is absent."""
+
+    def find(name):
+        folder = DATA / name
+        if not folder.is_dir():
+            pytest.skip(f"{folder} is absent; set SKMRF_TEST_DATA")
+        return folder
+
+    return find

@@ -1,0 +1,699 @@
+"""Energies against their definitions, finite differences and symmetries."""
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+import pytest
+import twins
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from zoo import (
+    FINITE,
+    HUGE,
+    WITH_ZEROS,
+    ZOO,
+    enumerate_states,
+    naive_log_potential,
+    random_tables,
+    small_graphs,
+)
+
+from skmrf._types import CliqueMoments, States
+from skmrf._validation import check_states
+from skmrf.energies import FactorGraph, Layout, PairwiseEnergy
+from skmrf.energies.factor_graph import GRAM_ROWS
+
+every = pytest.mark.parametrize("name", ZOO)
+
+
+def rows_of(energy, n_rows, seed):
+    rng = np.random.default_rng(seed)
+    return rng.integers(energy.n_states, size=(n_rows, energy.n_variables)), rng.normal(size=n_rows)
+
+
+def weights_of(log_weights):
+    return np.exp(log_weights - np.logaddexp.reduce(log_weights))
+
+
+def assert_same_theta(left, right, **tolerance):
+    assert left.keys() == right.keys()
+    for name in left:
+        assert left[name].shape == right[name].shape
+        assert_allclose(left[name], right[name], err_msg=name, **tolerance)
+
+
+def sparse_twin(graph):
+    """The same graph, its layout taken for one that is better left to tables."""
+    layout = replace(graph.layout)
+    layout.__dict__["is_dense_binary"] = False
+    return FactorGraph.from_layout(layout, graph.flat)
+
+
+# Log-potentials ----------------------------------------------------------------------------
+
+
+@every
+def test_log_potential(name, seed):
+    energy = ZOO[name](seed)
+    states, log_f = enumerate_states(energy)
+    assert_allclose(energy.log_potential(states), log_f, rtol=1e-13, atol=1e-12)
+
+
+@every
+def test_log_potential_keeps_zeros(name, seed):
+    energy = ZOO[name](seed)
+    states, log_f = enumerate_states(energy)
+    zero = energy.log_potential(states) == -np.inf
+    assert_array_equal(zero, log_f == -np.inf)
+    assert zero.any() == (name in WITH_ZEROS)
+
+
+@pytest.mark.parametrize("name", ["grid", "huge_binary", "tied_binary", "chain"])
+def test_couplings_and_tables_agree(name, seed):
+    graph = ZOO[name](seed)
+    states, _ = enumerate_states(graph)
+    table = sparse_twin(graph)
+    assert type(graph.conditionals()).__name__ == "BinaryConditionals"
+    assert type(table.conditionals()).__name__ == "TableConditionals"
+    assert_allclose(graph.log_potential(states), table.log_potential(states), rtol=0, atol=1e-11)
+    X, log_weights = rows_of(graph, 300, seed)
+    both = [e.moments(States(X, None, log_weights)) for e in (graph, table)]
+    assert_same_theta(*both, rtol=0, atol=1e-13)
+    model = States(states, None, graph.log_potential(states))
+    both = [e.gradient(States(X), model) for e in (graph, table)]
+    assert_same_theta(*both, rtol=0, atol=1e-12)
+
+
+def test_rows_beyond_one_matrix_product(seed):
+    graph = ZOO["grid"](seed)
+    X, log_weights = rows_of(graph, 2 * GRAM_ROWS + 5, seed)
+    table = sparse_twin(graph)
+    assert_allclose(graph.log_potential(X), table.log_potential(X), rtol=0, atol=1e-12)
+    phase = States(X, None, log_weights)
+    assert_same_theta(graph.moments(phase), table.moments(phase), rtol=0, atol=1e-13)
+
+
+def test_huge_differences_stay_in_tables():
+    same = [[0.0, -1e20], [-1e20, 0.0]]
+    graph = FactorGraph([2, 2], [(0, 1), (0,)], [same, [0.0, 0.3]])
+    assert_array_equal(graph.log_potential([[0, 0], [1, 1], [0, 1]]), [0.0, 0.3, -1e20])
+    assert type(graph.conditionals()).__name__ == "TableConditionals"
+
+
+@every
+def test_inputs_of_any_layout(name, seed):
+    energy = ZOO[name](seed)
+    X, _ = rows_of(energy, 40, seed)
+    expected = energy.log_potential(X)
+    readonly = X.copy()
+    readonly.flags.writeable = False
+    padded = np.zeros((80, 2 * X.shape[1]), dtype=X.dtype)
+    padded[::2, ::2] = X
+    for given_X in (X.tolist(), X.astype(float), X.astype(np.uint8), readonly, padded[::2, ::2]):
+        assert_array_equal(energy.log_potential(given_X), expected)
+    assert_array_equal(energy.log_potential(np.asfortranarray(X)), expected)
+    assert energy.log_potential(X[:0]).shape == (0,)
+
+
+# Moments and gradients ---------------------------------------------------------------------
+
+
+@every
+def test_moments(name, seed):
+    energy = ZOO[name](seed)
+    X, log_weights = rows_of(energy, 50, seed)
+    equal = twins.moments(energy, X, np.full(50, 1 / 50))
+    weighted = twins.moments(energy, X, weights_of(log_weights))
+    assert_same_theta(energy.moments(States(X)), equal, rtol=0, atol=1e-13)
+    phase = States(X, None, log_weights + 500.0)
+    assert_same_theta(energy.moments(phase), weighted, rtol=0, atol=1e-13)
+    assert_same_theta(energy.moments(CliqueMoments(weighted)), weighted, rtol=0, atol=0)
+
+
+@every
+def test_gradient_takes_any_two_phases(name, seed):
+    energy = ZOO[name](seed)
+    X, log_weights = rows_of(energy, 50, seed)
+    Y, _ = rows_of(energy, 30, seed + 1)
+    up = twins.moments(energy, X, weights_of(log_weights))
+    down = twins.moments(energy, Y, np.full(30, 1 / 30))
+    expected = {k: up[k] - down[k] for k in up}
+    for positive in (States(X, None, log_weights), CliqueMoments(up)):
+        for negative in (States(Y), CliqueMoments(down)):
+            gradient = energy.gradient(positive, negative)
+            assert_same_theta(gradient, expected, rtol=0, atol=1e-13)
+
+
+@every
+def test_rows_without_weight_have_no_moments(name, seed):
+    energy = ZOO[name](seed)
+    X, _ = rows_of(energy, 5, seed)
+    for phase in (States(X, None, np.full(5, -np.inf)), States(X[:0])):
+        for moment in energy.moments(phase).values():
+            assert not moment.any()
+    weightless = energy.moments(States(X, None, np.array([0.0, -np.inf, -np.inf, 0, -np.inf])))
+    assert_same_theta(weightless, energy.moments(States(X[[0, 3]])), rtol=0, atol=1e-15)
+
+
+def moved(energy, name, entry, step):
+    """The energy with one number of theta moved, and its mirror image in a symmetric matrix."""
+    theta = {k: v.copy() for k, v in energy.theta.items()}
+    theta[name][entry] += step
+    if theta[name].ndim == 2:
+        theta[name][entry[::-1]] += step
+    return energy.with_theta(theta)
+
+
+def log_likelihood(energy, states, X, weights):
+    return weights @ energy.log_potential(X) - twins.log_sum(energy.log_potential(states))
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_gradient_is_that_of_the_log_likelihood(name, seed):
+    energy = ZOO[name](seed)
+    X, log_weights = rows_of(energy, 20, seed)
+    weights = weights_of(log_weights)
+    states, log_f = enumerate_states(energy)
+    gradient = energy.gradient(States(X, None, log_weights), States(states, None, log_f))
+    step, tolerance = (1e-3, 1e-6) if name in HUGE else (1e-4, 1e-7)
+    for key, values in gradient.items():
+        for entry in np.ndindex(values.shape):
+            if values.ndim == 2 and entry[0] >= entry[1]:
+                continue
+            high, low = (
+                log_likelihood(moved(energy, key, entry, s), states, X, weights)
+                for s in (step, -step)
+            )
+            assert_allclose(values[entry], (high - low) / (2 * step), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", WITH_ZEROS)
+def test_gradient_with_zero_potentials(name, seed):
+    energy = ZOO[name](seed)
+    states, p = twins.distribution(energy)
+    data = States(states[p > 0])
+    gradient = energy.gradient(data, States(states, None, energy.log_potential(states)))
+    (values,) = gradient.values()
+    assert np.isfinite(values).all()
+    assert not values[energy.flat == -np.inf].any()
+    expected = twins.moments(energy, states, p)
+    assert_same_theta(
+        energy.moments(States(states, None, energy.log_potential(states))),
+        expected,
+        rtol=0,
+        atol=1e-14,
+    )
+
+
+def test_inputs_are_not_written_to(seed):
+    for factory in ZOO.values():
+        energy = factory(seed)
+        theta = {k: v.copy() for k, v in energy.theta.items()}
+        frozen = energy.with_theta(theta)
+        X, log_weights = rows_of(energy, 10, seed)
+        for array in (*theta.values(), X, log_weights):
+            array.flags.writeable = False
+        frozen.log_potential(X)
+        frozen.moments(States(X, None, log_weights))
+        frozen.gradient(States(X, None, log_weights), States(X))
+        frozen.conditionals()
+        frozen.penalty_groups()
+
+
+# Conditioning, tempering, paths ------------------------------------------------------------
+
+
+@every
+def test_condition(name, seed):
+    energy = ZOO[name](seed)
+    states, log_f = enumerate_states(energy)
+    rng = np.random.default_rng(seed)
+    for _ in range(6):
+        observed = rng.random(energy.n_variables) < rng.choice([0.3, 0.7])
+        evidence = {int(i): int(rng.integers(energy.n_states[i])) for i in np.flatnonzero(observed)}
+        rest = energy.condition(evidence)
+        assert_array_equal(rest.n_states, energy.n_states[~observed])
+        kept = twins.consistent(states, evidence)
+        value = rest.log_potential(states[kept][:, ~observed])
+        assert_allclose(value, log_f[kept], rtol=1e-13, atol=1e-12)
+
+
+def test_condition_on_everything_leaves_a_constant(seed):
+    energy = ZOO["orders"](seed)
+    rest = energy.condition(dict(enumerate([1, 2, 0, 3, 1])))
+    assert rest.n_variables == 0
+    expected = naive_log_potential(energy, np.array([[1, 2, 0, 3, 1]]))
+    assert_allclose(rest.log_potential(np.zeros((1, 0), dtype=int)), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "message"),
+    [
+        ({6: 0}, "Evidence names variable 6, but the variables are 0 to 5."),
+        ({-1: 0}, "Evidence names variable -1, but the variables are 0 to 5."),
+        ({"a": 0}, "Evidence names variable 'a', but the variables are 0 to 5."),
+        ({0: 2}, "Evidence gives variable 0 the state 2, but its states are 0 to 1."),
+        ({0: -1}, "Evidence gives variable 0 the state -1, but its states are 0 to 1."),
+        ({0: 0.5}, "Evidence gives variable 0 the state 0.5, but its states are 0 to 1."),
+        ([0, 1], "evidence must be a dict from variables to states, or None; got list."),
+    ],
+)
+@pytest.mark.parametrize("name", ["chain", "zero_one"])
+def test_condition_refuses(name, evidence, message):
+    with pytest.raises(ValueError) as caught:
+        ZOO[name](0).condition(evidence)
+    assert str(caught.value) == message
+
+
+@every
+def test_tempered(name, seed):
+    energy = ZOO[name](seed)
+    states, log_f = enumerate_states(energy)
+    half = energy.tempered(0.5).log_potential(states)
+    assert_allclose(half, 0.5 * log_f, rtol=1e-13, atol=1e-12)
+    assert_array_equal(energy.tempered(0.0).log_potential(states), np.zeros(len(states)))
+    assert_array_equal(energy.tempered(1.0).log_potential(states), energy.log_potential(states))
+
+
+@every
+def test_interpolate(name, seed):
+    energy, other = ZOO[name](seed), ZOO[name](seed + 1)
+    states, log_f = enumerate_states(energy)
+    with np.errstate(invalid="raise"):
+        mixed = energy.interpolate(other, 0.25).log_potential(states)
+    expected = 0.75 * log_f + 0.25 * naive_log_potential(other, states)
+    assert_allclose(mixed, expected, rtol=1e-12, atol=1e-12)
+    assert_array_equal(
+        energy.interpolate(other, 0).log_potential(states), energy.log_potential(states)
+    )
+    assert_array_equal(
+        energy.interpolate(other, 1).log_potential(states), other.log_potential(states)
+    )
+
+
+def test_with_theta_keeps_what_is_no_parameter(seed):
+    energy = ZOO["zero_one"](seed)
+    doubled = energy.with_theta({k: 2 * v for k, v in energy.theta.items()})
+    assert doubled.states == (0, 1)
+    tied = ZOO["tied"](seed)
+    other = tied.with_theta({"log_potentials": tied.flat + 1})
+    assert_array_equal(other.log_potentials[0], other.log_potentials[4])
+
+
+# Other forms -------------------------------------------------------------------------------
+
+
+@every
+def test_factor_graph_is_the_same_distribution(name, seed):
+    energy = ZOO[name](seed)
+    states, log_f = enumerate_states(energy)
+    graph = energy.factor_graph()
+    assert isinstance(graph, FactorGraph)
+    assert_allclose(naive_log_potential(graph, states), log_f, rtol=1e-13, atol=1e-12)
+
+
+def test_factor_graph_of_pairwise_drops_zero_couplings():
+    energy = PairwiseEnergy([[0, 2, 0], [2, 0, 0], [0, 0, 0]], [1, 0, 3], states=(0, 1))
+    graph = energy.factor_graph()
+    assert graph.cliques == ((0,), (1,), (2,), (0, 1))
+    assert_array_equal(graph.log_potentials[3], [[0, 0], [0, 2]])
+    assert_array_equal(graph.log_potentials[2], [0, 3])
+
+
+@every
+def test_penalty_groups(name, seed):
+    """A group is a table of two variables or more, or a coupling; nothing else is penalised."""
+    energy = ZOO[name](seed)
+    groups = energy.penalty_groups()
+    assert {k: v.shape for k, v in groups.items()} == {k: v.shape for k, v in energy.theta.items()}
+    if isinstance(energy, PairwiseEnergy):
+        n = energy.n_variables
+        assert (groups["bias"] == -1).all()
+        assert (np.diagonal(groups["coupling"]) == -1).all()
+        assert_array_equal(groups["coupling"], groups["coupling"].T)
+        assert len(np.unique(groups["coupling"])) == n * (n - 1) // 2 + 1
+        return
+    (flat,) = groups.values()
+    tables = energy.layout.split(flat)
+    starts = energy.layout.table_start.tolist()
+    by_start = {}
+    for clique, table, start in zip(energy.cliques, tables, starts, strict=True):
+        numbers = np.unique(table)
+        assert len(numbers) == 1
+        assert (numbers[0] == -1) == (len(clique) < 2)
+        assert by_start.setdefault(start, numbers[0]) == numbers[0]
+    penalised = [g for g in by_start.values() if g >= 0]
+    assert sorted(penalised) == list(range(len(penalised)))
+
+
+def test_tables_and_one_array_are_the_same(seed):
+    graph = ZOO["orders"](seed)
+    again = FactorGraph(graph.n_states, graph.cliques, graph.flat)
+    flat_tables = [t.ravel() for t in graph.log_potentials]
+    listed = FactorGraph(graph.n_states, graph.cliques, flat_tables)
+    assert_array_equal(graph.flat, again.flat)
+    assert_array_equal(graph.flat, listed.flat)
+    with pytest.raises(ValueError, match="read-only"):
+        graph.flat[0] = 1.0
+
+
+def test_tied_tables_are_stored_once(seed):
+    graph = ZOO["tied"](seed)
+    assert graph.flat.shape == (3 + 9 + 9,)
+    assert graph.layout.untied().n_parameters == 5 * 3 + 5 * 9
+    again = FactorGraph(graph.n_states, graph.cliques, graph.flat, tie=[range(5), range(5, 9)])
+    assert_array_equal(again.log_potentials[8], graph.log_potentials[5])
+
+
+def test_arrays_are_cliques_too():
+    graph = FactorGraph([2, 2, 2], (np.array([0, 1]), np.array([1, 2])), [np.zeros(4)] * 2)
+    assert graph.cliques == ((0, 1), (1, 2))
+
+
+def test_changing_the_arguments_changes_nothing():
+    n_states, table = np.array([2, 2]), np.zeros(4)
+    graph = FactorGraph(n_states, [(0, 1)], [table])
+    n_states[:] = 9
+    table[:] = 9
+    assert graph.n_states.tolist() == [2, 2]
+    assert not graph.flat.any()
+
+
+# What is refused ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n_states", "cliques", "tables", "tie", "message"),
+    [
+        (
+            [2, 2],
+            [(0,), (0, 2)],
+            [np.zeros(2), np.zeros(4)],
+            None,
+            "Clique 1 (0, 2) names variable 2, but the variables are 0 to 1.",
+        ),
+        (
+            [2, 2],
+            [(-1,)],
+            [np.zeros(2)],
+            None,
+            "Clique 0 (-1) names variable -1, but the variables are 0 to 1.",
+        ),
+        (
+            [2, 2],
+            [(0,), (1, 0, 1)],
+            [np.zeros(2), np.zeros(8)],
+            None,
+            "Clique 1 (1, 0, 1) names variable 1 twice; name every variable once.",
+        ),
+        (
+            [2, 3],
+            [(0, 1)],
+            [np.zeros((3, 2))],
+            None,
+            "The table of clique 0 (0, 1) has shape (3, 2), but its variables have (2, 3) states.",
+        ),
+        (
+            [2, 3],
+            [(0,), (0, 1)],
+            [np.zeros(2), np.zeros(5)],
+            None,
+            "The table of clique 1 (0, 1) has shape (5,), but its variables have (2, 3) states.",
+        ),
+        (
+            [2, 3],
+            [(0, 1)],
+            np.zeros(5),
+            None,
+            "log_potentials has 5 numbers, but the cliques need 6.",
+        ),
+        (
+            [2, 2],
+            [(0,), (1,)],
+            [np.zeros(2)],
+            None,
+            "There are 2 cliques but 1 tables; give one each.",
+        ),
+        (
+            [2, 2],
+            [(0,), (0, 1)],
+            [np.zeros(2), [[0, 0], [np.nan, 0]]],
+            None,
+            "The table of clique 1 (0, 1) holds nan; log-potentials are finite or -inf.",
+        ),
+        (
+            [2, 2],
+            [(0,), (0, 1)],
+            [[0, np.inf], np.zeros(4)],
+            None,
+            "The table of clique 0 (0,) holds inf; log-potentials are finite or -inf.",
+        ),
+        (
+            [2, 2],
+            [(0,), (1,)],
+            [np.zeros(2), [-np.inf, -np.inf]],
+            None,
+            "All potentials of clique 1 (1,) are zero (-inf), so no state has a probability; give "
+            "at least one a finite log-potential.",
+        ),
+        (
+            [2, 3, 2],
+            [(0,), (1,), (2,)],
+            [np.zeros(2), np.zeros(3), np.zeros(2)],
+            [[0, 1]],
+            "tie groups the cliques [0, 1], whose tables have different shapes [(2,), (3,)]; only "
+            "tables of one shape can be shared.",
+        ),
+        (
+            [2, 2],
+            [(0,), (1,)],
+            [np.zeros(2), np.ones(2)],
+            [[0, 1]],
+            "Clique 1 (1,) is tied but its table differs from that of its group; give one table "
+            "to all of them.",
+        ),
+        ([2], [(0,)], [np.zeros(2)], [[0, 1]], "tie names clique 1, but there are 1 cliques."),
+        (
+            [2],
+            [(0,)],
+            [np.zeros(2)],
+            [[0], [0]],
+            "tie names clique 0 twice; a clique has one table.",
+        ),
+        (
+            [2] * 40,
+            [(3,), range(40)],
+            [np.zeros(2), np.zeros(2)],
+            None,
+            "The tables would hold 1.1e+12 numbers, more than the limit of 2147483647; the largest "
+            "is that of clique 1 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...) with 1.1e+12. Use smaller "
+            "cliques or merge rare states.",
+        ),
+        ([[2]], [], [], None, "n_states must be a list of positive integers, one a variable."),
+        ([2.5], [], [], None, "n_states must be a list of positive integers, one a variable."),
+        ([2, 0], [], [], None, "Variable 1 has 0 states; 1 to 32767 are possible."),
+        ([2, 32768], [], [], None, "Variable 1 has 32768 states; 1 to 32767 are possible."),
+        (
+            [2, 2],
+            [(0,), (0, 1.5)],
+            [],
+            None,
+            "Clique 1 is (0, 1.5); a clique is a tuple of variables, which are integers.",
+        ),
+        (
+            [2, 2],
+            [(0,), 1],
+            [],
+            None,
+            "Clique 1 is 1; a clique is a tuple of variables, which are integers.",
+        ),
+        (
+            [2, 2],
+            ["01"],
+            [],
+            None,
+            "Clique 0 is '01'; a clique is a tuple of variables, which are integers.",
+        ),
+    ],
+)
+def test_factor_graph_refuses(n_states, cliques, tables, tie, message):
+    with pytest.raises(ValueError) as caught:
+        FactorGraph(n_states, cliques, tables, tie=tie)
+    assert str(caught.value) == message
+
+
+def test_a_clique_beyond_any_number_is_refused():
+    with pytest.raises(ValueError, match="more than the limit of 2147483647"):
+        Layout.build([2] * 1200, [range(1200)])
+
+
+NOT_FINITE = "coupling and bias must be finite; for zero potentials use a FactorGraph."
+
+
+@pytest.mark.parametrize(
+    ("coupling", "bias", "states", "message"),
+    [
+        (
+            np.zeros((2, 3)),
+            [0, 0],
+            (0, 1),
+            "coupling must be (n, n) and bias (n,); got (2, 3) and (2,).",
+        ),
+        (
+            np.zeros((2, 2)),
+            [0],
+            (0, 1),
+            "coupling must be (n, n) and bias (n,); got (2, 2) and (1,).",
+        ),
+        ([[0, 1], [2, 0]], [0, 0], (0, 1), "coupling must be symmetric; use (J + J.T) / 2."),
+        (
+            np.eye(2),
+            [0, 0],
+            (0, 1),
+            "coupling must have a zero diagonal; put what it holds into bias.",
+        ),
+        (np.zeros((2, 2)), [0, np.nan], (0, 1), NOT_FINITE),
+        (np.zeros((1, 1)), [-np.inf], (0, 1), NOT_FINITE),
+        (
+            np.zeros((1, 1)),
+            [0],
+            (1, 1),
+            "states must be two increasing finite numbers; got (1.0, 1.0).",
+        ),
+        (
+            np.zeros((1, 1)),
+            [0],
+            (-np.inf, 1),
+            "states must be two increasing finite numbers; got (-inf, 1.0).",
+        ),
+        (
+            np.zeros((1, 1)),
+            [0],
+            (0, 1, 2),
+            "states must be two increasing finite numbers; got (0.0, 1.0, 2.0).",
+        ),
+    ],
+)
+def test_pairwise_refuses(coupling, bias, states, message):
+    with pytest.raises(ValueError) as caught:
+        PairwiseEnergy(coupling, bias, states)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.zeros(2), "States must have shape (n_rows, 2), one column a variable; got (2,)."),
+        (
+            np.zeros((1, 3)),
+            "States must have shape (n_rows, 2), one column a variable; got (1, 3).",
+        ),
+        ([[0.5, 0]], "States are integer codes 0 .. n_states - 1; got dtype float64."),
+        ([[np.nan, 0]], "States are integer codes 0 .. n_states - 1; got dtype float64."),
+        ([["0", "1"]], "States are integer codes 0 .. n_states - 1; got dtype <U1."),
+        ([[0, 3]], "Variable 1 has 3 states (codes 0 to 2), but codes from 3 to 3 were given."),
+        (
+            [[0, 0], [-1, 2]],
+            "Variable 0 has 2 states (codes 0 to 1), but codes from -1 to 0 were given.",
+        ),
+        (
+            [[0, 65536]],
+            "Variable 1 has 3 states (codes 0 to 2), but codes from 65536 to 65536 were given.",
+        ),
+    ],
+)
+def test_states_are_checked(X, message):
+    with pytest.raises(ValueError) as caught:
+        check_states(X, [2, 3])
+    assert str(caught.value) == message
+    with pytest.raises(ValueError):
+        FactorGraph([2, 3], [(0, 1)], [np.zeros((2, 3))]).log_potential(X)
+
+
+# Properties --------------------------------------------------------------------------------
+
+
+def log_z(energy):
+    return twins.log_sum(energy.log_potential(enumerate_states(energy)[0]))
+
+
+@given(small_graphs(), st.integers(0, 2**32))
+def test_relabelled_states(graph, seed):
+    rng = np.random.default_rng(seed)
+    new_code = [rng.permutation(q) for q in graph.n_states]
+    tables = []
+    for clique, table in zip(graph.cliques, graph.log_potentials, strict=True):
+        relabelled = np.empty_like(table)
+        relabelled[np.ix_(*(new_code[v] for v in clique))] = table
+        tables.append(relabelled)
+    other = FactorGraph(graph.n_states, graph.cliques, tables)
+    states, log_f = enumerate_states(graph)
+    renamed = np.column_stack([code[states[:, i]] for i, code in enumerate(new_code)])
+    assert_allclose(other.log_potential(renamed), log_f, rtol=1e-12, atol=1e-12)
+    assert_allclose(log_z(other), log_z(graph), rtol=1e-12, atol=1e-12)
+
+
+@given(small_graphs(), st.integers(0, 2**32))
+def test_permuted_variables(graph, seed):
+    """New variable k is old variable order[k]."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(graph.n_variables)
+    new = np.argsort(order)
+    cliques = [tuple(new[list(c)]) for c in graph.cliques]
+    shuffled = rng.permutation(len(cliques))
+    other = FactorGraph(
+        graph.n_states[order],
+        [cliques[a] for a in shuffled],
+        [graph.log_potentials[a] for a in shuffled],
+    )
+    states, log_f = enumerate_states(graph)
+    assert_allclose(other.log_potential(states[:, order]), log_f, rtol=1e-12, atol=1e-12)
+
+
+@given(small_graphs(), st.floats(-50, 50))
+def test_shifted_tables_shift_log_z(graph, shift):
+    for a in range(len(graph.cliques)):
+        tables = [t + shift * (a == b) for b, t in enumerate(graph.log_potentials)]
+        other = FactorGraph(graph.n_states, graph.cliques, tables)
+        assert_allclose(log_z(other), log_z(graph) + shift, rtol=1e-12, atol=1e-10)
+
+
+@given(small_graphs(), st.integers(0, 2**32))
+def test_permuted_table_axes(graph, seed):
+    rng = np.random.default_rng(seed)
+    orders = [rng.permutation(len(c)) for c in graph.cliques]
+    cliques = [tuple(c[p] for p in o) for c, o in zip(graph.cliques, orders, strict=True)]
+    tables = [t.transpose(o) for t, o in zip(graph.log_potentials, orders, strict=True)]
+    other = FactorGraph(graph.n_states, cliques, tables)
+    states, log_f = enumerate_states(graph)
+    assert_allclose(other.log_potential(states), log_f, rtol=1e-12, atol=1e-12)
+
+
+@given(small_graphs())
+def test_moments_sum_to_the_weights(graph):
+    states, _ = enumerate_states(graph)
+    (flat,) = graph.moments(States(states)).values()
+    for table in graph.layout.split(flat):
+        assert_allclose(table.sum(), 1.0, rtol=1e-12)
+
+
+@given(small_graphs(), st.floats(0.1, 3))
+def test_weight_counts_rows(graph, weight):
+    states, _ = enumerate_states(graph)
+    twice = States(np.concatenate([states, states[:1]]))
+    heavy = States(states, None, np.log(weight * np.append(2.0, np.ones(len(states) - 1))))
+    assert_same_theta(graph.moments(heavy), graph.moments(twice), rtol=0, atol=1e-12)
+
+
+def test_tables_of_a_layout_fill_it():
+    rng = np.random.default_rng(0)
+    n_states = [2, 3, 4]
+    cliques = [(2, 0), (), (1,), (0, 1, 2)]
+    tables = random_tables(n_states, cliques, rng)
+    layout = Layout.build(n_states, cliques)
+    assert layout.n_parameters == sum(prod(t.shape) for t in tables)
+    graph = FactorGraph(n_states, cliques, tables)
+    for table, again in zip(tables, graph.log_potentials, strict=True):
+        assert_array_equal(table, again)

@@ -1,0 +1,305 @@
+"""Compiled loops against slow twins. Small enough to run with NUMBA_DISABLE_JIT=1 as well."""
+
+from itertools import combinations
+
+import networkx as nx
+import numpy as np
+import pytest
+import twins
+from numpy.testing import assert_allclose, assert_array_equal
+from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential
+
+from skmrf import messages
+from skmrf._kernels.elimination import block_offsets, categorical
+from skmrf._kernels.gibbs import sweep_binary, sweep_tables
+from skmrf._kernels.ordering import adjacency_bits, greedy_order, members, popcount
+from skmrf._kernels.tables import add_moments, binary_form, log_potentials
+from skmrf._types import STATE
+from skmrf.energies import BinaryConditionals, FactorGraph, Layout
+
+# exp overflows to inf on purpose, which compiled code does not mention
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning")
+
+SMALL = ("tied", "orders", "spin_glass", "zero_one", "zeros", "zeros_binary", "tied_binary", "huge")
+TABLES = (*SMALL, "constant_variables", "isolated", "huge_binary")
+
+
+def structure(graph):
+    lay = graph.layout
+    return lay.clique_ptr, lay.clique_vars, lay.strides, lay.table_start
+
+
+# Tables ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables(name, seed):
+    graph = ZOO[name](seed).factor_graph()
+    rng = np.random.default_rng(seed)
+    X = rng.integers(graph.n_states, size=(20, graph.n_variables)).astype(STATE)
+    out = np.empty(20)
+    log_potentials(X, graph.flat, *structure(graph), out)
+    assert_allclose(out, naive_log_potential(graph, X), rtol=1e-14)
+    weights = rng.normal(size=20)
+    flat = np.ones(graph.layout.n_parameters)
+    add_moments(X, weights, *structure(graph), flat)
+    expected = twins.moments(graph, X, weights)["log_potentials"]
+    assert_allclose(flat, 1 + expected, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["chain", "grid", "tied_binary", "spin_glass"])
+def test_binary_form(name, seed):
+    graph = ZOO[name](seed).factor_graph()
+    n = graph.n_variables
+    coupling, bias = np.zeros((n, n)), np.zeros(n)
+    ptr, variables, _, start = structure(graph)
+    constant = binary_form(graph.flat, ptr, variables, start, coupling, bias)
+    states, log_f = enumerate_states(graph)
+    quadratic = 0.5 * np.einsum("ri,ij,rj->r", states, coupling, states)
+    assert_allclose(constant + states @ bias + quadratic, log_f, rtol=0, atol=1e-12)
+    assert_array_equal(coupling, coupling.T)
+    assert not np.diagonal(coupling).any()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_incidence(name, seed):
+    layout = ZOO[name](seed).factor_graph().layout
+    ptr, clique, stride = layout.incidence
+    for i in range(len(layout.n_states)):
+        span = slice(ptr[i], ptr[i + 1])
+        found = set(zip(clique[span].tolist(), stride[span].tolist(), strict=True))
+        expected = {
+            (a, int(np.prod(layout.shape(a)[c.index(i) + 1 :])))
+            for a, c in enumerate(layout.cliques)
+            if i in c
+        }
+        assert found == expected
+        assert ptr[i + 1] - ptr[i] == len(expected)
+
+
+# Draws -------------------------------------------------------------------------------------
+
+
+def test_categorical_inverts_the_distribution():
+    p = np.array([0.2, 0.0, 0.5, 0.3, 0.0])
+    with np.errstate(divide="ignore"):
+        log_p = np.log(p) - 700.0
+    for u, state in [(0.0, 0), (0.19, 0), (0.21, 2), (0.69, 2), (0.71, 3), (1 - 2**-53, 3)]:
+        assert categorical(log_p.copy(), log_p.max(), u) == state
+
+
+def test_categorical_never_draws_a_zero():
+    log_p = np.array([-np.inf, 0.0, -np.inf])
+    for u in (0.0, 0.5, 1 - 2**-53):
+        assert categorical(log_p.copy(), 0.0, u) == 1
+
+
+# Gibbs sweeps ------------------------------------------------------------------------------
+
+
+def run(energy, X, rng, betas, base, clamped, reverse):
+    """One block of chains through the kernel that the energy asks for."""
+    conditionals = energy.conditionals()
+    sites = np.arange(energy.n_variables)
+    order = sites[::-1].copy() if reverse else sites
+    log_p = np.concatenate(base)
+    start = np.cumsum(energy.n_states) - energy.n_states
+    clamped = np.zeros((0, 0), dtype=bool) if clamped is None else clamped
+    X, log_weights = X.astype(STATE), np.zeros(len(X))
+    common = (conditionals, log_p, start, np.array(betas), order, X)
+    if isinstance(conditionals, BinaryConditionals):
+        field = X @ conditionals.coupling + conditionals.bias
+        sweep_binary(*common, field, clamped, log_weights, rng)
+        expected = X @ conditionals.coupling + conditionals.bias
+        assert_allclose(field, expected, rtol=1e-12, atol=1e-11)
+    else:
+        sweep_tables(*common, clamped, log_weights, rng)
+    return X, log_weights
+
+
+def random_base(energy, rng):
+    return [np.log(rng.dirichlet(np.full(q, 2.0))) for q in energy.n_states]
+
+
+def possible_rows(energy, n_rows, rng):
+    states, log_f = enumerate_states(energy)
+    return states[rng.choice(np.flatnonzero(log_f > -np.inf), size=n_rows)]
+
+
+PATHS = {
+    "plain": [1.0] * 4,
+    "up": [0.0, 0.3, 0.7, 1.0, 1.0],
+    "down": [1.0, 0.5, 0.1, 0.0],
+    "cold": [0.5, 2.0, 3.0],
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", SMALL)
+def test_sweeps_take_the_twin_s_steps(name, path, reverse, seed):
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng([seed, len(path), reverse])
+    X = possible_rows(energy, 3, rng)
+    base = random_base(energy, rng)
+    for masked in (None, rng.random(X.shape) < 0.4):
+        how = {"betas": PATHS[path], "base": base, "clamped": masked, "reverse": reverse}
+        moved, log_weights = run(energy, X, np.random.default_rng(seed), **how)
+        expected, log_expected = twins.gibbs(energy, X, np.random.default_rng(seed), **how)
+        assert_array_equal(moved, expected)
+        assert_allclose(log_weights, log_expected, rtol=1e-11, atol=1e-11)
+        assert (moved.min(), moved.max()) >= (0, 0)
+        if masked is not None:
+            assert_array_equal(moved[masked], X[masked])
+
+
+@pytest.mark.parametrize("name", ["isolated", "constant_variables", "one_state", "uniform"])
+def test_sweeps_of_degenerate_models(name, seed):
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng(seed)
+    how = {
+        "betas": [0.0, 0.5, 1.0],
+        "base": random_base(energy, rng),
+        "clamped": None,
+        "reverse": False,
+    }
+    X = possible_rows(energy, 4, rng)
+    moved, log_weights = run(energy, X, np.random.default_rng(seed), **how)
+    expected, log_expected = twins.gibbs(energy, X, np.random.default_rng(seed), **how)
+    assert_array_equal(moved, expected)
+    assert_allclose(log_weights, log_expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", WITH_ZEROS)
+def test_sweeps_leave_zero_potentials(name, seed):
+    """From any start; the weight of a start of probability zero is zero, never nan."""
+    energy = ZOO[name](seed)
+    states, log_f = enumerate_states(energy)
+    how = {"base": twins.uniform_base(energy), "clamped": None, "reverse": False}
+    _, log_weights = run(energy, states, np.random.default_rng(seed), betas=[0.0, 0.5, 1.0], **how)
+    dead = log_weights == -np.inf
+    assert_array_equal(dead, log_f == -np.inf)
+    assert np.isfinite(log_weights[~dead]).all()
+    possible = states[log_f > -np.inf]
+    moved, _ = run(energy, possible, np.random.default_rng(seed), betas=[1.0] * 3, **how)
+    assert np.isfinite(naive_log_potential(energy, moved)).all()
+
+
+# Elimination -------------------------------------------------------------------------------
+
+
+def test_popcount():
+    rng = np.random.default_rng(0)
+    words = [0, 1, 2**63, 2**64 - 1, *rng.integers(0, 2**64, size=20, dtype=np.uint64).tolist()]
+    for word in words:
+        assert popcount(np.uint64(word)) == word.bit_count()
+
+
+def test_members():
+    row = np.array([0b1011, 0, 1 << 63], dtype=np.uint64)
+    out = np.empty(192, dtype=np.int64)
+    assert out[: members(row, out)].tolist() == [0, 1, 3, 191]
+
+
+def test_adjacency_skips_what_is_observed():
+    layout = Layout.build([2] * 70, [(0, 1, 69), (1, 2), (3,)])
+    free = np.ones(70, dtype=bool)
+    free[1] = False
+    bits = adjacency_bits(layout.clique_ptr, layout.clique_vars, free, 70)
+    out = np.empty(128, dtype=np.int64)
+    neighbours = {v: out[: members(bits[v], out)].tolist() for v in range(70)}
+    assert {v: n for v, n in neighbours.items() if n} == {0: [69], 69: [0]}
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1e-3, 1e-6), (1e-3, 1.0, 1e-6), (0.0, 0.0, 1.0)])
+def test_greedy_order(weights, seed):
+    """Every step takes a least score among the variables left, computed on a plain graph."""
+    rng = np.random.default_rng(seed)
+    graph = nx.gnp_random_graph(9, 0.35, seed=seed)
+    n_states = rng.integers(1, 5, size=9)
+    layout = Layout.build(n_states, list(graph.edges))
+    free = np.ones(9, dtype=bool)
+    free[4] = False
+    rank = rng.random(9)
+    bits = adjacency_bits(layout.clique_ptr, layout.clique_vars, free, 9)
+    log_states = np.log(n_states)
+    order, log_size = greedy_order(bits, free, log_states, np.array(weights), rank, np.inf)
+    assert sorted(order.tolist()) == [0, 1, 2, 3, 5, 6, 7, 8]
+    graph.remove_node(4)
+    for v, size in zip(order.tolist(), log_size, strict=True):
+        scores = {u: _score(graph, u, log_states, weights, rank) for u in graph}
+        assert_allclose(scores[v], min(scores.values()), rtol=1e-12, atol=1e-12)
+        assert_allclose(size, log_states[[v, *graph[v]]].sum(), rtol=1e-12, atol=1e-12)
+        graph.add_edges_from(combinations(list(graph[v]), 2))
+        graph.remove_node(v)
+
+
+def _score(graph, v, log_states, weights, rank):
+    fill = sum(not graph.has_edge(*pair) for pair in combinations(graph[v], 2))
+    return np.dot(weights, [fill, log_states[[v, *graph[v]]].sum(), rank[v]])
+
+
+def test_greedy_order_stops_at_a_table_too_large():
+    layout = Layout.build([2] * 6, [(0, 1), *combinations(range(1, 6), 2)])
+    free = np.ones(6, dtype=bool)
+    bits = adjacency_bits(layout.clique_ptr, layout.clique_vars, free, 6)
+    weights = np.array([1.0, 1e-3, 1e-6])
+    found = greedy_order(bits, free, np.log([2.0] * 6), weights, np.arange(6) / 6, 2.0)
+    assert found[0].tolist() == [0, 1]
+    assert_allclose(np.exp(found[1]), [4, 32])
+
+
+def test_block_offsets():
+    out = np.empty(24, dtype=np.int64)
+    block_offsets(np.array([2, 3, 4]), np.array([100, 0, 7]), out)
+    expected = [100 * a + 7 * c for a in range(2) for _ in range(3) for c in range(4)]
+    assert out.tolist() == expected
+
+
+@pytest.mark.parametrize("name", [*TABLES, "one_state", "uniform", "disconnected"])
+def test_elimination(name, seed):
+    """All kernels of the passes, for three rows that observe the same variables."""
+    graph = ZOO[name](seed).factor_graph()
+    rng = np.random.default_rng(seed)
+    observed = rng.random(graph.n_variables) < 0.3
+    X = possible_rows(graph, 3, rng)
+    states, log_f = enumerate_states(graph)
+    plan = messages.prepare(graph.layout, observed)
+    log_z = messages.log_partitions(plan, graph.flat, X)
+    singles = messages.single_marginals(plan, graph.flat, X)
+    modes = messages.maximise(plan, graph.flat, X)
+    draws = messages.sample(plan, graph.flat, 3, rng, X)
+    expected_flat = np.zeros(graph.layout.n_parameters)
+    for r, x in enumerate(X):
+        agree = (states[:, observed] == x[observed]).all(axis=1)
+        expected = twins.log_sum(log_f[agree])
+        assert_allclose(log_z[r], expected, rtol=1e-13, atol=1e-12)
+        p = np.exp(np.where(agree, log_f, -np.inf) - expected)
+        marginals = twins.single_marginals(states, p, graph.n_states)
+        assert_allclose(singles[r], np.concatenate(marginals), rtol=0, atol=1e-11)
+        assert_allclose(naive_log_potential(graph, modes[r : r + 1]), log_f[agree].max())
+        assert_array_equal(modes[r, observed], x[observed])
+        assert_array_equal(draws[r, observed], x[observed])
+        expected_flat += (r + 1) * twins.moments(graph, states, p)["log_potentials"]
+    assert (naive_log_potential(graph, draws) > -np.inf).all()
+    weights = np.array([1.0, 2.0, 3.0])
+    flat, totals = messages.expected_moments(plan, graph.flat, X, weights)
+    assert_allclose(flat, expected_flat, rtol=0, atol=1e-10)
+    assert_array_equal(totals, log_z)
+
+
+def test_messages_in_many_blocks(seed):
+    """Tables above the block size, where offsets of blocks and places within them add up."""
+    rng = np.random.default_rng(seed)
+    graph = FactorGraph(
+        [3, 2, 40, 30], [(0, 2), (3, 0, 1), (2, 3)], rng.normal(size=1200 + 180 + 120)
+    )
+    plan = messages.prepare(graph.layout)
+    assert plan.tree.outer.max() > 1
+    t = graph.log_potentials
+    joint = t[0][:, None, :, None] + t[1].transpose(1, 2, 0)[:, :, None] + t[2][None, None]
+    assert_allclose(messages.log_partitions(plan, graph.flat), twins.log_sum(joint.ravel()))
+    p = np.exp(joint - twins.log_sum(joint.ravel()))
+    flat, _ = messages.expected_moments(plan, graph.flat)
+    pairs = [p.sum((1, 3)), p.sum(2).transpose(2, 0, 1), p.sum((0, 1))]
+    assert_allclose(flat, np.concatenate([m.ravel() for m in pairs]), rtol=0, atol=1e-13)

@@ -1,0 +1,119 @@
+"""Slow twins: the same results as the package, from the definitions, in plain Python."""
+
+from itertools import pairwise
+
+import numpy as np
+from zoo import enumerate_states, naive_log_potential
+
+from skmrf.energies import PairwiseEnergy
+
+
+def log_sum(log_f):
+    """Log of the sum of exponentials; -inf where there is nothing to sum."""
+    top = np.max(log_f, initial=-np.inf)
+    return top if top == -np.inf else top + np.log(np.sum(np.exp(log_f - top)))
+
+
+def distribution(energy):
+    """All joint states and their probabilities."""
+    states, log_f = enumerate_states(energy)
+    return states, np.exp(log_f - log_sum(log_f))
+
+
+def moments(energy, X, weights):
+    """Expected statistics under weighted rows, arrays shaped like ``theta``."""
+    if isinstance(energy, PairwiseEnergy):
+        S = np.array([[energy.states[int(code)] for code in x] for x in X])
+        S = S.reshape(len(X), energy.n_variables)
+        pair = sum(
+            (w * np.outer(s, s) for w, s in zip(weights, S, strict=True)), 0.0 * np.eye(S.shape[1])
+        )
+        np.fill_diagonal(pair, 0.0)
+        return {"coupling": pair, "bias": weights @ S}
+    flat = np.zeros(energy.layout.n_parameters)
+    for clique, table in zip(energy.cliques, energy.layout.split(flat), strict=True):
+        for x, w in zip(X, weights, strict=True):
+            table[tuple(x[list(clique)])] += w
+    return {"log_potentials": flat}
+
+
+def single_marginals(states, p, n_states):
+    """The distribution of every variable."""
+    return [
+        np.array([p[states[:, i] == s].sum() for s in range(q)]) for i, q in enumerate(n_states)
+    ]
+
+
+def clique_marginals(states, p, energy):
+    """The distribution of every clique of a factor graph, shaped like its table."""
+    out = [np.zeros([energy.n_states[v] for v in c]) for c in energy.cliques]
+    for clique, table in zip(energy.cliques, out, strict=True):
+        for x, w in zip(states, p, strict=True):
+            table[tuple(x[list(clique)])] += w
+    return out
+
+
+def consistent(states, evidence):
+    """Which states agree with the evidence."""
+    return np.array([all(x[v] == s for v, s in evidence.items()) for x in states], dtype=bool)
+
+
+# Gibbs sampling ----------------------------------------------------------------------------
+
+
+def conditional(energy, x, i, beta=1.0, base=None):
+    """p(x_i | rest) at ``base^(1 - beta) f^beta``, from whole joint states."""
+    rows = np.repeat(np.asarray(x)[None], energy.n_states[i], axis=0)
+    rows[:, i] = np.arange(energy.n_states[i])
+    scores = np.zeros(len(rows)) if beta == 0 else beta * naive_log_potential(energy, rows)
+    if beta != 1:
+        scores += (1 - beta) * (uniform_base(energy) if base is None else base)[i]
+    if scores.max() == -np.inf:
+        return np.full(len(rows), 1 / len(rows))
+    p = np.exp(scores - scores.max())
+    return p / p.sum()
+
+
+def uniform_base(energy):
+    """Log-probabilities of every variable, all states equally likely."""
+    return [np.full(q, -np.log(q)) for q in energy.n_states]
+
+
+def gibbs(energy, X, rng, *, betas=(1.0, 1.0), base=None, clamped=None, reverse=False):
+    """Systematic-scan sweeps of one block of chains, chain by chain; X and log-weights.
+
+    One uniform an update. The last state is taken where u is largest, but of two states it is
+    state 1 where u is smallest, as the kernels have it. (Every site of a binary coupling form takes
+    a uniform; here variables of one state take none.)
+    """
+    base = uniform_base(energy) if base is None else base
+    X, log_weights = np.array(X), np.zeros(len(X))
+    sites = range(energy.n_variables)
+    for c, x in enumerate(X):
+        for before, beta in pairwise(betas):
+            if beta != before:
+                log_f = naive_log_potential(energy, x[None])[0]
+                log_base = sum(base[i][x[i]] for i in sites)
+                log_weights[c] += (beta - before) * (log_f - log_base)
+            for i in reversed(sites) if reverse else sites:
+                if energy.n_states[i] > 1 and not (clamped is not None and clamped[c, i]):
+                    x[i] = _draw(conditional(energy, x, i, beta, base), rng.random())
+    return X, log_weights
+
+
+def _draw(p, u):
+    if len(p) == 2:
+        return int(u < p[1])
+    return min(int(np.searchsorted(np.cumsum(p), u, side="right")), len(p) - 1)
+
+
+def site_kernel(energy, states, i, beta=1.0, base=None):
+    """Transition matrix of the update of one site over all joint states."""
+    number = {tuple(x): k for k, x in enumerate(states.tolist())}
+    K = np.zeros((len(states), len(states)))
+    for k, x in enumerate(states):
+        for s, p in enumerate(conditional(energy, x, i, beta, base)):
+            there = x.copy()
+            there[i] = s
+            K[k, number[tuple(there.tolist())]] += p
+    return K

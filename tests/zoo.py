@@ -1,0 +1,214 @@
+"""One zoo of small models: every contract test runs over it.
+
+``ZOO`` maps a name to a factory: ``ZOO[name](seed)`` is an energy, the same one for the same seed,
+with at most 1024 joint states, few enough to enumerate.
+"""
+
+from itertools import combinations, pairwise, product
+
+import numpy as np
+from hypothesis import strategies as st
+
+from skmrf._types import STATE
+from skmrf.energies import FactorGraph, PairwiseEnergy
+
+
+def naive_log_potential(energy, X):
+    """``log f`` of every row, from its definition."""
+    if isinstance(energy, PairwiseEnergy):
+        return np.array([_pairwise(energy, x) for x in np.asarray(X)])
+    pairs = list(zip(energy.cliques, energy.log_potentials, strict=True))
+    return np.array([sum((t[tuple(x[list(c)])] for c, t in pairs), 0.0) for x in np.asarray(X)])
+
+
+def _pairwise(energy, x):
+    s = [energy.states[int(code)] for code in x]
+    pairs = combinations(range(len(s)), 2)
+    return sum(energy.coupling[i, j] * s[i] * s[j] for i, j in pairs) + energy.bias @ s
+
+
+def enumerate_states(energy):
+    """All joint states, shape (n, n_variables), the last variable fastest, and their ``log f``."""
+    states = np.array(list(product(*(range(q) for q in energy.n_states))), dtype=STATE)
+    states = states.reshape(-1, energy.n_variables)
+    return states, naive_log_potential(energy, states)
+
+
+def random_tables(n_states, cliques, rng, scale=1.0):
+    """Normal log-potentials for every clique."""
+    return [rng.normal(0.0, scale, size=[n_states[v] for v in c]) for c in cliques]
+
+
+def _graph(n_states, cliques, seed, scale=1.0):
+    rng = np.random.default_rng(seed)
+    return FactorGraph(n_states, cliques, random_tables(n_states, cliques, rng, scale))
+
+
+def _singles(n):
+    return [(i,) for i in range(n)]
+
+
+def chain(seed):
+    return _graph([2] * 6, _singles(6) + list(pairwise(range(6))), seed)
+
+
+def cycle(seed):
+    return _graph([3] * 5, [*pairwise(range(5)), (4, 0)], seed)
+
+
+def grid(seed):
+    across = [(i, i + 1) for i in range(9) if i % 3 < 2]
+    down = [(i, i + 3) for i in range(6)]
+    return _graph([2] * 9, _singles(9) + across + down, seed)
+
+
+def complete(seed):
+    return _graph([2, 3, 2, 3, 2], _singles(5) + list(combinations(range(5), 2)), seed)
+
+
+def spin_glass(seed):
+    """Dense, frustrated, strongly coupled: states -1 and 1."""
+    return _pairwise_energy(8, 1.0, (-1, 1), seed)
+
+
+def zero_one(seed):
+    """Dense, states 0 and 1."""
+    return _pairwise_energy(6, 0.7, (0, 1), seed)
+
+
+def _pairwise_energy(n, scale, states, seed):
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.normal(0.0, scale, size=(n, n)), 1)
+    return PairwiseEnergy(upper + upper.T, rng.normal(0.0, scale, size=n), states)
+
+
+def orders(seed):
+    """Tables of order 0 to 4, their variables in any order, some cliques twice."""
+    cliques = [(), (3,), (0, 2), (2, 0), (4, 1), (3, 0, 1), (4, 2, 1, 3), (3,), ()]
+    return _graph([2, 3, 2, 4, 3], cliques, seed)
+
+
+def zeros(seed):
+    """Zero potentials (-inf) anywhere; a random joint state is possible for sure."""
+    n_states = [2, 3, 2, 3, 2]
+    cliques = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (1, 3), (2,)]
+    rng = np.random.default_rng(seed)
+    planted = rng.integers(n_states)
+    tables = random_tables(n_states, cliques, rng)
+    for clique, table in zip(cliques, tables, strict=True):
+        possible = table[tuple(planted[list(clique)])]
+        table[rng.random(table.shape) < 0.15] = -np.inf
+        table[tuple(planted[list(clique)])] = possible
+    return FactorGraph(n_states, cliques, tables)
+
+
+def zeros_binary(seed):
+    """A binary chain of implications: each pair forbids 1, 0, so 7 of 64 states are left."""
+    cliques = _singles(6) + list(pairwise(range(6)))
+    tables = random_tables([2] * 6, cliques, np.random.default_rng(seed))
+    for table in tables[6:]:
+        table[1, 0] = -np.inf
+    return FactorGraph([2] * 6, cliques, tables)
+
+
+def tied(seed):
+    """Cliques that share tables: all singles, all pairs, but not the last pair."""
+    rng = np.random.default_rng(seed)
+    single, pair, last = rng.normal(size=3), rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
+    cliques = _singles(5) + [(0, 1), (1, 2), (3, 2), (4, 0), (3, 4)]
+    tie = [range(5), range(5, 9)]
+    return FactorGraph([3] * 5, cliques, [single] * 5 + [pair] * 4 + [last], tie=tie)
+
+
+def tied_binary(seed):
+    """A binary chain whose pairs share one table that is not symmetric."""
+    rng = np.random.default_rng(seed)
+    single, pair = rng.normal(size=2), rng.normal(size=(2, 2))
+    cliques = _singles(6) + list(pairwise(range(6)))
+    return FactorGraph([2] * 6, cliques, [single] * 6 + [pair] * 5, tie=[range(6), range(6, 11)])
+
+
+def constant_variables(seed):
+    """Variables 0 and 3 have one state only."""
+    return _graph([1, 2, 3, 1, 2], [(0,), (0, 1), (1, 2), (2, 3, 4), (0, 3), (4, 1)], seed)
+
+
+def one_state(seed):
+    """Nothing is random."""
+    return _graph([1, 1], [(0,), (0, 1), ()], seed)
+
+
+def disconnected(seed):
+    """Three components."""
+    return _graph([2, 2, 3, 3, 2, 2], [(0, 1), (0,), (2, 3), (4, 5), (5,)], seed)
+
+
+def isolated(seed):
+    """Variables 1 and 3 are in no clique."""
+    return _graph([2, 3, 2, 2], [(0, 2), (0,)], seed)
+
+
+def uniform(seed):
+    """No clique at all."""
+    return _graph([2, 3], [], seed)
+
+
+def single_variable(seed):
+    return _graph([4], [(0,)], seed)
+
+
+def huge(seed):
+    """Log-potentials of about 300 nats: exp overflows in no routine that is right."""
+    cliques = _singles(5) + [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]
+    return _graph([2, 2, 3, 2, 2], cliques, seed, scale=300.0)
+
+
+def huge_binary(seed):
+    cliques = _singles(6) + list(combinations(range(6), 2))
+    return _graph([2] * 6, cliques, seed, scale=300.0)
+
+
+ZOO = {
+    factory.__name__: factory
+    for factory in (
+        chain,
+        cycle,
+        grid,
+        complete,
+        spin_glass,
+        zero_one,
+        orders,
+        zeros,
+        zeros_binary,
+        tied,
+        tied_binary,
+        constant_variables,
+        one_state,
+        disconnected,
+        isolated,
+        uniform,
+        single_variable,
+        huge,
+        huge_binary,
+    )
+}
+WITH_ZEROS = ("zeros", "zeros_binary")
+HUGE = ("huge", "huge_binary")
+FINITE = tuple(name for name in ZOO if name not in WITH_ZEROS)
+MODERATE = tuple(name for name in FINITE if name not in HUGE)  # chains mix, weights have a variance
+
+
+@st.composite
+def small_graphs(draw):
+    """Any factor graph of at most 4 variables, a few entries of its tables -inf."""
+    n_states = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    members = st.lists(st.sampled_from(range(len(n_states))), unique=True, max_size=3)
+    cliques = draw(st.lists(members.map(tuple), max_size=5))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    tables = random_tables(n_states, cliques, rng, draw(st.sampled_from([0.1, 1.0, 30.0])))
+    if draw(st.booleans()):
+        for table in tables:
+            drop = np.asarray(rng.random(table.shape) < 0.3)
+            drop.flat[0] = False  # the state of all zeros stays possible
+            table[drop] = -np.inf
+    return FactorGraph(n_states, cliques, tables)
