@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_array
 from ._types import MAX_STATES, MISSING, STATE
 
 SHOWN = 8
+MAX_REAL_CATEGORIES = 50
 
 
 def as_columns(X):
@@ -40,7 +41,7 @@ def _is_missing(value):
     return isinstance(value, float | np.floating) and np.isnan(value)
 
 
-def _missing(column):
+def missing(column):
     """Mask of the entries that are None, nan, NaT or NA."""
     if column.dtype.kind == "f":
         return np.isnan(column)
@@ -65,7 +66,7 @@ def _plain(values):
 
 
 def _refuse_measurements(values, name):
-    """Real numbers are measurements, not categories."""
+    """Infinities, and real numbers too various to be categories."""
     if values.dtype.kind != "f":
         return
     if np.isinf(values).any():
@@ -73,11 +74,12 @@ def _refuse_measurements(values, name):
             f"Column {name!r} holds infinity; use nan for a missing entry or a finite category."
         )
     odd = values != np.floor(values)
-    if odd.any():
+    if odd.any() and len(np.unique(values)) > min(MAX_REAL_CATEGORIES, len(values) // 2):
         raise ValueError(
-            f"Column {name!r} holds {values[odd][0]!r}, a real number that is no category. "
-            "Discretise the column (sklearn.preprocessing.KBinsDiscretizer), or turn it into "
-            "strings if its values are categories."
+            f"Column {name!r} holds real numbers such as {float(values[odd][0])!r} that hardly "
+            "repeat, so they are no categories. Discretise the column "
+            "(sklearn.preprocessing.KBinsDiscretizer), or turn it into strings if its values are "
+            "categories."
         )
 
 
@@ -115,7 +117,7 @@ def find_categories(columns, names):
     """
     found = []
     for column, name in zip(columns, names, strict=True):
-        values = _plain(column[~_missing(column)])
+        values = _plain(column[~missing(column)])
         _refuse_measurements(values, name)
         categories = _distinct(values, name)
         if len(categories) == 0:
@@ -172,7 +174,7 @@ def encode(columns, categories, names):
     """
     X = np.full((len(columns[0]), len(columns)), MISSING, dtype=STATE)
     for j, (column, known, name) in enumerate(zip(columns, categories, names, strict=True)):
-        seen = ~_missing(column)
+        seen = ~missing(column)
         values = _plain(column[seen])
         X[seen, j] = _codes(values, known, name)
     return X

@@ -11,8 +11,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import inference, learning
 from ._cliques import resolve_cliques
-from ._encoding import as_columns, decode, encode, find_categories, given_categories
-from ._types import MISSING, STATE, Batch, States, normalized_weights
+from ._encoding import (
+    as_columns,
+    decode,
+    encode,
+    find_categories,
+    given_categories,
+)
+from ._types import MISSING, STATE, Batch, States, effective_sample_size, normalized_weights
 from ._validation import check_choice, check_generator, check_number, check_sample_weight
 from .energies import FactorGraph, Layout, PairwiseEnergy
 from .learners import LEARNERS, Learner, site_log_likelihood
@@ -54,7 +60,7 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
     batch_size : int, default=256
         Rows a stochastic update sees.
     max_iter : int, optional
-        Epochs; by default until converged, at least 2000 updates and at most 50000.
+        Epochs; by default until converged, at least 2000 updates and at most 20000.
     tol : float, default=1e-5
         Largest gradient entry (mismatch of a clique marginal) at which L-BFGS stops.
     average : bool, default=True
@@ -223,16 +229,12 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
         weights = check_sample_weight(sample_weight, len(codes))
         if weights is not None:
             codes, weights = codes[weights > 0], weights[weights > 0]
-        if (codes == MISSING).any() and not learner.takes_missing:
-            able = sorted(name for name, kind in LEARNERS.items() if kind.takes_missing)
-            raise ValueError(
-                f"{type(learner).__name__} cannot take missing entries; use one of {able}, or "
-                "impute them."
-            )
         rng = check_generator(self.random_state)
         energy = self._loop_state.energy if resume else self._initial_energy(codes, categories)
         data, held_out = self._split(Batch(codes, None, _logs(weights)), rng)
-        settings = self._settings(learner, energy, held_out, max_iter)
+        moments = _complete_moments(energy, data)
+        settings = self._settings(learner, energy, data, held_out, max_iter)
+        settings.resolution = _resolution(moments, data)
         if resume:
             state = learning.resume(self._loop_state, learner, data)
         else:
@@ -244,7 +246,7 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
             state = learning.run(learner, data, settings, state, reports)
         reports.finish()
         if self.alpha == 0:
-            _warn_unbounded(energy, data)
+            _warn_unbounded(moments)
         vars(self).update(self._summary(state, categories, seed))
         self._loop_state = state if keep else None
         return self
@@ -271,8 +273,8 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
     def _encode_training(self, X, resume):
         """State codes and categories; counts and names of columns are recorded or checked."""
-        validate_data(self, X, reset=not resume, skip_check_array=True)
         columns = as_columns(X)
+        validate_data(self, X, reset=not resume, skip_check_array=True)
         self.n_features_in_ = len(columns)
         names = self._column_names()
         if resume:
@@ -307,16 +309,20 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
         n = len(data.X)
         n_held_out = max(1, round(self.validation_fraction * n))
         if n_held_out >= n:
-            raise ValueError(f"early_stopping needs at least 2 rows to hold some out; got {n}.")
+            raise ValueError(
+                f"early_stopping holds out rows, so it needs at least 2; got n_samples = {n}."
+            )
         order = rng.permutation(n)
         parts = order[n_held_out:], order[:n_held_out]
         logs = data.log_weights
         return tuple(Batch(data.X[p], None, None if logs is None else logs[p]) for p in parts)
 
-    def _settings(self, learner, energy, held_out, max_iter):
+    def _settings(self, learner, energy, data, held_out, max_iter):
+        complete = not (data.X == MISSING).any()
+        solvable = learner.deterministic and (complete or learner.objective_takes_missing)
         penalty = learning.make_penalty(self.penalty, self.alpha, energy.penalty_groups())
         return learning.Settings(
-            optimizer=_make_optimizer(self.optimizer, learner, penalty, self.penalty),
+            optimizer=_make_optimizer(self.optimizer, solvable, penalty, self.penalty),
             rate=learning.make_rate(self.learning_rate),
             penalty=penalty,
             batch_size=self.batch_size,
@@ -384,8 +390,8 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
     def _encode(self, X):
         check_is_fitted(self)
-        validate_data(self, X, reset=False, skip_check_array=True)
         columns = as_columns(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
         if len(columns) != self.n_features_in_:
             raise ValueError(
                 f"X has {len(columns)} features, but {type(self).__name__} is expecting "
@@ -528,17 +534,17 @@ def _logs(weights):
     return None if weights is None else np.log(weights)
 
 
-def _make_optimizer(optimizer, learner, penalty, penalty_name):
+def _make_optimizer(optimizer, solvable, penalty, penalty_name):
     """An optimizer, or None for the deterministic solver."""
     if not isinstance(optimizer, str):
         return optimizer
     check_choice("optimizer", optimizer, ("auto", "lbfgs", *learning.OPTIMIZERS))
-    if optimizer == "lbfgs" and not learner.deterministic:
+    if optimizer == "lbfgs" and not solvable:
         raise ValueError(
-            f'optimizer="lbfgs" needs a deterministic learner; {type(learner).__name__} is '
-            f"stochastic, use one of {sorted(learning.OPTIMIZERS)}."
+            'optimizer="lbfgs" needs a deterministic objective, which this learner does not have '
+            f"on these data; use one of {sorted(learning.OPTIMIZERS)}."
         )
-    if (optimizer == "auto" and learner.deterministic) or optimizer == "lbfgs":
+    if optimizer == "lbfgs" or (optimizer == "auto" and solvable):
         return None
     if optimizer == "auto":
         grouped = not penalty.smooth and penalty_name == "group-l1"
@@ -563,13 +569,26 @@ def _independent_start(layout, codes, tie):
     return flat
 
 
-def _warn_unbounded(energy, data):
-    """A clique state that never occurs sends its log-potential to minus infinity."""
+def _complete_moments(energy, data):
+    """Clique moments of the complete rows; empty if there are none."""
     complete = (data.X != MISSING).all(axis=1)
     if not complete.any():
-        return
+        return {}
     logs = None if data.log_weights is None else data.log_weights[complete]
-    moments = energy.moments(States(data.X[complete], None, logs))
+    return energy.moments(States(data.X[complete], None, logs))
+
+
+def _resolution(moments, data):
+    """A hundredth of the squared sampling error of the data's own moments."""
+    n_effective = len(data.X)
+    if data.log_weights is not None:
+        n_effective = effective_sample_size(data.log_weights)
+    variance = sum(float((m * (1.0 - m)).clip(0.0).sum()) for m in moments.values())
+    return 0.01 * variance / n_effective
+
+
+def _warn_unbounded(moments):
+    """A clique state that never occurs sends its log-potential to minus infinity."""
     never = sum(int((m <= 1e-15).sum()) for m in moments.values())
     if never:
         warnings.warn(

@@ -16,11 +16,12 @@ class Learner(BaseEstimator, ABC):
     ``learner__...``. What a step leaves to the next one is in ``state``, which pickles.
 
     ``deterministic`` learners also have ``objective(energy, batch, state) -> (value, gradient)``
-    over the whole batch, which the loop hands to a deterministic solver.
+    over the whole batch, which the loop hands to a deterministic solver; unless
+    ``objective_takes_missing``, only where nothing is missing.
     """
 
     deterministic = False
-    takes_missing = True
+    objective_takes_missing = True
 
     @abstractmethod
     def init(self, energy, batch, rng):

@@ -9,6 +9,8 @@ from .._validation import check_number
 from ..samplers import spawn_generators, sweep
 from .base import DataPhase, Learner
 
+FEWEST, MOST = 64, 512
+
 
 @dataclass
 class PersistentChains:
@@ -27,7 +29,8 @@ class PCD(Learner):
 
     Parameters
     ----------
-    n_chains : int, default=512
+    n_chains : int, optional
+        By default as many as training rows, at least 64 and at most 512.
     n_steps : int, default=1
         Sweeps over all variables a gradient step.
 
@@ -37,16 +40,19 @@ class PCD(Learner):
     gradient", ICML (2008).
     """
 
-    def __init__(self, n_chains=512, n_steps=1):
+    def __init__(self, n_chains=None, n_steps=1):
         self.n_chains = n_chains
         self.n_steps = n_steps
 
     def init(self, energy, batch, rng):
-        check_number("n_chains", self.n_chains, low=1, integer=True)
+        n_chains = self.n_chains
+        if n_chains is None:
+            n_chains = int(np.clip(len(batch.X), FEWEST, MOST))
+        check_number("n_chains", n_chains, low=1, integer=True)
         check_number("n_steps", self.n_steps, low=1, integer=True)
         data = DataPhase(energy, batch, rng)
-        X = data.draw_rows(batch, self.n_chains, rng)
-        return PersistentChains(data, X, spawn_generators(rng, self.n_chains))
+        X = data.draw_rows(batch, n_chains, rng)
+        return PersistentChains(data, X, spawn_generators(rng, n_chains))
 
     def resume(self, energy, batch, state, rng):
         return PersistentChains(DataPhase(energy, batch, rng), state.X, state.generators)

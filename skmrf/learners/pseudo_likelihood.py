@@ -5,19 +5,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._kernels.pseudo import pseudo_likelihood
-from .._types import CliqueMoments
+from .._types import MISSING, CliqueMoments, normalized_weights
 from ..energies import BinaryConditionals
 from .base import Learner, unique_rows
+from .completion import Completions
 
 ROWS_A_CALL = 2**22
 
 
 @dataclass
-class DistinctRows:
-    """Distinct training rows and their weights."""
+class PseudoState:
+    """Distinct training rows and their weights, or chains that complete missing entries."""
 
     X: np.ndarray
     weights: np.ndarray
+    completions: Completions | None
 
 
 def site_log_likelihood(energy, X, weights=None):
@@ -76,7 +78,8 @@ class PseudoLikelihood(Learner):
     r"""Maximum pseudo-likelihood.
 
     The objective is :math:`\sum_r w_r \sum_i \log p(x_{ri} \mid x_{r,-i}; \theta)`, which needs no
-    partition function. The two phases are only meaningful by their difference.
+    partition function. Missing entries are completed by Gibbs chains that persist by row, and
+    learning is then stochastic. The two phases are only meaningful by their difference.
 
     References
     ----------
@@ -84,23 +87,26 @@ class PseudoLikelihood(Learner):
     """
 
     deterministic = True
-    takes_missing = False
+    objective_takes_missing = False
 
     def init(self, energy, batch, rng):
-        return DistinctRows(*unique_rows(batch))
+        if (batch.X == MISSING).any():
+            return PseudoState(batch.X[:0], np.zeros(0), Completions(batch, energy.n_states, rng))
+        return PseudoState(*unique_rows(batch), None)
 
     def objective(self, energy, batch, state):
         """Mean pseudo-log-likelihood in nats and its gradient."""
-        values, gradient = site_log_likelihood(energy, state.X, state.weights)
+        return self._value(energy, state.X, state.weights)
+
+    def _value(self, energy, X, weights):
+        values, gradient = site_log_likelihood(energy, X, weights)
         (name,) = energy.theta
-        return float(state.weights @ values), {name: gradient}
+        return float(weights @ values), {name: gradient}
 
     def step(self, energy, batch, state, rng):
-        value, gradient = self.objective(energy, batch, state)
+        X = batch.X if state.completions is None else state.completions.update(energy, batch)
+        weights = normalized_weights(batch.log_weights, len(X))
+        value, gradient = self._value(energy, X, weights)
         nothing = {k: np.zeros_like(v) for k, v in gradient.items()}
-        return (
-            CliqueMoments(gradient),
-            CliqueMoments(nothing),
-            state,
-            {"pseudo_log_likelihood": value},
-        )
+        info = {"pseudo_log_likelihood": value}
+        return CliqueMoments(gradient), CliqueMoments(nothing), state, info

@@ -14,7 +14,7 @@ from .rates import AdaptiveRate
 from .solvers import maximise_deterministic
 
 MIN_UPDATES = 2_000
-MAX_UPDATES = 50_000
+MAX_UPDATES = 20_000
 
 
 class NoRestriction:
@@ -36,11 +36,13 @@ class Settings:
     rate, penalty, restriction : see their modules
     batch_size : int
     max_iter : int or None
-        Epochs; None: until done, at least 2000 and at most 50000 updates.
+        Epochs; None: until done, at least 2000 and at most 20000 updates.
     tol : float
         Largest gradient entry at which a deterministic solver stops.
     average : bool
         Return the mean of the iterates since the last change of the rate.
+    resolution : float
+        Squared norm of a gradient too small to matter.
     score : callable or None
         ``energy -> float`` on held-out data, for early stopping.
     patience : int
@@ -55,6 +57,7 @@ class Settings:
     max_iter: int | None = None
     tol: float = 1e-5
     average: bool = True
+    resolution: float = 0.0
     score: Any = None
     patience: int = 5
 
@@ -245,7 +248,7 @@ def _update(learner, batch, settings, state):
     theta, sizes, optimizer = settings.optimizer.step(energy.theta, gradient, rate, state.optimizer)
     theta = settings.penalty.prox(theta, sizes)
     moved = settings.restriction.update(energy.with_theta(theta), positive, negative, info)
-    rate_state, new_stage, done = settings.rate.observe(gradient, state.rate)
+    rate_state, new_stage, done = settings.rate.observe(gradient, state.rate, settings.resolution)
     averaged, n_averaged = _average(state, moved.theta, new_stage and not done)
     mean_square = np.mean([np.mean(g * g) for g in gradient.values()])
     info = dict(info, gradient_rms=float(np.sqrt(mean_square)), learning_rate=rate)
@@ -280,9 +283,8 @@ def _judge(state, settings, info):
         best = state.best
         if best is None or row["validation_score"] > best[0]:
             best = (row["validation_score"], current)
-    history = History({k: list(v) for k, v in state.history.columns.items()})
-    history.append(row)
-    return replace(state, history=history, best=best)
+    state.history.append(row)
+    return replace(state, best=best)
 
 
 def _solve(learner, data, settings, holder, reports):

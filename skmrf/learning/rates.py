@@ -17,8 +17,11 @@ class _Rate(BaseEstimator):
         """State before the first update."""
         return {"t": 0}
 
-    def observe(self, gradient, state):
-        """Advance by one update; return (state, whether a new stage begins, whether done)."""
+    def observe(self, gradient, state, resolution):
+        """Advance by one update; return (state, whether a new stage begins, whether done).
+
+        ``resolution`` is the squared norm of a gradient too small to matter.
+        """
         return {"t": state["t"] + 1}, False, False
 
 
@@ -104,7 +107,7 @@ class AdaptiveRate(_Rate):
         """Rate of the next update."""
         return self.rate * 0.5 ** state["halvings"]
 
-    def observe(self, gradient, state):
+    def observe(self, gradient, state, resolution):
         state = dict(state, t=state["t"] + 1)
         half = "first" if state["t"] <= state["window"] // 2 else "second"
         if state[half] is None:
@@ -114,11 +117,21 @@ class AdaptiveRate(_Rate):
                 state[half][k] += g
         if state["t"] < state["window"]:
             return state, False, False
-        settled = _cosine(state["first"], state["second"]) < self.cosine
+        settled = (
+            _cosine(state["first"], state["second"]) < self.cosine
+            or _mean_square(state) < resolution
+        )
         halvings = state["halvings"] + int(settled)
         window = int(state["window"] * 1.5) if settled else state["window"]
         state = {"t": 0, "halvings": halvings, "window": window, "first": None, "second": None}
         return state, settled, halvings > self.n_halvings
+
+
+def _mean_square(state):
+    """Squared norm of the mean gradient of a window."""
+    first, second = state["first"], state["second"]
+    total = sum(float(np.sum((first[k] + second[k]) ** 2)) for k in first)
+    return total / state["window"] ** 2
 
 
 def _cosine(a, b):
