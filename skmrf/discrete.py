@@ -61,7 +61,7 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Rows a stochastic update sees.
     max_iter : int, optional
         Epochs; by default until converged, at least 2000 updates and at most 20000.
-    tol : float, default=1e-5
+    tol : float, default=1e-6
         Largest gradient entry (mismatch of a clique marginal) at which L-BFGS stops.
     average : bool, default=True
         Average the iterates since the last change of the rate (never under "l1" or "group-l1").
@@ -131,7 +131,7 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
         alpha=0.0,
         batch_size=256,
         max_iter=None,
-        tol=1e-5,
+        tol=1e-6,
         average=True,
         early_stopping=False,
         validation_fraction=0.1,

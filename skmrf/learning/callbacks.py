@@ -36,7 +36,8 @@ class ScoreMonitor:
 
     def on_fit_task_end(self, estimator, context, *, X=None, fitted_estimator=None):
         """Score the model that an epoch leaves."""
-        if fitted_estimator is None:
+        is_epoch = context.max_subtasks == 0
+        if fitted_estimator is None or not is_epoch:
             return False
         rows = X if self.X is None else self.X
         score = (

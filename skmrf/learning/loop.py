@@ -55,7 +55,7 @@ class Settings:
     restriction: Any = field(default_factory=NoRestriction)
     batch_size: int = 256
     max_iter: int | None = None
-    tol: float = 1e-5
+    tol: float = 1e-6
     average: bool = True
     resolution: float = 0.0
     score: Any = None
@@ -264,6 +264,13 @@ def _update(learner, batch, settings, state):
         converged=state.converged or done,
     )
     return state, info
+
+
+def _mapping(settings, theta, gradient, size=1e-2):
+    """Proximal gradient: what a small step would change, zero on average at the optimum."""
+    moved = {k: v + size * gradient[k] for k, v in theta.items()}
+    new = settings.penalty.prox(moved, {k: size for k in theta})
+    return {k: (new[k] - theta[k]) / size for k in theta}
 
 
 def _average(state, theta, restart):
