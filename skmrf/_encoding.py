@@ -74,7 +74,8 @@ def _refuse_measurements(values, name):
             f"Column {name!r} holds infinity; use nan for a missing entry or a finite category."
         )
     odd = values != np.floor(values)
-    if odd.any() and len(np.unique(values)) > min(MAX_REAL_CATEGORIES, len(values) // 2):
+    few = min(MAX_REAL_CATEGORIES, max(2.0, np.sqrt(len(values))))
+    if odd.any() and len(np.unique(values)) > few:
         raise ValueError(
             f"Column {name!r} holds real numbers such as {float(values[odd][0])!r} that hardly "
             "repeat, so they are no categories. Discretise the column "

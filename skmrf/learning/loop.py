@@ -248,7 +248,11 @@ def _update(learner, batch, settings, state):
     theta, sizes, optimizer = settings.optimizer.step(energy.theta, gradient, rate, state.optimizer)
     theta = settings.penalty.prox(theta, sizes)
     moved = settings.restriction.update(energy.with_theta(theta), positive, negative, info)
-    rate_state, new_stage, done = settings.rate.observe(gradient, state.rate, settings.resolution)
+    if settings.penalty.smooth:
+        progress, resolution = gradient, settings.resolution
+    else:  # gradients do not vanish at a kink, but the way covered does
+        progress, resolution = {k: v - energy.theta[k] for k, v in theta.items()}, 0.0
+    rate_state, new_stage, done = settings.rate.observe(progress, state.rate, resolution)
     averaged, n_averaged = _average(state, moved.theta, new_stage and not done)
     mean_square = np.mean([np.mean(g * g) for g in gradient.values()])
     info = dict(info, gradient_rms=float(np.sqrt(mean_square)), learning_rate=rate)
@@ -264,13 +268,6 @@ def _update(learner, batch, settings, state):
         converged=state.converged or done,
     )
     return state, info
-
-
-def _mapping(settings, theta, gradient, size=1e-2):
-    """Proximal gradient: what a small step would change, zero on average at the optimum."""
-    moved = {k: v + size * gradient[k] for k, v in theta.items()}
-    new = settings.penalty.prox(moved, {k: size for k in theta})
-    return {k: (new[k] - theta[k]) / size for k in theta}
 
 
 def _average(state, theta, restart):
