@@ -1,0 +1,37 @@
+"""scikit-learn's own checks of estimators."""
+
+import warnings
+
+import pytest
+from expected_failed_checks import EXPECTED_FAILED_CHECKS, EXPECTED_SKIPPED_CHECKS
+from sklearn.utils.estimator_checks import check_estimator
+
+from skmrf import DiscreteMRF
+from skmrf.learners import CD, PCD
+
+VARIANTS = [
+    DiscreteMRF(),
+    DiscreteMRF(learner="exact"),
+    DiscreteMRF(learner="cd", max_iter=50),
+    DiscreteMRF(learner="pseudo-likelihood"),
+    DiscreteMRF(learner=PCD(n_chains=64), max_iter=50, optimizer="sgd", alpha=0.1),
+    DiscreteMRF(learner=CD(n_steps=2), max_iter=20, early_stopping=True),
+    DiscreteMRF(cliques="independent", learner="exact", alpha=0.1, penalty="group-l1"),
+]
+
+
+@pytest.mark.parametrize("estimator", VARIANTS, ids=repr)
+def test_check_estimator(estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(
+            estimator,
+            expected_failed_checks=EXPECTED_FAILED_CHECKS,
+            on_fail=None,
+            on_skip=None,
+        )
+    failed = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
+    skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
+    assert not failed
+    assert skipped <= EXPECTED_SKIPPED_CHECKS.keys()
+    assert len(results) > 35
