@@ -1,0 +1,382 @@
+"""Gibbs sweeps leave their target invariant; annealed weights are unbiased."""
+
+import numpy as np
+import pytest
+import twins
+from montecarlo import check_draws, check_mean_weight, check_means, count
+from numpy.testing import assert_allclose, assert_array_equal
+from zoo import FINITE, MODERATE, WITH_ZEROS, ZOO, enumerate_states
+
+from skmrf._types import STATE
+from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.samplers import BLOCK, Product, anneal, averages, draw, gibbs, spawn_generators, sweep
+
+TINY = tuple(n for n in ZOO if len(enumerate_states(ZOO[n](0))[0]) <= 150)
+PATH = np.linspace(0.0, 1.0, 21)
+
+
+def random_product(n_states, rng):
+    """A base that is not uniform."""
+    log_p = [np.log(rng.dirichlet(np.full(q, 3.0))) for q in n_states]
+    return Product(np.concatenate(log_p), np.cumsum(n_states) - n_states)
+
+
+def path_and_base(name, energy, rng):
+    """A path on which weights have a small variance, and a base that meets the possible states."""
+    n_steps = 200 if name == "spin_glass" else 20
+    uniform = name in WITH_ZEROS
+    base = Product.uniform(energy.n_states) if uniform else random_product(energy.n_states, rng)
+    return np.linspace(0.0, 1.0, n_steps + 1), base
+
+
+def split(base, n_states):
+    return np.split(base.log_p, np.cumsum(n_states)[:-1])
+
+
+def target(energy, beta, base):
+    """Probabilities of all states at ``base^(1 - beta) f^beta``."""
+    states, log_f = enumerate_states(energy)
+    log_base = sum(b[states[:, i]] for i, b in enumerate(split(base, energy.n_states)))
+    log_p = log_base if beta == 0 else beta * log_f + (1 - beta) * log_base
+    return states, np.exp(log_p - twins.log_sum(log_p)), log_base
+
+
+def exact_draws(states, p, n, rng):
+    return states[rng.choice(len(states), size=n, p=p)]
+
+
+def moved(energy, X, rng, **how):
+    return sweep(energy, X, spawn_generators(rng, len(X)), **how)
+
+
+# Transition matrices -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.5, 0.0])
+@pytest.mark.parametrize("name", TINY)
+def test_transition_matrix(name, beta, seed):
+    """Every site's kernel is a reversible projection, the scan leaves the target invariant, and the
+    scan in the other direction is its time reversal."""
+    energy = ZOO[name](seed)
+    base = random_product(energy.n_states, np.random.default_rng(seed))
+    states, p, _ = target(energy, beta, base)
+    sites = range(energy.n_variables)
+    kernels = [
+        twins.site_kernel(energy, states, i, beta, split(base, energy.n_states)) for i in sites
+    ]
+    forward, backward = np.eye(len(states)), np.eye(len(states))
+    for K in kernels:
+        assert_allclose(K.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+        assert_allclose(K @ K, K, rtol=0, atol=1e-12)
+        flow = p[:, None] * K
+        assert_allclose(flow, flow.T, rtol=0, atol=1e-12)
+        forward = forward @ K
+        backward = K @ backward
+    assert_allclose(forward.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    assert_allclose(p @ forward, p, rtol=0, atol=1e-12)
+    assert_allclose(p @ backward, p, rtol=0, atol=1e-12)
+    assert_allclose(p[:, None] * forward, (p[:, None] * backward).T, rtol=0, atol=1e-12)
+
+
+# One long test a claim ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", ZOO)
+def test_sweeps_leave_the_target_invariant(name, reverse, seed):
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng([seed, reverse])
+    states, p = twins.distribution(energy)
+    X = exact_draws(states, p, 10_000, rng)
+    check_draws(moved(energy, X, rng, n_sweeps=10, reverse=reverse)[0], states, p)
+
+
+@pytest.mark.parametrize("name", ["orders", "spin_glass", "grid", "zeros"])
+def test_tempered_sweeps_leave_their_target_invariant(name, seed):
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng(seed)
+    base = random_product(energy.n_states, rng)
+    for beta in (0.4, 0.0):
+        states, p, _ = target(energy, beta, base)
+        X = exact_draws(states, p, 10_000, rng)
+        X, log_weights = moved(energy, X, rng, betas=[beta] * 4, base=base)
+        check_draws(X, states, p)
+        assert not log_weights.any()
+
+
+@pytest.mark.parametrize("name", ["orders", "tied", "grid"])
+def test_a_wrong_target_is_noticed(name, seed):
+    """The negative control: the same judge, and one entry of one table 0.3 off."""
+    graph = ZOO[name](seed)
+    rng = np.random.default_rng(seed)
+    states, p = twins.distribution(graph)
+    X = exact_draws(states, p, 10_000, rng)
+    flat = graph.flat.copy()
+    flat[np.argmin(np.abs(twins.moments(graph, states, p)["log_potentials"] - 0.5))] += 0.3
+    X, _ = moved(graph.with_theta({"log_potentials": flat}), X, rng, n_sweeps=10)
+    with pytest.raises(AssertionError, match="was drawn"):
+        check_draws(X, states, p)
+
+
+@pytest.mark.parametrize("name", [n for n in MODERATE if n not in ("spin_glass", "one_state")])
+def test_long_runs_forget_their_start(name, seed):
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng(seed)
+    states, p = twins.distribution(energy)
+    X = np.repeat(states[-1:], 128, axis=0)
+    generators = spawn_generators(rng, len(X))
+    X, _ = sweep(energy, X, generators, n_sweeps=200)
+    frequency = np.zeros((len(X), len(states)))
+    for _ in range(60):
+        X, _ = sweep(energy, X, generators, n_sweeps=2)
+        frequency += [count(x[None], states) for x in X]
+    frequency /= 60
+    singles = np.hstack([states == s for s in range(int(energy.n_states.max()))])
+    expected = p @ singles
+    check_means(frequency @ singles, expected)
+    wrong = np.where(expected > 0.5, expected - 0.1, expected + 0.1)
+    with pytest.raises(AssertionError, match="sigma off"):
+        check_means(frequency @ singles, wrong)
+
+
+@pytest.mark.parametrize("name", ["chain", "zero_one", "orders", "zeros_binary"])
+def test_clamped_entries_stay_and_the_rest_follows_them(name, seed):
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng(seed)
+    states, p = twins.distribution(energy)
+    x = exact_draws(states, p, 1, rng)[0]
+    mask = np.arange(energy.n_variables) % 3 == 0
+    agree = (states[:, mask] == x[mask]).all(axis=1)
+    given = np.where(agree, p, 0) / p[agree].sum()
+    X = exact_draws(states, given, 10_000, rng)
+    clamped = np.broadcast_to(mask, X.shape)
+    X, _ = moved(energy, X, rng, n_sweeps=10, clamped=clamped)
+    check_draws(X, states, given)
+
+
+# Annealed weights --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*MODERATE, *WITH_ZEROS])
+def test_annealed_weights_are_unbiased(name, seed):
+    """Their mean is Z, and weighted ends have the target's probabilities, from any base."""
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng(seed)
+    states, log_f = enumerate_states(energy)
+    betas, base = path_and_base(name, energy, rng)
+    X, log_weights = moved(energy, base.sample(10_000, rng), rng, betas=betas, base=base)
+    check_mean_weight(log_weights, twins.log_sum(log_f), largest_error=0.1)
+    top = int(np.argmax(log_f))
+    hit = (states[top] == X).all(axis=1)
+    check_mean_weight(np.where(hit, log_weights, -np.inf), log_f[top], largest_error=0.1)
+
+
+@pytest.mark.parametrize("name", ["chain", "orders", "zeros"])
+def test_wrong_weights_are_noticed(name, seed):
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng(seed)
+    betas, base = path_and_base(name, energy, rng)
+    _, log_weights = moved(energy, base.sample(10_000, rng), rng, betas=betas, base=base)
+    log_z = twins.log_sum(enumerate_states(energy)[1])
+    for wrong in (log_z + 0.2, log_z - 0.2):
+        with pytest.raises(AssertionError, match="the mean is"):
+            check_mean_weight(log_weights, wrong)
+
+
+@pytest.mark.parametrize("name", [*MODERATE, *WITH_ZEROS])
+def test_reverse_weights_are_unbiased(name, seed):
+    """From exact samples their mean is the base's mass outside of the zero potentials, by Z."""
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng(seed)
+    betas, base = path_and_base(name, energy, rng)
+    states, p, log_base = target(energy, 1.0, base)
+    X = exact_draws(states, p, 10_000, rng)
+    _, log_weights = moved(energy, X, rng, betas=betas[::-1], base=base, reverse=True)
+    log_z = twins.log_sum(enumerate_states(energy)[1])
+    check_mean_weight(log_weights, twins.log_sum(log_base[p > 0]) - log_z, largest_error=0.1)
+
+
+@pytest.mark.parametrize("name", ["orders", "grid", "zeros"])
+def test_weights_of_a_part_of_the_path(name, seed):
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng(seed)
+    base = random_product(energy.n_states, rng)
+    states, log_f = enumerate_states(energy)
+    _, p, log_base = target(energy, 0.3, base)
+    X = exact_draws(states, p, 10_000, rng)
+    _, log_weights = moved(energy, X, rng, betas=[0.3, 0.5, 0.5, 0.8], base=base)
+    log_z = [twins.log_sum(b * log_f + (1 - b) * log_base) for b in (0.3, 0.8)]
+    check_mean_weight(log_weights, log_z[1] - log_z[0])
+
+
+# Reproducible, whatever runs it ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["orders", "spin_glass"])
+def test_results_do_not_depend_on_n_jobs(name, seed):
+    energy = ZOO[name](seed)
+    X = Product.uniform(energy.n_states).sample(200, np.random.default_rng(seed))
+    results = []
+    for n_jobs in (None, 1, 2, 4):
+        generators = spawn_generators(np.random.default_rng(seed), len(X))
+        once = sweep(energy, X, generators, betas=PATH, n_jobs=n_jobs)
+        results.append((*once, *sweep(energy, once[0], generators, n_jobs=n_jobs)))
+    for other in results[1:]:
+        for left, right in zip(results[0], other, strict=True):
+            assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("name", ["orders", "spin_glass"])
+def test_a_block_does_not_depend_on_the_others(name, seed):
+    energy = ZOO[name](seed)
+    X = Product.uniform(energy.n_states).sample(150, np.random.default_rng(seed))
+    all_blocks, _ = sweep(energy, X, spawn_generators(np.random.default_rng(seed), 150))
+    one, _ = sweep(energy, X[:BLOCK], spawn_generators(np.random.default_rng(seed), BLOCK))
+    assert_array_equal(all_blocks[:BLOCK], one)
+    assert not np.array_equal(all_blocks[:BLOCK], all_blocks[BLOCK : 2 * BLOCK])
+
+
+@pytest.mark.parametrize("name", ["orders", "spin_glass"])
+def test_paths_cut_in_pieces(name, seed, monkeypatch):
+    energy = ZOO[name](seed)
+    X = Product.uniform(energy.n_states).sample(1, np.random.default_rng(seed))
+    results = []
+    for updates in (10**9, 1):
+        monkeypatch.setattr(gibbs, "UPDATES_A_CALL", updates)
+        results.append(moved(energy, X, np.random.default_rng(seed), betas=PATH))
+    assert_array_equal(results[0][0], results[1][0])
+    assert_allclose(results[0][1], results[1][1], rtol=1e-12)
+
+
+def test_chains_and_parameters_may_be_read_only_maps(tmp_path, seed):
+    def mapped(name, array):
+        np.save(tmp_path / name, array)
+        return np.load(tmp_path / name, mmap_mode="r")
+
+    for name in ("orders", "spin_glass"):
+        energy = ZOO[name](seed)
+        rng = np.random.default_rng(seed)
+        X = Product.uniform(energy.n_states).sample(100, rng)
+        clamped = rng.random(X.shape) < 0.3
+        expected = moved(energy, X, np.random.default_rng(seed), betas=PATH, clamped=clamped)
+        theta = {k: mapped(f"{name}_{k}.npy", v) for k, v in energy.theta.items()}
+        X_map, mask = mapped("X.npy", X), mapped("clamped.npy", clamped)
+        found = moved(
+            energy.with_theta(theta), X_map, np.random.default_rng(seed), betas=PATH, clamped=mask
+        )
+        for left, right in zip(expected, found, strict=True):
+            assert_array_equal(left, right)
+        assert_array_equal(X_map, X)
+        wide = X.astype(np.int64)
+        fortran = np.asfortranarray(wide)
+        for other in (wide, fortran, np.repeat(X, 2, axis=0)[::2]):
+            again = moved(energy, other, np.random.default_rng(seed), betas=PATH, clamped=clamped)
+            assert_array_equal(again[0], expected[0])
+        assert_array_equal(fortran, X)
+
+
+def test_no_chains(seed):
+    energy = ZOO["chain"](seed)
+    X, log_weights = sweep(energy, np.zeros((0, 6), dtype=STATE), [], n_sweeps=2)
+    assert X.shape == (0, 6)
+    assert log_weights.shape == (0,)
+
+
+def test_a_start_of_probability_zero_is_left(seed):
+    """All states seem as good as others until one is possible."""
+    graph = FactorGraph([2, 3], [(0,), (1,)], [[-np.inf, 0.0], [0.0, -np.inf, -np.inf]])
+    X, _ = moved(graph, np.array([[0, 2]] * 64, dtype=STATE), np.random.default_rng(seed))
+    assert_array_equal(X, [[1, 0]] * 64)
+
+
+# Products ----------------------------------------------------------------------------------
+
+
+def test_product_draws_independent_variables(seed):
+    rng = np.random.default_rng(seed)
+    n_states = np.array([2, 1, 3, 2])
+    base = random_product(n_states, rng)
+    graph = FactorGraph(n_states, [(i,) for i in range(4)], split(base, n_states))
+    check_draws(base.sample(20_000, rng), *twins.distribution(graph))
+
+
+def test_product_from_counts():
+    X = np.array([[0, 2], [0, 1], [1, 2]], dtype=STATE)
+    base = Product.from_counts(X, [2, 3])
+    expected = [2.5 / 4, 1.5 / 4, 0.5 / 4.5, 1.5 / 4.5, 2.5 / 4.5]
+    assert_allclose(np.exp(base.log_p), expected, rtol=1e-14)
+    assert base.start.tolist() == [0, 2]
+
+
+def test_uniform_product():
+    base = Product.uniform([1, 4])
+    assert_allclose(np.exp(base.log_p), [1, 0.25, 0.25, 0.25, 0.25], rtol=1e-14)
+
+
+@pytest.mark.parametrize(("n_chains", "n_blocks"), [(0, 0), (1, 1), (64, 1), (65, 2)])
+def test_one_generator_a_block(n_chains, n_blocks):
+    assert len(spawn_generators(np.random.default_rng(0), n_chains)) == n_blocks
+
+
+# Chains put to use -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["orders", "tied_binary", "zero_one", "complete"])
+def test_draw(name, seed):
+    energy = ZOO[name](seed)
+    X = draw(energy, 5000, np.random.default_rng(seed), n_sweeps=100)
+    check_draws(X, *twins.distribution(energy))
+
+
+def test_averages_come_with_their_error(seed):
+    energy = ZOO["orders"](seed)
+    states, p = twins.distribution(energy)
+    X, residual = averages(energy, np.random.default_rng(seed), n_sweeps=100)
+    assert X.shape == (256 * 50, 5)
+    assert 0 < residual < 0.03
+    for i, expected in enumerate(twins.single_marginals(states, p, energy.n_states)):
+        found = np.bincount(X[:, i], minlength=len(expected)) / len(X)
+        assert np.abs(found - expected).max() < 5 * residual
+
+
+@pytest.mark.parametrize("name", [*FINITE, "zeros_binary"])
+def test_annealing_finds_the_mode(name, seed):
+    energy = ZOO[name](seed)
+    _, log_f = enumerate_states(energy)
+    best, value = anneal(energy, np.random.default_rng(seed))
+    assert_allclose(value, log_f.max(), rtol=1e-12)
+    assert_allclose(energy.log_potential(best[None])[0], value, rtol=1e-12)
+
+
+def test_chains_that_find_nothing_possible_are_refused(seed):
+    """x0 = x1, x1 = x2, x2 != x0: impossible, though every table allows something."""
+    equal, other = [[0.0, -np.inf], [-np.inf, 0.0]], [[-np.inf, 0.0], [0.0, -np.inf]]
+    graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [equal, equal, other])
+    with pytest.raises(ValueError, match="None of 10 Gibbs chains found a state of positive"):
+        draw(graph, 10, np.random.default_rng(seed), n_sweeps=10)
+
+
+def test_chains_in_zero_potentials_are_warned_about(seed):
+    """Two codes of 10 bits that differ everywhere: single flips seldom reach either."""
+    tables = np.full([2] * 10, -np.inf)
+    tables.flat[[0, -1]] = 0.0
+    graph = FactorGraph([2] * 10, [range(10)], [tables])
+    with pytest.warns(UserWarning, match="of 300 Gibbs chains are in states of probability zero"):
+        draw(graph, 300, np.random.default_rng(seed), n_sweeps=10)
+
+
+@pytest.mark.parametrize(
+    ("call", "options", "message"),
+    [
+        (draw, {"n_samples": 3, "n_sweeps": 0}, "n_sweeps must be an integer >= 1; got 0."),
+        (averages, {"n_chains": 1}, "n_chains must be an integer >= 2; got 1."),
+        (averages, {"n_records": 0}, "n_records must be an integer >= 1; got 0."),
+        (anneal, {"n_chains": 0}, "n_chains must be an integer >= 1; got 0."),
+        (anneal, {"n_sweeps": 1.5}, "n_sweeps must be an integer; got 1.5."),
+    ],
+)
+def test_numbers_are_checked(call, options, message):
+    energy = PairwiseEnergy(np.zeros((2, 2)), np.zeros(2))
+    with pytest.raises(ValueError) as caught:
+        call(energy, rng=np.random.default_rng(0), **options)
+    assert str(caught.value) == message
