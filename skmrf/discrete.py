@@ -321,9 +321,10 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
         complete = not (data.X == MISSING).any()
         solvable = learner.deterministic and (complete or learner.objective_takes_missing)
         penalty = learning.make_penalty(self.penalty, self.alpha, energy.penalty_groups())
+        optimizer = _make_optimizer(self.optimizer, solvable, penalty, self.penalty)
         return learning.Settings(
-            optimizer=_make_optimizer(self.optimizer, solvable, penalty, self.penalty),
-            rate=learning.make_rate(self.learning_rate),
+            optimizer=optimizer,
+            rate=learning.make_rate(self.learning_rate, optimizer),
             penalty=penalty,
             batch_size=self.batch_size,
             max_iter=max_iter,

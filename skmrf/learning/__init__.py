@@ -1,7 +1,7 @@
 """The one learning loop and what it is made of."""
 
 from .callbacks import EarlyStopping, ScoreMonitor
-from .loop import LoopState, Settings, resume, run, start
+from .loop import LoopState, Settings, SilentReports, resume, run, start
 from .optimizers import OPTIMIZERS, SGD, Adam, Momentum
 from .penalties import L1, L2, GroupL1, NoPenalty, make_penalty
 from .rates import AdaptiveRate, ConstantRate, InverseRate, StepRate, make_rate
@@ -23,6 +23,7 @@ __all__ = [
     "NoPenalty",
     "ScoreMonitor",
     "Settings",
+    "SilentReports",
     "StepRate",
     "make_penalty",
     "make_rate",

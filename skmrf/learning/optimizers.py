@@ -1,4 +1,7 @@
-"""First-order ascent steps. State is a dict of arrays, so that it pickles and resumes."""
+"""First-order ascent steps. State is a dict of arrays, so that it pickles and resumes.
+
+``default_rate`` is where an adaptive learning rate starts.
+"""
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -6,6 +9,8 @@ from sklearn.base import BaseEstimator
 
 class SGD(BaseEstimator):
     r"""Plain gradient ascent, :math:`\theta + \eta g`."""
+
+    default_rate = 0.1
 
     def init(self, theta):
         """State before the first step."""
@@ -24,6 +29,8 @@ class Momentum(BaseEstimator):
     ----------
     momentum : float, default=0.9
     """
+
+    default_rate = 0.02
 
     def __init__(self, momentum=0.9):
         self.momentum = momentum
@@ -48,6 +55,8 @@ class Adam(BaseEstimator):
         Decay of the running mean and mean square of the gradient.
     epsilon : float, default=1e-8
     """
+
+    default_rate = 0.03
 
     def __init__(self, beta_1=0.9, beta_2=0.999, epsilon=1e-8):
         self.beta_1 = beta_1

@@ -149,15 +149,23 @@ RATES = {
 }
 
 
-def make_rate(rate):
-    """A schedule from its name, a number (constant) or an instance."""
+def make_rate(rate, optimizer=None):
+    """A schedule from its name, a number (constant) or an instance.
+
+    Schedules chosen by name start at the default rate of the optimizer.
+    """
     if isinstance(rate, _Rate):
         return rate
-    if isinstance(rate, str):
-        if rate not in RATES:
-            raise ValueError(
-                f"learning_rate must be one of {sorted(RATES)}, a number or a schedule of "
-                f"skmrf.learning; got {rate!r}."
-            )
+    if not isinstance(rate, str):
+        return ConstantRate(check_number("learning_rate", rate, low=0, open_low=True))
+    if rate not in RATES:
+        raise ValueError(
+            f"learning_rate must be one of {sorted(RATES)}, a number or a schedule of "
+            f"skmrf.learning; got {rate!r}."
+        )
+    first = getattr(optimizer, "default_rate", None)
+    if first is None:
         return RATES[rate]()
-    return ConstantRate(check_number("learning_rate", rate, low=0, open_low=True))
+    if rate == "inverse":
+        return InverseRate(a=1.0 / first, b=0.01 / first)
+    return RATES[rate](rate=first)

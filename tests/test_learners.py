@@ -1,0 +1,231 @@
+"""Every learner keeps the contract; deterministic ones against enumeration."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from zoo import ZOO, enumerate_states
+
+from skmrf import messages
+from skmrf._types import MISSING, STATE, Batch, CliqueMoments, States
+from skmrf.energies import FactorGraph
+from skmrf.learners import CD, LEARNERS, PCD, Exact, PseudoLikelihood, site_log_likelihood
+
+FINITE = ["chain", "cycle", "grid", "complete", "orders", "tied"]
+
+
+def model_rows(energy, n_rows, rng):
+    """Exact draws by enumeration."""
+    states, log_f = enumerate_states(energy)
+    p = np.exp(log_f - log_f.max())
+    return states[rng.choice(len(states), size=n_rows, p=p / p.sum())]
+
+
+def punch_holes(X, share, rng):
+    X = X.copy()
+    X[rng.random(X.shape) < share] = MISSING
+    return X
+
+
+def log_likelihood(energy, X, weights):
+    """Mean log-likelihood of the observed entries, by enumeration."""
+    states, log_f = enumerate_states(energy)
+    total = np.logaddexp.reduce(log_f)
+    value = 0.0
+    for row, w in zip(X, weights / weights.sum(), strict=True):
+        seen = row != MISSING
+        agrees = (states[:, seen] == row[seen]).all(axis=1)
+        value += w * (np.logaddexp.reduce(log_f[agrees]) - total)
+    return value
+
+
+def finite_differences(function, energy, h=1e-5):
+    (name,) = energy.theta
+    flat = energy.theta[name]
+    out = np.empty(len(flat))
+    for e in range(len(flat)):
+        up, down = flat.copy(), flat.copy()
+        up[e] += h
+        down[e] -= h
+        moved = function(energy.with_theta({name: up})), function(energy.with_theta({name: down}))
+        out[e] = (moved[0] - moved[1]) / (2 * h)
+    return out
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_contract(name, share, seed):
+    rng = np.random.default_rng(seed)
+    energy = ZOO["complete"](seed)
+    X = punch_holes(model_rows(energy, 150, rng), share, rng)
+    batch = Batch(X, None, np.log(rng.uniform(0.5, 1.5, size=150)), np.arange(150))
+    learner = LEARNERS[name]()
+    assert clone(learner).get_params() == learner.get_params()
+    state = learner.init(energy, batch, rng)
+    before = X.copy()
+    for step in range(2):
+        part = Batch(X[:100], None, batch.log_weights[:100], np.arange(100), 0, step)
+        positive, negative, state, info = learner.step(energy, part, state, rng)
+        for phase in (positive, negative):
+            assert isinstance(phase, States | CliqueMoments)
+            if isinstance(phase, States):
+                assert (phase.visible >= 0).all()
+                assert (phase.visible < energy.n_states).all()
+                assert phase.visible.dtype == STATE
+        gradient = energy.gradient(positive, negative, part)
+        assert all(np.isfinite(g).all() for g in gradient.values())
+        assert all(np.isscalar(v) for v in info.values())
+    np.testing.assert_array_equal(X, before)
+    again = pickle.loads(pickle.dumps((state, rng)))
+    one = learner.step(energy, part, *again)
+    two = learner.step(energy, part, state, rng)
+    for a, b in zip(one[:2], two[:2], strict=True):
+        for k, v in energy.moments(a).items():
+            np.testing.assert_array_equal(v, energy.moments(b)[k])
+
+
+@pytest.mark.parametrize("name", FINITE)
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_exact_objective(name, share, seed):
+    rng = np.random.default_rng(seed)
+    energy = ZOO[name](seed)
+    X = punch_holes(model_rows(energy, 12, rng), share, rng)
+    weights = rng.uniform(0.2, 2.0, size=12)
+    batch = Batch(X, None, np.log(weights))
+    learner = Exact()
+    state = learner.init(energy, batch, rng)
+    value, gradient = learner.objective(energy, batch, state)
+    assert value == pytest.approx(log_likelihood(energy, X, weights), abs=1e-10)
+    reference = finite_differences(lambda e: log_likelihood(e, X, weights), energy)
+    np.testing.assert_allclose(gradient["log_potentials"], reference, atol=1e-7)
+    positive, negative, _, info = learner.step(energy, batch, state, rng)
+    stepped = energy.gradient(positive, negative)["log_potentials"]
+    np.testing.assert_allclose(stepped, gradient["log_potentials"], atol=1e-12)
+    assert info["log_likelihood"] == pytest.approx(value)
+
+
+def naive_pseudo_likelihood(energy, X):
+    total = np.zeros(len(X))
+    for i, q in enumerate(energy.n_states):
+        changed = np.repeat(X[None], q, axis=0)
+        for s in range(q):
+            changed[s, :, i] = s
+        scores = np.array([energy.log_potential(c) for c in changed])
+        total += energy.log_potential(X) - np.logaddexp.reduce(scores, axis=0)
+    return total
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_pseudo_likelihood(name, seed):
+    rng = np.random.default_rng(seed)
+    energy = ZOO[name](seed)
+    X = model_rows(energy, 15, rng)
+    weights = rng.uniform(size=15)
+    values, gradient = site_log_likelihood(energy, X, weights)
+    np.testing.assert_allclose(values, naive_pseudo_likelihood(energy, X), atol=1e-10)
+    np.testing.assert_allclose(site_log_likelihood(energy, X)[0], values, atol=1e-12)
+    reference = finite_differences(lambda e: weights @ naive_pseudo_likelihood(e, X), energy)
+    np.testing.assert_allclose(gradient, reference, atol=1e-7)
+
+
+def test_pseudo_likelihood_of_zero_potentials():
+    graph = FactorGraph([2, 2], [(0, 1)], [np.array([[0.0, -np.inf], [-np.inf, 1.0]])])
+    values, gradient = site_log_likelihood(
+        graph, np.array([[0, 0], [1, 1]], dtype=STATE), np.ones(2)
+    )
+    np.testing.assert_array_equal(values, [0.0, 0.0])
+    np.testing.assert_array_equal(gradient, np.zeros(4))
+
+
+@pytest.mark.parametrize("learner", [PCD(n_chains=2000), CD(n_steps=30)], ids=repr)
+def test_negative_phase_is_the_models(learner, seed):
+    """Chains started at the model's own rows have the model's moments, up to Monte Carlo error."""
+    rng = np.random.default_rng(seed)
+    energy = ZOO["cycle"](seed)
+    X = model_rows(energy, 2000, rng)
+    batch = Batch(X, None, None, np.arange(2000))
+    state = learner.init(energy, batch, rng)
+    for _ in range(20):
+        _, negative, state, _ = learner.step(energy, batch, state, rng)
+    plan = messages.prepare(energy.layout)
+    exact, _ = messages.expected_moments(plan, energy.flat)
+    found = energy.moments(negative)["log_potentials"]
+    error = np.sqrt(np.maximum(exact * (1 - exact), 0.0) / 2000) + 1e-9
+    assert (np.abs(found - exact) / error).max() < 5.5
+    shifted = np.roll(exact, 1)
+    assert (np.abs(found - shifted) / error).max() > 5.5
+
+
+def test_cd_moves_from_its_own_rows(seed):
+    """One step of CD at a random model is not the data: the negative phase has moved."""
+    rng = np.random.default_rng(seed)
+    energy = ZOO["grid"](seed)
+    X = np.zeros((200, 9), dtype=STATE)
+    positive, negative, _, _ = CD().step(energy, Batch(X), CD().init(energy, Batch(X), rng), rng)
+    np.testing.assert_array_equal(positive.visible, X)
+    assert negative.visible.any()
+
+
+def test_pcd_chains_persist(seed):
+    rng = np.random.default_rng(seed)
+    frozen = FactorGraph([2, 2], [(0,), (1,)], [np.array([0.0, -np.inf]), np.array([0.0, 0.0])])
+    X = np.zeros((50, 2), dtype=STATE)
+    learner = PCD(n_chains=40)
+    state = learner.init(frozen, Batch(X), rng)
+    _, negative, state, info = learner.step(frozen, Batch(X), state, rng)
+    assert len(negative.visible) == 40
+    np.testing.assert_array_equal(negative.visible, state.X)
+    assert not negative.visible[:, 0].any()
+    assert 0.0 <= info["flip_rate"] <= 0.5
+
+
+def test_completions_follow_the_conditional(seed):
+    """Missing entries given observed ones, against enumeration."""
+    rng = np.random.default_rng(seed)
+    energy = ZOO["chain"](seed)
+    X = np.full((3000, 6), MISSING, dtype=STATE)
+    X[:, 0], X[:, 3] = 1, 0
+    batch = Batch(X, None, None, np.arange(3000))
+    learner = PCD(n_chains=64)
+    state = learner.init(energy, batch, rng)
+    for _ in range(30):
+        positive, _, state, _ = learner.step(energy, batch, state, rng)
+    states, log_f = enumerate_states(energy)
+    agrees = (states[:, 0] == 1) & (states[:, 3] == 0)
+    p = np.exp(log_f[agrees] - np.logaddexp.reduce(log_f[agrees]))
+    exact = p @ states[agrees]
+    error = np.sqrt(np.maximum(exact * (1 - exact), 0.0) / 3000) + 1e-9
+    assert (np.abs(positive.visible.mean(axis=0) - exact) / error).max() < 5.0
+    np.testing.assert_array_equal(positive.visible[:, [0, 3]], X[:, [0, 3]])
+
+
+@pytest.mark.parametrize(
+    ("learner", "message"),
+    [
+        (PCD(n_chains=0), "n_chains must be an integer >= 1; got 0"),
+        (PCD(n_steps=1.5), "n_steps must be an integer; got 1.5"),
+        (CD(n_steps=-1), "n_steps must be an integer >= 1; got -1"),
+        (Exact(max_bytes=10), "Exact inference needs"),
+    ],
+)
+def test_bad_parameters(learner, message):
+    energy = ZOO["grid"](0)
+    with pytest.raises(ValueError, match=message):
+        learner.init(energy, Batch(np.zeros((3, 9), dtype=STATE)), np.random.default_rng(0))
+
+
+def test_pseudo_likelihood_step_takes_weights(seed):
+    rng = np.random.default_rng(seed)
+    energy = ZOO["chain"](seed)
+    X = model_rows(energy, 20, rng)
+    learner = PseudoLikelihood()
+    twice = Batch(np.concatenate([X, X[:5]]))
+    weighted = Batch(X, None, np.log(np.where(np.arange(20) < 5, 2.0, 1.0)))
+    gradients = []
+    for batch in (twice, weighted):
+        positive, negative, _, _ = learner.step(
+            energy, batch, learner.init(energy, batch, rng), rng
+        )
+        gradients.append(energy.gradient(positive, negative)["log_potentials"])
+    np.testing.assert_allclose(*gradients, atol=1e-12)

@@ -1,0 +1,324 @@
+"""The loop and its parts."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from test_learners import model_rows
+from zoo import ZOO
+
+from skmrf import learning
+from skmrf._types import Batch, CliqueMoments, History
+from skmrf.learners import PCD, Exact
+from skmrf.learning import (
+    L1,
+    L2,
+    OPTIMIZERS,
+    AdaptiveRate,
+    ConstantRate,
+    GroupL1,
+    InverseRate,
+    NoPenalty,
+    Settings,
+    StepRate,
+    make_penalty,
+    make_rate,
+)
+
+GROUPS = {"a": np.array([-1, 0, 0, 1, 1, 1]), "b": np.array([-1, -1])}
+
+
+def random_theta(seed):
+    rng = np.random.default_rng(seed)
+    return {"a": rng.normal(size=6), "b": rng.normal(size=2)}
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS.values())
+def test_optimizers_climb_a_parabola(kind):
+    optimizer = kind()
+    theta = {"a": np.full(3, 5.0), "b": np.zeros(2)}
+    state = optimizer.init(theta)
+    for _ in range(3000):
+        gradient = {"a": 1.0 - theta["a"], "b": -2.0 - theta["b"]}
+        theta, sizes, state = optimizer.step(theta, gradient, 0.01, state)
+    np.testing.assert_allclose(theta["a"], 1.0, atol=1e-3)
+    np.testing.assert_allclose(theta["b"], -2.0, atol=1e-3)
+    assert all(np.all(np.asarray(s) > 0) for s in sizes.values())
+
+
+def test_first_adam_step_has_the_rate_as_length():
+    adam = OPTIMIZERS["adam"]()
+    theta = {"a": np.zeros(2)}
+    moved, _, _ = adam.step(theta, {"a": np.array([1e-3, -50.0])}, 0.1, adam.init(theta))
+    np.testing.assert_allclose(moved["a"], [0.1, -0.1], rtol=1e-4)
+
+
+def test_rates():
+    for rate, expected in [
+        (ConstantRate(0.3), [0.3, 0.3, 0.3]),
+        (StepRate(1.0, 0.5, every=2), [1.0, 1.0, 0.5]),
+        (InverseRate(2.0, 1.0), [1 / 2, 1 / 3, 1 / 4]),
+    ]:
+        state, values = rate.init(), []
+        for _ in range(3):
+            values.append(rate.value(state))
+            state, new_stage, done = rate.observe({}, state, 0.0)
+            assert not new_stage
+            assert not done
+        np.testing.assert_allclose(values, expected)
+
+
+def feed(rate, gradients):
+    state, stages = rate.init(), 0
+    for g in gradients:
+        state, new_stage, done = rate.observe({"a": g}, state, 0.0)
+        stages += new_stage
+    return rate.value(state), stages, done
+
+
+def test_adaptive_rate_tells_progress_from_noise(seed):
+    rng = np.random.default_rng(seed)
+    rate = AdaptiveRate(rate=1.0, window=50)
+    drift = feed(rate, rng.normal(1.0, 1.0, size=(500, 40)))
+    assert drift == (1.0, 0, False)
+    noise = feed(rate, rng.normal(0.0, 1.0, size=(5000, 40)))
+    assert noise[0] < 0.05
+    assert noise[2] or noise[1] >= 5
+
+
+def test_adaptive_rate_stops_below_the_resolution():
+    rate = AdaptiveRate(rate=1.0, window=10)
+    state = rate.init()
+    for _ in range(10):
+        state, new_stage, _ = rate.observe({"a": np.full(4, 1e-3)}, state, 1e-4)
+    assert new_stage
+
+
+def test_make_rate():
+    assert make_rate(0.5).value(make_rate(0.5).init()) == 0.5
+    assert isinstance(make_rate("adaptive"), AdaptiveRate)
+    with pytest.raises(ValueError, match=r"learning_rate must be one of .*; got 'fast'"):
+        make_rate("fast")
+    with pytest.raises(ValueError, match="learning_rate must be a number > 0; got -1"):
+        make_rate(-1)
+
+
+@pytest.mark.parametrize("kind", [L2, L1, GroupL1])
+def test_penalties(kind, seed):
+    """The prox minimises step * penalty + distance^2 / 2; singles are left alone."""
+    penalty, theta = kind(0.7, GROUPS), random_theta(seed)
+    if kind is L2:
+        h = 1e-6
+        for k, v in theta.items():
+            for e in range(len(v)):
+                up = {n: x.copy() for n, x in theta.items()}
+                up[k][e] += h
+                slope = (penalty.value(up) - penalty.value(theta)) / h
+                assert slope == pytest.approx(penalty.gradient(theta)[k][e], abs=1e-5)
+        return
+    sizes = {"a": 0.5, "b": 0.5}
+    best = penalty.prox(theta, sizes)
+
+    def cost(x):
+        distance = sum(((x[k] - theta[k]) ** 2).sum() for k in theta)
+        return 0.5 * penalty.value(x) + 0.5 * distance
+
+    rng = np.random.default_rng(seed)
+    for _ in range(200):
+        other = {k: v + 0.05 * rng.normal(size=v.shape) for k, v in best.items()}
+        assert cost(best) <= cost(other)
+    assert best["a"][0] == theta["a"][0]
+    np.testing.assert_array_equal(best["b"], theta["b"])
+
+
+def test_group_penalty_removes_whole_tables():
+    theta = {"a": np.array([1.0, 0.1, 0.1, 5.0, 5.0, 5.0]), "b": np.zeros(2)}
+    new = GroupL1(1.0, GROUPS).prox(theta, {"a": 1.0, "b": 1.0})
+    np.testing.assert_array_equal(new["a"][1:3], 0.0)
+    assert (new["a"][3:] > 0).all()
+
+
+def test_make_penalty():
+    assert isinstance(make_penalty("l2", 0.0, GROUPS), NoPenalty)
+    with pytest.raises(ValueError, match=r"penalty must be one of .*; got 'lasso'"):
+        make_penalty("lasso", 1.0, GROUPS)
+    with pytest.raises(ValueError, match="alpha must be a number >= 0; got -1"):
+        make_penalty("l2", -1, GROUPS)
+
+
+def problem(seed, n_rows=400):
+    rng = np.random.default_rng(seed)
+    truth = ZOO["cycle"](seed)
+    data = Batch(model_rows(truth, n_rows, rng))
+    start = truth.with_theta({"log_potentials": np.zeros_like(truth.flat)})
+    return data, start
+
+
+def solve(data, energy, penalty_name="l2", alpha=0.0, **changes):
+    learner = Exact()
+    penalty = make_penalty(penalty_name, alpha, energy.penalty_groups())
+    settings = Settings(**{"optimizer": None, "penalty": penalty, "tol": 1e-8, **changes})
+    state = learning.start(energy, learner, data, settings, np.random.default_rng(0))
+    state = learning.run(learner, data, settings, state)
+    return state, learner, penalty
+
+
+def test_solver_reaches_the_moments(seed):
+    data, energy = problem(seed)
+    state, learner, _ = solve(data, energy, alpha=0.01)
+    result = state.result()
+    _, gradient = learner.objective(result, data, state.learner)
+    pull = 0.01 * result.flat * (energy.penalty_groups()["log_potentials"] >= 0)
+    assert state.converged
+    np.testing.assert_allclose(gradient["log_potentials"], pull, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["l1", "group-l1"])
+def test_kinked_solver_is_optimal(name, seed):
+    """No nearby point has a larger penalised likelihood; strong penalties empty all tables."""
+    data, energy = problem(seed)
+    state, learner, penalty = solve(data, energy, name, 0.05)
+    best = state.result()
+
+    def value(flat):
+        moved = energy.with_theta({"log_potentials": flat})
+        return learner.objective(moved, data, state.learner)[0] - penalty.value(moved.theta)
+
+    rng = np.random.default_rng(seed)
+    for scale in (1e-3, 1e-2, 0.1):
+        for _ in range(20):
+            step = scale * rng.normal(size=best.flat.shape)
+            assert value(best.flat) >= value(best.flat + step) - 1e-9
+    assert state.converged
+    empty, _, _ = solve(data, energy, name, 10.0)
+    np.testing.assert_array_equal(empty.result().flat, 0.0)
+
+
+def stochastic(data, energy, **changes):
+    learner = PCD(n_chains=100)
+    settings = Settings(batch_size=100, **changes)
+    state = learning.start(energy, learner, data, settings, np.random.default_rng(1))
+    return learner, settings, state
+
+
+def test_stochastic_close_to_exact(seed):
+    data, energy = problem(seed)
+    exact, learner, _ = solve(data, energy)
+    pcd, settings, state = stochastic(data, energy)
+    state = learning.run(pcd, data, settings, state)
+    best = learner.objective(exact.result(), data, exact.learner)[0]
+    found = learner.objective(state.result(), data, exact.learner)[0]
+    assert state.converged
+    assert best - 0.01 < found <= best + 1e-9
+
+
+def test_resumes_bit_for_bit():
+    data, energy = problem(0)
+    learner, settings, state = stochastic(data, energy, max_iter=6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        whole = learning.run(learner, data, settings, state)
+        _, settings, state = stochastic(data, energy, max_iter=3)
+        half = learning.run(learner, data, settings, state)
+        half = pickle.loads(pickle.dumps(half))
+        half = learning.run(learner, data, settings, learning.resume(half, learner, data))
+    np.testing.assert_array_equal(whole.result().flat, half.result().flat)
+    assert whole.history == half.history
+
+
+def test_unconverged_fit_says_so():
+    data, energy = problem(0)
+    learner, settings, state = stochastic(data, energy, max_iter=2)
+    with pytest.warns(ConvergenceWarning, match="had not converged after 2 epochs"):
+        state = learning.run(learner, data, settings, state)
+    assert not state.converged
+    assert len(state.history.columns["gradient_rms"]) == 2
+
+
+class Interrupt(learning.SilentReports):
+    def end(self, state):
+        if state.epoch == 2:
+            raise KeyboardInterrupt
+        return False
+
+
+def test_interrupt_leaves_the_last_epoch():
+    data, energy = problem(0)
+    learner, settings, state = stochastic(data, energy, max_iter=9)
+    with pytest.warns(ConvergenceWarning, match="Interrupted; .* last complete epoch, 2"):
+        state = learning.run(learner, data, settings, state, Interrupt())
+    assert state.epoch == 2
+    assert np.isfinite(state.result().flat).all()
+
+
+class FreezeFirst:
+    """Keeps the first parameter at zero."""
+
+    def update(self, energy, positive, negative, info):
+        flat = energy.flat.copy()
+        flat[0] = 0.0
+        return energy.with_theta({"log_potentials": flat})
+
+
+def test_restriction_has_the_last_word():
+    data, energy = problem(0)
+    learner, settings, state = stochastic(data, energy, max_iter=3, restriction=FreezeFirst())
+    with pytest.warns(ConvergenceWarning):
+        state = learning.run(learner, data, settings, state)
+    assert state.energy.flat[0] == 0.0
+    assert state.energy.flat[1:].any()
+
+
+def test_early_stopping_keeps_the_best():
+    data, energy = problem(0)
+    scores = iter([1.0, 3.0, 2.0, 2.5, 2.9, 9.0])
+    learner, settings, state = stochastic(
+        data, energy, max_iter=50, score=lambda _: next(scores), patience=3
+    )
+    state = learning.run(learner, data, settings, state)
+    assert state.epoch == 5
+    assert state.best[0] == 3.0
+    assert state.result() is state.best[1]
+
+
+def test_history_pads_late_columns():
+    history = History()
+    history.append({"a": 1})
+    history.append({"a": 2, "b": 3})
+    assert history.columns["a"] == [1, 2]
+    assert np.isnan(history.columns["b"][0])
+    assert history.columns["b"][1] == 3
+
+
+def test_loop_is_blind_to_kinds():
+    """The loop takes any energy and learner that keep the contract."""
+
+    class Linear:
+        def __init__(self):
+            self.theta = {"w": np.zeros(2)}
+
+        def with_theta(self, theta):
+            other = Linear()
+            other.theta = theta
+            return other
+
+        def gradient(self, positive, negative, batch):
+            return {"w": positive.moments["w"] - self.theta["w"]}
+
+    class Target:
+        deterministic = False
+
+        def init(self, energy, batch, rng):
+            return None
+
+        def step(self, energy, batch, state, rng):
+            phase = CliqueMoments({"w": np.array([1.0, -2.0]) + 0.1 * rng.normal(size=2)})
+            return phase, phase, state, {}
+
+    settings = Settings(batch_size=10)
+    data = Batch(np.zeros((10, 1)))
+    state = learning.start(Linear(), Target(), data, settings, np.random.default_rng(0))
+    state = learning.run(Target(), data, settings, state)
+    np.testing.assert_allclose(state.result().theta["w"], [1.0, -2.0], atol=0.02)
