@@ -1,7 +1,7 @@
 """DiscreteMRF: discrete Markov random fields with tables of log-potentials."""
 
 import warnings
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 from joblib import parallel_config
@@ -223,6 +223,12 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
         return self._learn(X, sample_weight, 1, resume=True, keep=True)
 
     def _learn(self, X, sample_weight, max_iter, resume, keep):
+        with _unchanged_on_error(self):
+            vars(self).update(self._learned(X, sample_weight, max_iter, resume, keep))
+        return self
+
+    def _learned(self, X, sample_weight, max_iter, resume, keep):
+        """Fitted attributes."""
         learner = self._check_parameters()
         resume = resume and getattr(self, "_loop_state", None) is not None
         codes, categories = self._encode_training(X, resume)
@@ -247,9 +253,7 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
         reports.finish()
         if self.alpha == 0:
             _warn_unbounded(moments)
-        vars(self).update(self._summary(state, categories, seed))
-        self._loop_state = state if keep else None
-        return self
+        return dict(self._summary(state, categories, seed), _loop_state=state if keep else None)
 
     def _check_parameters(self):
         """Check what needs no data; return the learner."""
@@ -529,6 +533,20 @@ class _EpochReports:
             X=self.X,
             reconstruction_attributes=None if last is None else (lambda: self.summary(last)),
         )
+
+
+@contextmanager
+def _unchanged_on_error(estimator):
+    """A fit that fails leaves the estimator as it was."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        for name in ("n_features_in_", "feature_names_in_"):
+            vars(estimator).pop(name, None)
+            if name in before:
+                vars(estimator)[name] = before[name]
+        raise
 
 
 def _logs(weights):

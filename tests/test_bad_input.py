@@ -1,0 +1,165 @@
+"""What bad input gets: the exact error, and never a half-written estimator."""
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from skmrf import DiscreteMRF
+
+X = np.array([[0, 1], [1, 0], [0, 0], [1, 1]] * 5)
+NAMED = pd.DataFrame({"age": [1, 2, 1], "city": ["a", "b", "a"]})
+
+
+def numbers(n=100):
+    return np.random.default_rng(0).normal(size=(n, 2))
+
+
+BAD_DATA = [
+    ([[0, np.inf]] * 3, ValueError, "Column 1 holds infinity; use nan for a missing entry"),
+    (numbers(), ValueError, "Column 0 holds real numbers such as .*KBinsDiscretizer"),
+    (X[:0], ValueError, r"Found array with 0 sample\(s\)"),
+    (X[:, :0], ValueError, r"Found array with 0 feature\(s\)"),
+    (NAMED.iloc[:0], ValueError, r"Found array with 0 sample\(s\)"),
+    ([0, 1, 0], ValueError, "Expected 2D array, got 1D array"),
+    (X + 1j, ValueError, "Complex data not supported"),
+    (sp.csr_array(X), TypeError, "Sparse data was passed"),
+    ([[np.nan, 0], [np.nan, 1]], ValueError, "Column 0 has no observed entry; drop it"),
+    (
+        pd.DataFrame({"tags": [["a"], ["b"]]}),
+        TypeError,
+        "Column 'tags' holds a list; categories must be hashable",
+    ),
+    (
+        np.arange(40_000)[:, None],
+        ValueError,
+        "Column 0 has 40000 categories; at most 32767 are possible. Drop identifier columns",
+    ),
+    (
+        np.column_stack([np.arange(20_000)] * 2),
+        ValueError,
+        r"Learning 400040000 log-potentials needs about 1.92e\+10 bytes, more than max_bytes=4",
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "error", "message"), BAD_DATA, ids=range(len(BAD_DATA)))
+def test_bad_data(data, error, message):
+    model = DiscreteMRF(max_iter=1)
+    with pytest.raises(error, match=message):
+        model.fit(data)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+BAD_PARAMETERS = [
+    ({"learner": "sgd"}, r"learner must be one of \['cd', 'exact', 'pcd', 'pseudo-likelihood'\]"),
+    ({"learner": 3}, "an instance of a class of skmrf.learners; got 3"),
+    ({"cliques": "all"}, r"cliques must be one of \['independent', 'pairwise'\].*; got 'all'"),
+    ({"cliques": 7}, "cliques must be one of .*; got 7"),
+    ({"cliques": [(0, 2)]}, r"Clique \(0, 2\) names column 2, but the columns are 0 to 1"),
+    ({"cliques": [(0, "age")]}, r"names column 'age', but the columns are 0 to 1"),
+    ({"cliques": [(1, 1)]}, r"Clique \(1, 1\) names column 1 twice; name every column once"),
+    ({"cliques": nx.path_graph(3)}, "names column 2, but the columns are 0 to 1"),
+    ({"cliques": [(0, 1)], "tie": [[0, 5]]}, "tie names clique 5, but there are 1 cliques"),
+    ({"categories": [[0, 1]]}, "categories has 1 lists, but X has 2 columns; give one each"),
+    ({"categories": [[0, 0], [0, 1]]}, "categories of column 0 must be distinct"),
+    ({"categories": [[0], [0, 1]]}, "Column 0 has the category 1, which was not seen in fit"),
+    ({"optimizer": "newton"}, "optimizer must be one of .*; got 'newton'"),
+    ({"optimizer": "lbfgs"}, 'optimizer="lbfgs" needs a deterministic objective'),
+    ({"learning_rate": "fast"}, "learning_rate must be one of .*; got 'fast'"),
+    ({"learning_rate": 0}, "learning_rate must be a number > 0; got 0"),
+    ({"penalty": "lasso"}, r"penalty must be one of \['group-l1', 'l1', 'l2'\]; got 'lasso'"),
+    ({"alpha": -1}, "alpha must be a number >= 0; got -1"),
+    ({"alpha": np.nan}, "alpha must be a number; got nan"),
+    ({"batch_size": 0}, "batch_size must be an integer >= 1; got 0"),
+    ({"max_iter": 0}, "max_iter must be an integer >= 1; got 0"),
+    ({"max_iter": 2.5}, "max_iter must be an integer; got 2.5"),
+    ({"tol": -1}, "tol must be a number >= 0; got -1"),
+    ({"validation_fraction": 1.5}, "validation_fraction must be a number > 0 and <= 0.9; got 1.5"),
+    ({"n_iter_no_change": 0}, "n_iter_no_change must be an integer >= 1; got 0"),
+    ({"max_bytes": 0}, "max_bytes must be a number > 0; got 0"),
+    ({"random_state": "seed"}, "random_state must be None, an int"),
+    ({"learner": "exact", "max_bytes": 10}, "needs about 384 bytes, more than max_bytes=10"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "message"), BAD_PARAMETERS, ids=range(len(BAD_PARAMETERS)))
+def test_bad_parameters(parameters, message):
+    model = DiscreteMRF(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X)
+    assert not hasattr(model, "energy_")
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.zeros(20), "All sample weights are zero"),
+        (-np.ones(20), r"sample_weight\[0\] is -1.0; weights must be finite and not negative"),
+        (np.full(20, np.nan), r"sample_weight\[0\] is nan"),
+        (np.ones(3), r"sample_weight.shape == \(3,\), expected \(20,\)"),
+    ],
+)
+def test_bad_weights(weights, message):
+    with pytest.raises(ValueError, match=message):
+        DiscreteMRF().fit(X, sample_weight=weights)
+
+
+def test_a_failed_fit_leaves_the_previous_one():
+    model = DiscreteMRF(learner="exact", alpha=0.1).fit(X)
+    before = model.score(X)
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(np.full((4, 3), np.inf))
+    assert model.score(X) == before
+    with pytest.raises(ValueError, match="names column 5"):
+        model.set_params(cliques=[(5,)]).fit(np.zeros((4, 3)))
+    assert model.score(X) == before
+
+
+@pytest.mark.parametrize("query", ["score_samples", "predict", "marginals", "score"])
+def test_queries_refuse_what_fit_did_not_see(query):
+    model = DiscreteMRF(learner="exact", alpha=0.1).fit(NAMED)
+    ask = getattr(model, query)
+    with pytest.raises(ValueError, match=r"Column 'city' has the category 'c', .* \['a', 'b'\]"):
+        ask(pd.DataFrame({"age": [1], "city": ["c"]}))
+    with pytest.raises(ValueError, match="Column 'age' has the category 'old'"):
+        ask(pd.DataFrame({"age": ["old"], "city": ["a"]}))
+    with pytest.raises(ValueError, match="Feature names unseen at fit time"):
+        ask(pd.DataFrame({"age": [1], "town": ["a"]}))
+    plain = DiscreteMRF(learner="exact", alpha=0.1).fit(X)
+    with pytest.raises(ValueError, match="X has 3 features, but DiscreteMRF is expecting 2"):
+        getattr(plain, query)(np.zeros((2, 3)))
+
+
+def test_sample_errors():
+    model = DiscreteMRF(learner="exact", alpha=0.1).fit(NAMED)
+    with pytest.raises(ValueError, match="n_samples must be an integer >= 1; got 0"):
+        model.sample(0)
+    with pytest.raises(ValueError, match=r"given names column 'town'; the columns are \['age'"):
+        model.sample(given={"town": "a"})
+    with pytest.raises(ValueError, match="Column 'city' has the category 'z'"):
+        model.sample(given={"city": "z"})
+    with pytest.raises(ValueError, match="given has 3 rows; give one, or as many as n_samples=2"):
+        model.sample(2, given=NAMED)
+    with pytest.raises(ValueError, match="random_state must be None, an int"):
+        model.sample(1, random_state="seed")
+
+
+def test_early_stopping_needs_rows_to_score():
+    with pytest.raises(
+        ValueError, match="holds out rows, so it needs at least 2; got n_samples = 1"
+    ):
+        DiscreteMRF(early_stopping=True).fit(X[:1])
+
+
+def test_impossible_evidence():
+    from skmrf.energies import FactorGraph
+
+    table = np.array([[0.0, -np.inf], [-np.inf, -np.inf]])
+    model = DiscreteMRF.from_energy(FactorGraph([2, 2], [(0, 1)], [table]))
+    row = np.array([[1.0, np.nan]])
+    assert model.score_samples(row)[0] == -np.inf
+    for query in (model.predict, model.marginals, lambda r: model.sample(1, given=r)):
+        with pytest.raises(ValueError, match="probability zero"):
+            query(row)
