@@ -154,6 +154,26 @@ def test_clamped_entries_stay_and_the_rest_follows_them(name, seed):
     check_draws(X, states, given)
 
 
+@pytest.mark.parametrize("name", ["orders", "zero_one"])
+def test_sweep_hands_everything_to_the_kernel(name, seed):
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng(seed)
+    base = random_product(energy.n_states, rng)
+    X = base.sample(70, rng)
+    clamped = rng.random(X.shape) < 0.3
+    how = {"betas": [0.0, 0.4, 1.0], "clamped": clamped}
+    generators = spawn_generators(np.random.default_rng(seed), 70)
+    again = spawn_generators(np.random.default_rng(seed), 70)
+    for reverse in (False, True):
+        found = sweep(energy, X, generators, base=base, reverse=reverse, **how)
+        parts = split(base, energy.n_states)
+        for rng_of_block, b in zip(again, (slice(0, BLOCK), slice(BLOCK, 70)), strict=True):
+            block = {**how, "clamped": clamped[b], "reverse": reverse, "base": parts}
+            expected = twins.gibbs(energy, X[b], rng_of_block, **block)
+            assert_array_equal(found[0][b], expected[0])
+            assert_allclose(found[1][b], expected[1], rtol=1e-11, atol=1e-12)
+
+
 # Annealed weights --------------------------------------------------------------------------
 
 
