@@ -1,0 +1,578 @@
+"""Exact inference against brute force, a transfer matrix and published models."""
+
+import gzip
+import json
+import re
+import time
+import tracemalloc
+from itertools import combinations, pairwise
+
+import networkx as nx
+import numpy as np
+import pytest
+import twins
+from hypothesis import given
+from hypothesis import strategies as st
+from montecarlo import check_draws
+from numpy.testing import assert_allclose, assert_array_equal
+from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, small_graphs
+
+from skmrf import messages
+from skmrf._types import MISSING, STATE
+from skmrf.energies import FactorGraph, Layout
+from skmrf.io import read_evidence, read_result, read_uai
+from skmrf.messages import decomposition, elimination
+
+every = pytest.mark.parametrize("name", ZOO)
+LN10 = np.log(10.0)
+
+
+def evidence_patterns(graph, rng):
+    """Masks of what is observed: nothing, single variables, some, all."""
+    n = graph.n_variables
+    yield np.zeros(n, dtype=bool)
+    yield np.ones(n, dtype=bool)
+    for _ in range(4):
+        yield rng.random(n) < rng.choice([0.2, 0.5, 0.8])
+
+
+def possible_rows(states, log_f, n_rows, rng):
+    return states[rng.choice(np.flatnonzero(log_f > -np.inf), size=n_rows)]
+
+
+def given_rows(states, log_f, observed, X):
+    """For every row: log Z given its observed entries, and the probabilities of all states."""
+    for x in X:
+        agree = (states[:, observed] == x[observed]).all(axis=1)
+        log_given = np.where(agree, log_f, -np.inf)
+        log_z = twins.log_sum(log_given)
+        yield log_z, np.exp(log_given - log_z), agree
+
+
+# Against brute force -----------------------------------------------------------------------
+
+
+@every
+def test_passes_against_enumeration(name, seed):
+    """log Z, single marginals, weighted clique moments and modes, for batches of rows."""
+    graph = ZOO[name](seed).factor_graph()
+    rng = np.random.default_rng(seed)
+    states, log_f = enumerate_states(graph)
+    singles_of = np.hstack([(states[:, [i]] == range(q)) for i, q in enumerate(graph.n_states)])
+    for observed in evidence_patterns(graph, rng):
+        X = possible_rows(states, log_f, 5, rng)
+        hidden = X.copy()
+        hidden[:, ~observed] = MISSING
+        weights = rng.random(len(X))
+        plan = messages.prepare(graph.layout, observed)
+        log_z = messages.log_partitions(plan, graph.flat, hidden)
+        singles = messages.single_marginals(plan, graph.flat, hidden)
+        modes = messages.maximise(plan, graph.flat, hidden)
+        moments, totals = messages.expected_moments(plan, graph.flat, hidden, weights)
+        untied = graph.layout.untied()
+        apart, _ = messages.expected_moments(plan, graph.flat, hidden, weights, layout=untied)
+        mixture = np.zeros(len(states))
+        for r, (log_given, p, agree) in enumerate(given_rows(states, log_f, observed, X)):
+            assert_allclose(log_z[r], log_given, rtol=1e-13, atol=1e-12)
+            assert_allclose(singles[r], p @ singles_of, rtol=0, atol=1e-11)
+            assert_array_equal(modes[r, observed], X[r, observed])
+            best = naive_log_potential(graph, modes[[r]])
+            assert_allclose(best, log_f[agree].max(), rtol=1e-13, atol=1e-12)
+            mixture += weights[r] * p
+        assert_array_equal(totals, log_z)
+        expected = twins.moments(graph, states, mixture)["log_potentials"]
+        assert_allclose(moments, expected, rtol=0, atol=1e-11)
+        tables = twins.clique_marginals(states, mixture, graph)
+        for found, table in zip(untied.split(apart), tables, strict=True):
+            assert_allclose(found, table, rtol=0, atol=1e-11)
+
+
+@every
+def test_no_evidence_is_one_row(name, seed):
+    graph = ZOO[name](seed).factor_graph()
+    states, log_f = enumerate_states(graph)
+    plan = messages.prepare(graph.layout)
+    assert_allclose(messages.log_partitions(plan, graph.flat), [twins.log_sum(log_f)], rtol=1e-13)
+    p = np.exp(log_f - twins.log_sum(log_f))
+    moments, _ = messages.expected_moments(plan, graph.flat)
+    expected = twins.moments(graph, states, p)["log_potentials"]
+    assert_allclose(moments, expected, rtol=0, atol=1e-11)
+    assert messages.single_marginals(plan, graph.flat).shape == (1, graph.n_states.sum())
+    assert_allclose(
+        naive_log_potential(graph, messages.maximise(plan, graph.flat)), [log_f.max()], rtol=1e-13
+    )
+
+
+@every
+def test_draws_are_exact(name, seed):
+    graph = ZOO[name](seed).factor_graph()
+    rng = np.random.default_rng(seed)
+    states, log_f = enumerate_states(graph)
+    observed = np.arange(graph.n_variables) % 3 == 1
+    X = possible_rows(states, log_f, 1, rng)
+    for mask in (np.zeros_like(observed), observed):
+        plan = messages.prepare(graph.layout, mask)
+        ((_, p, _),) = given_rows(states, log_f, mask, X)
+        check_draws(messages.sample(plan, graph.flat, 20_000, rng, X), states, p)
+        rows = np.repeat(X, 5000, axis=0)
+        check_draws(messages.sample(plan, graph.flat, 5000, rng, rows), states, p)
+
+
+def test_wrong_draws_are_noticed(seed):
+    graph = ZOO["orders"](seed)
+    wrong = graph.flat.copy()
+    wrong[1] += 0.2
+    plan = messages.prepare(graph.layout)
+    draws = messages.sample(plan, wrong, 20_000, np.random.default_rng(seed))
+    with pytest.raises(AssertionError, match="was drawn"):
+        check_draws(draws, *twins.distribution(graph))
+
+
+def test_every_row_is_drawn_given_its_own_evidence(seed):
+    graph = ZOO["complete"](seed)
+    rng = np.random.default_rng(seed)
+    states, log_f = enumerate_states(graph)
+    observed = np.array([True, False, False, True, False])
+    X = np.repeat(possible_rows(states, log_f, 3, rng), 4000, axis=0)
+    plan = messages.prepare(graph.layout, observed)
+    draws = messages.sample(plan, graph.flat, len(X), rng, X)
+    for k, (_, p, _) in enumerate(given_rows(states, log_f, observed, X[::4000])):
+        check_draws(draws[4000 * k : 4000 * (k + 1)], states, p)
+
+
+@pytest.mark.parametrize("name", ["tied", "zeros", "grid"])
+def test_batches_in_pieces(name, seed, monkeypatch):
+    """Chunks of rows, runs of buckets and chunks of uniforms change nothing."""
+    graph = ZOO[name](seed).factor_graph()
+    rng = np.random.default_rng(seed)
+    observed = np.arange(graph.n_variables) == 1
+    X = possible_rows(*enumerate_states(graph), 7, rng)
+    weights = rng.random(7)
+    plan = messages.prepare(graph.layout, observed)
+
+    def everything():
+        return (
+            messages.log_partitions(plan, graph.flat, X),
+            messages.single_marginals(plan, graph.flat, X),
+            messages.expected_moments(plan, graph.flat, X, weights)[0],
+            messages.maximise(plan, graph.flat, X),
+            messages.sample(plan, graph.flat, 7, np.random.default_rng(1), X),
+            messages.sample(plan, graph.flat, 9, np.random.default_rng(1), X[:1]),
+        )
+
+    whole = everything()
+    monkeypatch.setattr(elimination, "MESSAGES_A_CHUNK", 2 * plan.n_messages)
+    monkeypatch.setattr(elimination, "ENTRIES_A_CALL", 1)
+    monkeypatch.setattr(elimination, "UNIFORMS_A_CALL", 2 * len(plan.tree.variable))
+    for left, right in zip(whole, everything(), strict=True):
+        assert_allclose(left, right, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["tied", "spin_glass", "huge"])
+def test_blocks_of_any_size(name, seed, monkeypatch):
+    graph = ZOO[name](seed).factor_graph()
+    states, log_f = enumerate_states(graph)
+    for block in (1, 4, 64):
+        monkeypatch.setattr(decomposition, "BLOCK", block)
+        plan = messages.prepare(graph.layout)
+        log_z = messages.log_partitions(plan, graph.flat)[0]
+        assert_allclose(log_z, twins.log_sum(log_f), rtol=1e-13)
+        moments, _ = messages.expected_moments(plan, graph.flat)
+        expected = twins.moments(graph, states, np.exp(log_f - log_z))["log_potentials"]
+        assert_allclose(moments, expected, rtol=0, atol=1e-11)
+
+
+def test_no_rows(seed):
+    graph = ZOO["chain"](seed)
+    plan = messages.prepare(graph.layout, np.arange(6) < 2)
+    none = np.zeros((0, 6), dtype=STATE)
+    assert messages.log_partitions(plan, graph.flat, none).shape == (0,)
+    assert messages.single_marginals(plan, graph.flat, none).shape == (0, 12)
+    assert messages.maximise(plan, graph.flat, none).shape == (0, 6)
+    moments, totals = messages.expected_moments(plan, graph.flat, none)
+    assert not moments.any()
+    assert totals.shape == (0,)
+
+
+def test_inputs_are_read_only(seed):
+    graph = ZOO["orders"](seed)
+    X = np.array([[1, 2, 0, 3, 1]] * 3, dtype=STATE)
+    X.flags.writeable = False
+    kept = X.copy()
+    plan = messages.prepare(graph.layout, np.arange(5) % 2 == 0)
+    assert not graph.flat.flags.writeable
+    messages.log_partitions(plan, graph.flat, X)
+    messages.single_marginals(plan, graph.flat, X)
+    messages.expected_moments(plan, graph.flat, X)
+    messages.maximise(plan, graph.flat, X)
+    messages.sample(plan, graph.flat, 3, np.random.default_rng(0), X)
+    assert_array_equal(X, kept)
+
+
+# Evidence that cannot be -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WITH_ZEROS)
+def test_impossible_evidence(name, seed):
+    """Its log Z is -inf; whatever is asked given it is refused, with the row."""
+    graph = ZOO[name](seed)
+    states, log_f = enumerate_states(graph)
+    observed = np.ones(graph.n_variables, dtype=bool)
+    observed[2] = False
+    agree = np.array(
+        [log_f[(states[:, observed] == x[observed]).all(axis=1)].max() for x in states]
+    )
+    bad = states[np.argmin(agree)]
+    good = states[np.argmax(log_f)]
+    X = np.array([good, good, bad, good])
+    plan = messages.prepare(graph.layout, observed)
+    log_z = messages.log_partitions(plan, graph.flat, X)
+    assert_array_equal(np.isneginf(log_z), [False, False, True, False])
+    message = re.escape(
+        "The model gives the evidence of row 2 the probability zero, so nothing can be said given "
+        "it; change the evidence, or replace zero potentials by small ones."
+    )
+    for query in (
+        messages.single_marginals,
+        messages.expected_moments,
+        messages.maximise,
+        lambda plan, flat, X: messages.sample(plan, flat, 4, np.random.default_rng(0), X),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            query(plan, graph.flat, X)
+
+
+def test_an_impossible_model():
+    """Every table allows something, and all together nothing."""
+    equal, other = [[0.0, -np.inf], [-np.inf, 0.0]], [[-np.inf, 0.0], [0.0, -np.inf]]
+    graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [equal, equal, other])
+    plan = messages.prepare(graph.layout)
+    assert messages.log_partitions(plan, graph.flat)[0] == -np.inf
+    with pytest.raises(ValueError, match="the evidence of row 0 the probability zero"):
+        messages.maximise(plan, graph.flat)
+
+
+# What it costs -----------------------------------------------------------------------------
+
+
+def pairs_of(graph, n_states=2):
+    return Layout.build(np.full(len(graph), n_states), sorted(map(sorted, graph.edges)))
+
+
+def grid(rows, columns):
+    return pairs_of(nx.convert_node_labels_to_integers(nx.grid_2d_graph(rows, columns)))
+
+
+def wide_and_narrow():
+    """Many binary variables on few of 13 states: blocks of an awkward shape."""
+    cliques = [(i, j, 30 + j % 3) for i, j in combinations(range(12), 2)]
+    cliques += [(30, 31), (31, 32), (32, 30)]
+    return Layout.build([2] * 30 + [13] * 3, cliques)
+
+
+@pytest.mark.parametrize(
+    ("graph", "log2_largest"),
+    [
+        (nx.empty_graph(5), 1),
+        (nx.path_graph(30), 2),
+        (nx.cycle_graph(30), 3),
+        (nx.star_graph(30), 2),
+        (nx.complete_graph(9), 9),
+        (nx.random_labeled_tree(60, seed=0), 2),
+        (nx.convert_node_labels_to_integers(nx.grid_2d_graph(4, 20)), 5),
+        (nx.convert_node_labels_to_integers(nx.grid_2d_graph(14, 14)), 15),
+    ],
+)
+def test_orders_are_as_narrow_as_the_graph_allows(graph, log2_largest):
+    cost = messages.forecast(pairs_of(graph))
+    assert_allclose(cost.log2_largest, log2_largest, atol=1e-9)
+    assert sorted(cost.order.tolist()) == sorted(graph)
+
+
+def test_forecast_of_what_is_observed():
+    layout = pairs_of(nx.complete_graph(9))
+    observed = np.arange(9) < 5
+    cost = messages.forecast(layout, observed)
+    assert sorted(cost.order.tolist()) == [5, 6, 7, 8]
+    assert_allclose(cost.log2_largest, 4)
+    assert_allclose(cost.entries, 16 + 8 + 4 + 2)
+    nothing = messages.forecast(layout, np.ones(9, dtype=bool))
+    assert (nothing.bytes, nothing.entries, len(nothing.order)) == (0.0, 0.0, 0)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [grid(14, 25), grid(9, 100), pairs_of(nx.complete_graph(18)), wide_and_narrow()],
+    ids=["grid", "strip", "complete", "wide-and-narrow"],
+)
+def test_memory_is_as_forecast(layout):
+    rng = np.random.default_rng(0)
+    flat = rng.normal(size=layout.n_parameters)
+    warm = ZOO["chain"](0)
+    messages.expected_moments(messages.prepare(warm.layout), flat[:32])
+    tracemalloc.start()
+    try:
+        plan = messages.prepare(layout)
+        messages.expected_moments(plan, flat)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.1 * plan.forecast.bytes + 4e6
+    assert plan.forecast.bytes < 1.3 * peak
+
+
+def test_max_bytes_is_the_bound():
+    layout = grid(5, 5)
+    needed = messages.forecast(layout).bytes
+    messages.prepare(layout, max_bytes=needed)
+    with pytest.raises(ValueError) as caught:
+        messages.prepare(layout, max_bytes=needed - 1)
+    assert str(caught.value) == (
+        f"Exact inference needs {needed:.4g} bytes (largest table 2^6.0 entries), more than "
+        f"max_bytes={needed - 1:.4g}. Raise max_bytes, observe more variables or use an "
+        "approximate method."
+    )
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        (
+            lambda: pairs_of(nx.complete_graph(1058)),
+            r"needs at least 1\.798e\+308 bytes \(largest table 2\^1058\.0 entries\)",
+        ),
+        (
+            lambda: pairs_of(nx.complete_graph(36)),
+            r"needs 8\.6\d+e\+11 bytes \(largest table 2\^36\.0 entries\)",
+        ),
+        (lambda: grid(36, 36), r"needs \d\.\d+e\+1\d bytes \(largest table 2\^3\d\.0 entries\)"),
+        (lambda: pairs_of(nx.gnp_random_graph(400, 0.05, seed=0)), r"bytes \(largest table 2\^\d+"),
+        (lambda: pairs_of(nx.complete_graph(12), 1000), r"needs at least \S+ bytes"),
+    ],
+    ids=["complete-1058", "complete-36", "grid-36", "random-400", "thousand-states"],
+)
+def test_what_does_not_fit_is_refused_before_memory_is_taken(layout, message):
+    layout = layout()
+    tracemalloc.start()
+    start = time.perf_counter()
+    try:
+        with pytest.raises(ValueError, match=message):
+            messages.prepare(layout)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert time.perf_counter() - start < 10
+    assert peak < 1e8
+
+
+def test_variables_of_one_state_cost_nothing():
+    """A clique of 150 variables, all but 3 of one state."""
+    n_states = [1] * 147 + [2, 3, 2]
+    layout = Layout.build(n_states, [range(150)])
+    assert_allclose(messages.forecast(layout).log2_largest, np.log2(12))
+    flat = np.random.default_rng(0).normal(size=12)
+    plan = messages.prepare(layout)
+    assert_allclose(messages.log_partitions(plan, flat)[0], twins.log_sum(flat))
+
+
+# Large but narrow --------------------------------------------------------------------------
+
+
+def transfer(unary, pair):
+    """log Z, the largest log f and the marginals of a chain, one matrix after the other."""
+    n = len(unary)
+    left, right, best, shift = [unary[0]], [np.zeros(3)], unary[0], 0.0
+    for k in range(n - 1):
+        message = np.logaddexp.reduce(left[-1][:, None] + pair[k], axis=0)
+        shift += message.max()
+        left.append(message - message.max() + unary[k + 1])
+        best = np.max(best[:, None] + pair[k], axis=0) + unary[k + 1]
+        back = pair[n - 2 - k] + (right[-1] + unary[n - 1 - k])[None]
+        back = np.logaddexp.reduce(back, axis=1)
+        right.append(back - back.max())
+    log_p = np.array(left) + np.array(right[::-1])
+    log_p -= np.logaddexp.reduce(log_p, axis=1)[:, None]
+    return shift + np.logaddexp.reduce(left[-1]), best.max(), np.exp(log_p)
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_a_long_chain_is_fast_and_exact(scale, seed):
+    n = 5000
+    rng = np.random.default_rng(seed)
+    unary, pair = rng.normal(0, scale, size=(n, 3)), rng.normal(0, scale, size=(n - 1, 3, 3))
+    order = rng.permutation(n)  # variable order[k] is at place k
+    cliques = [(v,) for v in order] + list(pairwise(order))
+    graph = FactorGraph([3] * n, cliques, [*unary, *pair])
+    start = time.perf_counter()
+    plan = messages.prepare(graph.layout)
+    log_z = messages.log_partitions(plan, graph.flat)[0]
+    singles = messages.single_marginals(plan, graph.flat).reshape(n, 3)
+    mode = messages.maximise(plan, graph.flat)
+    draw = messages.sample(plan, graph.flat, 1, rng)
+    assert time.perf_counter() - start < 10
+    expected, best, marginals = transfer(unary, pair)
+    assert_allclose(log_z, expected, rtol=1e-12)
+    assert_allclose(singles[order], marginals, rtol=0, atol=1e-9)
+    assert_allclose(graph.log_potential(mode)[0], best, rtol=1e-12)
+    assert np.isfinite(graph.log_potential(draw)[0])
+
+
+def test_a_grid_of_zero_field_is_symmetric():
+    """A cold 10 x 10 Ising model: two ground states, and flips of a corner (two edges, 12 nats)
+    or of three edges (32 single variables at the rim, 8 pairs at corners)."""
+    edges = sorted(nx.convert_node_labels_to_integers(nx.grid_2d_graph(10, 10)).edges)
+    table = np.array([[3.0, -3.0], [-3.0, 3.0]])
+    graph = FactorGraph([2] * 100, edges, [table] * 180, tie=[range(180)])
+    plan = messages.prepare(graph.layout)
+    assert_allclose(messages.single_marginals(plan, graph.flat), 0.5, rtol=0, atol=1e-12)
+    moments, total = messages.expected_moments(plan, graph.flat)
+    assert_allclose(moments.sum(), 180.0, rtol=1e-12)
+    assert_allclose(moments[0], moments[3], rtol=1e-12)
+    assert_allclose(total[0], 540 + np.log(2) + 4 * np.exp(-12) + 40 * np.exp(-18), atol=1e-8)
+
+
+# Properties --------------------------------------------------------------------------------
+
+
+@given(small_graphs(), st.integers(0, 2**32))
+def test_sums_over_a_variable_s_states(graph, seed):
+    """log Z is the log-sum of log Z given each state of any variable; marginals are ratios."""
+    rng = np.random.default_rng(seed)
+    i = int(rng.integers(graph.n_variables))
+    q = int(graph.n_states[i])
+    X = np.zeros((q, graph.n_variables), dtype=STATE)
+    X[:, i] = np.arange(q)
+    given_i = messages.prepare(graph.layout, np.arange(graph.n_variables) == i)
+    parts = messages.log_partitions(given_i, graph.flat, X)
+    plan = messages.prepare(graph.layout)
+    log_z = messages.log_partitions(plan, graph.flat)[0]
+    assert_allclose(twins.log_sum(parts), log_z, rtol=1e-12, atol=1e-12)
+    singles = messages.single_marginals(plan, graph.flat)[0]
+    first = int(graph.n_states[:i].sum())
+    assert_allclose(singles[first : first + q], np.exp(parts - log_z), rtol=0, atol=1e-11)
+
+
+@given(small_graphs(), st.floats(-500, 500))
+def test_a_shifted_table_shifts_log_z_and_nothing_else(graph, shift):
+    plan = messages.prepare(graph.layout)
+    log_z = messages.log_partitions(plan, graph.flat)[0]
+    singles = messages.single_marginals(plan, graph.flat)
+    for a in range(len(graph.cliques)):
+        tables = [t + shift * (a == b) for b, t in enumerate(graph.log_potentials)]
+        other = FactorGraph(graph.n_states, graph.cliques, tables)
+        shifted = messages.log_partitions(plan, other.flat)[0]
+        assert_allclose(shifted, log_z + shift, rtol=1e-12, atol=1e-11)
+        assert_allclose(messages.single_marginals(plan, other.flat), singles, rtol=0, atol=1e-10)
+
+
+@given(small_graphs())
+def test_elimination_is_enumeration(graph):
+    states, log_f = enumerate_states(graph)
+    plan = messages.prepare(graph.layout)
+    log_z = messages.log_partitions(plan, graph.flat)[0]
+    assert_allclose(log_z, twins.log_sum(log_f), rtol=1e-12, atol=1e-12)
+    p = np.exp(log_f - log_z)
+    moments, _ = messages.expected_moments(plan, graph.flat)
+    expected = twins.moments(graph, states, p)["log_potentials"]
+    assert_allclose(moments, expected, rtol=0, atol=1e-11)
+
+
+# Published models --------------------------------------------------------------------------
+
+
+def evidence_row(graph, evidence):
+    row = np.full((1, graph.n_variables), MISSING, dtype=STATE)
+    for variable, state in evidence.items():
+        row[0, variable] = state
+    return row
+
+
+@pytest.mark.parametrize("name", ["testfast", "alarm", "hoi1", "hoi2", "hoi3", "hoi4"])
+def test_libdai(name, data_folder):
+    folder = data_folder("libdai")
+    expected = json.loads(gzip.decompress((folder / "exact_by_ve.json.gz").read_bytes()))[name]
+    graph = read_uai(folder / f"{name}.uai.gz")
+    plan = messages.prepare(graph.layout)
+    log_z = messages.log_partitions(plan, graph.flat)[0]
+    assert_allclose(log_z, expected["logZ"], rtol=0, atol=1e-9)
+    mode = messages.maximise(plan, graph.flat)
+    assert_allclose(graph.log_potential(mode)[0], expected["log_map"], rtol=0, atol=1e-9)
+    singles = messages.single_marginals(plan, graph.flat)[0]
+    assert_allclose(singles, np.concatenate(expected["marginals"]), rtol=0, atol=1e-9)
+
+
+def slow(*names):
+    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Alchemy_11",
+        "CSP_12",
+        "Grids_11",
+        "Grids_13",
+        "Pedigree_12",
+        "Promedus_11",
+        "Promedus_15",
+        "Promedus_24",
+        "Promedus_33",
+        "Segmentation_12",
+        "Segmentation_14",
+        "Segmentation_16",
+        *slow("DBN_11", "DBN_13", "Grids_15", "Grids_17"),
+        *slow("ObjectDetection_28", "ObjectDetection_74"),
+    ],
+)
+def test_uai_2014_partition_and_marginals(name, data_folder):
+    folder = data_folder("uai2014")
+    reference = json.loads((folder / "reference.json").read_text())["PR_MAR"][name]
+    path = folder / "PR_MAR" / f"{name}.uai"
+    graph = read_uai(f"{path}.gz")
+    row = evidence_row(graph, read_evidence(f"{path}.evid.gz"))
+    plan = messages.prepare(graph.layout, row[0] != MISSING)
+    log_z = messages.log_partitions(plan, graph.flat, row)[0]
+    assert_allclose(log_z / LN10, reference["my_log10Z"], rtol=0, atol=1e-5)
+    published = read_result(f"{path}.PR.gz").value
+    assert_allclose(log_z, published, rtol=1e-5)
+    singles = messages.single_marginals(plan, graph.flat, row)[0]
+    marginals = read_result(f"{path}.MAR.gz").value
+    assert_allclose(singles, np.concatenate(marginals), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("PR_MAR", "2bitcomp_5.cnf"),
+        ("PR_MAR", "linkage_11"),
+        ("PR_MAR", "linkage_16"),
+        ("MAP", "Grids_26"),
+        ("MAP", "Grids_29"),
+        ("MAP", "ImageAlignment_12"),
+        ("MAP", "Promedas_69"),
+        ("MAP", "wcsp_15"),
+    ],
+)
+def test_uai_2014_too_wide(kind, name, data_folder):
+    path = data_folder("uai2014") / kind / f"{name}.uai"
+    graph = read_uai(f"{path}.gz")
+    row = evidence_row(graph, read_evidence(f"{path}.evid.gz"))
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match=r"^Exact inference needs .* bytes"):
+        messages.prepare(graph.layout, row[0] != MISSING)
+    assert time.perf_counter() - start < 10
+
+
+@pytest.mark.parametrize("name", ["Segmentation_12", "Segmentation_16"])
+def test_uai_2014_mode(name, data_folder):
+    folder = data_folder("uai2014")
+    reference = json.loads((folder / "reference.json").read_text())["MAP"][name]
+    path = folder / "MAP" / f"{name}.uai"
+    graph = read_uai(f"{path}.gz")
+    row = evidence_row(graph, read_evidence(f"{path}.evid.gz"))
+    plan = messages.prepare(graph.layout, row[0] != MISSING)
+    best = graph.log_potential(messages.maximise(plan, graph.flat, row))[0]
+    published = graph.log_potential(read_result(f"{path}.MAP.gz").value[None])[0]
+    assert_allclose(best / LN10, reference["exact_log10"], rtol=0, atol=1e-8)
+    assert_allclose(published / LN10, reference["map_log10"], rtol=0, atol=1e-8)
+    assert best > published
