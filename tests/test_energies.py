@@ -47,7 +47,7 @@ def assert_same_theta(left, right, **tolerance):
 def sparse_twin(graph):
     """The same graph, its layout taken for one that is better left to tables."""
     layout = replace(graph.layout)
-    layout.__dict__["is_dense_binary"] = False
+    layout.__dict__["is_binary_pairwise"] = False
     return FactorGraph.from_layout(layout, graph.flat)
 
 

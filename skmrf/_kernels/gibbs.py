@@ -96,6 +96,18 @@ def update_site(conditionals, base, base_at, beta, i, q, x, entry, scores, rng):
 
 
 @kernel
+def binary_field(X, coupling, bias, field):
+    """field = bias + X coupling, by adding up the rows of coupling whose variable is 1."""
+    for c in range(X.shape[0]):
+        f = field[c]
+        f[:] = bias
+        for i in range(bias.size):
+            if X[c, i] == 1:
+                for j in range(bias.size):
+                    f[j] += coupling[i, j]
+
+
+@kernel
 def sweep_binary(conditionals, base, base_start, betas, order, X, field, clamped, log_weights, rng):
     """Binary pairwise models; field = bias + X coupling is kept up to date at every flip."""
     coupling, bias, constant = conditionals

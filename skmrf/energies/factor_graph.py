@@ -18,6 +18,7 @@ from .layout import Layout
 
 NAME = "log_potentials"
 GRAM_ROWS = 8192
+SMALL = 1024  # variables for which a full matrix of couplings is cheap anyway
 COUPLING_LIMIT = 1e6  # differences of larger log-potentials lose what the others say
 
 
@@ -180,7 +181,10 @@ class FactorGraph(Energy):
     @cached_property
     def _binary(self):
         """Coupling form, or None where tables are the better or the only one."""
-        if not self.layout.is_dense_binary or not (np.abs(self.flat) <= COUPLING_LIMIT).all():
+        layout = self.layout
+        if not layout.is_binary_pairwise or not (layout.is_dense or self.n_variables <= SMALL):
+            return None
+        if not (np.abs(self.flat) <= COUPLING_LIMIT).all():
             return None
         n = self.n_variables
         coupling, bias = np.zeros((n, n)), np.zeros(n)
@@ -191,7 +195,7 @@ class FactorGraph(Energy):
     def log_potential(self, X):
         X = check_states(X, self.n_states)
         out = np.empty(len(X))
-        if self._binary is None:
+        if self._binary is None or not self.layout.is_dense:
             log_potentials(X, self.flat, *self._structure(), out)
             return out
         coupling, bias, constant = self._binary
@@ -227,7 +231,7 @@ class FactorGraph(Energy):
                 states.append((phase.visible, weights))
             else:
                 out += sign * phase.moments[NAME]
-        if self.layout.is_dense_binary:
+        if self.layout.is_binary_pairwise and self.layout.is_dense:
             self._add_gram(states, out)
         else:
             for X, weights in states:

@@ -13,7 +13,6 @@ from .._types import MAX_STATES
 MAX_PARAMETERS = 2**31 - 1
 INDEX = np.int32
 SHOWN = 10  # variables of a clique, in messages
-SMALL = 1024  # variables for which a full matrix of couplings is cheap anyway
 
 
 def _clique_name(variables):
@@ -179,12 +178,16 @@ class Layout:
         return incidence(self.clique_ptr, self.clique_vars, self.strides, len(self.n_states))
 
     @cached_property
-    def is_dense_binary(self):
-        """Whether a matrix of couplings is the better form: binary, pairs, and not too sparse."""
-        n = len(self.n_states)
-        if self.n_cliques == 0 or (self.n_states != 2).any() or self.orders.max() > 2:
+    def is_binary_pairwise(self):
+        """Whether all variables have two states and no clique more than two variables."""
+        if self.n_cliques == 0 or (self.n_states != 2).any():
             return False
-        return n <= SMALL or 16 * np.count_nonzero(self.orders == 2) >= n**2
+        return bool(self.orders.max() <= 2)
+
+    @cached_property
+    def is_dense(self):
+        """Whether a good part of all pairs are cliques, so that matrix products pay."""
+        return 16 * np.count_nonzero(self.orders == 2) >= len(self.n_states) ** 2
 
     def shape(self, a):
         """Shape of the table of clique ``a``."""

@@ -1,7 +1,5 @@
 """The public queries: choose a method, run it, say what the answer is worth."""
 
-import warnings
-
 import numpy as np
 
 from .. import messages, samplers
@@ -9,6 +7,7 @@ from .._types import STATE, Assignment, Marginals, States
 from .._validation import check_choice, check_evidence, check_generator, check_number
 from ..likelihood import exact_fits, log_partition_bounds
 from ..messages.elimination import DEFAULT_MAX_BYTES
+from .rows import warn_inexact_samples
 
 
 def _pattern(energy, evidence):
@@ -250,9 +249,5 @@ def sample(
         plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
         return messages.sample(plan, graph.flat, n_samples, rng, row)
     if method == "auto":
-        warnings.warn(
-            "Exact sampling does not fit in memory; the samples are states of Gibbs chains, which "
-            'only approach the distribution. Pass method="gibbs" to accept that silently.',
-            stacklevel=2,
-        )
+        warn_inexact_samples(stacklevel=3)
     return _full_rows(row, samplers.draw(graph.condition(evidence), n_samples, rng, **options))

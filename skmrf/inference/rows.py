@@ -1,5 +1,7 @@
 """Queries about many partly observed rows at once: one elimination for every missing pattern."""
 
+import warnings
+
 import numpy as np
 
 from .. import messages, samplers
@@ -113,8 +115,18 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
             plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
             out[rows] = _exact_draws(plan, graph.flat, X[rows], rng)
         else:
+            warn_inexact_samples(stacklevel=4)
             out[rows] = _gibbs_draws(graph, X[rows], observed, rng)
     return out
+
+
+def warn_inexact_samples(stacklevel):
+    """Say that samples are states of Gibbs chains."""
+    warnings.warn(
+        "Exact sampling does not fit in memory; the samples are states of Gibbs chains, which only "
+        "approach the distribution.",
+        stacklevel=stacklevel,
+    )
 
 
 def _exact_draws(plan, flat, X, rng):

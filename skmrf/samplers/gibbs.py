@@ -6,7 +6,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._kernels.gibbs import sweep_binary, sweep_tables
+from .._kernels.gibbs import binary_field, sweep_binary, sweep_tables
 from .._types import STATE
 from ..energies import BinaryConditionals
 
@@ -142,7 +142,8 @@ def _table_block(conditionals, base, betas, order, X, clamped, log_weights, rng)
 
 def _binary_block(conditionals, base, betas, order, X, clamped, log_weights, rng):
     X, log_weights = _writeable(X), _writeable(log_weights)
-    field = X.astype(float) @ conditionals.coupling + conditionals.bias
+    field = np.empty(X.shape)
+    binary_field(X, conditionals.coupling, conditionals.bias, field)
     for piece in _pieces(betas, X.size * 8):
         sweep_binary(
             conditionals, base.log_p, base.start, piece, order, X, field, clamped, log_weights, rng
