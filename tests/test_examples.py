@@ -1,0 +1,39 @@
+"""The examples run as the scripts they are, and save the picture that they announce."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_every_example_is_run():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {name for name, _ in SCRIPTS}
+
+
+SCRIPTS = [
+    ("plot_digits_completion.py", "log-likelihood of a held-out digit"),
+    ("plot_missing_values.py", "missing entries rightly"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "says"), SCRIPTS)
+def test_example(name, says, tmp_path):
+    script = shutil.copy(EXAMPLES / name, tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script],
+        env=os.environ | {"MPLBACKEND": "Agg"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert says in done.stdout
+    picture = tmp_path / done.stdout.rsplit("saved ", 1)[1].strip()
+    assert picture.read_bytes().startswith(b"\x89PNG")
