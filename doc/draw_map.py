@@ -1,0 +1,131 @@
+"""Draw which room of the package imports which, from the imports themselves.
+
+``python doc/draw_map.py > map.svg``. The order of the rooms is that of the layers in
+pyproject.toml; a room that is missing there, or an import against the order, is an error, so a
+picture that this draws is true.
+"""
+
+import ast
+import sys
+import tomllib
+from html import escape
+from pathlib import Path
+
+PACKAGE = "skmrf"
+NO_ROOMS = {"__init__", "_version"}
+ROW, HEAD, NAME, TEXT = 26, 84, 118, 700  # pixels: heights of row and head, widths of the texts
+
+
+def layers(root):
+    """The layers of pyproject.toml, top first: lists of rooms that do not import each other."""
+    config = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = config["tool"]["importlinter"]["contracts"]
+    (order,) = (c["layers"] for c in contracts if c["type"] == "layers")
+    return [
+        [room.strip().removeprefix(f"{PACKAGE}.") for room in layer.split("|")] for layer in order
+    ]
+
+
+def rooms(root):
+    """Rooms (modules and subpackages) and the files of each."""
+    found = {}
+    for path in sorted((root / PACKAGE).iterdir()):
+        if path.is_dir() and (path / "__init__.py").exists():
+            found[path.name] = sorted(path.rglob("*.py"))
+        elif path.suffix == ".py" and path.stem not in NO_ROOMS:
+            found[path.stem] = [path]
+    return found
+
+
+def imported_rooms(path, root):
+    """Rooms that a file imports, at run time (imports for type checkers are not counted)."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    package = [PACKAGE, *path.relative_to(root / PACKAGE).parent.parts]
+    names = set()
+    for node in _run_time_nodes(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            names |= {f"{module}.{alias.name}" for alias in node.names}
+    return {name.split(".")[1] for name in names if name.startswith(f"{PACKAGE}.")}
+
+
+def _run_time_nodes(tree):
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        yield node
+        yield from _run_time_nodes(node)
+
+
+def imports(root):
+    """``{room: rooms that it imports}``, rooms in the order of the layers, checked against it."""
+    files, order = rooms(root), layers(root)
+    listed = [room for layer in order for room in layer]
+    if set(listed) != set(files):
+        raise ValueError(
+            f"The layers in pyproject.toml and {PACKAGE}/ differ in {set(listed) ^ set(files)}; "
+            "give every room its layer."
+        )
+    depth = {room: d for d, layer in enumerate(order) for room in layer}
+    graph = {}
+    for room in listed:
+        found = {r for path in files[room] for r in imported_rooms(path, root)} & set(files)
+        graph[room] = found - {room}
+        wrong = [r for r in graph[room] if depth[r] <= depth[room]]
+        if wrong:
+            raise ValueError(f"{room} imports {wrong}, which its layer forbids.")
+    return graph
+
+
+def describe(root, room):
+    """First line of a room's docstring."""
+    path = root / PACKAGE / room
+    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    text = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
+    return text.split("\n\n")[0].replace("\n", " ").replace("``", "").rstrip(".")
+
+
+def draw(root):
+    """The picture as SVG: a row a room, a dot where it imports the room of that column."""
+    graph = imports(root)
+    names = list(graph)
+    column = {name: NAME + ROW * (i + 0.5) for i, name in enumerate(names)}
+    line = {name: HEAD + ROW * (i + 0.5) for i, name in enumerate(names)}
+    width, height = NAME + ROW * len(names) + TEXT, HEAD + ROW * len(names)
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" font-family="sans-serif" font-size="13">',
+        f"<title>Rooms of {PACKAGE} and their imports</title>",
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+    ]
+    for layer in layers(root):
+        low = line[layer[-1]] + 0.5 * ROW
+        out.append(f'<path d="M8 {low}H{width - 8}" stroke="#dddddd"/>')
+    for room in names:
+        out += _room(room, describe(root, room), column[room], line[room], width - TEXT + 12)
+    for room in names:
+        for other in sorted(graph[room], key=names.index):
+            out.append(
+                f'<circle cx="{column[other]}" cy="{line[room]}" r="6" fill="#c8781e">'
+                f"<title>{room} imports {other}</title></circle>"
+            )
+    return "\n".join([*out, "</svg>", ""])
+
+
+def _room(name, description, x, y, right):
+    """Names of a row and a column, the square where they meet, and what the room is for."""
+    return [
+        f'<path d="M{x} {HEAD}V{y}" stroke="#eeeeee"/>',
+        f'<text x="{NAME - 8}" y="{y + 4}" text-anchor="end" font-family="monospace">{name}</text>',
+        f'<text transform="translate({x + 4} {HEAD - 6}) rotate(-60)" font-family="monospace" '
+        f'font-size="11" fill="#555555">{name}</text>',
+        f'<rect x="{x - 8}" y="{y - 8}" width="16" height="16" fill="#d9d9d9"/>',
+        f'<text x="{right}" y="{y + 4}" fill="#555555">{escape(description)}</text>',
+    ]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(draw(Path(__file__).parents[1]))
