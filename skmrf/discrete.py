@@ -1,6 +1,5 @@
 """DiscreteMRF: discrete Markov random fields with tables of log-potentials."""
 
-import warnings
 from contextlib import contextmanager, nullcontext
 
 import numpy as np
@@ -18,15 +17,13 @@ from ._encoding import (
     find_categories,
     given_categories,
 )
-from ._types import MISSING, STATE, Batch, States, effective_sample_size, normalized_weights
-from ._validation import check_choice, check_generator, check_number, check_sample_weight
+from ._types import MISSING, STATE, Batch
+from ._validation import check_generator, check_number, check_sample_weight
 from .energies import FactorGraph, Layout, PairwiseEnergy
-from .learners import LEARNERS, Learner, site_log_likelihood
+from .learners import LEARNERS, Learner
 from .likelihood import log_partition_bounds
-from .messages import forecast
 
 COPIES = 6  # arrays of parameters that learning holds at once
-SMALL_ELIMINATION = 2**20
 
 
 class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
@@ -238,21 +235,23 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
         rng = check_generator(self.random_state)
         energy = self._loop_state.energy if resume else self._initial_energy(codes, categories)
         data, held_out = self._split(Batch(codes, None, _logs(weights)), rng)
-        moments = _complete_moments(energy, data)
+        moments = learning.complete_moments(energy, data)
         settings = self._settings(learner, energy, data, held_out, max_iter)
-        settings.resolution = _resolution(moments, data)
+        settings.resolution = learning.resolution(moments, data)
         if resume:
             state = learning.resume(self._loop_state, learner, data)
         else:
             state = learning.start(energy, learner, data, settings, rng)
         seed = int(rng.integers(2**63))
-        reports = _EpochReports(self, X, max_iter, lambda s: self._summary(s, categories, seed))
+        reports = learning.EpochReports(
+            self, X, max_iter, lambda s: self._summary(s, categories, seed)
+        )
         context = nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs)
         with context:
             state = learning.run(learner, data, settings, state, reports)
         reports.finish()
         if self.alpha == 0:
-            _warn_unbounded(moments)
+            learning.warn_unbounded(moments)
         return dict(self._summary(state, categories, seed), _loop_state=state if keep else None)
 
     def _check_parameters(self):
@@ -304,7 +303,7 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
                 f"more than max_bytes={self.max_bytes:.4g}. Use fewer or smaller cliques, merge "
                 "rare categories, or raise max_bytes."
             )
-        return FactorGraph.from_layout(layout, _independent_start(layout, codes, self.tie))
+        return FactorGraph.from_layout(layout, learning.independent_start(layout, codes, self.tie))
 
     def _split(self, data, rng):
         """Training rows, and held-out rows if early stopping is asked for."""
@@ -325,7 +324,7 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
         complete = not (data.X == MISSING).any()
         solvable = learner.deterministic and (complete or learner.objective_takes_missing)
         penalty = learning.make_penalty(self.penalty, self.alpha, energy.penalty_groups())
-        optimizer = _make_optimizer(self.optimizer, solvable, penalty, self.penalty)
+        optimizer = learning.make_optimizer(self.optimizer, solvable, penalty, self.penalty)
         return learning.Settings(
             optimizer=optimizer,
             rate=learning.make_rate(self.learning_rate, optimizer),
@@ -334,7 +333,7 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
             max_iter=max_iter,
             tol=self.tol,
             average=bool(self.average) and penalty.smooth,
-            score=None if held_out is None else _held_out_score(energy.layout, held_out),
+            score=None if held_out is None else learning.held_out_score(energy.layout, held_out),
             patience=self.n_iter_no_change,
         )
 
@@ -500,41 +499,6 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
         return tags
 
 
-class _EpochReports:
-    """Tells scikit-learn's callbacks of every epoch."""
-
-    def __init__(self, estimator, X, max_iter, summary):
-        self.estimator = estimator
-        self.X = X
-        self.summary = summary
-        self.root = estimator._init_callback_context(max_subtasks=max_iter)
-        self.root.call_on_fit_task_begin(estimator=estimator, X=X)
-        self.last = None
-
-    def begin(self):
-        """An epoch begins."""
-        self.epoch = self.root.subcontext(task_name="epoch")
-        self.epoch.call_on_fit_task_begin(estimator=self.estimator, X=self.X)
-
-    def end(self, state):
-        """An epoch is over; True asks to stop."""
-        self.last = state
-        return self.epoch.call_on_fit_task_end(
-            estimator=self.estimator,
-            X=self.X,
-            reconstruction_attributes=lambda: self.summary(state),
-        )
-
-    def finish(self):
-        """The fit is over."""
-        last = self.last
-        self.root.call_on_fit_task_end(
-            estimator=self.estimator,
-            X=self.X,
-            reconstruction_attributes=None if last is None else (lambda: self.summary(last)),
-        )
-
-
 @contextmanager
 def _unchanged_on_error(estimator):
     """A fit that fails leaves the estimator as it was."""
@@ -551,89 +515,3 @@ def _unchanged_on_error(estimator):
 
 def _logs(weights):
     return None if weights is None else np.log(weights)
-
-
-def _make_optimizer(optimizer, solvable, penalty, penalty_name):
-    """An optimizer, or None for the deterministic solver."""
-    if not isinstance(optimizer, str):
-        return optimizer
-    check_choice("optimizer", optimizer, ("auto", "lbfgs", *learning.OPTIMIZERS))
-    if optimizer == "lbfgs" and not solvable:
-        raise ValueError(
-            'optimizer="lbfgs" needs a deterministic objective, which this learner does not have '
-            f"on these data; use one of {sorted(learning.OPTIMIZERS)}."
-        )
-    if optimizer == "lbfgs" or (optimizer == "auto" and solvable):
-        return None
-    if optimizer == "auto":
-        grouped = not penalty.smooth and penalty_name == "group-l1"
-        optimizer = "sgd" if grouped else "adam"
-    return learning.OPTIMIZERS[optimizer]()
-
-
-def _independent_start(layout, codes, tie):
-    """Log frequencies of every column, in the first table that has it."""
-    flat = np.zeros(layout.n_parameters)
-    if tie:
-        return flat
-    ptr, cliques, _ = layout.incidence
-    for i, q in enumerate(layout.n_states.tolist()):
-        seen = codes[codes[:, i] != MISSING, i]
-        log_p = np.log((np.bincount(seen, minlength=q) + 0.5) / (len(seen) + 0.5 * q))
-        a = int(cliques[ptr[i]])
-        start, shape = layout.table_start[a], layout.shape(a)
-        table = flat[start : start + layout.table_size[a]].reshape(shape)
-        axis = layout.cliques[a].index(i) if len(shape) > 1 else 0
-        table += log_p.reshape([q if d == axis else 1 for d in range(len(shape))])
-    return flat
-
-
-def _complete_moments(energy, data):
-    """Clique moments of the complete rows; empty if there are none."""
-    complete = (data.X != MISSING).all(axis=1)
-    if not complete.any():
-        return {}
-    logs = None if data.log_weights is None else data.log_weights[complete]
-    return energy.moments(States(data.X[complete], None, logs))
-
-
-def _resolution(moments, data):
-    """A hundredth of the squared sampling error of the data's own moments."""
-    n_effective = len(data.X)
-    if data.log_weights is not None:
-        n_effective = effective_sample_size(data.log_weights)
-    variance = sum(float((m * (1.0 - m)).clip(0.0).sum()) for m in moments.values())
-    return 0.01 * variance / n_effective
-
-
-def _warn_unbounded(moments):
-    """A clique state that never occurs sends its log-potential to minus infinity."""
-    never = sum(int((m <= 1e-15).sum()) for m in moments.values())
-    if never:
-        warnings.warn(
-            f"{never} joint states of cliques never occur in the data, so the likelihood has its "
-            "maximum at infinity and the fit stops on the way there. Set alpha > 0 for a finite "
-            "one.",
-            stacklevel=5,
-        )
-
-
-def _held_out_score(layout, held_out):
-    """Mean log-likelihood where elimination is cheap, else mean pseudo-log-likelihood."""
-    weights = normalized_weights(held_out.log_weights, len(held_out.X))
-    cost = forecast(layout)
-    if cost.order is not None and cost.entries <= SMALL_ELIMINATION:
-
-        def score(energy):
-            rows = inference.row_log_partitions(energy, held_out.X)
-            return float(weights @ rows) - log_partition_bounds(energy, method="exact").value
-
-        return score
-    complete = (held_out.X != MISSING).all(axis=1)
-    if not complete.any():
-        raise ValueError(
-            "early_stopping scores complete rows of a model this wide, but every held-out row has "
-            "a missing entry; set early_stopping=False."
-        )
-    share = weights[complete] / weights[complete].sum()
-    return lambda energy: float(share @ site_log_likelihood(energy, held_out.X[complete])[0])

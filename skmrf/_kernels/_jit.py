@@ -15,3 +15,8 @@ def kernel(function):
         return _compiler(cache=True)(function)
     except RuntimeError:  # no writable place for the cache
         return _compiler(cache=False)(function)
+
+
+def inlined(function):
+    """A part of kernels, merged into its callers: passing arrays on costs more than the work."""
+    return numba.njit(inline="always", fastmath=FASTMATH, error_model="numpy")(function)

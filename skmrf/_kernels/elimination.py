@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel
+from ._jit import inlined, kernel
 
 
 class Tree(NamedTuple):
@@ -58,7 +58,7 @@ def clamped_starts(X, observed, clique_ptr, clique_vars, strides, table_start, o
             out[b, a] = start
 
 
-@kernel
+@inlined
 def fill_block(tree, k, b, o, flat, starts, messages, buffer):
     """Sum of the sources of bucket k over block o."""
     inner = tree.inner[k]
@@ -129,7 +129,7 @@ def downward(
             finish_children(tree, k, b, messages, scratch)
 
 
-@kernel
+@inlined
 def received_size(tree, k):
     """Number of separator entries of bucket k's children."""
     size = 0
@@ -140,7 +140,7 @@ def received_size(tree, k):
     return size
 
 
-@kernel
+@inlined
 def spread_block(tree, k, b, o, belief, out_starts, weights, singles, moments, scratch):
     """Add a block of beliefs to what its bucket's sources and variable receive."""
     inner = tree.inner[k]
@@ -164,7 +164,7 @@ def spread_block(tree, k, b, o, belief, out_starts, weights, singles, moments, s
                 moments[row, at + tree.offsets[inner_at + i]] += weights[b] * belief[i]
 
 
-@kernel
+@inlined
 def finish_children(tree, k, b, messages, scratch):
     """Downward message of a child = log marginal of its separator - its upward message."""
     received = 0
@@ -226,7 +226,7 @@ def choose(tree, flat, starts, messages, rows, X, uniforms):
             X[r, tree.variable[k]] = best
 
 
-@kernel
+@inlined
 def categorical(scores, top, uniform):
     """State whose cumulated exp(scores) passes uniform * total; overwrites scores."""
     total = 0.0

@@ -9,32 +9,21 @@ order given; clamped ones are skipped. X and log_weights are changed in place.
 
 import numpy as np
 
-from ._jit import kernel
+from ._jit import inlined, kernel
 from .elimination import categorical
-from .tables import table_index
+from .tables import fill_entries
 
 
 @kernel
 def sweep_tables(conditionals, base, base_start, betas, order, X, clamped, log_weights, rng):
     """Cliques of any order; base holds log-probabilities of variable i from base_start[i]."""
     flat = conditionals.flat
-    widest = 1
-    for i in range(conditionals.n_states.size):
-        widest = max(widest, conditionals.n_states[i])
-    scores = np.empty(widest)
+    scores = np.empty(conditionals.n_states.max())
     entry = np.empty(conditionals.table_start.size, dtype=np.int64)
     masked = clamped.shape[0] > 0
     for c in range(X.shape[0]):
         x = X[c]
-        for a in range(entry.size):
-            entry[a] = table_index(
-                a,
-                x,
-                conditionals.clique_ptr,
-                conditionals.clique_vars,
-                conditionals.strides,
-                conditionals.table_start,
-            )
+        fill_entries(conditionals, x, entry)
         for t in range(betas.size - 1):
             beta = betas[t + 1]
             if beta != betas[t]:
@@ -52,7 +41,7 @@ def sweep_tables(conditionals, base, base_start, betas, order, X, clamped, log_w
                 update_site(conditionals, base, base_start[i], beta, i, q, x, entry, scores, rng)
 
 
-@kernel
+@inlined
 def update_site(conditionals, base, base_at, beta, i, q, x, entry, scores, rng):
     """Draw x[i] given the rest and keep the entries of its cliques up to date."""
     flat = conditionals.flat

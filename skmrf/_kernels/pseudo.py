@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ._jit import kernel
-from .tables import table_index
+from ._jit import inlined, kernel
+from .tables import fill_entries
 
 
 @kernel
@@ -13,23 +13,12 @@ def pseudo_likelihood(conditionals, X, weights, site_log_p, gradient):
     gradient receives weights[r] * d site_log_p[r] / d flat; it may have no entries.
     """
     flat = conditionals.flat
-    widest = 1
-    for i in range(conditionals.n_states.size):
-        widest = max(widest, conditionals.n_states[i])
-    scores = np.empty(widest)
+    scores = np.empty(conditionals.n_states.max())
     entry = np.empty(conditionals.table_start.size, dtype=np.int64)
     with_gradient = gradient.size > 0
     for r in range(X.shape[0]):
         x = X[r]
-        for a in range(entry.size):
-            entry[a] = table_index(
-                a,
-                x,
-                conditionals.clique_ptr,
-                conditionals.clique_vars,
-                conditionals.strides,
-                conditionals.table_start,
-            )
+        fill_entries(conditionals, x, entry)
         value = 0.0
         for i in range(x.size):
             q = conditionals.n_states[i]
@@ -55,7 +44,7 @@ def pseudo_likelihood(conditionals, X, weights, site_log_p, gradient):
         site_log_p[r] = value
 
 
-@kernel
+@inlined
 def log_softmax(scores, q, chosen):
     """Log-probability of the chosen state; turns scores into probabilities."""
     top = -np.inf

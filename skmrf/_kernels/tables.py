@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ._jit import kernel
+from ._jit import inlined, kernel
 
 
-@kernel
+@inlined
 def table_index(a, x, clique_ptr, clique_vars, strides, table_start):
     """Position in the flat parameters of clique a's entry at state x."""
     index = table_start[a]
@@ -14,23 +14,50 @@ def table_index(a, x, clique_ptr, clique_vars, strides, table_start):
     return index
 
 
-@kernel
-def log_potentials(X, flat, clique_ptr, clique_vars, strides, table_start, out):
-    """out[r] = sum of the entries that row r selects."""
-    for r in range(X.shape[0]):
-        total = 0.0
-        for a in range(table_start.size):
-            total += flat[table_index(a, X[r], clique_ptr, clique_vars, strides, table_start)]
-        out[r] = total
+@inlined
+def fill_entries(conditionals, x, entry):
+    """entry[a] = position in the flat parameters of clique a's entry at state x."""
+    for a in range(entry.size):
+        entry[a] = table_index(
+            a,
+            x,
+            conditionals.clique_ptr,
+            conditionals.clique_vars,
+            conditionals.strides,
+            conditionals.table_start,
+        )
+
+
+@inlined
+def clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at):
+    """at[r] = position of clique a's entry at the state in column r of XT."""
+    at[:] = table_start[a]
+    for p in range(clique_ptr[a], clique_ptr[a + 1]):
+        x = XT[clique_vars[p]]
+        stride = strides[p]
+        for r in range(at.size):
+            at[r] += x[r] * stride
 
 
 @kernel
-def add_moments(X, weights, clique_ptr, clique_vars, strides, table_start, out):
-    """out[e] += total weight of the rows that select entry e."""
-    for r in range(X.shape[0]):
-        w = weights[r]
-        for a in range(table_start.size):
-            out[table_index(a, X[r], clique_ptr, clique_vars, strides, table_start)] += w
+def log_potentials(XT, flat, clique_ptr, clique_vars, strides, table_start, out):
+    """out[r] = sum of the entries that column r of XT selects."""
+    at = np.empty(XT.shape[1], dtype=np.int64)
+    out[:] = 0.0
+    for a in range(table_start.size):
+        clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at)
+        for r in range(at.size):
+            out[r] += flat[at[r]]
+
+
+@kernel
+def add_moments(XT, weights, clique_ptr, clique_vars, strides, table_start, out):
+    """out[e] += total weight of the columns of XT that select entry e."""
+    at = np.empty(XT.shape[1], dtype=np.int64)
+    for a in range(table_start.size):
+        clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at)
+        for r in range(at.size):
+            out[at[r]] += weights[r]
 
 
 @kernel

@@ -17,7 +17,7 @@ from .conditionals import BinaryConditionals, TableConditionals
 from .layout import Layout
 
 NAME = "log_potentials"
-GRAM_ROWS = 8192
+CHUNK = 4096  # rows at once, so that what a row needs stays in cache
 SMALL = 1024  # variables for which a full matrix of couplings is cheap anyway
 COUPLING_LIMIT = 1e6  # differences of larger log-potentials lose what the others say
 
@@ -196,13 +196,14 @@ class FactorGraph(Energy):
         X = check_states(X, self.n_states)
         out = np.empty(len(X))
         if self._binary is None or not self.layout.is_dense:
-            log_potentials(X, self.flat, *self._structure(), out)
+            for rows in _row_chunks(len(X)):
+                columns = np.ascontiguousarray(X[rows].T)
+                log_potentials(columns, self.flat, *self._structure(), out[rows])
             return out
         coupling, bias, constant = self._binary
-        for start in range(0, len(X), GRAM_ROWS):
-            rows = X[start : start + GRAM_ROWS].astype(float)
-            field = 0.5 * (rows @ coupling) + bias
-            out[start : start + GRAM_ROWS] = constant + np.einsum("ij,ij->i", rows, field)
+        for rows in _row_chunks(len(X)):
+            x = X[rows].astype(float)
+            out[rows] = constant + np.einsum("ij,ij->i", x, 0.5 * (x @ coupling) + bias)
         return out
 
     def conditionals(self):
@@ -235,7 +236,9 @@ class FactorGraph(Energy):
             self._add_gram(states, out)
         else:
             for X, weights in states:
-                add_moments(X, weights, *self._structure(), out)
+                for rows in _row_chunks(len(X)):
+                    columns = np.ascontiguousarray(X[rows].T)
+                    add_moments(columns, weights[rows], *self._structure(), out)
 
     def _add_gram(self, states, out):
         """One signed pass over all rows as matrix products."""
@@ -243,9 +246,9 @@ class FactorGraph(Energy):
             return
         gram = np.zeros((self.n_variables, self.n_variables))
         for X, weights in states:
-            for start in range(0, len(X), GRAM_ROWS):
-                rows = X[start : start + GRAM_ROWS].astype(float)
-                gram += rows.T @ (rows * weights[start : start + GRAM_ROWS, None])
+            for rows in _row_chunks(len(X)):
+                x = X[rows].astype(float)
+                gram += x.T @ (x * weights[rows, None])
         total = sum(float(weights.sum()) for _, weights in states)
         ptr, members, _, start = self._structure()
         add_binary_moments(gram, total, ptr, members, start, out)
@@ -292,3 +295,7 @@ class FactorGraph(Energy):
         layout = Layout.build(self.n_states[keep], cliques)
         flat = np.concatenate([t.ravel() for t in tables]) if tables else np.zeros(0)
         return FactorGraph.from_layout(layout, flat)
+
+
+def _row_chunks(n_rows):
+    return [slice(s, s + CHUNK) for s in range(0, n_rows, CHUNK)]

@@ -87,36 +87,48 @@ def _gibbs_marginals(graph, row, rng):
 
 
 def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
-    """Rows with their missing entries filled by a joint mode given the observed ones."""
-    out = X.copy()
-    for observed, rows in _patterns(X):
-        if observed.all():
-            continue
-        if _fits(graph, observed, max_bytes):
-            plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
-            out[rows] = messages.maximise(plan, graph.flat, X[rows])
-        else:
-            for r in rows:
-                best, _ = samplers.anneal(graph.condition(_evidence(X[r])), rng)
-                out[r, ~observed] = best
-    return out
+    """Rows with their missing entries filled by a joint mode given the observed ones.
+
+    Exact where elimination fits, else the best that simulated annealing finds.
+    """
+
+    def anneal(rows, observed):
+        out = rows.copy()
+        for row in out:
+            row[~observed] = samplers.anneal(graph.condition(_evidence(row)), rng)[0]
+        return out
+
+    return _filled(graph, X, max_bytes, messages.maximise, anneal)
 
 
 def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
     """One draw of the missing entries of every row given the observed ones.
 
-    Exact where elimination fits, else the last state of a Gibbs chain.
+    Exact where elimination fits, else the last state of a Gibbs chain, with a warning.
     """
+
+    def exact(plan, flat, rows):
+        shared = rows[:1] if (rows == rows[0]).all() else rows
+        return messages.sample(plan, flat, len(rows), rng, shared)
+
+    def gibbs(rows, observed):
+        warn_inexact_samples(stacklevel=6)
+        return _gibbs_draws(graph, rows, observed, rng)
+
+    return _filled(graph, X, max_bytes, exact, gibbs)
+
+
+def _filled(graph, X, max_bytes, exact, approximate):
+    """Complete the rows of every missing pattern by one of two functions."""
     out = X.copy()
     for observed, rows in _patterns(X):
         if observed.all():
             continue
         if _fits(graph, observed, max_bytes):
             plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
-            out[rows] = _exact_draws(plan, graph.flat, X[rows], rng)
+            out[rows] = exact(plan, graph.flat, X[rows])
         else:
-            warn_inexact_samples(stacklevel=4)
-            out[rows] = _gibbs_draws(graph, X[rows], observed, rng)
+            out[rows] = approximate(X[rows], observed)
     return out
 
 
@@ -127,12 +139,6 @@ def warn_inexact_samples(stacklevel):
         "approach the distribution.",
         stacklevel=stacklevel,
     )
-
-
-def _exact_draws(plan, flat, X, rng):
-    if (X[0] == X).all():
-        return messages.sample(plan, flat, len(X), rng, X[:1])
-    return messages.sample(plan, flat, len(X), rng, X)
 
 
 def _gibbs_draws(graph, X, observed, rng, n_sweeps=1000):

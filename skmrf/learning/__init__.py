@@ -2,9 +2,17 @@
 
 from .callbacks import EarlyStopping, ScoreMonitor
 from .loop import LoopState, Settings, SilentReports, resume, run, start
-from .optimizers import OPTIMIZERS, SGD, Adam, Momentum
+from .optimizers import OPTIMIZERS, SGD, Adam, Momentum, make_optimizer
 from .penalties import L1, L2, GroupL1, NoPenalty, make_penalty
+from .preparation import (
+    complete_moments,
+    held_out_score,
+    independent_start,
+    resolution,
+    warn_unbounded,
+)
 from .rates import AdaptiveRate, ConstantRate, InverseRate, StepRate, make_rate
+from .reports import EpochReports
 from .solvers import maximise_deterministic
 
 __all__ = [
@@ -16,6 +24,7 @@ __all__ = [
     "AdaptiveRate",
     "ConstantRate",
     "EarlyStopping",
+    "EpochReports",
     "GroupL1",
     "InverseRate",
     "LoopState",
@@ -25,10 +34,16 @@ __all__ = [
     "Settings",
     "SilentReports",
     "StepRate",
+    "complete_moments",
+    "held_out_score",
+    "independent_start",
+    "make_optimizer",
     "make_penalty",
     "make_rate",
     "maximise_deterministic",
+    "resolution",
     "resume",
     "run",
     "start",
+    "warn_unbounded",
 ]

@@ -6,6 +6,8 @@
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from .._validation import check_choice
+
 
 class SGD(BaseEstimator):
     r"""Plain gradient ascent, :math:`\theta + \eta g`."""
@@ -82,3 +84,21 @@ class Adam(BaseEstimator):
 
 
 OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "adam": Adam}
+
+
+def make_optimizer(optimizer, solvable, penalty, penalty_name):
+    """An optimizer, or None for the deterministic solver."""
+    if not isinstance(optimizer, str):
+        return optimizer
+    check_choice("optimizer", optimizer, ("auto", "lbfgs", *OPTIMIZERS))
+    if optimizer == "lbfgs" and not solvable:
+        raise ValueError(
+            'optimizer="lbfgs" needs a deterministic objective, which this learner does not have '
+            f"on these data; use one of {sorted(OPTIMIZERS)}."
+        )
+    if optimizer == "lbfgs" or (optimizer == "auto" and solvable):
+        return None
+    if optimizer == "auto":
+        grouped = not penalty.smooth and penalty_name == "group-l1"
+        optimizer = "sgd" if grouped else "adam"
+    return OPTIMIZERS[optimizer]()

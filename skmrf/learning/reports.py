@@ -1,0 +1,36 @@
+"""The loop's epochs as tasks of scikit-learn's callbacks."""
+
+
+class EpochReports:
+    """Tells scikit-learn's callbacks of every epoch."""
+
+    def __init__(self, estimator, X, max_iter, summary):
+        self.estimator = estimator
+        self.X = X
+        self.summary = summary
+        self.root = estimator._init_callback_context(max_subtasks=max_iter)
+        self.root.call_on_fit_task_begin(estimator=estimator, X=X)
+        self.last = None
+
+    def begin(self):
+        """An epoch begins."""
+        self.epoch = self.root.subcontext(task_name="epoch")
+        self.epoch.call_on_fit_task_begin(estimator=self.estimator, X=self.X)
+
+    def end(self, state):
+        """An epoch is over; True asks to stop."""
+        self.last = state
+        return self.epoch.call_on_fit_task_end(
+            estimator=self.estimator,
+            X=self.X,
+            reconstruction_attributes=lambda: self.summary(state),
+        )
+
+    def finish(self):
+        """The fit is over."""
+        last = self.last
+        self.root.call_on_fit_task_end(
+            estimator=self.estimator,
+            X=self.X,
+            reconstruction_attributes=None if last is None else (lambda: self.summary(last)),
+        )
