@@ -23,7 +23,7 @@ from zoo import (
 from skmrf._types import CliqueMoments, States
 from skmrf._validation import check_states
 from skmrf.energies import FactorGraph, Layout, PairwiseEnergy
-from skmrf.energies.factor_graph import GRAM_ROWS
+from skmrf.energies.factor_graph import CHUNK
 
 every = pytest.mark.parametrize("name", ZOO)
 
@@ -86,9 +86,25 @@ def test_couplings_and_tables_agree(name, seed):
     assert_same_theta(*both, rtol=0, atol=1e-12)
 
 
+def test_sparse_binary_pairs(seed):
+    """Gibbs kernels take couplings, sums over rows take tables."""
+    n = 40
+    rng = np.random.default_rng(seed)
+    cliques = [(i,) for i in range(n)] + [(i + 1, i) for i in range(n - 1)]
+    graph = FactorGraph([2] * n, cliques, random_tables([2] * n, cliques, rng))
+    X, log_weights = rows_of(graph, 60, seed)
+    assert_allclose(graph.log_potential(X), naive_log_potential(graph, X), rtol=1e-13, atol=1e-12)
+    expected = twins.moments(graph, X, weights_of(log_weights))
+    moments = graph.moments(States(X, None, log_weights))
+    assert_same_theta(moments, expected, rtol=0, atol=1e-13)
+    coupling, bias, constant = graph.conditionals()
+    quadratic = constant + X @ bias + 0.5 * np.einsum("ri,ij,rj->r", X, coupling, X)
+    assert_allclose(quadratic, graph.log_potential(X), rtol=1e-12, atol=1e-12)
+
+
 def test_rows_beyond_one_matrix_product(seed):
     graph = ZOO["grid"](seed)
-    X, log_weights = rows_of(graph, 2 * GRAM_ROWS + 5, seed)
+    X, log_weights = rows_of(graph, 2 * CHUNK + 5, seed)
     table = sparse_twin(graph)
     assert_allclose(graph.log_potential(X), table.log_potential(X), rtol=0, atol=1e-12)
     phase = States(X, None, log_weights)

@@ -302,6 +302,16 @@ def test_no_chains(seed):
     assert log_weights.shape == (0,)
 
 
+def test_no_variables(seed):
+    """The weights of a constant are the constant along the path."""
+    graph = FactorGraph([], [(), ()], [1.0, 0.5])
+    X, log_weights = moved(
+        graph, np.zeros((3, 0), dtype=STATE), np.random.default_rng(seed), betas=[0.0, 0.3, 0.8]
+    )
+    assert X.shape == (3, 0)
+    assert_allclose(log_weights, 1.2, rtol=1e-12)
+
+
 def test_a_start_of_probability_zero_is_left(seed):
     """All states seem as good as others until one is possible."""
     graph = FactorGraph([2, 3], [(0,), (1,)], [[-np.inf, 0.0], [0.0, -np.inf, -np.inf]])

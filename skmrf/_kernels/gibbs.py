@@ -18,7 +18,7 @@ from .tables import fill_entries
 def sweep_tables(conditionals, base, base_start, betas, order, X, clamped, log_weights, rng):
     """Cliques of any order; base holds log-probabilities of variable i from base_start[i]."""
     flat = conditionals.flat
-    scores = np.empty(conditionals.n_states.max())
+    scores = np.empty(conditionals.n_states.max() if X.shape[1] > 0 else 1)
     entry = np.empty(conditionals.table_start.size, dtype=np.int64)
     masked = clamped.shape[0] > 0
     for c in range(X.shape[0]):

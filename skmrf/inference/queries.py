@@ -140,10 +140,8 @@ def marginals(
         single = _frequencies(visited, graph.n_states)
         flat = type(graph).from_layout(untied).moments(States(visited))["log_potentials"]
         converged, n_iter = bool(residual < 0.01), len(X)
-    bounds = np.cumsum(graph.n_states)[:-1]
-    return Marginals(
-        np.split(single, bounds), untied.split(flat), converged, float(residual), n_iter, method
-    )
+    single = np.split(single, np.cumsum(graph.n_states))[:-1]
+    return Marginals(single, untied.split(flat), converged, float(residual), n_iter, method)
 
 
 def _frequencies(X, n_states):
