@@ -31,8 +31,9 @@ class PCD(Learner):
     ----------
     n_chains : int, optional
         By default as many as training rows, at least 64 and at most 512.
-    n_steps : int, default=1
-        Sweeps over all variables a gradient step.
+    n_steps : int, default=5
+        Sweeps over all variables a gradient step. On data of many modes one sweep lets the chains
+        fall behind the model, which costs likelihood.
 
     References
     ----------
@@ -40,7 +41,7 @@ class PCD(Learner):
     gradient", ICML (2008).
     """
 
-    def __init__(self, n_chains=None, n_steps=1):
+    def __init__(self, n_chains=None, n_steps=5):
         self.n_chains = n_chains
         self.n_steps = n_steps
 
