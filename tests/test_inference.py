@@ -1,0 +1,416 @@
+"""The public queries, by every method, with and without evidence."""
+
+import inspect
+import re
+import warnings
+
+import numpy as np
+import pytest
+import twins
+from montecarlo import check_draws
+from numpy.testing import assert_allclose, assert_array_equal
+from zoo import FINITE, MODERATE, ZOO, enumerate_states
+
+from skmrf import inference
+from skmrf._types import STATE, Assignment, LogPartition, Marginals
+from skmrf.datasets import make_ising
+from skmrf.energies import FactorGraph
+from skmrf.inference import log_partition, map_assignment, marginals, sample
+
+QUERIES = (log_partition, marginals, map_assignment, sample)
+APPROXIMATE = {
+    log_partition: ("ais", {"n_chains": 64, "n_temperatures": 200}),
+    marginals: ("gibbs", {"n_chains": 64, "n_sweeps": 100}),
+    map_assignment: ("annealing", {"n_chains": 16, "n_sweeps": 100}),
+    sample: ("gibbs", {"n_sweeps": 100}),
+}
+every = pytest.mark.parametrize("name", ZOO)
+all_queries = pytest.mark.parametrize("query", QUERIES, ids=lambda q: q.__name__)
+
+
+def ask(query, energy, **how):
+    """One query; samples are 20."""
+    return query(energy, 20, **how) if query is sample else query(energy, **how)
+
+
+def some_evidence(energy, seed):
+    """Part of a possible state, and what is known given it: states, their p and log f."""
+    rng = np.random.default_rng(seed)
+    states, log_f = enumerate_states(energy)
+    x = states[rng.choice(np.flatnonzero(log_f > -np.inf))]
+    observed = rng.random(energy.n_variables) < 0.4
+    evidence = {int(i): int(x[i]) for i in np.flatnonzero(observed)}
+    return evidence, *posterior(energy, evidence)
+
+
+def posterior(energy, evidence):
+    states, log_f = enumerate_states(energy)
+    log_given = np.where(twins.consistent(states, evidence), log_f, -np.inf)
+    return states, np.exp(log_given - twins.log_sum(log_given)), log_given
+
+
+def same(left, right):
+    """Equality of two answers, arrays included."""
+    if isinstance(left, np.ndarray):
+        return np.array_equal(left, right)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, Marginals | Assignment | LogPartition):
+        return all(same(v, getattr(right, k)) for k, v in vars(left).items())
+    return left == right
+
+
+# Exact answers -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["auto", "exact"])
+@every
+def test_log_partition(name, method, seed):
+    energy = ZOO[name](seed)
+    for evidence in (None, {}, some_evidence(energy, seed)[0]):
+        result = log_partition(energy, evidence=evidence, method=method)
+        expected = twins.log_sum(posterior(energy, evidence or {})[2])
+        assert_allclose(float(result), expected, rtol=1e-13, atol=1e-12)
+        assert (result.lower, result.upper) == (result.value, result.value)
+        assert (result.std_error, result.method) == (0.0, "exact")
+        assert result.converged
+        assert result.upper_is_bound
+
+
+@pytest.mark.parametrize("method", ["auto", "exact"])
+@every
+def test_marginals(name, method, seed):
+    energy = ZOO[name](seed)
+    graph = energy.factor_graph()
+    for evidence in (None, some_evidence(energy, seed)[0]):
+        result = marginals(energy, evidence=evidence, method=method)
+        states, p, _ = posterior(energy, evidence or {})
+        expected = twins.single_marginals(states, p, energy.n_states)
+        assert len(result.single) == energy.n_variables
+        for found, table in zip(result.single, expected, strict=True):
+            assert_allclose(found, table, rtol=0, atol=1e-11)
+        for i, state in (evidence or {}).items():
+            assert_array_equal(result.single[i], np.arange(energy.n_states[i]) == state)
+        expected = twins.clique_marginals(states, p, graph)
+        assert len(result.cliques) == len(graph.cliques)
+        for found, table in zip(result.cliques, expected, strict=True):
+            assert found.shape == table.shape
+            assert_allclose(found, table, rtol=0, atol=1e-11)
+        assert (result.method, result.residual, result.converged) == ("exact", 0.0, True)
+
+
+@pytest.mark.parametrize("method", ["auto", "exact"])
+@every
+def test_map_assignment(name, method, seed):
+    energy = ZOO[name](seed)
+    for evidence in (None, some_evidence(energy, seed)[0]):
+        result = map_assignment(energy, evidence=evidence, method=method)
+        log_given = posterior(energy, evidence or {})[2]
+        assert_allclose(result.log_potential, log_given.max(), rtol=1e-13, atol=1e-12)
+        assert_allclose(energy.log_potential(result.states[None]), [result.log_potential])
+        assert result.states.shape == (energy.n_variables,)
+        assert result.states.dtype == STATE
+        assert all(result.states[i] == s for i, s in (evidence or {}).items())
+        assert result.optimal is True
+        assert result.method == "exact"
+
+
+@pytest.mark.parametrize("method", ["auto", "exact"])
+@every
+def test_sample(name, method, seed):
+    energy = ZOO[name](seed)
+    for evidence in (None, some_evidence(energy, seed)[0]):
+        X = sample(energy, 5000, evidence=evidence, method=method, random_state=seed)
+        assert X.shape == (5000, energy.n_variables)
+        assert X.dtype == STATE
+        states, p, _ = posterior(energy, evidence or {})
+        check_draws(X, states, p)
+
+
+# Approximate answers -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODERATE)
+def test_log_partition_by_annealing(name, seed):
+    energy = ZOO[name](seed)
+    evidence, _, _, log_given = some_evidence(energy, seed)
+    how = {"evidence": evidence, "random_state": seed, "n_chains": 256, "n_temperatures": 200}
+    result = log_partition(energy, method="ais", **how)
+    assert abs(float(result) - twins.log_sum(log_given)) < 5 * result.std_error + 1e-6
+    assert result.method == "ais"
+
+
+def assert_near(found, expected, n_independent):
+    """Means of indicators, 5 sigma of as many independent draws as there are chains."""
+    sigma = np.sqrt(np.maximum(expected * (1 - expected), 0.0) / n_independent)
+    excess = np.abs(found - expected) / (5 * sigma + 5 / n_independent)
+    assert excess.max() < 1, f"a marginal is {5 * excess.max():.1f} sigma off"
+
+
+@pytest.mark.parametrize("name", [n for n in MODERATE if n != "spin_glass"])
+def test_marginals_by_gibbs_sampling(name, seed):
+    energy = ZOO[name](seed)
+    graph = energy.factor_graph()
+    evidence, states, p, _ = some_evidence(energy, seed)
+    result = marginals(energy, evidence=evidence, method="gibbs", n_sweeps=400, random_state=seed)
+    pairs = [
+        (result.single, twins.single_marginals(states, p, energy.n_states)),
+        (result.cliques, twins.clique_marginals(states, p, graph)),
+    ]
+    for found, expected in pairs:
+        assert len(found) == len(expected)
+        for table, exact in zip(found, expected, strict=True):
+            assert table.shape == exact.shape
+            assert_allclose(table.sum(), 1.0, rtol=1e-9)
+            assert_near(table, exact, 256)
+    for i, state in evidence.items():
+        assert_array_equal(result.single[i], np.arange(energy.n_states[i]) == state)
+    assert result.method == "gibbs"
+    assert 0 <= result.residual < 0.04
+    assert result.converged is (result.residual < 0.01)
+    worst = max(np.abs(a - b).max() for a, b in zip(*pairs[0], strict=True))
+    assert worst <= 6 * result.residual + 1e-12
+
+
+def test_gibbs_marginals_of_another_model_are_noticed(seed):
+    energy = ZOO["orders"](seed)
+    result = marginals(energy.tempered(0.7), method="gibbs", n_sweeps=400, random_state=seed)
+    expected = twins.single_marginals(*twins.distribution(energy), energy.n_states)
+    found, expected = np.concatenate(result.single), np.concatenate(expected)
+    with pytest.raises(AssertionError, match="sigma off"):
+        assert_near(found, expected, 2000)
+
+
+@pytest.mark.parametrize("name", [*FINITE, "zeros_binary"])
+def test_map_assignment_by_annealing(name, seed):
+    energy = ZOO[name](seed)
+    for evidence in (None, some_evidence(energy, seed)[0]):
+        result = map_assignment(energy, evidence=evidence, method="annealing", random_state=seed)
+        log_given = posterior(energy, evidence or {})[2]
+        assert_allclose(result.log_potential, log_given.max(), rtol=1e-12, atol=1e-12)
+        assert_allclose(energy.log_potential(result.states[None]), [result.log_potential])
+        assert all(result.states[i] == s for i, s in (evidence or {}).items())
+        assert result.states.dtype == STATE
+        assert (result.optimal, result.method) == (False, "annealing")
+
+
+@pytest.mark.parametrize("name", ["chain", "orders", "zero_one", "tied", "zeros_binary"])
+def test_sample_by_gibbs_sampling(name, seed):
+    energy = ZOO[name](seed)
+    evidence, states, p, _ = some_evidence(energy, seed)
+    how = {"evidence": evidence, "method": "gibbs", "n_sweeps": 200, "random_state": seed}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        X = sample(energy, 3000, **how)
+    assert X.dtype == STATE
+    check_draws(X, states, p)
+
+
+# All of them -------------------------------------------------------------------------------
+
+
+@all_queries
+def test_auto_approximates_what_does_not_fit(query, seed):
+    energy = ZOO["grid"](seed)
+    approximate, options = APPROXIMATE[query]
+    how = {"max_bytes": 100, "evidence": {0: 1}, "random_state": seed, **options}
+    if query is sample:
+        message = "^Exact sampling does not fit in memory; the samples are states of Gibbs chains"
+        with pytest.warns(UserWarning, match=message) as caught:
+            result = ask(query, energy, **how)
+        assert caught[0].filename == __file__
+    else:
+        result = ask(query, energy, **how)
+        assert result.method == approximate
+    assert same(result, ask(query, energy, method=approximate, **how))
+    message = r"^Exact inference needs \S+ bytes \(largest table 2\^\d+\.\d entries\), more than "
+    with pytest.raises(ValueError, match=message + r"max_bytes=100\."):
+        ask(query, energy, method="exact", max_bytes=100)
+
+
+@all_queries
+def test_exact_queries_that_do_not_fit_name_the_bytes(query):
+    energy = make_ising("complete", n_variables=120, coupling=0.01)
+    message = (
+        r"^Exact inference needs at least 1\.063e\+37 bytes \(largest table 2\^120\.0 entries\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        ask(query, energy, method="exact")
+
+
+@all_queries
+def test_a_seed_is_an_answer(query, seed):
+    energy = ZOO["orders"](seed)
+    approximate, options = APPROXIMATE[query]
+    how = {"method": approximate, "evidence": {3: 2}, **options}
+    first = ask(query, energy, random_state=seed, **how)
+    assert same(first, ask(query, energy, random_state=seed, **how))
+    assert same(first, ask(query, energy, random_state=seed, n_jobs=2, **how))
+    generator = np.random.default_rng(seed)
+    assert same(first, ask(query, energy, random_state=generator, **how))
+    if query is not map_assignment:
+        assert not same(first, ask(query, energy, random_state=seed + 1, **how))
+
+
+def test_exact_samples_follow_the_seed(seed):
+    energy = ZOO["orders"](seed)
+    first = sample(energy, 50, random_state=seed)
+    assert_array_equal(first, sample(energy, 50, random_state=seed))
+    assert_array_equal(first[:20], sample(energy, 20, random_state=seed))
+    assert not np.array_equal(first, sample(energy, 50, random_state=seed + 1))
+
+
+@all_queries
+@pytest.mark.parametrize(
+    ("evidence", "message"),
+    [
+        ({5: 0}, "Evidence names variable 5, but the variables are 0 to 4."),
+        ({-1: 0}, "Evidence names variable -1, but the variables are 0 to 4."),
+        ({"x": 0}, "Evidence names variable 'x', but the variables are 0 to 4."),
+        ({0.0: 0}, "Evidence names variable 0.0, but the variables are 0 to 4."),
+        ({3: 4}, "Evidence gives variable 3 the state 4, but its states are 0 to 3."),
+        ({3: -1}, "Evidence gives variable 3 the state -1, but its states are 0 to 3."),
+        ({3: 1.0}, "Evidence gives variable 3 the state 1.0, but its states are 0 to 3."),
+        ({3: None}, "Evidence gives variable 3 the state None, but its states are 0 to 3."),
+        ([(3, 1)], "evidence must be a dict from variables to states, or None; got list."),
+        ("3", "evidence must be a dict from variables to states, or None; got str."),
+    ],
+)
+def test_evidence_is_checked(query, evidence, message):
+    with pytest.raises(ValueError) as caught:
+        ask(query, ZOO["orders"](0), evidence=evidence)
+    assert str(caught.value) == message
+
+
+@all_queries
+def test_methods_are_named(query):
+    approximate = APPROXIMATE[query][0]
+    with pytest.raises(ValueError) as caught:
+        ask(query, ZOO["chain"](0), method="junction tree")
+    names = sorted(("auto", "exact", approximate))
+    assert str(caught.value) == f"method must be one of {names}; got 'junction tree'."
+
+
+IMPOSSIBLE = {0: 1, 3: 0}  # in a chain of implications
+
+
+@pytest.mark.parametrize("query", [marginals, map_assignment, sample], ids=lambda q: q.__name__)
+def test_impossible_evidence_is_refused(query):
+    message = re.escape(
+        "The model gives the evidence of row 0 the probability zero, so nothing can be said given "
+        "it; change the evidence, or replace zero potentials by small ones."
+    )
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        ask(query, ZOO["zeros_binary"](0), evidence=IMPOSSIBLE)
+
+
+@pytest.mark.parametrize("query", [marginals, sample], ids=lambda q: q.__name__)
+def test_impossible_evidence_is_refused_by_chains(query, seed):
+    how = {"evidence": IMPOSSIBLE, "random_state": seed, "n_sweeps": 50}
+    with pytest.raises(ValueError, match=r"^None of \d+ Gibbs chains found a state of positive"):
+        ask(query, ZOO["zeros_binary"](seed), method="gibbs", **how)
+
+
+def test_impossible_evidence_has_no_mass(seed):
+    graph = ZOO["zeros_binary"](seed)
+    assert log_partition(graph, evidence=IMPOSSIBLE).value == -np.inf
+    with pytest.warns(UserWarning, match="inf nats wide"):
+        result = log_partition(graph, evidence=IMPOSSIBLE, method="ais", random_state=seed)
+    assert (result.lower, result.upper, result.converged) == (-np.inf, np.inf, False)
+    best = map_assignment(graph, evidence=IMPOSSIBLE, method="annealing", random_state=seed)
+    assert (best.log_potential, best.optimal) == (-np.inf, False)
+
+
+@pytest.mark.parametrize("name", ["orders", "zero_one", "constant_variables"])
+@all_queries
+def test_everything_observed(query, name, seed):
+    """Nothing is left to infer, by any method."""
+    energy = ZOO[name](seed)
+    states, p = twins.distribution(energy)
+    x = states[np.argmax(p)]
+    evidence = dict(enumerate(x.tolist()))
+    value = energy.log_potential(x[None])[0]
+    approximate, options = APPROXIMATE[query]
+    for method, extra in (("exact", {}), (approximate, options)):
+        result = ask(query, energy, evidence=evidence, method=method, random_state=seed, **extra)
+        if query is log_partition:
+            assert_allclose([result.value, result.lower, result.upper], value, rtol=1e-12)
+        elif query is marginals:
+            for i, table in enumerate(result.single):
+                assert_array_equal(table, np.arange(energy.n_states[i]) == x[i])
+            assert all(np.isclose(t.max(), 1.0) for t in result.cliques)
+            assert result.converged
+        elif query is map_assignment:
+            assert_array_equal(result.states, x)
+            assert_allclose(result.log_potential, value, rtol=1e-12)
+        else:
+            assert_array_equal(result, np.repeat(x[None], 20, axis=0))
+
+
+@all_queries
+def test_evidence_of_numpy_integers(query, seed):
+    energy = ZOO["orders"](seed)
+    how = {"random_state": seed}
+    plain = ask(query, energy, evidence={1: 2, 3: 0}, **how)
+    scalars = {np.int64(3): np.int16(0), np.int32(1): np.uint8(2)}
+    assert same(plain, ask(query, energy, evidence=scalars, **how))
+
+
+@all_queries
+def test_queries_do_not_write(query, seed):
+    energy = ZOO["zero_one"](seed)
+    for array in energy.theta.values():
+        array.flags.writeable = False
+    evidence = {1: 1}
+    approximate, options = APPROXIMATE[query]
+    ask(query, energy, evidence=evidence, random_state=0)
+    ask(query, energy, evidence=evidence, random_state=0, method=approximate, **options)
+    assert evidence == {1: 1}
+
+
+@pytest.mark.parametrize("n_samples", [0, -1, 2.0, True, None])
+def test_number_of_samples_is_checked(n_samples):
+    with pytest.raises(ValueError, match=r"^n_samples must be an integer"):
+        sample(ZOO["chain"](0), n_samples)
+
+
+def test_one_sample(seed):
+    assert sample(ZOO["chain"](seed), 1, random_state=seed).shape == (1, 6)
+    assert sample(ZOO["chain"](seed), np.int64(1), method="gibbs", n_sweeps=1).shape == (1, 6)
+
+
+@all_queries
+def test_no_variables(query, seed):
+    constant = FactorGraph([], [()], [1.5])
+    for method in ("exact", APPROXIMATE[query][0]):
+        result = ask(query, constant, method=method, random_state=seed)
+        if query is log_partition:
+            assert float(result) == 1.5
+        elif query is map_assignment:
+            assert (result.states.shape, result.log_potential) == ((0,), 1.5)
+        elif query is marginals:
+            assert result.single == []
+            assert_allclose(result.cliques[0], 1.0, rtol=1e-12)
+        else:
+            assert result.shape == (20, 0)
+
+
+@all_queries
+def test_signatures(query):
+    """Everything but the energy (and the number of samples) goes by keyword."""
+    parameters = inspect.signature(query).parameters
+    positional = [p for p in parameters.values() if p.kind == p.POSITIONAL_OR_KEYWORD]
+    assert [p.name for p in positional] == ["energy"] + ["n_samples"] * (query is sample)
+    defaults = {k: p.default for k, p in parameters.items() if p.kind == p.KEYWORD_ONLY}
+    assert defaults == {
+        "evidence": None,
+        "method": "auto",
+        "max_bytes": 4 * 2**30,
+        "random_state": None,
+    }
+
+
+def test_public_names():
+    for query in QUERIES:
+        assert query.__name__ in inference.__all__
+        assert getattr(inference, query.__name__) is query
