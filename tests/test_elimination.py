@@ -242,6 +242,20 @@ def test_impossible_evidence(name, seed):
             query(plan, graph.flat, X)
 
 
+def test_impossible_rows_beyond_a_chunk(seed, monkeypatch):
+    graph = ZOO["zeros_binary"](seed)
+    X = np.zeros((9, 6), dtype=STATE)
+    X[7, 0] = 1
+    plan = messages.prepare(graph.layout, np.arange(6) < 2)
+    monkeypatch.setattr(elimination, "MESSAGES_A_CHUNK", 2 * plan.n_messages)
+    for query in (messages.single_marginals, messages.expected_moments, messages.maximise):
+        with pytest.raises(
+            messages.ImpossibleEvidence, match="the evidence of row 7 the"
+        ) as caught:
+            query(plan, graph.flat, X)
+        assert caught.value.row == 7
+
+
 def test_an_impossible_model():
     """Every table allows something, and all together nothing."""
     equal, other = [[0.0, -np.inf], [-np.inf, 0.0]], [[-np.inf, 0.0], [0.0, -np.inf]]

@@ -47,13 +47,12 @@ def test_tables(name, seed):
     assert_allclose(flat, 1 + expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["chain", "grid", "tied_binary", "spin_glass"])
+@pytest.mark.parametrize("name", ["chain", "grid", "tied_binary", "spin_glass", "constant_binary"])
 def test_binary_form(name, seed):
     graph = ZOO[name](seed).factor_graph()
     n = graph.n_variables
     coupling, bias = np.zeros((n, n)), np.zeros(n)
-    ptr, variables, _, start = structure(graph)
-    constant = binary_form(graph.flat, ptr, variables, start, coupling, bias)
+    constant = binary_form(graph.flat, graph.n_states, *structure(graph), coupling, bias)
     states, log_f = enumerate_states(graph)
     quadratic = 0.5 * np.einsum("ri,ij,rj->r", states, coupling, states)
     assert_allclose(constant + states @ bias + quadratic, log_f, rtol=0, atol=1e-12)

@@ -12,7 +12,7 @@ from skmrf._types import MISSING, STATE, Batch, CliqueMoments, States
 from skmrf.energies import FactorGraph
 from skmrf.learners import CD, LEARNERS, PCD, Exact, PseudoLikelihood, site_log_likelihood
 
-FINITE = ["chain", "cycle", "grid", "complete", "orders", "tied"]
+FINITE = ["chain", "cycle", "grid", "complete", "orders", "tied", "constant_binary"]
 
 
 def model_rows(energy, n_rows, rng):

@@ -133,6 +133,11 @@ def constant_variables(seed):
     return _graph([1, 2, 3, 1, 2], [(0,), (0, 1), (1, 2), (2, 3, 4), (0, 3), (4, 1)], seed)
 
 
+def constant_binary(seed):
+    """Pairs of two-state variables, the first and the last of one state only."""
+    return _graph([1, 2, 2, 2, 1], _singles(5) + list(combinations(range(5), 2)), seed)
+
+
 def one_state(seed):
     """Nothing is random."""
     return _graph([1, 1], [(0,), (0, 1), ()], seed)
@@ -183,6 +188,7 @@ ZOO = {
         tied,
         tied_binary,
         constant_variables,
+        constant_binary,
         one_state,
         disconnected,
         isolated,

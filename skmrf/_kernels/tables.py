@@ -61,8 +61,8 @@ def add_moments(XT, weights, clique_ptr, clique_vars, strides, table_start, out)
 
 
 @kernel
-def add_binary_moments(gram, total, clique_ptr, clique_vars, table_start, out):
-    """Same as add_moments for binary singles and pairs, from gram = X' diag(w) X."""
+def add_binary_moments(gram, total, n_states, clique_ptr, clique_vars, strides, table_start, out):
+    """Same as add_moments for singles and pairs of at most two states, from X' diag(w) X."""
     for a in range(table_start.size):
         p = clique_ptr[a]
         start = table_start[a]
@@ -71,22 +71,27 @@ def add_binary_moments(gram, total, clique_ptr, clique_vars, table_start, out):
             out[start] += total
             continue
         i = clique_vars[p]
+        step_i = strides[p] * (n_states[i] - 1)
         one_i = gram[i, i]
         if order == 1:
             out[start] += total - one_i
-            out[start + 1] += one_i
+            out[start + step_i] += one_i
             continue
         j = clique_vars[p + 1]
+        step_j = strides[p + 1] * (n_states[j] - 1)
         one_j, both = gram[j, j], gram[i, j]
         out[start] += total - one_i - one_j + both
-        out[start + 1] += one_j - both
-        out[start + 2] += one_i - both
-        out[start + 3] += both
+        out[start + step_j] += one_j - both
+        out[start + step_i] += one_i - both
+        out[start + step_i + step_j] += both
 
 
 @kernel
-def binary_form(flat, clique_ptr, clique_vars, table_start, coupling, bias):
-    """Fill coupling and bias so that log f = const + bias'x + x'coupling x / 2; return const."""
+def binary_form(flat, n_states, clique_ptr, clique_vars, strides, table_start, coupling, bias):
+    """Fill coupling and bias so that log f = const + bias'x + x'coupling x / 2; return const.
+
+    Variables of one state are always 0: their steps in a table are 0, and so are the terms.
+    """
     constant = 0.0
     for a in range(table_start.size):
         p = clique_ptr[a]
@@ -97,13 +102,14 @@ def binary_form(flat, clique_ptr, clique_vars, table_start, coupling, bias):
         if order == 0:
             continue
         i = clique_vars[p]
+        step_i = strides[p] * (n_states[i] - 1)
+        bias[i] += flat[start + step_i] - base
         if order == 1:
-            bias[i] += flat[start + 1] - base
             continue
         j = clique_vars[p + 1]
-        c = flat[start + 3] - flat[start + 1] - flat[start + 2] + base
-        bias[i] += flat[start + 2] - base
-        bias[j] += flat[start + 1] - base
+        step_j = strides[p + 1] * (n_states[j] - 1)
+        c = flat[start + step_i + step_j] - flat[start + step_j] - flat[start + step_i] + base
+        bias[j] += flat[start + step_j] - base
         coupling[i, j] += c
         coupling[j, i] += c
     return constant

@@ -27,7 +27,7 @@ class BinaryConditionals(NamedTuple):
     """Binary pairwise: ``log f = constant + bias'x + x' coupling x / 2`` for x in {0, 1}.
 
     ``logit p(x_i = 1 | rest) = bias_i + (coupling x)_i``; ``coupling`` is symmetric with a zero
-    diagonal.
+    diagonal. A variable of one state is always 0 and its bias is far below zero.
     """
 
     coupling: np.ndarray

@@ -188,8 +188,8 @@ class FactorGraph(Energy):
             return None
         n = self.n_variables
         coupling, bias = np.zeros((n, n)), np.zeros(n)
-        ptr, members, _, start = self._structure()
-        constant = binary_form(self.flat, ptr, members, start, coupling, bias)
+        constant = binary_form(self.flat, self.n_states, *self._structure(), coupling, bias)
+        bias[self.n_states == 1] = -COUPLING_LIMIT  # never 1
         return BinaryConditionals(coupling, bias, constant)
 
     def log_potential(self, X):
@@ -250,16 +250,14 @@ class FactorGraph(Energy):
                 x = X[rows].astype(float)
                 gram += x.T @ (x * weights[rows, None])
         total = sum(float(weights.sum()) for _, weights in states)
-        ptr, members, _, start = self._structure()
-        add_binary_moments(gram, total, ptr, members, start, out)
+        add_binary_moments(gram, total, self.n_states, *self._structure(), out)
 
     def binary_gradient(self, coupling, bias):
         """Chain rule: derivatives by coupling and bias of the coupling form to those by tables."""
         gram = coupling.copy()
         np.fill_diagonal(gram, bias)
         out = np.zeros(self.layout.n_parameters)
-        ptr, members, _, start = self._structure()
-        add_binary_moments(gram, 0.0, ptr, members, start, out)
+        add_binary_moments(gram, 0.0, self.n_states, *self._structure(), out)
         return out
 
     def penalty_groups(self):

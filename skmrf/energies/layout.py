@@ -179,8 +179,8 @@ class Layout:
 
     @cached_property
     def is_binary_pairwise(self):
-        """Whether all variables have two states and no clique more than two variables."""
-        if self.n_cliques == 0 or (self.n_states != 2).any():
+        """Whether variables have at most two states and cliques at most two variables."""
+        if self.n_cliques == 0 or (self.n_states > 2).any():
             return False
         return bool(self.orders.max() <= 2)
 

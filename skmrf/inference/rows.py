@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from .. import messages, samplers
-from .._types import MISSING, STATE
+from .._types import MISSING
 from ..likelihood import ais, exact_fits
 from ..messages.elimination import DEFAULT_MAX_BYTES
 
@@ -15,6 +15,7 @@ def _patterns(X):
     seen = X != MISSING
     packed = np.packbits(seen, axis=1)
     _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    which = which.ravel()  # numpy 2.0 gives a column
     by_pattern = np.argsort(which, kind="stable")
     bounds = np.searchsorted(which[by_pattern], np.arange(len(first) + 1))
     for p, row in enumerate(first):
@@ -23,6 +24,15 @@ def _patterns(X):
 
 def _fits(graph, observed, max_bytes):
     return observed.all() or exact_fits(graph.layout, observed, max_bytes)
+
+
+def _exactly(query, graph, observed, X, rows, max_bytes):
+    """An exact query about some rows of X; an error has the row's number in X."""
+    plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
+    try:
+        return query(plan, graph.flat, X[rows])
+    except messages.ImpossibleEvidence as error:
+        raise messages.ImpossibleEvidence(rows[error.row]) from None
 
 
 def _evidence(row):
@@ -51,8 +61,7 @@ def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
         if observed.all():
             out[rows] = graph.log_potential(X[rows])
         elif _fits(graph, observed, max_bytes):
-            plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
-            out[rows] = messages.log_partitions(plan, graph.flat, X[rows])
+            out[rows] = _exactly(messages.log_partitions, graph, observed, X, rows, max_bytes)
         else:
             out[rows] = [
                 ais(graph.condition(_evidence(X[r])), random_state=rng).value for r in rows
@@ -67,11 +76,11 @@ def row_marginals(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     -------
     list of ndarray of shape (n_rows, n_states_i), one a variable
     """
+    rng = np.random.default_rng(rng)
     out = np.empty((len(X), int(graph.n_states.sum())))
     for observed, rows in _patterns(X):
         if _fits(graph, observed, max_bytes):
-            plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
-            out[rows] = messages.single_marginals(plan, graph.flat, X[rows])
+            out[rows] = _exactly(messages.single_marginals, graph, observed, X, rows, max_bytes)
         else:
             for r in rows:
                 out[r] = _gibbs_marginals(graph, X[r], rng)
@@ -91,6 +100,8 @@ def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
 
     Exact where elimination fits, else the best that simulated annealing finds.
     """
+
+    rng = np.random.default_rng(rng)
 
     def anneal(rows, observed):
         out = rows.copy()
@@ -125,8 +136,7 @@ def _filled(graph, X, max_bytes, exact, approximate):
         if observed.all():
             continue
         if _fits(graph, observed, max_bytes):
-            plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
-            out[rows] = exact(plan, graph.flat, X[rows])
+            out[rows] = _exactly(exact, graph, observed, X, rows, max_bytes)
         else:
             out[rows] = approximate(X[rows], observed)
     return out
@@ -148,4 +158,5 @@ def _gibbs_draws(graph, X, observed, rng, n_sweeps=1000):
     betas = np.minimum(np.linspace(0.0, 2.0, n_sweeps + 1), 1.0)
     generators = samplers.spawn_generators(rng, len(X))
     moved, _ = samplers.sweep(graph, start, generators, betas=betas, clamped=clamped)
-    return moved.astype(STATE)
+    samplers.check_possible(graph, moved)
+    return moved

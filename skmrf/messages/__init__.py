@@ -2,6 +2,7 @@
 
 from .decomposition import BucketTree, Forecast, forecast
 from .elimination import (
+    ImpossibleEvidence,
     expected_moments,
     log_partitions,
     maximise,
@@ -13,6 +14,7 @@ from .elimination import (
 __all__ = [
     "BucketTree",
     "Forecast",
+    "ImpossibleEvidence",
     "expected_moments",
     "forecast",
     "log_partitions",

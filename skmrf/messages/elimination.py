@@ -113,18 +113,26 @@ def log_partitions(plan, flat, X=None):
     return np.concatenate([*totals, np.zeros(0)])
 
 
-def _check_possible(total):
-    wrong = np.flatnonzero(~np.isfinite(total))
-    if wrong.size:
-        raise ValueError(
-            f"The model gives the evidence of row {wrong[0]} the probability zero, so nothing can "
+class ImpossibleEvidence(ValueError):
+    """Evidence of probability zero; ``row`` is its number in the batch."""
+
+    def __init__(self, row):
+        self.row = int(row)
+        super().__init__(
+            f"The model gives the evidence of row {row} the probability zero, so nothing can "
             "be said given it; change the evidence, or replace zero potentials by small ones."
         )
 
 
-def _downward(plan, flat, X, weights, singles, moments, out_layout):
+def _check_possible(total, first_row):
+    wrong = np.flatnonzero(~np.isfinite(total))
+    if wrong.size:
+        raise ImpossibleEvidence(first_row + wrong[0])
+
+
+def _downward(plan, flat, X, first_row, weights, singles, moments, out_layout):
     messages, starts, total = _upward(plan, flat, X)
-    _check_possible(total)
+    _check_possible(total, first_row)
     out_starts = starts if out_layout is plan.layout else _starts(plan, out_layout, X)
     scratch = np.empty(plan.n_scratch)
     for first, last in reversed(_bucket_runs(plan, len(X))):
@@ -159,8 +167,8 @@ def single_marginals(plan, flat, X=None):
     seen = np.flatnonzero(plan.observed)
     singles[np.arange(len(X))[:, None], first[seen] + X[:, seen]] = 1.0
     for c in _chunks(plan, len(X)):
-        rows = X[c]
-        _downward(plan, flat, rows, np.ones(len(rows)), singles[c], np.zeros((1, 0)), plan.layout)
+        ones, nothing = np.ones(len(X[c])), np.zeros((1, 0))
+        _downward(plan, flat, X[c], c.start, ones, singles[c], nothing, plan.layout)
     return singles
 
 
@@ -188,7 +196,7 @@ def expected_moments(plan, flat, X=None, weights=None, *, layout=None):
     totals = []
     for c in _chunks(plan, len(X)):
         nothing = np.zeros((len(X[c]), 0))
-        total, starts = _downward(plan, flat, X[c], weights[c], nothing, moments, layout)
+        total, starts = _downward(plan, flat, X[c], c.start, weights[c], nothing, moments, layout)
         totals.append(total)
         constant = starts[:, plan.constant_cliques]
         np.add.at(moments[0], constant, np.broadcast_to(weights[c][:, None], constant.shape))
@@ -200,7 +208,7 @@ def _choose(plan, flat, X, uniforms_of, maximise):
     X = X.copy()
     for c in _chunks(plan, len(X)):
         messages, starts, total = _upward(plan, flat, X[c], maximise)
-        _check_possible(total)
+        _check_possible(total, c.start)
         rows = np.arange(len(total))
         choose(plan.tree, flat, starts, messages, rows, X[c], uniforms_of(len(rows)))
     return X
@@ -233,7 +241,7 @@ def sample(plan, flat, n_samples, rng, X=None):
     if len(X) > 1:
         return _choose(plan, flat, X, lambda n: rng.random((n, n_buckets)), False)
     messages, starts, total = _upward(plan, flat, X)
-    _check_possible(total)
+    _check_possible(total, 0)
     drawn = np.repeat(X, n_samples, axis=0)
     shared = np.zeros(n_samples, dtype=np.int64)
     size = max(1, UNIFORMS_A_CALL // max(n_buckets, 1))

@@ -20,11 +20,12 @@ def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
     X = Product.uniform(energy.n_states).sample(n_samples, rng)
     generators = spawn_generators(rng, n_samples)
     X, _ = sweep(energy, X, generators, betas=betas, n_jobs=n_jobs)
-    _check_possible(energy, X)
+    check_possible(energy, X)
     return X
 
 
-def _check_possible(energy, X):
+def check_possible(energy, X):
+    """Refuse chains that all are in states of probability zero; warn about some."""
     lost = np.count_nonzero(energy.log_potential(X) == -np.inf)
     if lost and lost == len(X):
         raise ValueError(

@@ -97,7 +97,7 @@ def sweep(
     """
     betas = np.ones(n_sweeps + 1) if betas is None else np.ascontiguousarray(betas, dtype=float)
     base = Product.uniform(energy.n_states) if base is None else base
-    order = np.arange(energy.n_variables)
+    order = np.flatnonzero(np.asarray(energy.n_states) > 1)
     order = order[::-1].copy() if reverse else order
     clamped = np.zeros((0, 0), dtype=bool) if clamped is None else clamped
     X = np.array(X, dtype=STATE, order="C")

@@ -1,0 +1,125 @@
+"""Every benchmark runs, at tiny sizes."""
+
+import importlib
+import json
+import sys
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skmrf._types import States
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py"))
+pytestmark = pytest.mark.skipif(not SCRIPTS, reason="benchmarks are not in this distribution")
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Import a benchmark by name."""
+    monkeypatch.syspath_prepend(FOLDER)
+    yield importlib.import_module
+    for name in SCRIPTS:
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_import_and_say_what_they_do(load, name):
+    assert load(name).__doc__
+
+
+def test_samplers_agree(load, seed):
+    gibbs = load("gibbs")
+    graph = gibbs.random_pairs(4, 2, None, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    X = gibbs.Product.uniform(graph.n_states).sample(gibbs.N_CHAINS, rng)
+    runs = [
+        gibbs.skmrf_sampler(graph, X, rng),
+        gibbs.skmrf_sampler(gibbs.Tables(graph.n_states, graph.cliques, graph.flat), X, rng),
+        gibbs.numpy_binary(graph, X, rng),
+        gibbs.numpy_tables(graph, X, rng),
+    ]
+    found = [gibbs.estimate(gibbs.chain_means(run, 20)) for run in runs]
+    single = gibbs.marginals(graph, method="exact").single
+    found.append((np.array([p[1] for p in single]), np.zeros(4)))
+    assert gibbs.largest_gap(found)["gap_in_errors"] < 5
+    found[0] = (found[0][0] + 0.1, found[0][1])  # negative control
+    assert gibbs.largest_gap(found)["gap_in_errors"] > 5
+
+
+@pytest.mark.parametrize("q", [2, 3])
+def test_gradient_steps_see_the_same_statistics(load, q, seed):
+    step = load("gradient_step")
+    graph = step.random_pairs(4, q, None, np.random.default_rng(seed))
+    X = step.Product.uniform(graph.n_states).sample(64, np.random.default_rng(seed))
+    expected = graph.moments(States(X))["log_potentials"]
+    assert_allclose(step._table_moments(graph.layout, X), expected, atol=1e-12)
+    if q == 2:
+        assert_allclose(step._gram_moments(graph.layout, X), expected, atol=1e-12)
+    runs = step.skmrf_steps(graph, np.resize(X, (512, 4))), step.numpy_steps(graph, X)
+    for run in runs:
+        run()
+
+
+def test_clock_counts_the_outermost_call(load):
+    step = load("gradient_step")
+    places = SimpleNamespace(inner=lambda: sum(range(10**5)))
+    places.outer = lambda: places.inner()
+    before = places.outer
+    with step.clock(((places, "outer"), (places, "inner"), (places, "absent"))) as inside:
+        start = step.time.process_time()
+        places.outer()
+        assert inside[0] <= step.time.process_time() - start
+    assert places.outer is before
+
+
+def test_density_references_are_distributions(load, seed):
+    density = load("density")
+    rng = np.random.default_rng(seed)
+    train = rng.integers(0, 2, (50, 4))
+    states = np.array(list(product((0, 1), repeat=4)))
+    for model in (density.independent, density.chow_liu):
+        log_p = [model(train, state[None], 1.0) for state in states]
+        assert_allclose(np.exp(log_p).sum(), 1.0, rtol=1e-12)
+    copies = np.repeat(train[:, :2], 2, axis=1)
+    assert density.chow_liu(copies, copies, 0.1) > density.independent(copies, copies, 0.1) + 1.0
+
+
+def test_density_reports_the_interval(load, monkeypatch, seed):
+    density = load("density")
+    rows = np.random.default_rng(seed).integers(0, 2, (300, 4)).astype(np.uint8)
+    data = SimpleNamespace(train=rows, valid=rows[:50], test=rows[50:90], n_features=4)
+    monkeypatch.setattr(density, "fetch_density_benchmark", lambda *_, **__: data)
+    row = density.fit_one("anything", 1e-3, None, max_iter=2)
+    assert row["low"] <= row["test"] <= row["high"]
+    assert set(row) | {"chosen", "independent", "chow_liu"} >= set(density.COLUMNS)
+
+
+def test_nltcs_rows(load, seed):
+    nltcs = load("nltcs_exact")
+    X = np.random.default_rng(seed).integers(0, 2, (600, 3))
+    found = {how: nltcs.fit_skmrf(how, X, X) for how in ("exact", "pseudo-likelihood")}
+    assert found["pseudo-likelihood"]["train"] <= found["exact"]["train"] + 1e-6
+    peer = nltcs.fit_pgmpy(50, X, X)
+    assert peer is None or abs(peer["train"] - found["exact"]["train"]) < 0.01
+
+
+def test_couplings_are_recovered(load, seed):
+    row = load("scale").wide_model(6, 6, 2000, seed)
+    assert row["correlation"] > 0.5
+    assert 0.3 < row["rms_error"] / row["expected_error"] < 3.0
+
+
+def test_records_are_written_and_reported(load, tmp_path):
+    common, report = load("_common"), load("report")
+    args = SimpleNamespace(fast=True, results=tmp_path)
+    rows = [{"model": "a", "x": 1.5}, {"model": "b", "x": None}]
+    common.save(args, "gibbs", rows, {"model": "model", "x": "ns"}, ["A note."])
+    common.bars(args, "gibbs", rows, {"x": "x"}, lambda row: row["model"], xlabel="ns")
+    assert json.loads((tmp_path / "gibbs.json").read_text())["rows"] == rows
+    report.main(["--results", str(tmp_path), "--to", str(tmp_path / "RESULTS.md")])
+    assert "| a     | 1.5000 |" in (tmp_path / "RESULTS.md").read_text()
