@@ -1,0 +1,248 @@
+"""Gibbs sampling: nanoseconds per variable update of skmrf, vectorised numpy and pgmpy.
+
+All samplers make systematic scans of the same model. skmrf has a kernel for tables of any order and
+one for binary pairs; it chooses between them, here both are run where both apply. The numpy
+implementation updates one variable of all chains at once. pgmpy runs one chain and tabulates every
+variable's conditional distribution for all joint states of the others first, so it only fits
+small models; its set-up time is given apart. The last columns compare single marginals.
+"""
+
+import io
+import itertools
+import time
+import warnings
+from contextlib import redirect_stderr
+
+import numpy as np
+from _common import bars, calls_in, interleaved, options, save, timed
+from threadpoolctl import threadpool_limits
+
+from skmrf.datasets import make_ising
+from skmrf.energies import BinaryConditionals, FactorGraph, TableConditionals
+from skmrf.inference import marginals
+from skmrf.samplers import Product, spawn_generators, sweep
+
+N_CHAINS = 512
+MOST_ENTRIES = 2**19  # of pgmpy's tables of conditionals
+EXACT_STATES = 2**16
+COLUMNS = {
+    "model": "model",
+    "cliques": "cliques a variable",
+    "skmrf_tables": "skmrf tables, ns",
+    "skmrf_binary": "skmrf binary, ns",
+    "numpy_tables": "numpy tables, ns",
+    "numpy_binary": "numpy binary, ns",
+    "pgmpy": "pgmpy, ns",
+    "pgmpy_setup": "pgmpy set-up, s",
+    "gap": "largest gap of marginals",
+    "gap_in_errors": "in standard errors",
+}
+
+
+# Models ------------------------------------------------------------------------------------
+
+
+def grid(side, rng):
+    """Ising model on a square grid, couplings of both signs."""
+    n = side * side
+    seed, field = int(rng.integers(2**31)), rng.normal(0.0, 0.2, n)
+    return make_ising(
+        "grid", n_variables=n, coupling=0.3, field=field, mixed_signs=True, random_state=seed
+    ).factor_graph()
+
+
+def random_pairs(n, q, n_pairs, rng, scale=0.3):
+    """Normal log-potentials on all single variables and on random pairs (all if None)."""
+    pairs = list(itertools.combinations(range(n), 2))
+    if n_pairs is not None:
+        pairs = [pairs[k] for k in np.sort(rng.choice(len(pairs), n_pairs, replace=False))]
+    cliques = [(i,) for i in range(n)] + pairs
+    tables = [rng.normal(0.0, scale, [q] * len(c)) for c in cliques]
+    return FactorGraph([q] * n, cliques, tables)
+
+
+def models(fast):
+    """Name and model."""
+    rng = np.random.default_rng(0)
+    yield "3 x 3 grid", grid(3, rng)
+    if not fast:
+        yield "4 x 4 grid", grid(4, rng)
+        yield "10 x 10 grid", grid(10, rng)
+        yield "20 x 20 grid", grid(20, rng)
+    yield "complete, 16 binary", random_pairs(16, 2, None, rng, 0.1)
+    yield "53 of 21 states, 106 pairs", random_pairs(53, 21, 106, rng)
+    if not fast:
+        yield "500 binary, 2000 pairs", random_pairs(500, 2, 2000, rng)
+
+
+# Samplers: each is a function of n_sweeps that goes on from where it stands and returns X -----
+
+
+class Tables(FactorGraph):
+    """A factor graph that always goes to the kernel of tables."""
+
+    def conditionals(self):
+        lay = self.layout
+        structure = (lay.clique_ptr, lay.clique_vars, lay.strides, lay.table_start)
+        return TableConditionals(self.flat, self.n_states, *structure, *lay.incidence)
+
+
+def skmrf_sampler(energy, X, rng):
+    generators = spawn_generators(rng, len(X))
+
+    def run(n_sweeps):
+        nonlocal X
+        X, _ = sweep(energy, X, generators, n_sweeps=n_sweeps)
+        return X
+
+    return run
+
+
+def numpy_binary(graph, X, rng):
+    """Logits of a variable in all chains by one matrix-vector product."""
+    coupling, bias, _ = graph.conditionals()
+    X = X.astype(float)
+
+    def run(n_sweeps):
+        for _ in range(n_sweeps):
+            uniforms = rng.random(X.T.shape)
+            for i, u in enumerate(uniforms):
+                X[:, i] = u * (1.0 + np.exp(-(X @ coupling[i] + bias[i]))) < 1.0
+        return X.astype(int)
+
+    return run
+
+
+def numpy_tables(graph, X, rng):
+    """Scores of a variable in all chains by one fancy index into the flat tables."""
+    lay, flat = graph.layout, graph.flat
+    ptr, clique, stride = (np.asarray(a, dtype=np.int64) for a in lay.incidence)
+    X = X.astype(np.int64)
+    steps = np.zeros((lay.n_cliques, graph.n_variables), dtype=np.int64)
+    for i in range(graph.n_variables):
+        steps[clique[ptr[i] : ptr[i + 1]], i] = stride[ptr[i] : ptr[i + 1]]
+    entry = X @ steps.T + lay.table_start
+    mine = [slice(ptr[i], ptr[i + 1]) for i in range(graph.n_variables)]
+
+    def update(i, u):
+        a, step, q = clique[mine[i]], stride[mine[i]], int(graph.n_states[i])
+        rest = entry[:, a] - X[:, i, None] * step
+        scores = flat[rest[:, :, None] + step[:, None] * np.arange(q)].sum(axis=1)
+        p = np.exp(scores - scores.max(axis=1, keepdims=True)).cumsum(axis=1)
+        X[:, i] = (p <= (u * p[:, -1])[:, None]).sum(axis=1)
+        entry[:, a] = rest + X[:, i, None] * step
+
+    def run(n_sweeps):
+        for _ in range(n_sweeps):
+            for i, u in enumerate(rng.random(X.T.shape)):
+                update(i, u)
+        return X
+
+    return run
+
+
+def pgmpy_sampler(graph, seed):
+    """One chain of pgmpy, or None where pgmpy is absent; its run returns all states visited."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from pgmpy.factors.discrete import DiscreteFactor
+            from pgmpy.models import DiscreteMarkovNetwork
+            from pgmpy.sampling import GibbsSampling
+    except ImportError:
+        return None
+    names = [f"v{i}" for i in range(graph.n_variables)]
+    network = DiscreteMarkovNetwork()
+    network.add_nodes_from(names)
+    network.add_edges_from([[names[v] for v in c] for c in graph.cliques if len(c) == 2])
+    for clique, table in zip(graph.cliques, graph.log_potentials, strict=True):
+        network.add_factors(DiscreteFactor([names[v] for v in clique], table.shape, np.exp(table)))
+    np.random.seed(seed)  # noqa: NPY002 - pgmpy draws from the global generator
+    sampler = GibbsSampling(network)
+    return lambda n_sweeps: sampler.sample(size=n_sweeps + 1)[names].to_numpy()[1:]
+
+
+# Measurement -------------------------------------------------------------------------------
+
+
+def chain_means(run, n_records):
+    """Mean of x_i = 1 in every chain, over records two sweeps apart after a burn-in."""
+    run(50)
+    return np.mean([run(2) == 1 for _ in range(n_records)], axis=0)
+
+
+def estimate(means):
+    """Marginals and their standard errors, from means of independent chains (or batches)."""
+    return means.mean(axis=0), means.std(axis=0, ddof=1) / np.sqrt(len(means))
+
+
+def largest_gap(found):
+    """Largest difference of two samplers' marginals, as it is and in its standard errors."""
+    gap, in_errors = 0.0, 0.0
+    for (p, p_error), (r, r_error) in itertools.combinations(found, 2):
+        difference = np.abs(p - r)
+        gap = max(gap, float(difference.max()))
+        in_errors = max(in_errors, float((difference / np.hypot(p_error, r_error)).max()))
+    return {"gap": gap, "gap_in_errors": in_errors}
+
+
+def measure(name, graph, fast):
+    """One row: nanoseconds per update of every sampler, and how well their marginals agree."""
+    rng = np.random.default_rng(1)
+    X = Product.uniform(graph.n_states).sample(N_CHAINS, rng)
+    runs = {
+        "skmrf_tables": skmrf_sampler(Tables(graph.n_states, graph.cliques, graph.flat), X, rng),
+        "numpy_tables": numpy_tables(graph, X, rng),
+    }
+    if isinstance(graph.conditionals(), BinaryConditionals):
+        runs["skmrf_binary"] = skmrf_sampler(graph, X, rng)
+        runs["numpy_binary"] = numpy_binary(graph, X, rng)
+    n = graph.n_variables
+    seconds = 0.01 if fast else 0.1
+    sweeps = {k: calls_in(lambda run=run: run(1), seconds) for k, run in runs.items()}
+    calls = {k: lambda k=k: runs[k](sweeps[k]) for k in runs}
+    medians = interleaved(calls, 3 if fast else 9)
+    row = {k: 1e9 * s / (sweeps[k] * n * N_CHAINS) for k, s in medians.items()}
+    n_records = 20 if fast else 50
+    found = [estimate(chain_means(run, n_records)) for run in runs.values()]
+    row.update(model=name, cliques=len(graph.layout.clique_vars) / n)
+    if np.prod(graph.n_states.astype(float)) <= EXACT_STATES:
+        single = marginals(graph, method="exact").single
+        found.append((np.array([p[1] for p in single]), np.zeros(n)))
+        if n * 2.0 ** (n - 1) <= MOST_ENTRIES and not (fast and n > 9):
+            row.update(measure_pgmpy(graph, found, 500 if fast else 4000))
+    return {**row, **largest_gap(found)}
+
+
+def measure_pgmpy(graph, found, n_sweeps, n_batches=20):
+    """Set-up and time per update; adds the marginals of one long chain to ``found``."""
+    with redirect_stderr(io.StringIO()):  # progress bars that cannot be switched off
+        sampler, setup = timed(pgmpy_sampler, graph, 0)
+        if sampler is None:
+            return {}
+        start = time.process_time()
+        X = sampler(n_sweeps)
+        seconds = time.process_time() - start
+    found.append(estimate(np.array([b.mean(axis=0) for b in np.array_split(X == 1, n_batches)])))
+    return {"pgmpy": 1e9 * seconds / (n_sweeps * graph.n_variables), "pgmpy_setup": setup}
+
+
+def main(argv=None):
+    args = options(__doc__).parse_args(argv)
+    rows = []
+    for name, graph in models(args.fast):
+        with threadpool_limits(1):
+            rows.append(measure(name, graph, args.fast))
+        save(args, "gibbs", rows, COLUMNS, NOTES)
+    keys = {k: h.removesuffix(", ns") for k, h in COLUMNS.items() if h.endswith(", ns")}
+    xlabel = "nanoseconds per variable update"
+    bars(args, "gibbs", rows, keys, lambda row: row["model"], xlabel=xlabel)
+
+
+NOTES = (
+    f"Processor time, one thread, {N_CHAINS} chains (pgmpy: one); medians of runs made in turn.",
+    "Gap: largest difference of P(x_i = 1) between two samplers (exact inference is one).",
+)
+
+if __name__ == "__main__":
+    main()

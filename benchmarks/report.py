@@ -1,0 +1,40 @@
+"""RESULTS.md from the JSON files of all benchmarks that have been run."""
+
+import argparse
+import json
+from pathlib import Path
+
+from _common import RESULTS, markdown
+
+ORDER = ("gibbs", "gradient_step", "nltcs_exact", "density", "scale")
+
+
+def section(path):
+    """One benchmark in Markdown."""
+    record = json.loads(path.read_text())
+    versions = ", ".join(f"{name} {v}" for name, v in record["versions"].items())
+    fast = ", with --fast" if record["fast"] else ""
+    return "\n\n".join(
+        [
+            f"## {record['name']}",
+            f"{record['date']}{fast}; {record['machine']}; {versions}.",
+            markdown(record["rows"], record["columns"]),
+            "\n".join(f"- {note}" for note in record["notes"]),
+        ]
+    ).rstrip()
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON files")
+    target = Path(__file__).parent / "RESULTS.md"
+    parser.add_argument("--to", type=Path, default=target)
+    args = parser.parse_args(argv)
+    paths = [args.results / f"{name}.json" for name in ORDER]
+    parts = [section(path) for path in paths if path.exists()]
+    head = "# Results\n\nWritten by `report.py`; see [README.md](README.md) for what is measured."
+    args.to.write_text("\n\n".join([head, *parts]) + "\n")
+
+
+if __name__ == "__main__":
+    main()
