@@ -91,7 +91,7 @@ def test_sweeps_leave_the_target_invariant(name, reverse, seed):
     check_draws(moved(energy, X, rng, n_sweeps=10, reverse=reverse)[0], states, p)
 
 
-@pytest.mark.parametrize("name", ["orders", "spin_glass", "grid", "zeros"])
+@pytest.mark.parametrize("name", ["orders", "spin_glass", "grid", "zeros", "constant_binary"])
 def test_tempered_sweeps_leave_their_target_invariant(name, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
@@ -154,7 +154,7 @@ def test_clamped_entries_stay_and_the_rest_follows_them(name, seed):
     check_draws(X, states, given)
 
 
-@pytest.mark.parametrize("name", ["orders", "zero_one"])
+@pytest.mark.parametrize("name", ["orders", "zero_one", "constant_binary", "constant_variables"])
 def test_sweep_hands_everything_to_the_kernel(name, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)

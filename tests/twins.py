@@ -82,9 +82,8 @@ def uniform_base(energy):
 def gibbs(energy, X, rng, *, betas=(1.0, 1.0), base=None, clamped=None, reverse=False):
     """Systematic-scan sweeps of one block of chains, chain by chain; X and log-weights.
 
-    One uniform an update. The last state is taken where u is largest, but of two states it is
-    state 1 where u is smallest, as the kernels have it. (Every site of a binary coupling form takes
-    a uniform; here variables of one state take none.)
+    One uniform an update, none for variables of one state. The last state is taken where u is
+    largest, but of two states it is state 1 where u is smallest, as the kernels have it.
     """
     base = uniform_base(energy) if base is None else base
     X, log_weights = np.array(X), np.zeros(len(X))

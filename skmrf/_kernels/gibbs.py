@@ -4,7 +4,8 @@ The target at beta is ``base(x) ** (1 - beta) * f(x) ** beta`` with a product di
 ``betas`` has one more entry than there are sweeps; before sweep t the log-weights grow by
 ``(betas[t + 1] - betas[t]) * (log f - log base)``, and the sweep leaves the target at
 ``betas[t + 1]`` invariant. All betas equal to 1 is plain Gibbs sampling. Sites are visited in the
-order given; clamped ones are skipped. X and log_weights are changed in place.
+order given, which leaves out those of one state; clamped ones are skipped. X and log_weights are
+changed in place.
 """
 
 import numpy as np
