@@ -103,7 +103,7 @@ class DiscreteMRF(CallbackSupportMixin, DensityMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> from skmrf import DiscreteMRF
-    >>> X = np.array([["red", "hot"], ["red", "hot"], ["blue", "cold"], ["blue", "hot"]])
+    >>> X = np.array([["red", "hot"]] * 3 + [["blue", "cold"]] * 2 + [["blue", "hot"]])
     >>> model = DiscreteMRF(learner="exact", alpha=0.01).fit(X)
     >>> model.predict(np.array([["blue", None], [None, "hot"]], dtype=object))
     array([['blue', 'cold'],

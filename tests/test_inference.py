@@ -190,6 +190,13 @@ def test_gibbs_marginals_of_another_model_are_noticed(seed):
         assert_near(found, expected, 2000)
 
 
+def test_few_chains_have_not_converged(seed):
+    few = {"n_chains": 8, "n_sweeps": 10, "n_records": 2}
+    result = marginals(ZOO["grid"](seed), method="gibbs", random_state=seed, **few)
+    assert result.residual > 0.02
+    assert result.converged is False
+
+
 @pytest.mark.parametrize("name", [*FINITE, "zeros_binary"])
 def test_map_assignment_by_annealing(name, seed):
     energy = ZOO[name](seed)

@@ -74,7 +74,7 @@ def log_partition(
     >>> from skmrf.inference import log_partition
     >>> result = log_partition(make_ising("grid", n_variables=16, coupling=0.3))
     >>> result.method, round(float(result), 4)
-    ('exact', 12.2483)
+    ('exact', 12.227)
     """
     evidence = check_evidence(evidence, energy.n_states)
     conditioned = energy.condition(evidence) if evidence else energy
