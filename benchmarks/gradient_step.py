@@ -61,7 +61,7 @@ def models(fast):
 def skmrf_steps(graph, X):
     """A function that makes STEPS_A_CALL steps and goes on from where it stands."""
     data = Batch(X)
-    learner = PCD(n_chains=N_CHAINS)
+    learner = PCD(n_chains=N_CHAINS, n_steps=1)
     settings = learning.Settings(batch_size=BATCH, max_iter=1)
     state = learning.start(graph, learner, data, settings, np.random.default_rng(0))
 
