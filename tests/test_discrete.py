@@ -190,9 +190,11 @@ def test_pandas():
 
 
 def test_polars():
-    X = pl.from_pandas(frame()).with_columns(
-        pl.when(pl.col("count") == 2).then(None).otherwise(pl.col("count")).alias("count")
-    )
+    a, b, c = table(0).T
+    count = [None if v == 2 else int(v) for v in b]
+    X = pl.DataFrame(
+        {"letter": np.array(["x", "y", "z"])[a], "count": count, "vote": c.astype(bool)}
+    ).with_columns(pl.col("letter").cast(pl.Categorical))
     model = DiscreteMRF(learner="exact", alpha=1e-3).fit(X)
     assert len(model.categories_[1]) == 2
     assert np.isfinite(model.score_samples(X)).all()
