@@ -19,7 +19,7 @@ from skmrf.datasets import fetch_density_benchmark
 
 MAXIMUM = {"train": -6.0254776, "test": -6.0284086}  # exact maximum likelihood, all 16 columns
 LEARNERS = ("exact", "pcd", "cd", "pseudo-likelihood")
-ITERATIONS = (100, 400, 1600)
+ITERATIONS = (100, 400)
 COLUMNS = {
     "program": "program",
     "method": "method",
