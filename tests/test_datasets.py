@@ -10,8 +10,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from montecarlo import TAIL, check_draws
+from scipy.stats import kstest, trapezoid, uniform
 
-from skmrf.datasets import _remote, density, fetch_density_benchmark, make_ising, make_random_mrf
+from skmrf.datasets import (
+    _remote,
+    density,
+    enumerate_structured_sequences,
+    fetch_density_benchmark,
+    make_ising,
+    make_multimodal_mrf,
+    make_random_mrf,
+    make_structured_sequences,
+    make_weighted_3sat,
+)
 
 KINDS = {
     "chain": 12,
@@ -123,6 +135,9 @@ def test_generators_leave_the_global_state_alone(random_state):
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     make_ising("tree", n_variables=9, coupling=1.0, mixed_signs=True, random_state=random_state)
     make_random_mrf(9, n_cliques=5, random_state=random_state)
+    make_multimodal_mrf(9, random_state=random_state)
+    make_weighted_3sat(9, random_state=random_state)
+    make_structured_sequences(9, n_samples=5, random_state=random_state)
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
@@ -384,6 +399,239 @@ def test_random_mrf_errors(options, message):
 def test_random_mrf_refuses_tables_before_memory():
     with pytest.raises(ValueError, match="more than the limit"):
         make_random_mrf(40, n_states=1000, n_cliques=1, order=12, random_state=0)
+
+
+# make_multimodal_mrf -----------------------------------------------------------------------
+
+
+def check_uniform(values, low, high):
+    """Independent integers are uniform over ``low .. high``, both included."""
+    states = np.arange(low, high + 1)[:, None]
+    check_draws(np.reshape(values, (-1, 1)), states, np.full(len(states), 1 / len(states)))
+
+
+def potentials_of(graphs):
+    return np.exp(np.concatenate([graph.flat for graph in graphs]))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 6, 31])
+@pytest.mark.parametrize("min_size", [1, 2])
+def test_multimodal_ranges(n, min_size, seed):
+    min_size = min(min_size, n)
+    graph = make_multimodal_mrf(n, min_size=min_size, random_state=seed)
+    np.testing.assert_array_equal(graph.n_states, np.full(n, 2))
+    assert n <= len(graph.cliques) <= 2 * n
+    for clique, table in zip(graph.cliques, graph.log_potentials, strict=True):
+        assert list(clique) == sorted(set(clique))
+        assert min_size <= len(clique) <= min(6, n)
+        assert table.shape == (2,) * len(clique)
+    assert np.isfinite(graph.flat).all()
+
+
+@pytest.mark.parametrize(("n", "min_size"), [(3, 1), (10, 1), (10, 2)])
+def test_multimodal_law(n, min_size, seed):
+    graphs = [
+        make_multimodal_mrf(n, min_size=min_size, random_state=s)
+        for s in np.random.default_rng(seed).integers(2**31, size=400)
+    ]
+    check_uniform([len(g.cliques) for g in graphs], n, 2 * n)
+    cliques = [clique for g in graphs for clique in g.cliques]
+    check_uniform([len(clique) for clique in cliques], min_size, min(6, n))
+    pairs = [clique for clique in cliques if len(clique) == 2]
+    check_uniform([i * n + j - (i + 1) * (i + 2) // 2 for i, j in pairs], 0, n * (n - 1) // 2 - 1)
+    v = potentials_of(graphs)
+    check_uniform((v > 1.0).astype(int), 0, 1)
+    large = trapezoid(1 / 991, 990 / 991, loc=10.0, scale=991.0)  # U(0, 1) + U(10, 1000)
+    assert kstest(v[v <= 1.0], uniform(0, 1).cdf).pvalue > TAIL
+    assert kstest(v[v > 1.0], large.cdf).pvalue > TAIL
+    assert kstest(v[v > 1.0], uniform(100, 900).cdf).pvalue < TAIL
+    assert v[v > 1.0].min() > 10.0
+
+
+def test_multimodal_is_nearly_deterministic():
+    """What the docstring says of random_state = 0 .. 199."""
+    states = np.indices((2,) * 10).reshape(10, -1).T
+    perplexity = []
+    for s in range(200):
+        log_f = make_multimodal_mrf(10, random_state=s).log_potential(states)
+        p = np.exp(log_f - np.logaddexp.reduce(log_f))
+        perplexity.append(np.exp(-(p[p > 0] * np.log(p[p > 0])).sum()))
+    assert round(np.median(perplexity), 1) == 2.3
+    assert np.mean(np.array(perplexity) < 5.3) >= 0.9
+
+
+MULTIMODAL_ERRORS = [
+    ({"n_variables": 0}, "n_variables must be an integer >= 1; got 0."),
+    ({"n_variables": 4.0}, "n_variables must be an integer; got 4.0."),
+    ({"n_variables": True}, "n_variables must be an integer; got True."),
+    ({"min_size": 0}, "min_size must be an integer >= 1 and <= 6; got 0."),
+    ({"min_size": 7}, "min_size must be an integer >= 1 and <= 6; got 7."),
+    ({"n_variables": 3, "min_size": 4}, "min_size must be an integer >= 1 and <= 3; got 4."),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), MULTIMODAL_ERRORS)
+def test_multimodal_errors(options, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        make_multimodal_mrf(**({"n_variables": 8} | options))
+
+
+# make_weighted_3sat ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [3, 4, 10, 31])
+@pytest.mark.parametrize("n_clauses", [None, 1, 17])
+def test_3sat_ranges(n, n_clauses, seed):
+    graph = make_weighted_3sat(n, n_clauses=n_clauses, random_state=seed)
+    np.testing.assert_array_equal(graph.n_states, np.full(n, 2))
+    assert len(graph.cliques) == (n_clauses or 3 * n)
+    assert all(len(c) == 3 and list(c) == sorted(set(c)) for c in graph.cliques)
+    assert all(table.shape == (2, 2, 2) for table in graph.log_potentials)
+    tables = np.sort(potentials_of([graph]).reshape(-1, 8))
+    assert (tables[:, 0] >= 0.1).all()
+    assert (tables[:, 0] < 1.0).all()
+    assert (tables[:, 1] >= 10.0).all()
+    assert (tables[:, -1] < 1000.0).all()
+
+
+def test_3sat_law(seed):
+    graph = make_weighted_3sat(5, n_clauses=4000, random_state=seed)
+    sets = {c: k for k, c in enumerate(sorted(set(graph.cliques)))}
+    assert len(sets) == 10
+    check_uniform([sets[c] for c in graph.cliques], 0, 9)
+    tables = potentials_of([graph]).reshape(-1, 8)
+    false = tables.argmin(axis=1)
+    bits = np.array(np.unravel_index(false, (2, 2, 2))).T
+    corners = np.indices((2, 2, 2)).reshape(3, -1).T
+    check_draws(bits, corners, np.full(8, 1 / 8))
+    satisfied = np.arange(8) != false[:, None]
+    assert kstest(tables[~satisfied], uniform(0.1, 0.9).cdf).pvalue > TAIL
+    assert kstest(tables[satisfied], uniform(10, 990).cdf).pvalue > TAIL
+    assert kstest(tables[satisfied], uniform(100, 900).cdf).pvalue < TAIL
+
+
+SAT_ERRORS = [
+    ({"n_variables": 2}, "n_variables must be an integer >= 3; got 2."),
+    ({"n_variables": "10"}, "n_variables must be an integer; got '10'."),
+    ({"n_clauses": 0}, "n_clauses must be an integer >= 1; got 0."),
+    ({"n_clauses": 2.5}, "n_clauses must be an integer; got 2.5."),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), SAT_ERRORS)
+def test_3sat_errors(options, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        make_weighted_3sat(**({"n_variables": 8} | options))
+
+
+@pytest.mark.parametrize("make", [make_multimodal_mrf, make_weighted_3sat])
+def test_benchmark_mrfs_repeat(make, seed):
+    first, again, other = (make(12, random_state=s) for s in (seed, seed, seed + 1))
+    assert first.cliques == again.cliques
+    np.testing.assert_array_equal(first.flat, again.flat)
+    state = np.random.RandomState(seed)
+    np.testing.assert_array_equal(make(12, random_state=state).flat, first.flat)
+    assert make(12, random_state=state).cliques != first.cliques
+    assert other.cliques != first.cliques
+    assert make(12).cliques != make(12).cliques
+
+
+# structured sequences ----------------------------------------------------------------------
+
+N_SEQUENCES = [10, 16, 26, 41, 64, 100, 157, 247, 388, 609, 956, 1501, 2357, 3701]
+
+
+@pytest.mark.parametrize(("n", "expected"), list(zip(range(5, 32, 2), N_SEQUENCES, strict=True)))
+def test_sequences_are_counted(n, expected):
+    rows = enumerate_structured_sequences(n)
+    assert rows.shape == (expected, n)
+    assert rows.dtype == np.int64
+    assert set(np.unique(rows)) == {0, 1}
+    assert all((rows[:, j : j + 5].sum(axis=1) == 3).all() for j in range(0, n - 4, 2))
+    assert (np.diff(rows @ (1 << np.arange(n)[::-1])) > 0).all()  # increasing: no two equal
+
+
+@pytest.mark.parametrize("n", [5, 7, 9, 11, 13])
+def test_sequences_are_those_of_brute_force(n):
+    rows = np.indices((2,) * n).reshape(n, -1).T
+    for j in range(0, n - 4, 2):
+        rows = rows[rows[:, j : j + 5].sum(axis=1) == 3]
+    np.testing.assert_array_equal(enumerate_structured_sequences(n), rows)
+
+
+@pytest.mark.parametrize("n", [5, 9, 15])
+def test_sequences_are_uniform(n, seed):
+    X, _ = make_structured_sequences(n, n_samples=20_000, random_state=seed)
+    states = enumerate_structured_sequences(n)
+    check_draws(X, states, np.full(len(states), 1 / len(states)))
+
+
+def test_ancestral_sequences_are_not_uniform(seed):
+    """Negative control: a window completed uniformly given what it shares with the last one."""
+    states = enumerate_structured_sequences(15)
+    p = np.full(len(states), 0.1)
+    for j in range(2, 11, 2):
+        p *= np.where(states[:, j : j + 3].sum(axis=1) == 2, 0.5, 1.0)
+    draws = states[np.random.default_rng(seed).choice(len(states), 20_000, p=p / p.sum())]
+    assert p.sum() == pytest.approx(1.0)
+    with pytest.raises(AssertionError, match="was drawn"):
+        check_draws(draws, states, np.full(len(states), 1 / len(states)))
+
+
+@pytest.mark.parametrize("n", [5, 7, 31, 1001])
+def test_sequences_shapes(n, seed):
+    X, cliques = make_structured_sequences(n, n_samples=3, random_state=seed)
+    assert X.shape == (3, n)
+    assert X.dtype == np.int64
+    assert cliques == [(j, j + 1, j + 2, j + 3, j + 4) for j in range(0, n - 4, 2)]
+    assert all((X[:, clique].sum(axis=1) == 3).all() for clique in cliques)
+
+
+def test_sequences_repeat(seed):
+    def draw(random_state):
+        return make_structured_sequences(31, n_samples=50, random_state=random_state)[0]
+
+    np.testing.assert_array_equal(draw(seed), draw(seed))
+    state = np.random.RandomState(seed)
+    np.testing.assert_array_equal(draw(state), draw(seed))
+    assert (draw(state) != draw(seed)).any()
+    assert (draw(seed + 1) != draw(seed)).any()
+    assert (draw(None) != draw(None)).any()
+
+
+LENGTH_ERRORS = [
+    (4, "n_variables must be an integer >= 5; got 4."),
+    (7.0, "n_variables must be an integer; got 7.0."),
+    (
+        8,
+        "n_variables must be odd, as windows of 5 begin at every other variable; got 8. The "
+        "nearest are 7 and 9.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("n", "message"), LENGTH_ERRORS)
+def test_sequences_errors(n, message):
+    message = f"^{re.escape(message)}$"
+    with pytest.raises(ValueError, match=message):
+        make_structured_sequences(n, n_samples=10)
+    with pytest.raises(ValueError, match=message):
+        enumerate_structured_sequences(n)
+
+
+@pytest.mark.parametrize("n_samples", [0, -1, 2.5, None])
+def test_sequences_refuse_n_samples(n_samples):
+    with pytest.raises(ValueError, match=r"^n_samples must be an integer"):
+        make_structured_sequences(7, n_samples=n_samples)
+
+
+def test_sequences_refuse_to_list_too_many():
+    message = (
+        "n_variables must be at most 51 to list all sequences; got 10001. "
+        "make_structured_sequences draws from longer ones."
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        enumerate_structured_sequences(10_001)
 
 
 # fetch_density_benchmark: a made-up set ----------------------------------------------------

@@ -17,3 +17,8 @@ def generator(random_state):
 def integer_seed(rng):
     """An int to seed what takes no Generator."""
     return int(rng.integers(SEEDS))
+
+
+def draw_clique(n_variables, size, rng):
+    """A set of variables, uniform over those of that size, as a sorted tuple."""
+    return tuple(sorted(rng.choice(n_variables, size, replace=False, shuffle=False).tolist()))

@@ -8,7 +8,7 @@ import numpy as np
 from .._types import MAX_STATES
 from .._validation import check_number
 from ..energies import FactorGraph, Layout
-from ._random import generator
+from ._random import draw_clique, generator
 
 
 def make_random_mrf(
@@ -133,8 +133,7 @@ def _draw_subsets(n, order, count, rng):
         return [every[i] for i in rng.choice(population, size=count, replace=False)]
     found = {}  # a dict keeps the order of the draws
     while len(found) < count:
-        subset = rng.choice(n, size=order, replace=False, shuffle=False)
-        found[tuple(sorted(subset.tolist()))] = None
+        found[draw_clique(n, order, rng)] = None
     return list(found)
 
 
