@@ -1,0 +1,263 @@
+"""One clique's turn in belief propagation: it hears its variables and answers them.
+
+Variables are numbered in an order in which the clamped ones come first; cliques list their
+variables in that order, so what is left of a clique's table is one contiguous slice of it.
+Messages and cavities are logs, one number a state of every (clique, variable) edge; ``-inf`` is a
+state that is ruled out, counted in ``dead`` and left out of ``totals``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._jit import inlined
+
+TINY = 1e-200  # sums below may have lost terms; they are taken again in logs
+
+
+class Graph(NamedTuple):
+    """Arrays of a factor graph; edge p is variable clique_vars[p] in its clique."""
+
+    n_states: np.ndarray
+    state_start: np.ndarray
+    clique_ptr: np.ndarray
+    clique_vars: np.ndarray
+    table_start: np.ndarray
+    message_start: np.ndarray
+    var_ptr: np.ndarray
+    var_edge: np.ndarray
+    var_clique: np.ndarray
+    counting: np.ndarray  # of cliques: 1 for belief propagation, less for tree reweighting
+    maximised: np.ndarray  # of variables: max instead of sum
+
+
+class Work(NamedTuple):
+    """What a run changes."""
+
+    messages: np.ndarray  # from cliques to variables
+    cavities: np.ndarray  # from variables to cliques, the largest 0
+    weights: np.ndarray  # exp(cavities)
+    totals: np.ndarray  # of every variable's states, side by side
+    dead: np.ndarray  # how many cliques rule the state out
+    table: np.ndarray
+    sums: np.ndarray
+    joint: np.ndarray
+
+
+@inlined
+def first_free(g, a, n_clamped):
+    """First edge of clique a whose variable is not clamped."""
+    p = g.clique_ptr[a]
+    while p < g.clique_ptr[a + 1] and g.clique_vars[p] < n_clamped:
+        p += 1
+    return p
+
+
+@inlined
+def hear(g, work, p):
+    """Take in what edge p's variable knows from its other cliques; how far that moved."""
+    i = g.clique_vars[p]
+    at = g.message_start[p]
+    base = g.state_start[i]
+    q = g.n_states[i]
+    top = -np.inf
+    for s in range(q):
+        value = work.totals[base + s]
+        dead = work.dead[base + s]
+        told = work.messages[at + s]
+        if told == -np.inf:
+            dead -= 1
+        else:
+            value -= told
+        if dead > 0:
+            value = -np.inf
+        work.cavities[at + s] = value
+        top = max(top, value)
+    moved = 0.0
+    for s in range(q):
+        value = work.cavities[at + s] - top if top > -np.inf else 0.0
+        weight = 1.0 if value == 0.0 else np.exp(value)
+        moved = max(moved, abs(weight - work.weights[at + s]))
+        work.cavities[at + s] = value
+        work.weights[at + s] = weight
+    return moved
+
+
+@inlined
+def multiply(g, work, first, last, start, potentials):
+    """work.table = potentials times the weights of all variables; its size."""
+    size = 1
+    work.table[0] = 1.0
+    for p in range(last - 1, first - 1, -1):
+        at = g.message_start[p]
+        q = g.n_states[g.clique_vars[p]]
+        for s in range(q - 1, -1, -1):
+            weight = work.weights[at + s]
+            for r in range(size):
+                work.table[s * size + r] = weight * work.table[r]
+        size *= q
+    for r in range(size):
+        work.table[r] *= potentials[start + r]
+    return size
+
+
+@inlined
+def marginal_sums(g, work, first, last, size):
+    """work.sums = sums of work.table by the states of every variable; the table is used up."""
+    at = 0
+    for p in range(first, last):
+        q = g.n_states[g.clique_vars[p]]
+        size //= q
+        for s in range(q):
+            total = 0.0
+            for r in range(size):
+                total += work.table[s * size + r]
+            work.sums[at + s] = total
+        for s in range(1, q):
+            for r in range(size):
+                work.table[r] += work.table[s * size + r]
+        at += q
+
+
+@inlined
+def logs_of_sums(g, work, first, last):
+    """work.sums = messages, unless some sum may have lost its precision: then False."""
+    at = 0
+    sound = True
+    for p in range(first, last):
+        q = g.n_states[g.clique_vars[p]]
+        edge = g.message_start[p]
+        best = 0
+        for s in range(q):
+            if work.sums[at + s] > work.sums[at + best]:
+                best = s
+            open_state = work.cavities[edge + s] > -np.inf and work.messages[edge + s] > -np.inf
+            if open_state and work.sums[at + s] < TINY:
+                sound = False
+        if not sound:
+            break
+        scale = work.sums[at + best]
+        for s in range(q):
+            value = 0.0
+            if work.cavities[edge + s] > -np.inf:
+                value = -work.cavities[edge + s]
+                if s != best:
+                    value += np.log(work.sums[at + s] / scale)
+            work.sums[at + s] = value
+        at += q
+    return sound
+
+
+@inlined
+def add_logs(g, work, first, last, start, log_potentials):
+    """work.table = log-potentials plus the cavities of all variables; its size."""
+    size = 1
+    work.table[0] = 0.0
+    for p in range(last - 1, first - 1, -1):
+        at = g.message_start[p]
+        q = g.n_states[g.clique_vars[p]]
+        for s in range(q - 1, -1, -1):
+            value = work.cavities[at + s]
+            for r in range(size):
+                work.table[s * size + r] = value + work.table[r]
+        size *= q
+    for r in range(size):
+        work.table[r] += log_potentials[start + r]
+    return size
+
+
+@inlined
+def log_messages(g, work, first, last, size, maximise):
+    """work.sums = messages by log-sum-exp or maximum over the log table."""
+    at = 0
+    inner = size
+    for p in range(first, last):
+        q = g.n_states[g.clique_vars[p]]
+        inner //= q
+        outer = size // (inner * q)
+        for s in range(q):
+            top = -np.inf
+            for o in range(outer):
+                for r in range(inner):
+                    top = max(top, work.table[(o * q + s) * inner + r])
+            if not maximise and top > -np.inf:
+                total = 0.0
+                for o in range(outer):
+                    for r in range(inner):
+                        total += np.exp(work.table[(o * q + s) * inner + r] - top)
+                top += np.log(total)
+            cavity = work.cavities[g.message_start[p] + s]
+            work.sums[at + s] = top - cavity if cavity > -np.inf else 0.0
+        at += q
+
+
+@inlined
+def best_state(g, work, i):
+    """The state of variable i of largest belief, the first of equal ones."""
+    base = g.state_start[i]
+    best = 0
+    top = -np.inf
+    for s in range(g.n_states[i]):
+        if work.dead[base + s] == 0 and work.totals[base + s] > top:
+            best = s
+            top = work.totals[base + s]
+    return best
+
+
+@inlined
+def log_add(a, b):
+    """log(exp(a) + exp(b))."""
+    top = max(a, b)
+    return top if top == -np.inf else top + np.log1p(np.exp(min(a, b) - top))
+
+
+@inlined
+def mixed_messages(g, work, first, last, size):
+    """work.sums = messages of a clique of maximised and summed variables.
+
+    To a maximised variable: the maximum over the other maximised ones of the sum over all summed
+    ones. To a summed variable: the sum over the other summed ones, the maximised ones at the states
+    of their largest beliefs.
+    """
+    n_joint, n_sums = 1, 0
+    for p in range(first, last):
+        i = g.clique_vars[p]
+        n_sums += g.n_states[i]
+        if g.maximised[i]:
+            n_joint *= g.n_states[i]
+    work.joint[:n_joint] = -np.inf
+    work.sums[:n_sums] = -np.inf
+    for r in range(size):
+        rest, j, radix, agrees = r, 0, 1, True
+        for p in range(last - 1, first - 1, -1):
+            i = g.clique_vars[p]
+            s = rest % g.n_states[i]
+            rest //= g.n_states[i]
+            if g.maximised[i]:
+                j += radix * s
+                radix *= g.n_states[i]
+                agrees = agrees and s == best_state(g, work, i)
+        work.joint[j] = log_add(work.joint[j], work.table[r])
+        rest, at = r, n_sums
+        for p in range(last - 1, first - 1, -1):
+            i = g.clique_vars[p]
+            at -= g.n_states[i]
+            if agrees and not g.maximised[i]:
+                place = at + rest % g.n_states[i]
+                work.sums[place] = log_add(work.sums[place], work.table[r])
+            rest //= g.n_states[i]
+    for j in range(n_joint):
+        rest, at = j, n_sums
+        for p in range(last - 1, first - 1, -1):
+            i = g.clique_vars[p]
+            at -= g.n_states[i]
+            if g.maximised[i]:
+                place = at + rest % g.n_states[i]
+                work.sums[place] = max(work.sums[place], work.joint[j])
+                rest //= g.n_states[i]
+    at = 0
+    for p in range(first, last):
+        for s in range(g.n_states[g.clique_vars[p]]):
+            cavity = work.cavities[g.message_start[p] + s]
+            work.sums[at + s] = work.sums[at + s] - cavity if cavity > -np.inf else 0.0
+        at += g.n_states[g.clique_vars[p]]

@@ -1,0 +1,321 @@
+"""Runs of belief propagation: which clique's turn it is, and when to stop.
+
+A run is made for every row of ``starts`` (where each clique's slice begins once its clamped
+variables are fixed), on the cliques and variables of one or more components.
+"""
+
+import numpy as np
+
+from ._jit import inlined, kernel
+from .belief import (
+    add_logs,
+    first_free,
+    hear,
+    log_messages,
+    logs_of_sums,
+    marginal_sums,
+    mixed_messages,
+    multiply,
+)
+from .heap import rise, sink
+
+FLOODING, SEQUENTIAL, RESIDUAL = 0, 1, 2
+AUTO_DAMPING = -1.0
+UNDAMPED = 20  # iterations before automatic damping sets in
+LATE_DAMPING = 0.5
+
+
+@kernel
+def component(g, n_clamped, root, seen, cliques, variables):
+    """Numbers of cliques and variables written: those connected with root, nearest first.
+
+    seen (of variables, then of cliques) is updated.
+    """
+    n = g.n_states.size
+    n_cliques, n_variables, done = 0, 1, 0
+    variables[0] = root
+    seen[root] = True
+    while done < n_variables:
+        i = variables[done]
+        done += 1
+        for k in range(g.var_ptr[i], g.var_ptr[i + 1]):
+            a = g.var_clique[k]
+            if seen[n + a]:
+                continue
+            seen[n + a] = True
+            cliques[n_cliques] = a
+            n_cliques += 1
+            for p in range(first_free(g, a, n_clamped), g.clique_ptr[a + 1]):
+                j = g.clique_vars[p]
+                if not seen[j]:
+                    seen[j] = True
+                    variables[n_variables] = j
+                    n_variables += 1
+    return n_cliques, n_variables
+
+
+@inlined
+def answer(g, work, a, first, start, log_potentials, potentials):
+    """work.sums = what clique a tells its free variables."""
+    last = g.clique_ptr[a + 1]
+    n_maximised = 0
+    for p in range(first, last):
+        n_maximised += g.maximised[g.clique_vars[p]]
+    sound = False
+    if n_maximised == 0:
+        marginal_sums(g, work, first, last, multiply(g, work, first, last, start, potentials))
+        sound = logs_of_sums(g, work, first, last)
+    if not sound:
+        size = add_logs(g, work, first, last, start, log_potentials)
+        if 0 < n_maximised < last - first:
+            mixed_messages(g, work, first, last, size)
+        else:
+            log_messages(g, work, first, last, size, n_maximised > 0)
+
+
+@inlined
+def speak(g, work, a, first, damping, absorb):
+    """Replace clique a's messages by work.sums, damped; add what changed to totals if absorb."""
+    at = 0
+    weight = g.counting[a]
+    for p in range(first, g.clique_ptr[a + 1]):
+        i = g.clique_vars[p]
+        for s in range(g.n_states[i]):
+            place = g.message_start[p] + s
+            old = work.messages[place]
+            new = work.sums[at + s]
+            if old > -np.inf:  # what is ruled out stays so
+                if new > -np.inf:
+                    new += damping * (old - new)
+                    if absorb:
+                        work.totals[g.state_start[i] + s] += weight * (new - old)
+                elif absorb:
+                    work.totals[g.state_start[i] + s] -= weight * old
+                    work.dead[g.state_start[i] + s] += 1
+                work.messages[place] = new
+        at += g.n_states[i]
+
+
+@inlined
+def add_up(g, work, cliques, variables, n_clamped):
+    """Totals of all variables from the messages."""
+    for v in range(variables.size):
+        i = variables[v]
+        work.totals[g.state_start[i] : g.state_start[i + 1]] = 0.0
+        work.dead[g.state_start[i] : g.state_start[i + 1]] = 0
+    for k in range(cliques.size):
+        a = cliques[k]
+        for p in range(first_free(g, a, n_clamped), g.clique_ptr[a + 1]):
+            base = g.state_start[g.clique_vars[p]]
+            for s in range(g.n_states[g.clique_vars[p]]):
+                told = work.messages[g.message_start[p] + s]
+                if told == -np.inf:
+                    work.dead[base + s] += 1
+                else:
+                    work.totals[base + s] += g.counting[a] * told
+
+
+@inlined
+def hear_all(g, work, cliques, n_clamped):
+    """Every clique hears all its variables; the largest change."""
+    moved = 0.0
+    for k in range(cliques.size):
+        a = cliques[k]
+        for p in range(first_free(g, a, n_clamped), g.clique_ptr[a + 1]):
+            moved = max(moved, hear(g, work, p))
+    return moved
+
+
+@inlined
+def forget(g, work, cliques, n_clamped):
+    """Uniform messages both ways."""
+    for k in range(cliques.size):
+        a = cliques[k]
+        for p in range(first_free(g, a, n_clamped), g.clique_ptr[a + 1]):
+            for s in range(g.n_states[g.clique_vars[p]]):
+                place = g.message_start[p] + s
+                work.messages[place] = 0.0
+                work.cavities[place] = 0.0
+                work.weights[place] = 1.0
+
+
+@kernel
+def propagate(
+    g,
+    log_potentials,
+    potentials,
+    starts,
+    n_clamped,
+    cliques,
+    variables,
+    schedule,
+    max_iter,
+    tol,
+    damping,
+    n_before,
+    messages,
+    work,
+    singles,
+    n_iter,
+    residuals,
+):
+    """Singles, iterations and residuals of a run for every row of starts.
+
+    messages of one row or more are where runs start and, changed, where they end; with no rows
+    every run starts at uniform messages. The residual is the largest change, in the last iteration,
+    of a message from a variable to a clique on the scale where its largest state is 1.
+    """
+    heap = cliques.copy()
+    place = np.empty(g.table_start.size, np.int64)
+    urgency = np.empty(g.table_start.size)
+    for b in range(starts.shape[0]):
+        if messages.shape[0] == 0:
+            forget(g, work, cliques, n_clamped)
+        else:
+            work.messages[:] = messages[b]
+        add_up(g, work, cliques, variables, n_clamped)
+        if messages.shape[0] > 0 or schedule == RESIDUAL:
+            hear_all(g, work, cliques, n_clamped)
+        if schedule == RESIDUAL:
+            for k in range(cliques.size):
+                heap[k] = cliques[k]
+                place[cliques[k]] = k
+                urgency[cliques[k]] = 1.0
+        residual = 0.0
+        t = 0
+        while t < max_iter:
+            late = damping < 0.0 and n_before + t >= UNDAMPED
+            usual = LATE_DAMPING if late else max(damping, 0.0)
+            forward = schedule == FLOODING or (n_before + t) % 2 == 1
+            residual = 0.0
+            for k in range(cliques.size):
+                a = cliques[k] if forward else cliques[cliques.size - 1 - k]
+                if schedule == RESIDUAL:
+                    a = heap[0]
+                    if urgency[a] <= tol:
+                        break
+                first = first_free(g, a, n_clamped)
+                last = g.clique_ptr[a + 1]
+                constant = last - first == 1
+                if constant and n_before + t > 0 and schedule != RESIDUAL:
+                    continue
+                if schedule == SEQUENTIAL:
+                    for p in range(first, last):
+                        residual = max(residual, hear(g, work, p))
+                answer(g, work, a, first, starts[b, a], log_potentials, potentials)
+                speak(g, work, a, first, 0.0 if constant else usual, schedule != FLOODING)
+                if schedule == RESIDUAL:
+                    urgency[a] *= 0.0 if constant else usual
+                    tell(g, work, a, first, n_clamped, heap, place, urgency)
+            if schedule == FLOODING:
+                add_up(g, work, cliques, variables, n_clamped)
+                residual = hear_all(g, work, cliques, n_clamped)
+            elif schedule == RESIDUAL and cliques.size > 0:
+                residual = urgency[heap[0]]
+            t += 1
+            if residual <= tol:
+                break
+        read_singles(g, work, variables, singles[b])
+        n_iter[b] = t
+        residuals[b] = residual
+        if messages.shape[0] > 0:
+            messages[b] = work.messages
+
+
+@inlined
+def tell(g, work, a, first, n_clamped, heap, place, urgency):
+    """What clique a said makes the other cliques of its variables more urgent."""
+    sink(heap, place, urgency, a)
+    for p in range(first, g.clique_ptr[a + 1]):
+        i = g.clique_vars[p]
+        for k in range(g.var_ptr[i], g.var_ptr[i + 1]):
+            other = g.var_clique[k]
+            alone = first_free(g, other, n_clamped) == g.clique_ptr[other + 1] - 1
+            if other != a and not alone:
+                urgency[other] += hear(g, work, g.var_edge[k])
+                rise(heap, place, urgency, other)
+
+
+@inlined
+def read_singles(g, work, variables, out):
+    """Normalised beliefs of the variables; uniform where every state is ruled out."""
+    for v in range(variables.size):
+        i = variables[v]
+        base = g.state_start[i]
+        q = g.n_states[i]
+        top = -np.inf
+        for s in range(q):
+            if work.dead[base + s] == 0:
+                top = max(top, work.totals[base + s])
+        total = 0.0
+        for s in range(q):
+            value = 1.0 if top == -np.inf else 0.0
+            if work.dead[base + s] == 0:
+                value = np.exp(work.totals[base + s] - top)
+            out[base + s] = value
+            total += value
+        for s in range(q):
+            out[base + s] /= total
+
+
+@kernel
+def summarise(g, log_potentials, starts, n_clamped, cliques, variables, messages, work, beliefs):
+    """The Bethe (or reweighted) log partition function at the messages, constants left out.
+
+    beliefs receives the beliefs of all cliques' slices where their tables lie, if it has entries.
+    """
+    work.messages[:] = messages
+    add_up(g, work, cliques, variables, n_clamped)
+    value = 0.0
+    for v in range(variables.size):
+        i = variables[v]
+        value += log_norm(work, g.state_start[i], g.n_states[i])
+    for k in range(cliques.size):
+        a = cliques[k]
+        first = first_free(g, a, n_clamped)
+        shift = 0.0
+        singles = 0.0
+        for p in range(first, g.clique_ptr[a + 1]):
+            i = g.clique_vars[p]
+            hear(g, work, p)
+            shift += cavity_top(g, work, p)
+            singles += log_norm(work, g.state_start[i], g.n_states[i])
+        size = add_logs(g, work, first, g.clique_ptr[a + 1], starts[a], log_potentials)
+        top = -np.inf
+        for r in range(size):
+            top = max(top, work.table[r])
+        total = 0.0
+        for r in range(size):
+            work.table[r] = np.exp(work.table[r] - top) if top > -np.inf else 1.0
+            total += work.table[r]
+        value += g.counting[a] * (shift + top + np.log(total) - singles)
+        if beliefs.size > 0:
+            for r in range(size):
+                beliefs[starts[a] + r] = work.table[r] / total
+    return value
+
+
+@inlined
+def log_norm(work, base, q):
+    """Log of the sum of exp(totals) of one variable."""
+    top = -np.inf
+    for s in range(q):
+        if work.dead[base + s] == 0:
+            top = max(top, work.totals[base + s])
+    total = 0.0
+    for s in range(q):
+        if work.dead[base + s] == 0:
+            total += np.exp(work.totals[base + s] - top)
+    return top + np.log(total) if top > -np.inf else -np.inf
+
+
+@inlined
+def cavity_top(g, work, p):
+    """What :func:`hear` took off the cavities of edge p."""
+    i = g.clique_vars[p]
+    at = g.message_start[p]
+    for s in range(g.n_states[i]):
+        if work.cavities[at + s] == 0.0:
+            told = work.messages[at + s]
+            return work.totals[g.state_start[i] + s] - (told if told > -np.inf else 0.0)
+    return -np.inf
