@@ -303,3 +303,49 @@ def test_messages_in_many_blocks(seed):
     flat, _ = messages.expected_moments(plan, graph.flat)
     pairs = [p.sum((1, 3)), p.sum(2).transpose(2, 0, 1), p.sum((0, 1))]
     assert_allclose(flat, np.concatenate([m.ravel() for m in pairs]), rtol=0, atol=1e-13)
+
+
+def test_marginal_map(seed):
+    """Sums in the first buckets, maxima in the others, for two rows."""
+    graph = ZOO["orders"](seed)
+    rng = np.random.default_rng(seed)
+    observed, maximised = np.arange(5) == 2, np.isin(np.arange(5), (0, 2, 3))
+    X = possible_rows(graph, 2, rng)
+    plan = messages.prepare(graph.layout, observed, maximised=maximised)
+    found, value = messages.marginal_map(plan, graph.flat, X)
+    states, log_f = enumerate_states(graph)
+    for x, best, top in zip(X, found, value, strict=True):
+        kept = states[:, 2] == x[2]
+        sums = {
+            pair: twins.log_sum(log_f[kept & (states[:, [0, 3]] == pair).all(axis=1)])
+            for pair in np.ndindex(2, 4)
+        }
+        assert_allclose(top, max(sums.values()), rtol=1e-13, atol=1e-12)
+        assert_array_equal(best, [best[0], -1, x[2], best[3], -1])
+        assert_allclose(sums[best[0], best[3]], top, rtol=1e-13, atol=1e-12)
+
+
+# Mean field --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*TABLES, "one_state", "uniform", "disconnected"])
+def test_mean_field(name, seed):
+    """Sweeps from a random start, the bound, and the moments."""
+    graph = ZOO[name](seed).factor_graph()
+    rng = np.random.default_rng(seed)
+    singles = [rng.dirichlet(np.ones(q)) for q in graph.n_states]
+    found = messages.mean_field(graph, start=np.concatenate(singles), max_iter=3, tol=0.0)
+    for _ in range(found.n_iter):
+        twins.mean_field_sweep(graph, singles)
+    assert_allclose(found.single, np.concatenate(singles), rtol=0, atol=1e-10)
+    zero, bound = twins.product_bound(graph, singles)
+    expected = -np.inf if zero > 0 else bound
+    assert_allclose(found.lower_bound, expected, rtol=1e-12, atol=1e-10)
+    p = np.array([np.prod([singles[i][s] for i, s in enumerate(x)]) for x in _states(graph)])
+    moments = messages.clique_moments(graph, found.single)
+    expected = twins.moments(graph, _states(graph), p)["log_potentials"]
+    assert_allclose(moments, expected, rtol=0, atol=1e-9)
+
+
+def _states(graph):
+    return enumerate_states(graph)[0]

@@ -116,3 +116,33 @@ def site_kernel(energy, states, i, beta=1.0, base=None):
             there[i] = s
             K[k, number[tuple(there.tolist())]] += p
     return K
+
+
+# Mean field --------------------------------------------------------------------------------
+
+
+def mean_field_sweep(graph, singles):
+    """One update of every variable, in index order; singles is a list of arrays, changed."""
+    for i, q in enumerate(graph.n_states):
+        zero, field = np.zeros(q), np.zeros(q)
+        for clique, table in zip(graph.cliques, graph.log_potentials, strict=True):
+            for x in np.ndindex(table.shape) if i in clique else ():
+                s = x[clique.index(i)]
+                others = [singles[v][t] for v, t in zip(clique, x, strict=True) if v != i]
+                if table[x] == -np.inf:
+                    zero[s] += np.prod(others)
+                else:
+                    field[s] += np.prod(others) * table[x]
+        allowed = zero <= zero.min() * (1 + 1e-12)
+        p = np.where(allowed, np.exp(field - field[allowed].max()), 0.0)
+        singles[i] = p / p.sum()
+
+
+def product_bound(graph, singles):
+    """Mass that a product leaves on zero potentials, all cliques together, and its bound."""
+    states, log_f = enumerate_states(graph)
+    p = np.array([np.prod([singles[i][s] for i, s in enumerate(x)]) for x in states])
+    marginals = clique_marginals(states, p, graph)
+    tables = zip(marginals, graph.log_potentials, strict=True)
+    zero = sum((m[t == -np.inf].sum() for m, t in tables), 0.0)
+    return zero, p[p > 0] @ (log_f - np.log(np.where(p > 0, p, 1.0)))[p > 0]

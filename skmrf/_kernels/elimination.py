@@ -185,8 +185,8 @@ def finish_children(tree, k, b, messages, scratch):
 
 
 @kernel
-def choose(tree, flat, starts, messages, rows, X, uniforms):
-    """Fill the eliminated variables of every row of X, last bucket first.
+def choose(tree, first, flat, starts, messages, rows, X, uniforms):
+    """Fill the variables of buckets first and later in every row of X, last bucket first.
 
     Row r uses the upward messages of batch row rows[r]. With uniforms of shape (n_rows, n_buckets)
     each variable is drawn from its conditional; with no columns the maximiser is taken.
@@ -196,7 +196,7 @@ def choose(tree, flat, starts, messages, rows, X, uniforms):
         widest = max(widest, tree.q[k])
     scores = np.empty(widest)
     draw = uniforms.shape[1] > 0
-    for k in range(tree.variable.size - 1, -1, -1):
+    for k in range(tree.variable.size - 1, first - 1, -1):
         q = tree.q[k]
         per_block = tree.inner[k] // q
         for r in range(X.shape[0]):

@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from .._kernels.elimination import Tree, block_offsets
 from .._kernels.ordering import adjacency_bits, greedy_order
+from .._types import MAX_STATES
 from ..energies import Layout
 
 BLOCK = 1024
@@ -43,7 +44,7 @@ class Forecast:
     order: np.ndarray | None
 
 
-def forecast(layout, observed=None):
+def forecast(layout, observed=None, maximised=None):
     """Search an elimination order and foretell bytes and work.
 
     Min-fill and min-size with random ties, and a band order; the cheapest in bytes is kept.
@@ -52,6 +53,9 @@ def forecast(layout, observed=None):
     ----------
     layout : Layout
     observed : ndarray of bool of shape (n_variables,), or None
+    maximised : ndarray of bool of shape (n_variables,), or None
+        Variables that every other one is eliminated before, as a sum inside a maximum must be.
+        Such an order can cost far more than a free one.
     """
     n = len(layout.n_states)
     free = np.ones(n, dtype=bool) if observed is None else ~observed
@@ -59,6 +63,8 @@ def forecast(layout, observed=None):
     log_states = np.log(layout.n_states.astype(float))
     best = None
     for weights, rank in _attempts(layout, bits):
+        if maximised is not None:
+            rank = rank + maximised * (_largest_score(n) / weights[2])
         order, log_sizes = greedy_order(bits.copy(), free, log_states, weights, rank, MAX_LOG_SIZE)
         found = _price(order, log_sizes, layout.n_states, complete=len(order) == free.sum())
         if best is None or (found.order is not None, -found.bytes) > (
@@ -81,6 +87,11 @@ def _attempts(layout, bits):
         yield np.array([0.0, 0.0, 1.0]), _band_rank(bits)
     for attempt in range(max(4, SEARCH // n)):
         yield (by_size if attempt % 2 else by_fill), rng.random(n)
+
+
+def _largest_score(n):
+    """Above every fill + log size of a table + rank of n variables."""
+    return n * (n + math.log(MAX_STATES)) + 1.0
 
 
 def _band_rank(bits):
@@ -144,6 +155,8 @@ class BucketTree:
     observed : ndarray of bool
     constant_cliques : ndarray
         Cliques that are wholly observed.
+    n_summed : int
+        Buckets before those of the variables to maximise over; all where there are none.
     n_messages : int
         Floats a row of evidence needs.
     n_scratch : int
@@ -154,12 +167,13 @@ class BucketTree:
     layout: Layout
     observed: np.ndarray
     constant_cliques: np.ndarray
+    n_summed: int
     n_messages: int
     n_scratch: int
     forecast: Forecast
 
 
-def build_tree(layout, observed, cost):
+def build_tree(layout, observed, maximised, cost):
     """The bucket tree of ``cost.order``."""
     when, own = _buckets(layout, cost.order)
     separators, children = _symbolic(layout, cost.order, when, own)
@@ -186,7 +200,8 @@ def build_tree(layout, observed, cost):
     )
     constant = np.array(own.get(-1, []), dtype=np.int64)
     scratch = max((int(size[c].sum()) for c in children), default=0)
-    return BucketTree(tree, layout, observed, constant, int(size.sum()), scratch, cost)
+    n_summed = len(cost.order) - np.count_nonzero(maximised[cost.order])
+    return BucketTree(tree, layout, observed, constant, n_summed, int(size.sum()), scratch, cost)
 
 
 def _pointers(counts):

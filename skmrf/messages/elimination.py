@@ -16,7 +16,7 @@ MESSAGES_A_CHUNK = 2**21
 UNIFORMS_A_CALL = 2**20
 
 
-def prepare(layout, observed=None, *, max_bytes=DEFAULT_MAX_BYTES):
+def prepare(layout, observed=None, *, maximised=None, max_bytes=DEFAULT_MAX_BYTES):
     """The bucket tree of a factor graph's layout, if it fits.
 
     Parameters
@@ -24,6 +24,9 @@ def prepare(layout, observed=None, *, max_bytes=DEFAULT_MAX_BYTES):
     layout : Layout
     observed : ndarray of bool of shape (n_variables,), or None
         Variables that evidence fixes.
+    maximised : ndarray of bool of shape (n_variables,), or None
+        Variables that :func:`marginal_map` maximises over; observed ones stay fixed. They are
+        eliminated last, so such a plan may need far more than one without.
     max_bytes : float
         Bound on the peak memory of one row of evidence.
 
@@ -32,8 +35,10 @@ def prepare(layout, observed=None, *, max_bytes=DEFAULT_MAX_BYTES):
     ValueError
         When the forecast is beyond ``max_bytes``; the message has the number of bytes.
     """
-    observed = np.zeros(len(layout.n_states), dtype=bool) if observed is None else observed
-    cost = forecast(layout, observed)
+    nothing = np.zeros(len(layout.n_states), dtype=bool)
+    observed = nothing if observed is None else observed
+    maximised = nothing if maximised is None else maximised
+    cost = forecast(layout, observed, maximised)
     if cost.order is None or cost.bytes > max_bytes:
         more = "at least " if cost.order is None else ""
         raise ValueError(
@@ -41,7 +46,7 @@ def prepare(layout, observed=None, *, max_bytes=DEFAULT_MAX_BYTES):
             f"{cost.log2_largest:.1f} entries), more than max_bytes={max_bytes:.4g}. Raise "
             "max_bytes, observe more variables or use an approximate method."
         )
-    return build_tree(layout, observed, cost)
+    return build_tree(layout, observed, maximised, cost)
 
 
 def _chunks(plan, n_rows):
@@ -50,18 +55,22 @@ def _chunks(plan, n_rows):
     return [slice(s, min(s + size, n_rows)) for s in range(0, n_rows, size)]
 
 
-def _bucket_runs(plan, n_rows):
-    """Runs of buckets small enough that Ctrl-C is seen between them."""
+def _bucket_runs(plan, n_rows, cut=0):
+    """Runs of buckets, none across ``cut``, so small that Ctrl-C is seen between them."""
     entries = plan.tree.outer * plan.tree.inner * n_rows
     runs, first, total = [], 0, 0
     for k, e in enumerate(entries.tolist()):
         total += e
-        if total >= ENTRIES_A_CALL:
+        if total >= ENTRIES_A_CALL or k + 1 == cut:
             runs.append((first, k + 1))
             first, total = k + 1, 0
     if first < len(entries):
         runs.append((first, len(entries)))
     return runs
+
+
+def _n_buckets(plan):
+    return len(plan.tree.variable)
 
 
 def _starts(plan, layout, X):
@@ -79,12 +88,15 @@ def _starts(plan, layout, X):
     return out
 
 
-def _upward(plan, flat, X, maximise=False):
-    """Upward messages, table starts and log sum (or maximum) of every row."""
+def _upward(plan, flat, X, n_summed):
+    """Upward messages, table starts and the logarithm of every row's total.
+
+    The first n_summed buckets sum over their variables, the others maximise.
+    """
     starts = _starts(plan, plan.layout, X)
     messages = np.empty((len(X), plan.n_messages))
-    for first, last in _bucket_runs(plan, len(X)):
-        upward(plan.tree, first, last, flat, starts, messages, maximise)
+    for first, last in _bucket_runs(plan, len(X), n_summed):
+        upward(plan.tree, first, last, flat, starts, messages, first >= n_summed)
     roots = plan.tree.message_start[plan.tree.is_root]
     total = messages[:, roots].sum(axis=1) + flat[starts[:, plan.constant_cliques]].sum(axis=1)
     return messages, starts, total
@@ -109,7 +121,7 @@ def log_partitions(plan, flat, X=None):
     ndarray of shape (n_rows,), nats; -inf for evidence of probability zero.
     """
     X = _no_evidence(plan.layout) if X is None else X
-    totals = [_upward(plan, flat, X[c])[2] for c in _chunks(plan, len(X))]
+    totals = [_upward(plan, flat, X[c], _n_buckets(plan))[2] for c in _chunks(plan, len(X))]
     return np.concatenate([*totals, np.zeros(0)])
 
 
@@ -131,7 +143,7 @@ def _check_possible(total, first_row):
 
 
 def _downward(plan, flat, X, first_row, weights, singles, moments, out_layout):
-    messages, starts, total = _upward(plan, flat, X)
+    messages, starts, total = _upward(plan, flat, X, _n_buckets(plan))
     _check_possible(total, first_row)
     out_starts = starts if out_layout is plan.layout else _starts(plan, out_layout, X)
     scratch = np.empty(plan.n_scratch)
@@ -203,21 +215,65 @@ def expected_moments(plan, flat, X=None, weights=None, *, layout=None):
     return moments[0], np.concatenate([*totals, np.zeros(0)])
 
 
-def _choose(plan, flat, X, uniforms_of, maximise):
-    """Rows of X with their unobserved variables chosen; evidence rows are shared when equal."""
-    X = X.copy()
+def _choose(plan, flat, X, n_summed, first, uniforms_of):
+    """Rows of X with the variables of buckets first and later chosen, and the rows' totals."""
+    X, totals = X.copy(), [np.zeros(0)]
     for c in _chunks(plan, len(X)):
-        messages, starts, total = _upward(plan, flat, X[c], maximise)
+        messages, starts, total = _upward(plan, flat, X[c], n_summed)
         _check_possible(total, c.start)
         rows = np.arange(len(total))
-        choose(plan.tree, flat, starts, messages, rows, X[c], uniforms_of(len(rows)))
-    return X
+        choose(plan.tree, first, flat, starts, messages, rows, X[c], uniforms_of(len(rows)))
+        totals.append(total)
+    return X, np.concatenate(totals)
+
+
+def _no_uniforms(n_rows):
+    return np.zeros((n_rows, 0))
 
 
 def maximise(plan, flat, X=None):
     """A most probable completion of every row, shape (n_rows, n_variables)."""
     X = _no_evidence(plan.layout) if X is None else X
-    return _choose(plan, flat, X, lambda n: np.zeros((n, 0)), True)
+    return _choose(plan, flat, X, 0, 0, _no_uniforms)[0]
+
+
+def marginal_map(plan, flat, X=None):
+    r"""Most probable states of some variables, the others summed over (marginal MAP).
+
+    .. math:: \max_{x_B} \log \sum_{x_A} f(x_A, x_B, e)
+
+    for each row of evidence :math:`e`: the buckets of :math:`A` sum, then those of :math:`B`
+    maximise. With no variable to maximise over it is the log partition, with all of them the
+    log-potential of a joint mode.
+
+    Parameters
+    ----------
+    plan : BucketTree
+        From :func:`prepare` with the variables :math:`B` as ``maximised``.
+    flat, X
+        As in :func:`log_partitions`.
+
+    Returns
+    -------
+    states : ndarray of shape (n_rows, n_variables)
+        State codes: the evidence, the maximisers, and MISSING for what is summed over.
+    value : ndarray of shape (n_rows,)
+        The maxima, nats; not normalised.
+
+    Raises
+    ------
+    ImpossibleEvidence
+        A row of probability zero.
+
+    References
+    ----------
+    R. Dechter (1999), Bucket elimination: a unifying framework for reasoning, Artificial
+    Intelligence 113; J. D. Park and A. Darwiche (2004), Complexity results and approximation
+    strategies for MAP explanations, JAIR 21.
+    """
+    X = _no_evidence(plan.layout) if X is None else X
+    X = np.where(plan.observed, X, MISSING).astype(STATE)
+    return _choose(plan, flat, X, plan.n_summed, plan.n_summed, _no_uniforms)
 
 
 def sample(plan, flat, n_samples, rng, X=None):
@@ -237,10 +293,10 @@ def sample(plan, flat, n_samples, rng, X=None):
     ndarray of shape (n_samples, n_variables) of state codes
     """
     X = _no_evidence(plan.layout) if X is None else X
-    n_buckets = len(plan.tree.variable)
+    n_buckets = _n_buckets(plan)
     if len(X) > 1:
-        return _choose(plan, flat, X, lambda n: rng.random((n, n_buckets)), False)
-    messages, starts, total = _upward(plan, flat, X)
+        return _choose(plan, flat, X, n_buckets, 0, lambda n: rng.random((n, n_buckets)))[0]
+    messages, starts, total = _upward(plan, flat, X, _n_buckets(plan))
     _check_possible(total, 0)
     drawn = np.repeat(X, n_samples, axis=0)
     shared = np.zeros(n_samples, dtype=np.int64)
@@ -248,5 +304,5 @@ def sample(plan, flat, n_samples, rng, X=None):
     for s in range(0, n_samples, size):
         c = slice(s, min(s + size, n_samples))
         uniforms = rng.random((c.stop - s, n_buckets))
-        choose(plan.tree, flat, starts, messages, shared[c], drawn[c], uniforms)
+        choose(plan.tree, 0, flat, starts, messages, shared[c], drawn[c], uniforms)
     return drawn

@@ -1,0 +1,233 @@
+"""Marginal MAP by elimination against brute force."""
+
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import twins
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, small_graphs
+
+from skmrf import messages
+from skmrf._types import MISSING, STATE
+from skmrf.energies import FactorGraph, Layout
+from skmrf.messages import elimination
+
+every = pytest.mark.parametrize("name", ZOO)
+
+
+def brute_force(states, log_f, maximised, observed, x):
+    """Log sum over the others for every state of the maximised variables, given x's evidence."""
+    agree = (states[:, observed] == x[observed]).all(axis=1)
+    sums = {}
+    for state, value in zip(states[agree][:, maximised].tolist(), log_f[agree], strict=True):
+        sums.setdefault(tuple(state), []).append(value)
+    return {state: twins.log_sum(np.array(values)) for state, values in sums.items()}
+
+
+def patterns(n, rng):
+    """Masks of maximised and observed variables; some are both."""
+    yield np.arange(n) == 0, np.zeros(n, dtype=bool)
+    for _ in range(6):
+        yield rng.random(n) < rng.choice([0.3, 0.6]), rng.random(n) < rng.choice([0.0, 0.4])
+    yield np.ones(n, dtype=bool), np.arange(n) == n - 1
+
+
+def possible_rows(states, log_f, n_rows, rng):
+    return states[rng.choice(np.flatnonzero(log_f > -np.inf), size=n_rows)]
+
+
+def check(graph, maximised, observed, X):
+    """Value and states of every row; whatever X holds for unobserved variables is not read."""
+    states, log_f = enumerate_states(graph)
+    plan = messages.prepare(graph.layout, observed, maximised=maximised)
+    found, value = messages.marginal_map(plan, graph.flat, X)
+    assert found.dtype == STATE
+    assert_array_equal(found[:, observed], X[:, observed])
+    assert (found[:, ~observed & ~maximised] == MISSING).all()
+    for x, best, top in zip(X, found, value, strict=True):
+        sums = brute_force(states, log_f, maximised, observed, x)
+        assert_allclose(top, max(sums.values()), rtol=1e-13, atol=1e-12)
+        assert_allclose(sums[tuple(best[maximised].tolist())], top, rtol=1e-13, atol=1e-12)
+
+
+@every
+def test_against_brute_force(name, seed):
+    graph = ZOO[name](seed).factor_graph()
+    rng = np.random.default_rng(seed)
+    states, log_f = enumerate_states(graph)
+    for maximised, observed in patterns(graph.n_variables, rng):
+        check(graph, maximised, observed, possible_rows(states, log_f, 4, rng))
+
+
+@given(small_graphs(), st.integers(0, 2**32))
+def test_any_graph(graph, seed):
+    rng = np.random.default_rng(seed)
+    n = graph.n_variables
+    X = possible_rows(*enumerate_states(graph), 1, rng)
+    check(graph, rng.random(n) < 0.5, rng.random(n) < 0.3, X)
+
+
+@every
+def test_no_variable_and_all_of_them(name, seed):
+    """log Z and the joint mode; observed variables stay as they are."""
+    graph = ZOO[name](seed).factor_graph()
+    rng = np.random.default_rng(seed)
+    states, log_f = enumerate_states(graph)
+    n = graph.n_variables
+    for observed in (np.zeros(n, dtype=bool), rng.random(n) < 0.4):
+        X = possible_rows(states, log_f, 3, rng)
+        summed = messages.prepare(graph.layout, observed, maximised=np.zeros(n, dtype=bool))
+        found, value = messages.marginal_map(summed, graph.flat, X)
+        assert_array_equal(value, messages.log_partitions(summed, graph.flat, X))
+        assert_array_equal(found, np.where(observed, X, MISSING))
+        whole = messages.prepare(graph.layout, observed, maximised=np.ones(n, dtype=bool))
+        found, value = messages.marginal_map(whole, graph.flat, X)
+        assert_array_equal(found, messages.maximise(whole, graph.flat, X))
+        assert_allclose(value, naive_log_potential(graph, found), rtol=1e-13, atol=1e-12)
+
+
+def test_no_evidence_and_no_rows(seed):
+    graph = ZOO["grid"](seed)
+    maximised = np.arange(9) % 2 == 0
+    plan = messages.prepare(graph.layout, maximised=maximised)
+    found, value = messages.marginal_map(plan, graph.flat)
+    sums = brute_force(*enumerate_states(graph), maximised, np.zeros(9, dtype=bool), found[0])
+    assert_allclose(value, [max(sums.values())], rtol=1e-13)
+    none = np.zeros((0, 9), dtype=STATE)
+    found, value = messages.marginal_map(plan, graph.flat, none)
+    assert (found.shape, value.shape) == ((0, 9), (0,))
+
+
+def test_the_best_is_not_part_of_the_joint_mode():
+    """p(x_0) = 0.4, 0.6 and x_1 spreads over 4 states given x_0 = 1: the mode has x_0 = 0."""
+    table = np.log([[0.4, 1e-9, 1e-9, 1e-9], [0.15, 0.15, 0.15, 0.15]])
+    graph = FactorGraph([2, 4], [(0, 1)], [table])
+    assert messages.maximise(messages.prepare(graph.layout), graph.flat)[0, 0] == 0
+    plan = messages.prepare(graph.layout, maximised=np.array([True, False]))
+    found, value = messages.marginal_map(plan, graph.flat)
+    assert found.tolist() == [[1, MISSING]]
+    assert_allclose(value, [np.log(0.6)])
+
+
+@pytest.mark.parametrize("name", ["tied", "zeros", "huge"])
+def test_batches_in_pieces(name, seed, monkeypatch):
+    """Chunks of rows and runs of buckets change nothing, wherever sums turn into maxima."""
+    graph = ZOO[name](seed).factor_graph()
+    X = possible_rows(*enumerate_states(graph), 7, np.random.default_rng(seed))
+    plan = messages.prepare(graph.layout, np.arange(5) == 1, maximised=np.arange(5) % 2 == 0)
+    whole = messages.marginal_map(plan, graph.flat, X)
+    monkeypatch.setattr(elimination, "MESSAGES_A_CHUNK", 2 * plan.n_messages)
+    for entries in (1, 200):
+        monkeypatch.setattr(elimination, "ENTRIES_A_CALL", entries)
+        for left, right in zip(whole, messages.marginal_map(plan, graph.flat, X), strict=True):
+            assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("name", WITH_ZEROS)
+def test_impossible_evidence(name, seed):
+    graph = ZOO[name](seed)
+    states, log_f = enumerate_states(graph)
+    X = states[[np.argmax(log_f), np.argmin(log_f)]]
+    observed = np.ones(graph.n_variables, dtype=bool)
+    plan = messages.prepare(graph.layout, observed, maximised=~observed)
+    with pytest.raises(messages.ImpossibleEvidence, match="the evidence of row 1 the prob"):
+        messages.marginal_map(plan, graph.flat, X)
+
+
+def test_a_model_without_variables():
+    graph = FactorGraph([], [()], [1.5])
+    plan = messages.prepare(graph.layout, maximised=np.zeros(0, dtype=bool))
+    found, value = messages.marginal_map(plan, graph.flat)
+    assert (found.shape, value.tolist()) == ((1, 0), [1.5])
+
+
+# What it costs -----------------------------------------------------------------------------
+
+
+def star(n_leaves):
+    return Layout.build([2] * (n_leaves + 1), [(0, leaf) for leaf in range(1, n_leaves + 1)])
+
+
+@pytest.mark.parametrize("n", [1, 2, 40, 700])
+def test_summed_variables_come_first(n, seed):
+    rng = np.random.default_rng(seed)
+    pairs = [tuple(rng.choice(n, size=2, replace=False)) for _ in range(n // 2)]
+    layout = Layout.build(rng.integers(1, 4, size=n), pairs)
+    maximised = rng.random(n) < 0.5
+    cost = messages.forecast(layout, maximised=maximised)
+    assert sorted(cost.order.tolist()) == list(range(n))
+    assert_array_equal(np.sort(maximised[cost.order]), maximised[cost.order])
+
+
+def test_the_constraint_has_its_price():
+    """Summing over the centre of a star joins all leaves; the other way round is cheap."""
+    layout = star(12)
+    leaves = np.arange(13) > 0
+    assert_allclose(messages.forecast(layout).log2_largest, 2)
+    assert_allclose(messages.forecast(layout, maximised=~leaves).log2_largest, 2)
+    assert_allclose(messages.forecast(layout, maximised=leaves).log2_largest, 13)
+    observed = np.arange(13) > 4
+    assert_allclose(messages.forecast(layout, observed, leaves).log2_largest, 5)
+
+
+@pytest.mark.parametrize(
+    ("n_leaves", "message"),
+    [
+        (40, r"^Exact inference needs 2\.7\d+e\+13 bytes \(largest table 2\^41\.0 entries\), more"),
+        (2000, r"^Exact inference needs at least \S+ bytes \(largest table 2\^2001\.0 entries\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_memory_is_taken(n_leaves, message):
+    layout = star(n_leaves)
+    messages.prepare(layout)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=message):
+            messages.prepare(layout, maximised=np.arange(n_leaves + 1) > 0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1e8
+
+
+def test_memory_is_below_the_forecast(seed):
+    """And a bound of one byte less than the forecast is refused."""
+    maximised = np.arange(21) > 0
+    layout = star(20)
+    flat = np.random.default_rng(seed).normal(size=layout.n_parameters)
+    messages.marginal_map(messages.prepare(star(2), maximised=maximised[:3]), flat[:8])
+    needed = messages.forecast(layout, maximised=maximised).bytes
+    with pytest.raises(ValueError, match=f"needs {needed:.4g} bytes".replace("+", r"\+")):
+        messages.prepare(layout, maximised=maximised, max_bytes=needed - 1)
+    tracemalloc.start()
+    try:
+        plan = messages.prepare(layout, maximised=maximised, max_bytes=needed)
+        messages.marginal_map(plan, flat)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0.5 * needed < peak < 1.1 * needed + 4e6
+
+
+def test_a_long_chain_is_fast_and_exact(seed):
+    """Every third variable is maximised: runs of two are summed, then a chain is maximised."""
+    n = 3001
+    rng = np.random.default_rng(seed)
+    pair = rng.normal(0, 2.0, size=(n - 1, 3, 3))
+    graph = FactorGraph([3] * n, list(pairwise(range(n))), list(pair))
+    maximised = np.arange(n) % 3 == 0
+    plan = messages.prepare(graph.layout, maximised=maximised)
+    assert_allclose(plan.forecast.log2_largest, 3 * np.log2(3))
+    found, value = messages.marginal_map(plan, graph.flat)
+    best = np.zeros(3)
+    for k in range(0, n - 1, 3):
+        step = np.logaddexp.reduce(pair[k][:, :, None] + pair[k + 1][None], axis=1)
+        step = np.logaddexp.reduce(step[:, :, None] + pair[k + 2][None], axis=1)
+        best = np.max(best[:, None] + step, axis=0)
+    assert_allclose(value, best.max(), rtol=1e-12)
+    given = messages.prepare(graph.layout, maximised)
+    assert_allclose(messages.log_partitions(given, graph.flat, found), value, rtol=1e-12)
