@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import inlined
+from ._jit import borrowed, inlined
 
 TINY = 1e-200  # sums below may have lost terms; they are taken again in logs
 
@@ -42,6 +42,39 @@ class Work(NamedTuple):
     table: np.ndarray
     sums: np.ndarray
     joint: np.ndarray
+
+
+@inlined
+def borrowed_graph(g):
+    """The graph in arrays that count no references."""
+    return Graph(
+        borrowed(g.n_states),
+        borrowed(g.state_start),
+        borrowed(g.clique_ptr),
+        borrowed(g.clique_vars),
+        borrowed(g.table_start),
+        borrowed(g.message_start),
+        borrowed(g.var_ptr),
+        borrowed(g.var_edge),
+        borrowed(g.var_clique),
+        borrowed(g.counting),
+        borrowed(g.maximised),
+    )
+
+
+@inlined
+def borrowed_work(work):
+    """The same for what a run changes."""
+    return Work(
+        borrowed(work.messages),
+        borrowed(work.cavities),
+        borrowed(work.weights),
+        borrowed(work.totals),
+        borrowed(work.dead),
+        borrowed(work.table),
+        borrowed(work.sums),
+        borrowed(work.joint),
+    )
 
 
 @inlined
@@ -120,10 +153,24 @@ def marginal_sums(g, work, first, last, size):
 
 
 @inlined
-def logs_of_sums(g, work, first, last):
-    """work.sums = messages, unless some sum may have lost its precision: then False."""
+def lost_precision(g, work, first, last):
+    """How many sums of states that are not ruled out may have lost terms."""
     at = 0
-    sound = True
+    lost = 0
+    for p in range(first, last):
+        edge = g.message_start[p]
+        q = g.n_states[g.clique_vars[p]]
+        for s in range(q):
+            ruled_out = min(work.cavities[edge + s], work.messages[edge + s]) == -np.inf
+            lost += work.sums[at + s] < TINY and not ruled_out
+        at += q
+    return lost
+
+
+@inlined
+def logs_of_sums(g, work, first, last):
+    """work.sums = messages, from sums."""
+    at = 0
     for p in range(first, last):
         q = g.n_states[g.clique_vars[p]]
         edge = g.message_start[p]
@@ -131,11 +178,6 @@ def logs_of_sums(g, work, first, last):
         for s in range(q):
             if work.sums[at + s] > work.sums[at + best]:
                 best = s
-            open_state = work.cavities[edge + s] > -np.inf and work.messages[edge + s] > -np.inf
-            if open_state and work.sums[at + s] < TINY:
-                sound = False
-        if not sound:
-            break
         scale = work.sums[at + best]
         for s in range(q):
             value = 0.0
@@ -145,7 +187,6 @@ def logs_of_sums(g, work, first, last):
                     value += np.log(work.sums[at + s] / scale)
             work.sums[at + s] = value
         at += q
-    return sound
 
 
 @inlined

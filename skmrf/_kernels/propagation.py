@@ -4,15 +4,20 @@ A run is made for every row of ``starts`` (where each clique's slice begins once
 variables are fixed), on the cliques and variables of one or more components.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ._jit import inlined, kernel
+from ._jit import borrowed, inlined, kernel
 from .belief import (
     add_logs,
+    borrowed_graph,
+    borrowed_work,
     first_free,
     hear,
     log_messages,
     logs_of_sums,
+    lost_precision,
     marginal_sums,
     mixed_messages,
     multiply,
@@ -23,6 +28,31 @@ FLOODING, SEQUENTIAL, RESIDUAL = 0, 1, 2
 AUTO_DAMPING = -1.0
 UNDAMPED = 20  # iterations before automatic damping sets in
 LATE_DAMPING = 0.5
+
+
+class Tables(NamedTuple):
+    """The same tables twice: logs, and potentials whose largest is 1 in every clique."""
+
+    log_potentials: np.ndarray
+    potentials: np.ndarray
+
+
+class Scope(NamedTuple):
+    """What a run is about: one or more components of the variables from n_clamped on."""
+
+    n_clamped: int
+    cliques: np.ndarray
+    variables: np.ndarray
+    n_read: int  # how many of the variables' beliefs are wanted
+
+
+class How(NamedTuple):
+    """Schedule, limits and damping (negative: automatic)."""
+
+    schedule: int
+    max_iter: int
+    tol: float
+    damping: float
 
 
 @kernel
@@ -64,8 +94,10 @@ def answer(g, work, a, first, start, log_potentials, potentials):
     sound = False
     if n_maximised == 0:
         marginal_sums(g, work, first, last, multiply(g, work, first, last, start, potentials))
-        sound = logs_of_sums(g, work, first, last)
-    if not sound:
+        sound = lost_precision(g, work, first, last) == 0
+    if sound:
+        logs_of_sums(g, work, first, last)
+    else:
         size = add_logs(g, work, first, last, start, log_potentials)
         if 0 < n_maximised < last - first:
             mixed_messages(g, work, first, last, size)
@@ -140,34 +172,22 @@ def forget(g, work, cliques, n_clamped):
 
 
 @kernel
-def propagate(
-    g,
-    log_potentials,
-    potentials,
-    starts,
-    n_clamped,
-    cliques,
-    variables,
-    schedule,
-    max_iter,
-    tol,
-    damping,
-    n_before,
-    messages,
-    work,
-    singles,
-    n_iter,
-    residuals,
-):
-    """Singles, iterations and residuals of a run for every row of starts.
+def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, singles, ends):
+    """A run for every row of starts.
 
-    messages of one row or more are where runs start and, changed, where they end; with no rows
-    every run starts at uniform messages. The residual is the largest change, in the last iteration,
-    of a message from a variable to a clique on the scale where its largest state is 1.
+    singles receives the beliefs of the first scope.n_read variables, ends iterations and residuals:
+    the largest change, in the last iteration, of a message from a variable to a clique, on the
+    scale where its largest state is 1. messages of one row or more are where runs start and,
+    changed, where they end; with no rows every run starts at uniform messages.
     """
-    heap = cliques.copy()
-    place = np.empty(g.table_start.size, np.int64)
-    urgency = np.empty(g.table_start.size)
+    g, work = borrowed_graph(graph), borrowed_work(scratch)
+    cliques, variables = borrowed(scope.cliques), borrowed(scope.variables)
+    n_clamped = scope.n_clamped
+    log_potentials, potentials = borrowed(tables.log_potentials), borrowed(tables.potentials)
+    starts, singles = borrowed(starts), borrowed(singles)
+    schedule, max_iter, tol, damping = how.schedule, how.max_iter, how.tol, how.damping
+    own = cliques.copy(), np.empty(g.table_start.size, np.int64), np.empty(g.table_start.size)
+    heap, place, urgency = borrowed(own[0]), borrowed(own[1]), borrowed(own[2])
     for b in range(starts.shape[0]):
         if messages.shape[0] == 0:
             forget(g, work, cliques, n_clamped)
@@ -215,9 +235,9 @@ def propagate(
             t += 1
             if residual <= tol:
                 break
-        read_singles(g, work, variables, singles[b])
-        n_iter[b] = t
-        residuals[b] = residual
+        read_singles(g, work, variables, scope.n_read, singles[b])
+        ends[b, 0] = t
+        ends[b, 1] = residual
         if messages.shape[0] > 0:
             messages[b] = work.messages
 
@@ -237,9 +257,9 @@ def tell(g, work, a, first, n_clamped, heap, place, urgency):
 
 
 @inlined
-def read_singles(g, work, variables, out):
-    """Normalised beliefs of the variables; uniform where every state is ruled out."""
-    for v in range(variables.size):
+def read_singles(g, work, variables, n_read, out):
+    """Normalised beliefs of variables; uniform where every state is ruled out."""
+    for v in range(n_read):
         i = variables[v]
         base = g.state_start[i]
         q = g.n_states[i]
@@ -259,11 +279,14 @@ def read_singles(g, work, variables, out):
 
 
 @kernel
-def summarise(g, log_potentials, starts, n_clamped, cliques, variables, messages, work, beliefs):
+def summarise(graph, tables, starts, scope, messages, scratch, beliefs):
     """The Bethe (or reweighted) log partition function at the messages, constants left out.
 
     beliefs receives the beliefs of all cliques' slices where their tables lie, if it has entries.
     """
+    g, work = borrowed_graph(graph), borrowed_work(scratch)
+    cliques, variables = borrowed(scope.cliques), borrowed(scope.variables)
+    n_clamped, log_potentials = scope.n_clamped, borrowed(tables.log_potentials)
     work.messages[:] = messages
     add_up(g, work, cliques, variables, n_clamped)
     value = 0.0

@@ -1,5 +1,7 @@
-"""Deterministic inference: exact elimination on a bucket tree."""
+"""Deterministic inference: exact elimination, belief propagation, mean field."""
 
+from .arrangement import Arrangement, arrange
+from .belief_propagation import Beliefs, Propagation, belief_propagation
 from .decomposition import BucketTree, Forecast, forecast
 from .elimination import (
     ImpossibleEvidence,
@@ -14,10 +16,15 @@ from .elimination import (
 from .mean_field import MeanField, clique_moments, mean_field
 
 __all__ = [
+    "Arrangement",
+    "Beliefs",
     "BucketTree",
     "Forecast",
     "ImpossibleEvidence",
     "MeanField",
+    "Propagation",
+    "arrange",
+    "belief_propagation",
     "clique_moments",
     "expected_moments",
     "forecast",

@@ -1,10 +1,14 @@
 """Markov chains that leave a model's distribution invariant, and paths towards it."""
 
 from .annealing import anneal, averages, check_possible, draw
+from .chain import Chain, ChainSettings, Draws
 from .gibbs import BLOCK, Product, spawn_generators, sweep
 
 __all__ = [
     "BLOCK",
+    "Chain",
+    "ChainSettings",
+    "Draws",
     "Product",
     "anneal",
     "averages",

@@ -1,0 +1,154 @@
+"""A factor graph put in the order that message passing needs, with its index arrays."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._kernels.belief import Graph, Work
+from .._kernels.elimination import clamped_starts
+from .._kernels.propagation import Scope, Tables, component
+from .._kernels.tables import incidence
+from ..energies import Layout
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """A factor graph whose variables are put in an order, with what messages need.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n_variables,)
+        Variable at every position.
+    layout : Layout
+        Of the positions; cliques list them increasing, no tables are tied.
+    source, place : ndarray
+        Where each of its table entries lies in the parameters of the model, and in its tables when
+        untied.
+    graph : Graph
+    """
+
+    order: np.ndarray
+    layout: Layout
+    source: np.ndarray
+    place: np.ndarray
+    graph: Graph
+
+    def tables(self, flat):
+        """The model's parameters as the kernels take them."""
+        size, start = self.layout.table_size, self.layout.table_start
+        logs = flat[self.source] / np.repeat(self.graph.counting, size)
+        top = np.maximum.reduceat(logs, start) if len(logs) else logs
+        return Tables(logs, np.exp(logs - np.repeat(top, size)))
+
+    def work(self):
+        """Fresh arrays for one run at a time."""
+        n_messages = int(self.graph.message_start[-1])
+        n_totals = int(self.graph.state_start[-1])
+        largest = int(self.layout.table_size.max(initial=1))
+        numbers = [np.zeros(n_messages) for _ in range(3)]
+        spoken = int(np.diff(self.graph.message_start[self.graph.clique_ptr]).max(initial=1))
+        return Work(
+            *numbers,
+            np.zeros(n_totals),
+            np.zeros(n_totals, dtype=np.int64),
+            np.zeros(largest),
+            np.zeros(spoken),
+            np.zeros(largest),
+        )
+
+    def starts(self, X, n_clamped):
+        """Where every clique's slice begins given the leading clamped columns of X."""
+        lay = self.layout
+        clamped = np.arange(len(self.order)) < n_clamped
+        out = np.empty((len(X), lay.n_cliques), dtype=np.int64)
+        clamped_starts(
+            X, clamped, lay.clique_ptr, lay.clique_vars, lay.strides, lay.table_start, out
+        )
+        return out
+
+    def component(self, n_clamped, root):
+        """The component of an unclamped variable, when those before it are clamped."""
+        n, m = len(self.order), self.layout.n_cliques
+        seen = np.zeros(n + m, dtype=bool)
+        cliques, variables = np.empty(m, dtype=np.int64), np.empty(n, dtype=np.int64)
+        a, v = component(self.graph, n_clamped, root, seen, cliques, variables)
+        return Scope(n_clamped, cliques[:a], variables[:v], 1)
+
+    def components(self, n_clamped):
+        """All components of the unclamped variables, one after the other."""
+        n, m = len(self.order), self.layout.n_cliques
+        seen = np.zeros(n + m, dtype=bool)
+        cliques, variables = np.empty(m, dtype=np.int64), np.empty(n, dtype=np.int64)
+        a = v = 0
+        for root in range(n_clamped, n):
+            if not seen[root]:
+                more = component(self.graph, n_clamped, root, seen, cliques[a:], variables[v:])
+                a, v = a + more[0], v + more[1]
+        return Scope(n_clamped, cliques[:a], variables[:v], v)
+
+    def in_model_order(self, singles):
+        """Numbers of the positions' states, put in the order of the variables."""
+        parts = np.split(singles, np.cumsum(self.layout.n_states)[:-1])
+        return np.concatenate([*(parts[k] for k in np.argsort(self.order)), np.zeros(0)])
+
+
+def arrange(layout, order=None, *, counting=None, maximised=None):
+    """Put the variables of a layout in an order (their own by default).
+
+    Parameters
+    ----------
+    layout : Layout
+    order : ndarray of shape (n_variables,), optional
+    counting : ndarray of shape (n_cliques,), optional
+        Counting numbers of tree-reweighted propagation; ones by default.
+    maximised : ndarray of bool of shape (n_variables,), optional
+        Variables to maximise over; the others are summed over.
+    """
+    n = len(layout.n_states)
+    order = np.arange(n) if order is None else np.asarray(order)
+    position = np.argsort(order)
+    owner = np.repeat(np.arange(layout.n_cliques), layout.orders)
+    moved = position[layout.clique_vars]
+    by = np.lexsort((moved, owner))
+    arranged = Layout.build(layout.n_states[order], (layout.clique_ptr, moved[by]))
+    clique = np.repeat(np.arange(arranged.n_cliques), arranged.table_size)
+    offset = _offsets(arranged, clique, layout.strides[by])
+    source = layout.table_start[clique] + offset
+    place = arranged.table_start[clique] + offset
+    counting = np.ones(layout.n_cliques) if counting is None else np.asarray(counting, dtype=float)
+    maximised = np.zeros(n, dtype=bool) if maximised is None else np.asarray(maximised)[order]
+    return Arrangement(order, arranged, source, place, _graph(arranged, counting, maximised))
+
+
+def _offsets(arranged, clique, strides):
+    """Offset in the model's table of every entry of the arranged tables."""
+    rest = np.arange(arranged.n_parameters) - arranged.table_start[clique]
+    offset = np.zeros(arranged.n_parameters, dtype=np.int64)
+    for back in range(int(arranged.orders.max(initial=0))):
+        has = np.flatnonzero(arranged.orders[clique] > back)
+        edge = arranged.clique_ptr[1:][clique[has]] - 1 - back
+        q = arranged.n_states[arranged.clique_vars[edge]]
+        offset[has] += rest[has] % q * strides[edge]
+        rest[has] //= q
+    return offset
+
+
+def _graph(layout, counting, maximised):
+    q = layout.n_states[layout.clique_vars]
+    edge = np.arange(len(layout.clique_vars), dtype=np.int64)
+    var_ptr, var_clique, var_edge = incidence(
+        layout.clique_ptr, layout.clique_vars, edge, len(layout.n_states)
+    )
+    return Graph(
+        layout.n_states,
+        np.concatenate([[0], np.cumsum(layout.n_states)]),
+        layout.clique_ptr,
+        layout.clique_vars,
+        layout.table_start,
+        np.concatenate([[0], np.cumsum(q)]).astype(np.int64),
+        var_ptr,
+        var_edge,
+        var_clique,
+        counting,
+        maximised,
+    )
