@@ -282,7 +282,8 @@ def read_singles(g, work, variables, n_read, out):
 def summarise(graph, tables, starts, scope, messages, scratch, beliefs):
     """The Bethe (or reweighted) log partition function at the messages, constants left out.
 
-    beliefs receives the beliefs of all cliques' slices where their tables lie, if it has entries.
+    -inf where the messages rule out every state of a variable or a clique. beliefs receives the
+    beliefs of all cliques' slices where their tables lie, if it has entries.
     """
     g, work = borrowed_graph(graph), borrowed_work(scratch)
     cliques, variables = borrowed(scope.cliques), borrowed(scope.variables)
@@ -290,9 +291,12 @@ def summarise(graph, tables, starts, scope, messages, scratch, beliefs):
     work.messages[:] = messages
     add_up(g, work, cliques, variables, n_clamped)
     value = 0.0
+    possible = True
     for v in range(variables.size):
         i = variables[v]
-        value += log_norm(work, g.state_start[i], g.n_states[i])
+        norm = log_norm(work, g.state_start[i], g.n_states[i])
+        possible = possible and norm > -np.inf
+        value += norm
     for k in range(cliques.size):
         a = cliques[k]
         first = first_free(g, a, n_clamped)
@@ -307,6 +311,7 @@ def summarise(graph, tables, starts, scope, messages, scratch, beliefs):
         top = -np.inf
         for r in range(size):
             top = max(top, work.table[r])
+        possible = possible and top > -np.inf
         total = 0.0
         for r in range(size):
             work.table[r] = np.exp(work.table[r] - top) if top > -np.inf else 1.0
@@ -315,7 +320,7 @@ def summarise(graph, tables, starts, scope, messages, scratch, beliefs):
         if beliefs.size > 0:
             for r in range(size):
                 beliefs[starts[a] + r] = work.table[r] / total
-    return value
+    return value if possible else -np.inf
 
 
 @inlined

@@ -1,7 +1,8 @@
-"""Deterministic inference: exact elimination, belief propagation, mean field."""
+"""Deterministic inference: elimination, belief propagation, tree reweighting, mean field."""
 
 from .arrangement import Arrangement, arrange
 from .belief_propagation import Beliefs, Propagation, belief_propagation
+from .decimation import Decimated, decimate
 from .decomposition import BucketTree, Forecast, forecast
 from .elimination import (
     ImpossibleEvidence,
@@ -14,18 +15,22 @@ from .elimination import (
     single_marginals,
 )
 from .mean_field import MeanField, clique_moments, mean_field
+from .reweighting import TreeReweighted, spanning_forests, tree_reweighted
 
 __all__ = [
     "Arrangement",
     "Beliefs",
     "BucketTree",
+    "Decimated",
     "Forecast",
     "ImpossibleEvidence",
     "MeanField",
     "Propagation",
+    "TreeReweighted",
     "arrange",
     "belief_propagation",
     "clique_moments",
+    "decimate",
     "expected_moments",
     "forecast",
     "log_partitions",
@@ -35,4 +40,6 @@ __all__ = [
     "prepare",
     "sample",
     "single_marginals",
+    "spanning_forests",
+    "tree_reweighted",
 ]

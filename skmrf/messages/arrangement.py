@@ -38,6 +38,7 @@ class Arrangement:
         size, start = self.layout.table_size, self.layout.table_start
         logs = flat[self.source] / np.repeat(self.graph.counting, size)
         top = np.maximum.reduceat(logs, start) if len(logs) else logs
+        top = np.where(top > -np.inf, top, 0.0)
         return Tables(logs, np.exp(logs - np.repeat(top, size)))
 
     def work(self):
