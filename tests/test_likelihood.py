@@ -12,7 +12,7 @@ from zoo import MODERATE, WITH_ZEROS, ZOO, enumerate_states, random_tables
 from skmrf._types import LogPartition
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, exact_fits, exact_log_partition, log_partition_bounds
-from skmrf.likelihood.ais import _margin, _resample
+from skmrf.likelihood.intervals import _margin, resample
 
 FAST = {"n_temperatures": 200, "n_chains": 64}
 KINDS = ("glass", "frustrated", "ferromagnet", "tables", "zeros")
@@ -328,16 +328,16 @@ def test_methods_are_named():
 def test_systematic_resampling():
     log_weights = np.log([0.5, 0.0001, 0.25, 0.2499])
     for seed in range(20):
-        times = np.bincount(_resample(log_weights, np.random.default_rng(seed)), minlength=4)
+        times = np.bincount(resample(log_weights, np.random.default_rng(seed)), minlength=4)
         assert times[0] == 2
         assert (times[1] <= 1).all()
         assert abs(times[2] - 1) <= 1
         assert times.sum() == 4
-    drawn = [_resample(log_weights, np.random.default_rng(s)) for s in range(4000)]
+    drawn = [resample(log_weights, np.random.default_rng(s)) for s in range(4000)]
     frequency = np.bincount(np.concatenate(drawn), minlength=4) / 16_000
     assert_allclose(frequency, np.exp(log_weights), atol=0.02)
     dead = np.array([-np.inf, 0.0, -np.inf])
-    assert (_resample(dead, np.random.default_rng(0)) == 1).all()
+    assert (resample(dead, np.random.default_rng(0)) == 1).all()
 
 
 def test_margins():

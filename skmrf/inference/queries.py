@@ -1,37 +1,16 @@
 """The public queries: choose a method, run it, say what the answer is worth."""
 
+import numbers
+
 import numpy as np
 
-from .. import messages, samplers
-from .._types import STATE, Assignment, Marginals, States
-from .._validation import check_choice, check_evidence, check_generator, check_number
-from ..likelihood import exact_fits, log_partition_bounds
+from .._types import Assignment
+from .._validation import check_choice, check_evidence, check_number
+from ..likelihood import log_partition_bounds
 from ..messages.elimination import DEFAULT_MAX_BYTES
+from .methods import MARGINAL_MODES, MARGINALS, MODES, SAMPLES
+from .question import Question, ask
 from .rows import warn_inexact_samples
-
-
-def _pattern(energy, evidence):
-    """Evidence as a mask and one row of state codes."""
-    evidence = check_evidence(evidence, energy.n_states)
-    row = np.full((1, energy.n_variables), -1, dtype=STATE)
-    for variable, state in evidence.items():
-        row[0, variable] = state
-    return evidence, row[0] >= 0, row
-
-
-def _resolve(method, choices, graph, observed, max_bytes):
-    """ "auto" is the first choice, exact, where it fits, else the second."""
-    check_choice("method", method, ("auto", *choices))
-    if method != "auto":
-        return method
-    return choices[0] if exact_fits(graph.layout, observed, max_bytes) else choices[1]
-
-
-def _full_rows(row, X):
-    """Rows of the unobserved variables put into rows of all variables."""
-    out = np.repeat(row, len(X), axis=0)
-    out[:, row[0] < 0] = X
-    return out
 
 
 def log_partition(
@@ -50,13 +29,16 @@ def log_partition(
     energy : Energy
     evidence : dict of int to int, optional
         State code of every observed variable; the sum is over the others.
-    method : {"auto", "exact", "ais"}, default="auto"
-        "auto" is "exact" where its forecast of memory and time fits, else "ais".
+    method : str, default="auto"
+        "exact"; "ais", annealed importance sampling; "bpchain", importance sampling from chained
+        belief propagation; "bethe", its approximation by belief propagation; "trw", the
+        tree-reweighted upper bound; "mean-field", a lower bound. "auto" is "exact" where its
+        forecast of memory and time fits, else "ais".
     max_bytes : float, default=4 GiB
         Memory bound of "exact".
     random_state : int, Generator, RandomState or None
     **options
-        Of :func:`skmrf.likelihood.ais`.
+        Of the method, see :func:`skmrf.likelihood.log_partition_bounds`.
 
     Returns
     -------
@@ -98,18 +80,24 @@ def marginals(
     ----------
     energy : Energy
     evidence : dict of int to int, optional
-    method : {"auto", "exact", "gibbs"}, default="auto"
-        "exact" eliminates variables; "gibbs" averages over Gibbs chains.
+    method : str, default="auto"
+        "exact" eliminates variables; "gibbs" averages over Gibbs chains; "bp" is sum-product belief
+        propagation, "trw" its tree-reweighted form; "mean-field" the best product distribution;
+        "bpchain" weighted draws of chained belief propagation. "auto" is "exact" where it fits,
+        else "gibbs".
     max_bytes : float, default=4 GiB
     random_state : int, Generator, RandomState or None
     **options
-        Of "gibbs": ``n_chains``, ``n_sweeps``, ``n_records``, ``n_jobs``.
+        Of "gibbs": ``n_chains``, ``n_sweeps``, ``n_records``, ``n_jobs``; of "bp" and "trw":
+        ``schedule`` ("sequential", "residual", "flooding"), ``damping``, ``max_iter``, ``tol``; of
+        "mean-field": ``max_iter``, ``tol``; of "bpchain": ``n_samples``, ``conditionals``,
+        ``order``, ``clip``.
 
     Returns
     -------
     Marginals
-        ``residual`` is 0 when exact, the largest standard error of a single marginal by Gibbs
-        sampling.
+        ``residual`` is 0 when exact, the largest standard error of a single marginal where it is
+        averaged over draws, and else how far the last iteration moved.
 
     Raises
     ------
@@ -124,30 +112,14 @@ def marginals(
     >>> marginals(graph, evidence={0: 1}).single[1].round(3)
     array([0.269, 0.731])
     """
-    graph = energy.factor_graph()
-    evidence, observed, row = _pattern(graph, evidence)
-    method = _resolve(method, ("exact", "gibbs"), graph, observed, max_bytes)
-    untied = graph.layout.untied()
-    if method == "exact":
-        plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
-        single = messages.single_marginals(plan, graph.flat, row)[0]
-        flat, _ = messages.expected_moments(plan, graph.flat, row, layout=untied)
-        residual, converged, n_iter = 0.0, True, 1
-    else:
-        rng = check_generator(random_state)
-        X, residual = samplers.averages(graph.condition(evidence), rng, **options)
-        visited = _full_rows(row, X)
-        single = _frequencies(visited, graph.n_states)
-        flat = type(graph).from_layout(untied).moments(States(visited))["log_potentials"]
-        converged, n_iter = bool(residual < 0.01), len(X)
-    single = np.split(single, np.cumsum(graph.n_states))[:-1]
-    return Marginals(single, untied.split(flat), converged, float(residual), n_iter, method)
+    question = Question.about(energy, evidence, max_bytes, random_state)
+    chosen = question.resolve(method, MARGINALS, "gibbs")
+    return ask(MARGINALS, chosen, question, _relevant(options, method, chosen))
 
 
-def _frequencies(X, n_states):
-    """Relative frequencies of the states of every variable, side by side."""
-    start = np.cumsum(n_states) - n_states
-    return np.bincount((X + start).ravel(), minlength=int(n_states.sum())) / len(X)
+def _relevant(options, method, chosen):
+    """Options that were meant for the fallback of "auto" do not concern "exact"."""
+    return {} if method == "auto" and chosen == "exact" else options
 
 
 def map_assignment(
@@ -165,13 +137,16 @@ def map_assignment(
     ----------
     energy : Energy
     evidence : dict of int to int, optional
-    method : {"auto", "exact", "annealing"}, default="auto"
-        "exact" eliminates variables by maximisation; "annealing" is simulated annealing, without a
-        proof of optimality.
+    method : {"auto", "exact", "annealing", "decimation"}, default="auto"
+        "exact" eliminates variables by maximisation. Without a proof of optimality: "annealing" is
+        simulated annealing; "decimation" is max-product belief propagation that clamps the most
+        decided variables and goes on with the others. "auto" is "exact" where it fits, else
+        "annealing".
     max_bytes : float, default=4 GiB
     random_state : int, Generator, RandomState or None
     **options
-        Of "annealing": ``n_chains``, ``n_sweeps``, ``n_jobs``.
+        Of "annealing": ``n_chains``, ``n_sweeps``, ``n_jobs``; of "decimation": ``schedule``,
+        ``damping``, ``max_iter``, ``tol``.
 
     Returns
     -------
@@ -185,18 +160,76 @@ def map_assignment(
     >>> best.states.tolist(), best.optimal
     ([1, 0], True)
     """
-    graph = energy.factor_graph()
-    evidence, observed, row = _pattern(graph, evidence)
-    method = _resolve(method, ("exact", "annealing"), graph, observed, max_bytes)
-    if method == "exact":
-        plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
-        states = messages.maximise(plan, graph.flat, row)[0]
-    else:
-        rng = check_generator(random_state)
-        best, _ = samplers.anneal(graph.condition(evidence), rng, **options)
-        states = _full_rows(row, best[None])[0]
-    value = float(graph.log_potential(states[None])[0])
-    return Assignment(states, value, method == "exact", method)
+    question = Question.about(energy, evidence, max_bytes, random_state)
+    chosen = question.resolve(method, MODES, "annealing")
+    states = ask(MODES, chosen, question, _relevant(options, method, chosen))
+    value = float(question.graph.log_potential(states[None])[0])
+    return Assignment(states, value, chosen == "exact", chosen)
+
+
+def marginal_map(
+    energy,
+    variables,
+    *,
+    evidence=None,
+    method="auto",
+    max_bytes=DEFAULT_MAX_BYTES,
+    random_state=None,
+    **options,
+):
+    r"""The most probable joint state of some variables, the others summed out.
+
+    .. math:: \max_{x_B} \log \sum_{x_A} f(x_A, x_B)
+
+    Parameters
+    ----------
+    energy : Energy
+    variables : sequence of int
+        The variables :math:`B`.
+    evidence : dict of int to int, optional
+    method : {"auto", "exact", "bp"}, default="auto"
+        "exact" eliminates the other variables first; "bp" is mixed-product belief propagation.
+        "auto" is "exact" where that fits in ``max_bytes``, else "bp".
+    max_bytes : float, default=4 GiB
+    random_state : int, Generator, RandomState or None
+        Not used by these methods.
+    **options
+        Of "bp": ``schedule``, ``damping``, ``max_iter``, ``tol``.
+
+    Returns
+    -------
+    Assignment
+        ``states`` has MISSING (-1) for what is summed out; ``log_potential`` is the log of the sum,
+        by "bp" its Bethe approximation.
+
+    Examples
+    --------
+    >>> from skmrf.energies import FactorGraph
+    >>> from skmrf.inference import marginal_map
+    >>> graph = FactorGraph([2, 2], [(0, 1)], [[[2.0, 0.0], [1.5, 1.5]]])
+    >>> best = marginal_map(graph, [0])
+    >>> best.states.tolist(), round(best.log_potential, 4)
+    ([1, -1], 2.1931)
+    """
+    question = Question.about(energy, evidence, max_bytes, random_state)
+    maximised = _mask(variables, question.graph.n_variables)
+    check_choice("method", method, ("auto", *MARGINAL_MODES))
+    chosen = method
+    if method == "auto":
+        chosen = "exact" if question.fits(maximised=maximised) else "bp"
+    options = _relevant(options, method, chosen)
+    states, value = ask(MARGINAL_MODES, chosen, question, options, maximised=maximised)
+    return Assignment(states, value, chosen == "exact", chosen)
+
+
+def _mask(variables, n):
+    """Which variables are named."""
+    mask = np.zeros(n, dtype=bool)
+    for v in variables:
+        if not isinstance(v, numbers.Integral) or not 0 <= v < n:
+            raise ValueError(f"variables names {v!r}, but the variables are 0 to {n - 1}.")
+        mask[v] = True
+    return mask
 
 
 def sample(
@@ -216,14 +249,16 @@ def sample(
     energy : Energy
     n_samples : int
     evidence : dict of int to int, optional
-    method : {"auto", "exact", "gibbs"}, default="auto"
+    method : {"auto", "exact", "gibbs", "bpchain"}, default="auto"
         "exact" draws independent samples by elimination; "gibbs" takes the last states of as many
         independent chains, which only approach the distribution (a warning says so when "auto"
-        falls back to it).
+        falls back to it); "bpchain" draws by chained belief propagation, and ``n_steps`` steps of
+        independence Metropolis-Hastings bring the draws closer to the distribution.
     max_bytes : float, default=4 GiB
     random_state : int, Generator, RandomState or None
     **options
-        Of "gibbs": ``n_sweeps``, ``n_jobs``.
+        Of "gibbs": ``n_sweeps``, ``n_jobs``; of "bpchain": ``n_steps``, ``conditionals``,
+        ``order``, ``clip``.
 
     Returns
     -------
@@ -239,13 +274,9 @@ def sample(
            [1, 1]], dtype=int16)
     """
     check_number("n_samples", n_samples, low=1, integer=True)
-    graph = energy.factor_graph()
-    evidence, observed, row = _pattern(graph, evidence)
-    chosen = _resolve(method, ("exact", "gibbs"), graph, observed, max_bytes)
-    rng = check_generator(random_state)
-    if chosen == "exact":
-        plan = messages.prepare(graph.layout, observed, max_bytes=max_bytes)
-        return messages.sample(plan, graph.flat, n_samples, rng, row)
-    if method == "auto":
+    question = Question.about(energy, evidence, max_bytes, random_state)
+    chosen = question.resolve(method, SAMPLES, "gibbs")
+    if method == "auto" and chosen != "exact":
         warn_inexact_samples(stacklevel=3)
-    return _full_rows(row, samplers.draw(graph.condition(evidence), n_samples, rng, **options))
+    options = _relevant(options, method, chosen)
+    return ask(SAMPLES, chosen, question, options, n_samples=n_samples)

@@ -3,23 +3,16 @@
 import warnings
 
 import numpy as np
-from scipy.special import betaincinv
 
-from .._types import (
-    LogPartition,
-    effective_sample_size,
-    log_mean_exp,
-    normalized_weights,
-)
+from .._types import LogPartition
 from .._validation import check_generator, check_number
 from ..samplers import Product, spawn_generators, sweep
+from .intervals import interval, lost, resample
 
 FIRST_TEMPERATURES = 1000
 GROWTH = 4
 MAX_TEMPERATURES = 64_000
 MAX_UPDATES = 1.5e9
-N_BOOTSTRAPS = 2000
-TRUSTED_ESS = 10
 SETTLE = 100
 
 
@@ -119,64 +112,10 @@ def _one_path(energy, base, n_chains, n_temperatures, max_width, rng, n_jobs):
         energy, base.sample(n_chains, rng), generators, betas=betas, base=base, n_jobs=n_jobs
     )
     if (forward == -np.inf).all():
-        return LogPartition(-np.inf, np.inf, -np.inf, np.inf, False, "ais", False, 0.0)
-    start = X[_resample(forward, rng)]
+        return lost("ais")
+    start = X[resample(forward, rng)]
     start, _ = sweep(energy, start, generators, n_sweeps=SETTLE, n_jobs=n_jobs)
     _, backward = sweep(
         energy, start, generators, betas=betas[::-1], base=base, reverse=True, n_jobs=n_jobs
     )
-    return _interval(forward, backward, max_width, rng)
-
-
-def _resample(log_weights, rng):
-    """Systematic resampling: indices, each about n * weight times."""
-    n = len(log_weights)
-    cumulated = np.cumsum(normalized_weights(log_weights, n))
-    cumulated[-1] = 1.0
-    return np.searchsorted(cumulated, (rng.random() + np.arange(n)) / n)
-
-
-def _margin(log_weights, rng):
-    """How far the lower 97.5% limit of the log mean weight lies from it, its error and ESS."""
-    n = len(log_weights)
-    ess = effective_sample_size(log_weights)
-    std_error = np.sqrt(max(n / ess - 1.0, 0.0) / (n - 1))
-    weights = np.exp(log_weights - log_weights.max())
-    means = weights[rng.integers(0, n, size=(N_BOOTSTRAPS, n))].mean(axis=1)
-    limit = np.quantile(means, 0.025) / weights.mean()
-    margin = max(-np.log(limit) if limit > 0 else 0.0, std_error)
-    if ess < TRUSTED_ESS:
-        margin = max(margin, np.log(40.0))
-    return margin, std_error, ess
-
-
-def _possible_mass(forward):
-    """Log of the base's mass outside of the zero potentials, its upper 97.5% limit and error.
-
-    Chains that walk back never enter the zero potentials, so their mean weight is this mass by Z.
-    """
-    n, k = len(forward), np.count_nonzero(forward > -np.inf)
-    limit = 1.0 if k == n else betaincinv(k + 1, n - k, 0.975)  # Clopper and Pearson
-    return np.log(k / n), np.log(limit * n / k), np.sqrt((1.0 - k / n) / k)
-
-
-def _interval(forward, backward, max_width, rng):
-    mass, mass_margin, mass_error = _possible_mass(forward)
-    value, reverse = log_mean_exp(forward), mass - log_mean_exp(backward)
-    down, error_down, ess_down = _margin(forward, rng)
-    # The log of the backward mean enters with a minus, so its lower limit is log Z's upper one.
-    up, error_up, ess_up = _margin(backward, rng)
-    up, error_up = np.hypot(up, mass_margin), np.hypot(error_up, mass_error)
-    lower = value - down
-    upper = max(reverse + up, value + error_down)
-    std_error = float(np.hypot(max(error_down, error_up), 0.5 * (reverse - value)))
-    return LogPartition(
-        float(value),
-        std_error,
-        float(lower),
-        float(upper),
-        False,
-        "ais",
-        bool(upper - lower <= max_width),
-        float(min(ess_down, ess_up)),
-    )
+    return interval(forward, backward, max_width, rng, "ais")

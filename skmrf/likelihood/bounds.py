@@ -1,17 +1,20 @@
-"""Log partition function with limits: exact where that fits, else annealed."""
+"""Log partition function with limits, by any method."""
+
+import numpy as np
 
 from .. import messages
 from .._types import LogPartition
 from .._validation import check_choice
 from ..messages.elimination import DEFAULT_MAX_BYTES
 from .ais import ais
+from .chained import bpchain
 
 MAX_ENTRIES = 1.5e9
 
 
-def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES):
+def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=None):
     """Whether elimination is forecast to stay within ``max_bytes`` and about a minute."""
-    cost = messages.forecast(layout, observed)
+    cost = messages.forecast(layout, observed, maximised)
     return cost.order is not None and cost.bytes <= max_bytes and cost.entries <= MAX_ENTRIES
 
 
@@ -29,6 +32,55 @@ def exact_log_partition(energy, *, max_bytes=DEFAULT_MAX_BYTES):
     return LogPartition(value, 0.0, value, value, True, "exact", True)
 
 
+def bethe(energy, **options):
+    """The Bethe approximation of log Z: exact on trees, no bound on graphs with loops.
+
+    Parameters
+    ----------
+    energy : Energy
+    **options
+        Fields of :class:`skmrf.messages.Propagation`.
+    """
+    found = messages.belief_propagation(energy.factor_graph(), messages.Propagation(**options))
+    value = found.log_partition
+    return LogPartition(value, np.nan, -np.inf, np.inf, False, "bethe", found.converged, np.nan)
+
+
+def mean_field(energy, **options):
+    """The naive mean-field lower bound on log Z.
+
+    Parameters
+    ----------
+    energy : Energy
+    **options
+        Of :func:`skmrf.messages.mean_field`.
+    """
+    found = messages.mean_field(energy.factor_graph(), **options)
+    value = found.lower_bound
+    return LogPartition(value, np.nan, value, np.inf, False, "mean-field", found.converged, np.nan)
+
+
+def tree_reweighted(energy, **options):
+    """The tree-reweighted upper bound on log Z, with the mean-field bound below it.
+
+    Parameters
+    ----------
+    energy : Energy
+    **options
+        Fields of :class:`skmrf.messages.Propagation`.
+    """
+    graph = energy.factor_graph()
+    found = messages.tree_reweighted(graph, messages.Propagation(**options))
+    lower = messages.mean_field(graph).lower_bound
+    upper, converged = found.upper_bound, found.beliefs.converged
+    return LogPartition(upper, np.nan, lower, upper, True, "trw", converged, np.nan)
+
+
+SAMPLING = {"ais": ais, "bpchain": bpchain}
+DETERMINISTIC = {"bethe": bethe, "trw": tree_reweighted, "mean-field": mean_field}
+METHODS = ("auto", "exact", *SAMPLING, *DETERMINISTIC)
+
+
 def log_partition_bounds(
     energy, *, method="auto", max_bytes=DEFAULT_MAX_BYTES, random_state=None, **options
 ):
@@ -37,14 +89,20 @@ def log_partition_bounds(
     Parameters
     ----------
     energy : Energy
-    method : {"auto", "exact", "ais"}, default="auto"
-        "exact" eliminates variables; "ais" anneals forward and back (see :func:`ais`); "auto" takes
-        "exact" where its forecast of memory and time fits.
+    method : {"auto", "exact", "ais", "bpchain", "bethe", "trw", "mean-field"}, default="auto"
+        "exact" eliminates variables; "ais" anneals forward and back (see :func:`ais`); "bpchain"
+        weights draws of chained belief propagation (see :func:`bpchain`); "bethe" is the Bethe
+        approximation, without limits; "trw" the tree-reweighted upper bound, with the bound of
+        "mean-field" below. "auto" takes "exact" where its forecast of memory and time fits, else
+        "ais".
     max_bytes : float, default=4 GiB
         Memory bound of "exact".
     random_state : int, Generator, RandomState or None
     **options
-        Of :func:`ais`: ``n_chains``, ``n_temperatures``, ``max_width``, ``n_jobs``.
+        Of :func:`ais`: ``n_chains``, ``n_temperatures``, ``max_width``, ``n_jobs``; of
+        :func:`bpchain`: ``n_samples``, ``conditionals``, ``order``, ``clip``, ``max_width``; of
+        "bethe" and "trw": ``schedule``, ``damping``, ``max_iter``, ``tol``; of "mean-field":
+        ``max_iter``, ``tol``.
 
     Returns
     -------
@@ -58,10 +116,12 @@ def log_partition_bounds(
     >>> round(float(log_partition_bounds(energy)), 4)
     1.5064
     """
-    check_choice("method", method, ("auto", "exact", "ais"))
+    check_choice("method", method, METHODS)
     if method == "auto":
         layout = energy.factor_graph().layout
         method = "exact" if exact_fits(layout, max_bytes=max_bytes) else "ais"
     if method == "exact":
         return exact_log_partition(energy, max_bytes=max_bytes)
-    return ais(energy, random_state=random_state, **options)
+    if method in SAMPLING:
+        return SAMPLING[method](energy, random_state=random_state, **options)
+    return DETERMINISTIC[method](energy, **options)

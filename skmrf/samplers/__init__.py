@@ -3,6 +3,7 @@
 from .annealing import anneal, averages, check_possible, draw
 from .chain import Chain, ChainSettings, Draws
 from .gibbs import BLOCK, Product, spawn_generators, sweep
+from .independence import chain_states, metropolis
 
 __all__ = [
     "BLOCK",
@@ -12,8 +13,10 @@ __all__ = [
     "Product",
     "anneal",
     "averages",
+    "chain_states",
     "check_possible",
     "draw",
+    "metropolis",
     "spawn_generators",
     "sweep",
 ]
