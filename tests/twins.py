@@ -146,3 +146,63 @@ def product_bound(graph, singles):
     tables = zip(marginals, graph.log_potentials, strict=True)
     zero = sum((m[t == -np.inf].sum() for m, t in tables), 0.0)
     return zero, p[p > 0] @ (log_f - np.log(np.where(p > 0, p, 1.0)))[p > 0]
+
+
+# Belief propagation ------------------------------------------------------------------------
+
+
+def flooding(graph, n_iter, *, total=log_sum, damping=0.0, counting=None):
+    """Log messages {(clique, variable): array} after all cliques spoke at once, n_iter times."""
+    rho = np.ones(len(graph.cliques)) if counting is None else counting
+    told = {(a, i): np.zeros(graph.n_states[i]) for a, c in enumerate(graph.cliques) for i in c}
+    for _ in range(n_iter):
+        scores = [clique_scores(graph, told, rho, a) for a in range(len(rho))]
+        new = {}
+        for a, i in told:
+            k, old = graph.cliques[a].index(i), told[a, i]
+            sums = [total(np.take(scores[a], s, axis=k)) for s in range(graph.n_states[i])]
+            new[a, i] = _answer(np.array(sums), cavity(told, rho, a, i), old)
+            if len(graph.cliques[a]) > 1 and damping:
+                both = (old > -np.inf) & (new[a, i] > -np.inf)
+                new[a, i][both] += damping * (old - new[a, i])[both]
+        told = new
+    return told
+
+
+def _answer(sums, heard, old):
+    """Sums without what was heard itself; what was ruled out stays so."""
+    free = (heard > -np.inf) & (sums > -np.inf)
+    out = np.where(heard > -np.inf, -np.inf, 0.0)
+    out[free] = sums[free] - heard[free]
+    return np.where(old == -np.inf, -np.inf, out)
+
+
+def cavity(told, rho, a, i):
+    """What variable i tells clique a, whose own message counts rho_a - 1 times if finite."""
+    own = np.where(told[a, i] == -np.inf, 0.0, told[a, i])
+    others = [rho[b] * told[b, j] for b, j in told if j == i and b != a]
+    return sum(others, (rho[a] - 1) * own)
+
+
+def clique_scores(graph, told, rho, a):
+    """Log belief of a clique, not normalised."""
+    clique, out = graph.cliques[a], graph.log_potentials[a] / rho[a]
+    for k, i in enumerate(clique):
+        shape = [-1 if j == k else 1 for j in range(len(clique))]
+        out = out + cavity(told, rho, a, i).reshape(shape)
+    return out
+
+
+def beliefs(graph, told, counting=None):
+    """Beliefs of variables and cliques, and the Bethe (reweighted) log Z, at messages."""
+    rho = np.ones(len(graph.cliques)) if counting is None else counting
+    n = graph.n_variables
+    fields = [
+        sum((rho[a] * told[a, j] for a, j in told if j == i), np.zeros(graph.n_states[i]))
+        for i in range(n)
+    ]
+    scores = [clique_scores(graph, told, rho, a) for a in range(len(rho))]
+    value = sum(log_sum(f) for f in fields)
+    for a, clique in enumerate(graph.cliques):
+        value += rho[a] * (log_sum(scores[a]) - sum(log_sum(fields[i]) for i in clique))
+    return [np.exp(f - log_sum(f)) for f in fields], [np.exp(s - log_sum(s)) for s in scores], value

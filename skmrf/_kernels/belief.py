@@ -13,6 +13,7 @@ import numpy as np
 from ._jit import borrowed, inlined
 
 TINY = 1e-200  # sums below may have lost terms; they are taken again in logs
+PENALTY = 1e4  # nats for a state that only the present states of maximised variables rule out
 
 
 class Graph(NamedTuple):
@@ -253,12 +254,23 @@ def log_add(a, b):
 
 
 @inlined
+def log_sum_at(work, size, inner, q, s):
+    """Log of the sum over the log table where the variable of this stride and size is in s."""
+    value = -np.inf
+    for r in range(size):
+        if r // inner % q == s:
+            value = log_add(value, work.table[r])
+    return value
+
+
+@inlined
 def mixed_messages(g, work, first, last, size):
     """work.sums = messages of a clique of maximised and summed variables.
 
     To a maximised variable: the maximum over the other maximised ones of the sum over all summed
     ones. To a summed variable: the sum over the other summed ones, the maximised ones at the states
-    of their largest beliefs.
+    of their largest beliefs. What is impossible with these is so for the present only: it gets the
+    sum over all states of the maximised ones less a penalty.
     """
     n_joint, n_sums = 1, 0
     for p in range(first, last):
@@ -297,8 +309,15 @@ def mixed_messages(g, work, first, last, size):
                 work.sums[place] = max(work.sums[place], work.joint[j])
                 rest //= g.n_states[i]
     at = 0
+    inner = size
     for p in range(first, last):
-        for s in range(g.n_states[g.clique_vars[p]]):
+        i = g.clique_vars[p]
+        q = g.n_states[i]
+        inner //= q
+        for s in range(q):
+            value = work.sums[at + s]
+            if value == -np.inf and not g.maximised[i]:
+                value = log_sum_at(work, size, inner, q, s) - PENALTY
             cavity = work.cavities[g.message_start[p] + s]
-            work.sums[at + s] = work.sums[at + s] - cavity if cavity > -np.inf else 0.0
-        at += g.n_states[g.clique_vars[p]]
+            work.sums[at + s] = value - cavity if cavity > -np.inf else 0.0
+        at += q

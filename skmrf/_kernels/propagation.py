@@ -194,7 +194,7 @@ def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, si
         else:
             work.messages[:] = messages[b]
         add_up(g, work, cliques, variables, n_clamped)
-        if messages.shape[0] > 0 or schedule == RESIDUAL:
+        if n_before == 0 and (messages.shape[0] > 0 or schedule == RESIDUAL):
             hear_all(g, work, cliques, n_clamped)
         if schedule == RESIDUAL:
             for k in range(cliques.size):
@@ -207,7 +207,8 @@ def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, si
             late = damping < 0.0 and n_before + t >= UNDAMPED
             usual = LATE_DAMPING if late else max(damping, 0.0)
             forward = schedule == FLOODING or (n_before + t) % 2 == 1
-            residual = 0.0
+            first_answers = schedule == SEQUENTIAL and n_before + t == 0 and cliques.size > 0
+            residual = 1.0 if first_answers else 0.0  # heard in full in the second iteration
             for k in range(cliques.size):
                 a = cliques[k] if forward else cliques[cliques.size - 1 - k]
                 if schedule == RESIDUAL:

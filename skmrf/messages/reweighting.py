@@ -23,7 +23,8 @@ class TreeReweighted(NamedTuple):
         Of all variables and cliques; ``log_partition`` is the reweighted free energy, which bounds
         log Z at convergence only.
     upper_bound : float
-        At least log Z, nats, at any messages, up to rounding; -inf where they prove that f is zero everywhere.
+        At least log Z, nats, at any messages, up to rounding; -inf where they prove that f is zero
+        everywhere.
     n_forests : int
         Forests in the distribution.
     """
