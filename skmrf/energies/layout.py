@@ -202,6 +202,15 @@ class Layout:
             for a, (s, k) in enumerate(zip(starts, sizes, strict=True))
         ]
 
+    def tied(self, flat):
+        """Sums over cliques that share a table, of numbers laid out in :meth:`untied`."""
+        if self.n_parameters == len(flat):
+            return flat
+        clique = np.repeat(np.arange(self.n_cliques), self.table_size)
+        own_start = np.cumsum(self.table_size) - self.table_size
+        place = np.arange(len(flat)) + (self.table_start - own_start)[clique]
+        return np.bincount(place, weights=flat, minlength=self.n_parameters)
+
     def untied(self):
         """The same cliques with a table each."""
         start = np.concatenate([[0], np.cumsum(self.table_size)])

@@ -36,7 +36,8 @@ class Learner(BaseEstimator, ABC):
         """One estimate: ``(positive, negative, state, info)``.
 
         ``positive`` and ``negative`` are phases (:class:`States` or :class:`CliqueMoments`),
-        ``info`` a dict of diagnostics.
+        ``info`` a dict of diagnostics, which ``history_`` averages by epoch; a share of converged
+        runs in ``inference_converged`` is warned about when it stays below one.
         """
 
 

@@ -15,6 +15,7 @@ from .solvers import maximise_deterministic
 
 MIN_UPDATES = 2_000
 MAX_UPDATES = 20_000
+CONVERGED = 0.99  # share of inference runs
 
 
 class NoRestriction:
@@ -163,7 +164,21 @@ def run(learner, data, settings, state, reports=None):
             ConvergenceWarning,
             stacklevel=3,
         )
+    _warn_inference(holder[0])
     return holder[0]
+
+
+def _warn_inference(state):
+    """Once a fit, if the learner's inference did not converge in the last epoch."""
+    share = state.history.columns.get("inference_converged", [1.0])[-1]
+    if share < CONVERGED:
+        warnings.warn(
+            f"Inference converged in {100 * share:.0f}% of its runs in the last epoch, so the "
+            "gradient has an error that is not known; give the learner more damping or max_iter, or "
+            "take another one (see inference_converged in history_).",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
 
 def _epoch_limit(settings, updates_an_epoch):

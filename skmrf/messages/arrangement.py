@@ -87,10 +87,14 @@ class Arrangement:
                 a, v = a + more[0], v + more[1]
         return Scope(n_clamped, cliques[:a], variables[:v], v)
 
-    def in_model_order(self, singles):
-        """Numbers of the positions' states, put in the order of the variables."""
-        parts = np.split(singles, np.cumsum(self.layout.n_states)[:-1])
-        return np.concatenate([*(parts[k] for k in np.argsort(self.order)), np.zeros(0)])
+    def in_model_order(self, singles, tables):
+        """Numbers of states and of table entries, put as the model's variables and untied tables."""
+        n_states = self.layout.n_states
+        parts = np.split(singles, np.cumsum(n_states)[:-1])
+        singles = np.concatenate([*(parts[k] for k in np.argsort(self.order)), np.zeros(0)])
+        out = np.empty(len(tables))
+        out[self.place] = tables
+        return singles, out
 
 
 def arrange(layout, order=None, *, counting=None, maximised=None):

@@ -128,11 +128,27 @@ def belief_propagation(
     observed = row != MISSING
     order = np.concatenate([np.flatnonzero(observed), np.flatnonzero(~observed)])
     arranged = arrange(graph.layout, order, counting=counting, maximised=maximised)
-    return run(arranged, graph.flat, how, row[order], start)
+    return pass_messages(arranged, graph.flat, how, row[order], start)
 
 
-def run(arranged, flat, how, x, start=None):
-    """Belief propagation in an arranged graph; ``x`` has the codes of the leading variables."""
+def pass_messages(arranged, flat, how, x=None, start=None):
+    """Belief propagation in an arranged graph.
+
+    Parameters
+    ----------
+    arranged : Arrangement
+    flat : ndarray of shape (n_parameters,)
+    how : Propagation
+    x : ndarray of shape (n_variables,), optional
+        State codes in the order of ``arranged``, MISSING after those that are observed.
+    start : ndarray, optional
+        ``messages`` of a run before.
+
+    Returns
+    -------
+    Beliefs
+    """
+    x = np.full(len(arranged.order), MISSING, dtype=STATE) if x is None else x
     n_clamped = int(np.count_nonzero(x != MISSING))
     tables, starts = arranged.tables(flat), arranged.starts(x[None], n_clamped)
     scope, work = arranged.components(n_clamped), arranged.work()
@@ -155,8 +171,7 @@ def run(arranged, flat, how, x, start=None):
     beliefs[whole] = 1.0
     value += flat[arranged.source[whole]].sum()
     return Beliefs(
-        arranged.in_model_order(singles[0]),
-        beliefs[np.argsort(arranged.place)],
+        *arranged.in_model_order(singles[0], beliefs),
         float(value),
         n_iter,
         residual,
