@@ -10,8 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential
 
 from skmrf import messages
+from skmrf._kernels.belief import TINY
 from skmrf._kernels.elimination import block_offsets, categorical
+from skmrf._kernels.forests import grow_forest, root_of
 from skmrf._kernels.gibbs import sweep_binary, sweep_tables
+from skmrf._kernels.heap import rise, sink
 from skmrf._kernels.ordering import adjacency_bits, greedy_order, members, popcount
 from skmrf._kernels.tables import add_moments, binary_form, log_potentials
 from skmrf._types import STATE
@@ -323,6 +326,122 @@ def test_marginal_map(seed):
         assert_allclose(top, max(sums.values()), rtol=1e-13, atol=1e-12)
         assert_array_equal(best, [best[0], -1, x[2], best[3], -1])
         assert_allclose(sums[best[0], best[3]], top, rtol=1e-13, atol=1e-12)
+
+
+# Belief propagation ------------------------------------------------------------------------
+
+
+def test_heap(seed):
+    """The most urgent item is first, whatever becomes of the urgencies."""
+    rng = np.random.default_rng(seed)
+    items = rng.permutation(30)[:20]
+    heap, place, urgency = items.copy(), np.full(30, -1), np.zeros(30)
+    urgency[items] = 1.0
+    place[items] = np.arange(20)
+    for _ in range(300):
+        item = int(rng.choice(items))
+        before = urgency[item]
+        urgency[item] = rng.integers(15) / 7
+        if urgency[item] > before:
+            rise(heap, place, urgency, item)
+        else:
+            sink(heap, place, urgency, item)
+        assert urgency[heap[0]] == urgency[items].max()
+        assert_array_equal(heap[place[items]], items)
+    found = []
+    for _ in range(20):
+        found.append(urgency[heap[0]])
+        urgency[heap[0]] = -1.0
+        sink(heap, place, urgency, heap[0])
+    assert found == sorted(found, reverse=True)
+
+
+def beliefs(graph, found):
+    return np.split(found.single, np.cumsum(graph.n_states))[:-1]
+
+
+@pytest.mark.parametrize("name", [*SMALL, "isolated", "one_state", "uniform"])
+def test_flooding(name, seed):
+    """Three iterations, sums and maxima, and the Bethe value."""
+    graph = ZOO[name](seed).factor_graph()
+    everything = np.ones(graph.n_variables, dtype=bool)
+    how = messages.Propagation("flooding", 0.3, 3, 0.0)
+    found = messages.belief_propagation(graph, how)
+    told = twins.flooding(graph, found.n_iter, damping=0.3)
+    singles, cliques, value = twins.beliefs(graph, told)
+    assert_allclose(found.single, np.concatenate(singles), rtol=0, atol=1e-9)
+    flat = np.concatenate([*(table.ravel() for table in cliques), np.zeros(0)])
+    assert_allclose(found.cliques, flat, rtol=0, atol=1e-9)
+    assert_allclose(found.log_partition, value, rtol=1e-10, atol=1e-9)
+    found = messages.belief_propagation(graph, how, maximised=everything)
+    told = twins.flooding(graph, found.n_iter, total=np.max, damping=0.3)
+    expected = np.concatenate(twins.beliefs(graph, told)[0])
+    assert_allclose(found.single, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("schedule", ["flooding", "sequential", "residual"])
+@pytest.mark.parametrize("name", ["chain", "zeros_binary", "disconnected"])
+def test_schedules_on_trees(name, schedule, seed):
+    graph = ZOO[name](seed)
+    states, log_f = enumerate_states(graph)
+    rows = possible_rows(graph, 1, np.random.default_rng(seed))
+    row = np.where(np.arange(graph.n_variables) < 2, rows[0], -1).astype(STATE)
+    log_f[(states[:, :2] != row[:2]).any(axis=1)] = -np.inf
+    how = messages.Propagation(schedule)
+    found = messages.belief_propagation(graph, how, evidence=row)
+    p = np.exp(log_f - twins.log_sum(log_f))
+    expected = np.concatenate(twins.single_marginals(states, p, graph.n_states))
+    assert_allclose(found.single, expected, rtol=0, atol=1e-10)
+    assert_allclose(found.log_partition, twins.log_sum(log_f), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("gap", [-0.4, -0.9, -1.1, -1.6, -2.5, -20.0])
+def test_sums_that_lose_terms(gap):
+    """Weights that are too small for sums, not for logs: what they say is not lost."""
+    step = gap * -np.log(TINY)
+    tables = [[0.0, step], [[0.0, 2 * step], [3 * step, 0.0]], [0.0, -3 * step], [step, 0.0]]
+    graph = FactorGraph([2] * 2, [(0,), (0, 1), (1,), (1,)], tables)
+    states, log_f = enumerate_states(graph)
+    found = messages.belief_propagation(graph)
+    assert_allclose(found.log_partition, twins.log_sum(log_f), rtol=1e-13)
+    p = np.exp(log_f - twins.log_sum(log_f))
+    expected = np.concatenate(twins.single_marginals(states, p, [2, 2]))
+    assert_allclose(found.single, expected, rtol=0, atol=1e-10)
+
+
+def test_mixed_messages(seed):
+    """Two maximised variables, a summed one at each end, zeros that depend on the modes."""
+    cliques = [(0, 1), (1, 2), (2, 3), (0,), (1,), (2,), (3,)]
+    rng = np.random.default_rng(seed)
+    tables = [rng.normal(size=[2] * len(c)) for c in cliques]
+    tables[0][0, 1] = tables[2][0, 1] = -np.inf
+    graph = FactorGraph([2] * 4, cliques, tables)
+    maximised = np.array([False, True, True, False])
+    found = beliefs(graph, messages.belief_propagation(graph, maximised=maximised))
+    states, log_f = enumerate_states(graph)
+    value = {
+        pair: twins.log_sum(log_f[(states[:, 1:3] == pair).all(axis=1)])
+        for pair in np.ndindex(2, 2)
+    }
+    best = max(value, key=value.get)
+    assert (found[1].argmax(), found[2].argmax()) == best
+    agree = (states[:, 1:3] == best).all(axis=1)
+    p = np.exp(log_f[agree] - value[best])
+    expected = twins.single_marginals(states[agree], p, [2] * 4)
+    assert_allclose(found[0], expected[0], rtol=0, atol=1e-10)
+    assert_allclose(found[3], expected[3], rtol=0, atol=1e-10)
+
+
+def test_grow_forest():
+    layout = Layout.build([2] * 5, [(0, 1, 2), (2, 1), (), (1, 3), (3, 0), (4,), (4, 3)])
+    taken = np.zeros(7, dtype=bool)
+    order = np.array([6, 1, 0, 2, 4, 3, 5])
+    grow_forest(order, layout.clique_ptr, layout.clique_vars, 5, taken)
+    assert np.flatnonzero(taken).tolist() == [1, 2, 3, 4, 5, 6]
+    grow_forest(np.arange(7), layout.clique_ptr, layout.clique_vars, 5, taken)
+    assert np.flatnonzero(taken).tolist() == [0, 2, 3, 5, 6]
+    parent = np.array([0, 0, 1, 2, 4])
+    assert [root_of(parent, i) for i in (3, 2, 1, 0, 4)] == [0, 0, 0, 0, 4]
 
 
 # Mean field --------------------------------------------------------------------------------
