@@ -11,7 +11,7 @@ import twins
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from zoo import HUGE, ZOO, enumerate_states, naive_log_potential, random_tables, small_graphs
+from zoo import ZOO, enumerate_states, naive_log_potential, random_tables, small_graphs
 
 from skmrf import messages
 from skmrf._kernels.propagation import LATE_DAMPING, UNDAMPED
@@ -194,7 +194,7 @@ def test_beliefs_are_distributions(name, schedule, max_iter, seed):
     check_distributions(graph, found)
     assert found.converged == (found.residual <= how.tol)
     assert found.n_iter <= max_iter
-    if found.converged and name not in HUGE:
+    if found.converged:
         singles, cliques = parts(graph, found)
         for members, table in zip(graph.cliques, cliques, strict=True):
             for k, i in enumerate(members):
@@ -245,8 +245,7 @@ def test_a_start_at_the_fixed_point(name, schedule, seed):
     if found.converged:
         assert again.converged
         assert again.n_iter <= (2 if damping == 0.0 else 100)
-        if name not in HUGE:
-            assert_allclose(again.single, found.single, rtol=0, atol=1e-6)
+        assert_allclose(again.single, found.single, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("entries", [1, 300])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
-from zoo import HUGE, ZOO, enumerate_states, random_tables, small_graphs
+from zoo import ZOO, enumerate_states, random_tables, small_graphs
 
 from skmrf import messages
 from skmrf._types import MISSING, STATE
@@ -89,7 +89,7 @@ def test_the_bound_holds_at_any_messages(name, schedule, seed):
         found = tree_reweighted(graph, Propagation(schedule=schedule, max_iter=max_iter))
         assert found.upper_bound >= log_z - 1e-12 * (1 + abs(log_z))
         assert found.upper_bound < np.inf
-        if found.beliefs.converged and name not in HUGE:
+        if found.beliefs.converged:
             value = found.beliefs.log_partition
             assert_allclose(found.upper_bound, value, rtol=0, atol=1e-6)
 
@@ -189,7 +189,7 @@ def test_evidence(name, seed):
     assert found.upper_bound >= log_z - 1e-12 * (1 + abs(log_z))
     seen = {int(i): int(row[i]) for i in np.flatnonzero(row != MISSING)}
     smaller = tree_reweighted(graph.condition(seen))
-    if found.beliefs.converged and smaller.beliefs.converged and name not in HUGE:
+    if found.beliefs.converged and smaller.beliefs.converged:
         assert_allclose(found.upper_bound, smaller.upper_bound, rtol=0, atol=1e-6)
     singles = np.split(found.beliefs.single, np.cumsum(graph.n_states))
     for i, s in seen.items():

@@ -89,7 +89,11 @@ def first_free(g, a, n_clamped):
 
 @inlined
 def hear(g, work, p):
-    """Take in what edge p's variable knows from its other cliques; how far that moved."""
+    """Take in what edge p's variable knows from its other cliques; how far that moved.
+
+    The largest change of a log, relative where the log is below -1; of a weight, where a state is
+    ruled out. A weight that stays next to 0 says nothing of its log, on which others may depend.
+    """
     i = g.clique_vars[p]
     at = g.message_start[p]
     base = g.state_start[i]
@@ -105,13 +109,17 @@ def hear(g, work, p):
             value -= told
         if dead > 0:
             value = -np.inf
-        work.cavities[at + s] = value
+        work.sums[s] = value
         top = max(top, value)
     moved = 0.0
     for s in range(q):
-        value = work.cavities[at + s] - top if top > -np.inf else 0.0
+        value = work.sums[s] - top if top > -np.inf else 0.0
+        old = work.cavities[at + s]
         weight = 1.0 if value == 0.0 else np.exp(value)
-        moved = max(moved, abs(weight - work.weights[at + s]))
+        if min(value, old) > -np.inf:
+            moved = max(moved, abs(value - old) / max(1.0, -value, -old))
+        else:
+            moved = max(moved, abs(weight - work.weights[at + s]))
         work.cavities[at + s] = value
         work.weights[at + s] = weight
     return moved

@@ -176,8 +176,8 @@ def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, si
     """A run for every row of starts.
 
     singles receives the beliefs of the first scope.n_read variables, ends iterations and residuals:
-    the largest change, in the last iteration, of a message from a variable to a clique, on the
-    scale where its largest state is 1. messages of one row or more are where runs start and,
+    the largest change, in the last iteration, of a message from a variable to a clique, as
+    :func:`hear` has it. messages of one row or more are where runs start and,
     changed, where they end; with no rows every run starts at uniform messages.
     """
     g, work = borrowed_graph(graph), borrowed_work(scratch)

@@ -88,7 +88,7 @@ class Arrangement:
         return Scope(n_clamped, cliques[:a], variables[:v], v)
 
     def in_model_order(self, singles, tables):
-        """Numbers of states and of table entries, put as the model's variables and untied tables."""
+        """Numbers of states and table entries, as the model has its variables and untied tables."""
         n_states = self.layout.n_states
         parts = np.split(singles, np.cumsum(n_states)[:-1])
         singles = np.concatenate([*(parts[k] for k in np.argsort(self.order)), np.zeros(0)])

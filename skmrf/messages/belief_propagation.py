@@ -36,7 +36,7 @@ class Propagation:
     max_iter : int
         An iteration is as many turns as there are cliques.
     tol : float
-        Largest change of a message (scaled to have 1 as its largest entry) to stop at.
+        Largest change of a log message (its largest entry 0; relative below -1) to stop at.
     """
 
     schedule: str = "sequential"
