@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .. import messages
-from .._types import States, effective_sample_size, logsumexp
+from .._types import MISSING, States, effective_sample_size, log_mean_exp
 from .._validation import check_number
-from ..samplers import Chain, ChainSettings
-from .base import DataPhase, Learner
+from ..samplers import Chain, ChainSettings, KnownStates
+from .base import DataPhase, Learner, unique_rows
 
 SUPPORT = 1e-3  # least conditional probability where draws are weighted
+MOST_KNOWN = 2000  # training rows that are summed over
 
 
 @dataclass
@@ -19,6 +20,7 @@ class ChainState:
 
     data: DataPhase
     chain: Chain
+    known: KnownStates
 
 
 class BPChainCD(Learner):
@@ -38,7 +40,8 @@ class BPChainCD(Learner):
         that are left is cheap, on small graphs from the first one on: then draws are exact.
     corrected : bool, default=False
         Weight the draws by :math:`f / q`, so that the gradient is that of the likelihood up to the
-        error of importance sampling. The conditionals are then kept above 1e-3.
+        error of importance sampling. The conditionals are then kept above 1e-3, and the most
+        frequent training rows are summed over exactly: draws stand for the other states only.
     damping : float or "auto", default="auto"
         Share of the old log message that a new one keeps; "auto": none for 20 iterations, then 0.5.
     order : {"elimination", "index"} or array-like, default="elimination"
@@ -92,23 +95,31 @@ class BPChainCD(Learner):
         clip = SUPPORT if self.corrected else 0.0
         settings = ChainSettings(self.conditionals, self.order, how, clip, self.warm_start)
         chain = Chain(energy.layout, settings, self.n_samples)
-        return ChainState(DataPhase(energy, batch, rng), chain)
+        return ChainState(DataPhase(energy, batch, rng), chain, self._known(batch))
 
     def resume(self, energy, batch, state, rng):
-        return replace(state, data=DataPhase(energy, batch, rng))
+        return replace(state, data=DataPhase(energy, batch, rng), known=self._known(batch))
+
+    def _known(self, batch):
+        """The complete rows that occur most often."""
+        rows, weights = unique_rows(batch)
+        often = np.argsort(-weights, kind="stable")[: MOST_KNOWN if self.corrected else 0]
+        return KnownStates(rows[often][(rows[often] != MISSING).all(axis=1)])
 
     def step(self, energy, batch, state, rng):
         positive = state.data(energy, batch)
         draws = state.chain.draw(energy.flat, self.n_samples, rng)
-        log_counts = np.log(draws.counts)
-        log_weights = log_counts + energy.log_potential(draws.X) - draws.log_q
-        log_sum = logsumexp(log_weights)
+        weights = state.known.weigh(energy, draws)
+        estimates = weights.estimates()
         info = {
             "inference_converged": draws.converged,
             "n_propagations": float(draws.n_runs),
-            "log_partition": float(log_sum - np.log(self.n_samples)),
-            "ess": effective_sample_size(np.repeat(log_weights - log_counts, draws.counts)),
+            "log_partition": log_mean_exp(estimates),
+            "ess": effective_sample_size(estimates),
         }
-        if not self.corrected or log_sum == -np.inf:
-            log_weights = log_counts
-        return positive, States(draws.X, None, log_weights), state, info
+        visible, log_weights = draws.X, np.log(draws.counts)
+        if self.corrected:
+            visible = np.concatenate([state.known.X, visible])
+            averaged = weights.draws + log_weights - np.log(self.n_samples)
+            log_weights = np.concatenate([weights.known, averaged])
+        return positive, States(visible, None, log_weights), state, info

@@ -14,12 +14,13 @@ SMALL_ELIMINATION = 2**20
 
 
 def independent_start(layout, codes, tie):
-    """Log frequencies of every column, in the first table that has it."""
+    """Log frequencies of every column, in the first table that has it, if any has."""
     flat = np.zeros(layout.n_parameters)
     if tie:
         return flat
     ptr, cliques, _ = layout.incidence
-    for i, q in enumerate(layout.n_states.tolist()):
+    for i in np.flatnonzero(np.diff(ptr)).tolist():
+        q = int(layout.n_states[i])
         seen = codes[codes[:, i] != MISSING, i]
         log_p = np.log((np.bincount(seen, minlength=q) + 0.5) / (len(seen) + 0.5 * q))
         a = int(cliques[ptr[i]])

@@ -5,9 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._types import LogPartition, logsumexp
+from .._types import LogPartition
 from .._validation import check_generator, check_number
-from ..samplers import Chain, ChainSettings, Product, spawn_generators, sweep
+from ..samplers import (
+    Chain,
+    ChainSettings,
+    KnownStates,
+    Product,
+    spawn_generators,
+    sweep,
+)
 from .intervals import TRUSTED_ESS, interval, lost, resample
 
 SETTLE = 20
@@ -60,11 +67,10 @@ def bpchain(energy, *, n_samples=1000, settings=None, max_width=1.0, random_stat
         settings = ChainSettings(**{"clip": 1e-3, **options})
     chain = Chain(graph.layout, settings, n_samples)
     draws = chain.draw(graph.flat, 1 if chain.exact else n_samples, rng)
-    weights = np.repeat(graph.log_potential(draws.X) - draws.log_q, draws.counts)
     if chain.exact:
-        value = float(weights[0])
+        value = float(graph.log_potential(draws.X)[0] - draws.log_q[0])
         return LogPartition(value, 0.0, value, value, True, "bpchain", True)
-    result = _estimate(graph, chain, draws, weights, max_width, rng)
+    result = _estimate(graph, chain, draws, max_width, rng)
     if not result.converged:
         warnings.warn(
             f"The interval of log Z by chained belief propagation is [{result.lower:.4g}, "
@@ -76,44 +82,38 @@ def bpchain(energy, *, n_samples=1000, settings=None, max_width=1.0, random_stat
     return result
 
 
-def _estimate(graph, chain, draws, weights, max_width, rng):
-    """The interval from log weights f / q of the draws, in their order."""
-    known, log_f = _annealed_states(graph, draws.counts.sum(), rng)
-    X = np.repeat(draws.X, draws.counts, axis=0)
-    outside = np.where(_among(X, known), -np.inf, weights)
-    forward = np.logaddexp(logsumexp(log_f), outside)
+def _estimate(graph, chain, draws, max_width, rng):
+    """The interval from draws of the chain."""
+    known = KnownStates(_annealed_states(graph, draws.counts.sum(), rng))
+    weights = known.weigh(graph, draws)
+    forward = weights.estimates()
     if (forward == -np.inf).all():
         return lost("bpchain")
-    found = X[resample(weights, rng)] if (weights > -np.inf).any() else known
+    every = np.repeat(graph.log_potential(draws.X) - draws.log_q, draws.counts)
+    found = known.X
+    if (every > -np.inf).any():
+        found = np.repeat(draws.X, draws.counts, axis=0)[resample(every, rng)]
     found, _ = sweep(graph, found, spawn_generators(rng, len(found)), n_sweeps=SETTLE)
     backward = chain.log_density(graph.flat, found) - graph.log_potential(found)
     result = interval(forward, backward, max_width, rng, "bpchain")
-    ess = _chi_square_ess(log_f, chain.log_density(graph.flat, known), outside, result.value)
-    ess = min(ess, result.ess)
+    log_q = chain.log_density(graph.flat, known.X)
+    ess = min(_chi_square_ess(weights, log_q, result.value), result.ess)
     upper = max(result.upper, result.value + result.std_error)
     converged = upper - result.lower <= max_width and ess >= TRUSTED_ESS
     return replace(result, upper=float(upper), ess=ess, converged=bool(converged))
 
 
 def _annealed_states(graph, n_chains, rng):
-    """Distinct states of positive probability in which Gibbs chains end, and their log f."""
+    """Distinct states of positive probability in which Gibbs chains end."""
     X = Product.uniform(graph.n_states).sample(n_chains, rng)
     X, _ = sweep(graph, X, spawn_generators(rng, n_chains), betas=ANNEAL)
     X = np.unique(X, axis=0)
-    log_f = graph.log_potential(X)
-    return X[log_f > -np.inf], log_f[log_f > -np.inf]
+    return X[graph.log_potential(X) > -np.inf]
 
 
-def _among(X, known):
-    """Which rows of X are among the rows of known."""
-    _, which = np.unique(np.concatenate([known, X]), axis=0, return_inverse=True)
-    which = which.ravel()
-    return np.isin(which[len(known) :], which[: len(known)])
-
-
-def _chi_square_ess(log_f, log_q, outside, log_z):
+def _chi_square_ess(weights, log_q, log_z):
     """K / E_p[p / q], known states summed over and the others averaged over draws."""
-    n = len(outside)
     with np.errstate(divide="ignore", over="ignore"):
-        known = np.exp(2.0 * (log_f - log_z) - log_q).sum()
-        return float(n / (known + np.exp(2.0 * (outside - log_z)).mean()))
+        known = np.exp(2.0 * (weights.known - log_z) - log_q).sum()
+        others = np.exp(2.0 * (weights.every - log_z)).mean()
+    return float(len(weights.every) / (known + others))

@@ -4,12 +4,14 @@ from .annealing import anneal, averages, check_possible, draw
 from .chain import Chain, ChainSettings, Draws
 from .gibbs import BLOCK, Product, spawn_generators, sweep
 from .independence import chain_states, metropolis
+from .known import KnownStates
 
 __all__ = [
     "BLOCK",
     "Chain",
     "ChainSettings",
     "Draws",
+    "KnownStates",
     "Product",
     "anneal",
     "averages",

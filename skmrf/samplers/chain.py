@@ -30,7 +30,8 @@ class ChainSettings:
     how : Propagation
         Of the messages of "bp".
     clip : float
-        Least probability of a state in a conditional; what is drawn then covers all states.
+        To which the probabilities of a conditional are raised before they are scaled to sum to one;
+        what is drawn then covers all states.
     warm_start : bool
         Start the messages of a prefix where those of the prefix one shorter ended. Saves work, but
         what is drawn is something else wherever messages have not converged.

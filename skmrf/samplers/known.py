@@ -1,0 +1,63 @@
+"""States summed over, the rest of them averaged over draws."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._types import logsumexp
+
+
+class KnownStates:
+    r"""A set :math:`A` of states that is summed over, so that draws stand for the others only.
+
+    .. math:: Z = \sum_{x \in A} f(x) + \mathbb{E}_q \, 1[x \notin A] \, \frac{f(x)}{q(x)}
+
+    holds for any fixed :math:`A`; what the sum has adds no error.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_states, n_variables), distinct rows of state codes
+    """
+
+    def __init__(self, X):
+        self.X = X
+        self._bytes = {row.tobytes() for row in X}
+
+    def weigh(self, graph, draws):
+        """Weights of these states and of the draws among the others.
+
+        Parameters
+        ----------
+        graph : FactorGraph
+        draws : Draws
+
+        Returns
+        -------
+        Weighted
+        """
+        outside = np.array([row.tobytes() not in self._bytes for row in draws.X], dtype=bool)
+        log_f = graph.log_potential(self.X)
+        log_weights = np.where(outside, graph.log_potential(draws.X) - draws.log_q, -np.inf)
+        return Weighted(log_f, log_weights, np.repeat(log_weights, draws.counts))
+
+
+class Weighted(NamedTuple):
+    """Log weights.
+
+    Attributes
+    ----------
+    known : ndarray of shape (n_states,)
+        log f.
+    draws : ndarray of shape (n_distinct,)
+        log f - log q; -inf for a draw that is among the known states.
+    every : ndarray of shape (n_samples,)
+        The same, draw by draw.
+    """
+
+    known: np.ndarray
+    draws: np.ndarray
+    every: np.ndarray
+
+    def estimates(self):
+        """Log of an unbiased estimate of Z from each draw."""
+        return np.logaddexp(logsumexp(self.known), self.every)
