@@ -1,0 +1,566 @@
+"""Chained belief propagation: its density, its draws, the paper's algorithm, Metropolis steps."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import twins
+from montecarlo import check_draws
+from numpy.testing import assert_allclose, assert_array_equal
+from zoo import HUGE, WITH_ZEROS, ZOO, enumerate_states
+
+from skmrf import messages
+from skmrf._types import STATE
+from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.messages import Propagation
+from skmrf.samplers import Chain, ChainSettings, Draws, chain_states, metropolis, prefix_tree
+from skmrf.samplers import chain as module
+
+every = pytest.mark.parametrize("name", ZOO)
+TREES = ("chain", "zeros_binary", "tied_binary", "one_state", "disconnected", "isolated")
+TREES += ("uniform", "single_variable")
+LOOPS = ("cycle", "complete", "zero_one", "orders", "tied", "constant_binary")
+PAPER = Propagation("flooding", damping=0.0, max_iter=20, tol=0.0)
+SHORT = Propagation(max_iter=30)
+N_DRAWS = 20_000
+
+
+def frustrated(strength=1.5):
+    """Six spins, every pair coupled, mixed signs, weak fields: propagation does not converge."""
+    rng = np.random.default_rng(34)
+    upper = np.triu(rng.choice([-strength, strength], size=(6, 6)), 1)
+    return PairwiseEnergy(upper + upper.T, rng.normal(0.0, 0.3, size=6)).factor_graph()
+
+
+def model(name, seed):
+    return frustrated() if name == "frustrated" else ZOO[name](seed).factor_graph()
+
+
+def chain_of(graph, conditionals="bp", order="index", how=PAPER, n_samples=1000, **settings):
+    return Chain(graph.layout, ChainSettings(conditionals, order, how, **settings), n_samples)
+
+
+def orders_of(graph, seed):
+    """The named orders, and a random one."""
+    return ("index", "elimination", np.random.default_rng(seed).permutation(graph.n_variables))
+
+
+def density(chain, graph):
+    """Probability of being drawn for every joint state."""
+    log_q = chain.log_density(graph.flat, enumerate_states(graph)[0])
+    assert not np.isnan(log_q).any()
+    assert log_q.max() < 1e-11
+    return np.minimum(np.exp(log_q), 1.0)
+
+
+def rows(draws):
+    """One row a draw."""
+    return np.repeat(draws.X, draws.counts, axis=0)
+
+
+def part_exact(graph, order, monkeypatch, **settings):
+    """A chain that goes over to elimination after some of its variables."""
+    for bits in range(1, 25):
+        monkeypatch.setattr(module, "EXACT_ENTRIES", 2**bits)
+        chain = chain_of(graph, "auto", order, n_samples=10, **settings)
+        if 0 < chain.n_chained < graph.n_variables:
+            return chain
+    raise AssertionError("either all or none of the variables are chained")
+
+
+# Density -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("conditionals", ["bp", "auto", "exact"])
+@pytest.mark.parametrize("clip", [0.0, 1e-2])
+@every
+def test_density_sums_to_one(name, clip, conditionals, seed):
+    graph = model(name, seed)
+    for order in orders_of(graph, seed):
+        for how in (PAPER, SHORT):
+            q = density(chain_of(graph, conditionals, order, how, clip=clip), graph)
+            assert_allclose(q.sum(), 1.0, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("schedule", ["flooding", "sequential", "residual"])
+@pytest.mark.parametrize("name", [*LOOPS, *WITH_ZEROS, "huge", "frustrated"])
+def test_density_with_warm_messages_sums_to_one(name, schedule, seed):
+    """A start that depends on the prefix only is as good as any."""
+    graph = model(name, seed)
+    how = Propagation(schedule, max_iter=7)
+    for order in orders_of(graph, seed):
+        for clip in (0.0, 1e-2):
+            chain = chain_of(graph, "bp", order, how, clip=clip, warm_start=True)
+            assert_allclose(density(chain, graph).sum(), 1.0, rtol=0, atol=1e-12)
+
+
+def test_warm_messages_change_the_density():
+    """Where they have not converged, only."""
+    graph = frustrated()
+    cold, warm = (density(chain_of(graph, warm_start=warm), graph) for warm in (False, True))
+    assert np.abs(cold - warm).sum() > 0.01
+    tree = ZOO["chain"](0)
+    cold, warm = (density(chain_of(tree, warm_start=warm), tree) for warm in (False, True))
+    assert_allclose(cold, warm, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_density_of_a_tree_is_the_model(name, seed):
+    graph = model(name, seed)
+    states, p = twins.distribution(graph)
+    for order in orders_of(graph, seed):
+        for how in (PAPER, Propagation(), Propagation("residual")):
+            chain = chain_of(graph, "bp", order, how)
+            assert_allclose(density(chain, graph), p, rtol=0, atol=1e-10)
+            with np.errstate(divide="ignore"):
+                log_q = chain.log_density(graph.flat, states)
+            assert_array_equal(log_q == -np.inf, p == 0)
+
+
+@pytest.mark.parametrize("conditionals", ["auto", "exact"])
+@every
+def test_exact_density_is_the_model(name, conditionals, seed):
+    graph = model(name, seed)
+    states, log_f = enumerate_states(graph)
+    log_p = log_f - twins.log_sum(log_f)
+    chain = chain_of(graph, conditionals, "elimination", clip=1e-2)
+    assert chain.exact
+    assert chain.n_chained == 0
+    assert_allclose(chain.log_density(graph.flat, states), log_p, rtol=1e-10, atol=1e-10)
+
+
+def test_loops_are_not_exact():
+    """So that the agreement above says something."""
+    graph = frustrated()
+    p = twins.distribution(graph)[1]
+    assert 0.5 * np.abs(density(chain_of(graph), graph) - p).sum() > 0.05
+
+
+@pytest.mark.parametrize("name", ["grid", "spin_glass", "zeros", "orders", "huge", "frustrated"])
+def test_part_of_the_variables_by_elimination(name, seed, monkeypatch):
+    """Prefixes by propagation, the rest exact given them."""
+    graph = model(name, seed)
+    states, p = twins.distribution(graph)
+    for order in orders_of(graph, seed):
+        chain = part_exact(graph, order, monkeypatch)
+        assert not chain.exact
+        q = density(chain, graph)
+        assert_allclose(q.sum(), 1.0, rtol=0, atol=1e-11)
+        check_draws(rows(chain.draw(graph.flat, 5000, np.random.default_rng(seed))), states, q)
+        first = states[:, chain.order[: chain.n_chained]]
+        beliefs = density(chain_of(graph, "bp", order), graph)
+        _, prefix = np.unique(first, axis=0, return_inverse=True)
+        by_prefix = [np.bincount(prefix.ravel(), w)[prefix.ravel()] for w in (q, beliefs, p)]
+        assert_allclose(by_prefix[0], by_prefix[1], rtol=0, atol=1e-12)
+        possible = (by_prefix[2] > 0) & (by_prefix[0] > 0)
+        expected = p[possible] / by_prefix[2][possible]
+        assert_allclose(q[possible] / by_prefix[0][possible], expected, rtol=0, atol=1e-9)
+
+
+# Draws -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*LOOPS, *WITH_ZEROS, *HUGE, "chain", "isolated", "frustrated"])
+def test_draws_have_the_density(name, seed):
+    graph = model(name, seed)
+    states = enumerate_states(graph)[0]
+    for k, order in enumerate(orders_of(graph, seed)):
+        for clip, warm_start in ((0.0, False), (1e-2, False), (1e-2, True)):
+            chain = chain_of(graph, "bp", order, SHORT, clip=clip, warm_start=warm_start)
+            draws = chain.draw(graph.flat, N_DRAWS, np.random.default_rng([seed, k]))
+            assert isinstance(draws, Draws)
+            assert draws.X.dtype == STATE
+            assert draws.counts.min() > 0
+            assert draws.counts.sum() == N_DRAWS
+            assert len(np.unique(draws.X, axis=0)) == len(draws.X)
+            found = chain.log_density(graph.flat, draws.X)
+            assert_allclose(draws.log_q, found, rtol=1e-12, atol=1e-12)
+            check_draws(rows(draws), states, density(chain, graph))
+
+
+@pytest.mark.parametrize("name", ["zeros", "orders", "uniform", "one_state"])
+def test_exact_draws(name, seed):
+    graph = model(name, seed)
+    states, p = twins.distribution(graph)
+    chain = chain_of(graph, "exact")
+    draws = chain.draw(graph.flat, 5000, np.random.default_rng(seed))
+    assert (draws.n_runs, draws.converged) == (0, 1.0)
+    assert_allclose(draws.log_q, chain.log_density(graph.flat, draws.X), rtol=1e-12, atol=1e-12)
+    check_draws(rows(draws), states, p)
+
+
+def test_draws_of_another_law_are_noticed(seed):
+    """The negative control: other orders, other messages and the model have other laws."""
+    graph = frustrated()
+    states, p = twins.distribution(graph)
+    draws = rows(chain_of(graph).draw(graph.flat, N_DRAWS, np.random.default_rng(seed)))
+    others = [
+        density(chain_of(graph, order=np.arange(6)[::-1]), graph),
+        density(chain_of(graph, how=Propagation("flooding", 0.0, 3, 0.0)), graph),
+        density(chain_of(graph, clip=0.05), graph),
+        p,
+    ]
+    check_draws(draws, states, density(chain_of(graph), graph))
+    for q in others:
+        with pytest.raises(AssertionError, match="was drawn"):
+            check_draws(draws, states, q)
+
+
+def test_runs_are_shared(seed):
+    """No more runs than distinct prefixes; a component's run does not depend on the others."""
+    graph = ZOO["grid"](seed)
+    chain = chain_of(graph)
+    draws = chain.draw(graph.flat, 300, np.random.default_rng(seed))
+    prefixes = {tuple(x[:k].tolist()) for x in draws.X for k in range(9)}
+    assert 9 <= draws.n_runs <= len(prefixes)
+    pairs = ZOO["disconnected"](seed)
+    draws = chain_of(pairs, how=SHORT).draw(pairs.flat, 500, np.random.default_rng(seed))
+    assert draws.n_runs <= 1 + 2 + 1 + 3 + 1 + 2
+    assert draws.converged == 1.0
+
+
+def test_converged_is_a_share():
+    graph = frustrated()
+    draws = chain_of(graph).draw(graph.flat, 100, np.random.default_rng(0))
+    assert 0.0 < draws.converged < 1.0
+    damped = chain_of(graph, how=Propagation(damping=0.5, max_iter=2000))
+    assert damped.draw(graph.flat, 100, np.random.default_rng(0)).converged > draws.converged
+
+
+# Algorithm 1 of the paper ------------------------------------------------------------------
+
+
+def scaled(logs, q):
+    """Sum of log messages, the largest 0; uniform where every state is ruled out."""
+    total = sum(logs, np.zeros(q))
+    return total - total.max() if total.max() > -np.inf else np.zeros(q)
+
+
+def one_run(graph, n_iter):
+    """Log messages {(clique, variable): array}, all cliques at once, then all variables."""
+    q = graph.n_states
+    told = {(a, i): np.zeros(q[i]) for a, c in enumerate(graph.cliques) for i in c}
+    for _ in range(n_iter):
+        heard = {
+            (a, i): scaled([m for (b, j), m in told.items() if j == i and b != a], q[i])
+            for a, i in told
+        }
+        told = {(a, i): scaled([spoken(graph, heard, a, i)], q[i]) for a, i in told}
+    return told
+
+
+def spoken(graph, heard, a, i):
+    """What clique a tells variable i: sums of its table weighted by what the others say."""
+    clique, table = graph.cliques[a], graph.log_potentials[a]
+    for k, j in enumerate(clique):
+        if j != i:
+            table = table + heard[a, j].reshape([-1 if m == k else 1 for m in range(len(clique))])
+    k = clique.index(i)
+    return np.array([twins.log_sum(np.take(table, s, axis=k)) for s in range(graph.n_states[i])])
+
+
+class OneAtATime:
+    """Algorithm 1: belief propagation from uniform messages for every variable in turn.
+
+    Conditionals are remembered by prefix, which only saves time.
+    """
+
+    def __init__(self, graph):
+        self.graph = graph
+        self.known = {}
+
+    def conditional(self, prefix):
+        """Belief of the next variable given the states of those before it."""
+        if prefix not in self.known:
+            rest = self.graph.condition(dict(enumerate(prefix)))
+            told = one_run(rest, 20)
+            belief = np.exp(scaled([m for (_, i), m in told.items() if i == 0], rest.n_states[0]))
+            self.known[prefix] = belief / belief.sum()
+        return self.known[prefix]
+
+    def density(self, x):
+        """Probability of drawing x."""
+        x = [int(s) for s in x]
+        return np.prod([self.conditional(tuple(x[:i]))[s] for i, s in enumerate(x)])
+
+    def draw(self, rng):
+        """One draw, variable by variable."""
+        x = ()
+        for _ in range(self.graph.n_variables):
+            p = self.conditional(x)
+            x += (int(rng.choice(len(p), p=p)),)
+        return x
+
+
+@pytest.mark.parametrize("name", [*LOOPS, "chain", "disconnected", "frustrated", *HUGE])
+def test_density_of_the_paper_s_algorithm(name, seed):
+    """Also where 20 iterations do not converge, as in "frustrated"."""
+    graph = model(name, seed)
+    states = enumerate_states(graph)[0]
+    twin = OneAtATime(graph)
+    expected = np.array([twin.density(x) for x in states])
+    assert_allclose(expected.sum(), 1.0, rtol=0, atol=1e-12)
+    assert_allclose(density(chain_of(graph), graph), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_the_paper_s_algorithm_does_not_converge_there():
+    """A few iterations more or fewer make another law; so do 20 of another schedule."""
+    graph = frustrated()
+    q = density(chain_of(graph), graph)
+    for how in (
+        Propagation("flooding", 0.0, 19, 0.0),
+        Propagation("flooding", 0.0, 21, 0.0),
+        Propagation("sequential", 0.0, 20, 0.0),
+    ):
+        assert np.abs(density(chain_of(graph, how=how), graph) - q).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", WITH_ZEROS)
+def test_density_of_the_paper_s_algorithm_with_zeros(name, seed):
+    """After every prefix that is possible; what is drawn after others is of no account."""
+    graph = model(name, seed)
+    states, p = twins.distribution(graph)
+    twin = OneAtATime(graph)
+    q = density(chain_of(graph), graph)
+    for depth in range(graph.n_variables):
+        prefixes, which = np.unique(states[:, :depth], axis=0, return_inverse=True)
+        which = which.ravel()
+        before = np.bincount(which, q)
+        for k in np.flatnonzero((np.bincount(which, p) > 0) & (before > 0)):
+            after = np.bincount(states[which == k, depth], q[which == k])
+            expected = twin.conditional(tuple(prefixes[k].tolist()))
+            assert_allclose(after / before[k], expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["frustrated", "complete", "orders"])
+def test_draws_of_the_paper_s_algorithm(name, seed):
+    """The tree of prefixes and one draw after the other have one law."""
+    graph = model(name, seed)
+    states = enumerate_states(graph)[0]
+    twin, rng = OneAtATime(graph), np.random.default_rng(seed)
+    one_by_one = np.array([twin.draw(rng) for _ in range(2000)], dtype=STATE)
+    together = rows(chain_of(graph).draw(graph.flat, N_DRAWS, rng))
+    for q in (density(chain_of(graph), graph), np.array([twin.density(x) for x in states])):
+        check_draws(one_by_one, states, q)
+        check_draws(together, states, q)
+
+
+# Zeros, large numbers, edges ---------------------------------------------------------------
+
+
+def test_impossible_prefixes(seed):
+    """What propagation rules out is never drawn; what it does not has a density, never nan."""
+    parity = np.where(np.indices((2, 2)).sum(0) % 2 == 0, 0.0, -np.inf)
+    odd = np.where(np.indices((2, 2)).sum(0) % 2 == 1, 0.0, -np.inf)
+    impossible = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [parity, parity, odd])
+    for conditionals in ("bp", "auto", "exact"):
+        for clip in (0.0, 1e-2):
+            chain = chain_of(impossible, conditionals, clip=clip)
+            q = density(chain, impossible)
+            assert_allclose(q.sum(), 1.0, rtol=0, atol=1e-12)
+            draws = chain.draw(impossible.flat, 1000, np.random.default_rng(seed))
+            check_draws(rows(draws), enumerate_states(impossible)[0], q)
+            assert np.isfinite(draws.log_q).all()
+
+
+def test_impossible_prefixes_before_elimination(seed, monkeypatch):
+    """A clip leads into prefixes that nothing possible continues."""
+    graph = ZOO["zeros_binary"](seed)
+    chain = part_exact(graph, "index", monkeypatch, clip=0.1)
+    states, p = twins.distribution(graph)
+    q = density(chain, graph)
+    assert q[p == 0].sum() > 0.01
+    assert_allclose(q.sum(), 1.0, rtol=0, atol=1e-12)
+    draws = chain.draw(graph.flat, N_DRAWS, np.random.default_rng(seed))
+    assert_allclose(draws.log_q, chain.log_density(graph.flat, draws.X), rtol=1e-12)
+    check_draws(rows(draws), states, q)
+
+
+def test_a_clip_covers_all_states(seed):
+    graph = ZOO["zeros"](seed)
+    p = twins.distribution(graph)[1]
+    assert density(chain_of(graph), graph)[p == 0].min() == 0
+    q = density(chain_of(graph, clip=1e-2), graph)
+    assert q.min() >= (1e-2 / 1.02) ** 5
+
+
+@pytest.mark.parametrize("conditionals", ["bp", "auto", "exact"])
+def test_no_variables_and_no_cliques(conditionals):
+    constant = FactorGraph([], [()], [1.5])
+    chain = chain_of(constant, conditionals)
+    draws = chain.draw(constant.flat, 7, np.random.default_rng(0))
+    assert (draws.X.shape, draws.counts.sum(), draws.log_q.max()) == ((1, 0), 7, 0.0)
+    assert chain.exact
+
+
+def test_runs_in_pieces(seed, monkeypatch):
+    """Short calls, so that Ctrl-C is seen, change nothing."""
+    graph = frustrated()
+    for warm_start in (False, True):
+        chain = chain_of(graph, warm_start=warm_start)
+        whole = chain.draw(graph.flat, 100, np.random.default_rng(seed))
+        with monkeypatch.context() as patch:
+            patch.setattr(prefix_tree, "ENTRIES_A_CALL", 1)
+            pieces = chain.draw(graph.flat, 100, np.random.default_rng(seed))
+        for left, right in zip(whole, pieces, strict=True):
+            assert_array_equal(left, right)
+
+
+def test_a_seed_is_a_set_of_draws(seed):
+    graph = frustrated()
+    chain = chain_of(graph)
+    kept = graph.flat.copy()
+    first, again = (chain.draw(graph.flat, 500, np.random.default_rng(seed)) for _ in range(2))
+    for left, right in zip(first, again, strict=True):
+        assert_array_equal(left, right)
+    other = chain.draw(graph.flat, 500, np.random.default_rng(seed + 1))
+    assert not np.array_equal(first.counts, other.counts)
+    assert_array_equal(graph.flat, kept)
+
+
+def test_orders():
+    graph = ZOO["grid"](0)
+    assert_array_equal(chain_of(graph, order="index").order, np.arange(9))
+    found = chain_of(graph, order="elimination").order
+    assert_array_equal(found, messages.forecast(graph.layout).order[::-1])
+    given = [8, 0, 7, 1, 6, 2, 5, 3, 4]
+    assert_array_equal(chain_of(graph, order=given).order, given)
+    dense = FactorGraph.from_layout(_complete(700))
+    assert sorted(chain_of(dense, order="elimination").order.tolist()) == list(range(700))
+
+
+def _complete(n):
+    return PairwiseEnergy(np.ones((n, n)) - np.eye(n), np.zeros(n)).factor_graph().layout
+
+
+@pytest.mark.parametrize(
+    "order",
+    [[0, 1, 2], [0, 1, 2, 3, 3], [1, 2, 3, 4, 5], [[0, 1, 2, 3, 4]], None, [0, 1, 2, 3, 0.5]],
+)
+def test_orders_are_checked(order):
+    graph = ZOO["orders"](0)
+    with pytest.raises(ValueError) as caught:
+        chain_of(graph, order=order)
+    assert str(caught.value) == (
+        "order must be one of ('elimination', 'index') or name each of the 5 variables once; got "
+        f"{order!r}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"order": "random"}, r"^order must be one of \['elimination', 'index'\]; got 'random'\."),
+        (
+            {"conditionals": "gibbs"},
+            r"^conditionals must be one of \['auto', 'bp', 'exact'\]; got 'gibbs'\.",
+        ),
+        ({"clip": -0.1}, r"^clip must be a number >= 0 and <= 0\.5; got -0\.1\."),
+        ({"clip": 0.6}, r"^clip must be a number >= 0 and <= 0\.5; got 0\.6\."),
+        ({"clip": np.nan}, r"^clip must be a number; got nan\."),
+    ],
+)
+def test_settings_are_checked(settings, message):
+    graph = ZOO["chain"](0)
+    with pytest.raises(ValueError, match=message):
+        chain_of(graph, **settings)
+
+
+# Independence Metropolis -------------------------------------------------------------------
+
+
+class Uniforms:
+    """A generator that says what it is told."""
+
+    def __init__(self, u):
+        self.u = u
+
+    def random(self, n):
+        assert n == len(self.u)
+        return self.u
+
+
+def acceptance(log_weights):
+    """Probability that a chain at state i takes the proposal j, found by halving intervals of u."""
+    n = len(log_weights)
+    here, there = (k.ravel() for k in np.indices((n, n)))
+    low, high = np.zeros(n * n), np.ones(n * n)  # 1 - u accepted up to between these
+
+    def accepted(v):
+        X, weights, taken = metropolis(
+            here[:, None],
+            log_weights[here],
+            there[:, None],
+            log_weights[there],
+            Uniforms(np.minimum(1.0 - v, 1.0 - 2**-53)),
+        )
+        moved = np.where(taken, there, here)
+        assert_array_equal(X[:, 0], moved)
+        assert_array_equal(weights, log_weights[moved])
+        return taken
+
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        taken = accepted(middle)
+        low, high = np.where(taken, middle, low), np.where(taken, high, middle)
+    return np.where(low > 1 - 1e-14, 1.0, low).reshape(n, n)
+
+
+@pytest.mark.parametrize("name", ["orders", "zero_one", "zeros", "zeros_binary", "frustrated"])
+def test_metropolis_leaves_the_model_invariant(name, seed):
+    graph = model(name, seed)
+    log_f = np.sort(enumerate_states(graph)[1])
+    log_f = np.concatenate([log_f[:30], log_f[-30:]])  # the least and the most probable states
+    p = np.exp(log_f - twins.log_sum(log_f))
+    q = np.random.default_rng(seed).dirichlet(np.ones(len(p)))
+    taken = acceptance(log_f - np.log(q))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = np.minimum(1.0, p / q / (p / q)[:, None])
+    expected[p == 0] = 1.0
+    assert_allclose(taken, expected, rtol=0, atol=1e-13)
+    K = q * taken
+    K[np.diag_indices(len(p))] += 1.0 - K.sum(axis=1)
+    assert K.min() > -1e-12
+    assert_allclose(p @ K, p, rtol=0, atol=1e-12)
+    assert_allclose(p[:, None] * K, (p[:, None] * K).T, rtol=0, atol=1e-13)  # reversible
+    wrong = q * acceptance(0.9 * log_f - np.log(q))
+    wrong[np.diag_indices(len(p))] += 1.0 - wrong.sum(axis=1)
+    assert np.abs(p @ wrong - p).max() > 1e-6
+
+
+@pytest.mark.parametrize("name", ["frustrated", "orders", "zeros"])
+def test_metropolis_chains_approach_the_model(name, seed):
+    """Proposals of one undamped iteration with a clip; without steps they are not of the model."""
+    graph = model(name, seed)
+    states, p = twins.distribution(graph)
+    chain = chain_of(graph, how=Propagation("flooding", 0.0, 1, 0.0), clip=0.05)
+    rng = np.random.default_rng(seed)
+    q = density(chain, graph)
+    assert np.max(p / q) < 200
+    X, rate = chain_states(chain, graph, 4000, 0, rng)
+    assert rate == 1.0
+    check_draws(X, states, q)
+    with pytest.raises(AssertionError, match="was drawn"):
+        check_draws(X, states, p)
+    X, rate = chain_states(chain, graph, 4000, int(15 * np.max(p / q)), rng)
+    assert 0.0 < rate < 1.0
+    assert X.dtype == STATE
+    check_draws(X, states, p)
+
+
+def test_metropolis_with_exact_proposals_takes_them_all(seed):
+    graph = ZOO["orders"](seed)
+    states, p = twins.distribution(graph)
+    chain = chain_of(graph, "exact")
+    X, rate = chain_states(chain, graph, 3000, 2, np.random.default_rng(seed))
+    assert rate > 1 - 1e-9
+    check_draws(X, states, p)
+
+
+def test_metropolis_chains_are_independent(seed):
+    """Draws that come together by prefix are dealt out at random."""
+    graph = FactorGraph([2, 2], [(0,), (1,)], [[0.0, 0.0], [0.0, 0.0]])
+    X, _ = chain_states(chain_of(graph), graph, 20_000, 1, np.random.default_rng(seed))
+    for i, j in combinations(range(2), 2):
+        assert abs(np.corrcoef(X[:, i], X[:, j])[0, 1]) < 0.04
+    assert abs(np.corrcoef(X[1:, 0], X[:-1, 0])[0, 1]) < 0.04
