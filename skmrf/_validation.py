@@ -1,5 +1,6 @@
 """Checks of what users hand in; every message names what was found and what would be accepted."""
 
+import inspect
 import numbers
 from collections.abc import Mapping
 
@@ -69,6 +70,20 @@ def check_choice(name, value, choices):
     if value not in choices:
         raise ValueError(f"{name} must be one of {sorted(choices)}; got {value!r}.")
     return value
+
+
+def check_options(method, function, options, given=()):
+    """Options that the function of a method takes by keyword, but for those that are given."""
+    known = [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY and name not in given
+    ]
+    for name in options:
+        if name not in known:
+            raise TypeError(
+                f"method={method!r} has no option {name!r}; its options are {known or 'none'}."
+            )
 
 
 def check_number(name, value, *, low=None, high=None, integer=False, open_low=False):

@@ -1,5 +1,7 @@
 """What each method answers to a question about one model and one set of evidence."""
 
+import warnings
+
 import numpy as np
 
 from .. import messages, samplers
@@ -64,6 +66,8 @@ def gibbs_marginals(question, *, n_chains=256, n_sweeps=1000, n_records=50, n_jo
 
 
 def _believed(question, found, method):
+    if found.log_partition == -np.inf:
+        raise messages.ImpossibleEvidence(0)
     return _as_marginals(
         question,
         found.single,
@@ -111,20 +115,24 @@ def mean_field_marginals(question, *, max_iter=1000, tol=1e-9):
     )
 
 
+NOTHING_POSSIBLE = (
+    "None of {} draws has a positive probability: the evidence is impossible, or zero potentials "
+    'hide what is possible. Take method="exact", or give more n_samples or clip.'
+)
+
+
 def bpchain_marginals(
-    question, *, n_samples=2000, conditionals="auto", order="elimination", clip=1e-3
+    question, *, n_samples=4000, conditionals="auto", order="elimination", clip=1e-3
 ):
     """Draws of chained belief propagation, weighted to the model."""
+    check_number("n_samples", n_samples, low=1, integer=True)
     rest = question.rest()
     settings = samplers.ChainSettings(conditionals, order, clip=clip)
     chain = samplers.Chain(rest.layout, settings, n_samples)
     draws = chain.draw(rest.flat, n_samples, question.rng())
     log_weights = rest.log_potential(draws.X) - draws.log_q + np.log(draws.counts)
     if (log_weights == -np.inf).all():
-        raise ValueError(
-            f"None of {n_samples} draws has a positive probability: the evidence is impossible, or "
-            'zero potentials hide what is possible. Take method="exact", or give more n_samples.'
-        )
+        raise ValueError(NOTHING_POSSIBLE.format(n_samples))
     X = question.complete(draws.X)
     weights = normalized_weights(log_weights, len(X))
     single, flat = _from_states(question, X, log_weights)
@@ -141,7 +149,10 @@ def bpchain_marginals(
 
 
 def _largest_error(question, X, weights, counts, single):
-    """Largest standard error of a self-normalised single marginal (delta method)."""
+    """Largest standard error of a self-normalised single marginal (delta method).
+
+    At least one over the effective sample size, for where all the weight is on one state.
+    """
     n_states = question.graph.n_states
     start = np.cumsum(n_states) - n_states
     square = counts * weights**2
@@ -149,7 +160,7 @@ def _largest_error(question, X, weights, counts, single):
         (X + start).ravel(), np.repeat(square, X.shape[1]), minlength=int(n_states.sum())
     )
     variance = hit * (1.0 - 2.0 * single) + square.sum() * single**2
-    return float(np.sqrt(np.maximum(variance, 0.0).max(initial=0.0)))
+    return float(max(np.sqrt(np.maximum(variance, 0.0).max(initial=0.0)), square.sum()))
 
 
 MARGINALS = {
@@ -205,6 +216,8 @@ def bp_marginal_mode(
     found = messages.belief_propagation(
         question.graph, how, evidence=question.row, maximised=maximised
     )
+    if found.log_partition == -np.inf:
+        raise messages.ImpossibleEvidence(0)
     states = question.row.copy()
     wanted = np.flatnonzero(maximised & ~question.observed)
     beliefs = np.split(found.single, np.cumsum(question.graph.n_states)[:-1])
@@ -243,6 +256,15 @@ def bpchain_samples(
     settings = samplers.ChainSettings(conditionals, order, clip=clip)
     chain = samplers.Chain(rest.layout, settings, n_samples * (n_steps + 1))
     X, _ = samplers.chain_states(chain, rest, n_samples, n_steps, question.rng())
+    lost = np.count_nonzero(rest.log_potential(X) == -np.inf)
+    if lost == n_samples:
+        raise ValueError(NOTHING_POSSIBLE.format(n_samples))
+    if lost:
+        warnings.warn(
+            f"{lost} of {n_samples} draws have the probability zero; give more n_steps, or take "
+            'method="exact".',
+            stacklevel=4,
+        )
     return question.complete(X)
 
 

@@ -1,6 +1,5 @@
 """A question about one model and one set of evidence, and how a method is asked it."""
 
-import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from .. import messages
 from .._types import STATE
-from .._validation import check_choice, check_evidence, check_generator
+from .._validation import check_choice, check_evidence, check_generator, check_options
 from ..energies import FactorGraph
 from ..likelihood import exact_fits
 
@@ -80,15 +79,5 @@ class Question:
 
 def ask(methods, method, question, options, **given):
     """Call a method; an option that it does not have is named with those it has."""
-    function = methods[method]
-    known = [
-        name
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is parameter.KEYWORD_ONLY
-    ]
-    for name in options:
-        if name not in known:
-            raise TypeError(
-                f"method={method!r} has no option {name!r}; its options are {known or 'none'}."
-            )
-    return function(question, **given, **options)
+    check_options(method, methods[method], options)
+    return methods[method](question, **given, **options)

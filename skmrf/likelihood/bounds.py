@@ -4,7 +4,7 @@ import numpy as np
 
 from .. import messages
 from .._types import LogPartition
-from .._validation import check_choice
+from .._validation import check_choice, check_options
 from ..messages.elimination import DEFAULT_MAX_BYTES
 from .ais import ais
 from .chained import bpchain
@@ -32,53 +32,61 @@ def exact_log_partition(energy, *, max_bytes=DEFAULT_MAX_BYTES):
     return LogPartition(value, 0.0, value, value, True, "exact", True)
 
 
-def bethe(energy, **options):
+def bethe(energy, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
     """The Bethe approximation of log Z: exact on trees, no bound on graphs with loops.
 
     Parameters
     ----------
     energy : Energy
-    **options
-        Fields of :class:`skmrf.messages.Propagation`.
+    schedule, damping, max_iter, tol
+        See :class:`skmrf.messages.Propagation`.
     """
-    found = messages.belief_propagation(energy.factor_graph(), messages.Propagation(**options))
+    how = messages.Propagation(schedule, damping, max_iter, tol)
+    found = messages.belief_propagation(energy.factor_graph(), how)
     value = found.log_partition
     return LogPartition(value, np.nan, -np.inf, np.inf, False, "bethe", found.converged, np.nan)
 
 
-def mean_field(energy, **options):
+def mean_field(energy, *, max_iter=1000, tol=1e-9):
     """The naive mean-field lower bound on log Z.
 
     Parameters
     ----------
     energy : Energy
-    **options
-        Of :func:`skmrf.messages.mean_field`.
+    max_iter, tol
+        See :func:`skmrf.messages.mean_field`.
     """
-    found = messages.mean_field(energy.factor_graph(), **options)
+    found = messages.mean_field(energy.factor_graph(), max_iter=max_iter, tol=tol)
     value = found.lower_bound
     return LogPartition(value, np.nan, value, np.inf, False, "mean-field", found.converged, np.nan)
 
 
-def tree_reweighted(energy, **options):
+def tree_reweighted(energy, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
     """The tree-reweighted upper bound on log Z, with the mean-field bound below it.
 
     Parameters
     ----------
     energy : Energy
-    **options
-        Fields of :class:`skmrf.messages.Propagation`.
+    schedule, damping, max_iter, tol
+        See :class:`skmrf.messages.Propagation`.
     """
     graph = energy.factor_graph()
-    found = messages.tree_reweighted(graph, messages.Propagation(**options))
+    found = messages.tree_reweighted(graph, messages.Propagation(schedule, damping, max_iter, tol))
     lower = messages.mean_field(graph).lower_bound
     upper, converged = found.upper_bound, found.beliefs.converged
     return LogPartition(upper, np.nan, lower, upper, True, "trw", converged, np.nan)
 
 
-SAMPLING = {"ais": ais, "bpchain": bpchain}
-DETERMINISTIC = {"bethe": bethe, "trw": tree_reweighted, "mean-field": mean_field}
-METHODS = ("auto", "exact", *SAMPLING, *DETERMINISTIC)
+FUNCTIONS = {
+    "exact": exact_log_partition,
+    "ais": ais,
+    "bpchain": bpchain,
+    "bethe": bethe,
+    "trw": tree_reweighted,
+    "mean-field": mean_field,
+}
+SAMPLING = ("ais", "bpchain")
+METHODS = ("auto", *FUNCTIONS)
 
 
 def log_partition_bounds(
@@ -119,9 +127,11 @@ def log_partition_bounds(
     check_choice("method", method, METHODS)
     if method == "auto":
         layout = energy.factor_graph().layout
-        method = "exact" if exact_fits(layout, max_bytes=max_bytes) else "ais"
+        if exact_fits(layout, max_bytes=max_bytes):
+            return exact_log_partition(energy, max_bytes=max_bytes)
+        method = "ais"
+    given = {"random_state": random_state} if method in SAMPLING else {}
     if method == "exact":
-        return exact_log_partition(energy, max_bytes=max_bytes)
-    if method in SAMPLING:
-        return SAMPLING[method](energy, random_state=random_state, **options)
-    return DETERMINISTIC[method](energy, **options)
+        given = {"max_bytes": max_bytes}
+    check_options(method, FUNCTIONS[method], options, given)
+    return FUNCTIONS[method](energy, **given, **options)

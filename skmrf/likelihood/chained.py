@@ -21,7 +21,17 @@ SETTLE = 20
 ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)
 
 
-def bpchain(energy, *, n_samples=1000, settings=None, max_width=1.0, random_state=None, **options):
+def bpchain(
+    energy,
+    *,
+    n_samples=1000,
+    conditionals="auto",
+    order="elimination",
+    clip=1e-3,
+    settings=None,
+    max_width=1.0,
+    random_state=None,
+):
     r"""Log partition function by importance sampling from chained belief propagation.
 
     The chain draws :math:`x` with a known probability :math:`q(x)`, so for any set :math:`A` of
@@ -39,13 +49,13 @@ def bpchain(energy, *, n_samples=1000, settings=None, max_width=1.0, random_stat
     ----------
     energy : Energy
     n_samples : int, default=1000
+    conditionals, order, clip
+        See :class:`skmrf.samplers.ChainSettings`.
     settings : ChainSettings, optional
-        By default a chain of damped propagation whose conditionals are kept above 1e-3.
+        Everything about the chain, instead of these three.
     max_width : float, default=1.0
         Nats; a wider interval is warned about and ``converged`` is False.
     random_state : int, Generator, RandomState or None
-    **options
-        Fields of the settings, instead: ``conditionals``, ``order``, ``clip``.
 
     Returns
     -------
@@ -64,7 +74,7 @@ def bpchain(energy, *, n_samples=1000, settings=None, max_width=1.0, random_stat
     rng = check_generator(random_state)
     graph = energy.factor_graph()
     if settings is None:
-        settings = ChainSettings(**{"clip": 1e-3, **options})
+        settings = ChainSettings(conditionals, order, clip=clip)
     chain = Chain(graph.layout, settings, n_samples)
     draws = chain.draw(graph.flat, 1 if chain.exact else n_samples, rng)
     if chain.exact:
@@ -77,7 +87,7 @@ def bpchain(energy, *, n_samples=1000, settings=None, max_width=1.0, random_stat
             f"{result.upper:.4g}], its effective sample size {result.ess:.1f} of {n_samples} "
             f"({100 * draws.converged:.0f}% of the propagations converged): the chain misses a "
             'part of the model. Give more n_samples or clip, or take method="ais".',
-            stacklevel=3,
+            stacklevel=2,
         )
     return result
 
