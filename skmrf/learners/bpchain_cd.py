@@ -47,9 +47,9 @@ class BPChainCD(Learner):
     order : {"elimination", "index"} or array-like, default="elimination"
         In which order variables are drawn; "index" as in the paper.
     schedule : {"sequential", "residual", "flooding"}, default="sequential"
-    max_iter : int, default=200
-    tol : float, default=1e-6
-        Largest change of a message to stop at.
+    max_iter : int, default=100
+    tol : float, default=1e-3
+        Largest change of a message to stop at; the draws are noisier than what is finer.
     warm_start : bool, default=False
         Messages of a prefix start where those of the prefix one shorter ended.
 
@@ -75,8 +75,8 @@ class BPChainCD(Learner):
         *,
         order="elimination",
         schedule="sequential",
-        max_iter=200,
-        tol=1e-6,
+        max_iter=100,
+        tol=1e-3,
         warm_start=False,
     ):
         self.n_samples = n_samples
