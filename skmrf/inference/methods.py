@@ -29,8 +29,11 @@ def _from_states(question, X, log_weights=None):
     else:
         weights = np.repeat(normalized_weights(log_weights, len(X)), X.shape[1])
         single = np.bincount(states, weights, minlength=size)
+        owner = np.repeat(np.arange(len(n_states)), n_states)
+        single = single / np.bincount(owner, single)[owner]  # weights sum to one up to rounding
     untied = FactorGraph.from_layout(question.graph.layout.untied())
-    return single, untied.moments(States(X, None, log_weights))["log_potentials"]
+    flat = untied.moments(States(X, None, log_weights))["log_potentials"]
+    return single, np.maximum(flat, 0.0)  # a difference of sums may be rounded below zero
 
 
 def exact_marginals(question):
