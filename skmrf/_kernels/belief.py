@@ -97,7 +97,34 @@ def hear(g, work, p):
     i = g.clique_vars[p]
     at = g.message_start[p]
     base = g.state_start[i]
-    q = g.n_states[i]
+    open_states = 0
+    for s in range(g.n_states[i]):
+        open_states += work.dead[base + s] == 0
+    if open_states == 2 and g.n_states[i] == 2:
+        moved = hear_odds(work, at, base)
+    else:
+        moved = hear_states(work, at, base, g.n_states[i])
+    return moved
+
+
+@inlined
+def hear_odds(work, at, base):
+    """:func:`hear` where two states are open: their log-odds say it all."""
+    odds = work.totals[base + 1] - work.messages[at + 1] - work.totals[base] + work.messages[at]
+    old = work.cavities[at + 1] - work.cavities[at]
+    low = -abs(odds)
+    weight = np.exp(low)
+    one = odds > 0.0
+    work.cavities[at] = low if one else 0.0
+    work.cavities[at + 1] = 0.0 if one else low
+    work.weights[at] = weight if one else 1.0
+    work.weights[at + 1] = 1.0 if one else weight
+    return abs(odds - old) / max(1.0, -low, abs(old))
+
+
+@inlined
+def hear_states(work, at, base, q):
+    """:func:`hear` for any number of states, some of them ruled out."""
     top = -np.inf
     for s in range(q):
         value = work.totals[base + s]
@@ -141,6 +168,19 @@ def multiply(g, work, first, last, start, potentials):
     for r in range(size):
         work.table[r] *= potentials[start + r]
     return size
+
+
+@inlined
+def pair_sums(g, work, first, start, potentials):
+    """work.sums as by :func:`marginal_sums`, for two variables of two states."""
+    a, b = g.message_start[first], g.message_start[first + 1]
+    x0, x1, y0, y1 = work.weights[a], work.weights[a + 1], work.weights[b], work.weights[b + 1]
+    t00, t01 = potentials[start] * x0 * y0, potentials[start + 1] * x0 * y1
+    t10, t11 = potentials[start + 2] * x1 * y0, potentials[start + 3] * x1 * y1
+    work.sums[0] = t00 + t01
+    work.sums[1] = t10 + t11
+    work.sums[2] = t00 + t10
+    work.sums[3] = t01 + t11
 
 
 @inlined

@@ -21,6 +21,7 @@ from .belief import (
     marginal_sums,
     mixed_messages,
     multiply,
+    pair_sums,
 )
 from .heap import rise, sink
 
@@ -88,17 +89,21 @@ def component(g, n_clamped, root, seen, cliques, variables):
 def answer(g, work, a, first, start, log_potentials, potentials):
     """work.sums = what clique a tells its free variables."""
     last = g.clique_ptr[a + 1]
-    n_maximised = 0
+    n_maximised, size = 0, 1
     for p in range(first, last):
         n_maximised += g.maximised[g.clique_vars[p]]
+        size *= g.n_states[g.clique_vars[p]]
     sound = False
     if n_maximised == 0:
-        marginal_sums(g, work, first, last, multiply(g, work, first, last, start, potentials))
+        if last - first == 2 and size == 4 and g.n_states[g.clique_vars[first]] == 2:
+            pair_sums(g, work, first, start, potentials)
+        else:
+            marginal_sums(g, work, first, last, multiply(g, work, first, last, start, potentials))
         sound = lost_precision(g, work, first, last) == 0
     if sound:
         logs_of_sums(g, work, first, last)
     else:
-        size = add_logs(g, work, first, last, start, log_potentials)
+        add_logs(g, work, first, last, start, log_potentials)
         if 0 < n_maximised < last - first:
             mixed_messages(g, work, first, last, size)
         else:

@@ -174,8 +174,8 @@ def _warn_inference(state):
     if share < CONVERGED:
         warnings.warn(
             f"Inference converged in {100 * share:.0f}% of its runs in the last epoch, so the "
-            "gradient has an error that is not known; give the learner more damping or max_iter, or "
-            "take another one (see inference_converged in history_).",
+            "gradient has an error that is not known; give the learner more damping or max_iter, "
+            "or take another one (see inference_converged in history_).",
             ConvergenceWarning,
             stacklevel=4,
         )

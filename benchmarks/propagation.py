@@ -1,0 +1,217 @@
+"""Cost of belief propagation and of chained belief propagation.
+
+First table: nanoseconds a table entry and iteration, beside vectorised numpy that holds all tables
+of one order in one array. Second table: seconds for 1,000 draws of 31 variables over the prefix
+tree, against Algorithm 1 of the paper as printed in the same kernels (every draw its own 20
+iterations a variable on the whole graph, drawn variables clamped by 0/1 potentials), and the
+largest difference of the probabilities with which the same states are drawn.
+"""
+
+import numpy as np
+from _common import bars, interleaved, options, save, timed
+from threadpoolctl import threadpool_limits
+
+from skmrf import messages
+from skmrf._kernels.propagation import Tables, propagate
+from skmrf._types import STATE
+from skmrf.datasets import make_ising, make_multimodal_mrf, make_random_mrf
+from skmrf.energies import FactorGraph
+from skmrf.messages import Propagation
+from skmrf.samplers import Chain, ChainSettings
+
+ITERATIONS = 20
+PRINTED = Propagation("flooding", 0.0, ITERATIONS, 0.0)
+DRAWS = 1000
+COST = {
+    "model": "model",
+    "entries": "table entries",
+    "flooding": "flooding, ns",
+    "sequential": "sequential, ns",
+    "numpy": "numpy flooding, ns",
+    "ratio": "numpy / skmrf",
+}
+CHAIN = {
+    "instance": "instance",
+    "printed": "as printed, s",
+    "tree": "prefix tree, s",
+    "ratio": "ratio",
+    "runs": "runs",
+    "distinct": "distinct draws",
+    "converged": "converged",
+    "difference": "largest difference of q",
+}
+
+
+# Cost of an iteration ----------------------------------------------------------------------
+
+
+def models(fast):
+    """Name and model."""
+    yield "grid 50 x 50, binary", make_ising("grid", n_variables=2500, coupling=0.3, field=0.1)
+    yield "complete 60, binary", make_ising("complete", n_variables=60, coupling=0.01, field=0.1)
+    for order in (3, 5):
+        how = {"n_cliques": 1000, "order": order, "scale": 0.3, "random_state": 0}
+        yield f"500 binary, 1,000 cliques of {order}", make_random_mrf(500, **how)
+    if not fast:
+        how = {"n_states": 21, "n_cliques": 106, "scale": 0.3, "random_state": 0}
+        yield "53 of 21 states, 106 pairs", make_random_mrf(53, **how)
+
+
+class NumpyFlooding:
+    """Sum-product in the log domain, all cliques of one order in one array."""
+
+    def __init__(self, graph):
+        self.q = int(graph.n_states[0])
+        self.n = graph.n_variables
+        self.groups = []
+        for order in np.unique(graph.layout.orders[graph.layout.orders > 0]):
+            which = np.flatnonzero(graph.layout.orders == order)
+            members = np.array([graph.cliques[a] for a in which])
+            tables = np.array([graph.log_potentials[a] for a in which])
+            self.groups.append((members, tables, np.zeros((*members.shape, self.q))))
+
+    def __call__(self, n_iter):
+        """Iterate from uniform messages; the single beliefs."""
+        for _, _, out in self.groups:
+            out[:] = 0.0
+        totals = np.zeros((self.n, self.q))
+        for _ in range(n_iter):
+            for members, tables, out in self.groups:
+                self._answer(members, tables, out, totals)
+            totals = np.zeros((self.n, self.q))
+            for members, _, out in self.groups:
+                np.add.at(totals, members.ravel(), out.reshape(-1, self.q))
+        p = np.exp(totals - totals.max(axis=1, keepdims=True))
+        return p / p.sum(axis=1, keepdims=True)
+
+    def _answer(self, members, tables, out, totals):
+        order = members.shape[1]
+        cavities = totals[members] - out
+        cavities -= cavities.max(axis=2, keepdims=True)
+        joint = tables
+        for k in range(order):
+            shape = [len(members)] + [self.q if d == k else 1 for d in range(order)]
+            joint = joint + cavities[:, k].reshape(shape)
+        joint = np.exp(joint - joint.reshape(len(members), -1).max(1).reshape(-1, *[1] * order))
+        for k in range(order):
+            axes = tuple(d + 1 for d in range(order) if d != k)
+            out[:, k] = np.log(joint.sum(axis=axes)) - cavities[:, k]
+            out[:, k] -= out[:, k].max(axis=1, keepdims=True)
+
+
+def cost(name, energy):
+    """One row of the first table."""
+    graph = energy.factor_graph()
+    arranged = messages.arrange(graph.layout)
+    tables, scope = arranged.tables(graph.flat), arranged.components(0)
+    starts = arranged.starts(np.full((1, graph.n_variables), -1, dtype=STATE), 0)
+    work, fresh = arranged.work(), np.zeros((0, 0))
+    singles, ends = np.zeros((1, int(graph.n_states.sum()))), np.zeros((1, 2))
+    slow = NumpyFlooding(graph)
+
+    def run(schedule):
+        codes = Propagation(schedule, 0.0).codes(ITERATIONS)._replace(tol=-1.0)
+        propagate(arranged.graph, tables, starts, scope, codes, 0, fresh, work, singles, ends)
+        return singles[0].copy()
+
+    np.testing.assert_allclose(run("flooding"), slow(ITERATIONS).ravel(), atol=1e-9)
+    medians = interleaved(
+        {
+            "flooding": lambda: run("flooding"),
+            "sequential": lambda: run("sequential"),
+            "numpy": lambda: slow(ITERATIONS),
+        }
+    )
+    scale = 1e9 / (ITERATIONS * len(tables.potentials))
+    row = {"model": name, "entries": len(tables.potentials)}
+    row |= {k: scale * seconds for k, seconds in medians.items()}
+    return row | {"ratio": row["numpy"] / row["flooding"]}
+
+
+# Draws -------------------------------------------------------------------------------------
+
+
+class Printed:
+    """Algorithm 1: no draw knows of another, and no table gets smaller."""
+
+    def __init__(self, graph):
+        n, m = graph.n_variables, len(graph.cliques)
+        clamps = [(i,) for i in range(n)]
+        tables = [*graph.log_potentials, *(np.zeros(2) for _ in range(n))]
+        clamped = FactorGraph(graph.n_states, [*graph.cliques, *clamps], tables)
+        self.n = n
+        self.clamps = m + np.arange(n)
+        self.arranged = messages.arrange(clamped.layout)
+        tables = self.arranged.tables(clamped.flat)
+        self.at = len(tables.potentials)
+        delta = np.array([0.0, -np.inf, -np.inf, 0.0])
+        self.tables = Tables(
+            np.concatenate([tables.log_potentials, delta]),
+            np.concatenate([tables.potentials, np.exp(delta)]),
+        )
+
+    def draw(self, n_samples, rng):
+        """States and their log-probabilities; the draws go through the kernel in batches."""
+        arranged = self.arranged
+        X = np.full((n_samples, self.n), -1, dtype=STATE)
+        starts, scope, work = arranged.starts(X, 0), arranged.components(0), arranged.work()
+        told = np.zeros((n_samples, len(work.messages)))
+        edge = arranged.graph.message_start[arranged.graph.clique_ptr[self.clamps]]
+        singles, ends = np.empty((n_samples, 2 * self.n)), np.empty((n_samples, 2))
+        codes = PRINTED.codes()._replace(tol=-1.0)
+        log_q = np.zeros(n_samples)
+        for i in range(self.n):
+            for s in range(0, n_samples, 50):
+                c = slice(s, s + 50)
+                propagate(
+                    arranged.graph, self.tables, starts[c], scope, codes, 0, told[c].copy(), work,
+                    singles[c], ends[c],
+                )  # fmt: skip
+            p = singles[:, 2 * i + 1]
+            one = rng.random(n_samples) < p
+            X[:, i], log_q = one, log_q + np.log(np.where(one, p, 1.0 - p))
+            starts[:, self.clamps[i]] = np.where(one, self.at + 2, self.at)
+            told[:, edge[i]] = np.where(one, -np.inf, 0.0)
+            told[:, edge[i] + 1] = np.where(one, 0.0, -np.inf)
+        return X, log_q
+
+
+def chain(instance, n, n_samples):
+    """One row of the second table."""
+    graph = make_multimodal_mrf(n, random_state=instance)
+    printed = Printed(graph)
+    tree = Chain(graph.layout, ChainSettings("bp", "index", PRINTED), n_samples)
+    rng = np.random.default_rng(instance)
+    tree.draw(graph.flat, 2, rng), printed.draw(2, rng)
+    draws, seconds = timed(tree.draw, graph.flat, n_samples, rng)
+    (X, log_q), slow = timed(printed.draw, n_samples, rng)
+    difference = np.abs(np.exp(tree.log_density(graph.flat, X)) - np.exp(log_q)).max()
+    return {
+        "instance": instance,
+        "printed": slow,
+        "tree": seconds,
+        "ratio": slow / seconds,
+        "runs": draws.n_runs,
+        "distinct": len(draws.X),
+        "converged": draws.converged,
+        "difference": f"{difference:.0e}",
+    }
+
+
+def main(argv=None):
+    args = options(__doc__).parse_args(argv)
+    with threadpool_limits(1):
+        rows = [cost(name, energy) for name, energy in models(args.fast)]
+        note = f"Processor time, one thread, {ITERATIONS} iterations; medians of runs in turn."
+        save(args, "propagation_cost", rows, COST, [note])
+        n, n_samples, instances = (16, 100, 3) if args.fast else (31, DRAWS, 10)
+        draws = [chain(instance, n, n_samples) for instance in range(instances)]
+        median = float(np.median([row["ratio"] for row in draws]))
+        save(args, "propagation_chain", draws, CHAIN, [f"Median ratio: {median:.0f}."])
+    keys = {"flooding": "skmrf", "numpy": "numpy"}
+    xlabel = "nanoseconds a table entry and iteration"
+    bars(args, "propagation_cost", rows, keys, lambda row: row["model"], xlabel=xlabel)
+
+
+if __name__ == "__main__":
+    main()
