@@ -305,14 +305,14 @@ def test_warm_beliefs_need_fewer_iterations(seed):
         assert (second < first) is warm_start
 
 
-@pytest.mark.parametrize("name", ["cycle", "grid", "complete", "orders", "tied", "zeros"])
+@pytest.mark.parametrize("name", ["cycle", "grid", "complete", "orders", "tied", "zeros", "pull"])
 def test_beliefs_with_loops(name, seed):
     """The learner's moments are the tied clique beliefs, which are not the exact ones."""
-    energy = ZOO[name](seed)
+    energy = pull() if name == "pull" else ZOO[name](seed)
     found, _, _ = phases(BP(), energy, 1, seed)
     beliefs = messages.belief_propagation(energy, messages.Propagation(tol=1e-10)).cliques
     np.testing.assert_allclose(found[0], energy.layout.tied(beliefs), rtol=0, atol=1e-4)
-    assert np.abs(found[0] - exact_moments(energy)).max() > 1e-5
+    assert name != "pull" or np.abs(found[0] - exact_moments(energy)).max() > 0.01
 
 
 @pytest.mark.parametrize("name", [*FINITE, "zeros", "zeros_binary"])
@@ -439,7 +439,7 @@ def inference_warnings(caught):
 
 @pytest.mark.parametrize("name", VARIATIONAL)
 def test_estimators_learn_by_it(name, seed):
-    """By name and by instance alike; what history_ holds; nothing said where all converges."""
+    """By name and by instance alike; what history_ holds; a warning only where it is due."""
     X = some_rows(seed)
     cliques = [(i, i + 1) for i in range(5)]
     models = []
@@ -448,19 +448,20 @@ def test_estimators_learn_by_it(name, seed):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             models.append(model.fit(X))
-        assert not inference_warnings(caught)
+            again = clone(model).fit(X)
+        n_due = 2 * (model.history_["inference_converged"][-1] < 0.99)
+        assert len(inference_warnings(caught)) == n_due
+        np.testing.assert_array_equal(again.energy_.flat, model.energy_.flat)
     one, two = models
     np.testing.assert_array_equal(one.energy_.flat, two.energy_.flat)
     assert np.isfinite(one.energy_.flat).all()
-    columns = {"inference_converged", "log_partition"} | (
-        {"ess"} if name == "bpchain-cd" else set()
-    )
+    columns = {"inference_converged", "log_partition"}
+    if name == "bpchain-cd":
+        columns.add("ess")
     assert columns <= set(one.history_)
     assert all(len(one.history_[c]) == one.n_iter_ == 20 for c in columns)
     assert all(np.isfinite(one.history_[c]).all() for c in columns)
-    assert min(one.history_["inference_converged"]) == 1.0
-    again = clone(two).fit(X)
-    np.testing.assert_array_equal(one.energy_.flat, again.energy_.flat)
+    assert name == "mean-field" or min(one.history_["inference_converged"]) == 1.0
 
 
 @pytest.mark.parametrize("learner", [BP(), BPChainCD(500), BPChainCD(500, "bp", corrected=True)])
@@ -502,7 +503,8 @@ def test_learners_are_searched(seed):
     """Parameters of the learner go through set_params and a grid search; a clone is apart."""
     X = some_rows(seed, 100)
     cliques = [(i, i + 1) for i in range(5)]
-    model = DiscreteMRF(cliques, BPChainCD(), max_iter=3, alpha=0.1, random_state=seed)
+    how = {"max_iter": 3, "alpha": 0.1, "categories": [[0, 1]] * 6, "random_state": seed}
+    model = DiscreteMRF(cliques, BPChainCD(), **how)
     grid = {"learner__corrected": [False, True], "learner__n_samples": [20, 30]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
