@@ -2,9 +2,9 @@
 
 Multimodal tables and weighted 3-SAT are scored by the mean log-likelihood of 100 training rows,
 structured sequences by precision and recall, all with the exact log Z of what was learned. Every
-learner gets the same processor seconds, in proportion to the number of variables; exact maximum likelihood in skmrf's setting gets 20, as the
-reference. Two settings: that of the paper (start, learning rates), and skmrf's own (start at
-independent columns, Adam with an adaptive rate).
+learner gets the same processor seconds, in proportion to the number of variables; exact maximum
+likelihood in skmrf's setting is the reference and gets 20. Two settings: that of the paper (start,
+learning rates), and skmrf's own (start at independent columns, Adam with an adaptive rate).
 """
 
 import json

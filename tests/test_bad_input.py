@@ -53,7 +53,7 @@ def test_bad_data(data, error, message):
 
 
 BAD_PARAMETERS = [
-    ({"learner": "sgd"}, r"learner must be one of \['cd', 'exact', 'pcd', 'pseudo-likelihood'\]"),
+    ({"learner": "sgd"}, r"learner must be one of \['bp', 'bp-cd', 'bpchain-cd'"),
     ({"learner": 3}, "an instance of a class of skmrf.learners; got 3"),
     ({"cliques": "all"}, r"cliques must be one of \['independent', 'pairwise'\].*; got 'all'"),
     ({"cliques": 7}, "cliques must be one of .*; got 7"),

@@ -1,7 +1,7 @@
 """Deterministic inference: elimination, belief propagation, tree reweighting, mean field."""
 
 from .arrangement import Arrangement, arrange
-from .belief_propagation import Beliefs, Propagation, belief_propagation
+from .belief_propagation import Beliefs, Propagation, belief_propagation, pass_messages
 from .decimation import Decimated, decimate
 from .decomposition import BucketTree, Forecast, forecast
 from .elimination import (
@@ -37,6 +37,7 @@ __all__ = [
     "marginal_map",
     "maximise",
     "mean_field",
+    "pass_messages",
     "prepare",
     "sample",
     "single_marginals",
