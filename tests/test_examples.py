@@ -16,8 +16,10 @@ def test_every_example_is_run():
 
 
 SCRIPTS = [
+    ("plot_belief_propagation.py", "error of marginals"),
     ("plot_digits_completion.py", "log-likelihood of a held-out digit"),
     ("plot_missing_values.py", "missing entries rightly"),
+    ("plot_six_bits.py", "Total variation distance after 100 sweeps: 0.49"),
 ]
 
 
