@@ -1,9 +1,19 @@
 """Contrastive divergence: Gibbs chains started at the data."""
 
+from dataclasses import dataclass
+
 from .._types import States
 from .._validation import check_number
-from ..samplers import spawn_generators, sweep
+from ..samplers import BLOCK, spawn_generators, sweep
 from .base import DataPhase, Learner
+
+
+@dataclass
+class CDState:
+    """The data's phase, and a generator for every block of rows of the largest batch."""
+
+    data: DataPhase
+    generators: list
 
 
 class CD(Learner):
@@ -28,10 +38,12 @@ class CD(Learner):
 
     def init(self, energy, batch, rng):
         check_number("n_steps", self.n_steps, low=1, integer=True)
-        return DataPhase(energy, batch, rng)
+        return CDState(DataPhase(energy, batch, rng), spawn_generators(rng, len(batch.X)))
 
     def step(self, energy, batch, state, rng):
-        positive = state.batch_states(energy, batch)
-        generators = spawn_generators(rng, len(positive.visible))
+        positive = state.data.batch_states(energy, batch)
+        n_blocks = -(-len(positive.visible) // BLOCK)
+        generators = state.generators[:n_blocks]
         X, _ = sweep(energy, positive.visible, generators, n_sweeps=self.n_steps)
+        state.generators[:n_blocks] = generators
         return positive, States(X, None, batch.log_weights), state, {}
