@@ -249,7 +249,7 @@ def draw(path, lines, key, ylabel):
         return
     figure = Figure(figsize=(11, 4.5), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
-    for axes, setting in zip(panels, ("paper", "skmrf"), strict=True):
+    for axes, setting in zip(panels, SETTINGS, strict=True):
         for k, name in enumerate(LEARNERS):
             here = [
                 line
