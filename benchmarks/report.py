@@ -6,7 +6,15 @@ from pathlib import Path
 
 from _common import RESULTS, markdown
 
-ORDER = ("gibbs", "gradient_step", "nltcs_exact", "density", "scale")
+ORDER = (
+    "gibbs",
+    "gradient_step",
+    "nltcs_exact",
+    "propagation_cost",
+    "propagation_chain",
+    "density",
+    "scale",
+)
 
 
 def section(path):
