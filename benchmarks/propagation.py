@@ -66,10 +66,11 @@ class NumpyFlooding:
         self.q = int(graph.n_states[0])
         self.n = graph.n_variables
         self.groups = []
+        potentials = graph.log_potentials
         for order in np.unique(graph.layout.orders[graph.layout.orders > 0]):
             which = np.flatnonzero(graph.layout.orders == order)
             members = np.array([graph.cliques[a] for a in which])
-            tables = np.array([graph.log_potentials[a] for a in which])
+            tables = np.array([potentials[a] for a in which])
             self.groups.append((members, tables, np.zeros((*members.shape, self.q))))
 
     def __call__(self, n_iter):

@@ -123,3 +123,30 @@ def test_records_are_written_and_reported(load, tmp_path):
     assert json.loads((tmp_path / "gibbs.json").read_text())["rows"] == rows
     report.main(["--results", str(tmp_path), "--to", str(tmp_path / "RESULTS.md")])
     assert "| a     | 1.5000 |" in (tmp_path / "RESULTS.md").read_text()
+
+
+@pytest.mark.parametrize("task", ["multimodal", "3-SAT", "sequences"])
+def test_chained_bp_rows(load, task, seed, tmp_path):
+    chained = load("chained_bp")
+    names = ["exact", "BPChain", "BPChain corrected"]
+    rows = chained.run_problem(task, 7, seed, 0.5, names)
+    assert [row["setting"] for row in rows].count("paper") == 3
+    best = next(r for r in rows if (r["setting"], r["learner"]) == ("best", "exact"))
+    assert all(row["log_likelihood"] < best["log_likelihood"] + 0.5 for row in rows)
+    lines = chained.summary(rows)
+    keys = chained.SCORES["sequences" if task == "sequences" else "models"]
+    chained.write_tables(tmp_path / "tables.md", lines, keys)
+    for key, label in keys.items():
+        assert all(np.isfinite(line[key]) for line in lines)
+        chained.draw(tmp_path / f"{key}.png", lines, key, label)
+        assert (tmp_path / f"{key}.png").stat().st_size > 1000
+    assert "| 7 |" in (tmp_path / "tables.md").read_text()
+
+
+def test_algorithm_as_printed_draws_the_same_law(load, seed):
+    propagation = load("propagation")
+    row = propagation.chain(seed, 8, 20)
+    assert float(row["difference"]) < 1e-9
+    name, energy = next(propagation.models(True))
+    row = propagation.cost(name, energy)  # compares the beliefs with numpy's
+    assert row["flooding"] > 0
