@@ -61,16 +61,18 @@ class LogPartition:
     ----------
     value : float
     std_error : float
-        Standard error of the estimate; 0 for an exact value.
+        Standard error of the estimate; 0 for an exact value, nan where nothing is drawn.
     lower, upper : float
-        Equal to ``value`` when exact, else one-sided 97.5% limits.
+        Equal to ``value`` when exact, one-sided 97.5% limits of what is drawn; bounds of "trw" and
+        "mean-field"; infinite where the method has none.
     upper_is_bound : bool
         Whether ``upper`` bounds from above (with its confidence) or is only an estimate.
     method : str
     converged : bool
-        False when the interval is wider than asked for.
+        False when the interval is wider than asked for, or iterations ended before their limit.
     ess : float
-        Effective sample size behind the estimate; infinite for an exact value.
+        Effective sample size behind the estimate; infinite for an exact value, nan where nothing
+        is drawn.
     """
 
     value: float

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ._types import STATE
+from ._types import MISSING, STATE
 
 
 def check_states(X, n_states):
@@ -63,6 +63,26 @@ def check_evidence(evidence, n_states):
             )
         checked[int(variable)] = int(state)
     return checked
+
+
+def check_evidence_row(evidence, n_states):
+    """State codes of all variables, MISSING where not observed; None observes nothing."""
+    if evidence is None:
+        return np.full(len(n_states), MISSING, dtype=STATE)
+    row = np.asarray(evidence)
+    if row.shape != (len(n_states),) or not np.issubdtype(row.dtype, np.integer):
+        raise ValueError(
+            f"evidence must be an array of integers of shape ({len(n_states)},): the state code of "
+            f"every observed variable, {MISSING} elsewhere; got {evidence!r}."
+        )
+    wrong = np.flatnonzero((row < MISSING) | (row >= n_states))
+    if wrong.size:
+        i = wrong[0]
+        raise ValueError(
+            f"Evidence gives variable {i} the state {row[i]}, but its states are 0 to "
+            f"{n_states[i] - 1}, and {MISSING} where it is not observed."
+        )
+    return row.astype(STATE)
 
 
 def check_choice(name, value, choices):

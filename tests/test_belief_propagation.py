@@ -18,7 +18,7 @@ from skmrf._kernels.propagation import LATE_DAMPING, UNDAMPED
 from skmrf._types import MISSING, STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.io import read_uai
-from skmrf.messages import Propagation, belief_propagation
+from skmrf.messages import Propagation, belief_propagation, decimate, tree_reweighted
 from skmrf.messages.belief_propagation import SCHEDULES
 
 every = pytest.mark.parametrize("name", ZOO)
@@ -355,12 +355,36 @@ def test_max_product_against_the_definition(name, seed):
         ({"schedule": "random"}, "schedule must be one of .*; got 'random'"),
         ({"damping": 1.0}, "damping must be a number >= 0 and <= 0.99; got 1.0"),
         ({"max_iter": 0}, "max_iter must be an integer >= 1; got 0"),
-        ({"tol": -1.0}, "tol must be a number >= 0; got -1.0"),
+        ({"tol": -1.0}, "tol must be a number >= 0 and <= 0.5; got -1.0"),
+        ({"tol": 1.0}, "tol must be a number >= 0 and <= 0.5; got 1.0"),
+        ({"damping": "Auto"}, "damping must be \"auto\" or a number; got 'Auto'"),
     ],
 )
 def test_bad_input(options, message):
     with pytest.raises(ValueError, match=message):
         Propagation(**options)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "message"),
+    [
+        ({0: 1}, r"evidence must be an array of integers of shape \(9,\)"),
+        (np.zeros(3, dtype=int), r"evidence must be an array of integers of shape \(9,\)"),
+        (np.full(9, -1.0), r"evidence must be an array of integers of shape \(9,\)"),
+        ([0, 5] + [-1] * 7, "Evidence gives variable 1 the state 5, but its states are 0 to 1"),
+        (np.full(9, -2), "Evidence gives variable 0 the state -2"),
+    ],
+)
+@pytest.mark.parametrize("passing", [belief_propagation, decimate, tree_reweighted])
+def test_rows_of_evidence_are_checked(passing, evidence, message):
+    with pytest.raises(ValueError, match=message):
+        passing(ZOO["grid"](0).factor_graph(), evidence=evidence)
+
+
+@pytest.mark.parametrize("start", [np.zeros(3), np.full(66, np.nan)])
+def test_starts_are_checked(start):
+    with pytest.raises(ValueError, match=r"start must be the messages of a run .* shape \(66,\)"):
+        belief_propagation(ZOO["grid"](0).factor_graph(), start=start)
 
 
 # Published results -------------------------------------------------------------------------

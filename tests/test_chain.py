@@ -11,9 +11,18 @@ from zoo import HUGE, WITH_ZEROS, ZOO, enumerate_states
 
 from skmrf import messages
 from skmrf._types import STATE
+from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.messages import Propagation
-from skmrf.samplers import Chain, ChainSettings, Draws, chain_states, metropolis, prefix_tree
+from skmrf.samplers import (
+    Chain,
+    ChainSettings,
+    Draws,
+    KnownStates,
+    chain_states,
+    metropolis,
+    prefix_tree,
+)
 from skmrf.samplers import chain as module
 
 every = pytest.mark.parametrize("name", ZOO)
@@ -62,7 +71,7 @@ def part_exact(graph, order, monkeypatch, **settings):
     """A chain that goes over to elimination after some of its variables."""
     for bits in range(1, 25):
         monkeypatch.setattr(module, "EXACT_ENTRIES", 2**bits)
-        chain = chain_of(graph, "auto", order, n_samples=10, **settings)
+        chain = chain_of(graph, "auto", order, n_samples=1, **settings)
         if 0 < chain.n_chained < graph.n_variables:
             return chain
     raise AssertionError("either all or none of the variables are chained")
@@ -435,7 +444,16 @@ def _complete(n):
 
 @pytest.mark.parametrize(
     "order",
-    [[0, 1, 2], [0, 1, 2, 3, 3], [1, 2, 3, 4, 5], [[0, 1, 2, 3, 4]], None, [0, 1, 2, 3, 0.5]],
+    [
+        [0, 1, 2],
+        [0, 1, 2, 3, 3],
+        [1, 2, 3, 4, 5],
+        [[0, 1, 2, 3, 4]],
+        [[0, 1], [2]],
+        ["a"] * 5,
+        None,
+        [0, 1, 2, 3, 0.5],
+    ],
 )
 def test_orders_are_checked(order):
     graph = ZOO["orders"](0)
@@ -464,6 +482,34 @@ def test_settings_are_checked(settings, message):
     graph = ZOO["chain"](0)
     with pytest.raises(ValueError, match=message):
         chain_of(graph, **settings)
+
+
+def test_messages_are_passed_as_propagation_says():
+    with pytest.raises(TypeError, match=r"how must be a skmrf\.messages\.Propagation; got 'flood"):
+        ChainSettings(how="flooding")
+
+
+def test_one_run_of_elimination_is_exact_where_a_run_a_draw_is_not_cheap():
+    """What "auto" costs does not grow with what has been drawn: from no variable to one it does."""
+    layout = make_ising("grid", n_variables=144, coupling=0.3).factor_graph().layout
+    cost = messages.forecast(layout).entries
+    assert cost <= module.EXACT_ENTRIES < 1000 * cost
+    assert Chain(layout, ChainSettings(), 1000).exact
+
+
+def test_known_states_of_any_integers_are_known(seed):
+    """A draw that is summed over is left out of the average, whatever dtype the states have."""
+    graph = frustrated()
+    draws = chain_of(graph).draw(graph.flat, 50, np.random.default_rng(seed))
+    weights = KnownStates(draws.X.astype(np.int64)).weigh(graph, draws)
+    assert (weights.draws == -np.inf).all()
+
+
+def test_no_rows_have_no_density():
+    graph = ZOO["isolated"](0)
+    assert (
+        chain_of(graph).log_density(graph.flat, np.zeros((0, graph.n_variables), STATE)).size == 0
+    )
 
 
 # Independence Metropolis -------------------------------------------------------------------

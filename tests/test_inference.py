@@ -3,6 +3,7 @@
 import inspect
 import re
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -706,6 +707,50 @@ def test_impossible_evidence_is_refused_by_chained_propagation(query, conditiona
     how = {"evidence": IMPOSSIBLE, "random_state": seed, "conditionals": conditionals}
     with pytest.raises(ValueError, match=r"^None of \d+ draws has a positive probability"):
         ask(query, ZOO["zeros_binary"](seed), method="bpchain", **how)
+
+
+@pytest.mark.parametrize("evidence", [{0: 0, 1: 0}, {0: 1, 1: 0, 2: 0}])
+def test_impossible_evidence_is_refused_by_mean_field(evidence):
+    """A table without any mass proves it."""
+    graph = FactorGraph(
+        [2, 2, 2], [(0, 1), (1, 2)], [[[-np.inf, 0], [0, 0]], [[-np.inf, 0], [0, 0]]]
+    )
+    with pytest.raises(messages.ImpossibleEvidence):
+        marginals(graph, evidence=evidence, method="mean-field")
+
+
+def test_orders_of_draws_name_the_variables_of_the_model(seed):
+    """With evidence, too: what is observed is left out."""
+    graph = ZOO["grid"](0).factor_graph()
+    how = {"method": "bpchain", "conditionals": "bp", "random_state": seed}
+    evidence = {2: 1, 5: 0}
+    rest = graph.condition(evidence)
+    order = np.random.default_rng(seed).permutation(9)
+    inside = [{0: 0, 1: 1, 3: 2, 4: 3, 6: 4, 7: 5, 8: 6}[i] for i in order if i not in evidence]
+    X = sample(graph, 20, evidence=evidence, order=order.tolist(), **how)
+    assert_array_equal(X[:, [0, 1, 3, 4, 6, 7, 8]], sample(rest, 20, order=inside, **how))
+    value = log_partition(graph, evidence=evidence, order=order, n_samples=50, **how)
+    assert value == log_partition(rest, order=inside, n_samples=50, **how)
+    found = marginals(graph, evidence=evidence, order=order, n_samples=50, **how)
+    assert_array_equal(
+        found.single[8], marginals(rest, order=inside, n_samples=50, **how).single[6]
+    )
+    for query in (partial(sample, n_samples=3), marginals, log_partition):
+        with pytest.raises(ValueError, match="name each of the 9 variables once"):
+            query(graph, evidence=evidence, order=inside, **how)
+
+
+def test_settings_of_the_chain_are_checked():
+    with pytest.raises(
+        TypeError, match=r"settings must be a skmrf\.samplers\.ChainSettings; got 'bp'"
+    ):
+        log_partition(ZOO["grid"](0), method="bpchain", settings="bp")
+
+
+@pytest.mark.parametrize("variables", [5, None])
+def test_variables_of_marginal_map_are_a_sequence(variables):
+    with pytest.raises(TypeError, match=f"variables must be a sequence .*; got {variables}"):
+        marginal_map(ZOO["grid"](0), variables)
 
 
 def test_impossible_evidence_has_no_mass(seed):

@@ -228,10 +228,10 @@ def test_completions_follow_the_conditional(seed):
         (Exact(max_bytes=10), "Exact inference needs"),
         (BP(damping=1.0), "damping must be a number >= 0 and <= 0.99; got 1.0"),
         (BP(max_iter=0), "max_iter must be an integer >= 1; got 0"),
-        (BP(tol=-1.0), "tol must be a number >= 0; got -1.0"),
+        (BP(tol=-1.0), "tol must be a number >= 0 and <= 0.5; got -1.0"),
         (BP(schedule="random"), "schedule must be one of"),
         (BPCD(n_samples=0), "n_samples must be an integer >= 1; got 0"),
-        (BPCD(damping="none"), "damping must be a number; got 'none'"),
+        (BPCD(damping="none"), "damping must be \"auto\" or a number; got 'none'"),
         (BPChainCD(n_samples=2.5), "n_samples must be an integer; got 2.5"),
         (BPChainCD(conditionals="gibbs"), "conditionals must be one of"),
         (BPChainCD(order=[0, 1]), "order must be one of"),
@@ -244,6 +244,28 @@ def test_bad_parameters(learner, message):
     energy = ZOO["grid"](0)
     with pytest.raises(ValueError, match=message):
         learner.init(energy, Batch(np.zeros((3, 9), dtype=STATE)), np.random.default_rng(0))
+
+
+def test_settings_changed_between_fits_count(seed):
+    model = DiscreteMRF([(0, 1), (1, 2)], BPChainCD(conditionals="bp"), random_state=seed)
+    X = np.random.default_rng(seed).integers(0, 2, size=(20, 3))
+    model.partial_fit(X)
+    assert not model._loop_state.learner.chain.exact
+    model.set_params(learner__conditionals="exact").partial_fit(X)
+    assert model._loop_state.learner.chain.exact
+    model = DiscreteMRF([(0, 1)], BPCD(), random_state=seed).partial_fit(X)
+    with pytest.raises(ValueError, match="n_samples must be an integer >= 1; got -3"):
+        model.set_params(learner__n_samples=-3).partial_fit(X)
+
+
+@pytest.mark.parametrize("second", ["pcd", *VARIATIONAL])
+@pytest.mark.parametrize("first", ["cd", "mean-field", "bp"])
+def test_another_learner_goes_on(first, second, seed):
+    X = np.random.default_rng(seed).integers(0, 2, size=(20, 3))
+    model = DiscreteMRF([(0, 1), (1, 2)], first, random_state=seed).partial_fit(X)
+    model.set_params(learner=second).partial_fit(X)
+    assert np.isfinite(model.score(X))
+    assert model.n_iter_ == 2
 
 
 def test_pseudo_likelihood_step_takes_weights(seed):

@@ -8,6 +8,7 @@ from .. import messages, samplers
 from .._types import Marginals, States, normalized_weights
 from .._validation import check_number
 from ..energies import FactorGraph
+from .question import renumbered
 
 # Marginals ---------------------------------------------------------------------------------
 
@@ -99,6 +100,8 @@ def trw_marginals(question, *, schedule="sequential", damping="auto", max_iter=5
 def mean_field_marginals(question, *, max_iter=1000, tol=1e-9):
     """The product distribution of naive mean field."""
     rest = question.rest()
+    if any(not (table > -np.inf).any() for table in rest.log_potentials):
+        raise messages.ImpossibleEvidence(0)
     found = messages.mean_field(rest, max_iter=max_iter, tol=tol)
     n_states = question.graph.n_states
     single = np.zeros(int(n_states.sum()))
@@ -130,7 +133,7 @@ def bpchain_marginals(
     """Draws of chained belief propagation, weighted to the model."""
     check_number("n_samples", n_samples, low=1, integer=True)
     rest = question.rest()
-    settings = samplers.ChainSettings(conditionals, order, clip=clip)
+    settings = samplers.ChainSettings(conditionals, renumbered(order, question.observed), clip=clip)
     chain = samplers.Chain(rest.layout, settings, n_samples)
     draws = chain.draw(rest.flat, n_samples, question.rng())
     log_weights = rest.log_potential(draws.X) - draws.log_q + np.log(draws.counts)
@@ -256,7 +259,7 @@ def bpchain_samples(
     """Draws of chained belief propagation, moved on by independence Metropolis steps."""
     check_number("n_steps", n_steps, low=0, integer=True)
     rest = question.rest()
-    settings = samplers.ChainSettings(conditionals, order, clip=clip)
+    settings = samplers.ChainSettings(conditionals, renumbered(order, question.observed), clip=clip)
     chain = samplers.Chain(rest.layout, settings, n_samples * (n_steps + 1))
     X, _ = samplers.chain_states(chain, rest, n_samples, n_steps, question.rng())
     lost = np.count_nonzero(rest.log_potential(X) == -np.inf)

@@ -1,6 +1,7 @@
 """The public queries: choose a method, run it, say what the answer is worth."""
 
 import numbers
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from .._validation import check_choice, check_evidence, check_number
 from ..likelihood import log_partition_bounds
 from ..messages.elimination import DEFAULT_MAX_BYTES
 from .methods import MARGINAL_MODES, MARGINALS, MODES, SAMPLES
-from .question import Question, ask
+from .question import Question, ask, renumbered
 from .rows import warn_inexact_samples
 
 
@@ -60,6 +61,9 @@ def log_partition(
     """
     evidence = check_evidence(evidence, energy.n_states)
     conditioned = energy.condition(evidence) if evidence else energy
+    if "order" in options:
+        observed = np.isin(np.arange(len(energy.n_states)), list(evidence))
+        options["order"] = renumbered(options["order"], observed)
     return log_partition_bounds(
         conditioned, method=method, max_bytes=max_bytes, random_state=random_state, **options
     )
@@ -225,6 +229,8 @@ def marginal_map(
 def _mask(variables, n):
     """Which variables are named."""
     mask = np.zeros(n, dtype=bool)
+    if not isinstance(variables, Iterable):
+        raise TypeError(f"variables must be a sequence of variables; got {variables!r}.")
     for v in variables:
         if not isinstance(v, numbers.Integral) or not 0 <= v < n:
             raise ValueError(f"variables names {v!r}, but the variables are 0 to {n - 1}.")

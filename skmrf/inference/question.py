@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import messages
+from .. import messages, samplers
 from .._types import STATE
 from .._validation import check_choice, check_evidence, check_generator, check_options
 from ..energies import FactorGraph
@@ -75,6 +75,17 @@ class Question:
         out = np.repeat(self.row[None], len(X), axis=0)
         out[:, ~self.observed] = X
         return out
+
+
+def renumbered(order, observed):
+    """An order of all variables as one of those not observed, as conditioning numbers them.
+
+    Names of orders stay as they are.
+    """
+    if isinstance(order, str):
+        return order
+    order = samplers.check_order(order, len(observed))
+    return (np.cumsum(~observed) - 1)[order[~observed[order]]]
 
 
 def ask(methods, method, question, options, **given):

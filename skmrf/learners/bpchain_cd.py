@@ -1,6 +1,6 @@
 """Contrastive divergence by chained belief propagation."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -96,9 +96,6 @@ class BPChainCD(Learner):
         settings = ChainSettings(self.conditionals, self.order, how, clip, self.warm_start)
         chain = Chain(energy.layout, settings, self.n_samples)
         return ChainState(DataPhase(energy, batch, rng), chain, self._known(batch))
-
-    def resume(self, energy, batch, state, rng):
-        return replace(state, data=DataPhase(energy, batch, rng), known=self._known(batch))
 
     def _known(self, batch):
         """The complete rows that occur most often."""

@@ -48,7 +48,10 @@ class MeanField(Learner):
         return MeanFieldState(DataPhase(energy, batch, rng))
 
     def resume(self, energy, batch, state, rng):
-        return replace(state, data=DataPhase(energy, batch, rng))
+        fresh = self.init(energy, batch, rng)
+        if not isinstance(state, MeanFieldState):  # of another learner
+            return fresh
+        return replace(fresh, single=state.single)
 
     def step(self, energy, batch, state, rng):
         positive = state.data(energy, batch)

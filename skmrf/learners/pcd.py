@@ -56,6 +56,8 @@ class PCD(Learner):
         return PersistentChains(data, X, spawn_generators(rng, n_chains))
 
     def resume(self, energy, batch, state, rng):
+        if not isinstance(state, PersistentChains):  # of another learner
+            return self.init(energy, batch, rng)
         return PersistentChains(DataPhase(energy, batch, rng), state.X, state.generators)
 
     def step(self, energy, batch, state, rng):

@@ -57,7 +57,10 @@ class BP(Learner):
         return PropagationState(DataPhase(energy, batch, rng), messages.arrange(energy.layout))
 
     def resume(self, energy, batch, state, rng):
-        return replace(state, data=DataPhase(energy, batch, rng))
+        fresh = self.init(energy, batch, rng)
+        if not isinstance(state, PropagationState):  # of another learner
+            return fresh
+        return replace(fresh, messages=state.messages)
 
     def _how(self):
         return messages.Propagation(self.schedule, self.damping, self.max_iter, self.tol)

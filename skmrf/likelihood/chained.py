@@ -75,6 +75,8 @@ def bpchain(
     graph = energy.factor_graph()
     if settings is None:
         settings = ChainSettings(conditionals, order, clip=clip)
+    elif not isinstance(settings, ChainSettings):
+        raise TypeError(f"settings must be a skmrf.samplers.ChainSettings; got {settings!r}.")
     chain = Chain(graph.layout, settings, n_samples)
     draws = chain.draw(graph.flat, 1 if chain.exact else n_samples, rng)
     if chain.exact:

@@ -41,6 +41,10 @@ class Arrangement:
         top = np.where(top > -np.inf, top, 0.0)
         return Tables(logs, np.exp(logs - np.repeat(top, size)))
 
+    def visits(self, cliques=slice(None)):
+        """About how many table entries an iteration visits: each once for every variable."""
+        return int(self.layout.table_size[cliques] @ self.layout.orders[cliques])
+
     def work(self):
         """Fresh arrays for one run at a time."""
         n_messages = int(self.graph.message_start[-1])

@@ -15,7 +15,7 @@ from .._kernels.propagation import (
     summarise,
 )
 from .._types import MISSING, STATE
-from .._validation import check_choice, check_number
+from .._validation import check_choice, check_evidence_row, check_number
 from .arrangement import arrange
 
 SCHEDULES = {"flooding": FLOODING, "sequential": SEQUENTIAL, "residual": RESIDUAL}
@@ -35,7 +35,7 @@ class Propagation:
         Share of the old log message that a new one keeps. "auto": none for 20 iterations, then 0.5.
     max_iter : int
         An iteration is as many turns as there are cliques.
-    tol : float
+    tol : float in [0, 0.5]
         Largest change of a log message (its largest entry 0; relative below -1) to stop at.
     """
 
@@ -46,10 +46,12 @@ class Propagation:
 
     def __post_init__(self):
         check_choice("schedule", self.schedule, tuple(SCHEDULES))
+        if isinstance(self.damping, str) and self.damping != "auto":
+            raise ValueError(f'damping must be "auto" or a number; got {self.damping!r}.')
         if self.damping != "auto":
             check_number("damping", self.damping, low=0, high=0.99)
         check_number("max_iter", self.max_iter, low=1, integer=True)
-        check_number("tol", self.tol, low=0)
+        check_number("tol", self.tol, low=0, high=0.5)  # before a run its residual counts as 1
 
     def codes(self, max_iter=None):
         """What the kernel takes."""
@@ -68,7 +70,8 @@ class Beliefs(NamedTuple):
     cliques : ndarray
         Beliefs of the cliques, laid out as the untied tables of the model.
     log_partition : float
-        Bethe (or tree-reweighted) approximation of log Z, in nats.
+        Bethe (or tree-reweighted) approximation of log Z, in nats; -inf where the messages prove
+        that nothing is possible. Of no other use where variables are maximised.
     n_iter : int
     residual : float
     converged : bool
@@ -123,8 +126,7 @@ def belief_propagation(
     Q. Liu, A. Ihler, "Variational algorithms for marginal MAP", JMLR 14 (2013).
     """
     how = Propagation() if how is None else how
-    n = graph.n_variables
-    row = np.full(n, MISSING, dtype=STATE) if evidence is None else evidence
+    row = check_evidence_row(evidence, graph.n_states)
     observed = row != MISSING
     order = np.concatenate([np.flatnonzero(observed), np.flatnonzero(~observed)])
     arranged = arrange(graph.layout, order, counting=counting, maximised=maximised)
@@ -154,10 +156,10 @@ def pass_messages(arranged, flat, how, x=None, start=None):
     scope, work = arranged.components(n_clamped), arranged.work()
     messages = np.zeros((1, len(work.messages)))
     if start is not None:
-        messages[0] = start
+        messages[0] = _checked(start, len(work.messages))
     singles, ends = np.zeros((1, len(work.totals))), np.zeros((1, 2))
     n_iter, residual = 0, np.inf
-    piece = max(1, ENTRIES_A_CALL // max(arranged.layout.n_parameters, 1))
+    piece = max(1, ENTRIES_A_CALL // max(arranged.visits(), 1))
     while n_iter < how.max_iter and residual > how.tol:  # short calls, so that Ctrl-C is seen
         codes = how.codes(min(piece, how.max_iter - n_iter))
         propagate(
@@ -178,6 +180,17 @@ def pass_messages(arranged, flat, how, x=None, start=None):
         residual <= how.tol,
         messages[0],
     )
+
+
+def _checked(start, n_messages):
+    """Messages of a run before."""
+    start = np.asarray(start, dtype=float)
+    if start.shape != (n_messages,) or np.isnan(start).any():
+        raise ValueError(
+            f"start must be the messages of a run on the same graph, shape ({n_messages},), without"
+            f" nan; got shape {start.shape}."
+        )
+    return start
 
 
 def _wholly_clamped(layout, n_clamped):

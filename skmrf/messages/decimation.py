@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._types import MISSING, STATE
+from .._validation import check_evidence_row
 from ..energies import FactorGraph, Layout
 from .belief_propagation import belief_propagation
 from .elimination import ImpossibleEvidence
@@ -74,7 +75,7 @@ def decimate(graph, how=None, *, evidence=None):
     >>> decimate(graph).states
     array([1, 0], dtype=int16)
     """
-    row = np.full(graph.n_variables, MISSING, dtype=STATE) if evidence is None else evidence
+    row = check_evidence_row(evidence, graph.n_states)
     row = np.where(graph.n_states == 1, 0, row).astype(STATE)
     with_singles = _with_singles(graph)
     levels, converged = [_Level(row, (), False)], []

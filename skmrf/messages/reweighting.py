@@ -6,6 +6,7 @@ import numpy as np
 
 from .._kernels.forests import grow_forest
 from .._types import MISSING, STATE
+from .._validation import check_evidence_row
 from ..energies import FactorGraph, Layout
 from .arrangement import arrange
 from .belief_propagation import Beliefs, Propagation, belief_propagation
@@ -85,7 +86,7 @@ def tree_reweighted(graph, how=None, *, evidence=None):
     >>> round(found.upper_bound, 3), round(log_z, 3)
     (4.096, 4.034)
     """
-    row = np.full(graph.n_variables, MISSING, dtype=STATE) if evidence is None else evidence
+    row = check_evidence_row(evidence, graph.n_states)
     row = np.where(graph.n_states == 1, 0, row).astype(STATE)  # nothing passes through them
     given = graph.condition({int(i): int(row[i]) for i in np.flatnonzero(row != MISSING)})
     forests = spanning_forests(given.layout)

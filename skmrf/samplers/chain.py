@@ -1,5 +1,6 @@
 """Chained belief propagation: variables drawn one after the other from BP conditionals."""
 
+import numbers
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -46,17 +47,19 @@ class ChainSettings:
     def __post_init__(self):
         check_choice("conditionals", self.conditionals, CONDITIONALS)
         check_number("clip", self.clip, low=0, high=0.5)
+        if not isinstance(self.how, messages.Propagation):
+            raise TypeError(f"how must be a skmrf.messages.Propagation; got {self.how!r}.")
 
 
 class Draws(NamedTuple):
-    """Distinct draws of a chain.
+    """Draws of a chain, equal ones together where all conditionals are beliefs.
 
     Attributes
     ----------
-    X : ndarray of shape (n_distinct, n_variables), state codes
-    counts : ndarray of shape (n_distinct,)
-        How often each was drawn.
-    log_q : ndarray of shape (n_distinct,)
+    X : ndarray of shape (n_rows, n_variables), state codes
+    counts : ndarray of shape (n_rows,)
+        How often each was drawn; ones, also of equal rows, where elimination took over.
+    log_q : ndarray of shape (n_rows,)
         Log-probability of being drawn, nats.
     converged : float
         Share of the runs of belief propagation that converged.
@@ -198,12 +201,18 @@ def _order(layout, wanted):
         if found is not None:
             return found[::-1].copy()
         return np.argsort(-np.diff(layout.incidence[0]), kind="stable")  # most connected first
-    order = np.asarray(wanted)
-    if order.shape != (n,) or not np.array_equal(np.sort(order), np.arange(n)):
+    return check_order(wanted, n)
+
+
+def check_order(order, n):
+    """An order of n variables that names each once, as an array."""
+    given = np.array(order, dtype=object)  # ragged lists, too
+    numbers_only = given.shape == (n,) and all(isinstance(i, numbers.Real) for i in given)
+    if not numbers_only or sorted(given) != list(range(n)):
         raise ValueError(
-            f"order must be one of {ORDERS} or name each of the {n} variables once; got {wanted!r}."
+            f"order must be one of {ORDERS} or name each of the {n} variables once; got {order!r}."
         )
-    return order.astype(np.int64)
+    return given.astype(np.int64)
 
 
 def _n_chained(layout, order, conditionals, n_samples):
@@ -216,7 +225,9 @@ def _n_chained(layout, order, conditionals, n_samples):
         runs = n_samples if n else 1
         return cost.order is not None and runs * cost.entries <= EXACT_ENTRIES
 
-    low, high = -1, len(order)  # not cheap, cheap
+    if cheap(0):  # one run for all draws, so it may be when the next ones are not
+        return 0
+    low, high = 0, len(order)  # not cheap, cheap
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if cheap(middle) else (middle, high)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._types import logsumexp
+from .._types import STATE, logsumexp
 
 
 class KnownStates:
@@ -20,8 +20,8 @@ class KnownStates:
     """
 
     def __init__(self, X):
-        self.X = X
-        self._bytes = {row.tobytes() for row in X}
+        self.X = np.asarray(X, dtype=STATE)  # as the draws have it: rows are told by their bytes
+        self._bytes = {row.tobytes() for row in self.X}
 
     def weigh(self, graph, draws):
         """Weights of these states and of the draws among the others.

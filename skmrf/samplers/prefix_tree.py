@@ -86,8 +86,8 @@ class Prefixes:
         ends = np.empty((len(first), 2))
         graph = self.arranged.graph
         singles = np.empty((len(first), int(graph.state_start[-1])))
-        entries = int(self.arranged.layout.table_size[scope.cliques].sum())
-        rows = max(1, ENTRIES_A_CALL // max(entries * self.how.max_iter, 1))
+        visits = self.arranged.visits(scope.cliques)
+        rows = max(1, ENTRIES_A_CALL // max(visits * self.how.max_iter, 1))
         for s in range(0, len(first), rows):
             c = slice(s, s + rows)
             propagate(
@@ -105,7 +105,7 @@ class Prefixes:
 def _distinct(rows):
     """Numbers of the first of equal rows, and which of these each row equals."""
     if rows.shape[1] == 0:
-        return np.zeros(1, dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+        return np.zeros(min(len(rows), 1), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
     rows = np.ascontiguousarray(rows)
     view = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
     _, first, which = np.unique(view, return_index=True, return_inverse=True)
