@@ -101,7 +101,8 @@ def marginals(
     -------
     Marginals
         ``residual`` is 0 when exact, the largest standard error of a single marginal where it is
-        averaged over draws, and else how far the last iteration moved.
+        averaged over draws, and else how far the last iteration moved. Neither the error nor
+        ``converged`` knows of modes that no draw or chain has visited.
 
     Raises
     ------

@@ -57,8 +57,10 @@ class BPChainCD(Learner):
     -----
     The paper's setting is ``conditionals="bp"``, ``order="index"``, ``schedule="flooding"``,
     ``damping=0.0``, ``max_iter=20``, ``tol=0.0``. Propagation then often has not converged; the
-    column ``inference_converged`` of ``history_`` has the share of runs that have, ``ess`` the
-    effective number of weighted draws, and ``log_partition`` the running estimate of log Z.
+    column ``inference_converged`` of ``history_`` has the share of runs that have,
+    ``log_partition`` the running estimate of log Z, and ``ess`` how many equally weighted draws
+    that is worth. States that the chain misses are not seen in it, and where training rows are
+    summed over it is near ``n_samples`` as soon as they have most of the estimate.
 
     References
     ----------
