@@ -189,6 +189,11 @@ class Layout:
         """Whether a good part of all pairs are cliques, so that matrix products pay."""
         return 16 * np.count_nonzero(self.orders == 2) >= len(self.n_states) ** 2
 
+    @cached_property
+    def state_start(self):
+        """Where each variable's states begin when those of all variables lie side by side."""
+        return np.cumsum(self.n_states) - self.n_states
+
     def shape(self, a):
         """Shape of the table of clique ``a``."""
         members = self.clique_vars[self.clique_ptr[a] : self.clique_ptr[a + 1]]
@@ -230,6 +235,10 @@ def _tied_owner(tie, ptr, variables, n_states):
     owner = np.arange(len(ptr) - 1)
     seen = set()
     for group in tie or ():
+        if not _holds_integers(group):
+            raise ValueError(
+                f"tie must be groups of clique numbers, such as [[0, 1], [2, 3]]; got {tie!r}."
+            )
         members = [int(a) for a in group]
         for a in members:
             if not 0 <= a < len(owner):

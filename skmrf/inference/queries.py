@@ -9,9 +9,10 @@ from .._types import Assignment
 from .._validation import check_choice, check_evidence, check_number
 from ..likelihood import log_partition_bounds
 from ..messages.elimination import DEFAULT_MAX_BYTES
-from .methods import MARGINAL_MODES, MARGINALS, MODES, SAMPLES
+from .marginals import MARGINALS
 from .question import Question, ask, renumbered
 from .rows import warn_inexact_samples
+from .states import MARGINAL_MODES, MODES, SAMPLES
 
 
 def log_partition(

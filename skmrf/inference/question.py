@@ -11,6 +11,11 @@ from .._validation import check_choice, check_evidence, check_generator, check_o
 from ..energies import FactorGraph
 from ..likelihood import exact_fits
 
+NOTHING_POSSIBLE = (
+    "None of {} draws has a positive probability: the evidence is impossible, or zero potentials "
+    'hide what is possible. Take method="exact", or give more n_samples or clip.'
+)
+
 
 @dataclass
 class Question:

@@ -91,8 +91,9 @@ def _gibbs_marginals(graph, row, rng):
     visited, _ = samplers.averages(graph.condition(_evidence(row)), rng)
     full = np.repeat(row[None], len(visited), axis=0)
     full[:, row == MISSING] = visited
-    start = np.cumsum(graph.n_states) - graph.n_states
-    return np.bincount((full + start).ravel(), minlength=int(graph.n_states.sum())) / len(full)
+    return np.bincount(
+        (full + graph.layout.state_start).ravel(), minlength=int(graph.n_states.sum())
+    ) / len(full)
 
 
 def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):

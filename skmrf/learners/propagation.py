@@ -123,5 +123,5 @@ class BPCD(BP):
         positive = state.data(energy, batch)
         found, state, info = self._propagate(energy, state)
         with np.errstate(divide="ignore"):
-            product = Product(np.log(found.single), np.cumsum(energy.n_states) - energy.n_states)
+            product = Product(np.log(found.single), energy.layout.state_start)
         return positive, States(product.sample(self.n_samples, rng)), state, info

@@ -3,5 +3,13 @@
 from .ais import ais
 from .bounds import exact_fits, exact_log_partition, log_partition_bounds
 from .chained import bpchain
+from .intervals import TRUSTED_ESS
 
-__all__ = ["ais", "bpchain", "exact_fits", "exact_log_partition", "log_partition_bounds"]
+__all__ = [
+    "TRUSTED_ESS",
+    "ais",
+    "bpchain",
+    "exact_fits",
+    "exact_log_partition",
+    "log_partition_bounds",
+]

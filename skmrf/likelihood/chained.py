@@ -11,14 +11,13 @@ from ..samplers import (
     Chain,
     ChainSettings,
     KnownStates,
-    Product,
+    annealed_states,
     spawn_generators,
     sweep,
 )
 from .intervals import TRUSTED_ESS, interval, lost, resample
 
 SETTLE = 20
-ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)
 
 
 def bpchain(
@@ -96,7 +95,7 @@ def bpchain(
 
 def _estimate(graph, chain, draws, max_width, rng):
     """The interval from draws of the chain."""
-    known = KnownStates(_annealed_states(graph, draws.counts.sum(), rng))
+    known = KnownStates(annealed_states(graph, draws.counts.sum(), rng))
     weights = known.weigh(graph, draws)
     forward = weights.estimates()
     if (forward == -np.inf).all():
@@ -109,23 +108,7 @@ def _estimate(graph, chain, draws, max_width, rng):
     backward = chain.log_density(graph.flat, found) - graph.log_potential(found)
     result = interval(forward, backward, max_width, rng, "bpchain")
     log_q = chain.log_density(graph.flat, known.X)
-    ess = min(_chi_square_ess(weights, log_q, result.value), result.ess)
+    ess = min(weights.effective_size(log_q, result.value), result.ess)
     upper = max(result.upper, result.value + result.std_error)
     converged = upper - result.lower <= max_width and ess >= TRUSTED_ESS
     return replace(result, upper=float(upper), ess=ess, converged=bool(converged))
-
-
-def _annealed_states(graph, n_chains, rng):
-    """Distinct states of positive probability in which Gibbs chains end."""
-    X = Product.uniform(graph.n_states).sample(n_chains, rng)
-    X, _ = sweep(graph, X, spawn_generators(rng, n_chains), betas=ANNEAL)
-    X = np.unique(X, axis=0)
-    return X[graph.log_potential(X) > -np.inf]
-
-
-def _chi_square_ess(weights, log_q, log_z):
-    """K / E_p[p / q], known states summed over and the others averaged over draws."""
-    with np.errstate(divide="ignore", over="ignore"):
-        known = np.exp(2.0 * (weights.known - log_z) - log_q).sum()
-        others = np.exp(2.0 * (weights.every - log_z)).mean()
-    return float(len(weights.every) / (known + others))

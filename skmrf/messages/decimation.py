@@ -108,7 +108,7 @@ def _go_back(levels):
 def _max_product(graph, level, how):
     """Max-marginals given the row, without the banned states."""
     flat = graph.flat.copy()
-    first = np.cumsum(graph.n_states) - graph.n_states
+    first = graph.layout.state_start
     for i, s in level.banned:
         flat[first[i] + s] = -np.inf
     graph = FactorGraph.from_layout(graph.layout, flat)

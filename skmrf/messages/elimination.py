@@ -175,7 +175,7 @@ def single_marginals(plan, flat, X=None):
     X = _no_evidence(plan.layout) if X is None else X
     n_states = plan.layout.n_states
     singles = np.zeros((len(X), int(n_states.sum())))
-    first = np.cumsum(n_states) - n_states
+    first = plan.layout.state_start
     seen = np.flatnonzero(plan.observed)
     singles[np.arange(len(X))[:, None], first[seen] + X[:, seen]] = 1.0
     for c in _chunks(plan, len(X)):

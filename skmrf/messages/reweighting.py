@@ -149,7 +149,7 @@ def _reparametrised(arranged, flat, messages):
     layout, counting = arranged.layout, arranged.graph.counting
     q = layout.n_states[layout.clique_vars]
     owner = np.repeat(np.repeat(np.arange(layout.n_cliques), layout.orders), q)
-    first = np.cumsum(layout.n_states) - layout.n_states
+    first = layout.state_start
     within = np.arange(len(messages)) - np.repeat(np.cumsum(q) - q, q)
     state = np.repeat(first[layout.clique_vars], q) + within
     dead = messages == -np.inf

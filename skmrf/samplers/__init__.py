@@ -4,7 +4,7 @@ from .annealing import anneal, averages, check_possible, draw
 from .chain import Chain, ChainSettings, Draws, check_order
 from .gibbs import BLOCK, Product, spawn_generators, sweep
 from .independence import chain_states, metropolis
-from .known import KnownStates
+from .known import KnownStates, annealed_states
 
 __all__ = [
     "BLOCK",
@@ -14,6 +14,7 @@ __all__ = [
     "KnownStates",
     "Product",
     "anneal",
+    "annealed_states",
     "averages",
     "chain_states",
     "check_order",

@@ -5,6 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .._types import STATE, logsumexp
+from .gibbs import Product, spawn_generators, sweep
+
+ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)
 
 
 class KnownStates:
@@ -61,3 +64,25 @@ class Weighted(NamedTuple):
     def estimates(self):
         """Log of an unbiased estimate of Z from each draw."""
         return np.logaddexp(logsumexp(self.known), self.every)
+
+    def effective_size(self, log_q, log_z):
+        """K / E_p[p / q]: known states summed over, the others averaged over the K draws.
+
+        Parameters
+        ----------
+        log_q : ndarray of shape (n_states,)
+            Log-probability with which the chain draws each known state.
+        log_z : float
+        """
+        with np.errstate(divide="ignore", over="ignore"):
+            known = np.exp(2.0 * (self.known - log_z) - log_q).sum()
+            others = np.exp(2.0 * (self.every - log_z)).mean()
+        return float(len(self.every) / (known + others))
+
+
+def annealed_states(graph, n_chains, rng):
+    """Distinct states of positive probability in which annealed Gibbs chains end."""
+    X = Product.uniform(graph.n_states).sample(n_chains, rng)
+    X, _ = sweep(graph, X, spawn_generators(rng, n_chains), betas=ANNEAL)
+    X = np.unique(X, axis=0)
+    return X[graph.log_potential(X) > -np.inf]

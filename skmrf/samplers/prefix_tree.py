@@ -86,20 +86,31 @@ class Prefixes:
         ends = np.empty((len(first), 2))
         graph = self.arranged.graph
         singles = np.empty((len(first), int(graph.state_start[-1])))
-        visits = self.arranged.visits(scope.cliques)
-        rows = max(1, ENTRIES_A_CALL // max(visits * self.how.max_iter, 1))
-        for s in range(0, len(first), rows):
-            c = slice(s, s + rows)
-            propagate(
-                graph, self.tables, self.starts[first[c]], scope, self.how.codes(), 0,
-                self.messages[c], self.work, singles[c], ends[c],
-            )  # fmt: skip
+        self._run(scope, self.starts[first], singles, ends)
         self.n_runs += len(first)
         self.n_converged += int(np.count_nonzero(ends[:, 1] <= self.how.tol))
         p = singles[:, graph.state_start[depth] : graph.state_start[depth + 1]]
         if self.clip > 0:
             p = np.maximum(p, self.clip)
         return p / p.sum(axis=1, keepdims=True), which
+
+    def _run(self, scope, starts, singles, ends):
+        """Propagation for every row of starts, in short calls."""
+        visits = max(self.arranged.visits(scope.cliques), 1)
+        rows = ENTRIES_A_CALL // (visits * self.how.max_iter)
+        for s in range(0, len(starts), max(rows, 1)):
+            c = slice(s, s + max(rows, 1))
+            how, messages, done = self.how.codes(), self.messages[c], 0
+            if rows == 0:
+                how = self.how.codes(max(1, ENTRIES_A_CALL // visits))
+                messages = np.zeros((1, len(self.work.messages))) if not len(messages) else messages
+            while done < self.how.max_iter and (done == 0 or ends[s, 1] > how.tol):
+                how = how._replace(max_iter=min(how.max_iter, self.how.max_iter - done))
+                propagate(
+                    self.arranged.graph, self.tables, starts[c], scope, how, done, messages,
+                    self.work, singles[c], ends[c],
+                )  # fmt: skip
+                done += how.max_iter
 
 
 def _distinct(rows):
