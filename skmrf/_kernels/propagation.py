@@ -176,6 +176,54 @@ def forget(g, work, cliques, n_clamped):
                 work.weights[place] = 1.0
 
 
+@inlined
+def iterate(
+    g,
+    work,
+    log_potentials,
+    potentials,
+    start,
+    cliques,
+    variables,
+    n_clamped,
+    how,
+    t,
+    heap,
+    place,
+    urgency,
+):
+    """As many turns as there are cliques, the t-th time; the residual."""
+    late = how.damping < 0.0 and t >= UNDAMPED
+    usual = LATE_DAMPING if late else max(how.damping, 0.0)
+    forward = how.schedule == FLOODING or t % 2 == 1
+    first_answers = how.schedule == SEQUENTIAL and t == 0 and cliques.size > 0
+    residual = 1.0 if first_answers else 0.0  # heard in full in the second iteration
+    for k in range(cliques.size):
+        a = cliques[k] if forward else cliques[cliques.size - 1 - k]
+        if how.schedule == RESIDUAL:
+            a = heap[0]
+            if urgency[a] <= how.tol:
+                break
+        first = first_free(g, a, n_clamped)
+        constant = g.clique_ptr[a + 1] - first == 1
+        if constant and t > 0 and how.schedule != RESIDUAL:
+            continue
+        if how.schedule == SEQUENTIAL:
+            for p in range(first, g.clique_ptr[a + 1]):
+                residual = max(residual, hear(g, work, p))
+        answer(g, work, a, first, start[a], log_potentials, potentials)
+        speak(g, work, a, first, 0.0 if constant else usual, how.schedule != FLOODING)
+        if how.schedule == RESIDUAL:
+            urgency[a] *= 0.0 if constant else usual
+            tell(g, work, a, first, n_clamped, heap, place, urgency)
+    if how.schedule == FLOODING:
+        add_up(g, work, cliques, variables, n_clamped)
+        residual = hear_all(g, work, cliques, n_clamped)
+    elif how.schedule == RESIDUAL and cliques.size > 0:
+        residual = urgency[heap[0]]
+    return residual
+
+
 @kernel
 def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, singles, ends):
     """A run for every row of starts.
@@ -190,7 +238,6 @@ def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, si
     n_clamped = scope.n_clamped
     log_potentials, potentials = borrowed(tables.log_potentials), borrowed(tables.potentials)
     starts, singles = borrowed(starts), borrowed(singles)
-    schedule, max_iter, tol, damping = how.schedule, how.max_iter, how.tol, how.damping
     own = cliques.copy(), np.empty(g.table_start.size, np.int64), np.empty(g.table_start.size)
     heap, place, urgency = borrowed(own[0]), borrowed(own[1]), borrowed(own[2])
     for b in range(starts.shape[0]):
@@ -199,47 +246,22 @@ def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, si
         else:
             work.messages[:] = messages[b]
         add_up(g, work, cliques, variables, n_clamped)
-        if n_before == 0 and (messages.shape[0] > 0 or schedule == RESIDUAL):
+        if n_before == 0 and (messages.shape[0] > 0 or how.schedule == RESIDUAL):
             hear_all(g, work, cliques, n_clamped)
-        if schedule == RESIDUAL:
+        if how.schedule == RESIDUAL:
             for k in range(cliques.size):
                 heap[k] = cliques[k]
                 place[cliques[k]] = k
                 urgency[cliques[k]] = 1.0
         residual = 0.0
         t = 0
-        while t < max_iter:
-            late = damping < 0.0 and n_before + t >= UNDAMPED
-            usual = LATE_DAMPING if late else max(damping, 0.0)
-            forward = schedule == FLOODING or (n_before + t) % 2 == 1
-            first_answers = schedule == SEQUENTIAL and n_before + t == 0 and cliques.size > 0
-            residual = 1.0 if first_answers else 0.0  # heard in full in the second iteration
-            for k in range(cliques.size):
-                a = cliques[k] if forward else cliques[cliques.size - 1 - k]
-                if schedule == RESIDUAL:
-                    a = heap[0]
-                    if urgency[a] <= tol:
-                        break
-                first = first_free(g, a, n_clamped)
-                last = g.clique_ptr[a + 1]
-                constant = last - first == 1
-                if constant and n_before + t > 0 and schedule != RESIDUAL:
-                    continue
-                if schedule == SEQUENTIAL:
-                    for p in range(first, last):
-                        residual = max(residual, hear(g, work, p))
-                answer(g, work, a, first, starts[b, a], log_potentials, potentials)
-                speak(g, work, a, first, 0.0 if constant else usual, schedule != FLOODING)
-                if schedule == RESIDUAL:
-                    urgency[a] *= 0.0 if constant else usual
-                    tell(g, work, a, first, n_clamped, heap, place, urgency)
-            if schedule == FLOODING:
-                add_up(g, work, cliques, variables, n_clamped)
-                residual = hear_all(g, work, cliques, n_clamped)
-            elif schedule == RESIDUAL and cliques.size > 0:
-                residual = urgency[heap[0]]
+        while t < how.max_iter:
+            residual = iterate(
+                g, work, log_potentials, potentials, starts[b], cliques, variables, n_clamped,
+                how, n_before + t, heap, place, urgency,
+            )  # fmt: skip
             t += 1
-            if residual <= tol:
+            if residual <= how.tol:
                 break
         read_singles(g, work, variables, scope.n_read, singles[b])
         ends[b, 0] = t
