@@ -248,8 +248,9 @@ def draw(path, lines, key, ylabel):
         from matplotlib.figure import Figure
     except ImportError:
         return
-    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    figure = Figure(figsize=(12, 4.5), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
+    handles = {}
     for axes, setting in zip(panels, SETTINGS, strict=True):
         for k, name in enumerate(LEARNERS):
             here = [
@@ -257,23 +258,23 @@ def draw(path, lines, key, ylabel):
                 for line in lines
                 if (line["setting"], line["learner"]) == (setting, name) and key in line
             ]
-            if not here:
-                continue
-            sizes = [line["n"] + 0.12 * (k - 4) for line in here]
-            style = "k--" if name == "exact" else "o-"
-            axes.errorbar(
-                sizes,
-                [line[key] for line in here],
-                [line[f"{key}_error"] for line in here],
-                fmt=style,
-                markersize=3,
-                linewidth=1,
-                label=name,
-            )
+            if here:
+                handles[name] = axes.errorbar(
+                    [line["n"] + 0.12 * (k - 4) for line in here],
+                    [line[key] for line in here],
+                    [line[f"{key}_error"] for line in here],
+                    fmt="k--" if name == "exact" else "o-",
+                    color=None if name == "exact" else f"C{k}",
+                    markersize=3,
+                    linewidth=1,
+                )
         axes.set_title(TITLES[setting])
         axes.set_xlabel("variables")
+    if key == "gap":
+        panels[0].set_yscale("symlog", linthresh=0.01)
     panels[0].set_ylabel(ylabel)
-    panels[1].legend(fontsize="small", ncols=2)
+    names = [name for name in LEARNERS if name in handles]
+    figure.legend([handles[name] for name in names], names, loc="outside right center")
     figure.savefig(path, dpi=120)
 
 
