@@ -713,3 +713,13 @@ def test_tables_of_a_layout_fill_it():
     graph = FactorGraph(n_states, cliques, tables)
     for table, again in zip(tables, graph.log_potentials, strict=True):
         assert_array_equal(table, again)
+
+
+def test_tables_whose_sums_overflow_are_refused():
+    with pytest.raises(ValueError, match="may overflow; keep them below"):
+        FactorGraph([2, 2], [(0, 1)] * 2, [[[1e308, 0.0], [0.0, 1e308]]] * 2)
+
+
+def test_tie_is_groups_of_cliques():
+    with pytest.raises(ValueError, match="tie must be groups of clique numbers"):
+        FactorGraph([2] * 3, [(0,), (1,), (2,)], [np.zeros(2)] * 3, tie=[0, 1, 2])

@@ -951,3 +951,22 @@ def test_impossible_rows_are_named(seed):
     assert mask.tolist() == [False, False, True, True, False, False]
     with pytest.raises(ValueError, match="Gibbs chains found a state of positive"):
         row_samples(graph, X[[2001]], rng, max_bytes=1)
+
+
+def test_weighted_draws_that_miss_modes_say_so(seed):
+    """Strong frustrated couplings: marginals are right, or called unconverged."""
+    rng = np.random.default_rng(seed)
+    J = np.triu(rng.choice([-2.5, 2.5], size=(10, 10)), 1)
+    energy = PairwiseEnergy(J + J.T, 0.3 * rng.normal(size=10))
+    how = {"method": "bpchain", "conditionals": "bp", "n_samples": 200, "random_state": seed}
+    found, expected = marginals(energy, **how), marginals(energy)
+    error = max(np.abs(a - b).max() for a, b in zip(found.single, expected.single, strict=True))
+    assert error < 0.03 or not found.converged
+    assert error < 5 * found.residual
+
+
+def test_mean_field_on_an_impossible_model_has_not_converged():
+    """An odd cycle of inequalities; no message proves it impossible."""
+    table = np.array([[-np.inf, 0.0], [0.0, -np.inf]])
+    graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [table] * 3)
+    assert not marginals(graph, method="mean-field").converged

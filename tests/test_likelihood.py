@@ -14,11 +14,11 @@ from skmrf._types import LogPartition
 from skmrf.datasets import make_ising, make_multimodal_mrf, make_random_mrf, make_weighted_3sat
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, bpchain, exact_fits, exact_log_partition, log_partition_bounds
-from skmrf.likelihood import chained as chained_module
 from skmrf.likelihood import intervals as intervals_module
 from skmrf.likelihood.intervals import _margin, resample
 from skmrf.messages import Propagation
 from skmrf.samplers import Chain, ChainSettings
+from skmrf.samplers import known as known_module
 
 TREES = ("chain", "zeros_binary", "tied_binary", "one_state", "disconnected", "isolated")
 TREES += ("uniform", "single_variable")
@@ -429,7 +429,7 @@ def test_the_plain_mean_weight_is_unbiased(name, order, seed):
 @pytest.mark.parametrize("name", ["orders", "zeros", "spin_glass"])
 def test_the_estimate_is_unbiased(name, seed, monkeypatch):
     """Also with the states in which annealed chains end summed over."""
-    monkeypatch.setattr(chained_module, "ANNEAL", np.linspace(0.0, 1.0, 3))
+    monkeypatch.setattr(known_module, "ANNEAL", np.linspace(0.0, 1.0, 3))
     monkeypatch.setattr(intervals_module, "N_BOOTSTRAPS", 2)
     energy = ZOO[name](seed)
     settings = ChainSettings("bp", "index", Propagation("flooding", 0.0, 3, 0.0), clip=0.05)

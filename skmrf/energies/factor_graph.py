@@ -19,7 +19,7 @@ from .layout import Layout
 NAME = "log_potentials"
 CHUNK = 4096  # rows at once, so that what a row needs stays in cache
 SMALL = 1024  # variables for which a full matrix of couplings is cheap anyway
-LARGEST = 1e300  # of a sum of log-potentials
+LARGEST = 1e306  # of a sum of log-potentials
 COUPLING_LIMIT = 1e6  # differences of larger log-potentials lose what the others say
 
 
@@ -131,12 +131,12 @@ class FactorGraph(Energy):
                 f"The table of clique {a} {layout.cliques[a]} holds "
                 f"{flat[np.flatnonzero(wrong)[0]]}; log-potentials are finite or -inf."
             )
-        finite = np.abs(flat[flat > -np.inf])
-        if finite.max(initial=0.0) * max(layout.n_cliques, 1) > LARGEST:
+        largest = np.abs(flat[flat > -np.inf]).max(initial=0.0)
+        limit = LARGEST / max(layout.n_cliques, 1)
+        if largest > limit:
             raise ValueError(
-                f"Log-potentials reach {finite.max():.3g} in magnitude, so that sums over "
-                f"{layout.n_cliques} cliques may overflow; keep them below "
-                f"{LARGEST / max(layout.n_cliques, 1):.3g}."
+                f"Log-potentials reach {largest:.3g} in magnitude, so that sums over "
+                f"{layout.n_cliques} cliques may overflow; keep them below {limit:.3g}."
             )
         if np.isinf(flat).any():
             for a, table in enumerate(layout.split(flat)):
