@@ -144,6 +144,16 @@ class History:
             column.append(row.get(name, np.nan))
 
 
+def distinct_rows(rows):
+    """Numbers of the first of equal rows, and which of these each row equals."""
+    if rows.shape[1] == 0:
+        return np.zeros(min(len(rows), 1), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+    rows = np.ascontiguousarray(rows)
+    view = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    _, first, which = np.unique(view, return_index=True, return_inverse=True)
+    return first, which
+
+
 def logsumexp(log_weights):
     """Log of the sum of exponentials; -inf for an empty sum or all -inf."""
     top = np.max(log_weights, initial=-np.inf)

@@ -5,7 +5,14 @@ from abc import ABC, abstractmethod
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._types import MISSING, Batch, CliqueMoments, States, normalized_weights
+from .._types import (
+    MISSING,
+    Batch,
+    CliqueMoments,
+    States,
+    distinct_rows,
+    normalized_weights,
+)
 from .completion import Completions
 
 
@@ -78,7 +85,5 @@ class DataPhase:
 def unique_rows(batch: Batch):
     """Distinct rows and their weights, which sum to one."""
     weights = normalized_weights(batch.log_weights, len(batch.X))
-    rows = np.ascontiguousarray(batch.X)
-    view = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    _, first, inverse = np.unique(view, return_index=True, return_inverse=True)
-    return rows[first], np.bincount(inverse, weights=weights, minlength=len(first))
+    first, which = distinct_rows(batch.X)
+    return batch.X[first], np.bincount(which, weights=weights, minlength=len(first))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._kernels.propagation import propagate
-from .._types import MISSING, STATE
+from .._types import MISSING, STATE, distinct_rows
 
 ENTRIES_A_CALL = 2**23  # times iterations; Ctrl-C is seen between calls
 
@@ -82,7 +82,7 @@ class Prefixes:
         if len(self.messages):
             first, which = np.arange(len(self.X)), np.arange(len(self.X))
         else:
-            first, which = _distinct(self.starts[:, scope.cliques])
+            first, which = distinct_rows(self.starts[:, scope.cliques])
         ends = np.empty((len(first), 2))
         graph = self.arranged.graph
         singles = np.empty((len(first), int(graph.state_start[-1])))
@@ -111,13 +111,3 @@ class Prefixes:
                     self.work, singles[c], ends[c],
                 )  # fmt: skip
                 done += how.max_iter
-
-
-def _distinct(rows):
-    """Numbers of the first of equal rows, and which of these each row equals."""
-    if rows.shape[1] == 0:
-        return np.zeros(min(len(rows), 1), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-    rows = np.ascontiguousarray(rows)
-    view = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    _, first, which = np.unique(view, return_index=True, return_inverse=True)
-    return first, which
