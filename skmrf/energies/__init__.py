@@ -4,13 +4,16 @@ An energy never samples and never learns. See :class:`Energy` for the contract.
 """
 
 from .base import Energy
-from .conditionals import BinaryConditionals, TableConditionals
+from .bipartite import BipartiteEnergy
+from .conditionals import BinaryConditionals, BipartiteConditionals, TableConditionals
 from .factor_graph import FactorGraph
 from .layout import Layout
 from .pairwise import PairwiseEnergy
 
 __all__ = [
     "BinaryConditionals",
+    "BipartiteConditionals",
+    "BipartiteEnergy",
     "Energy",
     "FactorGraph",
     "Layout",

@@ -13,6 +13,9 @@ class Energy(ABC):
     ``theta`` maps names to arrays in which ``log f`` is linear (exponential families), so the
     geometric path between two parameter settings is a straight line in ``theta``.
 
+    Data show the first variables, the *visible* ones; the others, if any, are latent. Chains and
+    particles are states of the visible variables, with the latent ones summed out.
+
     Attributes
     ----------
     theta : dict of str to ndarray
@@ -28,6 +31,16 @@ class Energy(ABC):
         """Number of variables."""
         return len(self.n_states)
 
+    @property
+    def visible_states(self):
+        """Number of states of every visible variable."""
+        return self.n_states
+
+    @property
+    def has_latent(self):
+        """Whether there are variables that data do not show."""
+        return len(self.visible_states) < len(self.n_states)
+
     @abstractmethod
     def with_theta(self, theta):
         """The same energy with other parameters; ``theta`` is not copied."""
@@ -35,6 +48,24 @@ class Energy(ABC):
     @abstractmethod
     def log_potential(self, X):
         """``log f`` of every row of state codes, shape (n_rows,), in nats."""
+
+    def log_marginal(self, V):
+        """Log of ``f`` summed over the latent variables, of every row of visible state codes."""
+        return self.log_potential(V)
+
+    def along(self, other, V):
+        """:meth:`log_marginal` of ``interpolate(other, beta)`` as a function of beta.
+
+        What does not depend on beta is computed once.
+        """
+        first, last = self.log_marginal(V), other.log_marginal(V)
+
+        def at(beta):
+            if beta in (0, 1):  # the other end may be -inf
+                return last if beta else first
+            return (1 - beta) * first + beta * last
+
+        return at
 
     @abstractmethod
     def conditionals(self):

@@ -33,3 +33,15 @@ class BinaryConditionals(NamedTuple):
     coupling: np.ndarray
     bias: np.ndarray
     constant: float
+
+
+class BipartiteConditionals(NamedTuple):
+    """Two layers of two-state units, each independent given the other.
+
+    ``logit p(h_j = 1 | v) = (v weights + hidden_bias)_j`` and
+    ``logit p(v_i = 1 | h) = (h weights' + visible_bias)_i``.
+    """
+
+    weights: np.ndarray
+    visible_bias: np.ndarray
+    hidden_bias: np.ndarray
