@@ -144,6 +144,15 @@ class History:
             column.append(row.get(name, np.nan))
 
 
+class Latest(float):
+    """A diagnostic of which the history of an epoch keeps the last value, not the mean."""
+
+
+def dense_rows(X):
+    """Rows as an array, also those of a sparse matrix."""
+    return X.toarray() if hasattr(X, "toarray") else X
+
+
 def distinct_rows(rows):
     """Numbers of the first of equal rows, and which of these each row equals."""
     if rows.shape[1] == 0:

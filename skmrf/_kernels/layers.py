@@ -1,50 +1,69 @@
 """Two-state units of a layer given the other layer: means, draws, softplus sums.
 
 ``activation`` is what the other layer sends, without the bias, one row a chain; the logit of a
-unit is ``scale * (activation + bias) + shift``. Loops without calls or branches, so that they are
+unit is ``scale * (activation + bias) + shift``. Work is done in rows of scratch by loops that are
 vectorised; sums of softplus multiply several factors in [1, 2] before they take one logarithm.
 """
 
 import numpy as np
 
 from ._jit import inlined, kernel
+from .exponential import exponentials
 
-GROUP = 32  # factors of at most 2 before a logarithm
+GROUP = 64  # factors of at most 2 before a logarithm
 
 
 @kernel
 def unit_means(activation, bias, out):
     """Probability that a unit is 1."""
+    one = activation.dtype.type(1)
+    n = bias.size
+    x, bits = np.empty(n, activation.dtype), np.empty(n, np.int32)
     for c in range(activation.shape[0]):
-        for j in range(bias.size):
-            out[c, j] = 1.0 / (1.0 + np.exp(-(activation[c, j] + bias[j])))
+        for j in range(n):
+            x[j] = -(activation[c, j] + bias[j])
+        exponentials(x, bits)
+        for j in range(n):
+            out[c, j] = one / (one + x[j])
+
+
+@inlined
+def log_product(x, total):
+    """total + sum of log(1 + x_j), for x in [0, 1]."""
+    for first in range(0, x.size, GROUP):
+        product = 1.0
+        for j in range(first, min(first + GROUP, x.size)):
+            product *= 1.0 + x[j]
+        total += np.log(product)
+    return total
 
 
 @kernel
 def softplus_sums(activation, bias, scale, out):
     """sum over units of log(1 + exp(scale * (activation + bias)))."""
+    n = bias.size
+    x, bits = np.empty(n, activation.dtype), np.empty(n, np.int32)
     for c in range(activation.shape[0]):
-        out[c] = softplus_row(activation[c], bias, scale)
-
-
-@inlined
-def softplus_row(activation, bias, scale):
-    """sum over one row; max(x, 0) apart, so that no factor overflows."""
-    total, product = 0.0, 1.0
-    for j in range(bias.size):
-        x = scale * (activation[j] + bias[j])
-        total += max(x, 0.0)
-        product *= 1.0 + np.exp(-abs(x))
-        if j % GROUP == GROUP - 1:
-            total += np.log(product)
-            product = 1.0
-    return total + np.log(product)
+        total = 0.0
+        for j in range(n):
+            y = activation.dtype.type(scale) * (activation[c, j] + bias[j])
+            total += max(y, 0.0)
+            x[j] = -abs(y)
+        exponentials(x, bits)
+        out[c] = log_product(x, total)
 
 
 @kernel
 def draw_units(activation, bias, scale, shift, noise, out):
     """1 where uniform noise is below the probability of being 1."""
+    kind = activation.dtype.type
+    one, zero, half = kind(1), kind(0), kind(2.0**-25)  # noise is never 0, as p > 0 is not
+    scale = kind(scale)
+    n = bias.size
+    x, bits = np.empty(n, activation.dtype), np.empty(n, np.int32)
     for c in range(activation.shape[0]):
-        for j in range(bias.size):
-            x = scale * (activation[c, j] + bias[j]) + shift[j]
-            out[c, j] = 1 if noise[c, j] * (1.0 + np.exp(-x)) < 1.0 else 0
+        for j in range(n):
+            x[j] = -(scale * (activation[c, j] + bias[j]) + shift[j])
+        exponentials(x, bits)
+        for j in range(n):
+            out[c, j] = one if (noise[c, j] + half) * (one + x[j]) < one else zero

@@ -67,6 +67,14 @@ class Energy(ABC):
 
         return at
 
+    def raised(self, V):
+        r"""Log of ``f ** beta`` summed over the m latent states, by ``m ** (1 - beta)``.
+
+        A function of beta: 0 at beta = 0, :meth:`log_marginal` at 1.
+        """
+        value = self.log_potential(V)
+        return lambda beta: beta * value if beta else np.zeros_like(value)
+
     @abstractmethod
     def conditionals(self):
         """What a Gibbs kernel needs to know of ``p(x_i | rest)``, as arrays."""

@@ -141,17 +141,30 @@ class BipartiteEnergy(Energy):
             out[rows] += part @ self.visible_bias
         return -out
 
+    def raised(self, V):
+        V = self.dense(V)
+        activation, shown = V @ self.weights, V @ self.visible_bias
+        latent = len(self.hidden_bias) * np.log(2.0)
+
+        def at(beta):
+            out = np.empty(len(V))
+            softplus_sums(activation, self.hidden_bias, beta, out)
+            return out + beta * shown - (1 - beta) * latent
+
+        return at
+
     def along(self, other, V):
         V = self.dense(V)
         first, last = V @ self.weights + self.hidden_bias, V @ other.weights + other.hidden_bias
         shown_first, shown_last = V @ self.visible_bias, V @ other.visible_bias
         nothing = np.zeros_like(self.hidden_bias)
-        sums = np.empty(len(V))
+        change, shown_change = last - first, shown_last - shown_first
 
         def at(beta):
+            out = np.empty(len(V))
             beta = self.weights.dtype.type(beta)
-            softplus_sums((1 - beta) * first + beta * last, nothing, 1.0, sums)
-            return sums + (1 - beta) * shown_first + beta * shown_last
+            softplus_sums(first + beta * change, nothing, 1.0, out)
+            return out + shown_first + beta * shown_change
 
         return at
 

@@ -4,15 +4,26 @@ from .base import Learner
 from .bpchain_cd import BPChainCD
 from .cd import CD
 from .exact import Exact
+from .mcmc_mle import MCMCMLE, ParticleFilteredMCMCMLE
 from .mean_field import MeanField
+from .parallel_tempering import ParallelTempering
 from .pcd import PCD
 from .propagation import BP, BPCD
 from .pseudo_likelihood import PseudoLikelihood, site_log_likelihood
+from .psmc import PSMC
+from .smc import SMC
+from .tempered_transitions import TemperedTransitions
 
 LEARNERS = {
     "exact": Exact,
     "cd": CD,
     "pcd": PCD,
+    "mcmc-mle": MCMCMLE,
+    "pf-mcmc-mle": ParticleFilteredMCMCMLE,
+    "tempered-transitions": TemperedTransitions,
+    "parallel-tempering": ParallelTempering,
+    "smc": SMC,
+    "psmc": PSMC,
     "pseudo-likelihood": PseudoLikelihood,
     "bp": BP,
     "bp-cd": BPCD,
@@ -25,11 +36,17 @@ __all__ = [
     "BPCD",
     "CD",
     "LEARNERS",
+    "MCMCMLE",
     "PCD",
+    "PSMC",
+    "SMC",
     "BPChainCD",
     "Exact",
     "Learner",
     "MeanField",
+    "ParallelTempering",
+    "ParticleFilteredMCMCMLE",
     "PseudoLikelihood",
+    "TemperedTransitions",
     "site_log_likelihood",
 ]

@@ -10,9 +10,11 @@ from .._types import (
     Batch,
     CliqueMoments,
     States,
+    dense_rows,
     distinct_rows,
     normalized_weights,
 )
+from ..samplers import Product
 from .completion import Completions
 
 
@@ -43,24 +45,26 @@ class Learner(BaseEstimator, ABC):
         """One estimate: ``(positive, negative, state, info)``.
 
         ``positive`` and ``negative`` are phases (:class:`States` or :class:`CliqueMoments`),
-        ``info`` a dict of diagnostics, which ``history_`` averages by epoch; a share of converged
-        runs in ``inference_converged`` is warned about when it stays below one.
+        ``info`` a dict of diagnostics, which ``history_`` averages by epoch (of a
+        :class:`~skmrf._types.Latest` it keeps the last); a share of converged runs in
+        ``inference_converged`` is warned about when it stays below one.
         """
 
 
 class DataPhase:
-    """Positive phase of chain-based learners.
+    """Positive phase of learners by chains and particles.
 
-    Without missing entries it is in closed form: the moments of all training rows, computed once.
-    Otherwise the missing entries of a batch are completed by Gibbs chains that persist by row.
+    Without missing entries and latent variables it is in closed form: the moments of all training
+    rows, computed once. Latent variables are averaged out given the rows of a batch. Missing
+    entries of a batch are completed by Gibbs chains that persist by row.
     """
 
     def __init__(self, energy, batch, rng):
         self.completions = None
         self.moments = None
-        if (batch.X == MISSING).any():
-            self.completions = Completions(batch, energy.n_states, rng)
-        else:
+        if has_missing(batch.X):
+            self.completions = Completions(batch, energy.visible_states, rng)
+        elif not energy.has_latent:
             phase = States(batch.X, None, batch.log_weights)
             self.moments = CliqueMoments(energy.moments(phase))
 
@@ -75,11 +79,26 @@ class DataPhase:
         """The positive phase of a batch."""
         return self.moments or self.batch_states(energy, batch)
 
+    def _filled(self, batch):
+        return batch.X if self.completions is None else self.completions.filled(batch)
+
     def draw_rows(self, batch, n_rows, rng):
         """Training rows drawn by their weights, missing entries filled."""
-        X = batch.X if self.completions is None else self.completions.filled(batch)
-        weights = normalized_weights(batch.log_weights, len(X))
-        return X[rng.choice(len(X), size=n_rows, p=weights)]
+        X = self._filled(batch)
+        weights = normalized_weights(batch.log_weights, X.shape[0])
+        return dense_rows(X[rng.choice(X.shape[0], size=n_rows, p=weights)])
+
+    def marginals(self, energy, batch):
+        """Independent variables with the state frequencies of the training rows."""
+        X = self._filled(batch)
+        n = X.shape[0]
+        weights = n * normalized_weights(batch.log_weights, n)
+        return Product.from_counts(X, energy.visible_states, weights)
+
+
+def has_missing(X):
+    """Whether an entry is missing; sparse rows have none."""
+    return not hasattr(X, "toarray") and bool((X == MISSING).any())
 
 
 def unique_rows(batch: Batch):

@@ -1,27 +1,17 @@
 """Persistent contrastive divergence: Gibbs chains that go on from step to step."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
-from .._types import States
-from .._validation import check_number
-from ..samplers import spawn_generators, sweep
-from .base import DataPhase, Learner
+from ..samplers import Product, spawn_generators, sweep
+from .particles import ParticleLearner, Particles, check_count
 
 FEWEST, MOST = 64, 512
+LAYERED_CHAINS, LAYERED_STEPS, STEPS = 100, 1, 5
 
 
-@dataclass
-class PersistentChains:
-    """Where the chains stand, their generators, and the positive phase."""
-
-    data: DataPhase
-    X: np.ndarray
-    generators: list
-
-
-class PCD(Learner):
+class PCD(ParticleLearner):
     r"""Persistent contrastive divergence (stochastic maximum likelihood).
 
     The negative phase is the current states of Gibbs chains that start at training rows and follow
@@ -30,10 +20,12 @@ class PCD(Learner):
     Parameters
     ----------
     n_chains : int, optional
-        By default as many as training rows, at least 64 and at most 512.
-    n_steps : int, default=5
-        Sweeps over all variables a gradient step. On data of many modes one sweep lets the chains
-        fall behind the model, which costs likelihood.
+        By default as many as training rows, at least 64 and at most 512; 100 for models with a
+        hidden layer.
+    n_steps : int, optional
+        Sweeps over all variables a gradient step: by default 5, as on data of many modes one sweep
+        lets the chains fall behind the model, which costs likelihood; 1 for models with a hidden
+        layer, whose units are drawn a layer at a time.
 
     References
     ----------
@@ -41,28 +33,27 @@ class PCD(Learner):
     gradient", ICML (2008).
     """
 
-    def __init__(self, n_chains=None, n_steps=5):
+    def __init__(self, n_chains=None, n_steps=None):
         self.n_chains = n_chains
         self.n_steps = n_steps
 
-    def init(self, energy, batch, rng):
+    def check(self):
+        given = [name for name in ("n_chains", "n_steps") if getattr(self, name) is not None]
+        check_count(self, *given)
+
+    def start(self, energy, data, batch, rng):
         n_chains = self.n_chains
         if n_chains is None:
-            n_chains = int(np.clip(len(batch.X), FEWEST, MOST))
-        check_number("n_chains", n_chains, low=1, integer=True)
-        check_number("n_steps", self.n_steps, low=1, integer=True)
-        data = DataPhase(energy, batch, rng)
+            n_rows = int(np.clip(batch.X.shape[0], FEWEST, MOST))
+            n_chains = LAYERED_CHAINS if energy.has_latent else n_rows
         X = data.draw_rows(batch, n_chains, rng)
-        return PersistentChains(data, X, spawn_generators(rng, n_chains))
+        base = Product.uniform(energy.visible_states)
+        return Particles(data, base, energy, X, None, spawn_generators(rng, n_chains))
 
-    def resume(self, energy, batch, state, rng):
-        if not isinstance(state, PersistentChains):  # of another learner
-            return self.init(energy, batch, rng)
-        return PersistentChains(DataPhase(energy, batch, rng), state.X, state.generators)
-
-    def step(self, energy, batch, state, rng):
-        positive = state.data(energy, batch)
-        X, _ = sweep(energy, state.X, state.generators, n_sweeps=self.n_steps)
+    def advance(self, energy, state, rng):
+        n_steps = self.n_steps
+        if n_steps is None:
+            n_steps = LAYERED_STEPS if energy.has_latent else STEPS
+        X, _ = sweep(energy, state.X, state.generators, n_sweeps=n_steps)
         moved = float((X != state.X).mean())
-        state = PersistentChains(state.data, X, state.generators)
-        return positive, States(X), state, {"flip_rate": moved}
+        return replace(state, energy=energy, X=X), {"flip_rate": moved}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._types import Batch, History
+from .._types import Batch, History, Latest
 from .optimizers import Adam
 from .penalties import NoPenalty
 from .rates import AdaptiveRate
@@ -189,7 +189,7 @@ def _epoch_limit(settings, updates_an_epoch):
 
 def _iterate(learner, data, settings, holder, reports):
     """Epochs of minibatch updates."""
-    updates = -(-len(data.X) // settings.batch_size)
+    updates = -(-data.X.shape[0] // settings.batch_size)
     first = holder[0].epoch
     while holder[0].epoch - first < _epoch_limit(settings, updates):
         reports.begin()
@@ -226,15 +226,19 @@ def _stale(state, settings):
 def _epoch(learner, data, settings, state):
     """One pass over the rows in random order; the state after it and mean diagnostics."""
     state = replace(state, rng=_copy_generator(state.rng), converged=False)
-    order = state.rng.permutation(len(data.X))
-    sums, count = {}, 0
+    order = state.rng.permutation(data.X.shape[0])
+    sums, count, latest = {}, 0, {}
     for s in range(0, len(order), settings.batch_size):
         rows = np.sort(order[s : s + settings.batch_size])
         state, info = _update(learner, _take(data, rows, state), settings, state)
         count += 1
         for name, value in info.items():
-            sums[name] = sums.get(name, 0.0) + value
-    return replace(state, epoch=state.epoch + 1), {k: v / count for k, v in sums.items()}
+            if isinstance(value, Latest):
+                latest[name] = float(value)
+            else:
+                sums[name] = sums.get(name, 0.0) + value
+    means = {k: v / count for k, v in sums.items()}
+    return replace(state, epoch=state.epoch + 1), means | latest
 
 
 def _copy_generator(rng):

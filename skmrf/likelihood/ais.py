@@ -6,8 +6,8 @@ import numpy as np
 
 from .._types import LogPartition
 from .._validation import check_generator, check_number
-from ..samplers import Product, spawn_generators, sweep
-from .intervals import interval, lost, resample
+from ..samplers import Product, resample, spawn_generators, sweep
+from .intervals import interval, lost
 
 FIRST_TEMPERATURES = 1000
 GROWTH = 4
@@ -99,10 +99,10 @@ def _lengthening_paths(energy, base, n_chains, max_width, rng, n_jobs):
 
 def _fitted_base(energy, n_chains, rng, n_jobs):
     """Independent variables with about the single marginals of the model."""
-    X = Product.uniform(energy.n_states).sample(n_chains, rng)
+    X = Product.uniform(energy.visible_states).sample(n_chains, rng)
     generators = spawn_generators(rng, n_chains)
     X, _ = sweep(energy, X, generators, n_sweeps=20, n_jobs=n_jobs)
-    return Product.from_counts(X, energy.n_states)
+    return Product.from_counts(X, energy.visible_states)
 
 
 def _one_path(energy, base, n_chains, n_temperatures, max_width, rng, n_jobs):
@@ -113,7 +113,7 @@ def _one_path(energy, base, n_chains, n_temperatures, max_width, rng, n_jobs):
     )
     if (forward == -np.inf).all():
         return lost("ais")
-    start = X[resample(forward, rng)]
+    start = X[resample(forward, n_chains, rng)]
     start, _ = sweep(energy, start, generators, n_sweeps=SETTLE, n_jobs=n_jobs)
     _, backward = sweep(
         energy, start, generators, betas=betas[::-1], base=base, reverse=True, n_jobs=n_jobs

@@ -12,10 +12,11 @@ from ..samplers import (
     ChainSettings,
     KnownStates,
     annealed_states,
+    resample,
     spawn_generators,
     sweep,
 )
-from .intervals import TRUSTED_ESS, interval, lost, resample
+from .intervals import TRUSTED_ESS, interval, lost
 
 SETTLE = 20
 
@@ -103,7 +104,7 @@ def _estimate(graph, chain, draws, max_width, rng):
     every = np.repeat(graph.log_potential(draws.X) - draws.log_q, draws.counts)
     found = known.X
     if (every > -np.inf).any():
-        found = np.repeat(draws.X, draws.counts, axis=0)[resample(every, rng)]
+        found = np.repeat(draws.X, draws.counts, axis=0)[resample(every, len(every), rng)]
     found, _ = sweep(graph, found, spawn_generators(rng, len(found)), n_sweeps=SETTLE)
     backward = chain.log_density(graph.flat, found) - graph.log_potential(found)
     result = interval(forward, backward, max_width, rng, "bpchain")

@@ -7,7 +7,6 @@ from .._types import (
     LogPartition,
     effective_sample_size,
     log_mean_exp,
-    normalized_weights,
 )
 
 N_BOOTSTRAPS = 2000
@@ -17,14 +16,6 @@ TRUSTED_ESS = 10
 def lost(method):
     """The result where no state of positive probability was found."""
     return LogPartition(-np.inf, np.inf, -np.inf, np.inf, False, method, False, 0.0)
-
-
-def resample(log_weights, rng):
-    """Systematic resampling: indices, each about n * weight times."""
-    n = len(log_weights)
-    cumulated = np.cumsum(normalized_weights(log_weights, n))
-    cumulated[-1] = 1.0
-    return np.searchsorted(cumulated, (rng.random() + np.arange(n)) / n)
 
 
 def _margin(log_weights, rng):

@@ -5,22 +5,37 @@ from .chain import Chain, ChainSettings, Draws, check_order
 from .gibbs import BLOCK, Product, spawn_generators, sweep
 from .independence import chain_states, metropolis
 from .known import KnownStates, annealed_states
+from .parallel_tempering import Replicas, adapted, check_ladder, parallel_tempering
+from .paths import Interpolation, Tempering
+from .smc import Climb, climb, equal, resample
+from .tempered_transitions import tempered_transition
 
 __all__ = [
     "BLOCK",
     "Chain",
     "ChainSettings",
+    "Climb",
     "Draws",
+    "Interpolation",
     "KnownStates",
     "Product",
+    "Replicas",
+    "Tempering",
+    "adapted",
     "anneal",
     "annealed_states",
     "averages",
     "chain_states",
+    "check_ladder",
     "check_order",
     "check_possible",
+    "climb",
     "draw",
+    "equal",
     "metropolis",
+    "parallel_tempering",
+    "resample",
     "spawn_generators",
     "sweep",
+    "tempered_transition",
 ]

@@ -7,10 +7,12 @@ from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._kernels.gibbs import binary_field, sweep_binary, sweep_tables
-from .._types import STATE
-from ..energies import BinaryConditionals
+from .._types import STATE, dense_rows
+from ..energies import BinaryConditionals, BipartiteConditionals
+from .layers import sweep_layers
 
 BLOCK = 64
+CHUNK = 4096  # rows counted at once
 UPDATES_A_CALL = 4_000_000
 
 
@@ -27,13 +29,23 @@ class Product(NamedTuple):
         return cls(np.repeat(-np.log(n_states), n_states), np.cumsum(n_states) - n_states)
 
     @classmethod
-    def from_counts(cls, X, n_states):
-        """State frequencies of the rows of X, each state counted half once more."""
+    def from_counts(cls, X, n_states, weights=None):
+        """State frequencies of the rows of X, weighted; each state counted half once more."""
         n_states = np.asarray(n_states)
         start = np.cumsum(n_states) - n_states
-        counts = np.bincount((X + start).ravel(), minlength=int(n_states.sum())) + 0.5
+        counts = np.full(int(n_states.sum()), 0.5)
+        for s in range(0, X.shape[0], CHUNK):
+            codes = dense_rows(X[s : s + CHUNK]) + start
+            heavy = None
+            if weights is not None:
+                heavy = np.repeat(weights[s : s + CHUNK], codes.shape[1])
+            counts += np.bincount(codes.ravel(), heavy, minlength=len(counts))
         total = np.add.reduceat(counts, start)
         return cls(np.log(counts / np.repeat(total, n_states)), start)
+
+    def log_probability(self, X):
+        """Log-probability of every row of state codes."""
+        return self.log_p[X + self.start].sum(axis=1)
 
     def sample(self, n_rows, rng):
         """Independent rows of state codes."""
@@ -64,15 +76,16 @@ def sweep(
     reverse=False,
     n_jobs=None,
 ):
-    """Systematic-scan Gibbs sweeps of all chains.
+    """Gibbs sweeps of all chains: site by site in order, or layer by layer in bipartite models.
 
     Each sweep leaves the target at its inverse temperature invariant: ``base^(1-beta) f^beta``.
 
     Parameters
     ----------
     energy : Energy
-    X : ndarray of shape (n_chains, n_variables), dtype STATE
-        Where the chains stand; not changed.
+    X : ndarray of shape (n_chains, n_visible), dtype STATE
+        Where the chains stand: states of the visible variables, which are all but those of a hidden
+        layer. Not changed.
     generators : list of numpy.random.Generator
         One for every block of 64 chains, from :func:`spawn_generators`; the list is updated to
         generators that have advanced.
@@ -88,7 +101,7 @@ def sweep(
         Visit the sites from the last to the first (the reversal of the forward sweep).
     n_jobs : int, optional
         Blocks run in parallel, by threads unless a joblib context says otherwise; results do not
-        depend on it.
+        depend on it. Layers are matrix products of all chains and do not use it.
 
     Returns
     -------
@@ -96,17 +109,20 @@ def sweep(
     log_weights : ndarray of shape (n_chains,), annealed importance weights along ``betas``
     """
     betas = np.ones(n_sweeps + 1) if betas is None else np.ascontiguousarray(betas, dtype=float)
-    base = Product.uniform(energy.n_states) if base is None else base
-    order = np.flatnonzero(np.asarray(energy.n_states) > 1)
-    order = order[::-1].copy() if reverse else order
+    base = Product.uniform(energy.visible_states) if base is None else base
     clamped = np.zeros((0, 0), dtype=bool) if clamped is None else clamped
     X = np.array(X, dtype=STATE, order="C")
     log_weights = np.zeros(len(X))
     if len(X) == 0:
         return X, log_weights
     conditionals = energy.conditionals()
+    blocks = [slice(s, min(s + BLOCK, len(X))) for s in range(0, len(X), BLOCK)]
+    if isinstance(conditionals, BipartiteConditionals):
+        X = sweep_layers(conditionals, base, betas, X, clamped, log_weights, generators, blocks)
+        return X, log_weights
+    order = np.flatnonzero(np.asarray(energy.n_states) > 1)
+    order = order[::-1].copy() if reverse else order
     run = _binary_block if isinstance(conditionals, BinaryConditionals) else _table_block
-    blocks = [slice(s, s + BLOCK) for s in range(0, len(X), BLOCK)]
     tasks = [
         (conditionals, base, betas, order, X[b], clamped[b], log_weights[b], rng)
         for b, rng in zip(blocks, generators, strict=True)

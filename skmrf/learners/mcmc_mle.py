@@ -1,0 +1,157 @@
+"""MCMC maximum likelihood: particles of an earlier model, reweighted to the present one."""
+
+from dataclasses import replace
+
+from .._types import Latest, effective_sample_size, logsumexp
+from .._validation import check_choice, check_number
+from ..samplers import equal, resample, sweep
+from .particles import (
+    ParticleLearner,
+    Particles,
+    check_count,
+    choose_base,
+    climbed,
+    weights_info,
+)
+from .tempered_transitions import BASES
+
+
+class _Reweighting(ParticleLearner):
+    """Reweights particles and tracks log Z."""
+
+    def check(self):
+        check_count(self, "n_particles", "n_steps")
+        check_number("threshold", self.threshold, low=0, high=1)
+        check_choice("base", self.base, BASES)
+
+    def start(self, energy, data, batch, rng):
+        base = choose_base(self.base, energy, data, batch)
+        first, generators = climbed(energy, base, self.n_particles, rng)
+        chosen = resample(first.log_weights, self.n_particles, rng)
+        return Particles(
+            data,
+            base,
+            energy,
+            first.X[chosen],
+            equal(self.n_particles),
+            generators,
+            first.log_ratio,
+            first.variance,
+            0,
+        )
+
+    def _reweight(self, energy, state):
+        """The particles with weights for the new energy; ``variance`` is of the past only."""
+        density = state.energy.along(energy, state.X)
+        grown = state.log_weights + density(1.0) - density(0.0)
+        total = logsumexp(grown)
+        return replace(
+            state,
+            energy=energy,
+            log_weights=grown - total,
+            log_partition=state.log_partition + total,
+        )
+
+    def _resample_and_move(self, state, rng):
+        """Particles with equal weights, where these weights have been."""
+        n = len(state.X)
+        X = state.X[resample(state.log_weights, n, rng)]
+        X, _ = sweep(state.energy, X, state.generators, n_sweeps=self.n_steps)
+        variance = state.variance + _weight_variance(state.log_weights)
+        return replace(state, X=X, log_weights=equal(n), variance=variance)
+
+    def _info(self, state):
+        error = (state.variance + _weight_variance(state.log_weights)) ** 0.5
+        running = {
+            "log_partition": Latest(state.log_partition),
+            "log_partition_error": Latest(error),
+        }
+        return dict(running, **weights_info(state.log_weights))
+
+
+def _weight_variance(log_weights):
+    """Of the log of the mean weight."""
+    n = len(log_weights)
+    return (n / max(effective_sample_size(log_weights), 1e-300) - 1.0) / n
+
+
+class MCMCMLE(_Reweighting):
+    r"""Markov chain Monte Carlo maximum likelihood.
+
+    The negative phase is particles of an earlier model :math:`\theta_0` with the weights
+
+    .. math:: w_s \propto \exp((\theta - \theta_0)^\top \phi(x_s)).
+
+    After ``reset`` steps, or when fewer than a share ``threshold`` of them is effective, particles
+    are resampled, moved by Gibbs sweeps, and stand for the present model.
+
+    Parameters
+    ----------
+    n_particles : int, default=500
+    reset : int, default=10
+        Most steps between two resets.
+    threshold : float, default=0.5
+    n_steps : int, default=5
+        Sweeps at a reset.
+    base : {"marginals", "uniform"}, default="marginals"
+        Where the first particles come from, along a tempered path.
+
+    References
+    ----------
+    C. J. Geyer, "Markov chain Monte Carlo maximum likelihood", Computing Science and Statistics:
+    23rd Symposium on the Interface (1991).
+    """
+
+    def __init__(self, n_particles=500, reset=10, threshold=0.5, n_steps=5, base="marginals"):
+        self.n_particles = n_particles
+        self.reset = reset
+        self.threshold = threshold
+        self.n_steps = n_steps
+        self.base = base
+
+    def check(self):
+        super().check()
+        check_count(self, "reset")
+
+    def advance(self, energy, state, rng):
+        state = self._reweight(energy, state)
+        info = self._info(state)
+        age = state.memory + 1
+        if age >= self.reset or info["ess"] < self.threshold:
+            state, age = self._resample_and_move(state, rng), 0
+        return replace(state, memory=age), info
+
+
+class ParticleFilteredMCMCMLE(_Reweighting):
+    r"""Particle-filtered MCMC maximum likelihood.
+
+    Particles are reweighted from each model to the next, and resampled and moved by Gibbs sweeps
+    only when fewer than a share ``threshold`` of them is effective.
+
+    Parameters
+    ----------
+    n_particles : int, default=500
+    threshold : float, default=0.9
+    n_steps : int, default=5
+        Sweeps after resampling.
+    base : {"marginals", "uniform"}, default="marginals"
+        Where the first particles come from, along a tempered path.
+
+    References
+    ----------
+    A. U. Asuncion, Q. Liu, A. T. Ihler, P. Smyth, "Particle filtered MCMC-MLE with connections to
+    contrastive divergence", ICML (2010).
+    """
+
+    def __init__(self, n_particles=500, threshold=0.9, n_steps=5, base="marginals"):
+        self.n_particles = n_particles
+        self.threshold = threshold
+        self.n_steps = n_steps
+        self.base = base
+
+    def advance(self, energy, state, rng):
+        state = self._reweight(energy, state)
+        info = self._info(state)
+        if info["ess"] < self.threshold:
+            state = self._resample_and_move(state, rng)
+        return state, info

@@ -1,0 +1,72 @@
+"""Parallel tempering: the negative phase is the coldest of several chains that swap states."""
+
+import numbers
+from dataclasses import replace
+
+import numpy as np
+
+from .._validation import check_choice
+from ..samplers import Replicas, adapted, check_ladder, parallel_tempering
+from .particles import ParticleLearner, Particles, check_count, choose_base
+from .tempered_transitions import BASES
+
+ADAPT_EVERY = 100
+
+
+class ParallelTempering(ParticleLearner):
+    r"""Parallel tempering.
+
+    Chains at every inverse temperature make a Gibbs sweep, then neighbours swap states; those at
+    1 are the negative phase.
+
+    Parameters
+    ----------
+    n_chains : int, default=100
+        At every temperature.
+    betas : int or array-like, default=10
+        Inverse temperatures rising to 1, or how many, evenly spaced from 0 and then adapted.
+    adapt : bool, default=True
+        Every 100 steps, move the temperatures between the ends to where all neighbours would refuse
+        swaps equally often. Given ``betas`` stay as they are.
+    base : {"marginals", "uniform"}, default="marginals"
+        The distribution at 0, mixed in as :math:`p_0^{1-\beta}`: independent variables with the
+        frequencies of the data, or plain tempering.
+
+    References
+    ----------
+    G. Desjardins et al., "Tempered Markov chain Monte Carlo for training of restricted Boltzmann
+    machines", AISTATS (2010).
+    """
+
+    def __init__(self, n_chains=100, betas=10, adapt=True, base="marginals"):
+        self.n_chains = n_chains
+        self.betas = betas
+        self.adapt = adapt
+        self.base = base
+
+    def check(self):
+        check_count(self, "n_chains")
+        check_choice("base", self.base, BASES)
+        self._ladder()
+
+    def _ladder(self):
+        if isinstance(self.betas, numbers.Integral):
+            return check_ladder(np.linspace(0.0, 1.0, int(self.betas)))
+        return check_ladder(self.betas)
+
+    def start(self, energy, data, batch, rng):
+        base = choose_base(self.base, energy, data, batch)
+        betas = self._ladder()
+        X = np.stack([data.draw_rows(batch, self.n_chains, rng) for _ in betas])
+        replicas = Replicas.start(betas, X, rng)
+        return Particles(data, base, energy, X[-1], None, [], memory=(replicas, 0))
+
+    def advance(self, energy, state, rng):
+        replicas, age = state.memory
+        replicas, info = parallel_tempering(energy, state.base, replicas, rng)
+        age += 1
+        moving = self.adapt and isinstance(self.betas, numbers.Integral)
+        if moving and age % ADAPT_EVERY == 0:
+            replicas = adapted(replicas)
+        state = replace(state, energy=energy, X=replicas.X[-1], memory=(replicas, age))
+        return state, dict(info, least_swap_rate=float(1.0 - replicas.refusals.max()))

@@ -1,0 +1,111 @@
+"""The scheme of learners by particles: reweight, resample, move.
+
+The states of the visible variables in a :class:`Particles` stand for the model. When the model has
+changed, particles may be reweighted to it, resampled by their weights, and moved by a kernel that
+leaves it invariant. Learners differ in which of these they do: persistent contrastive divergence
+only moves (by Gibbs sweeps), tempered transitions and parallel tempering move further, MCMC maximum
+likelihood mainly reweights, sequential Monte Carlo does all three along a path.
+
+Reference: H. Xiong, S. Szedmak, J. Piater, "Towards maximum likelihood: learning undirected
+graphical models using persistent sequential Monte Carlo", ACML (2014), Algorithm 2.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._types import States, effective_sample_size
+from .._validation import check_number
+from ..energies import Energy
+from ..samplers import Product, Tempering, climb, spawn_generators
+from .base import DataPhase, Learner
+
+
+@dataclass
+class Particles:
+    """What the next step needs.
+
+    Attributes
+    ----------
+    data : DataPhase
+    base : Product
+        Independent variables at the hot end of paths.
+    energy : Energy
+        What the particles target.
+    X : ndarray of shape (n_particles, n_visible)
+    log_weights : ndarray of shape (n_particles,) or None
+        None: equal.
+    generators : list of Generator
+    log_partition, variance : float
+        Running estimate of log Z of ``energy``, where the learner has one.
+    memory : object
+        What a learner keeps besides.
+    """
+
+    data: DataPhase
+    base: Product
+    energy: Energy
+    X: np.ndarray
+    log_weights: np.ndarray | None
+    generators: list
+    log_partition: float = np.nan
+    variance: float = np.nan
+    memory: Any = None
+
+
+class ParticleLearner(Learner):
+    """A learner whose negative phase is a set of particles."""
+
+    def check(self):
+        """Check the parameters."""
+
+    @abstractmethod
+    def start(self, energy, data, batch, rng):
+        """The first :class:`Particles`."""
+
+    @abstractmethod
+    def advance(self, energy, state, rng):
+        """Particles of the new energy, and diagnostics."""
+
+    def init(self, energy, batch, rng):
+        self.check()
+        return self.start(energy, DataPhase(energy, batch, rng), batch, rng)
+
+    def resume(self, energy, batch, state, rng):
+        if not isinstance(state, Particles):  # of another learner
+            return self.init(energy, batch, rng)
+        self.check()
+        return replace(state, data=DataPhase(energy, batch, rng))
+
+    def step(self, energy, batch, state, rng):
+        positive = state.data(energy, batch)
+        state, info = self.advance(energy, state, rng)
+        return positive, States(state.X, None, state.log_weights), state, info
+
+
+def check_count(learner, *names):
+    """Parameters that count something."""
+    for name in names:
+        check_number(name, getattr(learner, name), low=1, integer=True)
+
+
+def choose_base(name, energy, data, batch):
+    """The hot end of paths: "uniform", or "marginals" of the training rows."""
+    if name == "uniform":
+        return Product.uniform(energy.visible_states)
+    return data.marginals(energy, batch)
+
+
+def climbed(energy, base, n, rng, threshold=0.9, n_sweeps=1):
+    """Particles brought from a base to an energy, with an estimate of log Z."""
+    generators = spawn_generators(rng, n)
+    X = base.sample(n, rng)
+    path = Tempering(base, energy)
+    return climb(path, X, generators, rng, threshold=threshold, n_sweeps=n_sweeps), generators
+
+
+def weights_info(log_weights):
+    """The share of effective particles."""
+    return {"ess": effective_sample_size(log_weights) / len(log_weights)}

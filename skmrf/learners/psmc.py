@@ -1,0 +1,215 @@
+"""Persistent sequential Monte Carlo: particles that go on, and others that start afresh."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from .._types import logsumexp
+from .._validation import check_choice, check_number
+from ..samplers import (
+    Interpolation,
+    Tempering,
+    climb,
+    equal,
+    resample,
+    spawn_generators,
+)
+from .particles import ParticleLearner, Particles, check_count, choose_base, climbed
+from .smc import climb_info
+from .tempered_transitions import BASES
+
+
+class PSMC(ParticleLearner):
+    r"""Persistent sequential Monte Carlo.
+
+    The particles of a model are brought to the next one along a path of distributions by adaptive
+    steps: reweight, resample, move. Each step is the longest that leaves a share ``threshold`` of
+    effective particles. A part of the particles is replaced by independent variables :math:`p_0`
+    before, so that modes which were lost can be found again; ``refresh`` says how these are brought
+    to the model:
+
+    - "temper": all particles climb the tempered path :math:`p_0^{1-\beta} f_{\theta}^\beta`, those
+      that persist together with the fresh ones.
+    - "split": the fresh ones climb the tempered path; those that persist follow the parameters,
+      :math:`\theta_\beta = (1-\beta)\theta_{t-1} + \beta\theta_t`. Half the work of "temper", and
+      both halves have a valid target at every step.
+    - "none": all particles persist and follow the parameters. Modes that were lost stay lost.
+    - "balance": all follow the parameters, from weights that make up for the fresh ones not being
+      draws of the last model.
+    - "literal": the same without these weights, which is what the paper's Algorithm 4 says. It is
+      biased: the fresh particles enter the gradient as if they were draws of the model.
+
+    Parameters
+    ----------
+    n_particles : int, default=200
+    refresh : {"temper", "split", "none", "balance", "literal"}, default="temper"
+    fraction : float, default=0.5
+        Share of fresh particles.
+    threshold : float, default=0.9
+    n_steps : int, default=1
+        Sweeps after every step of a path.
+    base : {"marginals", "uniform"}, default="marginals"
+        :math:`p_0`: independent variables with the frequencies of the data, or the paper's uniform
+        distribution, which needs more steps.
+
+    Notes
+    -----
+    The log weights estimate log Z of every model: ``log_partition`` and ``log_partition_error`` in
+    ``history_``. With "temper" and "split" each estimate is unbiased (for Z) and made of fresh
+    particles only; else it is the last one plus the step, so that errors add up, and is wrong where
+    the particles are.
+
+    References
+    ----------
+    H. Xiong, S. Szedmak, J. Piater, "Towards maximum likelihood: learning undirected graphical
+    models using persistent sequential Monte Carlo", ACML (2014), Algorithms 3 and 4.
+    """
+
+    def __init__(
+        self,
+        n_particles=200,
+        refresh="temper",
+        fraction=0.5,
+        threshold=0.9,
+        n_steps=1,
+        base="marginals",
+    ):
+        self.n_particles = n_particles
+        self.refresh = refresh
+        self.fraction = fraction
+        self.threshold = threshold
+        self.n_steps = n_steps
+        self.base = base
+
+    def check(self):
+        check_count(self, "n_particles", "n_steps")
+        check_choice("refresh", self.refresh, REFRESH)
+        check_choice("base", self.base, BASES)
+        check_number("threshold", self.threshold, low=0, high=1, open_low=True)
+        check_number("fraction", self.fraction, low=0, high=1, open_low=True)
+        if self.refresh != "none" and not 0 < self._n_fresh() < self.n_particles:
+            raise ValueError(
+                f"fraction={self.fraction} of n_particles={self.n_particles} leaves no fresh or no "
+                "persistent particle; give more particles."
+            )
+
+    def _n_fresh(self):
+        return round(self.fraction * self.n_particles)
+
+    def start(self, energy, data, batch, rng):
+        base = choose_base(self.base, energy, data, batch)
+        first, generators = climbed(
+            energy, base, self.n_particles, rng, self.threshold, self.n_steps
+        )
+        return Particles(
+            data,
+            base,
+            energy,
+            first.X,
+            first.log_weights,
+            generators,
+            first.log_ratio,
+            first.variance,
+        )
+
+    def advance(self, energy, state, rng):
+        return REFRESH[self.refresh](self, energy, state, rng)
+
+    def climb(self, path, X, generators, rng, log_weights=None):
+        """Along a path with the parameters of this learner."""
+        return climb(
+            path,
+            X,
+            generators,
+            rng,
+            threshold=self.threshold,
+            n_sweeps=self.n_steps,
+            log_weights=log_weights,
+        )
+
+    def old_and_fresh(self, state, rng):
+        """Persistent particles chosen by their weights, and fresh ones."""
+        n_fresh = self._n_fresh()
+        old = state.X[resample(state.log_weights, self.n_particles - n_fresh, rng)]
+        return old, state.base.sample(n_fresh, rng)
+
+
+def _temper(learner, energy, state, rng):
+    old, fresh = learner.old_and_fresh(state, rng)
+    path = Tempering(state.base, energy)
+    arrived = learner.climb(path, np.concatenate([old, fresh]), state.generators, rng)
+    # Only what comes from fresh particles began as draws of the base.
+    from_fresh = arrived.ancestors >= len(old)
+    share = logsumexp(arrived.log_weights[from_fresh])
+    arrived.log_ratio += share - np.log(len(fresh) / len(arrived.X))
+    n_fresh = np.count_nonzero(from_fresh)
+    arrived.variance += (1.0 / n_fresh - 1.0 / len(arrived.X)) if n_fresh else np.inf
+    return _arrived(energy, state, arrived)
+
+
+def _split(learner, energy, state, rng):
+    old, fresh = learner.old_and_fresh(state, rng)
+    generators = spawn_generators(rng, len(fresh))
+    new = learner.climb(Tempering(state.base, energy), fresh, generators, rng)
+    generators = spawn_generators(rng, len(old))
+    kept = learner.climb(Interpolation(state.energy, energy), old, generators, rng)
+    n = len(old) + len(fresh)
+    pooled = replace(
+        new,
+        X=np.concatenate([kept.X, new.X]),
+        log_weights=np.concatenate(
+            [kept.log_weights + np.log(len(old) / n), new.log_weights + np.log(len(fresh) / n)]
+        ),
+        n_temperatures=new.n_temperatures + kept.n_temperatures,
+        least_ess=min(new.least_ess, kept.least_ess),
+    )
+    return _arrived(energy, state, pooled)
+
+
+def _follow(learner, energy, state, rng, X, log_weights):
+    """All particles from the last parameters to the new ones."""
+    path = Interpolation(state.energy, energy)
+    arrived = learner.climb(path, X, state.generators, rng, log_weights)
+    arrived.log_ratio += state.log_partition
+    arrived.variance += state.variance
+    return _arrived(energy, state, arrived)
+
+
+def _none(learner, energy, state, rng):
+    return _follow(learner, energy, state, rng, state.X, state.log_weights)
+
+
+def _literal(learner, energy, state, rng):
+    X = np.concatenate(learner.old_and_fresh(state, rng))
+    return _follow(learner, energy, state, rng, X, equal(len(X)))
+
+
+def _balance(learner, energy, state, rng):
+    old, fresh = learner.old_and_fresh(state, rng)
+    X = np.concatenate([old, fresh])
+    log_p = state.energy.log_marginal(X) - state.log_partition
+    log_base = state.base.log_probability(X)
+    share = len(fresh) / len(X)
+    mixed = np.logaddexp(log_p + np.log1p(-share), log_base + np.log(share))
+    return _follow(learner, energy, state, rng, X, log_p - mixed)
+
+
+def _arrived(energy, state, climb):
+    state = replace(
+        state,
+        energy=energy,
+        X=climb.X,
+        log_weights=climb.log_weights,
+        log_partition=climb.log_ratio,
+        variance=climb.variance,
+    )
+    return state, climb_info(climb)
+
+
+REFRESH = {
+    "temper": _temper,
+    "split": _split,
+    "none": _none,
+    "balance": _balance,
+    "literal": _literal,
+}

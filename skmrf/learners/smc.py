@@ -1,0 +1,76 @@
+"""Sequential Monte Carlo from scratch for every model."""
+
+from dataclasses import replace
+
+from .._types import Latest, distinct_rows
+from .._validation import check_choice, check_number
+from .particles import ParticleLearner, Particles, check_count, choose_base, climbed
+from .tempered_transitions import BASES
+
+
+def climb_info(climb):
+    """Diagnostics of a path: steps, effective and distinct particles, log Z and its error."""
+    return {
+        "n_temperatures": climb.n_temperatures,
+        "least_ess": climb.least_ess,
+        "distinct": len(distinct_rows(climb.X)[0]) / len(climb.X),
+        "log_partition": Latest(climb.log_ratio),
+        "log_partition_error": Latest(climb.variance**0.5),
+    }
+
+
+class SMC(ParticleLearner):
+    r"""Sequential Monte Carlo.
+
+    For every model particles start as independent variables and climb the tempered path
+    :math:`p_0^{1-\beta} f^\beta` by adaptive steps, each the longest that leaves a share
+    ``threshold`` of effective particles.
+
+    Parameters
+    ----------
+    n_particles : int, default=200
+    threshold : float, default=0.9
+    n_steps : int, default=1
+        Sweeps after every step of the path.
+    base : {"marginals", "uniform"}, default="marginals"
+        :math:`p_0`: independent variables with the frequencies of the data, or the paper's uniform
+        distribution, which needs more steps.
+
+    References
+    ----------
+    H. Xiong, S. Szedmak, J. Piater, "Towards maximum likelihood: learning undirected graphical
+    models using persistent sequential Monte Carlo", ACML (2014), section 4.
+    """
+
+    def __init__(self, n_particles=200, threshold=0.9, n_steps=1, base="marginals"):
+        self.n_particles = n_particles
+        self.threshold = threshold
+        self.n_steps = n_steps
+        self.base = base
+
+    def check(self):
+        check_count(self, "n_particles", "n_steps")
+        check_number("threshold", self.threshold, low=0, high=1, open_low=True)
+        check_choice("base", self.base, BASES)
+
+    def start(self, energy, data, batch, rng):
+        base = choose_base(self.base, energy, data, batch)
+        return self._climbed(energy, Particles(data, base, energy, None, None, []), rng)[0]
+
+    def _climbed(self, energy, state, rng):
+        climb, generators = climbed(
+            energy, state.base, self.n_particles, rng, self.threshold, self.n_steps
+        )
+        state = replace(
+            state,
+            energy=energy,
+            X=climb.X,
+            log_weights=climb.log_weights,
+            generators=generators,
+            log_partition=climb.log_ratio,
+            variance=climb.variance,
+        )
+        return state, climb_info(climb)
+
+    def advance(self, energy, state, rng):
+        return self._climbed(energy, state, rng)

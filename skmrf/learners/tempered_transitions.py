@@ -1,0 +1,53 @@
+"""Tempered transitions as the moves of persistent chains."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from .._validation import check_choice, check_number
+from ..samplers import spawn_generators, sweep, tempered_transition
+from .particles import ParticleLearner, Particles, check_count, choose_base
+
+BASES = ("uniform", "marginals")
+
+
+class TemperedTransitions(ParticleLearner):
+    r"""Persistent chains moved by one Gibbs sweep and one tempered transition a step.
+
+    Parameters
+    ----------
+    n_chains : int, default=100
+    n_temperatures : int, default=10
+        Inverse temperatures between 1 and the hottest, evenly spaced.
+    hottest : float, default=0.9
+        The smallest inverse temperature.
+    base : {"uniform", "marginals"}, default="uniform"
+        What is mixed in as :math:`p_0^{1-\beta}`: nothing, or independent variables with the
+        frequencies of the data.
+
+    References
+    ----------
+    R. Salakhutdinov, "Learning in Markov random fields using tempered transitions", NIPS (2009).
+    """
+
+    def __init__(self, n_chains=100, n_temperatures=10, hottest=0.9, base="uniform"):
+        self.n_chains = n_chains
+        self.n_temperatures = n_temperatures
+        self.hottest = hottest
+        self.base = base
+
+    def check(self):
+        check_count(self, "n_chains", "n_temperatures")
+        check_number("hottest", self.hottest, low=0, high=1)
+        check_choice("base", self.base, BASES)
+
+    def start(self, energy, data, batch, rng):
+        X = data.draw_rows(batch, self.n_chains, rng)
+        base = choose_base(self.base, energy, data, batch)
+        return Particles(data, base, energy, X, None, spawn_generators(rng, self.n_chains))
+
+    def advance(self, energy, state, rng):
+        betas = np.linspace(1.0, self.hottest, self.n_temperatures + 1)
+        X, _ = sweep(energy, state.X, state.generators)
+        X, accepted = tempered_transition(energy, X, state.generators, rng, betas, state.base)
+        return replace(state, energy=energy, X=X), {"acceptance": float(accepted.mean())}

@@ -1,0 +1,161 @@
+"""Sequential Monte Carlo along a path: reweight, resample, move, by adaptive steps."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._types import effective_sample_size, logsumexp, normalized_weights
+
+SMALLEST_STEP = 1e-9
+CLOSE = 0.01  # a step is long enough when so little is left above the threshold
+PROBES = 30
+
+
+@dataclass
+class Climb:
+    """Particles on a path, and what getting there has told.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_particles, n_visible)
+    log_weights : ndarray of shape (n_particles,)
+        Normalised.
+    ancestors : ndarray of shape (n_particles,)
+        Which particle at the start each one comes from.
+    log_ratio : float
+        Estimate of the log of the ratio of the normalising constants, last to first.
+    variance : float
+        Of ``log_ratio``, from the weights of every step; it does not know of modes that no
+        particle has found.
+    n_temperatures : int
+        Steps made.
+    least_ess : float
+        The smallest share of effective particles after a step.
+    """
+
+    X: np.ndarray
+    log_weights: np.ndarray
+    ancestors: np.ndarray
+    log_ratio: float = 0.0
+    variance: float = 0.0
+    n_temperatures: int = 0
+    least_ess: float = 1.0
+
+
+def resample(log_weights, n, rng):
+    """Systematic resampling: n indices, each about n * weight times."""
+    weights = normalized_weights(log_weights, len(log_weights))
+    if not weights.any():  # nothing is possible: as good as any
+        weights = np.full(len(log_weights), 1.0 / len(log_weights))
+    cumulated = np.cumsum(weights)
+    cumulated[-1] = 1.0
+    return np.searchsorted(cumulated, (rng.random() + np.arange(n)) / n, side="right")
+
+
+def equal(n):
+    """Normalised log weights that are all the same."""
+    return np.full(n, -np.log(n))
+
+
+def climb(path, X, generators, rng, *, threshold=0.9, n_sweeps=1, log_weights=None):
+    """Move particles from the beginning of a path to its end.
+
+    Every step is the longest that leaves a share ``threshold`` of effective particles, or all that
+    remains of the path. After a step that was cut short particles are resampled; then they move.
+
+    Parameters
+    ----------
+    path : Tempering or Interpolation
+    X : ndarray of shape (n_particles, n_visible)
+    generators : list of Generator, see :func:`skmrf.samplers.sweep`
+    rng : numpy.random.Generator
+        For resampling.
+    threshold : float, default=0.9
+    n_sweeps : int, default=1
+        Sweeps after every step.
+    log_weights : ndarray of shape (n_particles,), optional
+        Where the particles are weighted from the start.
+
+    Returns
+    -------
+    Climb
+        The weights of the last step are kept, not resampled.
+    """
+    n = len(X)
+    log_weights = equal(n) if log_weights is None else log_weights - logsumexp(log_weights)
+    now = Climb(X, log_weights, np.arange(n))
+    beta = 0.0
+    while beta < 1.0:
+        if effective_sample_size(now.log_weights) < threshold * n:
+            now = _resampled(now, rng)
+        density = path.log_density(now.X)
+        beta, grown = _longest_step(density, beta, now.log_weights, threshold)
+        now = _reweighted(now, grown)
+        if beta < 1.0:
+            now = _resampled(now, rng)
+        now = replace(now, X=path.move(now.X, beta, generators, n_sweeps))
+    return now
+
+
+def _resampled(now, rng):
+    """The same number of particles, each about as often as its weight says."""
+    n = len(now.X)
+    chosen = resample(now.log_weights, n, rng)
+    return replace(now, X=now.X[chosen], log_weights=equal(n), ancestors=now.ancestors[chosen])
+
+
+def _reweighted(now, log_weights):
+    """Particles with new weights, which hold the growth of the normalising constant."""
+    total, n = logsumexp(log_weights), len(log_weights)
+    if total == -np.inf:
+        return replace(now, log_weights=equal(n), log_ratio=-np.inf, variance=np.inf, least_ess=0.0)
+    share = effective_sample_size(log_weights) / n
+    return replace(
+        now,
+        log_weights=log_weights - total,
+        log_ratio=now.log_ratio + total,
+        variance=now.variance + (1.0 / share - 1.0) / n,
+        n_temperatures=now.n_temperatures + 1,
+        least_ess=min(now.least_ess, share),
+    )
+
+
+def _longest_step(density, beta, log_weights, threshold):
+    """The end of the longest step that keeps enough effective particles, and the weights there.
+
+    The log of the share of effective particles falls about as the square of a short step, which
+    tells where to look between a step that is short enough and one that is too long.
+    """
+    here = density(beta)
+    n = len(log_weights)
+
+    def attempt(step):
+        with np.errstate(invalid="ignore"):
+            grown = log_weights + density(min(beta + step, 1.0)) - here
+        grown[np.isnan(grown)] = -np.inf  # -inf at both ends
+        return grown, effective_sample_size(grown) / n
+
+    rest = 1.0 - beta
+    grown, share = attempt(rest)
+    if share >= threshold:
+        return 1.0, grown
+    wanted, short, long = -np.log(threshold), 0.0, rest
+    kept = None
+    step = rest * np.sqrt(wanted / -np.log(max(share, 1e-300)))
+    for _ in range(PROBES):
+        step = min(max(step, SMALLEST_STEP, short + 0.02 * (long - short)), 0.98 * long)
+        grown, share = attempt(step)
+        if share >= threshold:
+            short, kept = step, grown
+            if share <= threshold + CLOSE:
+                break
+        else:
+            long = step
+            if step <= SMALLEST_STEP:
+                break
+        if short > 0.9 * long:
+            break
+        step *= np.sqrt(wanted / max(-np.log(max(share, 1e-300)), 1e-12))
+    if kept is None:  # also the smallest step leaves too few
+        return min(beta + long, 1.0), attempt(long)[0]
+    return beta + short, kept
