@@ -6,6 +6,7 @@ from .optimizers import OPTIMIZERS, SGD, Adam, Momentum, make_optimizer
 from .penalties import L1, L2, GroupL1, NoPenalty, make_penalty
 from .preparation import (
     complete_moments,
+    count_never,
     held_out_score,
     independent_start,
     resolution,
@@ -35,6 +36,7 @@ __all__ = [
     "SilentReports",
     "StepRate",
     "complete_moments",
+    "count_never",
     "held_out_score",
     "independent_start",
     "make_optimizer",

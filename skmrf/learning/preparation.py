@@ -42,19 +42,26 @@ def complete_moments(energy, data):
 
 def resolution(moments, data):
     """A hundredth of the squared sampling error of the data's own moments."""
-    n_effective = len(data.X)
-    if data.log_weights is not None:
-        n_effective = effective_sample_size(data.log_weights)
     variance = sum(float((m * (1.0 - m)).clip(0.0).sum()) for m in moments.values())
-    return 0.01 * variance / n_effective
+    return 0.01 * variance / _effective_rows(data)
 
 
-def warn_unbounded(moments):
+def _effective_rows(data):
+    if data.log_weights is None:
+        return data.X.shape[0]
+    return effective_sample_size(data.log_weights)
+
+
+def count_never(moments):
+    """Joint states of cliques that never occur."""
+    return sum(int((m <= 1e-15).sum()) for m in moments.values())
+
+
+def warn_unbounded(n_never):
     """A clique state that never occurs sends its log-potential to minus infinity."""
-    never = sum(int((m <= 1e-15).sum()) for m in moments.values())
-    if never:
+    if n_never:
         warnings.warn(
-            f"{never} joint states of cliques never occur in the data, so the likelihood has its "
+            f"{n_never} joint states of cliques never occur in the data, so the likelihood has its "
             "maximum at infinity and the fit stops on the way there. Set alpha > 0 for a finite "
             "one.",
             stacklevel=5,
