@@ -28,8 +28,8 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
     and :meth:`score_samples`. It fills in:
 
     - :meth:`_encode_training` and :meth:`_initial_energy`, always;
-    - :meth:`_learners`, :meth:`_facts`, :meth:`_held_out_score` and :meth:`_attributes` where what
-      is here does not suit it.
+    - :meth:`_learners`, :meth:`_copies`, :meth:`_facts`, :meth:`_held_out_score` and
+      :meth:`_attributes` where what is here does not suit it.
 
     Encoded data, called ``codes``, are an array of state codes, MISSING where nothing was
     observed, or a scipy CSR matrix of zeros and ones, in which nothing is missing.
@@ -61,6 +61,10 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def _learners(self):
         """Learners that this estimator takes: ``{name: class}``."""
         return LEARNERS
+
+    def _copies(self):
+        """How often the entries of an array of theta stand for one parameter, where not once."""
+        return {}
 
     def _facts(self, energy, data):
         """What the training rows say of the gradient and of the maximum.
@@ -177,7 +181,8 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def _settings(self, learner, energy, data, held_out, max_iter):
         complete = issparse(data.X) or not (data.X == MISSING).any()
         solvable = learner.deterministic and (complete or learner.objective_takes_missing)
-        penalty = learning.make_penalty(self.penalty, self.alpha, energy.penalty_groups())
+        groups, copies = energy.penalty_groups(), self._copies()
+        penalty = learning.make_penalty(self.penalty, self.alpha, groups, copies)
         optimizer = learning.make_optimizer(self.optimizer, solvable, penalty, self.penalty)
         return learning.Settings(
             optimizer=optimizer,
@@ -189,6 +194,7 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
             average=bool(self.average) and penalty.smooth,
             score=None if held_out is None else self._held_out_score(energy, held_out),
             patience=self.n_iter_no_change,
+            copies=copies,
         )
 
     def _summary(self, state, decoding, seed):

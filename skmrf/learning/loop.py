@@ -48,6 +48,8 @@ class Settings:
         ``energy -> float`` on held-out data, for early stopping.
     patience : int
         Epochs without a better score before stopping.
+    copies : dict
+        How often the entries of an array of theta stand for one parameter, where not once.
     """
 
     optimizer: Any = field(default_factory=Adam)
@@ -61,6 +63,7 @@ class Settings:
     resolution: float = 0.0
     score: Any = None
     patience: int = 5
+    copies: dict = field(default_factory=dict)
 
 
 @dataclass
@@ -334,5 +337,6 @@ def _solve(learner, data, settings, holder, reports):
         max_iter=limit,
         tol=settings.tol,
         on_iteration=on_iteration,
+        copies=settings.copies,
     )
     holder[0] = replace(holder[0], energy=energy, n_averaged=0, converged=converged)

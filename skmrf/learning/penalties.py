@@ -2,6 +2,8 @@
 
 A penalty has a smooth part (``value`` and ``gradient``) and a proximal map (``prox``, the identity
 for smooth penalties). Parameters whose group is -1 (tables of single variables) are not penalised.
+A parameter that theta holds twice, as a symmetric matrix does, is penalised once: ``copies`` says
+how often the entries of an array stand for one parameter.
 """
 
 import numpy as np
@@ -30,13 +32,14 @@ class NoPenalty:
 class L2(NoPenalty):
     r""":math:`\frac{\alpha}{2} \lVert \theta \rVert_2^2`."""
 
-    def __init__(self, alpha, groups):
+    def __init__(self, alpha, groups, copies=None):
         self.alpha = alpha
+        self.copies = copies or {}
         self.weights = {k: alpha * (g >= 0) for k, g in groups.items()}
 
     def value(self, theta):
         """The penalty at theta."""
-        return 0.5 * sum(float((self.weights[k] * v * v).sum()) for k, v in theta.items())
+        return 0.5 * _total(self.copies, {k: self.weights[k] * v * v for k, v in theta.items()})
 
     def gradient(self, theta):
         """Derivative of the penalty."""
@@ -48,13 +51,14 @@ class L1(NoPenalty):
 
     smooth = False
 
-    def __init__(self, alpha, groups):
+    def __init__(self, alpha, groups, copies=None):
         self.alpha = alpha
+        self.copies = copies or {}
         self.weights = {k: alpha * (g >= 0) for k, g in groups.items()}
 
     def value(self, theta):
         """The penalty at theta."""
-        return sum(float((self.weights[k] * np.abs(v)).sum()) for k, v in theta.items())
+        return _total(self.copies, {k: self.weights[k] * np.abs(v) for k, v in theta.items()})
 
     def prox(self, theta, sizes):
         """Soft thresholding by alpha times the step size of every parameter."""
@@ -73,8 +77,9 @@ class GroupL1(NoPenalty):
 
     smooth = False
 
-    def __init__(self, alpha, groups):
+    def __init__(self, alpha, groups, copies=None):
         self.alpha = alpha
+        self.copies = copies or {}
         self.groups = groups
         self.sizes = {k: np.bincount(g[g >= 0].ravel()) for k, g in groups.items()}
 
@@ -85,9 +90,8 @@ class GroupL1(NoPenalty):
 
     def value(self, theta):
         """The penalty at theta."""
-        return self.alpha * sum(
-            float(np.sqrt(self.sizes[k]) @ self._norms(k, v)[1]) for k, v in theta.items()
-        )
+        norms = {k: np.sqrt(self.sizes[k]) * self._norms(k, v)[1] for k, v in theta.items()}
+        return self.alpha * _total(self.copies, norms)
 
     def prox(self, theta, sizes):
         """Shrink the norm of every table; steps that differ inside it enter by their mean."""
@@ -104,11 +108,16 @@ class GroupL1(NoPenalty):
         return out
 
 
+def _total(copies, terms):
+    """Sum over parameters of arrays over the entries of theta."""
+    return sum(float(v.sum()) / copies.get(k, 1) for k, v in terms.items())
+
+
 PENALTIES = {"l2": L2, "l1": L1, "group-l1": GroupL1}
 
 
-def make_penalty(name, alpha, groups):
+def make_penalty(name, alpha, groups, copies=None):
     """The penalty of that name, or :class:`NoPenalty` for ``alpha=0``."""
     check_choice("penalty", name, PENALTIES)
     check_number("alpha", alpha, low=0)
-    return PENALTIES[name](alpha, groups) if alpha > 0 else NoPenalty()
+    return PENALTIES[name](alpha, groups, copies) if alpha > 0 else NoPenalty()

@@ -7,7 +7,8 @@ from scipy.optimize import minimize
 class _Flat:
     """Parameters of an energy as one vector."""
 
-    def __init__(self, theta):
+    def __init__(self, theta, copies):
+        self.copies = np.concatenate([np.full(v.size, copies.get(k, 1)) for k, v in theta.items()])
         self.shapes = {k: v.shape for k, v in theta.items()}
 
     def pack(self, theta):
@@ -22,7 +23,7 @@ class _Flat:
         return theta
 
 
-def maximise_deterministic(energy, objective, penalty, *, max_iter, tol, on_iteration):
+def maximise_deterministic(energy, objective, penalty, *, max_iter, tol, on_iteration, copies=None):
     """Maximise ``objective(energy) - penalty``.
 
     Parameters
@@ -36,6 +37,10 @@ def maximise_deterministic(energy, objective, penalty, *, max_iter, tol, on_iter
         Stop when the largest entry of the (proximal) gradient is at most this.
     on_iteration : callable, (energy, value, gradient_norm) -> bool
         Called after every iteration; True stops.
+    copies : dict, optional
+        How often the entries of an array of theta stand for one parameter: 2 for a symmetric
+        matrix. Gradients are by parameters, so that the derivative by a single entry is that
+        fraction of them.
 
     Returns
     -------
@@ -43,11 +48,11 @@ def maximise_deterministic(energy, objective, penalty, *, max_iter, tol, on_iter
     converged : bool
     """
     solver = _lbfgs if penalty.smooth else _fista
-    return solver(energy, objective, penalty, max_iter, tol, on_iteration)
+    return solver(energy, objective, penalty, max_iter, tol, on_iteration, copies or {})
 
 
-def _lbfgs(energy, objective, penalty, max_iter, tol, on_iteration):
-    flat = _Flat(energy.theta)
+def _lbfgs(energy, objective, penalty, max_iter, tol, on_iteration, copies):
+    flat = _Flat(energy.theta, copies)
     last = {}
 
     def negative(x):
@@ -58,7 +63,7 @@ def _lbfgs(energy, objective, penalty, max_iter, tol, on_iteration):
         if pull is not None:
             g = g - flat.pack(pull)
         last[x.tobytes()] = np.abs(g).max(initial=0.0)
-        return penalty.value(theta) - value, -g
+        return penalty.value(theta) - value, -g / flat.copies
 
     def callback(intermediate_result):
         x = intermediate_result.x
@@ -77,7 +82,7 @@ def _lbfgs(energy, objective, penalty, max_iter, tol, on_iteration):
         options={
             "maxiter": max_iter,
             "maxfun": 4 * max_iter,
-            "gtol": tol,
+            "gtol": tol / max(copies.values(), default=1),
             "ftol": 1e-15,
             "maxcor": 20,
         },
@@ -88,15 +93,16 @@ def _lbfgs(energy, objective, penalty, max_iter, tol, on_iteration):
     return energy.with_theta(flat.unpack(result.x)), bool(converged)
 
 
-def _fista(energy, objective, penalty, max_iter, tol, on_iteration):
+def _fista(energy, objective, penalty, max_iter, tol, on_iteration, copies):
     """Accelerated proximal gradient with backtracking and restarts (Beck and Teboulle, 2009)."""
     theta = energy.theta
     ahead, momentum, size = theta, 1.0, 1.0
     for _ in range(max_iter):
         value, gradient = objective(energy.with_theta(ahead))
-        new, size = _proximal_step(energy, objective, penalty, ahead, value, gradient, size)
+        new, size = _proximal_step(energy, objective, penalty, ahead, value, gradient, size, copies)
         mapping = max(np.abs(new[k] - ahead[k]).max(initial=0.0) / size for k in new)
-        turned = sum(np.vdot(ahead[k] - new[k], new[k] - theta[k]) for k in new) > 0
+        back = {k: ahead[k] - new[k] for k in new}
+        turned = _inner(back, {k: new[k] - theta[k] for k in new}, copies) > 0
         following = 1.0 if turned else 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
         push = 0.0 if turned else (momentum - 1.0) / following
         ahead = {k: new[k] + push * (new[k] - theta[k]) for k in new}
@@ -109,16 +115,19 @@ def _fista(energy, objective, penalty, max_iter, tol, on_iteration):
     return energy.with_theta(theta), False
 
 
-def _proximal_step(energy, objective, penalty, theta, value, gradient, size):
+def _inner(a, b, copies):
+    """Inner product over parameters."""
+    return sum(float(np.vdot(a[k], b[k])) / copies.get(k, 1) for k in a)
+
+
+def _proximal_step(energy, objective, penalty, theta, value, gradient, size, copies):
     """Halve the step until the quadratic model is a lower bound."""
     while True:
         moved = {k: v + size * gradient[k] for k, v in theta.items()}
         new = penalty.prox(moved, dict.fromkeys(theta, size))
         change = {k: new[k] - theta[k] for k in theta}
-        model = value + sum(
-            float(np.vdot(gradient[k], change[k]) - np.vdot(change[k], change[k]) / (2 * size))
-            for k in theta
-        )
+        slope = {k: gradient[k] - change[k] / (2 * size) for k in theta}
+        model = value + _inner(slope, change, copies)
         reached, _ = objective(energy.with_theta(new))
         if reached >= model - 1e-12 * max(1.0, abs(model)) or size < 1e-12:
             return new, size
