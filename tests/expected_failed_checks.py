@@ -3,7 +3,8 @@
 EXPECTED_FAILED_CHECKS = {
     "check_sample_weight_equivalence_on_dense_data": (
         "feeds continuous columns, which are no categories, and asks that stochastic fits agree; "
-        "test_discrete.py checks the equivalence on categories with the exact learner"
+        "test_discrete.py checks the equivalence on categories and test_boltzmann_machine.py on "
+        "two states, with deterministic learners"
     ),
 }
 

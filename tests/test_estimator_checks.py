@@ -6,7 +6,7 @@ import pytest
 from expected_failed_checks import EXPECTED_FAILED_CHECKS, EXPECTED_SKIPPED_CHECKS
 from sklearn.utils.estimator_checks import check_estimator
 
-from skmrf import DiscreteMRF
+from skmrf import BoltzmannMachine, DiscreteMRF
 from skmrf.learners import CD, PCD
 
 VARIANTS = [
@@ -17,6 +17,8 @@ VARIANTS = [
     DiscreteMRF(learner=PCD(n_chains=64), max_iter=50, optimizer="sgd", alpha=0.1),
     DiscreteMRF(learner=CD(n_steps=2), max_iter=20, early_stopping=True),
     DiscreteMRF(cliques="independent", learner="exact", alpha=0.1, penalty="group-l1"),
+    BoltzmannMachine("pcd", binarize=0.5, max_iter=20),
+    BoltzmannMachine(binarize=0.5, max_iter=5, states=(0, 1), early_stopping=True),
 ]
 
 

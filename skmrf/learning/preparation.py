@@ -31,6 +31,12 @@ def independent_start(layout, codes, tie):
     return flat
 
 
+def log_odds(codes):
+    """Log odds of code 1 against 0 in every column, each state counted half a row more."""
+    up, down = (codes == 1).sum(axis=0), (codes == 0).sum(axis=0)
+    return np.log((up + 0.5) / (down + 0.5))
+
+
 def complete_moments(energy, data):
     """Clique moments of the complete rows; empty if there are none."""
     complete = (data.X != MISSING).all(axis=1)
@@ -57,6 +63,37 @@ def count_never(moments):
     return sum(int((m <= 1e-15).sum()) for m in moments.values())
 
 
+def pair_facts(energy, data):
+    """The resolution and the number of unseen joint states of a :class:`PairwiseEnergy`.
+
+    Of the complete rows; both are 0 if there are none.
+    """
+    complete = (data.X != MISSING).all(axis=1)
+    if not complete.any():
+        return 0.0, 0
+    logs = None if data.log_weights is None else data.log_weights[complete]
+    up = data.X[complete].astype(float)
+    down = 1.0 - up
+    weights = normalized_weights(logs, len(up))[:, None]
+    high, low, mixed = up.T @ (weights * up), down.T @ (weights * down), up.T @ (weights * down)
+    variance = _pair_variance(energy.states, high, low, mixed)
+    apart = ~np.eye(len(high), dtype=bool)
+    n_never = sum(int((p[apart] <= 1e-15).sum()) for p in (high, low)) // 2
+    n_never += int((mixed[apart] <= 1e-15).sum())
+    return 0.01 * variance / _effective_rows(data), n_never
+
+
+def _pair_variance(states, high, low, mixed):
+    """Sum of the variances of all statistics, from the probabilities of joint states of pairs."""
+    lower, upper = states
+    values = np.array([upper * upper, lower * lower, upper * lower])
+    p = np.stack([high, low, mixed + mixed.T])
+    pairs = np.tensordot(values**2, p, 1) - np.tensordot(values, p, 1) ** 2
+    np.fill_diagonal(pairs, 0.0)
+    means = np.diagonal(high)
+    return float(pairs.clip(0.0).sum() + (upper - lower) ** 2 * (means * (1.0 - means)).sum())
+
+
 def warn_unbounded(n_never):
     """A clique state that never occurs sends its log-potential to minus infinity."""
     if n_never:
@@ -75,7 +112,7 @@ def held_out_score(layout, held_out):
     if cost.order is not None and cost.entries <= SMALL_ELIMINATION:
 
         def score(energy):
-            rows = inference.row_log_partitions(energy, held_out.X)
+            rows = inference.row_log_partitions(energy.factor_graph(), held_out.X)
             return float(weights @ rows) - log_partition_bounds(energy, method="exact").value
 
         return score
