@@ -174,34 +174,32 @@ class BipartiteEnergy(Energy):
     def moments(self, phase):
         if not isinstance(phase, States):
             return phase.moments
-        out = {name: np.zeros_like(value) for name, value in self.theta.items()}
         n = phase.visible.shape[0]
-        weights = normalized_weights(phase.log_weights, n).astype(self.weights.dtype)
+        weights = self._weights(phase)
+        out = None
         for rows in _chunks(n):
             hidden = None if phase.hidden is None else phase.hidden[rows]
-            self._add([(phase.visible[rows], hidden, weights[rows])], out)
+            part = self._signed([(phase.visible[rows], hidden, weights[rows])])
+            out = part if out is None else {name: out[name] + part[name] for name in out}
         return out
 
-    def _add(self, signed_states, out):
-        """Add weighted statistics of visible and hidden states, in one product of matrices."""
-        V = [self.dense(visible) for visible, _, _ in signed_states]
+    def _signed(self, states):
+        """Sum of weighted statistics of (visible, hidden, weights), as one product of matrices."""
+        V = [self.dense(visible) for visible, _, _ in states]
         H = [
             self.hidden_means(v) if hidden is None else np.asarray(hidden, v.dtype)
-            for v, (_, hidden, _) in zip(V, signed_states, strict=True)
+            for v, (_, hidden, _) in zip(V, states, strict=True)
         ]
-        weights = np.concatenate([w for _, _, w in signed_states])
-        V, H = np.concatenate(V), np.concatenate(H) * weights[:, None]
-        out["weights"] += V.T @ H
-        out["visible_bias"] += weights @ V
-        out["hidden_bias"] += H.sum(axis=0)
+        weights = np.concatenate([w for _, _, w in states])
+        V, H = np.concatenate(V), np.concatenate(H)
+        H *= weights[:, None]
+        return {"weights": V.T @ H, "visible_bias": weights @ V, "hidden_bias": H.sum(axis=0)}
 
     def gradient(self, positive, negative, batch=None):
         phases = (positive, 1.0), (negative, -1.0)
         if all(isinstance(p, States) and p.visible.shape[0] <= CHUNK for p, _ in phases):
             signed = [(p.visible, p.hidden, sign * self._weights(p)) for p, sign in phases]
-            out = {name: np.zeros_like(value) for name, value in self.theta.items()}
-            self._add(signed, out)
-            return out
+            return self._signed(signed)
         up, down = self.moments(positive), self.moments(negative)
         return {name: up[name] - down[name] for name in up}
 

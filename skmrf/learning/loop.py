@@ -1,6 +1,7 @@
 """The one learning loop. It never asks which energy or learner it holds."""
 
 import warnings
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -228,7 +229,7 @@ def _stale(state, settings):
 
 def _epoch(learner, data, settings, state):
     """One pass over the rows in random order; the state after it and mean diagnostics."""
-    state = replace(state, rng=_copy_generator(state.rng), converged=False)
+    state = _own(state)
     order = state.rng.permutation(data.X.shape[0])
     sums, count, latest = {}, 0, {}
     for s in range(0, len(order), settings.batch_size):
@@ -244,11 +245,19 @@ def _epoch(learner, data, settings, state):
     return replace(state, epoch=state.epoch + 1), means | latest
 
 
-def _copy_generator(rng):
-    """So that an interrupted epoch leaves the state of the last complete one untouched."""
-    bits = type(rng.bit_generator)()
-    bits.state = rng.bit_generator.state
-    return np.random.Generator(bits)
+def _own(state):
+    """A state with copies of what updates change in place.
+
+    So an interrupted epoch leaves the state of the last complete one untouched.
+    """
+    return replace(
+        state,
+        converged=False,
+        rng=deepcopy(state.rng),
+        averaged=deepcopy(state.averaged),
+        optimizer=deepcopy(state.optimizer),
+        rate=deepcopy(state.rate),
+    )
 
 
 def _take(data, rows, state):
@@ -276,7 +285,7 @@ def _update(learner, batch, settings, state):
         progress, resolution = {k: v - energy.theta[k] for k, v in theta.items()}, 0.0
     rate_state, new_stage, done = settings.rate.observe(progress, state.rate, resolution)
     averaged, n_averaged = _average(state, moved.theta, new_stage and not done)
-    mean_square = np.mean([np.mean(g * g) for g in gradient.values()])
+    mean_square = np.mean([np.vdot(g, g) / g.size for g in gradient.values()])
     info = dict(info, gradient_rms=float(np.sqrt(mean_square)), learning_rate=rate)
     state = replace(
         state,
@@ -296,7 +305,9 @@ def _average(state, theta, restart):
     """Sum of the iterates of this stage."""
     if restart:
         return {k: v.copy() for k, v in theta.items()}, 1
-    return {k: state.averaged[k] + v for k, v in theta.items()}, state.n_averaged + 1
+    for k, v in theta.items():
+        state.averaged[k] += v
+    return state.averaged, state.n_averaged + 1
 
 
 def _judge(state, settings, info):

@@ -1,11 +1,13 @@
 """First-order ascent steps. State is a dict of arrays, so that it pickles and resumes.
 
-``default_rate`` is where an adaptive learning rate starts.
+A step may write into the arrays of its state; the loop works on a copy. ``default_rate`` is where
+an adaptive learning rate starts.
 """
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from .._kernels.ascent import adam_step
 from .._validation import check_choice
 
 
@@ -67,20 +69,22 @@ class Adam(BaseEstimator):
 
     def init(self, theta):
         """State before the first step."""
-        zeros = {k: np.zeros_like(v) for k, v in theta.items()}
-        return {"t": 0, "mean": zeros, "square": zeros}
+        names = "mean", "square", "sizes"
+        return {"t": 0} | {m: {k: np.zeros_like(v) for k, v in theta.items()} for m in names}
 
     def step(self, theta, gradient, rate, state):
-        """New theta, step size of every parameter (for proximal maps), new state."""
+        """New theta, step size of every parameter (for proximal maps), the state, changed."""
         t = state["t"] + 1
-        mean, square, moved, sizes = {}, {}, {}, {}
-        for k, g in gradient.items():
-            mean[k] = self.beta_1 * state["mean"][k] + (1 - self.beta_1) * g
-            square[k] = self.beta_2 * state["square"][k] + (1 - self.beta_2) * g * g
-            scale = np.sqrt(square[k] / (1 - self.beta_2**t)) + self.epsilon
-            sizes[k] = rate / scale
-            moved[k] = theta[k] + sizes[k] * mean[k] / (1 - self.beta_1**t)
-        return moved, sizes, {"t": t, "mean": mean, "square": square}
+        betas = self.beta_1, self.beta_2
+        corrections = 1 / (1 - self.beta_1**t), (1 - self.beta_2**t) ** -0.5
+        moved = {k: np.empty(v.shape, v.dtype) for k, v in theta.items()}
+        for k, old in theta.items():
+            before = (
+                a.reshape(-1) for a in (old, gradient[k], state["mean"][k], state["square"][k])
+            )
+            after = (a.reshape(-1) for a in (moved[k], state["sizes"][k]))
+            adam_step(*before, betas, corrections, rate, self.epsilon, *after)
+        return moved, state["sizes"], state | {"t": t}
 
 
 OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "adam": Adam}
