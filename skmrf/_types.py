@@ -189,7 +189,8 @@ def normalized_weights(log_weights, n):
 def effective_sample_size(log_weights):
     """Kish's effective sample size, in [1, n]; 0 when all weights are zero."""
     log_weights = np.asarray(log_weights, dtype=float)
-    total = logsumexp(log_weights)
-    if total == -np.inf:
+    top = log_weights.max(initial=-np.inf)
+    if top == -np.inf:
         return 0.0
-    return float(np.exp(2.0 * total - logsumexp(2.0 * log_weights)))
+    weights = np.exp(log_weights - top)
+    return float(weights.sum() ** 2 / (weights @ weights))

@@ -10,7 +10,7 @@ from test_learners import model_rows
 from zoo import ZOO
 
 from skmrf import learning
-from skmrf._types import Batch, CliqueMoments, History
+from skmrf._types import Batch, CliqueMoments, History, effective_sample_size
 from skmrf.learners import PCD, Exact
 from skmrf.learning import (
     L1,
@@ -322,3 +322,11 @@ def test_loop_is_blind_to_kinds():
     state = learning.start(Linear(), Target(), data, settings, np.random.default_rng(0))
     state = learning.run(Target(), data, settings, state)
     np.testing.assert_allclose(state.result().theta["w"], [1.0, -2.0], atol=0.02)
+
+
+def test_effective_sample_size_stays_within_its_bounds():
+    """Equal weights are worth their number exactly, whatever the rounding of their logarithms."""
+    for n in range(1, 300):
+        assert effective_sample_size(np.full(n, -np.log(n))) <= n
+    assert effective_sample_size(np.array([0.0, -800.0])) == 1.0
+    assert effective_sample_size(np.full(3, -np.inf)) == 0.0
