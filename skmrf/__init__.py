@@ -3,5 +3,6 @@
 from ._version import __version__
 from .boltzmann import BoltzmannMachine
 from .discrete import DiscreteMRF
+from .rbm import RBM
 
-__all__ = ["BoltzmannMachine", "DiscreteMRF", "__version__"]
+__all__ = ["RBM", "BoltzmannMachine", "DiscreteMRF", "__version__"]

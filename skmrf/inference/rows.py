@@ -123,9 +123,11 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
         shared = rows[:1] if (rows == rows[0]).all() else rows
         return messages.sample(plan, flat, len(rows), rng, shared)
 
-    def gibbs(rows, observed):
+    def gibbs(rows, _):
         warn_inexact_samples(stacklevel=6)
-        return _gibbs_draws(graph, rows, observed, rng)
+        moved = samplers.draw_given(graph, rows, rng)
+        samplers.check_possible(graph, moved)
+        return moved
 
     return _filled(graph, X, max_bytes, exact, gibbs)
 
@@ -151,13 +153,3 @@ def warn_inexact_samples(stacklevel):
         stacklevel=stacklevel,
     )
 
-
-def _gibbs_draws(graph, X, observed, rng, n_sweeps=1000):
-    start = samplers.Product.uniform(graph.n_states).sample(len(X), rng)
-    start[:, observed] = X[:, observed]
-    clamped = np.broadcast_to(observed, X.shape)
-    betas = np.minimum(np.linspace(0.0, 2.0, n_sweeps + 1), 1.0)
-    generators = samplers.spawn_generators(rng, len(X))
-    moved, _ = samplers.sweep(graph, start, generators, betas=betas, clamped=clamped)
-    samplers.check_possible(graph, moved)
-    return moved

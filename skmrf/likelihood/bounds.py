@@ -6,10 +6,9 @@ from .. import messages
 from .._types import LogPartition
 from .._validation import check_choice, check_options
 from ..messages.elimination import DEFAULT_MAX_BYTES
+from ..messages.exact import MAX_ENTRIES
 from .ais import ais
 from .chained import bpchain
-
-MAX_ENTRIES = 1.5e9
 
 
 def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=None):
@@ -19,16 +18,18 @@ def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=
 
 
 def exact_log_partition(energy, *, max_bytes=DEFAULT_MAX_BYTES):
-    """Log Z by variable elimination.
+    """Log Z by enumeration or variable elimination, see :func:`skmrf.messages.exact_model`.
 
     Raises
     ------
     ValueError
         When the forecast is beyond ``max_bytes``.
     """
-    graph = energy.factor_graph()
-    plan = messages.prepare(graph.layout, max_bytes=max_bytes)
-    value = float(messages.log_partitions(plan, graph.flat)[0])
+    return _summed(energy, messages.exact_model(energy, max_bytes=max_bytes, sparse=True))
+
+
+def _summed(energy, model):
+    value = model.log_partition(energy)
     return LogPartition(value, 0.0, value, value, True, "exact", True)
 
 
@@ -98,11 +99,11 @@ def log_partition_bounds(
     ----------
     energy : Energy
     method : {"auto", "exact", "ais", "bpchain", "bethe", "trw", "mean-field"}, default="auto"
-        "exact" eliminates variables; "ais" anneals forward and back (see :func:`ais`); "bpchain"
-        weights draws of chained belief propagation (see :func:`bpchain`); "bethe" is the Bethe
-        approximation, without limits; "trw" the tree-reweighted upper bound, with the bound of
-        "mean-field" below. "auto" takes "exact" where its forecast of memory and time fits, else
-        "ais".
+        "exact" sums over all states (see :func:`skmrf.messages.exact_model`); "ais" anneals forward
+        and back (see :func:`ais`); "bpchain" weights draws of chained belief propagation (see
+        :func:`bpchain`); "bethe" is the Bethe approximation, without limits; "trw" the
+        tree-reweighted upper bound, with the bound of "mean-field" below. "auto" takes "exact"
+        where its forecast of memory and time fits, else "ais".
     max_bytes : float, default=4 GiB
         Memory bound of "exact".
     random_state : int, Generator, RandomState or None
@@ -126,9 +127,9 @@ def log_partition_bounds(
     """
     check_choice("method", method, METHODS)
     if method == "auto":
-        layout = energy.factor_graph().layout
-        if exact_fits(layout, max_bytes=max_bytes):
-            return exact_log_partition(energy, max_bytes=max_bytes)
+        model = messages.quick_exact_model(energy, max_bytes=max_bytes)
+        if model is not None:
+            return _summed(energy, model)
         method = "ais"
     given = {"random_state": random_state} if method in SAMPLING else {}
     if method == "exact":

@@ -40,13 +40,18 @@ def prepare(layout, observed=None, *, maximised=None, max_bytes=DEFAULT_MAX_BYTE
     maximised = nothing if maximised is None else maximised
     cost = forecast(layout, observed, maximised)
     if cost.order is None or cost.bytes > max_bytes:
-        more = "at least " if cost.order is None else ""
-        raise ValueError(
-            f"Exact inference needs {more}{cost.bytes:.4g} bytes (largest table 2^"
-            f"{cost.log2_largest:.1f} entries), more than max_bytes={max_bytes:.4g}. Raise "
-            "max_bytes, observe more variables or use an approximate method."
-        )
+        raise ValueError(refusal(cost, max_bytes))
     return build_tree(layout, observed, maximised, cost)
+
+
+def refusal(cost, max_bytes):
+    """Why a forecast is beyond ``max_bytes``."""
+    more = "at least " if cost.order is None else ""
+    return (
+        f"Exact inference needs {more}{cost.bytes:.4g} bytes (largest table 2^"
+        f"{cost.log2_largest:.1f} entries), more than max_bytes={max_bytes:.4g}. Raise "
+        "max_bytes, observe more variables or use an approximate method."
+    )
 
 
 def _chunks(plan, n_rows):

@@ -1,6 +1,6 @@
 """Markov chains that leave a model's distribution invariant, and paths towards it."""
 
-from .annealing import anneal, averages, check_possible, draw
+from .annealing import anneal, averages, check_possible, draw, draw_given
 from .chain import Chain, ChainSettings, Draws, check_order
 from .gibbs import BLOCK, Product, spawn_generators, sweep
 from .independence import chain_states, metropolis
@@ -31,6 +31,7 @@ __all__ = [
     "check_possible",
     "climb",
     "draw",
+    "draw_given",
     "equal",
     "metropolis",
     "parallel_tempering",

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 
+from .._types import MISSING
 from .._validation import check_number
 from .gibbs import Product, spawn_generators, sweep
 
@@ -22,6 +23,31 @@ def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
     X, _ = sweep(energy, X, generators, betas=betas, n_jobs=n_jobs)
     check_possible(energy, X)
     return X
+
+
+def draw_given(energy, X, rng, *, n_sweeps=1000, n_jobs=None):
+    """Rows with their missing entries drawn given the others, each by a chain as in :func:`draw`.
+
+    Parameters
+    ----------
+    energy : Energy
+    X : ndarray of shape (n_rows, n_visible)
+        State codes, MISSING where to draw.
+    rng : numpy.random.Generator
+    n_sweeps : int, default=1000
+    n_jobs : int, optional
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_visible)
+    """
+    observed = X != MISSING
+    start = Product.uniform(energy.visible_states).sample(len(X), rng)
+    start[observed] = X[observed]
+    betas = np.minimum(np.linspace(0.0, 2.0, n_sweeps + 1), 1.0)
+    generators = spawn_generators(rng, len(X))
+    moved, _ = sweep(energy, start, generators, betas=betas, clamped=observed, n_jobs=n_jobs)
+    return moved
 
 
 def check_possible(energy, X):

@@ -50,6 +50,9 @@ class Product(NamedTuple):
     def sample(self, n_rows, rng):
         """Independent rows of state codes."""
         n_states = np.diff(np.append(self.start, len(self.log_p)))
+        if (n_states == 2).all():
+            X = rng.random((n_rows, len(n_states))) < np.exp(self.log_p[self.start + 1])
+            return X.astype(STATE)
         X = np.empty((n_rows, len(n_states)), dtype=STATE)
         for i, q in enumerate(n_states):
             p = np.exp(self.log_p[self.start[i] : self.start[i] + q])

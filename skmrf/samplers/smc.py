@@ -7,8 +7,9 @@ import numpy as np
 from .._types import effective_sample_size, logsumexp, normalized_weights
 
 SMALLEST_STEP = 1e-9
-CLOSE = 0.01  # a step is long enough when so little is left above the threshold
-PROBES = 30
+CLOSE = 0.02  # a step is long enough when so little is left above the threshold
+NARROW = 0.95  # or when it is this near to one that is too long
+PROBES = 40
 
 
 @dataclass
@@ -84,12 +85,13 @@ def climb(path, X, generators, rng, *, threshold=0.9, n_sweeps=1, log_weights=No
     n = len(X)
     log_weights = equal(n) if log_weights is None else log_weights - logsumexp(log_weights)
     now = Climb(X, log_weights, np.arange(n))
-    beta = 0.0
+    beta, step = 0.0, 1.0
     while beta < 1.0:
         if effective_sample_size(now.log_weights) < threshold * n:
             now = _resampled(now, rng)
         density = path.log_density(now.X)
-        beta, grown = _longest_step(density, beta, now.log_weights, threshold)
+        reached, grown = _longest_step(density, beta, now.log_weights, threshold, step)
+        beta, step = reached, max(reached - beta, SMALLEST_STEP)
         now = _reweighted(now, grown)
         if beta < 1.0:
             now = _resampled(now, rng)
@@ -120,42 +122,38 @@ def _reweighted(now, log_weights):
     )
 
 
-def _longest_step(density, beta, log_weights, threshold):
+def _longest_step(density, beta, log_weights, threshold, guess):
     """The end of the longest step that keeps enough effective particles, and the weights there.
 
     The log of the share of effective particles falls about as the square of a short step, which
-    tells where to look between a step that is short enough and one that is too long.
+    tells where to look next, within what is known to be too short and too long.
     """
-    here = density(beta)
-    n = len(log_weights)
-
-    def attempt(step):
-        with np.errstate(invalid="ignore"):
-            grown = log_weights + density(min(beta + step, 1.0)) - here
-        grown[np.isnan(grown)] = -np.inf  # -inf at both ends
-        return grown, effective_sample_size(grown) / n
-
-    rest = 1.0 - beta
-    grown, share = attempt(rest)
-    if share >= threshold:
-        return 1.0, grown
-    wanted, short, long = -np.log(threshold), 0.0, rest
-    kept = None
-    step = rest * np.sqrt(wanted / -np.log(max(share, 1e-300)))
+    here, rest = density(beta), 1.0 - beta
+    wanted = -np.log(min(threshold + 0.5 * CLOSE, 1.0 - 1e-6))
+    short, long, kept = 0.0, np.inf, None
+    step = min(guess, rest)
     for _ in range(PROBES):
-        step = min(max(step, SMALLEST_STEP, short + 0.02 * (long - short)), 0.98 * long)
-        grown, share = attempt(step)
+        grown = _grown(log_weights, density(min(beta + step, 1.0)), here)
+        share = effective_sample_size(grown) / len(grown)
         if share >= threshold:
             short, kept = step, grown
-            if share <= threshold + CLOSE:
+            if step == rest or share <= threshold + CLOSE:
                 break
         else:
             long = step
-            if step <= SMALLEST_STEP:
-                break
-        if short > 0.9 * long:
+        if short > NARROW * long or long <= SMALLEST_STEP:
             break
-        step *= np.sqrt(wanted / max(-np.log(max(share, 1e-300)), 1e-12))
+        step *= min(np.sqrt(wanted / max(-np.log(max(share, 1e-300)), 1e-12)), 10.0)
+        if not short < step < long:
+            step = 0.5 * (short + long)
+        step = min(max(step, SMALLEST_STEP), rest)
     if kept is None:  # also the smallest step leaves too few
-        return min(beta + long, 1.0), attempt(long)[0]
-    return beta + short, kept
+        short, kept = long, _grown(log_weights, density(min(beta + long, 1.0)), here)
+    return (1.0 if short == rest else beta + short), kept
+
+
+def _grown(log_weights, there, here):
+    with np.errstate(invalid="ignore"):
+        grown = log_weights + there - here
+    grown[np.isnan(grown)] = -np.inf  # -inf at both ends
+    return grown
