@@ -114,8 +114,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     See Also
     --------
     sklearn.neural_network.BernoulliRBM : learns by persistent contrastive divergence and plain
-        gradient ascent; its ``score_samples`` is a pseudo-likelihood, its ``n_iter`` is ``max_iter``
-        here.
+        gradient ascent. Its ``score_samples`` is a pseudo-likelihood; its ``n_iter`` is our
+        ``max_iter``.
 
     References
     ----------

@@ -41,6 +41,11 @@ class Energy(ABC):
         """Whether there are variables that data do not show."""
         return len(self.visible_states) < len(self.n_states)
 
+    @property
+    def sweep_work(self):
+        """Work of a Gibbs sweep of one chain, in draws of one variable (about 20 ns)."""
+        return float(self.n_variables)
+
     @abstractmethod
     def with_theta(self, theta):
         """The same energy with other parameters; ``theta`` is not copied."""

@@ -97,6 +97,11 @@ class BipartiteEnergy(Energy):
     def visible_states(self):
         return np.full(self.weights.shape[0], 2)
 
+    @property
+    def sweep_work(self):
+        n_visible, n_hidden = self.weights.shape  # 0.5 ns a weight by matrix products, 2 ns a unit
+        return (0.5 * n_visible * n_hidden / 10 + 2.0 * (n_visible + n_hidden)) / 20
+
     def with_theta(self, theta):
         energy = BipartiteEnergy.__new__(BipartiteEnergy)
         energy.theta = theta

@@ -152,4 +152,3 @@ def warn_inexact_samples(stacklevel):
         "approach the distribution.",
         stacklevel=stacklevel,
     )
-

@@ -160,10 +160,11 @@ def _split(learner, energy, state, rng):
         log_weights=np.concatenate(
             [kept.log_weights + np.log(len(old) / n), new.log_weights + np.log(len(fresh) / n)]
         ),
-        n_temperatures=new.n_temperatures + kept.n_temperatures,
         least_ess=min(new.least_ess, kept.least_ess),
     )
-    return _arrived(energy, state, pooled)
+    state, info = _arrived(energy, state, pooled)
+    info["n_temperatures"] += kept.n_temperatures
+    return state, info
 
 
 def _follow(learner, energy, state, rng, X, log_weights):

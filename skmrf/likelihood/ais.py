@@ -1,12 +1,13 @@
 """Annealed importance sampling, forward and reverse."""
 
 import warnings
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._types import LogPartition
-from .._validation import check_generator, check_number
-from ..samplers import Product, resample, spawn_generators, sweep
+from .._validation import check_choice, check_generator, check_number, check_states
+from ..samplers import Product, Tempering, climb, resample, spawn_generators, sweep
 from .intervals import interval, lost
 
 FIRST_TEMPERATURES = 1000
@@ -21,6 +22,9 @@ def ais(
     *,
     n_chains=128,
     n_temperatures=None,
+    schedule="adaptive",
+    base=None,
+    start=None,
     max_width=1.0,
     random_state=None,
     n_jobs=None,
@@ -38,7 +42,16 @@ def ais(
     n_chains : int, default=128
     n_temperatures : int, optional
         Steps of the path. By default 1000, then four times more until the interval is at most
-        ``max_width / 2`` wide or 1.5e9 variable updates are spent.
+        ``max_width / 2`` wide or the work of 1.5e9 variable updates is spent, about half a minute.
+    schedule : {"adaptive", "linear"}, default="adaptive"
+        Where the temperatures lie: as dense as the steps of a pilot run of sequential Monte Carlo,
+        or evenly spaced in :math:`\beta`.
+    base : Product, optional
+        :math:`p_0`; by default about the single marginals of the model.
+    start : ndarray of shape (n, n_visible), optional
+        (About) draws of the model from which the reverse chains begin, such as chains or particles
+        of a learner, or data of a model that fits them; they make 100 sweeps first. By default the
+        ends of the forward chains, resampled by their weights, which miss what these have missed.
     max_width : float, default=1.0
         Nats; a wider interval is warned about and ``converged`` is False.
     random_state : int, Generator, RandomState or None
@@ -66,12 +79,18 @@ def ais(
     if energy.n_variables == 0:
         value = float(energy.log_potential(np.zeros((1, 0), dtype=int))[0])
         return LogPartition(value, 0.0, value, value, True, "ais", True)
-    base = _fitted_base(energy, n_chains, rng, n_jobs)
+    check_choice("schedule", schedule, ("adaptive", "linear"))
+    if start is not None:
+        start = check_states(start, energy.visible_states)
+    base = _fitted_base(energy, n_chains, rng, n_jobs) if base is None else base
+    path = _Path(
+        energy, base, _grid(energy, base, n_chains, schedule, rng), start, n_chains, n_jobs
+    )
     if n_temperatures is not None:
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
-        result = _one_path(energy, base, n_chains, n_temperatures, max_width, rng, n_jobs)
+        result = path.estimate(n_temperatures, max_width, rng)
     else:
-        result = _lengthening_paths(energy, base, n_chains, max_width, rng, n_jobs)
+        result = _lengthening(path, max_width, rng)
     if not result.converged:
         warnings.warn(
             f"The interval of log Z by annealed importance sampling, [{result.lower:.4g}, "
@@ -82,11 +101,11 @@ def ais(
     return result
 
 
-def _lengthening_paths(energy, base, n_chains, max_width, rng, n_jobs):
+def _lengthening(path, max_width, rng):
     n_temperatures, spent = FIRST_TEMPERATURES, 0.0
     while True:
-        result = _one_path(energy, base, n_chains, n_temperatures, max_width, rng, n_jobs)
-        spent += 2.0 * n_temperatures * n_chains * energy.n_variables
+        result = path.estimate(n_temperatures, max_width, rng)
+        spent += 2.0 * n_temperatures * path.n_chains * path.energy.sweep_work
         n_temperatures *= GROWTH
         if (
             result.upper - result.lower <= 0.5 * max_width
@@ -105,17 +124,46 @@ def _fitted_base(energy, n_chains, rng, n_jobs):
     return Product.from_counts(X, energy.visible_states)
 
 
-def _one_path(energy, base, n_chains, n_temperatures, max_width, rng, n_jobs):
-    betas = np.linspace(0.0, 1.0, n_temperatures + 1)
-    generators = spawn_generators(rng, n_chains)
-    X, forward = sweep(
-        energy, base.sample(n_chains, rng), generators, betas=betas, base=base, n_jobs=n_jobs
-    )
-    if (forward == -np.inf).all():
-        return lost("ais")
-    start = X[resample(forward, n_chains, rng)]
-    start, _ = sweep(energy, start, generators, n_sweeps=SETTLE, n_jobs=n_jobs)
-    _, backward = sweep(
-        energy, start, generators, betas=betas[::-1], base=base, reverse=True, n_jobs=n_jobs
-    )
-    return interval(forward, backward, max_width, rng, "ais")
+def _grid(energy, base, n_chains, schedule, rng):
+    """Inverse temperatures between which all steps are about as hard."""
+    if schedule == "linear":
+        return np.array([0.0, 1.0])
+    X = base.sample(n_chains, rng)
+    pilot = climb(Tempering(base, energy), X, spawn_generators(rng, n_chains), rng)
+    return np.array(pilot.betas)
+
+
+class _Path(NamedTuple):
+    """An energy, the path to it, and where reverse chains begin."""
+
+    energy: Any
+    base: Product
+    grid: np.ndarray
+    start: np.ndarray | None
+    n_chains: int
+    n_jobs: int | None
+
+    def estimate(self, n_temperatures, max_width, rng):
+        """Forward and reverse chains along ``n_temperatures`` steps."""
+        energy, base = self.energy, self.base
+        along = np.linspace(0.0, len(self.grid) - 1.0, n_temperatures + 1)
+        betas = np.interp(along, np.arange(len(self.grid)), self.grid)
+        X = base.sample(self.n_chains, rng)
+        generators = spawn_generators(rng, self.n_chains)
+        X, forward = sweep(energy, X, generators, betas=betas, base=base, n_jobs=self.n_jobs)
+        if (forward == -np.inf).all():
+            return lost("ais")
+        found = X[resample(forward, self.n_chains, rng)]
+        if self.start is not None:
+            found = self.start[rng.choice(len(self.start), size=self.n_chains)]
+        found, _ = sweep(energy, found, generators, n_sweeps=SETTLE, n_jobs=self.n_jobs)
+        _, backward = sweep(
+            energy,
+            found,
+            generators,
+            betas=betas[::-1],
+            base=base,
+            reverse=True,
+            n_jobs=self.n_jobs,
+        )
+        return interval(forward, backward, max_width, rng, "ais")

@@ -28,8 +28,8 @@ class Climb:
     variance : float
         Of ``log_ratio``, from the weights of every step; it does not know of modes that no
         particle has found.
-    n_temperatures : int
-        Steps made.
+    betas : tuple of float
+        Where the steps ended, from 0 to 1.
     least_ess : float
         The smallest share of effective particles after a step.
     """
@@ -39,8 +39,13 @@ class Climb:
     ancestors: np.ndarray
     log_ratio: float = 0.0
     variance: float = 0.0
-    n_temperatures: int = 0
+    betas: tuple = (0.0,)
     least_ess: float = 1.0
+
+    @property
+    def n_temperatures(self):
+        """Steps made."""
+        return len(self.betas) - 1
 
 
 def resample(log_weights, n, rng):
@@ -92,6 +97,7 @@ def climb(path, X, generators, rng, *, threshold=0.9, n_sweeps=1, log_weights=No
         density = path.log_density(now.X)
         reached, grown = _longest_step(density, beta, now.log_weights, threshold, step)
         beta, step = reached, max(reached - beta, SMALLEST_STEP)
+        now = replace(now, betas=(*now.betas, beta))
         now = _reweighted(now, grown)
         if beta < 1.0:
             now = _resampled(now, rng)
@@ -117,7 +123,6 @@ def _reweighted(now, log_weights):
         log_weights=log_weights - total,
         log_ratio=now.log_ratio + total,
         variance=now.variance + (1.0 / share - 1.0) / n,
-        n_temperatures=now.n_temperatures + 1,
         least_ess=min(now.least_ess, share),
     )
 
