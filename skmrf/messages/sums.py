@@ -10,7 +10,7 @@ import numpy as np
 
 from .._kernels.sums import unit_terms
 
-BLOCK = 2**18  # numbers in a table
+BLOCK = 2**16  # numbers in a table, so that it stays in cache
 MOST_TERMS = 2.0**37  # minutes
 QUICK_TERMS = 2.0**32  # seconds
 FLOAT_BYTES = 8

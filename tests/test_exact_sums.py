@@ -1,0 +1,349 @@
+"""Exact log Z, expected statistics and learning, of every energy, against enumeration."""
+
+import pickle
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.sparse import csr_matrix
+from scipy.special import logsumexp
+from zoo import ZOO
+
+from skmrf import inference, messages
+from skmrf._kernels.sums import unit_terms
+from skmrf._types import MISSING, STATE, Batch, CliqueMoments, States
+from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
+from skmrf.learners import Exact
+from skmrf.likelihood import exact_log_partition, log_partition_bounds
+
+
+def bipartite(n_visible, n_hidden, seed=0, scale=1.0, dtype=float):
+    rng = np.random.default_rng(seed)
+    sizes = (n_visible, n_hidden), n_visible, n_hidden
+    return BipartiteEnergy(*(rng.normal(0.0, scale, size=s).astype(dtype) for s in sizes))
+
+
+def pairwise(n, seed=0, scale=1.0, states=(-1, 1)):
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.normal(0.0, scale, size=(n, n)), 1)
+    return PairwiseEnergy(upper + upper.T, rng.normal(0.0, scale, size=n), states)
+
+
+def bits(n):
+    return np.array(list(product((0, 1), repeat=n)), dtype=STATE).reshape(-1, n)
+
+
+def enumerated(energy):
+    """Expected statistics and log Z by summing over all joint states, in float64."""
+    X = bits(energy.n_variables)
+    theta = {k: v.astype(float) for k, v in energy.theta.items()}
+    log_f = energy.with_theta(theta).log_potential(X)
+    log_z = logsumexp(log_f)
+    p = np.exp(log_f - log_z)
+    if isinstance(energy, PairwiseEnergy):
+        S = energy.decode(X)
+        pair = S.T @ (p[:, None] * S)
+        np.fill_diagonal(pair, 0.0)
+        return {"coupling": pair, "bias": p @ S}, log_z
+    V, H = np.split(X.astype(float), [len(energy.visible_bias)], axis=1)
+    found = {"weights": V.T @ (p[:, None] * H), "visible_bias": p @ V, "hidden_bias": p @ H}
+    return found, log_z
+
+
+ENERGIES = {
+    "fewer hidden": bipartite(7, 3),
+    "fewer visible": bipartite(4, 8, seed=1),
+    "as many": bipartite(5, 5, seed=2),
+    "one hidden": bipartite(6, 1, seed=3),
+    "one visible": bipartite(1, 6, seed=4),
+    "one of each": bipartite(1, 1, seed=5),
+    "zero weights": BipartiteEnergy(np.zeros((4, 3)), np.arange(4.0), -np.arange(3.0)),
+    "all zero": BipartiteEnergy(np.zeros((4, 3)), np.zeros(4), np.zeros(3)),
+    "float32": bipartite(6, 4, seed=6, dtype=np.float32),
+    "strong": bipartite(7, 4, seed=7, scale=20.0),
+    "spins": pairwise(9),
+    "an even number": pairwise(8, seed=1),
+    "bits": pairwise(7, seed=2, states=(0, 1)),
+    "other states": pairwise(5, seed=3, states=(-0.5, 2)),
+    "one variable": pairwise(1, seed=4),
+    "two variables": pairwise(2, seed=5),
+    "uncoupled": PairwiseEnergy(np.zeros((5, 5)), np.arange(5.0)),
+    "frozen": pairwise(8, seed=6, scale=30.0),
+}
+
+
+def check(found, expected, atol=1e-10):
+    (moments, log_z), (right, right_z) = found, expected
+    assert_allclose(log_z, right_z, rtol=1e-13, atol=atol)
+    assert moments.keys() == right.keys()
+    for name, value in right.items():
+        assert moments[name].shape == value.shape
+        assert_allclose(moments[name], value, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("name", ENERGIES)
+def test_against_enumeration(name):
+    energy = ENERGIES[name]
+    model = messages.exact_model(energy)
+    expected = enumerated(energy)
+    check(model.expected(energy), expected)
+    assert_allclose(model.log_partition(energy), expected[1], rtol=1e-13, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ENERGIES)
+def test_against_elimination(name):
+    energy = ENERGIES[name]
+    graph = energy.factor_graph()
+    plan = messages.prepare(graph.layout)
+    eliminated = messages.log_partitions(plan, graph.flat)[0]
+    for value in (exact_log_partition(energy), log_partition_bounds(energy)):
+        assert_allclose(value.value, eliminated, rtol=1e-6 if name == "float32" else 1e-12)
+        assert (value.method, value.lower, value.upper) == ("exact", value.value, value.value)
+    assert inference.log_partition(energy).value == exact_log_partition(energy).value
+
+
+@pytest.mark.parametrize("name", ["spins", "bits", "other states", "one variable", "uncoupled"])
+def test_tables_of_all_pairs(name):
+    """Elimination has the statistics of all pairs, of those with zero coupling too."""
+    energy = ENERGIES[name]
+    model = messages.Eliminated(messages.exact_tables(energy))
+    check(model.expected(energy), enumerated(energy))
+
+
+@pytest.mark.parametrize("block", [16, 64])
+@pytest.mark.parametrize("name", ["fewer hidden", "fewer visible", "strong", "spins", "frozen"])
+def test_blocks_do_not_matter(name, block, monkeypatch):
+    monkeypatch.setattr(messages.sums, "BLOCK", block)
+    monkeypatch.setattr(messages.LayerSum, "fast", property(lambda self: min(2, self.units[0])))
+    energy = ENERGIES[name]
+    check(messages.exact_model(energy).expected(energy), enumerated(energy))
+
+
+@pytest.mark.parametrize("sign", [-200.0, 200.0])
+@pytest.mark.parametrize("shape", [(300, 6), (6, 300)])
+def test_large_weights_of_one_sign(shape, sign):
+    energy = BipartiteEnergy(np.full(shape, sign), np.zeros(shape[0]), np.zeros(shape[1]))
+    moments, log_z = messages.exact_model(energy).expected(energy)
+    if sign > 0:
+        assert log_z == pytest.approx(sign * 1800, rel=1e-14)
+        assert_allclose(moments["weights"], 1.0)
+    else:  # one layer is empty, the other anything
+        assert log_z == pytest.approx(np.logaddexp(300 * np.log(2), 6 * np.log(2)), rel=1e-13)
+        assert_allclose(moments["weights"], 0.0, atol=1e-30)
+    assert all(np.isfinite(m).all() for m in moments.values())
+
+
+def test_large_weights_of_any_sign(seed):
+    rng = np.random.default_rng(seed)
+    for shape in ((9, 4), (4, 9)):
+        W = rng.choice([-200.0, 200.0], size=shape)
+        energy = BipartiteEnergy(W, rng.normal(size=shape[0]), rng.normal(size=shape[1]))
+        check(messages.exact_model(energy).expected(energy), enumerated(energy), atol=1e-9)
+    upper = np.triu(rng.choice([-200.0, 200.0], size=(9, 9)), 1)
+    energy = PairwiseEnergy(upper + upper.T, rng.normal(size=9))
+    check(messages.exact_model(energy).expected(energy), enumerated(energy), atol=1e-9)
+
+
+def test_unit_terms():
+    """Against their definition, far out too."""
+    rng = np.random.default_rng(0)
+    y = np.concatenate([rng.normal(0, 10, size=200), [0.0, 40, -40, 700, -700, 1e4, -1e4, 1e300]])
+    bias = rng.normal(size=len(y))
+    rows = np.stack([y, -y])
+    sums, means = np.empty(2), np.empty_like(rows)
+    unit_terms(rows, bias, sums, means)
+    right = 1.0 / (1.0 + np.exp(np.clip(-(rows + bias), -700, 700)))
+    assert_allclose(sums, np.logaddexp(0.0, rows + bias).sum(axis=1), rtol=1e-13)
+    assert_allclose(means, right, rtol=1e-12, atol=1e-300)
+    again = np.empty(2)
+    unit_terms(rows, bias, again, means[:0])
+    np.testing.assert_array_equal(again, sums)
+
+
+def moved(energy, name, at, h):
+    """The energy with a parameter changed: both entries of a coupling."""
+    theta = {k: v.astype(float) for k, v in energy.theta.items()}
+    for place in {at, at[::-1]} if name == "coupling" else {at}:
+        theta[name][place] += h
+    return energy.with_theta(theta)
+
+
+def differences(function, energy, h=1e-5):
+    """Derivatives by all parameters; a coupling is one parameter and is there twice."""
+    out = {k: np.zeros(v.shape) for k, v in energy.theta.items()}
+    for name, value in out.items():
+        for at in np.ndindex(value.shape):
+            if name == "coupling" and at[0] == at[1]:
+                continue
+            up, down = (function(moved(energy, name, at, s * h)) for s in (1, -1))
+            value[at] = (up - down) / (2 * h)
+    return out
+
+
+@pytest.mark.parametrize("name", ["fewer hidden", "fewer visible", "spins", "bits"])
+def test_moments_are_the_gradient_of_log_z(name):
+    energy = ENERGIES[name]
+    model = messages.exact_model(energy)
+    moments, _ = model.expected(energy)
+    reference = differences(model.log_partition, energy)
+    for k, v in reference.items():
+        assert_allclose(moments[k], v, atol=1e-8)
+
+
+def rows(n_variables, n_rows, share, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, size=(n_rows, n_variables)).astype(STATE)
+    X[rng.random(X.shape) < share] = MISSING
+    return Batch(X, None, np.log(rng.uniform(0.2, 2.0, size=n_rows)))
+
+
+def mean_log_likelihood(energy, batch):
+    """By enumeration of all variables that a row does not show."""
+    states = bits(energy.n_variables)
+    log_f = energy.log_potential(states)
+    weights = np.exp(batch.log_weights - logsumexp(batch.log_weights))
+    value = -logsumexp(log_f)
+    for row, w in zip(batch.X, weights, strict=True):
+        seen = np.flatnonzero(row != MISSING)
+        value += w * logsumexp(log_f[(states[:, seen] == row[seen]).all(axis=1)])
+    return value
+
+
+LEARNED = {
+    "rbm": (ENERGIES["fewer hidden"], 0.0),
+    "wide rbm": (ENERGIES["fewer visible"], 0.0),
+    "pairs": (pairwise(6), 0.0),
+    "pairs of bits, missing": (pairwise(5, states=(0, 1)), 0.3),
+    "pairs, missing": (pairwise(6, seed=2), 0.3),
+    "tables": (ZOO["chain"](0), 0.0),
+    "tables, missing": (ZOO["chain"](1), 0.3),
+}
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_objective(name, seed):
+    energy, share = LEARNED[name]
+    batch = rows(len(energy.visible_states), 12, share, seed)
+    learner = Exact()
+    state = learner.init(energy, batch, None)
+    value, gradient = learner.objective(energy, batch, state)
+    assert value == pytest.approx(mean_log_likelihood(energy, batch), abs=1e-10)
+    reference = differences(lambda e: mean_log_likelihood(e, batch), energy)
+    assert gradient.keys() == reference.keys()
+    for k, v in reference.items():
+        assert_allclose(gradient[k], v, atol=1e-7)
+    state = pickle.loads(pickle.dumps(state))
+    positive, negative, _, info = learner.step(energy, batch, state, None)
+    assert isinstance(negative, CliqueMoments)
+    assert info["log_likelihood"] == pytest.approx(value)
+    for k, v in energy.gradient(positive, negative).items():
+        assert_allclose(v, gradient[k], atol=1e-12)
+
+
+def test_a_state_serves_any_theta():
+    """A learner starts at zero couplings, and its state must not take them for absent."""
+    batch = rows(6, 20, 0.2, 0)
+    learner, start = Exact(), PairwiseEnergy(np.zeros((6, 6)), np.zeros(6))
+    state = learner.init(start, batch, None)
+    energy = pairwise(6, seed=8)
+    value, gradient = learner.objective(energy, batch, state)
+    again, right = learner.objective(energy, batch, learner.init(energy, batch, None))
+    assert value == again
+    np.testing.assert_array_equal(gradient["coupling"], right["coupling"])
+
+
+def test_steps_of_an_rbm():
+    """The batch's rows and exact moments, of the parameters' type; sparse rows are rows."""
+    energy = bipartite(7, 3, dtype=np.float32)
+    batch = rows(7, 30, 0.0, 0)
+    learner = Exact()
+    state = learner.init(energy, batch, None)
+    part = Batch(batch.X[:10], None, batch.log_weights[:10])
+    positive, negative, _, info = learner.step(energy, part, state, None)
+    assert isinstance(positive, States)
+    assert positive.visible is part.X
+    assert positive.hidden is None
+    assert all(m.dtype == np.float32 for m in negative.moments.values())
+    sparse = part._replace(X=csr_matrix(part.X))
+    state = learner.init(energy, sparse, None)
+    found = learner.step(energy, sparse, state, None)
+    assert found[3]["log_likelihood"] == pytest.approx(info["log_likelihood"], rel=1e-6)
+    one, two = energy.gradient(positive, negative), energy.gradient(*found[:2])
+    for k, v in one.items():
+        assert v.dtype == np.float32
+        assert_allclose(two[k], v, atol=1e-6)
+    value, _ = learner.objective(energy, sparse, state)
+    assert value == found[3]["log_likelihood"]
+
+
+def test_rbm_with_missing_entries():
+    batch = rows(7, 30, 0.2, 0)
+    with pytest.raises(ValueError, match=r'takes rows without missing entries.*learner="pcd"'):
+        Exact().init(ENERGIES["fewer hidden"], batch, None)
+
+
+def test_refusals():
+    wide = BipartiteEnergy(np.ones((784, 500)), np.zeros(784), np.zeros(500))
+    message = (
+        r"^Exact inference needs \S+ bytes and 2\^509\.6 operations for the 2\^500 states of the "
+        r'smaller layer \(500 units, the other has 784\).* method="ais"'
+    )
+    with pytest.raises(ValueError, match=message):
+        exact_log_partition(wide)
+    with pytest.raises(ValueError, match=message):
+        Exact().init(wide, rows(784, 2, 0.0, 0), None)
+    with pytest.raises(ValueError, match=r"max_bytes=1000 and"):
+        exact_log_partition(ENERGIES["fewer hidden"], max_bytes=1000)
+    with pytest.raises(ValueError, match=r"^Exact inference needs \S+ bytes .*max_bytes=1000 "):
+        messages.exact_model(pairwise(8), max_bytes=1000)
+    with pytest.raises(ValueError, match=r"^Exact inference needs \S+ bytes .*2\^40\.0 entries"):
+        Exact().init(pairwise(40), rows(40, 2, 0.0, 0), None)
+
+
+@pytest.mark.parametrize(
+    ("energy", "quick"),
+    [
+        (BipartiteEnergy(np.ones((784, 20)), np.zeros(784), np.zeros(20)), True),
+        (BipartiteEnergy(np.ones((20, 784)), np.zeros(20), np.zeros(784)), True),
+        (BipartiteEnergy(np.ones((784, 25)), np.zeros(784), np.zeros(25)), False),
+        (BipartiteEnergy(np.ones((784, 1000)), np.zeros(784), np.zeros(1000)), False),
+        (pairwise(24), True),
+        (pairwise(40), False),
+    ],
+)
+def test_what_is_quick(energy, quick, monkeypatch):
+    """A dense bipartite energy is never turned into tables to find out."""
+    monkeypatch.setattr(BipartiteEnergy, "factor_graph", None)
+    model = messages.quick_exact_model(energy)
+    assert (model is not None) == quick
+
+
+def test_sparse_couplings_are_eliminated():
+    """Trees of many variables, by their non-zero couplings; not their expected statistics."""
+    n = 60
+    coupling = np.diag(np.full(n - 1, 0.5), 1)
+    chain = PairwiseEnergy(coupling + coupling.T, np.zeros(n))
+    log_z = n * np.log(2) + (n - 1) * np.log(np.cosh(0.5))
+    assert exact_log_partition(chain).value == pytest.approx(log_z, rel=1e-13)
+    assert log_partition_bounds(chain).method == "exact"
+    model = messages.exact_model(chain, sparse=True)
+    with pytest.raises(ValueError, match=r"say nothing of the others; take exact_model\(energy\)"):
+        model.expected(chain)
+    with pytest.raises(ValueError, match="Exact inference needs"):
+        messages.exact_model(chain)
+    matching = BipartiteEnergy(2.0 * np.eye(n), np.zeros(n), np.zeros(n))
+    value = log_partition_bounds(matching)
+    assert value.value == pytest.approx(n * np.log(3 + np.exp(2.0)), rel=1e-13)
+
+
+def test_means_of_log_potentials():
+    for name in ("spins", "fewer hidden"):
+        energy = ENERGIES[name]
+        moments, log_z = messages.exact_model(energy).expected(energy)
+        log_f = energy.log_potential(bits(energy.n_variables))
+        mean = np.exp(log_f - log_z) @ log_f
+        assert messages.mean_log_potential(energy, moments) == pytest.approx(mean, rel=1e-12)
+    graph = FactorGraph([2], [(0,)], [np.array([0.5, -np.inf])])
+    moments, log_z = messages.exact_model(graph).expected(graph)
+    assert messages.mean_log_potential(graph, moments) == log_z == 0.5
