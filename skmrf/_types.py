@@ -193,4 +193,5 @@ def effective_sample_size(log_weights):
     if top == -np.inf:
         return 0.0
     weights = np.exp(log_weights - top)
-    return float(weights.sum() ** 2 / (weights @ weights))
+    ess = weights.sum() ** 2 / (weights @ weights)
+    return float(np.clip(ess, 1.0, len(weights)))  # rounding may leave the interval

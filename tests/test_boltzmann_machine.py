@@ -152,7 +152,9 @@ def test_learns_known_couplings(learner, seed):
     assert (error > standard_errors(energy, 4000) / 100).any()
 
 
-@pytest.mark.parametrize("learner", sorted(set(LEARNERS) & {"cd", "smc", "mcmc-mle", "tempered-transitions"}))
+@pytest.mark.parametrize(
+    "learner", sorted(set(LEARNERS) & {"cd", "smc", "mcmc-mle", "tempered-transitions"})
+)
 def test_learners_near_maximum_likelihood(learner, seed):
     X = draws(truth(seed), 500, seed)
     best = BoltzmannMachine(Enumeration()).fit(X).score(X)
