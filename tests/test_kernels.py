@@ -10,11 +10,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential
 
 from skmrf import messages
+from skmrf._kernels._jit import kernel
+from skmrf._kernels.ascent import adam_step
 from skmrf._kernels.belief import TINY
 from skmrf._kernels.elimination import block_offsets, categorical
+from skmrf._kernels.exponential import exponentials
 from skmrf._kernels.forests import grow_forest, root_of
 from skmrf._kernels.gibbs import sweep_binary, sweep_tables
 from skmrf._kernels.heap import rise, sink
+from skmrf._kernels.layers import draw_units, softplus_sums, unit_means
 from skmrf._kernels.ordering import adjacency_bits, greedy_order, members, popcount
 from skmrf._kernels.tables import add_moments, binary_form, log_potentials
 from skmrf._types import STATE
@@ -471,3 +475,140 @@ def test_mean_field(name, seed):
 
 def _states(graph):
     return enumerate_states(graph)[0]
+
+
+# Exponentials and layers -------------------------------------------------------------------
+
+
+@kernel
+def exp_in_place(x):
+    exponentials(x, np.empty(x.size, np.int32))
+
+
+def exp_of(x):
+    out = x.copy()
+    exp_in_place(out)
+    return out
+
+
+def test_exponentials_in_single_precision():
+    near = np.concatenate([np.linspace(-1, 1, 40_001), np.log(2) * np.arange(-125, 126) / 2])
+    x = np.append(near, np.linspace(-87, 87, 400_001)).astype(np.float32)
+    found = exp_of(x)
+    assert found.dtype == np.float32
+    assert_allclose(found.astype(float) / np.exp(x.astype(float)), 1.0, rtol=0, atol=3e-7)
+    assert exp_of(np.zeros(1, np.float32))[0] == 1.0
+
+
+def test_exponentials_are_held_beyond_their_range():
+    x = np.array([87.0, 87.5, 1e4, 3e38, np.inf], np.float32)
+    assert_allclose(exp_of(x), np.exp(87.0), rtol=3e-7)
+    assert_allclose(exp_of(-x), np.exp(-87.0), rtol=3e-7)
+    assert exp_of(np.zeros(0, np.float32)).shape == (0,)
+
+
+def test_exponentials_in_double_precision(seed):
+    x = np.append(np.random.default_rng(seed).normal(0.0, 200.0, size=1000), [0.0, -np.inf, -800])
+    assert_allclose(exp_of(x), np.exp(x), rtol=1e-15)
+
+
+def layer_inputs(dtype, seed, scale=3.0):
+    """Activations of 7 chains and biases of 70 units: more than one group of factors."""
+    rng = np.random.default_rng(seed)
+    activation = rng.normal(0.0, scale, size=(7, 70)).astype(dtype)
+    return activation, rng.normal(0.0, scale, size=70).astype(dtype), rng
+
+
+@pytest.mark.parametrize("scale", [3.0, 300.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_unit_means(dtype, scale, seed):
+    activation, bias, _ = layer_inputs(dtype, seed, scale)
+    logit = activation.astype(float) + bias
+    out = np.empty_like(activation)
+    unit_means(activation, bias, out)
+    assert ((out >= 0) & (out <= 1)).all()
+    expected = 0.5 * (1 + np.tanh(0.5 * logit))
+    assert_allclose(out, expected, rtol=0, atol=1e-12 if dtype == np.float64 else 1e-5)
+    expected = out.copy()
+    unit_means(activation, bias, activation)
+    assert_array_equal(activation, expected)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("scale", [3.0, 300.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_softplus_sums(dtype, scale, beta, seed):
+    activation, bias, _ = layer_inputs(dtype, seed, scale)
+    before = activation.copy()
+    out = np.empty(7)
+    softplus_sums(activation, bias, beta, out)
+    logit = beta * (activation.astype(float) + bias)
+    expected = np.logaddexp(0.0, logit).sum(axis=1)
+    assert_allclose(out, expected, rtol=1e-14 if dtype == np.float64 else 2e-6, atol=1e-11)
+    assert_array_equal(activation, before)
+
+
+def test_softplus_sums_of_no_units():
+    out = np.full(3, 9.0)
+    softplus_sums(np.zeros((3, 0)), np.zeros(0), 1.0, out)
+    assert_array_equal(out, 0.0)
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_draw_units(dtype, scale, seed):
+    """1 where the noise is below the mean; noise too near to it to say is left out."""
+    activation, bias, rng = layer_inputs(dtype, seed, scale)
+    shift = rng.normal(0.0, scale, size=70).astype(dtype)
+    noise = rng.random(activation.shape, dtype=dtype)
+    logit = 0.7 * (activation.astype(float) + bias) + shift
+    mean = 0.5 * (1 + np.tanh(0.5 * logit))
+    out = np.empty_like(activation)
+    draw_units(activation, bias, 0.7, shift, noise, out)
+    clear = np.abs(noise - mean) > 1e-4
+    assert clear.mean() > 0.6
+    assert_array_equal(out[clear], (noise < mean)[clear])
+    assert set(np.unique(out)) <= {0.0, 1.0}
+    expected = out.copy()
+    draw_units(activation, bias, 0.7, shift, noise, activation)
+    assert_array_equal(activation, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_certain_units_are_certain(dtype):
+    """Whatever the noise, from the least to the greatest that generators return."""
+    last = 1 - 2**-24 if dtype == np.float32 else 1 - 2**-53
+    noise = np.array([[0.0, last] * 2], dtype=dtype)
+    sure = np.array([[-200.0, -200.0, 200.0, 200.0]], dtype=dtype)
+    nothing = np.zeros(4, dtype=dtype)
+    out = np.empty_like(sure)
+    draw_units(sure, nothing, 1.0, nothing, noise, out)
+    assert_array_equal(out[:, :2], 0.0)
+    assert_array_equal(out[:, 2:], 1.0)
+
+
+# Adam --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_adam(dtype, seed):
+    """Steps of the textbook: Kingma and Ba (2015), Algorithm 1."""
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=20).astype(dtype)
+    mean, square = np.zeros(20, dtype), np.zeros(20, dtype)
+    expected, m, v = theta.astype(float), np.zeros(20), np.zeros(20)
+    b1, b2, rate, epsilon = 0.9, 0.999, 0.01, 1e-8
+    for t in range(1, 30):
+        g = rng.normal(size=20).astype(dtype)
+        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g.astype(float) ** 2
+        m_hat, v_hat = m / (1 - b1**t), v / (1 - b2**t)
+        expected = expected + rate * m_hat / (np.sqrt(v_hat) + epsilon)
+        corrections = 1 / (1 - b1**t), 1 / np.sqrt(1 - b2**t)
+        out, sizes = np.empty_like(theta), np.empty_like(theta)
+        adam_step(theta, g, mean, square, (b1, b2), corrections, rate, epsilon, out, sizes)
+        within = {"rtol": 1e-12} if dtype == np.float64 else {"rtol": 2e-4}
+        assert_allclose(sizes, rate / (np.sqrt(v_hat) + epsilon), **within)
+        assert_allclose(mean, m, rtol=within["rtol"], atol=1e-6 if dtype == np.float32 else 0)
+        assert_allclose(square, v, **within)
+        assert_allclose(out, expected, rtol=0, atol=1e-12 if dtype == np.float64 else 1e-5)
+        theta = out

@@ -37,6 +37,19 @@ def moments(energy, X, weights):
     return {"log_potentials": flat}
 
 
+def visible_law(energy, beta=1.0, log_base=None):
+    """All states of the visible variables, and log of ``base^(1 - beta) f^beta`` summed over the
+    others, each term of which counts ``m ** (beta - 1)`` where there are m of them."""
+    joint, log_f = enumerate_states(energy)
+    n = len(energy.visible_states)
+    V, which = np.unique(joint[:, :n], axis=0, return_inverse=True)
+    m = len(joint) / len(V)
+    scores = beta * log_f if beta else np.zeros(len(log_f))
+    log_p = np.array([log_sum(scores[which.ravel() == k]) for k in range(len(V))])
+    log_p -= (1 - beta) * np.log(m)
+    return V, log_p if log_base is None else log_p + (1 - beta) * log_base(V)
+
+
 def single_marginals(states, p, n_states):
     """The distribution of every variable."""
     return [

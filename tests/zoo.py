@@ -10,13 +10,15 @@ import numpy as np
 from hypothesis import strategies as st
 
 from skmrf._types import STATE
-from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
 
 
 def naive_log_potential(energy, X):
     """``log f`` of every row, from its definition."""
     if isinstance(energy, PairwiseEnergy):
         return np.array([_pairwise(energy, x) for x in np.asarray(X)])
+    if isinstance(energy, BipartiteEnergy):
+        return np.array([_bipartite(energy, x) for x in np.asarray(X)])
     pairs = list(zip(energy.cliques, energy.log_potentials, strict=True))
     return np.array([sum((t[tuple(x[list(c)])] for c, t in pairs), 0.0) for x in np.asarray(X)])
 
@@ -25,6 +27,13 @@ def _pairwise(energy, x):
     s = [energy.states[int(code)] for code in x]
     pairs = combinations(range(len(s)), 2)
     return sum(energy.coupling[i, j] * s[i] * s[j] for i, j in pairs) + energy.bias @ s
+
+
+def _bipartite(energy, x):
+    W, c, b = (np.asarray(a, dtype=float) for a in energy.theta.values())
+    v, h = x[: len(c)], x[len(c) :]
+    pairs = sum(W[i, j] * v[i] * h[j] for i in range(len(v)) for j in range(len(h)))
+    return float(pairs + c @ v + b @ h)
 
 
 def enumerate_states(energy):
@@ -172,6 +181,40 @@ def huge_binary(seed):
     cliques = _singles(6) + list(combinations(range(6), 2))
     return _graph([2] * 6, cliques, seed, scale=300.0)
 
+
+def layers(n_visible, n_hidden, seed, scale=1.0, dtype=float):
+    """Two layers of units, weights and biases normal."""
+    rng = np.random.default_rng(seed)
+    shapes = [(n_visible, n_hidden), n_visible, n_hidden]
+    return BipartiteEnergy(*(rng.normal(0.0, scale, size=s).astype(dtype) for s in shapes))
+
+
+def few_hidden(seed):
+    return layers(5, 2, seed)
+
+
+def many_hidden(seed):
+    return layers(3, 6, seed, scale=1.5)
+
+
+def one_hidden(seed):
+    return layers(4, 1, seed)
+
+
+def no_hidden(seed):
+    """Independent visible units."""
+    return layers(3, 0, seed)
+
+
+def single_precision(seed):
+    return layers(4, 4, seed, dtype=np.float32)
+
+
+# Visible and latent variables: chains, particles and data are states of the visible ones only.
+LAYERED = {
+    factory.__name__: factory
+    for factory in (few_hidden, many_hidden, one_hidden, no_hidden, single_precision)
+}
 
 ZOO = {
     factory.__name__: factory

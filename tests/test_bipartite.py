@@ -1,0 +1,449 @@
+"""The energy of two layers against enumeration of both of them."""
+
+import numpy as np
+import pytest
+import twins
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_matrix
+from zoo import LAYERED, enumerate_states, layers, naive_log_potential
+
+from skmrf._types import STATE, CliqueMoments, States
+from skmrf.energies import BipartiteEnergy, FactorGraph
+from skmrf.energies.bipartite import CHUNK
+
+every = pytest.mark.parametrize("name", LAYERED)
+BETAS = (0.0, 0.2, 0.5, 0.9, 1.0)
+
+
+def tolerance(energy):
+    """Of sums of some ten terms."""
+    single = energy.weights.dtype == np.float32
+    return {"rtol": 2e-6, "atol": 4e-6} if single else {"rtol": 1e-13, "atol": 1e-12}
+
+
+def split(energy, X):
+    n = len(energy.visible_bias)
+    return X[:, :n], X[:, n:]
+
+
+def visible_states(energy):
+    return twins.visible_law(energy)[0]
+
+
+def posterior(energy, v):
+    """All hidden states and their probabilities given one visible state."""
+    X, log_f = enumerate_states(energy)
+    V, H = split(energy, X)
+    agree = (v == V).all(axis=1)
+    return H[agree], np.exp(log_f[agree] - twins.log_sum(log_f[agree]))
+
+
+def statistics(energy, V, H, weights):
+    """Weighted sums of products, in plain loops."""
+    out = {k: np.zeros(a.shape) for k, a in energy.theta.items()}
+    for v, h, w in zip(V, H, weights, strict=True):
+        out["weights"] += w * np.outer(v, h)
+        out["visible_bias"] += w * np.asarray(v, dtype=float)
+        out["hidden_bias"] += w * np.asarray(h, dtype=float)
+    return out
+
+
+def averaged(energy, V, weights):
+    """Statistics with hidden units averaged over their states given each row."""
+    total = {k: np.zeros(a.shape) for k, a in energy.theta.items()}
+    for v, w in zip(V, weights, strict=True):
+        H, p = posterior(energy, v)
+        part = statistics(energy, np.repeat(v[None], len(H), axis=0), H, w * p)
+        total = {k: total[k] + part[k] for k in total}
+    return total
+
+
+def shares(log_weights):
+    return np.exp(log_weights - twins.log_sum(log_weights))
+
+
+def assert_same(left, right, **within):
+    assert left.keys() == right.keys()
+    for key in left:
+        assert left[key].shape == right[key].shape
+        assert_allclose(left[key], right[key], err_msg=key, **within)
+
+
+def rows_of(energy, n_rows, seed):
+    rng = np.random.default_rng(seed)
+    n = len(energy.visible_bias)
+    return rng.integers(0, 2, size=(n_rows, n)).astype(STATE), rng.normal(0.0, 2.0, size=n_rows)
+
+
+# Values ------------------------------------------------------------------------------------
+
+
+@every
+def test_log_potential(name, seed):
+    energy = LAYERED[name](seed)
+    X, log_f = enumerate_states(energy)
+    found = energy.log_potential(X)
+    assert found.dtype == float
+    assert_allclose(found, log_f, **tolerance(energy))
+
+
+@every
+def test_free_energy(name, seed):
+    energy = LAYERED[name](seed)
+    V, log_p = twins.visible_law(energy)
+    assert_allclose(energy.log_marginal(V), log_p, **tolerance(energy))
+    assert_array_equal(energy.free_energy(V), -energy.log_marginal(V))
+    assert energy.free_energy(V).dtype == float
+    assert energy.free_energy(V[:0]).shape == (0,)
+
+
+@every
+def test_conditional_means(name, seed):
+    energy = LAYERED[name](seed)
+    joint, log_f = enumerate_states(energy)
+    V, H = split(energy, joint)
+    for given, other, means in ((V, H, energy.hidden_means), (H, V, energy.visible_means)):
+        for x in np.unique(given, axis=0):
+            agree = (given == x).all(axis=1)
+            expected = shares(log_f[agree]) @ other[agree]
+            assert_allclose(means(x[None])[0], expected, **tolerance(energy))
+
+
+@every
+def test_raised(name, seed):
+    """f ** beta summed over the hidden states, by their number to the power 1 - beta."""
+    energy = LAYERED[name](seed)
+    V = visible_states(energy)
+    raised = energy.raised(V)
+    for beta in BETAS:
+        _, expected = twins.visible_law(energy, beta)
+        assert_allclose(raised(beta), expected, **tolerance(energy))
+    assert_allclose(raised(0.0), 0.0, rtol=0, atol=1e-6)
+    assert_allclose(raised(1.0), energy.log_marginal(V), **tolerance(energy))
+
+
+@every
+def test_along(name, seed):
+    energy, other = LAYERED[name](seed), LAYERED[name](seed + 100)
+    V = visible_states(energy)
+    along = energy.along(other, V)
+    for beta in BETAS:
+        mixed = energy.interpolate(other, beta)
+        _, expected = twins.visible_law(mixed)
+        assert mixed.weights.dtype == energy.weights.dtype
+        assert_allclose(along(beta), expected, **tolerance(energy))
+        assert_allclose(mixed.log_marginal(V), expected, **tolerance(energy))
+
+
+@every
+def test_tempered(name, seed):
+    energy = LAYERED[name](seed)
+    X, log_f = enumerate_states(energy)
+    for beta in BETAS:
+        half = energy.tempered(beta)
+        assert half.weights.dtype == energy.weights.dtype
+        assert_allclose(half.log_potential(X), beta * log_f, **tolerance(energy))
+
+
+def test_who_is_visible():
+    energy = layers(5, 2, 0)
+    assert energy.n_states.tolist() == [2] * 7
+    assert energy.visible_states.tolist() == [2] * 5
+    assert energy.n_variables == 7
+    assert energy.has_latent
+    assert not layers(3, 0, 0).has_latent
+    assert repr(energy) == "BipartiteEnergy(n_visible=5, n_hidden=2)"
+
+
+# Other forms -------------------------------------------------------------------------------
+
+
+@every
+def test_factor_graph_is_the_same_distribution(name, seed):
+    energy = LAYERED[name](seed)
+    X, log_f = enumerate_states(energy)
+    graph = energy.factor_graph()
+    assert isinstance(graph, FactorGraph)
+    assert_allclose(naive_log_potential(graph, X), log_f, **tolerance(energy))
+
+
+def test_factor_graph_drops_zero_weights():
+    graph = BipartiteEnergy([[0.0, 2.0], [0.0, 0.0]], [1.0, 0.0], [0.0, 3.0]).factor_graph()
+    assert graph.cliques == ((0,), (1,), (2,), (3,), (0, 3))
+    assert_array_equal(graph.log_potentials[4], [[0, 0], [0, 2]])
+
+
+@every
+def test_condition(name, seed):
+    """Evidence may name units of either layer."""
+    energy = LAYERED[name](seed)
+    X, log_f = enumerate_states(energy)
+    rng = np.random.default_rng(seed)
+    for share in (0.0, 0.3, 0.7):
+        observed = rng.random(energy.n_variables) < share
+        evidence = {int(i): int(rng.integers(2)) for i in np.flatnonzero(observed)}
+        rest = energy.condition(evidence)
+        kept = twins.consistent(X, evidence)
+        assert_array_equal(rest.n_states, energy.n_states[~observed])
+        value = rest.log_potential(X[kept][:, ~observed])
+        assert_allclose(value, log_f[kept], **tolerance(energy))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "message"),
+    [
+        ({7: 0}, "Evidence names variable 7, but the variables are 0 to 6."),
+        ({0: 2}, "Evidence gives variable 0 the state 2, but its states are 0 to 1."),
+    ],
+)
+def test_condition_refuses(evidence, message):
+    with pytest.raises(ValueError) as caught:
+        layers(5, 2, 0).condition(evidence)
+    assert str(caught.value) == message
+
+
+def test_complete_draws_the_hidden_units(seed):
+    energy = layers(3, 2, seed)
+    v = np.array([1, 0, 1], dtype=STATE)
+    X = energy.complete(np.repeat(v[None], 20_000, axis=0), np.random.default_rng(seed))
+    assert X.dtype == STATE
+    assert_array_equal(X[:, :3], np.repeat(v[None], 20_000, axis=0))
+    H, p = posterior(energy, v)
+    found = np.array([(X[:, 3:] == h).all(axis=1).mean() for h in H])
+    assert (np.abs(found - p) < 5 * np.sqrt(p * (1 - p) / 20_000) + 1e-4).all()
+
+
+# Moments and gradients ---------------------------------------------------------------------
+
+
+@every
+def test_moments_average_the_hidden_units(name, seed):
+    energy = LAYERED[name](seed)
+    V, log_weights = rows_of(energy, 12, seed)
+    expected = averaged(energy, V, np.full(12, 1 / 12))
+    assert_same(energy.moments(States(V)), expected, **tolerance(energy))
+    expected = averaged(energy, V, shares(log_weights))
+    found = energy.moments(States(V, None, log_weights + 500.0))
+    assert_same(found, expected, **tolerance(energy))
+    assert_same(energy.moments(CliqueMoments(expected)), expected, rtol=0, atol=0)
+
+
+@every
+def test_moments_of_given_hidden_units(name, seed):
+    energy = LAYERED[name](seed)
+    V, log_weights = rows_of(energy, 12, seed)
+    H = np.random.default_rng(seed).integers(0, 2, size=(12, len(energy.hidden_bias)))
+    expected = statistics(energy, V, H, shares(log_weights))
+    assert_same(energy.moments(States(V, H, log_weights)), expected, **tolerance(energy))
+
+
+@every
+@pytest.mark.parametrize("numbers", [(3, 40), (40, 3), (CHUNK + 7, 5)])
+def test_each_phase_by_its_own_weights(name, numbers, seed):
+    """Phases of very unequal numbers of rows and total weights, in one product or in chunks."""
+    energy = LAYERED[name](seed)
+    (V, up), (Y, down) = (rows_of(energy, n, seed + n) for n in numbers)
+    positive, negative = States(V, None, up + 300.0), States(Y, None, down - 300.0)
+    first, second = energy.moments(positive), energy.moments(negative)
+    expected = {k: first[k] - second[k] for k in first}
+    within = {**tolerance(energy), "rtol": 0}
+    assert_same(energy.gradient(positive, negative), expected, **within)
+    assert_same(energy.gradient(CliqueMoments(first), negative), expected, **within)
+    assert_same(energy.gradient(positive, CliqueMoments(second)), expected, **within)
+    small = min((V, up), (Y, down), key=lambda rows: len(rows[0]))
+    twin = averaged(energy, small[0], shares(small[1]))
+    assert_same(energy.moments(States(small[0], None, small[1])), twin, **tolerance(energy))
+
+
+@every
+def test_rows_beyond_one_chunk(name, seed):
+    energy = LAYERED[name](seed)
+    V, log_weights = rows_of(energy, 2 * CHUNK + 5, seed)
+    states, which = np.unique(V, axis=0, return_inverse=True)
+    weights = np.bincount(which.ravel(), shares(log_weights))
+    found = energy.moments(States(V, None, log_weights))
+    assert_same(found, averaged(energy, states, weights), rtol=0, atol=1e-5)
+    each = energy.free_energy(states)[which.ravel()]
+    assert_allclose(energy.free_energy(V), each, **tolerance(energy))
+
+
+@every
+def test_sparse_rows(name, seed):
+    """CSR rows give what dense ones do, in every type of numbers."""
+    energy = LAYERED[name](seed)
+    V, log_weights = rows_of(energy, CHUNK + 40, seed)
+    for dtype in (np.float64, np.float32, STATE, np.uint8):
+        rows = csr_matrix(V.astype(dtype))
+        assert_array_equal(energy.free_energy(rows), energy.free_energy(V))
+        assert_array_equal(energy.hidden_means(rows), energy.hidden_means(V))
+        phase = States(rows, None, log_weights)
+        both = [energy.moments(p) for p in (phase, States(V, None, log_weights))]
+        assert_same(*both, rtol=0, atol=1e-7)
+        few, other = States(rows[:30], None, log_weights[:30]), States(V[:7])
+        dense = energy.gradient(States(V[:30], None, log_weights[:30]), other)
+        assert_same(energy.gradient(few, other), dense, rtol=0, atol=1e-7)
+
+
+@every
+def test_rows_without_weight_count_nothing(name, seed):
+    energy = LAYERED[name](seed)
+    V, _ = rows_of(energy, 5, seed)
+    for phase in (States(V, None, np.full(5, -np.inf)), States(V[:0])):
+        assert not any(m.any() for m in energy.moments(phase).values())
+    weightless = States(V, None, np.array([0.0, -np.inf, -np.inf, 0.0, -np.inf]))
+    assert_same(energy.moments(weightless), energy.moments(States(V[[0, 3]])), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [n for n in LAYERED if n != "single_precision"])
+def test_gradient_is_that_of_the_log_likelihood(name, seed):
+    energy = LAYERED[name](seed)
+    V, log_weights = rows_of(energy, 10, seed)
+    states = visible_states(energy)
+
+    def log_likelihood(model):
+        total = twins.log_sum(twins.visible_law(model)[1])
+        return shares(log_weights) @ model.log_marginal(V) - total
+
+    model = States(states, None, energy.log_marginal(states))
+    gradient = energy.gradient(States(V, None, log_weights), model)
+    for key, values in gradient.items():
+        for entry in np.ndindex(values.shape):
+            sides = []
+            for step in (1e-4, -1e-4):
+                theta = {k: a.copy() for k, a in energy.theta.items()}
+                theta[key][entry] += step
+                sides.append(log_likelihood(energy.with_theta(theta)))
+            expected = (sides[0] - sides[1]) / 2e-4
+            assert_allclose(values[entry], expected, rtol=0, atol=1e-7)
+
+
+def test_gradient_vanishes_at_the_model(seed):
+    energy = layers(4, 3, seed)
+    V = visible_states(energy)
+    model = States(V, None, energy.log_marginal(V))
+    for values in energy.gradient(model, model).values():
+        assert_allclose(values, 0.0, rtol=0, atol=1e-15)
+
+
+# Numbers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("size", [200.0, 1e4])
+def test_large_weights(dtype, size, seed):
+    """No nan and no overflow; log-densities as by log-sum-exp."""
+    rng = np.random.default_rng(seed)
+    signs = [rng.choice([-size, size], size=s) for s in ((5, 4), 5, 4)]
+    energy = BipartiteEnergy(*(s.astype(dtype) for s in signs))
+    V, log_p = twins.visible_law(energy)
+    assert_allclose(energy.log_marginal(V), log_p, rtol=1e-6, atol=1e-6 * size)
+    means = (
+        energy.hidden_means(V),
+        energy.visible_means(split(energy, enumerate_states(energy)[0])[1]),
+    )
+    for values in means:
+        assert ((values >= 0) & (values <= 1)).all()
+    other = energy.with_theta({k: -v for k, v in energy.theta.items()})
+    for beta in BETAS:
+        assert np.isfinite(energy.raised(V)(beta)).all()
+        assert np.isfinite(energy.along(other, V)(beta)).all()
+    model = States(V, None, energy.log_marginal(V))
+    gradient = energy.gradient(States(V), model)
+    assert all(np.isfinite(g).all() for g in gradient.values())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_type_of_the_weights_rules(dtype, seed):
+    energy = layers(4, 3, seed, dtype=dtype)
+    V = visible_states(energy)
+    assert {v.dtype for v in energy.theta.values()} == {np.dtype(dtype)}
+    assert energy.hidden_means(V).dtype == dtype
+    assert energy.visible_means(V[:, :3]).dtype == dtype
+    moments = energy.moments(States(V, None, np.zeros(len(V))))
+    assert {v.dtype for v in moments.values()} == {np.dtype(dtype)}
+    gradient = energy.gradient(States(V), States(V[:3]))
+    assert {v.dtype for v in gradient.values()} == {np.dtype(dtype)}
+    assert BipartiteEnergy([[1, 2]], [0], [0, 0]).weights.dtype == np.float64
+    mixed = BipartiteEnergy(energy.weights, np.zeros(4), np.zeros(3))
+    assert mixed.hidden_bias.dtype == dtype
+
+
+def test_astype(seed):
+    energy = layers(4, 3, seed)
+    single = energy.astype(np.float32)
+    V = visible_states(energy)
+    assert single.weights.dtype == np.float32
+    assert_allclose(single.log_marginal(V), energy.log_marginal(V), rtol=1e-5, atol=1e-5)
+    assert energy.astype(np.float64).weights is energy.weights
+
+
+def test_rows_of_any_layout(seed):
+    energy = layers(5, 3, seed)
+    V, _ = rows_of(energy, 40, seed)
+    expected = energy.free_energy(V)
+    padded = np.zeros((80, 10), dtype=V.dtype)
+    padded[::2, ::2] = V
+    frozen = V.copy()
+    frozen.flags.writeable = False
+    for X in (V.tolist(), V.astype(bool), V.astype(float), np.asfortranarray(V), padded[::2, ::2]):
+        assert_allclose(energy.free_energy(X), expected, rtol=1e-13)
+    assert_allclose(energy.free_energy(frozen), expected, rtol=1e-13)
+
+
+def test_inputs_are_not_written_to(seed):
+    for factory in LAYERED.values():
+        energy = factory(seed)
+        V, log_weights = rows_of(energy, 10, seed)
+        H = np.ones((10, len(energy.hidden_bias)), dtype=energy.weights.dtype)
+        X = V.astype(energy.weights.dtype)
+        for array in (*energy.theta.values(), V, X, H, log_weights):
+            array.flags.writeable = False
+        for rows in (V, X):
+            energy.free_energy(rows)
+            energy.hidden_means(rows)
+            energy.moments(States(rows, H, log_weights))
+            energy.gradient(States(rows, H, log_weights), States(rows, None, log_weights))
+            energy.along(energy.tempered(0.5), rows)(0.5)
+            energy.raised(rows)(0.5)
+        energy.visible_means(H)
+
+
+def test_changing_the_arguments_changes_nothing():
+    weights = np.ones((2, 2))
+    energy = BipartiteEnergy(weights, np.zeros(2), np.zeros(2))
+    weights[:] = 9
+    assert_array_equal(energy.weights, np.ones((2, 2)))
+
+
+def test_penalty_groups_are_hidden_units():
+    groups = layers(3, 2, 0).penalty_groups()
+    assert_array_equal(groups["weights"], [[0, 1]] * 3)
+    assert (groups["visible_bias"] == -1).all()
+    assert (groups["hidden_bias"] == -1).all()
+
+
+SHAPES = (
+    "weights must be (n_visible, n_hidden), visible_bias (n_visible,) and hidden_bias (n_hidden,)"
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.zeros((2, 3)), np.zeros(3), np.zeros(2)), f"{SHAPES}; got (2, 3), (3,) and (2,)."),
+        ((np.zeros(2), np.zeros(2), np.zeros(1)), f"{SHAPES}; got (2,), (2,) and (1,)."),
+        ((np.zeros((1, 1)), 0.0, [0.0]), f"{SHAPES}; got (1, 1), () and (1,)."),
+        (
+            ([[np.inf]], [0.0], [0.0]),
+            "weights and biases must be finite; for zero potentials use a FactorGraph.",
+        ),
+        (
+            ([[0.0]], [0.0], [np.nan]),
+            "weights and biases must be finite; for zero potentials use a FactorGraph.",
+        ),
+    ],
+)
+def test_refuses(arguments, message):
+    with pytest.raises(ValueError) as caught:
+        BipartiteEnergy(*arguments)
+    assert str(caught.value) == message
