@@ -57,7 +57,8 @@ def softplus_sums(activation, bias, scale, out):
 def draw_units(activation, bias, scale, shift, noise, out):
     """1 where uniform noise is below the probability of being 1."""
     kind = activation.dtype.type
-    one, zero, half = kind(1), kind(0), kind(2.0**-25)  # noise is never 0, as p > 0 is not
+    one, zero = kind(1), kind(0)
+    half = kind(np.finfo(activation.dtype).eps / 4)  # noise lies between 0 and 1, as p does
     scale = kind(scale)
     n = bias.size
     x, bits = np.empty(n, activation.dtype), np.empty(n, np.int32)
@@ -66,4 +67,4 @@ def draw_units(activation, bias, scale, shift, noise, out):
             x[j] = -(scale * (activation[c, j] + bias[j]) + shift[j])
         exponentials(x, bits)
         for j in range(n):
-            out[c, j] = one if (noise[c, j] + half) * (one + x[j]) < one else zero
+            out[c, j] = one if (noise[c, j] + half) * (one + x[j]) <= one else zero

@@ -246,4 +246,4 @@ class BipartiteEnergy(Energy):
 
 
 def _chunks(n_rows):
-    return [slice(s, s + CHUNK) for s in range(0, n_rows, CHUNK)]
+    return [slice(s, s + CHUNK) for s in range(0, max(n_rows, 1), CHUNK)]

@@ -49,7 +49,7 @@ class Replicas:
 def check_ladder(betas):
     """Inverse temperatures that rise to 1."""
     betas = np.asarray(betas, dtype=float)
-    if betas.ndim != 1 or len(betas) < 2 or betas[-1] != 1.0 or (np.diff(betas) <= 0).any():
+    if betas.ndim != 1 or len(betas) < 2 or betas[-1] != 1.0 or not (np.diff(betas) > 0).all():
         raise ValueError(
             f"betas must rise to 1 and be at least two inverse temperatures; got {betas!r}."
         )

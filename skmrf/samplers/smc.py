@@ -53,9 +53,8 @@ def resample(log_weights, n, rng):
     weights = normalized_weights(log_weights, len(log_weights))
     if not weights.any():  # nothing is possible: as good as any
         weights = np.full(len(log_weights), 1.0 / len(log_weights))
-    cumulated = np.cumsum(weights)
-    cumulated[-1] = 1.0
-    return np.searchsorted(cumulated, (rng.random() + np.arange(n)) / n, side="right")
+    chosen = np.searchsorted(np.cumsum(weights), (rng.random() + np.arange(n)) / n, side="right")
+    return np.minimum(chosen, np.flatnonzero(weights)[-1])  # sums end a rounding away from 1
 
 
 def equal(n):
