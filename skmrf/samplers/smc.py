@@ -10,6 +10,7 @@ SMALLEST_STEP = 1e-9
 CLOSE = 0.02  # a step is long enough when so little is left above the threshold
 NARROW = 0.95  # or when it is this near to one that is too long
 PROBES = 40
+LOST_STEP = 0.05  # where all particles are in states of probability zero, sweeps may lead out
 
 
 @dataclass
@@ -151,8 +152,10 @@ def _longest_step(density, beta, log_weights, threshold, guess):
         if not short < step < long:
             step = 0.5 * (short + long)
         step = min(max(step, SMALLEST_STEP), rest)
-    if kept is None:  # also the smallest step leaves too few
+    if kept is None:  # also the smallest step leaves too few, or none where nothing is possible
         short, kept = long, _grown(log_weights, density(min(beta + long, 1.0)), here)
+        if (kept == -np.inf).all():
+            short = min(LOST_STEP, rest)
     return (1.0 if short == rest else beta + short), kept
 
 
