@@ -10,7 +10,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
 from . import learning
-from ._types import MISSING, Batch
+from ._types import MISSING, STATE, Batch
 from ._validation import check_generator, check_number, check_sample_weight
 from .learners import LEARNERS, Learner
 from .likelihood import log_partition_bounds
@@ -27,7 +27,8 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
     ``partial_fit`` (decorated with ``sklearn.callback.with_callbacks``) that call :meth:`_learn`,
     and :meth:`score_samples`. It fills in:
 
-    - :meth:`_encode_training` and :meth:`_initial_energy`, always;
+    - :meth:`_encode_training` and :meth:`_initial_energy`, always, and for queries
+      :meth:`_encode`, :meth:`_encode_given`, :meth:`_decode` and :meth:`_draw`;
     - :meth:`_learners`, :meth:`_copies`, :meth:`_facts`, :meth:`_held_out_score` and
       :meth:`_attributes` where what is here does not suit it.
 
@@ -56,6 +57,22 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
     def _initial_energy(self, codes, decoding):
         """The energy that learning starts from."""
+        raise NotImplementedError
+
+    def _encode(self, X):
+        """State codes of rows to ask about, MISSING where nothing was observed."""
+        raise NotImplementedError
+
+    def _encode_given(self, row):
+        """The same of an object array of shape (1, n_features), None where not observed."""
+        raise NotImplementedError
+
+    def _decode(self, codes):
+        """The rows that complete state codes stand for."""
+        raise NotImplementedError
+
+    def _draw(self, codes, rng):
+        """Rows of codes with what is MISSING drawn given the rest."""
         raise NotImplementedError
 
     def _learners(self):
@@ -242,6 +259,46 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def _rng(self):
         """The same random numbers for every query."""
         return np.random.default_rng(self._seed)
+
+    def sample(self, n_samples=1, *, given=None, random_state=None):
+        """Draw rows.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        given : dict, or array-like or frame of one or n_samples rows, optional
+            What is observed: ``{column: value}``, or rows with nan or None elsewhere.
+        random_state : int, RandomState, Generator or None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Independent draws where exact inference fits in memory, else states of Gibbs chains
+            after 1000 sweeps, half of them tempered, which approach the distribution as they mix.
+        """
+        check_is_fitted(self)
+        check_number("n_samples", n_samples, low=1, integer=True)
+        codes = self._given_codes(given)
+        if len(codes) not in (1, n_samples):
+            raise ValueError(
+                f"given has {len(codes)} rows; give one, or as many as n_samples={n_samples}."
+            )
+        if len(codes) == 1:
+            codes = np.repeat(codes, n_samples, axis=0)
+        return self._decode(self._draw(codes, check_generator(random_state)))
+
+    def _given_codes(self, given):
+        if given is None:
+            return np.full((1, self.n_features_in_), MISSING, dtype=STATE)
+        if not isinstance(given, dict):
+            return self._encode(given)
+        names = self._column_names()
+        row = np.full((1, len(names)), None, dtype=object)
+        for column, value in given.items():
+            if column not in names:
+                raise ValueError(f"given names column {column!r}; the columns are {names[:8]}.")
+            row[0, names.index(column)] = value
+        return self._encode_given(row)
 
     def score(self, X, y=None):
         """Mean of :meth:`score_samples`."""

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import learning, samplers
 from ._estimator import EnergyEstimator
 from ._two_states import check_threshold, two_state_codes
-from ._types import MISSING, STATE
 from ._validation import check_choice, check_generator, check_number
 from .energies import BipartiteEnergy
 from .learners import LEARNERS
@@ -27,11 +26,11 @@ OF_PARTICLES = (
     "smc",
     "psmc",
 )
+STATES = (0.0, 1.0)
 ENDS = ("upper", "value", "lower")
 FIRST_RATES = {"adam": 0.005, "sgd": 0.05, "momentum": 0.01}
 WINDOW = 600  # updates before the rate may change: gradients of minibatches are mostly noise
 SPREAD = 0.01  # of the first weights
-N_SWEEPS = 1000  # of a sample's chain
 
 
 class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
@@ -266,10 +265,10 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric")
         names = self._column_names()
         if not issparse(X):
-            return two_state_codes(X, (0.0, 1.0), self.binarize, names).astype(np.int8)
+            return two_state_codes(X, STATES, self.binarize, names).astype(np.int8)
         if self.binarize is not None and self.binarize < 0:
             return self._codes(X.toarray(), reset=False)
-        stored = two_state_codes(X.data[:, None], (0.0, 1.0), self.binarize, ["of a sparse matrix"])
+        stored = two_state_codes(X.data[:, None], STATES, self.binarize, ["of a sparse matrix"])
         codes = csr_matrix((stored[:, 0].astype(np.int8), X.indices, X.indptr), shape=X.shape)
         codes.eliminate_zeros()
         return codes
@@ -300,6 +299,19 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
     def _held_out_score(self, energy, held_out):
         return learning.layered_score(energy, held_out)
+
+    def _encode(self, X):
+        X = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite="allow-nan")
+        return two_state_codes(X, STATES, self.binarize, self._column_names())
+
+    def _encode_given(self, row):
+        return two_state_codes(row.astype(float), STATES, self.binarize, self._column_names())
+
+    def _decode(self, codes):
+        return codes.astype(int)
+
+    def _draw(self, codes, rng):
+        return samplers.draw_given(self.energy_, codes, rng)
 
     # Queries ------------------------------------------------------------------------------
 
@@ -392,50 +404,6 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         codes = codes.toarray() if issparse(codes) else codes
         generators = samplers.spawn_generators(check_generator(random_state), len(codes))
         return samplers.sweep(self.energy_, codes, generators)[0].astype(int)
-
-    def sample(self, n_samples=1, *, given=None, random_state=None):
-        """Draw rows.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        given : dict, or array-like of one or n_samples rows, optional
-            What is observed: ``{column: value}``, or rows with nan elsewhere.
-        random_state : int, RandomState, Generator or None
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            States of independent Gibbs chains after 1000 sweeps, half of them tempered; they
-            approach the distribution as chains mix.
-        """
-        check_is_fitted(self)
-        check_number("n_samples", n_samples, low=1, integer=True)
-        codes = self._given_codes(given)
-        if len(codes) not in (1, n_samples):
-            raise ValueError(
-                f"given has {len(codes)} rows; give one, or as many as n_samples={n_samples}."
-            )
-        codes = np.broadcast_to(codes, (n_samples, codes.shape[1]))
-        return samplers.draw_given(
-            self.energy_, codes, check_generator(random_state), n_sweeps=N_SWEEPS
-        ).astype(int)
-
-    def _given_codes(self, given):
-        names = self._column_names()
-        if given is None:
-            return np.full((1, len(names)), MISSING, dtype=STATE)
-        if isinstance(given, dict):
-            rows = np.full((1, len(names)), np.nan)
-            for column, value in given.items():
-                if column not in names:
-                    raise ValueError(f"given names column {column!r}; the columns are {names[:8]}.")
-                rows[0, names.index(column)] = value
-        else:
-            rows = validate_data(
-                self, given, reset=False, dtype="numeric", ensure_all_finite="allow-nan"
-            )
-        return two_state_codes(rows, (0.0, 1.0), self.binarize, names)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -335,7 +335,7 @@ def test_methods_are_named():
     ("method", "options"),
     [
         ("exact", "none"),
-        ("ais", "['n_chains', 'n_temperatures', 'max_width', 'n_jobs']"),
+        ("ais", "['n_chains', 'n_temperatures', 'schedule', 'base', 'start', 'max_width', 'n_jobs']"),
         (
             "bpchain",
             "['n_samples', 'conditionals', 'order', 'clip', 'settings', 'max_width']",
