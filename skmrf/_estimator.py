@@ -75,6 +75,10 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
         """Rows of codes with what is MISSING drawn given the rest."""
         raise NotImplementedError
 
+    def _annealing(self):
+        """Options of :func:`skmrf.likelihood.ais`, where log Z is not exact."""
+        return {}
+
     def _learners(self):
         """Learners that this estimator takes: ``{name: class}``."""
         return LEARNERS
@@ -236,7 +240,11 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
         check_is_fitted(self)
         if "log_partition" not in self._cache:
             self._cache["log_partition"] = log_partition_bounds(
-                self.energy_, max_bytes=self.max_bytes, random_state=self._seed, n_jobs=self.n_jobs
+                self.energy_,
+                max_bytes=self.max_bytes,
+                random_state=self._seed,
+                n_jobs=self.n_jobs,
+                **self._annealing(),
             )
         return self._cache["log_partition"]
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import learning, samplers
 from ._estimator import EnergyEstimator
 from ._two_states import check_threshold, two_state_codes
+from ._types import dense_rows
 from ._validation import check_choice, check_generator, check_number
 from .energies import BipartiteEnergy
 from .learners import LEARNERS
@@ -31,6 +32,8 @@ ENDS = ("upper", "value", "lower")
 FIRST_RATES = {"adam": 0.005, "sgd": 0.05, "momentum": 0.01}
 WINDOW = 600  # updates before the rate may change: gradients of minibatches are mostly noise
 SPREAD = 0.01  # of the first weights
+N_STARTS = 128  # training rows kept, at which chains of a bound on log Z begin
+CHUNK = 2048  # rows at once
 
 
 class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
@@ -249,13 +252,15 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
     def _learned(self, X, sample_weight, max_iter, resume, keep):
         learned = super()._learned(X, sample_weight, max_iter, resume, keep)
-        means, squares, codes = 0.0, 0.0, self._codes(X, reset=False)
-        for rows in _chunks(codes.shape[0]):
-            H = learned["energy_"].hidden_means(codes[rows]).astype(float)
-            means, squares = means + H.sum(axis=0), squares + (H * H).sum(axis=0)
-        means, squares = means / codes.shape[0], squares / codes.shape[0]
-        spread = np.sqrt(np.maximum(squares - means**2, 0.0))
-        return learned | {"hidden_means_": means, "hidden_stds_": spread}
+        codes = self._codes(X, reset=False)
+        few = np.random.default_rng(learned["_seed"]).permutation(codes.shape[0])[:N_STARTS]
+        means, stds = _hidden_statistics(learned["energy_"], codes)
+        kept = {"hidden_means_": means, "hidden_stds_": stds, "_starts": dense_rows(codes[few])}
+        return learned | kept
+
+    def _annealing(self):
+        """Reverse chains begin at training rows: modes that forward chains miss are seen."""
+        return {"start": self._starts}
 
     def _encode_training(self, X, resume):
         return self._codes(X, reset=not resume), None
@@ -412,5 +417,10 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return tags
 
 
-def _chunks(n):
-    return [slice(s, s + 2048) for s in range(0, n, 2048)]
+def _hidden_statistics(energy, codes):
+    """Mean and standard deviation over rows of the means of the hidden units."""
+    total, squares, n = 0.0, 0.0, codes.shape[0]
+    for s in range(0, n, CHUNK):
+        H = energy.hidden_means(codes[s : s + CHUNK]).astype(float)
+        total, squares = total + H.sum(axis=0), squares + (H * H).sum(axis=0)
+    return total / n, np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0.0))
