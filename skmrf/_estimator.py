@@ -128,7 +128,7 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
             state = learning.resume(self._loop_state, learner, data)
         else:
             state = learning.start(energy, learner, data, settings, rng)
-        seed = int(rng.integers(2**63))
+        seed = self._seed if resume else int(rng.integers(2**63))
         reports = learning.EpochReports(
             self, X, max_iter, lambda s: self._summary(s, decoding, seed)
         )

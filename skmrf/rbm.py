@@ -263,6 +263,11 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return {"start": self._starts}
 
     def _encode_training(self, X, resume):
+        if resume and self.n_components != self._n_features_out:
+            raise ValueError(
+                f"n_components={self.n_components} is not that of the fit to go on from, "
+                f"{self._n_features_out}; start anew with fit and warm_start=False."
+            )
         return self._codes(X, reset=not resume), None
 
     def _codes(self, X, reset):
@@ -273,8 +278,12 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             return two_state_codes(X, STATES, self.binarize, names).astype(np.int8)
         if self.binarize is not None and self.binarize < 0:
             return self._codes(X.toarray(), reset=False)
-        stored = two_state_codes(X.data[:, None], STATES, self.binarize, ["of a sparse matrix"])
-        codes = csr_matrix((stored[:, 0].astype(np.int8), X.indices, X.indptr), shape=X.shape)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        columns = np.array(names, dtype=object)[X.indices]
+        stored = two_state_codes(X.data[None, :], STATES, self.binarize, columns)
+        codes = csr_matrix((stored[0].astype(np.int8), X.indices, X.indptr), shape=X.shape)
         codes.eliminate_zeros()
         return codes
 

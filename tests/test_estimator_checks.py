@@ -6,7 +6,7 @@ import pytest
 from expected_failed_checks import EXPECTED_FAILED_CHECKS, EXPECTED_SKIPPED_CHECKS
 from sklearn.utils.estimator_checks import check_estimator
 
-from skmrf import BoltzmannMachine, DiscreteMRF
+from skmrf import RBM, BoltzmannMachine, DiscreteMRF
 from skmrf.learners import CD, PCD
 
 VARIANTS = [
@@ -19,6 +19,10 @@ VARIANTS = [
     DiscreteMRF(cliques="independent", learner="exact", alpha=0.1, penalty="group-l1"),
     BoltzmannMachine("pcd", binarize=0.5, max_iter=20),
     BoltzmannMachine(binarize=0.5, max_iter=5, states=(0, 1), early_stopping=True),
+    RBM(3, "pcd", binarize=0.5, max_iter=5),
+    RBM(4, binarize=0.5, max_iter=2),
+    RBM(2, "exact", binarize=0.5, max_iter=5),
+    RBM(2, CD(n_steps=2), binarize=0.5, max_iter=5, early_stopping=True),
 ]
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from .._types import States
+from .._types import States, dense_rows
 from .._validation import check_number
 from ..samplers import BLOCK, spawn_generators, sweep
 from .base import DataPhase, Learner
@@ -38,12 +38,20 @@ class CD(Learner):
 
     def init(self, energy, batch, rng):
         check_number("n_steps", self.n_steps, low=1, integer=True)
-        return CDState(DataPhase(energy, batch, rng), spawn_generators(rng, len(batch.X)))
+        return CDState(DataPhase(energy, batch, rng), spawn_generators(rng, batch.X.shape[0]))
+
+    def resume(self, energy, batch, state, rng):
+        n_blocks = -(-batch.X.shape[0] // BLOCK)
+        if not isinstance(state, CDState) or n_blocks > len(state.generators):
+            return self.init(energy, batch, rng)
+        check_number("n_steps", self.n_steps, low=1, integer=True)
+        return CDState(DataPhase(energy, batch, rng), state.generators)
 
     def step(self, energy, batch, state, rng):
         positive = state.data.batch_states(energy, batch)
-        n_blocks = -(-len(positive.visible) // BLOCK)
+        start = dense_rows(positive.visible)
+        n_blocks = -(-len(start) // BLOCK)
         generators = state.generators[:n_blocks]
-        X, _ = sweep(energy, positive.visible, generators, n_sweeps=self.n_steps)
+        X, _ = sweep(energy, start, generators, n_sweeps=self.n_steps)
         state.generators[:n_blocks] = generators
         return positive, States(X, None, batch.log_weights), state, {}
