@@ -29,8 +29,8 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
     - :meth:`_encode_training` and :meth:`_initial_energy`, always, and for queries
       :meth:`_encode`, :meth:`_encode_given`, :meth:`_decode` and :meth:`_draw`;
-    - :meth:`_learners`, :meth:`_copies`, :meth:`_facts`, :meth:`_held_out_score` and
-      :meth:`_attributes` where what is here does not suit it.
+    - :meth:`_learners`, :meth:`_copies`, :meth:`_facts`, :meth:`_held_out_score`,
+      :meth:`_attributes`, :meth:`_seen` and :meth:`_annealing` where what is here does not suit it.
 
     Encoded data, called ``codes``, are an array of state codes, MISSING where nothing was
     observed, or a scipy CSR matrix of zeros and ones, in which nothing is missing.
@@ -74,6 +74,10 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def _draw(self, codes, rng):
         """Rows of codes with what is MISSING drawn given the rest."""
         raise NotImplementedError
+
+    def _seen(self, energy, data, seed):
+        """Fitted attributes that say something of the training rows (a Batch)."""
+        return {}
 
     def _annealing(self):
         """Options of :func:`skmrf.likelihood.ais`, where log Z is not exact."""
@@ -137,7 +141,9 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
         reports.finish()
         if self.alpha == 0:
             learning.warn_unbounded(n_never)
-        return dict(self._summary(state, decoding, seed), _loop_state=state if keep else None)
+        fitted = self._summary(state, decoding, seed)
+        fitted |= self._seen(fitted["energy_"], data, seed)
+        return fitted | {"_loop_state": state if keep else None}
 
     def _check_parameters(self):
         """Check what needs no data; return the learner."""

@@ -33,7 +33,7 @@ FIRST_RATES = {"adam": 0.005, "sgd": 0.05, "momentum": 0.01}
 WINDOW = 600  # updates before the rate may change: gradients of minibatches are mostly noise
 SPREAD = 0.01  # of the first weights
 N_STARTS = 128  # training rows kept, at which chains of a bound on log Z begin
-CHUNK = 2048  # rows at once
+N_SEEN = 1000  # training rows by which hidden units are judged
 
 
 class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
@@ -98,8 +98,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     intercept_hidden_ : ndarray of shape (n_components,)
         :math:`b`.
     hidden_means_, hidden_stds_ : ndarray of shape (n_components,)
-        Mean and standard deviation over the training rows of ``p(h_j = 1 | v)``. A unit of small
-        deviation says nothing of the data.
+        Mean and standard deviation of ``p(h_j = 1 | v)`` over up to 1000 training rows. A unit of
+        small deviation says nothing of the data.
     log_partition_ : float
         log Z in nats; computed when first asked for: exactly where a layer has at most 20 units,
         else by annealed importance sampling.
@@ -250,13 +250,16 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         check_threshold(self.binarize)
         return super()._check_parameters()
 
-    def _learned(self, X, sample_weight, max_iter, resume, keep):
-        learned = super()._learned(X, sample_weight, max_iter, resume, keep)
-        codes = self._codes(X, reset=False)
-        few = np.random.default_rng(learned["_seed"]).permutation(codes.shape[0])[:N_STARTS]
-        means, stds = _hidden_statistics(learned["energy_"], codes)
-        kept = {"hidden_means_": means, "hidden_stds_": stds, "_starts": dense_rows(codes[few])}
-        return learned | kept
+    def _seen(self, energy, data, seed):
+        n = data.X.shape[0]
+        few = np.random.default_rng(seed).permutation(n)[:N_SEEN]
+        rows = dense_rows(data.X[few])
+        H = energy.hidden_means(rows).astype(float)
+        return {
+            "hidden_means_": H.mean(axis=0),
+            "hidden_stds_": H.std(axis=0),
+            "_starts": rows[:N_STARTS],
+        }
 
     def _annealing(self):
         """Reverse chains begin at training rows: modes that forward chains miss are seen."""
@@ -424,12 +427,3 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _hidden_statistics(energy, codes):
-    """Mean and standard deviation over rows of the means of the hidden units."""
-    total, squares, n = 0.0, 0.0, codes.shape[0]
-    for s in range(0, n, CHUNK):
-        H = energy.hidden_means(codes[s : s + CHUNK]).astype(float)
-        total, squares = total + H.sum(axis=0), squares + (H * H).sum(axis=0)
-    return total / n, np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0.0))

@@ -42,6 +42,8 @@ class Particles:
         Running estimate of log Z of ``energy``, where the learner has one.
     memory : object
         What a learner keeps besides.
+    hidden : ndarray or None
+        Means of the latent units given ``X``, where they are known already.
     """
 
     data: DataPhase
@@ -53,6 +55,7 @@ class Particles:
     log_partition: float = np.nan
     variance: float = np.nan
     memory: Any = None
+    hidden: np.ndarray | None = None
 
 
 class ParticleLearner(Learner):
@@ -82,7 +85,7 @@ class ParticleLearner(Learner):
     def step(self, energy, batch, state, rng):
         positive = state.data(energy, batch)
         state, info = self.advance(energy, state, rng)
-        return positive, States(state.X, None, state.log_weights), state, info
+        return positive, States(state.X, state.hidden, state.log_weights), state, info
 
 
 def check_count(learner, *names):

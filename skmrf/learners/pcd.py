@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..samplers import Product, spawn_generators, sweep
+from ..samplers import Product, alternate, blocks_of, spawn_generators, sweep
 from .particles import ParticleLearner, Particles, check_count
 
 FEWEST, MOST = 64, 512
@@ -48,12 +48,25 @@ class PCD(ParticleLearner):
             n_chains = LAYERED_CHAINS if energy.has_latent else n_rows
         X = data.draw_rows(batch, n_chains, rng)
         base = Product.uniform(energy.visible_states)
-        return Particles(data, base, energy, X, None, spawn_generators(rng, n_chains))
+        hidden = None
+        if energy.has_latent:
+            means = energy.hidden_means(X)
+            hidden = (rng.random(means.shape) < means).astype(means.dtype)
+        generators = spawn_generators(rng, n_chains)
+        return Particles(data, base, energy, X, None, generators, memory=hidden)
 
     def advance(self, energy, state, rng):
-        n_steps = self.n_steps
-        if n_steps is None:
-            n_steps = LAYERED_STEPS if energy.has_latent else STEPS
-        X, _ = sweep(energy, state.X, state.generators, n_sweeps=n_steps)
-        moved = float((X != state.X).mean())
-        return replace(state, energy=energy, X=X), {"flip_rate": moved}
+        moved = self._alternate if energy.has_latent else self._sweep
+        after = replace(moved(energy, state), energy=energy)
+        return after, {"flip_rate": float((after.X != state.X).mean())}
+
+    def _sweep(self, energy, state):
+        X, _ = sweep(energy, state.X, state.generators, n_sweeps=self.n_steps or STEPS)
+        return replace(state, X=X)
+
+    def _alternate(self, energy, state):
+        """From the hidden states, so that the last product of matrices serves the gradient too."""
+        blocks = blocks_of(len(state.X))
+        n_steps = self.n_steps or LAYERED_STEPS
+        X, means, H = alternate(energy, state.memory, state.generators, blocks, n_steps)
+        return replace(state, X=X, hidden=means, memory=H)

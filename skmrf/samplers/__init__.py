@@ -2,9 +2,10 @@
 
 from .annealing import anneal, averages, check_possible, draw, draw_given
 from .chain import Chain, ChainSettings, Draws, check_order
-from .gibbs import BLOCK, Product, spawn_generators, sweep
+from .gibbs import BLOCK, Product, blocks_of, spawn_generators, sweep
 from .independence import chain_states, metropolis
 from .known import KnownStates, annealed_states
+from .layers import alternate
 from .parallel_tempering import Replicas, adapted, check_ladder, parallel_tempering
 from .paths import Interpolation, Tempering
 from .smc import Climb, climb, equal, resample
@@ -22,9 +23,11 @@ __all__ = [
     "Replicas",
     "Tempering",
     "adapted",
+    "alternate",
     "anneal",
     "annealed_states",
     "averages",
+    "blocks_of",
     "chain_states",
     "check_ladder",
     "check_order",

@@ -67,6 +67,11 @@ def spawn_generators(rng, n_chains):
     return [np.random.default_rng(s) for s in seeds.spawn(n_blocks)]
 
 
+def blocks_of(n_chains):
+    """The slices of chains that have a generator each."""
+    return [slice(s, min(s + BLOCK, n_chains)) for s in range(0, n_chains, BLOCK)]
+
+
 def sweep(
     energy,
     X,
@@ -119,7 +124,7 @@ def sweep(
     if len(X) == 0:
         return X, log_weights
     conditionals = energy.conditionals()
-    blocks = [slice(s, min(s + BLOCK, len(X))) for s in range(0, len(X), BLOCK)]
+    blocks = blocks_of(len(X))
     if isinstance(conditionals, BipartiteConditionals):
         X = sweep_layers(conditionals, base, betas, X, clamped, log_weights, generators, blocks)
         return X, log_weights

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._kernels.layers import draw_units, softplus_sums
+from .._kernels.layers import draw_units, softplus_sums, unit_means
 from .._types import STATE
 
 
@@ -67,6 +67,38 @@ def sweep_layers(conditionals, base, betas, X, clamped, log_weights, generators,
         if start is not None:
             np.copyto(V, start, where=clamped)
     return V.astype(STATE)
+
+
+def alternate(energy, H, generators, blocks, n_sweeps):
+    """Sweeps visible | hidden, hidden | visible of all chains from hidden states.
+
+    Parameters
+    ----------
+    energy : BipartiteEnergy
+    H : ndarray of shape (n_chains, n_hidden), dtype of the weights
+    generators, blocks : lists, one generator for every slice of chains
+    n_sweeps : int
+
+    Returns
+    -------
+    V : ndarray of shape (n_chains, n_visible), dtype STATE
+    means : ndarray of shape (n_chains, n_hidden)
+        Of the hidden units given ``V``.
+    H : ndarray of shape (n_chains, n_hidden), drawn from these
+    """
+    weights, visible_bias, hidden_bias = energy.conditionals()
+    hidden_noise = _Noise(generators, blocks, len(hidden_bias), weights.dtype)
+    visible_noise = _Noise(generators, blocks, len(visible_bias), weights.dtype)
+    no_shift = np.zeros_like(visible_bias)
+    V = np.empty((len(H), len(visible_bias)), dtype=weights.dtype)
+    means = np.empty((len(H), len(hidden_bias)), dtype=weights.dtype)
+    for _ in range(n_sweeps):
+        np.matmul(H, weights.T, out=V)
+        draw_units(V, visible_bias, 1.0, no_shift, visible_noise.draw(), V)
+        np.matmul(V, weights, out=means)
+        unit_means(means, hidden_bias, means)
+        H = (hidden_noise.draw() < means).astype(weights.dtype)
+    return V.astype(STATE), means, H
 
 
 def _softplus(activation, bias, scale):
