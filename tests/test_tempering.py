@@ -1,0 +1,451 @@
+"""Block Gibbs, tempered transitions and parallel tempering, by their exact transition matrices."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from transitions import (
+    check_counts,
+    check_invariant,
+    densities,
+    frequencies,
+    law,
+    random_product,
+    sweep_matrix,
+    tempered_matrix,
+    visible_states,
+)
+from zoo import LAYERED, layers, random_tables
+
+from skmrf._types import STATE
+from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.samplers import (
+    Product,
+    Replicas,
+    adapted,
+    check_ladder,
+    parallel_tempering,
+    spawn_generators,
+    sweep,
+    tempered_transition,
+)
+
+FEW = 4000  # chains from every state
+MANY = 20_000
+
+
+def tables(seed):
+    """Pairs of two- and three-state variables."""
+    rng = np.random.default_rng([seed, 1])
+    cliques = [(0,), (1,), (0, 1)]
+    return FactorGraph([2, 3], cliques, random_tables([2, 3], cliques, rng, 2.0))
+
+
+def couplings(seed):
+    """Three spins; strong couplings, which make the order of the sites matter."""
+    rng = np.random.default_rng([seed, 2])
+    upper = np.triu(rng.choice([-1.5, 1.5], size=(3, 3)), 1)
+    return PairwiseEnergy(upper + upper.T, rng.normal(0.0, 0.5, size=3))
+
+
+def two_layers(seed):
+    return layers(3, 2, seed, scale=2.0)
+
+
+def two_layers_single(seed):
+    return layers(3, 2, seed, scale=2.0, dtype=np.float32)
+
+
+SMALL = {f.__name__: f for f in (tables, couplings, two_layers, two_layers_single)}
+every = pytest.mark.parametrize("name", SMALL)
+LADDER = np.array([1.0, 0.6, 0.2])
+
+
+def random_base(energy, seed):
+    return random_product(energy.visible_states, np.random.default_rng([seed, 3]))
+
+
+# Block Gibbs -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.4, 0.0])
+@pytest.mark.parametrize("name", [n for n in LAYERED if n != "many_hidden"])
+def test_block_gibbs(name, beta, seed):
+    """The matrix leaves its target invariant and is reversible; the density of the path is that
+    target, and chains move by the matrix."""
+    energy = LAYERED[name](seed)
+    base = random_base(energy, seed)
+    states = visible_states(energy)
+    K = sweep_matrix(energy, beta, base)
+    log_f, p = law(energy, beta, base)
+    check_invariant(p, K)
+    assert_allclose(p[:, None] * K, (p[:, None] * K).T, rtol=0, atol=1e-14)
+    single = energy.weights.dtype == np.float32
+    found = densities(energy, base, [beta])[0]
+    assert_allclose(found, log_f, rtol=0, atol=1e-5 if single else 1e-12)
+
+    def move(X):
+        generators = spawn_generators(np.random.default_rng(seed), len(X))
+        return sweep(energy, X, generators, betas=np.array([beta, beta]), base=base)[0]
+
+    check_counts(frequencies(move, states, FEW), K)
+
+
+def test_a_wrong_temperature_is_noticed(seed):
+    """The negative control."""
+    energy = two_layers(seed)
+    base = Product.uniform([2] * 3)
+
+    def move(X):
+        generators = spawn_generators(np.random.default_rng(seed), len(X))
+        return sweep(energy, X, generators, betas=np.array([0.5, 0.5]), base=base)[0]
+
+    counts = frequencies(move, visible_states(energy), FEW)
+    check_counts(counts, sweep_matrix(energy, 0.5, base))
+    for beta, wrong in ((1.0, base), (0.1, base), (0.5, random_base(energy, seed))):
+        with pytest.raises(AssertionError, match="was drawn"):
+            check_counts(counts, sweep_matrix(energy, beta, wrong))
+
+
+@pytest.mark.parametrize("name", LAYERED)
+def test_annealed_weights_of_layers(name, seed):
+    """A path of one step weighs the start by the change of its density."""
+    energy = LAYERED[name](seed)
+    base = random_base(energy, seed)
+    states = visible_states(energy)
+    generators = spawn_generators(np.random.default_rng(seed), len(states))
+    betas = np.array([0.2, 0.7])
+    _, found = sweep(energy, states, generators, betas=betas, base=base)
+    before, after = (law(energy, beta, base)[0] for beta in betas)
+    single = energy.weights.dtype == np.float32
+    assert_allclose(found, after - before, rtol=0, atol=1e-5 if single else 1e-12)
+
+
+@pytest.mark.parametrize("name", ["few_hidden", "single_precision"])
+def test_clamped_layers(name, seed):
+    """Clamped units stay; the others have the law given them."""
+    energy = LAYERED[name](seed)
+    states, (_, p) = visible_states(energy), law(energy)
+    mask = np.arange(states.shape[1]) < 2
+    rng = np.random.default_rng(seed)
+    start = states[rng.choice(len(states), p=p)]
+    agree = (states[:, mask] == start[mask]).all(axis=1)
+    given = np.where(agree, p, 0.0) / p[agree].sum()
+    X = states[rng.choice(len(states), size=MANY, p=given)]
+    clamped = np.broadcast_to(mask, X.shape)
+    generators = spawn_generators(rng, len(X))
+    X, _ = sweep(energy, X, generators, n_sweeps=5, clamped=clamped)
+    counts = np.array([(s == X).all(axis=1).sum() for s in states])
+    check_counts(counts, given)
+
+
+def test_layers_do_not_depend_on_the_other_blocks(seed):
+    energy = two_layers(seed)
+    X = Product.uniform([2] * 3).sample(150, np.random.default_rng(seed))
+    moved = []
+    for n in (150, 64):
+        generators = spawn_generators(np.random.default_rng(seed), n)
+        moved.append(sweep(energy, X[:n], generators, n_sweeps=5)[0])
+    assert_array_equal(moved[0][:64], moved[1])
+    assert moved[0].dtype == STATE
+
+
+# Tempered transitions ----------------------------------------------------------------------
+
+
+def transition(energy, base, seed, betas=LADDER):
+    def move(X):
+        rng = np.random.default_rng(seed)
+        return tempered_transition(energy, X, spawn_generators(rng, len(X)), rng, betas, base)[0]
+
+    return move
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+@every
+def test_tempered_transitions(name, uniform, seed):
+    """The matrix summed over all walks leaves the target invariant, reversibly; chains move by
+    it."""
+    energy = SMALL[name](seed)
+    base = Product.uniform(energy.visible_states) if uniform else random_base(energy, seed)
+    _, p = law(energy)
+    T = tempered_matrix(energy, LADDER, base)
+    check_invariant(p, T, 1e-10)
+    assert_allclose(p[:, None] * T, (p[:, None] * T).T, rtol=0, atol=1e-10)
+    counts = frequencies(transition(energy, base, seed), visible_states(energy), MANY)
+    check_counts(counts, T)
+
+
+@pytest.mark.parametrize("betas", [[1.0, 0.5], [1.0, 0.9, 0.8, 0.0]])
+def test_tempered_transitions_on_other_ladders(betas, seed):
+    energy = tables(seed)
+    base = random_base(energy, seed)
+    T = tempered_matrix(energy, np.array(betas), base)
+    check_invariant(law(energy)[1], T, 1e-10)
+    move = transition(energy, base, seed, np.array(betas))
+    check_counts(frequencies(move, visible_states(energy), MANY), T)
+
+
+def asymmetric():
+    """Two variables of which one must be in state 1: the order of the sites shows."""
+    pair = [[-3.8, 3.3], [3.6, -7.7]]
+    return FactorGraph([2, 2], [(0,), (1,), (0, 1)], [[2.3, 1.1], [-0.7, -3.1], pair])
+
+
+def test_sweeps_down_must_be_reversed(seed, monkeypatch):
+    """The negative control: sites in one order up and down is not invariant, and it shows."""
+    energy = asymmetric()
+    base = Product.uniform([2, 2])
+    betas = np.array([1.0, 0.3])
+    _, p = law(energy)
+    right, wrong = (tempered_matrix(energy, betas, base, reverse) for reverse in (True, False))
+    check_invariant(p, right, 1e-10)
+
+    def forward(*args, **how):
+        return sweep(*args, **how | {"reverse": False})
+
+    states = visible_states(energy)
+    rng = np.random.default_rng(seed)
+    X = states[rng.choice(len(states), size=200_000, p=p)]
+    check_law(transition(energy, base, seed, betas)(X), states, p)
+    monkeypatch.setattr("skmrf.samplers.tempered_transitions.sweep", forward)
+    moved = transition(energy, base, seed, betas)(X)
+    check_law(moved, states, p @ wrong)
+    with pytest.raises(AssertionError, match="was drawn"):
+        check_law(moved, states, p)
+
+
+def check_law(X, states, p):
+    check_counts(np.array([(s == X).all(axis=1).sum() for s in states]), p)
+
+
+def test_refused_walks_stay(seed):
+    energy = couplings(seed)
+    base = Product.uniform([2] * 3)
+    rng = np.random.default_rng(seed)
+    X = base.sample(500, rng)
+    before = X.copy()
+    args = (spawn_generators(rng, 500), rng, np.array([1.0, 0.05]), base)
+    Y, accepted = tempered_transition(energy, X, *args)
+    assert_array_equal(X, before)
+    assert_array_equal(Y[~accepted], X[~accepted])
+    assert 0 < accepted.mean() < 1
+    assert (Y[accepted] != X[accepted]).any()
+
+
+def test_walks_that_end_in_zero_potentials_are_refused(seed):
+    equal = [[0.0, -np.inf], [-np.inf, 0.5]]
+    energy = FactorGraph([2, 2], [(0, 1)], [equal])
+    base = Product.uniform([2, 2])
+    X = np.zeros((300, 2), dtype=STATE)
+    rng = np.random.default_rng(seed)
+    for betas in ([1.0, 0.5], [1.0, 0.5, 0.0]):
+        args = (spawn_generators(rng, 300), rng, np.array(betas), base)
+        Y, _ = tempered_transition(energy, X, *args)
+        assert (Y[:, 0] == Y[:, 1]).all()
+    assert Y.any()  # through beta = 0, where everything is possible
+
+
+# Parallel tempering ------------------------------------------------------------------------
+
+
+def swap_matrix(log_hot, log_cold):
+    """Swaps of two chains on the product space, a state of the hot one first."""
+    S = len(log_hot)
+    M = np.zeros((S * S, S * S))
+    for x, y in np.ndindex(S, S):
+        gain = log_hot[y] + log_cold[x] - log_hot[x] - log_cold[y]
+        M[x * S + y, y * S + x] += min(1.0, np.exp(gain))
+        M[x * S + y, x * S + y] += 1.0 - min(1.0, np.exp(gain))
+    return M
+
+
+def start(betas, X, seed):
+    return Replicas.start(betas, X, np.random.default_rng(seed))
+
+
+def pairs_of(states):
+    """All pairs of states, as chains at two temperatures."""
+    S = len(states)
+    return np.stack([np.repeat(states, S, axis=0), np.tile(states, (S, 1))])
+
+
+@every
+def test_swaps(name, seed):
+    """The swap matrix leaves the product of both targets invariant; chains swap by it."""
+    energy = SMALL[name](seed)
+    base = random_base(energy, seed)
+    states, betas = visible_states(energy), [0.3, 1.0]
+    logs, laws = zip(*(law(energy, beta, base) for beta in betas), strict=True)
+    M = swap_matrix(*logs)
+    check_invariant(np.outer(*laws).ravel(), M)
+    X = np.repeat(pairs_of(states), 1000, axis=1)
+    replicas = start(betas, X, seed)
+    after, info = parallel_tempering(
+        energy, base, replicas, np.random.default_rng(seed), n_sweeps=0
+    )
+    swapped = np.arange(len(M)) // len(states) + len(states) * (np.arange(len(M)) % len(states))
+    off = swapped != np.arange(len(M))
+    moved = (after.X[1] == X[0]).all(axis=1).reshape(len(M), -1).sum(axis=1)[off]
+    stayed = (after.X[1] == X[1]).all(axis=1).reshape(len(M), -1).sum(axis=1)[off]
+    chance = M[np.arange(len(M)), swapped][off]
+    check_counts(np.stack([moved, stayed], axis=1), np.stack([chance, 1 - chance], axis=1))
+    same = ((after.X[0] == X[1]) | (after.X[0] == X[0])).all()
+    assert same
+    assert 0 < info["swap_rate"] <= 1
+
+
+@every
+def test_parallel_tempering_leaves_the_product_invariant(name, seed):
+    """Sweeps and swaps of three temperatures, both parities; the swap rate is the expected one."""
+    energy = SMALL[name](seed)
+    base = random_base(energy, seed)
+    states, betas = visible_states(energy), [0.0, 0.5, 1.0]
+    logs, laws = zip(*(law(energy, beta, base) for beta in betas), strict=True)
+    rng = np.random.default_rng(seed)
+    X = np.stack([states[rng.choice(len(states), size=MANY, p=p)] for p in laws])
+    replicas = start(betas, X, seed)
+    rates = []
+    for _ in range(2):
+        replicas, info = parallel_tempering(energy, base, replicas, rng)
+        rates.append(info["swap_rate"])
+    S = len(states)
+    index = np.array([[(row == states).all(axis=1).argmax() for row in x] for x in replicas.X])
+    for low in (0, 1):
+        joint = np.bincount(index[low] * S + index[low + 1], minlength=S * S)
+        check_counts(joint, np.outer(laws[low], laws[low + 1]).ravel())
+        M = swap_matrix(logs[low], logs[low + 1])
+        p = np.outer(laws[low], laws[low + 1])
+        refused = p.ravel() @ np.diag(M) - np.trace(p)  # equal states always swap
+        expected = 1.0 - refused
+        error = np.sqrt(expected * (1 - expected) / MANY) + 1e-6
+        assert abs(rates[low] - expected) < 5 * error
+        first = 0.99 * 0.5 + 0.01 * (1 - expected)
+        assert abs(replicas.refusals[low] - first) < 0.05 * error + 1e-7
+
+
+def test_even_and_odd_pairs_take_turns(seed):
+    """Where everything is as likely as everything else, every swap is made."""
+    energy = FactorGraph([2] * 8, [], [])
+    base = Product.uniform([2] * 8)
+    X = np.repeat(np.arange(5)[:, None, None], 8, axis=2).astype(STATE) % 2
+    X[:, 0] = np.eye(5, 8)
+    replicas = start([0.0, 0.25, 0.5, 0.75, 1.0], X, seed)
+    order = list(range(5))
+    for low in ([0, 2], [1, 3], [0, 2]):
+        replicas, info = parallel_tempering(
+            energy, base, replicas, np.random.default_rng(seed), n_sweeps=0
+        )
+        for k in low:
+            order[k], order[k + 1] = order[k + 1], order[k]
+        assert replicas.X[:, 0].argmax(axis=1).tolist() == order
+        assert info["swap_rate"] == 1.0
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_round_trips(n, seed):
+    """Every swap is made, so replicas go up and down like buckets: labels tell the trips."""
+    energy = FactorGraph([2] * 4, [], [])
+    base = Product.uniform([2] * 4)
+    replicas = start(np.linspace(0, 1, n), np.zeros((n, 6, 4), dtype=STATE), seed)
+    order, seen = list(range(n)), {}
+    for step in range(40):
+        replicas, info = parallel_tempering(energy, base, replicas, np.random.default_rng(step))
+        for low in range(step % 2, n - 1, 2):
+            order[low], order[low + 1] = order[low + 1], order[low]
+        expected = float(seen.get(order[-1]) == "was cold, then hot")
+        assert info["round_trips"] == expected
+        if seen.get(order[0]) == "cold":
+            seen[order[0]] = "was cold, then hot"
+        seen[order[-1]] = "cold"
+    assert info["swap_rate"] == 1.0
+
+
+def test_replicas_are_not_changed(seed):
+    energy = tables(seed)
+    base = Product.uniform(energy.visible_states)
+    rng = np.random.default_rng(seed)
+    replicas = start([0.2, 0.6, 1.0], np.stack([base.sample(50, rng) for _ in range(3)]), seed)
+    kept = [a.copy() for a in (replicas.X, replicas.visited, replicas.refusals)]
+    for _ in range(3):
+        parallel_tempering(energy, base, replicas, rng)
+    for before, after in zip(kept, (replicas.X, replicas.visited, replicas.refusals), strict=True):
+        assert_array_equal(before, after)
+
+
+# Ladders -----------------------------------------------------------------------------------
+
+
+def exact_refusals(energy, base, betas):
+    out = []
+    for hot, cold in pairwise(betas):
+        (log_hot, p), (log_cold, q) = (law(energy, float(b), base) for b in (hot, cold))
+        gain = (log_cold - log_hot)[:, None] - (log_cold - log_hot)[None]
+        out.append(1.0 - np.sum(np.outer(p, q) * np.exp(np.minimum(gain, 0.0))))
+    return np.array(out)
+
+
+@pytest.mark.parametrize("low", [0.0, 0.1])
+@every
+def test_adapted_ladders_refuse_equally_often(name, low, seed):
+    """From a bad ladder, by exact shares of refusals."""
+    energy = SMALL[name](seed)
+    base = Product.uniform(energy.visible_states)
+    betas = np.array([low, low + 0.01, low + 0.02, low + 0.03, 1.0])
+    replicas = start(betas, np.zeros((5, 1, len(energy.visible_states)), dtype=STATE), seed)
+    refused = exact_refusals(energy, base, betas)
+    assert refused.max() > 5 * refused.min()
+    for _ in range(30):
+        replicas = replace(replicas, refusals=exact_refusals(energy, base, replicas.betas))
+        replicas = adapted(replicas)
+        assert replicas.betas[0] == low
+        assert replicas.betas[-1] == 1.0
+        assert (np.diff(replicas.betas) > 0).all()
+    refused = exact_refusals(energy, base, replicas.betas)
+    assert refused.max() < 1.05 * refused.min()
+    assert_array_equal(betas[1:4], low + np.array([0.01, 0.02, 0.03]))
+
+
+def test_a_ladder_without_refusals_stays(seed):
+    replicas = start([0.0, 0.1, 1.0], np.zeros((3, 1, 2), dtype=STATE), seed)
+    replicas = replace(replicas, refusals=np.zeros(2))
+    assert_allclose(adapted(replicas).betas, [0.0, 0.1, 1.0], rtol=1e-12)
+
+
+def test_refusals_are_learned(seed):
+    """The running shares of refusals come near the exact ones."""
+    energy = couplings(seed)
+    base = Product.uniform([2] * 3)
+    rng = np.random.default_rng(seed)
+    betas = [0.0, 0.4, 1.0]
+    X = np.stack([base.sample(64, rng) for _ in betas])
+    replicas = start(betas, X, seed)
+    reached = []
+    for step in range(3000):
+        replicas, _ = parallel_tempering(energy, base, replicas, rng)
+        if step >= 600 and step % 200 == 0:
+            reached.append(replicas.refusals)
+    expected = exact_refusals(energy, base, betas)
+    assert_allclose(np.mean(reached, axis=0), expected, rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    "betas",
+    [[1.0], [], [0.5, 0.9], [0.0, 0.5, 0.5, 1.0], [1.0, 0.5], [0.9, 0.1, 1.0], [[0.0, 1.0]]]
+    + [[0.0, np.nan, 1.0], [0.0, 1.0, np.nan], [0.0, 1.5, 1.0]],
+)
+def test_wrong_ladders_are_refused(betas):
+    with pytest.raises(ValueError, match="betas must rise to 1 and be at least two inverse"):
+        check_ladder(betas)
+
+
+@pytest.mark.parametrize("first", [-0.5, np.nan, -np.inf])
+def test_wrong_ends_of_ladders_are_refused(first):
+    with pytest.raises(ValueError, match="betas"):
+        check_ladder([first, 0.5, 1.0])
+
+
+def test_ladders():
+    assert_array_equal(check_ladder((0, 0.5, 1)), [0.0, 0.5, 1.0])

@@ -1,0 +1,121 @@
+"""Moves of chains over the visible states: their exact matrices, and how often they are made."""
+
+import numpy as np
+import twins
+from montecarlo import TAIL
+from scipy.stats import binom
+from zoo import enumerate_states
+
+from skmrf._types import STATE
+from skmrf.energies import BipartiteEnergy
+from skmrf.samplers import Product, Tempering
+
+
+def random_product(n_states, rng):
+    """Independent variables, not uniform."""
+    log_p = [np.log(rng.dirichlet(np.full(q, 3.0))) for q in n_states]
+    return Product(np.concatenate(log_p), np.cumsum(n_states) - n_states)
+
+
+def visible_states(energy):
+    return twins.visible_law(energy)[0].astype(STATE)
+
+
+def law(energy, beta=1.0, base=None):
+    """Log-densities and probabilities of the visible states at ``base^(1 - beta) f^beta``."""
+    base = Product.uniform(energy.visible_states) if base is None else base
+    _, log_f = twins.visible_law(energy, beta, base.log_probability)
+    return log_f, np.exp(log_f - twins.log_sum(log_f))
+
+
+def sweep_matrix(energy, beta=1.0, base=None, reverse=False):
+    """Transition matrix of a sweep: site by site, or one layer and then the other."""
+    base = Product.uniform(energy.visible_states) if base is None else base
+    if isinstance(energy, BipartiteEnergy):
+        return _layer_matrix(energy, beta, base)
+    states, _ = enumerate_states(energy)
+    parts = np.split(base.log_p, base.start[1:])
+    sites = range(energy.n_variables)
+    K = np.eye(len(states))
+    for i in reversed(sites) if reverse else sites:
+        K = K @ twins.site_kernel(energy, states, i, beta, parts)
+    return K
+
+
+def _layer_matrix(energy, beta, base):
+    joint, log_f = enumerate_states(energy)
+    n = len(energy.visible_states)
+    V, which = np.unique(joint[:, :n], axis=0, return_inverse=True)
+    scores = beta * log_f + (1 - beta) * base.log_probability(V)[which.ravel()]
+    table = np.exp(scores - scores.max()).reshape(len(V), -1)
+    up = table / table.sum(axis=1, keepdims=True)
+    down = table / table.sum(axis=0, keepdims=True)
+    return up @ down.T
+
+
+def tempered_matrix(energy, betas, base, reverse=True):
+    """Matrix of a tempered transition: the sum over all walks up and down, each with its weight.
+
+    A walk's probability is a product of sweep matrices; refused walks stay where they began.
+    """
+    log_f = {beta: law(energy, beta, base)[0] for beta in betas}
+    up = [sweep_matrix(energy, beta, base) for beta in betas]
+    down = [sweep_matrix(energy, beta, base, reverse) for beta in betas]
+    legs = [(up[k], log_f[betas[k]] - log_f[betas[k - 1]]) for k in range(1, len(betas))]
+    legs.append((down[-1], np.zeros(len(up[0]))))
+    for k in range(len(betas) - 2, 0, -1):
+        legs.append((down[k], log_f[betas[k]] - log_f[betas[k + 1]]))
+    last = log_f[betas[0]] - log_f[betas[1]]
+    S = len(log_f[betas[0]])
+    T = np.zeros((S, S))
+    for start in range(S):
+        at, p, weight = np.array([start]), np.ones(1), np.zeros(1)
+        for K, gain in legs:
+            weight = np.repeat(weight + gain[at], S)
+            p = (p[:, None] * K[at]).ravel()
+            at = np.tile(np.arange(S), len(at))
+        accepted = p * np.exp(np.minimum(weight + last[at], 0.0))
+        T[start] = np.bincount(at, accepted, minlength=S)
+        T[start, start] += 1.0 - accepted.sum()
+    return T
+
+
+def number_of(X, states):
+    """Which of the states each row is."""
+    code = {tuple(s): k for k, s in enumerate(states.tolist())}
+    return np.array([code[tuple(x)] for x in X.tolist()])
+
+
+def frequencies(move, states, n):
+    """How often n chains from each state go to each other one."""
+    X = np.repeat(states, n, axis=0)
+    radix = np.append(np.cumprod((states.max(axis=0) + 1)[:0:-1])[::-1], 1)
+    assert (np.diff(states @ radix) > 0).all()
+    ends = np.searchsorted(states @ radix, move(X) @ radix)
+    cells = np.repeat(np.arange(len(states)), n) * len(states) + ends
+    return np.bincount(cells, minlength=len(states) ** 2).reshape(len(states), -1)
+
+
+def check_counts(counts, p):
+    """Every count is binomial of its row's total: none beyond five sigma, all cells together."""
+    n = counts.sum(axis=-1, keepdims=True)
+    p = np.clip(p, 0.0, 1.0)
+    tails = 2 * np.minimum(binom.cdf(counts, n, p), binom.sf(counts - 1, n, p))
+    worst = np.unravel_index(np.argmin(tails), tails.shape)
+    expected = (n * p)[worst]
+    assert tails[worst] > TAIL / tails.size, (
+        f"cell {worst} was drawn {counts[worst]} times, expected {expected:.1f}"
+    )
+
+
+def check_invariant(p, K, tolerance=1e-12):
+    """A matrix of probabilities that leaves p as it is."""
+    assert (K >= -1e-15).all()
+    np.testing.assert_allclose(K.sum(axis=1), 1.0, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(p @ K, p, rtol=0, atol=tolerance)
+
+
+def densities(energy, base, betas):
+    """Log-densities by the package's path."""
+    at = Tempering(base, energy).log_density(visible_states(energy))
+    return [at(beta) for beta in betas]
