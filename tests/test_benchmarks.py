@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from skmrf import inference
 from skmrf._types import States
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -150,3 +151,51 @@ def test_algorithm_as_printed_draws_the_same_law(load, seed):
     name, energy = next(propagation.models(True))
     row = propagation.cost(name, energy)  # compares the beliefs with numpy's
     assert row["flooding"] > 0
+
+
+def test_boltzmann_rows(load, tmp_path):
+    boltzmann = load("boltzmann")
+    boltzmann.main(["--fast", "--results", str(tmp_path)])
+    rows = json.loads((tmp_path / "boltzmann.json").read_text())["rows"]
+    assert len(rows) == len(boltzmann.SCHEMES) * len(boltzmann.LEARNERS)
+    assert all(row["gap"] == 0.0 for row in rows if row["learner"] == "exact")
+    literal, temper = (
+        [row["error"] for row in rows if row["learner"] == name]
+        for name in ("PSMC literal", "PSMC")
+    )
+    assert literal[1] > temper[1]  # fresh particles are no draws of the model
+    names = "boltzmann_table1.md", "boltzmann_table1.png", "boltzmann_temperatures.png"
+    assert all((tmp_path / name).stat().st_size > 500 for name in names)
+
+
+def test_boltzmann_exact_sums(load, seed):
+    boltzmann = load("boltzmann")
+    X, energy = boltzmann.problem(seed)
+    space = boltzmann.Enumerated(boltzmann.N_UNITS, X)
+    log_z = float(inference.log_partition(energy, method="exact"))
+    assert_allclose(space.log_likelihood(energy), energy.log_potential(X).mean() - log_z)
+    p = np.exp(space.log_p(energy)[0])
+    assert space.error(energy, States(space.codes, None, np.log(p))) < 1e-12
+
+
+def test_rbm_rows(load, seed, tmp_path):
+    rbm = load("rbm")
+    rng = np.random.default_rng(seed)
+    images = {k: 255 * rng.integers(0, 2, (n, 4, 4)) for k, n in (("x_train", 600), ("x_test", 50))}
+    np.savez(tmp_path / "mnist.npz", **images)
+    tiny = ["--fast", "--seconds", "0.02", "--seconds-large", "0.02"]
+    rbm.main([*tiny, "--data", str(tmp_path / "mnist.npz"), "--results", str(tmp_path)])
+    rows = json.loads((tmp_path / "rbm.json").read_text())["rows"]
+    equal = [row for row in rows if row["experiment"] == "equal 10"]
+    assert [row["learner"] for row in equal] == [*rbm.LEARNERS, *rbm.PEERS]
+    assert all(-16 < row["test"] < 0 for row in equal)
+    large = [row for row in rows if row["experiment"] == "equal 500"]
+    assert all(row["test_low"] <= row["test"] <= row["test_high"] for row in large)
+    assert {row["experiment"] for row in rows} >= {"paper zeros", "paper data"}
+    names = "rbm_equal.png", "rbm_paper.png", "rbm_temperatures.png", "rbm_temperatures.md"
+    assert all((tmp_path / name).stat().st_size > 500 for name in names)
+
+
+def test_rbm_needs_images(load, tmp_path):
+    with pytest.raises(SystemExit, match="No MNIST"):
+        load("rbm").main(["--data", str(tmp_path / "absent.npz")])

@@ -1,0 +1,594 @@
+"""RBMs on binarised MNIST: the lower half of Table 1, Figures 5 and 6, and learning in equal time.
+
+Three experiments. "paper": 784 x 10 with the paper's schedule, plain gradient ascent at the rate
+1/(100 + epoch), from zero biases and from the log odds of the pixels. "equal": learners with the
+defaults of :class:`skmrf.RBM` and scikit-learn's BernoulliRBM in the same processor time, 784 x 10
+(exact log-likelihood) and 784 x 500 (both ends of log Z's interval). "temperatures": how many an
+update of SMC and of PSMC needs along the way of a model that learns.
+"""
+
+import json
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import sklearn
+from _common import markdown, options, save
+from sklearn.neural_network import BernoulliRBM
+from threadpoolctl import threadpool_limits
+
+from skmrf import inference, learning
+from skmrf._types import STATE, Batch
+from skmrf.energies import BipartiteEnergy
+from skmrf.learners import (
+    CD,
+    MCMCMLE,
+    PCD,
+    PSMC,
+    SMC,
+    Exact,
+    ParallelTempering,
+    ParticleFilteredMCMCMLE,
+    TemperedTransitions,
+)
+from skmrf.likelihood import ais
+from skmrf.samplers import equal, resample
+
+LEARNERS = {
+    "exact": Exact,
+    "PCD": PCD,
+    "CD-1": CD,
+    "PSMC": PSMC,
+    "PSMC split": lambda: PSMC(refresh="split"),
+    "PSMC lean": lambda: PSMC(100, "split", fraction=0.2, threshold=0.5),
+    "SMC": SMC,
+    "PT": ParallelTempering,
+    "TT": TemperedTransitions,
+    "MCMC-MLE": MCMCMLE,
+    "PF-MCMC-MLE": ParticleFilteredMCMCMLE,
+}
+PEERS = {  # rate, batch size
+    "BernoulliRBM 0.1, 10": (0.1, 10),
+    "BernoulliRBM 0.05, 100": (0.05, 100),
+    "BernoulliRBM 0.01, 100": (0.01, 100),
+}
+LARGE = (
+    "PCD",
+    "BernoulliRBM 0.05, 100",
+    "PSMC lean",
+    "PSMC split",
+    "PSMC",
+    "PT",
+    "TT",
+    "BernoulliRBM 0.1, 10",
+)
+H = 100
+UNIFORM = {"n_particles": 200, "base": "uniform"}
+PAPER = {  # learner, epochs in which it is followed
+    "exact": (Exact, 20.0),
+    "PCD-1": (lambda: PCD(200, 1), 20.0),
+    "PSMC": (lambda: PSMC(**UNIFORM), 2.0),
+    "PSMC literal": (lambda: PSMC(refresh="literal", **UNIFORM), 20.0),
+    "SMC": (lambda: SMC(**UNIFORM), 2.0),
+    "PCD-H": (lambda: PCD(200, H), 2.0),
+    "PT": (lambda: ParallelTempering(200, H, adapt=False, base="uniform"), 2.0),
+    "TT": (lambda: TemperedTransitions(200, H, 0.9), 2.0),
+}
+PRINTED = {  # Table 1: 784 x 10 train and test, 784 x 500 train and test
+    "PCD-1": (-206.3846, -207.7464, -176.3767, -177.0584),
+    "PCD-H": (-203.5884, -204.6717, -173.0064, -173.4998),
+    "PT": (-206.2819, -206.2819, -165.2149, -166.1645),
+    "TT": (-206.9033, -208.2452, -170.9312, -171.6008),
+    "SMC": (-203.3672, -204.4852, -678.6464, -678.7835),
+    "PSMC": (-199.9089, -201.0794, -161.6231, -162.1705),
+}
+
+
+class PerEpoch(learning.ConstantRate):
+    """The paper's schedule, 1/(100 + epoch)."""
+
+    def __init__(self, updates=300):
+        super().__init__()
+        self.updates = updates
+
+    def value(self, state):
+        return 1.0 / (100.0 + state["t"] // self.updates)
+
+
+# Data and models ---------------------------------------------------------------------------
+
+
+def read(path, n_train=None):
+    """Training and test rows of zeros and ones."""
+    with np.load(path) as file:
+        train, test = (file[name].reshape(len(file[name]), -1) for name in ("x_train", "x_test"))
+    return (train[:n_train] > 127).astype(STATE), (test > 127).astype(STATE)
+
+
+def log_odds(X):
+    ones = X.sum(axis=0, dtype=float)
+    return np.log((ones + 0.5) / (len(X) - ones + 0.5))
+
+
+def first_energy(X, n_hidden, rng, biases="data"):
+    """Weights N(0, 0.01^2); visible biases at the log odds of the pixels, or zero."""
+    weights = rng.normal(scale=0.01, size=(X.shape[1], n_hidden)).astype(np.float32)
+    shown = log_odds(X) if biases == "data" else np.zeros(X.shape[1])
+    return BipartiteEnergy(weights, shown, np.zeros(n_hidden))
+
+
+def independent(train, X):
+    """Mean log-likelihood of independent pixels."""
+    p = (train.sum(axis=0) + 0.5) / (len(train) + 1.0)
+    return float((X * np.log(p) + (1 - X) * np.log1p(-p)).sum(axis=1).mean())
+
+
+def exact_scores(energy, sets):
+    """Mean exact log-likelihoods; for a few hidden units."""
+    log_z = float(inference.log_partition(energy.astype(np.float64), method="exact"))
+    return {k: float(energy.log_marginal(X).mean() - log_z) for k, X in sets.items()}
+
+
+def estimated_scores(energy, sets, chains, n_temperatures, seed):
+    """Mean log-likelihoods with log Z at its forward estimate and at both ends."""
+    found = ais(energy, start=chains, n_temperatures=n_temperatures, random_state=seed)
+    out = {}
+    for k, X in sets.items():
+        mean = float(energy.log_marginal(X).mean())
+        out |= {k: mean - found.value, f"{k}_low": mean - found.upper}
+        out |= {f"{k}_high": mean - found.lower}
+    return out
+
+
+# Learning in a given time ------------------------------------------------------------------
+
+
+class Ours:
+    """A learner of this package that goes on in small pieces; its own seconds are counted."""
+
+    def __init__(self, learner, energy, X, settings, seed):
+        self.learner, self.X, self.settings = learner, X, settings
+        self.rng = np.random.default_rng([seed, 1])
+        self.rows, self.piece, self.seconds = np.empty(0, dtype=int), 1, 0.0
+        start = time.process_time()
+        data = Batch(X, rows=np.arange(len(X)))
+        self.state = learning.start(energy, learner, data, settings, np.random.default_rng(seed))
+        self.seconds += time.process_time() - start
+
+    @property
+    def updates(self):
+        return self.state.step
+
+    def go_on(self, n_updates):
+        """Some more updates, on rows in random order, every row once before any comes again."""
+        start = time.process_time()
+        n = n_updates * self.settings.batch_size
+        while len(self.rows) < n:
+            self.rows = np.concatenate([self.rows, self.rng.permutation(len(self.X))])
+        rows, self.rows = self.rows[:n], self.rows[n:]
+        batch = Batch(self.X[rows], rows=rows)
+        self.state = learning.run(self.learner, batch, self.settings, self.state)
+        self.seconds += time.process_time() - start
+
+    def energy(self):
+        """The mean of the iterates since the rate last fell; the last one while it never fell."""
+        fell = self.settings.average and self.state.rate["halvings"] > 0
+        return self.state.result(fell)
+
+    def chains(self, rng):
+        """States from which reverse chains of log Z's estimate begin."""
+        held = self.state.learner
+        if not hasattr(held, "X"):
+            return None
+        if held.log_weights is None:
+            return held.X
+        return held.X[resample(held.log_weights, len(held.X), rng)]
+
+    def diagnostics(self):
+        """Means over the last fifth of the pieces."""
+        columns = self.state.history.columns
+        names = ("n_temperatures", "distinct", "acceptance", "least_swap_rate", "ess")
+        last = {k: columns[k][-max(1, len(columns[k]) // 5) :] for k in names if k in columns}
+        return {k: float(np.mean(v)) for k, v in last.items()}
+
+
+class Theirs:
+    """scikit-learn's BernoulliRBM, one batch after the other."""
+
+    def __init__(self, rate, batch_size, n_hidden, X, seed):
+        self.X, self.batch_size = X.astype(np.float32), batch_size
+        self.model = BernoulliRBM(
+            n_hidden, learning_rate=rate, batch_size=batch_size, random_state=seed
+        )
+        self.rng = np.random.default_rng([seed, 1])
+        self.model.random_state = np.random.RandomState(seed)
+        self.rows, self.updates, self.seconds = np.empty(0, dtype=int), 0, 0.0
+
+    def go_on(self, n_updates):
+        start = time.process_time()
+        with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
+            for _ in range(n_updates):
+                if len(self.rows) < self.batch_size:
+                    self.rows = self.rng.permutation(len(self.X))
+                rows, self.rows = self.rows[: self.batch_size], self.rows[self.batch_size :]
+                self.model.partial_fit(self.X[rows])
+        self.updates += n_updates
+        self.seconds += time.process_time() - start
+
+    def energy(self):
+        model = self.model
+        return BipartiteEnergy(
+            model.components_.T, model.intercept_visible_, model.intercept_hidden_
+        )
+
+    def chains(self, rng):
+        means = self.energy().visible_means(self.model.h_samples_)
+        return (rng.random(means.shape) < means).astype(STATE)
+
+    def diagnostics(self):
+        return {}
+
+
+def make(name, X, n_hidden, seed):
+    """A run with default settings by its name."""
+    if name in PEERS:
+        return Theirs(*PEERS[name], n_hidden, X, seed)
+    energy = first_energy(X, n_hidden, np.random.default_rng(seed))
+    settings = learning.Settings(  # the defaults of RBM
+        learning.Adam(), learning.AdaptiveRate(0.005, 600), batch_size=100, max_iter=1
+    )
+    return Ours(LEARNERS[name](), energy, X, settings, seed)
+
+
+def follow(run, budget, marks, spent, score):
+    """Scores at every mark of a budget of seconds or of updates."""
+    piece, curve = 1, []
+    for mark in marks:
+        while spent(run) < mark * budget:
+            before, clock = spent(run), run.seconds
+            run.go_on(piece)
+            left = mark * budget - spent(run)
+            pace = max((spent(run) - before) / piece, 1e-9)
+            quick = run.seconds - clock < 0.5  # pieces of about a second
+            piece = int(np.clip(left / pace, 1, 2 * piece if quick else piece))
+        curve.append({"seconds": run.seconds, "updates": run.updates, **score(run, mark)})
+    return curve
+
+
+# Experiments -------------------------------------------------------------------------------
+
+
+def equal_time(args, train, test, n_hidden, names, seconds, log):
+    """Rows of one size, a learner each, written as they come."""
+    sets = {"train": train[:10_000], "test": test}
+
+    def exact(run, _):
+        found = exact_scores(run.energy(), sets)
+        if isinstance(run, Ours):
+            ends = {"last_test": run.state.energy, "mean_test": run.state.result(True)}
+            found |= {k: exact_scores(energy, {k: test})[k] for k, energy in ends.items()}
+        return found
+
+    def estimated(run, mark):
+        rng = np.random.default_rng(1)
+        n_temperatures = args.temperatures if mark == 1 else args.temperatures // 8
+        return estimated_scores(run.energy(), sets, run.chains(rng), n_temperatures, 2)
+
+    small = n_hidden <= 16
+    marks = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1) if small else (1 / 8, 3 / 8, 1)
+    for name in names:
+        make(name, train, n_hidden, 0).go_on(2)  # compiles
+        run = make(name, train, n_hidden, 0)
+        curve = follow(run, seconds, marks, lambda r: r.seconds, exact if small else estimated)
+        row = {"experiment": f"equal {n_hidden}", "learner": name, **curve[-1], "curve": curve}
+        _write(log, row | run.diagnostics())
+
+
+def paper_schedule(train, test, biases, factor, log):
+    """Rows of 784 x 10 with the paper's rates, from one kind of start."""
+    sets = {"train": train[:10_000], "test": test}
+    for name, (learner, epochs) in PAPER.items():
+        energy = first_energy(train, 10, np.random.default_rng(0), biases)
+        settings = learning.Settings(
+            learning.SGD(), PerEpoch(), batch_size=200, max_iter=1, average=False
+        )
+        run = Ours(learner(), energy, train, settings, 0)
+        n_updates = max(2, round(factor * epochs * len(train) / 200))
+        marks = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0])
+        curve = follow(
+            run,
+            n_updates,
+            marks,
+            lambda r: r.updates,
+            lambda r, _: exact_scores(r.energy(), sets) | _saturated(r.energy(), test),
+        )
+        row = {"experiment": f"paper {biases}", "learner": name, **curve[-1], "curve": curve}
+        _write(log, row | run.diagnostics())
+
+
+def _saturated(energy, X):
+    """Hidden units that are the same for (almost) all rows."""
+    means = energy.hidden_means(X[:2000]).mean(axis=0)
+    return {"saturated": int(np.count_nonzero((means < 0.001) | (means > 0.999)))}
+
+
+def temperatures(train, n_hidden, factor, log):
+    """Temperatures of one update of SMC and PSMC at models along the way of PCD."""
+    run = make("PCD", train, n_hidden, 0)
+    for n in (10, 30, 100, 300, 1000, 3000, 6000):
+        n = max(1, round(n * factor))
+        while run.updates < n:
+            run.go_on(min(100, n - run.updates))
+        for name, base in ((n, b) for n in ("SMC", "PSMC") for b in ("marginals", "uniform")):
+            learner = {"SMC": SMC, "PSMC": PSMC}[name](base=base)
+            found = [_one_update(learner, run, train, seed) for seed in range(2)]
+            row = {k: float(np.mean([f[k] for f in found])) for k in found[0]}
+            head = {"experiment": f"temperatures {n_hidden}", "learner": name, "base": base}
+            _write(log, {**head, "updates": run.updates, **row})
+
+
+def _one_update(learner, run, train, seed):
+    """Of a learner whose particles are the chains of a run."""
+    rng, energy = np.random.default_rng(seed), run.state.energy
+    state = learner.init(energy, Batch(train, rows=np.arange(len(train))), rng)
+    state.X = run.state.learner.X[rng.choice(len(run.state.learner.X), learner.n_particles)]
+    state.log_weights = equal(learner.n_particles)
+    _, info = learner.advance(energy, state, rng)
+    return {k: float(info[k]) for k in ("n_temperatures", "distinct", "least_ess")}
+
+
+def _write(log, row):
+    with log.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    shown = {k: round(v, 3) if isinstance(v, float) else v for k, v in row.items() if k != "curve"}
+    print(shown, flush=True)
+
+
+# Tables ------------------------------------------------------------------------------------
+
+COLUMNS = {
+    "experiment": "experiment",
+    "learner": "learner",
+    "seconds": "seconds",
+    "updates": "updates",
+    "train": "train",
+    "test": "test",
+    "test_low": "test, log Z at its upper end",
+    "n_temperatures": "temperatures",
+}
+TABLES = {
+    "equal 10": {
+        "learner": "learner",
+        "updates": "updates",
+        "train": "train",
+        "test": "test",
+        "last_test": "test, last iterate",
+        "mean_test": "test, mean iterate",
+        "n_temperatures": "temperatures",
+    },
+    "equal 500": {
+        "learner": "learner",
+        "updates": "updates",
+        "test_low": "test, upper end of log Z",
+        "test": "test, forward estimate",
+        "test_high": "test, lower end",
+        "n_temperatures": "temperatures",
+    },
+    "paper zeros": {
+        "learner": "learner",
+        "printed_train": "paper, train",
+        "printed_test": "paper, test",
+        "epochs": "epochs",
+        "train": "train",
+        "test": "test",
+        "saturated": "dead hidden units",
+        "n_temperatures": "temperatures",
+        "seconds": "seconds",
+    },
+}
+TABLES["paper data"] = TABLES["paper zeros"]
+
+
+def table(rows, experiment):
+    """One experiment in Markdown, the best first where time is equal."""
+    mine = [dict(r) for r in rows if r["experiment"] == experiment]
+    if experiment.startswith("equal"):
+        mine.sort(key=lambda r: -r.get("test_low", r["test"]))
+    for row in mine:
+        row["epochs"] = f"{row['updates'] / 300:.1f}"
+        printed = PRINTED.get(row["learner"])
+        if printed:
+            row["printed_train"], row["printed_test"] = (f"{v:.2f}" for v in printed[:2])
+        for key in ("train", "test", "last_test", "mean_test", "test_low", "test_high"):
+            if key in row:
+                row[key] = f"{row[key]:.2f}"
+        if "n_temperatures" in row:
+            row["n_temperatures"] = f"{row['n_temperatures']:.0f}"
+        row["seconds"] = f"{row['seconds']:.0f}"
+    return markdown(mine, TABLES[experiment])
+
+
+def temperature_table(rows):
+    """Numbers of temperatures by updates, learner and base."""
+    lines = {}
+    for row in rows:
+        kind, n_hidden = row["experiment"].split()
+        if kind == "temperatures":
+            head = f"784 x {n_hidden}, {row['learner']}, {row['base']}"
+            line = lines.setdefault(head, {"model": head})
+            line[str(row["updates"])] = f"{row['n_temperatures']:.0f} ({row['distinct']:.2f})"
+    updates = sorted({int(k) for line in lines.values() for k in line if k != "model"})
+    return markdown(list(lines.values()), {"model": "updates"} | {str(u): str(u) for u in updates})
+
+
+# Pictures ----------------------------------------------------------------------------------
+
+
+def _figure(width, height):
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        print("matplotlib is not installed: no PNG", flush=True)
+        return None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def draw_equal(path, rows):
+    """Held-out log-likelihood against processor seconds, a panel a size."""
+    figure = _figure(12, 4.5)
+    if figure is None:
+        return
+    names, handles = [*LEARNERS, *PEERS], {}
+    panels = figure.subplots(1, 2)
+    for axes, n_hidden in zip(panels, (10, 500), strict=True):
+        for row in (r for r in rows if r["experiment"] == f"equal {n_hidden}"):
+            k, curve = names.index(row["learner"]), row["curve"]
+            x, y = [p["seconds"] for p in curve], [p["test"] for p in curve]
+            style = {"color": f"C{k % 10}", "linewidth": 1, "markersize": 4}
+            style["linestyle"] = "--" if row["learner"] in PEERS else "-"
+            if "test_low" in row:
+                below = [p["test"] - p["test_low"] for p in curve]
+                above = [p["test_high"] - p["test"] for p in curve]
+                handle = axes.errorbar(x, y, [below, above], fmt="o", capsize=2, **style)
+            else:
+                marker = "s" if row["learner"] in PEERS else "o"
+                handle = axes.plot(x, y, marker=marker, **style)[0]
+            handles.setdefault(row["learner"], handle)
+        axes.set_xscale("log")
+        axes.set_xlabel("processor seconds")
+        axes.set_title(f"784 x {n_hidden}")
+        lowest = [
+            p["test"] for r in rows if r["experiment"] == f"equal {n_hidden}" for p in r["curve"]
+        ]
+        if lowest:
+            axes.set_ylim(bottom=max(min(lowest), -230.0) - 3.0)
+    panels[0].set_ylabel("held-out log-likelihood, nats")
+    shown = [name for name in names if name in handles]
+    figure.legend([handles[n] for n in shown], shown, loc="outside right center")
+    figure.savefig(path, dpi=110)
+
+
+def draw_paper(path, rows, levels):
+    """Figure 5a: the paper's schedule, from both starts."""
+    figure = _figure(12, 4.5)
+    if figure is None:
+        return
+    panels, handles = figure.subplots(1, 2), {}
+    for axes, biases in zip(panels, ("zeros", "data"), strict=True):
+        for row in (r for r in rows if r["experiment"] == f"paper {biases}"):
+            k = list(PAPER).index(row["learner"])
+            x, y = [p["updates"] for p in row["curve"]], [p["test"] for p in row["curve"]]
+            style = "k--" if row["learner"] == "exact" else f"C{k}o-"
+            handles.setdefault(row["learner"], axes.plot(x, y, style, linewidth=1, markersize=3)[0])
+        axes.axhline(levels["independent"], color="grey", linestyle=":", linewidth=1)
+        axes.set_xscale("log")
+        axes.set_xlabel("updates (300 an epoch)")
+        axes.set_title({"zeros": "zero biases", "data": "biases at the log odds"}[biases])
+    panels[0].set_ylabel("test log-likelihood, nats (dotted: independent pixels)")
+    panels[0].set_ylim(bottom=-300)
+    figure.legend(list(handles.values()), list(handles), loc="outside right center")
+    figure.savefig(path, dpi=110)
+
+
+def draw_temperatures(path, rows):
+    """Figures 5 and 6, b and c."""
+    figure = _figure(12, 4)
+    if figure is None:
+        return
+    for axes, n_hidden in zip(figure.subplots(1, 2), (10, 500), strict=True):
+        mine = [r for r in rows if r["experiment"] == f"temperatures {n_hidden}"]
+        for key in sorted({(r["learner"], r["base"]) for r in mine}):
+            here = [r for r in mine if (r["learner"], r["base"]) == key]
+            x, y = [r["updates"] for r in here], [r["n_temperatures"] for r in here]
+            style = "--" if key[1] == "uniform" else "-"
+            axes.plot(x, y, f"o{style}", label=f"{key[0]}, base {key[1]}", markersize=3)
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("updates of PCD, Adam")
+        axes.set_ylabel("temperatures an update")
+        axes.set_title(f"784 x {n_hidden}")
+        if mine:
+            axes.legend()
+    figure.savefig(path, dpi=110)
+
+
+# -------------------------------------------------------------------------------------------
+
+
+def default_data():
+    home = os.environ.get("SKMRF_DATA")
+    return None if home is None else Path(home) / "mnist" / "mnist.npz"
+
+
+def main(argv=None):
+    """Run what is asked for, or with --rows make tables and pictures of what has been run."""
+    parser = options(__doc__)
+    parser.add_argument("--data", type=Path, default=default_data(), help="mnist.npz of Keras")
+    parser.add_argument("--rows", action="store_true", help="read the rows written before")
+    parts = ("equal-10", "equal-500", "temperatures", "paper-zeros", "paper-data")
+    parser.add_argument("--parts", nargs="+", default=list(parts), choices=parts)
+    parser.add_argument("--seconds", type=float, default=120.0, help="a fit of 10 hidden units")
+    parser.add_argument("--seconds-large", type=float, default=240.0, help="of 500 hidden units")
+    parser.add_argument("--temperatures", type=int, default=4000, help="of the estimate of log Z")
+    parser.add_argument("--length", type=float, default=1.0, help="of the paper's schedule")
+    args = parser.parse_args(argv)
+    if args.data is None or not args.data.exists():
+        sys.exit("No MNIST: give --data mnist.npz, or set SKMRF_DATA to a folder with mnist/.")
+    warnings.simplefilter("ignore")
+    args.results.mkdir(parents=True, exist_ok=True)
+    with threadpool_limits(1):
+        train, test = read(args.data, 6000 if args.fast else None)
+        if not args.rows:
+            run(args, train, test)
+    write(args, {k: independent(train, X) for k, X in (("train", train), ("test", test))})
+
+
+def run(args, train, test):
+    """All parts, a file of rows each."""
+    factor = 1.0
+    if args.fast:
+        args.seconds, args.seconds_large = min(args.seconds, 0.5), min(args.seconds_large, 2.0)
+        args.temperatures, factor = 40, 0.02
+    large = LARGE[:2] if args.fast else LARGE
+    jobs = {
+        "equal-10": lambda log: equal_time(
+            args, train, test, 10, [*LEARNERS, *PEERS], args.seconds, log
+        ),
+        "equal-500": lambda log: equal_time(args, train, test, 500, large, args.seconds_large, log),
+        "temperatures": lambda log: [temperatures(train, n, factor, log) for n in (10, 500)],
+        "paper-zeros": lambda log: paper_schedule(train, test, "zeros", factor * args.length, log),
+        "paper-data": lambda log: paper_schedule(train, test, "data", factor * args.length, log),
+    }
+    for part in args.parts:
+        log = args.results / f"rbm_{part}.jsonl"
+        log.unlink(missing_ok=True)
+        jobs[part](log)
+
+
+def write(args, levels):
+    """Table, record, what the documentation shows, and pictures."""
+    logs = sorted(args.results.glob("rbm_*.jsonl"))
+    rows = [json.loads(row) for log in logs for row in log.read_text().splitlines()]
+    fits = [row for row in rows if not row["experiment"].startswith("temperatures")]
+    fits.sort(key=lambda r: r["experiment"])
+    notes = [
+        "Nats; 10,000 training rows and 10,000 test rows are scored. 784 x 10 exactly.",
+        f"Independent pixels: train {levels['train']:.2f}, test {levels['test']:.2f}.",
+    ]
+    save(args, "rbm", fits, COLUMNS, notes)
+    for experiment in TABLES:
+        if any(row["experiment"] == experiment for row in rows):
+            path = args.results / f"rbm_{experiment.replace(' ', '_')}.md"
+            path.write_text(table(rows, experiment) + "\n")
+    if any(row["experiment"].startswith("temperatures") for row in rows):
+        (args.results / "rbm_temperatures.md").write_text(temperature_table(rows) + "\n")
+        draw_temperatures(args.results / "rbm_temperatures.png", rows)
+    draw_equal(args.results / "rbm_equal.png", rows)
+    draw_paper(args.results / "rbm_paper.png", rows, {"independent": levels["test"]})
+
+
+if __name__ == "__main__":
+    main()
