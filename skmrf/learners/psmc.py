@@ -85,7 +85,7 @@ class PSMC(ParticleLearner):
         check_count(self, "n_particles", "n_steps")
         check_choice("refresh", self.refresh, REFRESH)
         check_choice("base", self.base, BASES)
-        check_number("threshold", self.threshold, low=0, high=1, open_low=True)
+        check_number("threshold", self.threshold, low=0, high=0.999, open_low=True)
         check_number("fraction", self.fraction, low=0, high=1, open_low=True)
         if self.refresh != "none" and not 0 < self._n_fresh() < self.n_particles:
             raise ValueError(

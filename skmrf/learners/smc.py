@@ -50,7 +50,7 @@ class SMC(ParticleLearner):
 
     def check(self):
         check_count(self, "n_particles", "n_steps")
-        check_number("threshold", self.threshold, low=0, high=1, open_low=True)
+        check_number("threshold", self.threshold, low=0, high=0.999, open_low=True)
         check_choice("base", self.base, BASES)
 
     def start(self, energy, data, batch, rng):

@@ -7,7 +7,8 @@ import numpy as np
 from .._types import effective_sample_size, logsumexp, normalized_weights
 
 SMALLEST_STEP = 1e-9
-CLOSE = 0.02  # a step is long enough when so little is left above the threshold
+CLOSE = 0.2  # a step is long enough at this part of the way from the threshold to 1, or
+CLOSEST = 0.02  # so little above the threshold
 NARROW = 0.95  # or when it is this near to one that is too long
 PROBES = 40
 LOST_STEP = 0.05  # where all particles are in states of probability zero, sweeps may lead out
@@ -134,7 +135,8 @@ def _longest_step(density, beta, log_weights, threshold, guess):
     tells where to look next, within what is known to be too short and too long.
     """
     here, rest = density(beta), 1.0 - beta
-    wanted = -np.log(min(threshold + 0.5 * CLOSE, 1.0 - 1e-6))
+    close = min(CLOSE * (1.0 - threshold), CLOSEST)
+    wanted = -np.log(min(threshold + 0.5 * close, 1.0 - 1e-6))
     short, long, kept = 0.0, np.inf, None
     step = min(guess, rest)
     for _ in range(PROBES):
@@ -142,7 +144,7 @@ def _longest_step(density, beta, log_weights, threshold, guess):
         share = effective_sample_size(grown) / len(grown)
         if share >= threshold:
             short, kept = step, grown
-            if step == rest or share <= threshold + CLOSE:
+            if step == rest or share <= threshold + close:
                 break
         else:
             long = step

@@ -1,0 +1,315 @@
+"""Sequential Monte Carlo along paths: steps, weights, estimates of Z, resampling."""
+
+import numpy as np
+import pytest
+import twins
+from montecarlo import check_mean_weight
+from numpy.testing import assert_allclose, assert_array_equal
+from transitions import law, random_product, visible_states
+from zoo import LAYERED, ZOO, enumerate_states, layers
+
+from skmrf._types import STATE, logsumexp, normalized_weights
+from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.samplers import (
+    Interpolation,
+    Product,
+    Tempering,
+    climb,
+    equal,
+    resample,
+    spawn_generators,
+)
+
+MODELS = {n: ZOO[n] for n in ("chain", "cycle", "orders", "zero_one", "zeros", "zeros_binary")}
+MODELS |= {n: LAYERED[n] for n in ("few_hidden", "many_hidden", "single_precision")}
+every = pytest.mark.parametrize("name", MODELS)
+N_RUNS, N_PARTICLES = 100, 128
+
+
+def from_base(energy, seed, uniform=True):
+    """A path from a base, and a function that draws particles at its beginning."""
+    rng = np.random.default_rng([seed, 1])
+    base = Product.uniform(energy.visible_states)
+    if not uniform:
+        base = random_product(energy.visible_states, rng)
+    return Tempering(base, energy), base.sample, 0.0
+
+
+def between(name, seed):
+    """A path between two models of the zoo, with exact draws of the first."""
+    first, last = MODELS[name](seed), MODELS[name](seed + 100)
+    states = visible_states(first)
+    log_f, p = law(first)
+
+    def sample(n, rng):
+        return states[rng.choice(len(states), size=n, p=p)]
+
+    return Interpolation(first, last), sample, twins.log_sum(log_f)
+
+
+def runs(path, sample, n_runs, seed, n=N_PARTICLES, **how):
+    rng = np.random.default_rng(seed)
+    return [
+        climb(path, sample(n, rng), spawn_generators(rng, n), rng, **how) for _ in range(n_runs)
+    ]
+
+
+def log_z(energy):
+    return twins.log_sum(law(energy)[0])
+
+
+def ess_share(log_weights):
+    w = np.exp(log_weights - log_weights.max())
+    return w.sum() ** 2 / (w @ w) / len(w)
+
+
+class Watched:
+    """A path that notes the particles and log-densities that it is asked for."""
+
+    def __init__(self, path):
+        self.path, self.seen = path, []
+
+    def log_density(self, X):
+        density = self.path.log_density(X)
+        self.seen.append((X.copy(), density))
+        return density
+
+    def move(self, X, beta, generators, n_sweeps):
+        return self.path.move(X, beta, generators, n_sweeps)
+
+
+# Steps -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.9, 0.99])
+@every
+def test_steps(name, threshold, seed):
+    """The last step ends at 1; each keeps enough effective particles, and not many more unless it
+    is the last."""
+    path, sample, _ = from_base(MODELS[name](seed), seed)
+    watched = Watched(path)
+    (found,) = runs(watched, sample, 1, seed, n=300, threshold=threshold)
+    betas = found.betas
+    assert betas[0] == 0.0
+    assert betas[-1] == 1.0
+    assert (np.diff(betas) > 0).all()
+    assert len(watched.seen) == found.n_temperatures == len(betas) - 1
+    shares, log_ratio = [], 0.0
+    for k, (_, density) in enumerate(watched.seen):
+        gain = density(betas[k + 1]) - density(betas[k])
+        shares.append(ess_share(gain))
+        log_ratio += logsumexp(gain) - np.log(len(gain))
+    zeros_first = name.startswith("zeros")
+    assert min(shares[1:], default=1.0) >= threshold - 1e-6
+    assert zeros_first or shares[0] >= threshold - 1e-6
+    assert_allclose(found.least_ess, min(shares), rtol=1e-6)
+    assert_allclose(found.log_ratio, log_ratio, rtol=1e-6, atol=1e-6)
+    for k in range(len(betas) - 2):
+        _, density = watched.seen[k]
+        longer = betas[k] + 1.06 * (betas[k + 1] - betas[k])
+        too_long = longer >= 1 or ess_share(density(longer) - density(betas[k])) < threshold
+        assert too_long or shares[k] <= threshold + 0.2 * (1 - threshold)
+    assert_allclose(logsumexp(found.log_weights), 0.0, rtol=0, atol=1e-9)
+    assert_allclose(ess_share(found.log_weights), shares[-1], rtol=1e-6)
+
+
+def test_one_step_is_enough_where_nothing_changes(seed):
+    energy = MODELS["chain"](seed)
+    path = Interpolation(energy, energy)
+    X = visible_states(energy)
+    rng = np.random.default_rng(seed)
+    found = climb(path, X, spawn_generators(rng, len(X)), rng)
+    assert found.betas == (0.0, 1.0)
+    assert found.log_ratio == pytest.approx(0.0, abs=1e-12)
+    assert_array_equal(found.ancestors, np.arange(len(X)))
+    assert_allclose(found.log_weights, equal(len(X)), rtol=1e-12)
+    assert found.variance == pytest.approx(0.0, abs=1e-12)
+
+
+def test_weights_at_the_start(seed):
+    """Unequal ones are resampled where too few particles are effective, and carried else."""
+    energy = MODELS["chain"](seed)
+    path = Interpolation(energy, energy)
+    X = np.repeat(visible_states(energy), 2, axis=0)
+    n = len(X)
+    rng = np.random.default_rng(seed)
+    mild = rng.normal(0.0, 0.1, size=n) + 40.0
+    found = climb(path, X, spawn_generators(rng, n), rng, log_weights=mild)
+    assert_allclose(found.log_weights, mild - logsumexp(mild), rtol=0, atol=1e-12)
+    hard = np.where(np.arange(n) < 3, 0.0, -np.inf)
+    found = climb(path, X, spawn_generators(rng, n), rng, log_weights=hard)
+    assert_allclose(found.log_weights, equal(n), rtol=0, atol=1e-12)
+    assert set(found.ancestors) == {0, 1, 2}
+    assert found.log_ratio == pytest.approx(0.0, abs=1e-12)
+
+
+def test_ancestors_and_moves(seed):
+    """Without a sweep particles are copies of their ancestors."""
+    energy = MODELS["zero_one"](seed).tempered(3.0)
+    path, sample, _ = from_base(energy, seed)
+    rng = np.random.default_rng(seed)
+    X = sample(200, rng)
+    before = X.copy()
+    found = climb(path, X, spawn_generators(rng, 200), rng, n_sweeps=0)
+    assert found.n_temperatures > 3
+    assert_array_equal(found.X, X[found.ancestors])
+    assert_array_equal(X, before)
+    assert len(np.unique(found.ancestors)) < 150
+
+
+def test_nothing_possible(seed):
+    """All particles in zero potentials: Z is estimated to be zero, and nothing is nan."""
+    equal_pair, other = [[0.0, -np.inf], [-np.inf, 0.0]], [[-np.inf, 0.0], [0.0, -np.inf]]
+    graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [equal_pair, equal_pair, other])
+    path, sample, _ = from_base(graph, seed)
+    (found,) = runs(path, sample, 1, seed)
+    assert found.log_ratio == -np.inf
+    assert found.variance == np.inf
+    assert found.least_ess == 0.0
+    assert found.betas[-1] == 1.0
+    assert_allclose(found.log_weights, equal(N_PARTICLES))
+
+
+def test_hard_paths_end(seed):
+    """Steps have a smallest size, so that also a path of hundreds of nats is walked."""
+    energy = ZOO["huge"](seed)
+    path, sample, _ = from_base(energy, seed)
+    (found,) = runs(path, sample, 1, seed, n=64)
+    assert found.betas[-1] == 1.0
+    assert np.isfinite(found.log_ratio)
+    assert np.isfinite(found.log_weights).any()
+
+
+# Estimates of Z ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+@every
+def test_z_from_a_base_is_unbiased(name, uniform, seed):
+    energy = MODELS[name](seed)
+    path, sample, _ = from_base(energy, seed, uniform)
+    found = runs(path, sample, N_RUNS, [seed, uniform])
+    ratios = np.array([f.log_ratio for f in found])
+    check_mean_weight(ratios, log_z(energy))
+    spread = np.mean((np.exp(ratios - log_z(energy)) - 1) ** 2)
+    told = np.mean([f.variance for f in found])
+    assert 0.3 * told - 1e-4 < spread < 4 * told + 1e-4
+    assert all(f.betas[-1] == 1.0 for f in found)
+    check_final_weights(energy, found)
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if not n.startswith("zeros")])
+def test_ratios_between_models_are_unbiased(name, seed):
+    path, sample, log_z_first = between(name, seed)
+    found = runs(path, sample, N_RUNS, seed)
+    ratios = np.array([f.log_ratio for f in found])
+    check_mean_weight(ratios, log_z(path.last) - log_z_first)
+    check_final_weights(path.last, found)
+
+
+def check_final_weights(energy, found):
+    """Weighted particles have the model's single marginals, by the spread over the runs."""
+    states, (_, p) = visible_states(energy), law(energy)
+    expected = p @ states
+    each = np.array([normalized_weights(f.log_weights, len(f.X)) @ f.X for f in found])
+    error = each.std(axis=0, ddof=1) / np.sqrt(len(found)) + 1e-6
+    assert (np.abs(each.mean(axis=0) - expected) < 5 * error + 0.01).all()
+
+
+def test_a_wrong_z_is_noticed(seed):
+    """The negative control."""
+    energy = MODELS["orders"](seed)
+    path, sample, _ = from_base(energy, seed)
+    ratios = [f.log_ratio for f in runs(path, sample, N_RUNS, seed)]
+    for wrong in (0.1, -0.1):
+        with pytest.raises(AssertionError, match="the mean is"):
+            check_mean_weight(ratios, log_z(energy) + wrong)
+
+
+# Resampling --------------------------------------------------------------------------------
+
+
+class Fixed:
+    """A generator of one number."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def random(self):
+        return self.value
+
+
+@pytest.mark.parametrize("n", [1, 7, 300])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 20.0])
+def test_systematic_resampling(n, scale, seed):
+    """Every index is drawn n * weight times, rounded down or up, on average exactly; index order
+    is kept."""
+    rng = np.random.default_rng(seed)
+    log_weights = rng.normal(0.0, scale, size=40) + 700.0
+    log_weights[rng.random(40) < 0.2] = -np.inf
+    log_weights[[0, -1]] = -np.inf
+    expected = n * normalized_weights(log_weights, 40)
+    total = np.zeros(40)
+    us = [0.0, 1 - 2**-53, *((np.arange(400) + 0.5) / 400)]
+    for k, u in enumerate(us):
+        chosen = resample(log_weights, n, Fixed(u))
+        assert len(chosen) == n
+        assert (np.diff(chosen) >= 0).all()
+        counts = np.bincount(chosen, minlength=40)
+        assert not counts[log_weights == -np.inf].any()
+        assert (np.abs(counts - expected) <= 1 + 1e-9).all()
+        total += counts if k > 1 else 0
+    assert_allclose(total / 400, expected, rtol=0, atol=1 / 400 + 1e-9)
+
+
+def test_resampling_at_the_edges_of_rounding():
+    """Numbers next to 1, sums that end below it, and weights of zero at both ends."""
+    for n in (3, 200, 301):
+        log_weights = np.random.default_rng(n).normal(size=n)
+        log_weights[[0, -1]] = -np.inf
+        for u in (0.0, 1 - 2**-53):
+            chosen = resample(log_weights, n, Fixed(u))
+            assert chosen.min() >= 1
+            assert chosen.max() <= n - 2
+
+
+def test_resampling_of_nothing_possible():
+    assert_array_equal(resample(np.full(4, -np.inf), 4, Fixed(0.5)), np.arange(4))
+
+
+def test_equal_weights():
+    assert_allclose(np.exp(equal(8)).sum(), 1.0)
+    assert_array_equal(resample(equal(8), 8, Fixed(0.3)), np.arange(8))
+
+
+# Hidden units summed out -------------------------------------------------------------------
+
+
+def test_summing_out_hidden_units_needs_fewer_steps(seed):
+    """Than weights of both layers, by the same path as tables or as couplings."""
+    steps = np.zeros(3)
+    for k in range(3):
+        rbm = layers(10, 8, [seed, k], scale=0.8)
+        n, m = rbm.weights.shape
+        W = np.zeros((n + m, n + m))
+        W[:n, n:], W[n:, :n] = rbm.weights, rbm.weights.T
+        bias = np.concatenate([rbm.visible_bias, rbm.hidden_bias])
+        for kind, energy in enumerate((rbm, rbm.factor_graph(), PairwiseEnergy(W, bias, (0, 1)))):
+            path, sample, _ = from_base(energy, seed)
+            steps[kind] += sum(f.n_temperatures for f in runs(path, sample, 2, seed, n=256))
+    assert steps[0] < 0.8 * steps[1]
+    assert steps[0] < 0.8 * steps[2]
+    assert abs(steps[1] - steps[2]) <= 0.15 * steps[1]
+
+
+def test_both_forms_estimate_the_same_z(seed):
+    rbm = layers(4, 3, seed)
+    states, log_f = enumerate_states(rbm)
+    assert states.dtype == STATE
+    expected = twins.log_sum(log_f)
+    for energy in (rbm, rbm.factor_graph()):
+        path, sample, _ = from_base(energy, seed)
+        ratios = [f.log_ratio for f in runs(path, sample, N_RUNS, seed)]
+        n = len(energy.visible_states)
+        assert path.base.log_probability(states[:, :n]) == pytest.approx(-n * np.log(2.0))
+        check_mean_weight(ratios, expected)
