@@ -29,8 +29,9 @@ OF_PARTICLES = (
 )
 STATES = (0.0, 1.0)
 ENDS = ("upper", "value", "lower")
-FIRST_RATES = {"adam": 0.005, "sgd": 0.05, "momentum": 0.01}
-WINDOW = 600  # updates before the rate may change: gradients of minibatches are mostly noise
+FIRST_RATES = {"adam": 0.003, "sgd": 0.03, "momentum": 0.006}
+WINDOW = 2000  # updates before the rate may change: gradients of minibatches are mostly noise
+N_HALVINGS = 3
 SPREAD = 0.01  # of the first weights
 N_STARTS = 128  # training rows kept, at which chains of a bound on log Z begin
 N_SEEN = 1000  # training rows by which hidden units are judged
@@ -61,9 +62,10 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     optimizer : {"auto", "lbfgs", "adam", "sgd", "momentum"} or instance, default="auto"
         "auto" is Adam. "lbfgs" needs ``learner="exact"``.
     learning_rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
-        Default "adaptive": from 0.005 (Adam), halved whenever the gradient is only noise.
+        Default "adaptive": from 0.003 (Adam), halved whenever the gradient is only noise.
     penalty : {"l2", "l1", "group-l1"}, default="l2"
-        On the weights; a hidden unit is a group.
+        On the weights; a hidden unit is a group. Those with a kink ("l1", "group-l1") hold weights
+        that start near zero there: learn without one first, then go on with ``warm_start``.
     alpha : float, default=0.0
         Strength of the penalty, against the mean log-likelihood in nats.
     batch_size : int, default=100
@@ -286,8 +288,10 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             X.sum_duplicates()
         columns = np.array(names, dtype=object)[X.indices]
         stored = two_state_codes(X.data[None, :], STATES, self.binarize, columns)
-        codes = csr_matrix((stored[0].astype(np.int8), X.indices, X.indptr), shape=X.shape)
-        codes.eliminate_zeros()
+        data, zeros = stored[0].astype(np.int8), not stored.all()
+        codes = csr_matrix((data, X.indices, X.indptr), shape=X.shape, copy=zeros)
+        if zeros:  # taken out in place, so not of the caller's arrays
+            codes.eliminate_zeros()
         return codes
 
     def _initial_energy(self, codes, decoding):
@@ -311,7 +315,9 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             settings.optimizer = learning.make_optimizer("adam", False, settings.penalty, None)
         if self.learning_rate == "adaptive" and settings.optimizer is not None:
             name = type(settings.optimizer).__name__.lower()
-            settings.rate = AdaptiveRate(FIRST_RATES.get(name, FIRST_RATES["adam"]), WINDOW)
+            settings.rate = AdaptiveRate(
+                FIRST_RATES.get(name, FIRST_RATES["adam"]), WINDOW, n_halvings=N_HALVINGS
+            )
         return settings
 
     def _held_out_score(self, energy, held_out):

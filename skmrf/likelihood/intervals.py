@@ -11,6 +11,7 @@ from .._types import (
 
 N_BOOTSTRAPS = 2000
 TRUSTED_ESS = 10
+QUANTILE = 0.005  # a bootstrap of some hundred skewed weights is too narrow for 0.025
 
 
 def lost(method):
@@ -27,7 +28,7 @@ def _margin(log_weights, rng):
     std_error = np.sqrt(max(n / ess - 1.0, 0.0) / (n - 1))
     weights = np.exp(log_weights - log_weights.max())
     means = [weights[rng.integers(0, n, size=n)].mean() for _ in range(N_BOOTSTRAPS)]
-    limit = np.quantile(means, 0.025) / weights.mean()
+    limit = np.quantile(means, QUANTILE) / weights.mean()
     margin = max(-np.log(limit) if limit > 0 else 0.0, std_error)
     if ess < TRUSTED_ESS:
         margin = max(margin, np.log(40.0))
