@@ -32,6 +32,7 @@ ENDS = ("upper", "value", "lower")
 FIRST_RATES = {"adam": 0.003, "sgd": 0.03, "momentum": 0.006}
 WINDOW = 2000  # updates before the rate may change: gradients of minibatches are mostly noise
 N_HALVINGS = 3
+RECENCY = 8.0  # of averaged iterates, which improve for as long as learning goes on
 SPREAD = 0.01  # of the first weights
 N_STARTS = 128  # training rows kept, at which chains of a bound on log Z begin
 N_SEEN = 1000  # training rows by which hidden units are judged
@@ -311,6 +312,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     def _settings(self, learner, energy, data, held_out, max_iter):
         """A gradient of minibatches by default, also where the negative phase is exact."""
         settings = super()._settings(learner, energy, data, held_out, max_iter)
+        settings.recency = RECENCY
         if self.optimizer == "auto":
             settings.optimizer = learning.make_optimizer("adam", False, settings.penalty, None)
         if self.learning_rate == "adaptive" and settings.optimizer is not None:

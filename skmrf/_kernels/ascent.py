@@ -22,3 +22,11 @@ def adam_step(theta, gradient, mean, square, betas, corrections, rate, epsilon, 
         mean[i], square[i] = m, v
         sizes[i] = rate / (np.sqrt(v) * c2 + epsilon)
         out[i] = theta[i] + sizes[i] * m * c1
+
+
+@kernel
+def blend(mean, value, share):
+    """mean += share * (value - mean), in place."""
+    share = mean.dtype.type(share)
+    for i in range(mean.size):
+        mean[i] += share * (value[i] - mean[i])

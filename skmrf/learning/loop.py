@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._kernels.ascent import blend
 from .._types import Batch, History, Latest
 from .optimizers import Adam
 from .penalties import NoPenalty
@@ -43,6 +44,9 @@ class Settings:
         Largest gradient entry at which a deterministic solver stops.
     average : bool
         Return the mean of the iterates since the last change of the rate.
+    recency : float
+        The n-th of these weighs about ``n ** recency``: 0 for problems that are concave, where the
+        first ones are about as good as the last.
     resolution : float
         Squared norm of a gradient too small to matter.
     score : callable or None
@@ -61,6 +65,7 @@ class Settings:
     max_iter: int | None = None
     tol: float = 1e-6
     average: bool = True
+    recency: float = 0.0
     resolution: float = 0.0
     score: Any = None
     patience: int = 5
@@ -74,7 +79,7 @@ class LoopState:
     Attributes
     ----------
     energy : Energy, the current iterate
-    averaged : dict, sum of the iterates of this stage
+    averaged : dict, mean of the iterates of this stage
     n_averaged : int
     learner, optimizer, rate : states of these
     rng : numpy.random.Generator
@@ -102,8 +107,7 @@ class LoopState:
         if self.best is not None:
             return self.best[1]
         if average and self.n_averaged:
-            mean = {k: v / self.n_averaged for k, v in self.averaged.items()}
-            return self.energy.with_theta(mean)
+            return self.energy.with_theta({k: v.copy() for k, v in self.averaged.items()})
         return self.energy
 
 
@@ -284,7 +288,7 @@ def _update(learner, batch, settings, state):
     else:  # gradients do not vanish at a kink, but the way covered does
         progress, resolution = {k: v - energy.theta[k] for k, v in theta.items()}, 0.0
     rate_state, new_stage, done = settings.rate.observe(progress, state.rate, resolution)
-    averaged, n_averaged = _average(state, moved.theta, new_stage and not done)
+    averaged, n_averaged = _average(state, moved.theta, new_stage and not done, settings.recency)
     mean_square = np.mean([np.vdot(g, g) / g.size for g in gradient.values()])
     info = dict(info, gradient_rms=float(np.sqrt(mean_square)), learning_rate=rate)
     state = replace(
@@ -301,13 +305,13 @@ def _update(learner, batch, settings, state):
     return state, info
 
 
-def _average(state, theta, restart):
-    """Sum of the iterates of this stage."""
-    if restart:
-        return {k: v.copy() for k, v in theta.items()}, 1
+def _average(state, theta, restart, recency):
+    """Mean of the iterates of this stage, the n-th of which weighs about ``n ** recency``."""
+    n = 1 if restart else state.n_averaged + 1
+    share = (1 + recency) / (n + recency)
     for k, v in theta.items():
-        state.averaged[k] += v
-    return state.averaged, state.n_averaged + 1
+        blend(state.averaged[k].reshape(-1), v.reshape(-1), share)
+    return state.averaged, n
 
 
 def _judge(state, settings, info):
