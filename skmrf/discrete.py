@@ -31,8 +31,9 @@ class DiscreteMRF(VisibleEstimator):
         Which columns share a table; columns by index or name. A graph means its edges and all
         single columns. Columns that a list leaves out get a table of their own.
     learner : str or Learner, default="pcd"
-        How the gradient is estimated: "pcd", "cd", "exact", "pseudo-likelihood", "bpchain-cd",
-        "bp", "bp-cd" or "mean-field"; an instance of :mod:`skmrf.learners` carries parameters.
+        How the gradient is estimated: "pcd", "cd", "tempered-transitions", "parallel-tempering",
+        "mcmc-mle", "pf-mcmc-mle", "smc", "psmc", "exact", "pseudo-likelihood", "bpchain-cd", "bp",
+        "bp-cd" or "mean-field"; an instance of :mod:`skmrf.learners` carries parameters.
     tie : list of lists of int, optional
         Groups of cliques (by their place in ``cliques``) that share one table.
     categories : "auto" or list of lists, default="auto"
