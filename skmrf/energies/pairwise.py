@@ -24,7 +24,8 @@ class PairwiseEnergy(Energy):
     coupling : array-like of shape (n_variables, n_variables)
         :math:`J`, symmetric with a zero diagonal.
     bias : array-like of shape (n_variables,)
-        :math:`b`.
+        :math:`b`. Parameters and conditionals are float32 where ``coupling`` is, else float64; sums
+        over variables are float64.
     states : pair of numbers, default=(-1, 1)
         The values that the codes 0 and 1 stand for.
 
@@ -42,8 +43,9 @@ class PairwiseEnergy(Energy):
     """
 
     def __init__(self, coupling, bias, states=(-1, 1)):
-        coupling = np.array(coupling, dtype=float)
-        bias = np.array(bias, dtype=float)
+        dtype = np.float32 if getattr(coupling, "dtype", None) == np.float32 else np.float64
+        coupling = np.array(coupling, dtype=dtype)
+        bias = np.array(bias, dtype=dtype)
         if bias.ndim != 1 or coupling.shape != (len(bias), len(bias)):
             raise ValueError(
                 f"coupling must be (n, n) and bias (n,); got {coupling.shape} and {bias.shape}."
@@ -116,7 +118,8 @@ class PairwiseEnergy(Energy):
         weights = normalized_weights(phase.log_weights, len(S))
         pair = S.T @ (S * weights[:, None])
         np.fill_diagonal(pair, 0.0)
-        return {"coupling": pair, "bias": weights @ S}
+        dtype = self.coupling.dtype
+        return {"coupling": pair.astype(dtype, copy=False), "bias": (weights @ S).astype(dtype)}
 
     def gradient(self, positive, negative, batch=None):
         up, down = self.moments(positive), self.moments(negative)
