@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._types import Latest, effective_sample_size, logsumexp
+from .._types import logsumexp
 from .._validation import check_choice, check_number
 from ..samplers import equal, resample, sweep
 from .particles import (
@@ -17,7 +17,7 @@ from .tempered_transitions import BASES
 
 
 class _Reweighting(ParticleLearner):
-    """Reweights particles and tracks log Z."""
+    """Reweights particles."""
 
     def check(self):
         check_count(self, "n_particles", "n_steps")
@@ -28,51 +28,21 @@ class _Reweighting(ParticleLearner):
         base = choose_base(self.base, energy, data, batch)
         first, generators = climbed(energy, base, self.n_particles, rng)
         chosen = resample(first.log_weights, self.n_particles, rng)
-        return Particles(
-            data,
-            base,
-            energy,
-            first.X[chosen],
-            equal(self.n_particles),
-            generators,
-            first.log_ratio,
-            first.variance,
-            0,
-        )
+        weights = equal(self.n_particles)
+        return Particles(data, base, energy, first.X[chosen], weights, generators, memory=0)
 
     def _reweight(self, energy, state):
-        """The particles with weights for the new energy; ``variance`` is of the past only."""
+        """The particles with weights for the new energy."""
         density = state.energy.along(energy, state.X)
         grown = state.log_weights + density(1.0) - density(0.0)
-        total = logsumexp(grown)
-        return replace(
-            state,
-            energy=energy,
-            log_weights=grown - total,
-            log_partition=state.log_partition + total,
-        )
+        return replace(state, energy=energy, log_weights=grown - logsumexp(grown))
 
     def _resample_and_move(self, state, rng):
         """Particles with equal weights, where these weights have been."""
         n = len(state.X)
         X = state.X[resample(state.log_weights, n, rng)]
         X, _ = sweep(state.energy, X, state.generators, n_sweeps=self.n_steps)
-        variance = state.variance + _weight_variance(state.log_weights)
-        return replace(state, X=X, log_weights=equal(n), variance=variance)
-
-    def _info(self, state):
-        error = (state.variance + _weight_variance(state.log_weights)) ** 0.5
-        running = {
-            "log_partition": Latest(state.log_partition),
-            "log_partition_error": Latest(error),
-        }
-        return dict(running, **weights_info(state.log_weights))
-
-
-def _weight_variance(log_weights):
-    """Of the log of the mean weight."""
-    n = len(log_weights)
-    return (n / max(effective_sample_size(log_weights), 1e-300) - 1.0) / n
+        return replace(state, X=X, log_weights=equal(n))
 
 
 class MCMCMLE(_Reweighting):
@@ -115,7 +85,7 @@ class MCMCMLE(_Reweighting):
 
     def advance(self, energy, state, rng):
         state = self._reweight(energy, state)
-        info = self._info(state)
+        info = weights_info(state.log_weights)
         age = state.memory + 1
         if age >= self.reset or info["ess"] < self.threshold:
             state, age = self._resample_and_move(state, rng), 0
@@ -151,7 +121,7 @@ class ParticleFilteredMCMCMLE(_Reweighting):
 
     def advance(self, energy, state, rng):
         state = self._reweight(energy, state)
-        info = self._info(state)
+        info = weights_info(state.log_weights)
         if info["ess"] < self.threshold:
             state = self._resample_and_move(state, rng)
         return state, info

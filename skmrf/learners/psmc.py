@@ -54,10 +54,10 @@ class PSMC(ParticleLearner):
 
     Notes
     -----
-    The log weights estimate log Z of every model: ``log_partition`` and ``log_partition_error`` in
-    ``history_``. With "temper" and "split" each estimate is unbiased (for Z) and made of fresh
-    particles only; else it is the last one plus the step, so that errors add up, and is wrong where
-    the particles are.
+    With "temper" and "split" the log weights of the fresh particles estimate log Z of every model:
+    ``log_partition`` and ``log_partition_error`` in ``history_``, without bias for Z. Particles
+    that follow the parameters estimate only by how much log Z has changed; these estimates add up
+    all that the particles were wrong about since learning began, and are not reported.
 
     References
     ----------
@@ -173,7 +173,8 @@ def _follow(learner, energy, state, rng, X, log_weights):
     arrived = learner.climb(path, X, state.generators, rng, log_weights)
     arrived.log_ratio += state.log_partition
     arrived.variance += state.variance
-    return _arrived(energy, state, arrived)
+    state, info = _arrived(energy, state, arrived)
+    return state, {k: v for k, v in info.items() if not k.startswith("log_partition")}
 
 
 def _none(learner, energy, state, rng):
