@@ -357,12 +357,12 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
         return self.energy_.hidden_means(codes).astype(dtype, copy=False)
 
-    def inverse_transform(self, H):
+    def inverse_transform(self, X):
         """Probabilities of the visible units given hidden units.
 
         Parameters
         ----------
-        H : array-like of shape (n_samples, n_components)
+        X : array-like of shape (n_samples, n_components)
             States or probabilities of the hidden units.
 
         Returns
@@ -371,10 +371,10 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             ``p(v_i = 1 | h)``.
         """
         check_is_fitted(self)
-        H = check_array(H, dtype=(np.float64, np.float32))
+        H = check_array(X, dtype=(np.float64, np.float32))
         if H.shape[1] != self._n_features_out:
             raise ValueError(
-                f"H has {H.shape[1]} columns, but there are {self._n_features_out} hidden units."
+                f"X has {H.shape[1]} columns, but there are {self._n_features_out} hidden units."
             )
         return self.energy_.visible_means(H).astype(H.dtype, copy=False)
 

@@ -466,7 +466,7 @@ def test_inverse_transform(fitted):
     found = fitted.inverse_transform(H)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert fitted.inverse_transform(H.astype(np.float32)).dtype == np.float32
-    with pytest.raises(ValueError, match="H has 3 columns, but there are 2 hidden units"):
+    with pytest.raises(ValueError, match="X has 3 columns, but there are 2 hidden units"):
         fitted.inverse_transform(np.zeros((1, 3)))
 
 
