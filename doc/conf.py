@@ -34,7 +34,9 @@ autosummary_ignore_module_all = False
 autosummary_imported_members = True
 autodoc_default_options = {
     "members": True,
-    "exclude-members": "set_fit_request, set_partial_fit_request, set_score_request",
+    "exclude-members": (
+        "set_fit_request, set_partial_fit_request, set_score_request, set_score_samples_request"
+    ),
 }
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
