@@ -5,8 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from skmrf import DiscreteMRF
+from skmrf import RBM, BoltzmannMachine, DiscreteMRF
 
 X = np.array([[0, 1], [1, 0], [0, 0], [1, 1]] * 5)
 NAMED = pd.DataFrame({"age": [1, 2, 1], "city": ["a", "b", "a"]})
@@ -163,3 +164,99 @@ def test_impossible_evidence():
     for query in (model.predict, model.marginals, lambda r: model.sample(1, given=r)):
         with pytest.raises(ValueError, match="probability zero"):
             query(row)
+
+
+# Two-state models; what is theirs alone is in test_boltzmann_machine.py and test_rbm.py ------
+
+TWO_STATES = [BoltzmannMachine("pcd", states=(0, 1), max_iter=1), RBM(2, "pcd", max_iter=1)]
+two_states = pytest.mark.parametrize("model", TWO_STATES, ids=lambda model: type(model).__name__)
+
+BAD_BITS = [
+    (X * 2, ValueError, "Column 0 holds 2, but the states are 0 and 1"),
+    (numbers(), ValueError, "Column 0 holds .*, but the states are 0 and 1. Give a threshold as"),
+    ([[0, np.inf]] * 3, ValueError, "infinity"),
+    (X[:0], ValueError, r"Found array with 0 sample\(s\)"),
+    (X[:, :0], ValueError, r"Found array with 0 feature\(s\)"),
+    (NAMED.iloc[:0, :1], ValueError, r"Found array with 0 sample\(s\)"),
+    (NAMED[["age"]], ValueError, "Column 'age' holds 2, but the states are 0 and 1"),
+    (NAMED, ValueError, "could not convert string to float: 'a'"),
+    ([0, 1, 0], ValueError, "Expected 2D array, got 1D array"),
+    (X + 1j, ValueError, "Complex data not supported"),
+    (pd.DataFrame({"tags": [["a"], ["b"]]}), ValueError, "setting an array element|numeric"),
+    (X.astype(str), ValueError, "numeric|states"),
+]
+
+
+@two_states
+@pytest.mark.parametrize(("data", "error", "message"), BAD_BITS, ids=range(len(BAD_BITS)))
+def test_bad_bits(model, data, error, message):
+    model = clone(model)
+    with pytest.raises(error, match=message):
+        model.fit(data)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+OF_ALL_MODELS = (
+    "learner",
+    "optimizer",
+    "learning_rate",
+    "penalty",
+    "alpha",
+    "batch_size",
+    "max_iter",
+    "tol",
+    "validation_fraction",
+    "n_iter_no_change",
+    "max_bytes",
+    "random_state",
+)
+SHARED = [
+    (parameters, message)
+    for parameters, message in BAD_PARAMETERS
+    if set(parameters) <= set(OF_ALL_MODELS) and parameters.get("learner") not in ("sgd", "exact")
+]
+
+
+@two_states
+@pytest.mark.parametrize(("parameters", "message"), SHARED, ids=range(len(SHARED)))
+def test_bad_parameters_of_two_state_models(model, parameters, message):
+    model = clone(model).set_params(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X)
+    assert not hasattr(model, "energy_")
+
+
+@two_states
+def test_bad_weights_of_two_state_models(model):
+    for weights, message in (
+        (np.zeros(20), "All sample weights are zero"),
+        (-np.ones(20), r"sample_weight\[0\] is -1.0; weights must be finite and not negative"),
+        (np.full(20, np.nan), r"sample_weight\[0\] is nan"),
+        (np.ones(3), r"sample_weight.shape == \(3,\), expected \(20,\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            clone(model).fit(X, sample_weight=weights)
+
+
+@two_states
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_queries_of_two_state_models(model):
+    model = clone(model).fit(pd.DataFrame(X, columns=["a", "b"]))
+    before = model.score(pd.DataFrame(X, columns=["a", "b"]))
+    wrong = pd.DataFrame({"a": [0], "b": [3]})
+    for ask in (model.score_samples, model.score, lambda rows: model.sample(1, given=rows)):
+        with pytest.raises(ValueError, match="Column 'b' holds 3"):
+            ask(wrong)
+        with pytest.raises(ValueError, match="Feature names unseen at fit time"):
+            ask(wrong.rename(columns={"b": "c"}))
+    with pytest.raises(ValueError, match="n_samples must be an integer >= 1; got 0"):
+        model.sample(0)
+    with pytest.raises(ValueError, match=r"given names column 'c'; the columns are \['a', 'b'\]"):
+        model.sample(given={"c": 1})
+    with pytest.raises(ValueError, match="random_state must be None, an int"):
+        model.sample(1, random_state="seed")
+    with pytest.raises(ValueError, match="Column 0 holds 5"):
+        model.fit(np.array([[5, 0]]))
+    assert model.score(pd.DataFrame(X, columns=["a", "b"])) == before
+    with pytest.raises(ValueError, match="holds out rows, so it needs at least 2"):
+        clone(model).set_params(early_stopping=True).fit(X[:1])

@@ -570,6 +570,7 @@ BAD_PARAMETERS = [
     ({"max_iter": 0}, "max_iter must be an integer >= 1; got 0"),
     ({"batch_size": 0}, "batch_size must be an integer >= 1; got 0"),
     ({"max_bytes": 100}, "Learning 12 weights needs about 576 bytes, .* Use fewer n_components"),
+    ({"n_components": 10**9}, "Learning 3000000000 weights needs about 1.44e"),
     ({"random_state": "seed"}, "random_state must be None, an int"),
 ]
 
