@@ -2,9 +2,13 @@
 
 import inspect
 import numbers
+import os
+import sys
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
+import sklearn
 
 from ._types import MISSING, STATE
 
@@ -153,3 +157,12 @@ def check_sample_weight(sample_weight, n_rows):
     if not weights.any():
         raise ValueError("All sample weights are zero; at least one row must count.")
     return weights
+
+
+def warn_caller(message, category=UserWarning):
+    """Warn of the first line outside of this package and scikit-learn that led here."""
+    inside = os.path.dirname(__file__), os.path.dirname(sklearn.__file__)
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -285,6 +285,6 @@ def sample(
     question = Question.about(energy, evidence, max_bytes, random_state)
     chosen = question.resolve(method, SAMPLES, "gibbs")
     if method == "auto" and chosen != "exact":
-        warn_inexact_samples(stacklevel=3)
+        warn_inexact_samples()
     options = _relevant(options, method, chosen)
     return ask(SAMPLES, chosen, question, options, n_samples=n_samples)

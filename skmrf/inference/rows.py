@@ -1,11 +1,10 @@
 """Queries about many partly observed rows at once: one elimination for every missing pattern."""
 
-import warnings
-
 import numpy as np
 
 from .. import messages, samplers
 from .._types import MISSING
+from .._validation import warn_caller
 from ..likelihood import ais, exact_fits
 from ..messages.elimination import DEFAULT_MAX_BYTES
 
@@ -124,7 +123,7 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
         return messages.sample(plan, flat, len(rows), rng, shared)
 
     def gibbs(rows, _):
-        warn_inexact_samples(stacklevel=6)
+        warn_inexact_samples()
         moved = samplers.draw_given(graph, rows, rng)
         samplers.check_possible(graph, moved)
         return moved
@@ -145,10 +144,9 @@ def _filled(graph, X, max_bytes, exact, approximate):
     return out
 
 
-def warn_inexact_samples(stacklevel):
+def warn_inexact_samples():
     """Say that samples are states of Gibbs chains."""
-    warnings.warn(
+    warn_caller(
         "Exact sampling does not fit in memory; the samples are states of Gibbs chains, which only "
         "approach the distribution.",
-        stacklevel=stacklevel,
     )

@@ -1,11 +1,9 @@
 """Modes, marginal modes and samples of a question's model by each method."""
 
-import warnings
-
 import numpy as np
 
 from .. import messages, samplers
-from .._validation import check_number
+from .._validation import check_number, warn_caller
 from .question import NOTHING_POSSIBLE, renumbered
 
 # Modes -------------------------------------------------------------------------------------
@@ -95,10 +93,9 @@ def bpchain_samples(
     if lost == n_samples:
         raise ValueError(NOTHING_POSSIBLE.format(n_samples))
     if lost:
-        warnings.warn(
+        warn_caller(
             f"{lost} of {n_samples} draws have the probability zero; give more n_steps, or take "
             'method="exact".',
-            stacklevel=4,
         )
     return question.complete(X)
 

@@ -1,6 +1,5 @@
 """The one learning loop. It never asks which energy or learner it holds."""
 
-import warnings
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._kernels.ascent import blend
 from .._types import Batch, History, Latest
+from .._validation import warn_caller
 from .optimizers import Adam
 from .penalties import NoPenalty
 from .rates import AdaptiveRate
@@ -167,10 +167,9 @@ def run(learner, data, settings, state, reports=None):
         else:
             _iterate(learner, data, settings, holder, reports)
     except KeyboardInterrupt:
-        warnings.warn(
+        warn_caller(
             f"Interrupted; the model is that of the last complete epoch, {holder[0].epoch}.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     _warn_inference(holder[0])
     return holder[0]
@@ -180,12 +179,11 @@ def _warn_inference(state):
     """Once a fit, if the learner's inference did not converge in the last epoch."""
     share = state.history.columns.get("inference_converged", [1.0])[-1]
     if share < CONVERGED:
-        warnings.warn(
+        warn_caller(
             f"Inference converged in {100 * share:.0f}% of its runs in the last epoch, so the "
             "gradient has an error that is not known; give the learner more damping or max_iter, "
             "or take another one (see inference_converged in history_).",
             ConvergenceWarning,
-            stacklevel=4,
         )
 
 
@@ -211,11 +209,10 @@ def _iterate(learner, data, settings, holder, reports):
 
 
 def _warn_unconverged(state):
-    warnings.warn(
+    warn_caller(
         f"Learning had not converged after {state.epoch} epochs ({state.step} updates); raise "
         "max_iter, or accept the model as it is (see history_).",
         ConvergenceWarning,
-        stacklevel=4,
     )
 
 

@@ -1,11 +1,10 @@
 """What the data say before learning: a start, moments, how fine to learn, what to hold out for."""
 
-import warnings
-
 import numpy as np
 
 from .. import inference
 from .._types import MISSING, States, dense_rows, effective_sample_size, normalized_weights
+from .._validation import warn_caller
 from ..learners import site_log_likelihood
 from ..likelihood import log_partition_bounds
 from ..messages import forecast
@@ -99,11 +98,10 @@ def _pair_variance(states, high, low, mixed):
 def warn_unbounded(n_never):
     """A clique state that never occurs sends its log-potential to minus infinity."""
     if n_never:
-        warnings.warn(
+        warn_caller(
             f"{n_never} joint states of cliques never occur in the data, so the likelihood has its "
             "maximum at infinity and the fit stops on the way there. Set alpha > 0 for a finite "
-            "one.",
-            stacklevel=5,
+            "one."
         )
 
 

@@ -1,12 +1,11 @@
 """Annealed importance sampling, forward and reverse."""
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._types import LogPartition
-from .._validation import check_choice, check_generator, check_number, check_states
+from .._validation import check_choice, check_generator, check_number, check_states, warn_caller
 from ..samplers import Product, Tempering, climb, resample, spawn_generators, sweep
 from .intervals import interval, lost
 
@@ -92,11 +91,10 @@ def ais(
     else:
         result = _lengthening(path, max_width, rng)
     if not result.converged:
-        warnings.warn(
+        warn_caller(
             f"The interval of log Z by annealed importance sampling, [{result.lower:.4g}, "
             f"{result.upper:.4g}], is {result.upper - result.lower:.3g} nats wide, more than "
             f"max_width={max_width}; give more n_temperatures or n_chains.",
-            stacklevel=2,
         )
     return result
 

@@ -1,12 +1,11 @@
 """Importance sampling from chained belief propagation."""
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
 
 from .._types import LogPartition
-from .._validation import check_generator, check_number
+from .._validation import check_generator, check_number, warn_caller
 from ..samplers import (
     Chain,
     ChainSettings,
@@ -84,12 +83,11 @@ def bpchain(
         return LogPartition(value, 0.0, value, value, True, "bpchain", True)
     result = _estimate(graph, chain, draws, max_width, rng)
     if not result.converged:
-        warnings.warn(
+        warn_caller(
             f"The interval of log Z by chained belief propagation is [{result.lower:.4g}, "
             f"{result.upper:.4g}], its effective sample size {result.ess:.1f} of {n_samples} "
             f"({100 * draws.converged:.0f}% of the propagations converged): the chain misses a "
             'part of the model. Give more n_samples or clip, or take method="ais".',
-            stacklevel=2,
         )
     return result
 

@@ -1,11 +1,9 @@
 """Gibbs chains put to use: draws, averages and maximisers where exact inference does not fit."""
 
-import warnings
-
 import numpy as np
 
 from .._types import MISSING
-from .._validation import check_number
+from .._validation import check_number, warn_caller
 from .gibbs import Product, spawn_generators, sweep
 
 HOTTEST, COLDEST = 0.05, 12.0
@@ -60,10 +58,9 @@ def check_possible(energy, X):
             "potentials by small ones."
         )
     if lost:
-        warnings.warn(
+        warn_caller(
             f"{lost} of {len(X)} Gibbs chains are in states of probability zero; give more "
             'n_sweeps, use method="exact" or replace zero potentials by small ones.',
-            stacklevel=4,
         )
 
 
