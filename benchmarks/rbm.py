@@ -15,7 +15,6 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import sklearn
 from _common import markdown, options, save
 from sklearn.neural_network import BernoulliRBM
 from threadpoolctl import threadpool_limits
@@ -50,32 +49,33 @@ LEARNERS = {
     "MCMC-MLE": MCMCMLE,
     "PF-MCMC-MLE": ParticleFilteredMCMCMLE,
 }
-PEERS = {  # rate, batch size
-    "BernoulliRBM 0.1, 10": (0.1, 10),
-    "BernoulliRBM 0.05, 100": (0.05, 100),
-    "BernoulliRBM 0.01, 100": (0.01, 100),
+PEERS = {  # rate, batch size, whether visible biases start at the log odds as ours do
+    "BernoulliRBM 0.1, 10": (0.1, 10, False),
+    "BernoulliRBM 0.05, 100": (0.05, 100, False),
+    "BernoulliRBM 0.01, 100": (0.01, 100, False),
+    "BernoulliRBM 0.05, 100, our biases": (0.05, 100, True),
 }
 LARGE = (
     "PCD",
     "BernoulliRBM 0.05, 100",
+    "BernoulliRBM 0.05, 100, our biases",
     "PSMC lean",
     "PSMC split",
     "PSMC",
     "PT",
     "TT",
-    "BernoulliRBM 0.1, 10",
 )
-H = 100
 UNIFORM = {"n_particles": 200, "base": "uniform"}
-PAPER = {  # learner, epochs in which it is followed
-    "exact": (Exact, 20.0),
-    "PCD-1": (lambda: PCD(200, 1), 20.0),
-    "PSMC": (lambda: PSMC(**UNIFORM), 2.0),
-    "PSMC literal": (lambda: PSMC(refresh="literal", **UNIFORM), 20.0),
-    "SMC": (lambda: SMC(**UNIFORM), 2.0),
-    "PCD-H": (lambda: PCD(200, H), 2.0),
-    "PT": (lambda: ParallelTempering(200, H, adapt=False, base="uniform"), 2.0),
-    "TT": (lambda: TemperedTransitions(200, H, 0.9), 2.0),
+H = {"zeros": 30, "data": 100}  # from zero biases PSMC needs 1 at first, 70 after 4 epochs
+PAPER = {
+    "exact": lambda _: Exact(),
+    "PCD-1": lambda _: PCD(200, 1),
+    "PSMC": lambda _: PSMC(**UNIFORM),
+    "PSMC literal": lambda _: PSMC(refresh="literal", **UNIFORM),
+    "SMC": lambda _: SMC(**UNIFORM),
+    "PCD-H": lambda h: PCD(200, h),
+    "PT": lambda h: ParallelTempering(200, h, adapt=False, base="uniform"),
+    "TT": lambda h: TemperedTransitions(200, h, 0.9),
 }
 PRINTED = {  # Table 1: 784 x 10 train and test, 784 x 500 train and test
     "PCD-1": (-206.3846, -207.7464, -176.3767, -177.0584),
@@ -196,25 +196,27 @@ class Ours:
 
 
 class Theirs:
-    """scikit-learn's BernoulliRBM, one batch after the other."""
+    """scikit-learn's BernoulliRBM, batch by batch as its ``fit`` goes, in float32."""
 
-    def __init__(self, rate, batch_size, n_hidden, X, seed):
+    def __init__(self, rate, batch_size, our_biases, n_hidden, X, seed):
         self.X, self.batch_size = X.astype(np.float32), batch_size
-        self.model = BernoulliRBM(
-            n_hidden, learning_rate=rate, batch_size=batch_size, random_state=seed
-        )
-        self.rng = np.random.default_rng([seed, 1])
-        self.model.random_state = np.random.RandomState(seed)
+        self.model = model = BernoulliRBM(n_hidden, learning_rate=rate, batch_size=batch_size)
+        self.rng, self.draws = np.random.default_rng([seed, 1]), np.random.RandomState(seed)
+        biases = "data" if our_biases else "zeros"
+        energy = first_energy(X, n_hidden, np.random.default_rng(seed), biases)
+        model.components_ = np.asfortranarray(energy.weights.T)
+        model.intercept_visible_ = energy.visible_bias.astype(np.float32)
+        model.intercept_hidden_ = np.zeros(n_hidden, dtype=np.float32)
+        model.h_samples_ = np.zeros((batch_size, n_hidden), dtype=np.float32)
         self.rows, self.updates, self.seconds = np.empty(0, dtype=int), 0, 0.0
 
     def go_on(self, n_updates):
         start = time.process_time()
-        with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
-            for _ in range(n_updates):
-                if len(self.rows) < self.batch_size:
-                    self.rows = self.rng.permutation(len(self.X))
-                rows, self.rows = self.rows[: self.batch_size], self.rows[self.batch_size :]
-                self.model.partial_fit(self.X[rows])
+        for _ in range(n_updates):
+            if len(self.rows) < self.batch_size:
+                self.rows = self.rng.permutation(len(self.X))
+            rows, self.rows = self.rows[: self.batch_size], self.rows[self.batch_size :]
+            self.model._fit(self.X[rows], self.draws)
         self.updates += n_updates
         self.seconds += time.process_time() - start
 
@@ -287,16 +289,16 @@ def equal_time(args, train, test, n_hidden, names, seconds, log):
         _write(log, row | run.diagnostics())
 
 
-def paper_schedule(train, test, biases, factor, log):
+def paper_schedule(train, test, biases, names, epochs, log):
     """Rows of 784 x 10 with the paper's rates, from one kind of start."""
     sets = {"train": train[:10_000], "test": test}
-    for name, (learner, epochs) in PAPER.items():
+    for name in names:
         energy = first_energy(train, 10, np.random.default_rng(0), biases)
         settings = learning.Settings(
             learning.SGD(), PerEpoch(), batch_size=200, max_iter=1, average=False
         )
-        run = Ours(learner(), energy, train, settings, 0)
-        n_updates = max(2, round(factor * epochs * len(train) / 200))
+        run = Ours(PAPER[name](H[biases]), energy, train, settings, 0)
+        n_updates = max(2, round(epochs * len(train) / 200))
         marks = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0])
         curve = follow(
             run,
@@ -362,6 +364,7 @@ COLUMNS = {
 TABLES = {
     "equal 10": {
         "learner": "learner",
+        "printed_test": "paper, test",
         "updates": "updates",
         "train": "train",
         "test": "test",
@@ -371,6 +374,7 @@ TABLES = {
     },
     "equal 500": {
         "learner": "learner",
+        "printed_test": "paper, test",
         "updates": "updates",
         "test_low": "test, upper end of log Z",
         "test": "test, forward estimate",
@@ -399,9 +403,10 @@ def table(rows, experiment):
         mine.sort(key=lambda r: -r.get("test_low", r["test"]))
     for row in mine:
         row["epochs"] = f"{row['updates'] / 300:.1f}"
-        printed = PRINTED.get(row["learner"])
+        printed = PRINTED.get({"PCD": "PCD-1"}.get(row["learner"], row["learner"]))
         if printed:
-            row["printed_train"], row["printed_test"] = (f"{v:.2f}" for v in printed[:2])
+            size = printed[2:] if experiment.endswith("500") else printed[:2]
+            row["printed_train"], row["printed_test"] = (f"{v:.2f}" for v in size)
         for key in ("train", "test", "last_test", "mean_test", "test_low", "test_high"):
             if key in row:
                 row[key] = f"{row[key]:.2f}"
@@ -442,30 +447,34 @@ def draw_equal(path, rows):
     if figure is None:
         return
     names, handles = [*LEARNERS, *PEERS], {}
-    panels = figure.subplots(1, 2)
-    for axes, n_hidden in zip(panels, (10, 500), strict=True):
-        for row in (r for r in rows if r["experiment"] == f"equal {n_hidden}"):
-            k, curve = names.index(row["learner"]), row["curve"]
-            x, y = [p["seconds"] for p in curve], [p["test"] for p in curve]
-            style = {"color": f"C{k % 10}", "linewidth": 1, "markersize": 4}
-            style["linestyle"] = "--" if row["learner"] in PEERS else "-"
-            if "test_low" in row:
-                below = [p["test"] - p["test_low"] for p in curve]
-                above = [p["test_high"] - p["test"] for p in curve]
-                handle = axes.errorbar(x, y, [below, above], fmt="o", capsize=2, **style)
-            else:
-                marker = "s" if row["learner"] in PEERS else "o"
-                handle = axes.plot(x, y, marker=marker, **style)[0]
-            handles.setdefault(row["learner"], handle)
+    for axes, n_hidden in zip(figure.subplots(1, 2), (10, 500), strict=True):
+        mine = [r for r in rows if r["experiment"] == f"equal {n_hidden}"]
+        for row in mine:
+            k, curve, peer = names.index(row["learner"]), row["curve"], row["learner"] in PEERS
+            x, low = ([p.get(key, p["test"]) for p in curve] for key in ("seconds", "test_low"))
+            reach = [p.get("test_high", p["test"]) - y for p, y in zip(curve, low, strict=True)]
+            handles[row["learner"]] = axes.errorbar(
+                x,
+                low,
+                [[0.0] * len(x), reach],
+                color="k" if row["learner"] == "exact" else f"C{(k - 1) % 10}",
+                marker="s" if peer else "o",
+                linestyle="--" if peer else "-",
+                linewidth=1,
+                markersize=4,
+                capsize=2,
+            )
         axes.set_xscale("log")
         axes.set_xlabel("processor seconds")
         axes.set_title(f"784 x {n_hidden}")
-        lowest = [
-            p["test"] for r in rows if r["experiment"] == f"equal {n_hidden}" for p in r["curve"]
-        ]
-        if lowest:
-            axes.set_ylim(bottom=max(min(lowest), -230.0) - 3.0)
-    panels[0].set_ylabel("held-out log-likelihood, nats")
+        if mine:
+            marks = [p["seconds"] for p in mine[0]["curve"]]
+            axes.set_xticks(marks, [f"{mark:.2g}" for mark in marks])
+            axes.minorticks_off()
+            ends = [p.get("test_low", p["test"]) for row in mine for p in row["curve"]]
+            axes.set_ylim(bottom=max(min(ends), -230.0) - 3.0)
+    figure.axes[0].set_ylabel("held-out log-likelihood, nats")
+    figure.axes[1].set_ylabel("log Z at its upper end, bars to the lower")
     shown = [name for name in names if name in handles]
     figure.legend([handles[n] for n in shown], shown, loc="outside right center")
     figure.savefig(path, dpi=110)
@@ -484,11 +493,10 @@ def draw_paper(path, rows, levels):
             style = "k--" if row["learner"] == "exact" else f"C{k}o-"
             handles.setdefault(row["learner"], axes.plot(x, y, style, linewidth=1, markersize=3)[0])
         axes.axhline(levels["independent"], color="grey", linestyle=":", linewidth=1)
-        axes.set_xscale("log")
         axes.set_xlabel("updates (300 an epoch)")
         axes.set_title({"zeros": "zero biases", "data": "biases at the log odds"}[biases])
     panels[0].set_ylabel("test log-likelihood, nats (dotted: independent pixels)")
-    panels[0].set_ylim(bottom=-300)
+    panels[0].set_ylim(bottom=-360)
     figure.legend(list(handles.values()), list(handles), loc="outside right center")
     figure.savefig(path, dpi=110)
 
@@ -533,7 +541,8 @@ def main(argv=None):
     parser.add_argument("--seconds", type=float, default=120.0, help="a fit of 10 hidden units")
     parser.add_argument("--seconds-large", type=float, default=240.0, help="of 500 hidden units")
     parser.add_argument("--temperatures", type=int, default=4000, help="of the estimate of log Z")
-    parser.add_argument("--length", type=float, default=1.0, help="of the paper's schedule")
+    parser.add_argument("--epochs", type=float, default=4.0, help="of the paper's schedule")
+    parser.add_argument("--learners", nargs="+", help="only these")
     args = parser.parse_args(argv)
     if args.data is None or not args.data.exists():
         sys.exit("No MNIST: give --data mnist.npz, or set SKMRF_DATA to a folder with mnist/.")
@@ -552,15 +561,26 @@ def run(args, train, test):
     if args.fast:
         args.seconds, args.seconds_large = min(args.seconds, 0.5), min(args.seconds_large, 2.0)
         args.temperatures, factor = 40, 0.02
+        args.epochs = min(args.epochs, 0.02)
+
+    def chosen(names):
+        return [name for name in names if args.learners is None or name in args.learners]
+
     large = LARGE[:2] if args.fast else LARGE
     jobs = {
         "equal-10": lambda log: equal_time(
-            args, train, test, 10, [*LEARNERS, *PEERS], args.seconds, log
+            args, train, test, 10, chosen([*LEARNERS, *PEERS]), args.seconds, log
         ),
-        "equal-500": lambda log: equal_time(args, train, test, 500, large, args.seconds_large, log),
+        "equal-500": lambda log: equal_time(
+            args, train, test, 500, chosen(large), args.seconds_large, log
+        ),
         "temperatures": lambda log: [temperatures(train, n, factor, log) for n in (10, 500)],
-        "paper-zeros": lambda log: paper_schedule(train, test, "zeros", factor * args.length, log),
-        "paper-data": lambda log: paper_schedule(train, test, "data", factor * args.length, log),
+        **{
+            f"paper-{biases}": lambda log, biases=biases: paper_schedule(
+                train, test, biases, chosen(PAPER), args.epochs, log
+            )
+            for biases in H
+        },
     }
     for part in args.parts:
         log = args.results / f"rbm_{part}.jsonl"
