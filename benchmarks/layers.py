@@ -97,8 +97,8 @@ def main(argv=None):
 
 
 NOTES = (
-    f"Processor time, one thread, {N_CHAINS} chains; medians of runs made in turn. Epochs are whole "
-    "fits of 10,000 rows in batches of 100, with all that fit does besides.",
+    f"Processor time, one thread, {N_CHAINS} chains; medians of runs made in turn. Epochs are "
+    "whole fits of 10,000 rows in batches of 100, with all that fit does besides.",
 )
 
 if __name__ == "__main__":

@@ -12,6 +12,9 @@ ORDER = (
     "nltcs_exact",
     "propagation_cost",
     "propagation_chain",
+    "boltzmann",
+    "rbm",
+    "layers",
     "density",
     "scale",
 )

@@ -138,8 +138,8 @@ class History:
     def append(self, row: dict[str, Any]):
         """Add one epoch; a column that starts late is padded with nan."""
         length = max((len(c) for c in self.columns.values()), default=0)
-        for name in row.keys() - self.columns.keys():
-            self.columns[name] = [np.nan] * length
+        for name in row:
+            self.columns.setdefault(name, [np.nan] * length)
         for name, column in self.columns.items():
             column.append(row.get(name, np.nan))
 

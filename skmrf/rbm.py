@@ -32,6 +32,7 @@ ENDS = ("upper", "value", "lower")
 FIRST_RATES = {"adam": 0.003, "sgd": 0.03, "momentum": 0.006}
 WINDOW = 2000  # updates before the rate may change: gradients of minibatches are mostly noise
 N_HALVINGS = 3
+PLATEAU = 500  # updates that hidden units may take to differ
 RECENCY = 8.0  # of averaged iterates, which improve for as long as learning goes on
 SPREAD = 0.01  # of the first weights
 N_STARTS = 128  # training rows kept, at which chains of a bound on log Z begin
@@ -82,7 +83,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         layer has at most 12 units, else the mean pseudo-log-likelihood.
     validation_fraction : float, default=0.1
     n_iter_no_change : int, default=5
-        Epochs without a better score before stopping early.
+        Epochs without a better score before stopping early, and at least 500 updates.
     max_bytes : float, default=4 GiB
         Bound on the memory of the parameters while learning.
     warm_start : bool, default=False
@@ -313,6 +314,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         """A gradient of minibatches by default, also where the negative phase is exact."""
         settings = super()._settings(learner, energy, data, held_out, max_iter)
         settings.recency = RECENCY
+        epochs_of_plateau = -(-PLATEAU * self.batch_size // data.X.shape[0])
+        settings.patience = max(self.n_iter_no_change, epochs_of_plateau)
         if self.optimizer == "auto":
             settings.optimizer = learning.make_optimizer("adam", False, settings.penalty, None)
         if self.learning_rate == "adaptive" and settings.optimizer is not None:
@@ -353,9 +356,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             ``p(h_j = 1 | v)``; float32 where X is, else float64.
         """
         check_is_fitted(self)
-        codes = self._codes(X, reset=False)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
-        return self.energy_.hidden_means(codes).astype(dtype, copy=False)
+        return self.energy_.astype(dtype).hidden_means(self._codes(X, reset=False))
 
     def inverse_transform(self, X):
         """Probabilities of the visible units given hidden units.
@@ -376,7 +378,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             raise ValueError(
                 f"X has {H.shape[1]} columns, but there are {self._n_features_out} hidden units."
             )
-        return self.energy_.visible_means(H).astype(H.dtype, copy=False)
+        return self.energy_.astype(H.dtype).visible_means(H)
 
     def free_energy(self, X):
         r"""Free energy :math:`F(v) = -\log \sum_h f(v, h)` of every row, in nats.
@@ -390,7 +392,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        return self.energy_.free_energy(self._codes(X, reset=False))
+        return self.energy_.astype(np.float64).free_energy(self._codes(X, reset=False))
 
     def score_samples(self, X, *, end="upper"):
         r"""Normalised log-likelihood :math:`\log p(v) = -F(v) - \log Z` of every row, in nats.

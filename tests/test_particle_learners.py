@@ -361,7 +361,7 @@ def test_jobs_do_not_matter(name, seed):
         (SMC(n_particles=2.5), "n_particles must be an integer; got 2.5"),
         (SMC(threshold=-1), "threshold must be a number > 0 and <= 0.999; got -1"),
         (SMC(n_steps=0), "n_steps must be an integer >= 1; got 0"),
-        (SMC(base=None), "base must be one of"),
+        (SMC(base=1), "base must be one of"),
         (MCMCMLE(n_particles=-1), "n_particles must be an integer >= 1; got -1"),
         (MCMCMLE(reset=0), "reset must be an integer >= 1; got 0"),
         (MCMCMLE(threshold=2), "threshold must be a number >= 0 and <= 1; got 2"),

@@ -22,6 +22,9 @@ from ..energies import Energy
 from ..samplers import Product, Tempering, climb, spawn_generators
 from .base import DataPhase, Learner
 
+N_PARTICLES, LAYERED_PARTICLES = 200, 100
+FEW_LATENT = 20
+
 
 @dataclass
 class Particles:
@@ -44,6 +47,8 @@ class Particles:
         What a learner keeps besides.
     hidden : ndarray or None
         Means of the latent units given ``X``, where they are known already.
+    learner : str
+        Which learner, with its parameters, these are of.
     """
 
     data: DataPhase
@@ -56,6 +61,7 @@ class Particles:
     variance: float = np.nan
     memory: Any = None
     hidden: np.ndarray | None = None
+    learner: str = ""
 
 
 class ParticleLearner(Learner):
@@ -74,12 +80,12 @@ class ParticleLearner(Learner):
 
     def init(self, energy, batch, rng):
         self.check()
-        return self.start(energy, DataPhase(energy, batch, rng), batch, rng)
+        first = self.start(energy, DataPhase(energy, batch, rng), batch, rng)
+        return replace(first, learner=repr(self))
 
     def resume(self, energy, batch, state, rng):
-        if not isinstance(state, Particles):  # of another learner
+        if not isinstance(state, Particles) or state.learner != repr(self):
             return self.init(energy, batch, rng)
-        self.check()
         return replace(state, data=DataPhase(energy, batch, rng))
 
     def step(self, energy, batch, state, rng):
@@ -88,15 +94,29 @@ class ParticleLearner(Learner):
         return positive, States(state.X, state.hidden, state.log_weights), state, info
 
 
-def check_count(learner, *names):
-    """Parameters that count something."""
-    for name in names:
-        check_number(name, getattr(learner, name), low=1, integer=True)
+def check_count(learner, *names, optional=()):
+    """Parameters that count something; None stands for a default of optional ones."""
+    for name in (*names, *optional):
+        value = getattr(learner, name)
+        if value is not None or name not in optional:
+            check_number(name, value, low=1, integer=True)
+
+
+def n_particles_of(learner, energy):
+    """How many particles, if the learner leaves it open: fewer of those with a hidden layer."""
+    if learner.n_particles is not None:
+        return learner.n_particles
+    return LAYERED_PARTICLES if energy.has_latent else N_PARTICLES
 
 
 def choose_base(name, energy, data, batch):
-    """The hot end of paths: "uniform", or "marginals" of the training rows."""
-    if name == "uniform":
+    """The hot end of paths: "uniform", or "marginals" of the training rows.
+
+    None is "marginals" but for models with many latent variables: halfway to these, particles that
+    start at the marginals may all fall into one state and stay there.
+    """
+    n_latent = len(energy.n_states) - len(energy.visible_states)
+    if name == "uniform" or (name is None and n_latent > FEW_LATENT):
         return Product.uniform(energy.visible_states)
     return data.marginals(energy, batch)
 

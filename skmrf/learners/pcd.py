@@ -38,8 +38,7 @@ class PCD(ParticleLearner):
         self.n_steps = n_steps
 
     def check(self):
-        given = [name for name in ("n_chains", "n_steps") if getattr(self, name) is not None]
-        check_count(self, *given)
+        check_count(self, optional=("n_chains", "n_steps"))
 
     def start(self, energy, data, batch, rng):
         n_chains = self.n_chains

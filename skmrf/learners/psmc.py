@@ -14,7 +14,15 @@ from ..samplers import (
     resample,
     spawn_generators,
 )
-from .particles import ParticleLearner, Particles, check_count, choose_base, climbed
+from .particles import (
+    N_PARTICLES,
+    ParticleLearner,
+    Particles,
+    check_count,
+    choose_base,
+    climbed,
+    n_particles_of,
+)
 from .smc import climb_info
 from .tempered_transitions import BASES
 
@@ -41,16 +49,19 @@ class PSMC(ParticleLearner):
 
     Parameters
     ----------
-    n_particles : int, default=200
+    n_particles : int, optional
+        By default 200; 100 for models with a hidden layer.
     refresh : {"temper", "split", "none", "balance", "literal"}, default="temper"
     fraction : float, default=0.5
         Share of fresh particles.
     threshold : float, default=0.9
     n_steps : int, default=1
         Sweeps after every step of a path.
-    base : {"marginals", "uniform"}, default="marginals"
+    base : {"marginals", "uniform"}, optional
         :math:`p_0`: independent variables with the frequencies of the data, or the paper's uniform
-        distribution, which needs more steps.
+        distribution, which needs more steps. By default "marginals", but "uniform" for models of
+        more than 20 hidden units: on the way from the marginals to these, all particles may fall
+        into one state (few are ``distinct``) and stay there.
 
     Notes
     -----
@@ -67,12 +78,12 @@ class PSMC(ParticleLearner):
 
     def __init__(
         self,
-        n_particles=200,
+        n_particles=None,
         refresh="temper",
         fraction=0.5,
         threshold=0.9,
         n_steps=1,
-        base="marginals",
+        base=None,
     ):
         self.n_particles = n_particles
         self.refresh = refresh
@@ -82,24 +93,26 @@ class PSMC(ParticleLearner):
         self.base = base
 
     def check(self):
-        check_count(self, "n_particles", "n_steps")
+        check_count(self, "n_steps", optional=("n_particles",))
         check_choice("refresh", self.refresh, REFRESH)
-        check_choice("base", self.base, BASES)
+        if self.base is not None:
+            check_choice("base", self.base, BASES)
         check_number("threshold", self.threshold, low=0, high=0.999, open_low=True)
         check_number("fraction", self.fraction, low=0, high=1, open_low=True)
-        if self.refresh != "none" and not 0 < self._n_fresh() < self.n_particles:
+        n = N_PARTICLES if self.n_particles is None else self.n_particles
+        if self.refresh != "none" and not 0 < self._n_fresh(n) < n:
             raise ValueError(
-                f"fraction={self.fraction} of n_particles={self.n_particles} leaves no fresh or no "
+                f"fraction={self.fraction} of n_particles={n} leaves no fresh or no "
                 "persistent particle; give more particles."
             )
 
-    def _n_fresh(self):
-        return round(self.fraction * self.n_particles)
+    def _n_fresh(self, n):
+        return round(self.fraction * n)
 
     def start(self, energy, data, batch, rng):
         base = choose_base(self.base, energy, data, batch)
         first, generators = climbed(
-            energy, base, self.n_particles, rng, self.threshold, self.n_steps
+            energy, base, n_particles_of(self, energy), rng, self.threshold, self.n_steps
         )
         return Particles(
             data,
@@ -129,8 +142,8 @@ class PSMC(ParticleLearner):
 
     def old_and_fresh(self, state, rng):
         """Persistent particles chosen by their weights, and fresh ones."""
-        n_fresh = self._n_fresh()
-        old = state.X[resample(state.log_weights, self.n_particles - n_fresh, rng)]
+        n_fresh = self._n_fresh(len(state.X))
+        old = state.X[resample(state.log_weights, len(state.X) - n_fresh, rng)]
         return old, state.base.sample(n_fresh, rng)
 
 

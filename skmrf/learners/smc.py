@@ -4,7 +4,14 @@ from dataclasses import replace
 
 from .._types import Latest, distinct_rows
 from .._validation import check_choice, check_number
-from .particles import ParticleLearner, Particles, check_count, choose_base, climbed
+from .particles import (
+    ParticleLearner,
+    Particles,
+    check_count,
+    choose_base,
+    climbed,
+    n_particles_of,
+)
 from .tempered_transitions import BASES
 
 
@@ -28,13 +35,16 @@ class SMC(ParticleLearner):
 
     Parameters
     ----------
-    n_particles : int, default=200
+    n_particles : int, optional
+        By default 200; 100 for models with a hidden layer.
     threshold : float, default=0.9
     n_steps : int, default=1
         Sweeps after every step of the path.
-    base : {"marginals", "uniform"}, default="marginals"
+    base : {"marginals", "uniform"}, optional
         :math:`p_0`: independent variables with the frequencies of the data, or the paper's uniform
-        distribution, which needs more steps.
+        distribution, which needs more steps. By default "marginals", but "uniform" for models of
+        more than 20 hidden units: on the way from the marginals to these, all particles may fall
+        into one state (few are ``distinct``) and stay there.
 
     References
     ----------
@@ -42,16 +52,17 @@ class SMC(ParticleLearner):
     models using persistent sequential Monte Carlo", ACML (2014), section 4.
     """
 
-    def __init__(self, n_particles=200, threshold=0.9, n_steps=1, base="marginals"):
+    def __init__(self, n_particles=None, threshold=0.9, n_steps=1, base=None):
         self.n_particles = n_particles
         self.threshold = threshold
         self.n_steps = n_steps
         self.base = base
 
     def check(self):
-        check_count(self, "n_particles", "n_steps")
+        check_count(self, "n_steps", optional=("n_particles",))
         check_number("threshold", self.threshold, low=0, high=0.999, open_low=True)
-        check_choice("base", self.base, BASES)
+        if self.base is not None:
+            check_choice("base", self.base, BASES)
 
     def start(self, energy, data, batch, rng):
         base = choose_base(self.base, energy, data, batch)
@@ -59,7 +70,12 @@ class SMC(ParticleLearner):
 
     def _climbed(self, energy, state, rng):
         climb, generators = climbed(
-            energy, state.base, self.n_particles, rng, self.threshold, self.n_steps
+            energy,
+            state.base,
+            n_particles_of(self, energy),
+            rng,
+            self.threshold,
+            self.n_steps,
         )
         state = replace(
             state,

@@ -45,6 +45,9 @@ class Product(NamedTuple):
 
     def log_probability(self, X):
         """Log-probability of every row of state codes."""
+        if len(self.log_p) == 2 * len(self.start):  # of two states each
+            low, high = self.log_p[0::2], self.log_p[1::2]
+            return X @ (high - low) + low.sum()
         return self.log_p[X + self.start].sum(axis=1)
 
     def sample(self, n_rows, rng):
