@@ -174,9 +174,8 @@ class Ours:
         self.seconds += time.process_time() - start
 
     def energy(self):
-        """The mean of the iterates since the rate last fell; the last one while it never fell."""
-        fell = self.settings.average and self.state.rate["halvings"] > 0
-        return self.state.result(fell)
+        """The mean of the iterates since the rate last fell, the last of which weigh most."""
+        return self.state.result(self.settings.average)
 
     def chains(self, rng):
         """States from which reverse chains of log Z's estimate begin."""
@@ -240,7 +239,11 @@ def make(name, X, n_hidden, seed):
         return Theirs(*PEERS[name], n_hidden, X, seed)
     energy = first_energy(X, n_hidden, np.random.default_rng(seed))
     settings = learning.Settings(  # the defaults of RBM
-        learning.Adam(), learning.AdaptiveRate(0.005, 600), batch_size=100, max_iter=1
+        learning.Adam(),
+        learning.AdaptiveRate(0.003, 2000, n_halvings=3),
+        batch_size=100,
+        max_iter=1,
+        recency=8.0,
     )
     return Ours(LEARNERS[name](), energy, X, settings, seed)
 

@@ -111,39 +111,50 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
         """Fitted attributes besides those that all estimators have."""
         return {}
 
-    def _learn(self, X, sample_weight, max_iter, resume, keep):
+    def _learn(self, X, sample_weight, *, partial=False):
+        """Fit, or one more epoch if ``partial``."""
         with _unchanged_on_error(self):
-            vars(self).update(self._learned(X, sample_weight, max_iter, resume, keep))
+            vars(self).update(self._learned(X, sample_weight, partial))
         return self
 
-    def _learned(self, X, sample_weight, max_iter, resume, keep):
+    def _learned(self, X, sample_weight, partial):
         """Fitted attributes."""
         learner = self._check_parameters()
-        resume = resume and getattr(self, "_loop_state", None) is not None
-        codes, decoding = self._encode_training(X, resume)
+        keep = partial or self.warm_start
+        go_on = keep and "energy_" in vars(self)
+        codes, decoding = self._encode_training(X, go_on)
         codes, weights = _counted_rows(codes, sample_weight)
         rng = check_generator(self.random_state)
-        energy = self._loop_state.energy if resume else self._initial_energy(codes, decoding)
-        data, held_out = self._split(Batch(codes, None, _logs(weights)), rng)
-        resolution, n_never = self._facts(energy, data)
+        state = getattr(self, "_loop_state", None) if go_on else None
+        energy = self._first_energy(state, go_on, codes, decoding)
+        data, held_out = self._split(Batch(codes, None, _logs(weights)), rng, partial)
+        max_iter = 1 if partial else self.max_iter
         settings = self._settings(learner, energy, data, held_out, max_iter)
-        settings.resolution = resolution
-        if resume:
-            state = learning.resume(self._loop_state, learner, data)
-        else:
+        settings.resolution, n_never = self._facts(energy, data)
+        seed = self._seed if state is not None else None
+        if state is None:
             state = learning.start(energy, learner, data, settings, rng)
-        seed = self._seed if resume else int(rng.integers(2**63))
-        reports = learning.EpochReports(
-            self, X, max_iter, lambda s: self._summary(s, decoding, seed)
-        )
+        else:
+            state = learning.resume(state, learner, data, settings)
+        seed = int(rng.integers(2**63)) if seed is None else seed
+
+        def summary(state):
+            fitted = self._summary(state, decoding, seed)
+            return fitted | self._seen(fitted["energy_"], data, seed)
+
+        reports = learning.EpochReports(self, X, max_iter, summary)
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
             state = learning.run(learner, data, settings, state, reports)
         reports.finish()
         if self.alpha == 0:
             learning.warn_unbounded(n_never)
-        fitted = self._summary(state, decoding, seed)
-        fitted |= self._seen(fitted["energy_"], data, seed)
-        return fitted | {"_loop_state": state if keep else None}
+        return summary(state) | {"_loop_state": state if keep else None}
+
+    def _first_energy(self, state, go_on, codes, decoding):
+        """Where learning goes on: from its state, or from a model whose state was not kept."""
+        if state is not None:
+            return state.energy
+        return self.energy_ if go_on else self._initial_energy(codes, decoding)
 
     def _check_parameters(self):
         """Check what needs no data; return the learner."""
@@ -190,9 +201,9 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def _column_names(self):
         return list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
 
-    def _split(self, data, rng):
-        """Training rows, and held-out rows if early stopping is asked for."""
-        if not self.early_stopping:
+    def _split(self, data, rng, partial):
+        """Training rows, and held-out rows if early stopping is asked for (of whole fits)."""
+        if partial or not self.early_stopping:
             return data, None
         n = data.X.shape[0]
         n_held_out = max(1, round(self.validation_fraction * n))

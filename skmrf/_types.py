@@ -148,6 +148,13 @@ class Latest(float):
     """A diagnostic of which the history of an epoch keeps the last value, not the mean."""
 
 
+def identity_of(estimator):
+    """Class and parameters, for telling whether a state belongs to an estimator like this one."""
+    if not hasattr(estimator, "get_params"):
+        return type(estimator).__name__
+    return type(estimator).__name__, repr(sorted(estimator.get_params().items()))
+
+
 def dense_rows(X):
     """Rows as an array, also those of a sparse matrix."""
     return X.toarray() if hasattr(X, "toarray") else X

@@ -170,7 +170,7 @@ class BoltzmannMachine(VisibleEstimator):
             A value that is none of the two states, without ``binarize``; infinity; a learner that
             needs tables of log-potentials.
         """
-        return self._learn(X, sample_weight, self.max_iter, self.warm_start, self.warm_start)
+        return self._learn(X, sample_weight)
 
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
@@ -185,7 +185,7 @@ class BoltzmannMachine(VisibleEstimator):
         -------
         self
         """
-        return self._learn(X, sample_weight, 1, resume=True, keep=True)
+        return self._learn(X, sample_weight, partial=True)
 
     @property
     def coupling_(self):

@@ -188,7 +188,7 @@ class DiscreteMRF(VisibleEstimator):
         -------
         self
         """
-        return self._learn(X, sample_weight, self.max_iter, self.warm_start, self.warm_start)
+        return self._learn(X, sample_weight)
 
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
@@ -205,7 +205,7 @@ class DiscreteMRF(VisibleEstimator):
         -------
         self
         """
-        return self._learn(X, sample_weight, 1, resume=True, keep=True)
+        return self._learn(X, sample_weight, partial=True)
 
     def _encode_training(self, X, resume):
         """State codes and categories; counts and names of columns are recorded or checked."""

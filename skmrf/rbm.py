@@ -204,7 +204,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             A value other than 0 and 1, without ``binarize``; nan; a learner that needs tables;
             ``learner="exact"`` with two large layers.
         """
-        return self._learn(X, sample_weight, self.max_iter, self.warm_start, self.warm_start)
+        return self._learn(X, sample_weight)
 
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
@@ -219,7 +219,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         -------
         self
         """
-        return self._learn(X, sample_weight, 1, resume=True, keep=True)
+        return self._learn(X, sample_weight, partial=True)
 
     @property
     def components_(self):

@@ -223,7 +223,7 @@ def test_resumes_bit_for_bit():
         _, settings, state = stochastic(data, energy, max_iter=3)
         half = learning.run(learner, data, settings, state)
         half = pickle.loads(pickle.dumps(half))
-        half = learning.run(learner, data, settings, learning.resume(half, learner, data))
+        half = learning.run(learner, data, settings, learning.resume(half, learner, data, settings))
     np.testing.assert_array_equal(whole.result().flat, half.result().flat)
     assert whole.history == half.history
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._types import States, effective_sample_size
+from .._types import States, effective_sample_size, identity_of
 from .._validation import check_number
 from ..energies import Energy
 from ..samplers import Product, Tempering, climb, spawn_generators
@@ -47,7 +47,7 @@ class Particles:
         What a learner keeps besides.
     hidden : ndarray or None
         Means of the latent units given ``X``, where they are known already.
-    learner : str
+    learner : tuple
         Which learner, with its parameters, these are of.
     """
 
@@ -61,7 +61,7 @@ class Particles:
     variance: float = np.nan
     memory: Any = None
     hidden: np.ndarray | None = None
-    learner: str = ""
+    learner: Any = None
 
 
 class ParticleLearner(Learner):
@@ -81,10 +81,10 @@ class ParticleLearner(Learner):
     def init(self, energy, batch, rng):
         self.check()
         first = self.start(energy, DataPhase(energy, batch, rng), batch, rng)
-        return replace(first, learner=repr(self))
+        return replace(first, learner=identity_of(self))
 
     def resume(self, energy, batch, state, rng):
-        if not isinstance(state, Particles) or state.learner != repr(self):
+        if not isinstance(state, Particles) or state.learner != identity_of(self):
             return self.init(energy, batch, rng)
         return replace(state, data=DataPhase(energy, batch, rng))
 

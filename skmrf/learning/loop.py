@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._kernels.ascent import blend
-from .._types import Batch, History, Latest
+from .._types import Batch, History, Latest, identity_of
 from .._validation import warn_caller
+from ..samplers import resample
 from .optimizers import Adam
 from .penalties import NoPenalty
 from .rates import AdaptiveRate
@@ -87,6 +88,10 @@ class LoopState:
     history : History
     converged : bool
     best : (score, energy) or None
+    began : int
+        Epochs done when this run began.
+    made_by : tuple
+        Which optimizer and schedule their states belong to.
     """
 
     energy: Any
@@ -101,6 +106,8 @@ class LoopState:
     history: History = field(default_factory=History)
     converged: bool = False
     best: Any = None
+    began: int = 0
+    made_by: tuple = ()
 
     def result(self, average=True):
         """The learned energy: the best by held-out score, else the averaged iterates."""
@@ -118,16 +125,44 @@ def start(energy, learner, data, settings, rng):
         {k: np.zeros_like(v) for k, v in energy.theta.items()},
         0,
         learner.init(energy, data, rng),
-        None if settings.optimizer is None else settings.optimizer.init(energy.theta),
+        _first_optimizer(settings, energy),
         settings.rate.init(),
         rng,
+        made_by=_makers(settings),
     )
 
 
-def resume(state, learner, data):
-    """A state to go on from, on the same or other rows."""
+def resume(state, learner, data, settings):
+    """A state to go on from, on the same or other rows; the one given stays as it is.
+
+    An optimizer or a schedule with other parameters starts anew, as does a schedule that is done.
+    """
+    state = deepcopy(state)
     learner_state = learner.resume(state.energy, data, state.learner, state.rng)
-    return replace(state, learner=learner_state, converged=False)
+    makers = _makers(settings)
+    optimizer, rate = state.optimizer, state.rate
+    if makers[0] != state.made_by[0]:
+        optimizer = _first_optimizer(settings, state.energy)
+    if makers[1] != state.made_by[1] or state.converged:
+        rate = settings.rate.init()
+    return replace(
+        state,
+        learner=learner_state,
+        optimizer=optimizer,
+        rate=rate,
+        converged=False,
+        best=None,
+        began=state.epoch,
+        made_by=makers,
+    )
+
+
+def _first_optimizer(settings, energy):
+    return None if settings.optimizer is None else settings.optimizer.init(energy.theta)
+
+
+def _makers(settings):
+    return identity_of(settings.optimizer), identity_of(settings.rate)
 
 
 class SilentReports:
@@ -223,15 +258,15 @@ def _finished(state, settings):
 
 
 def _stale(state, settings):
-    """No better held-out score in the last ``patience`` epochs."""
-    scores = state.history.columns["validation_score"]
+    """No better held-out score in the last ``patience`` epochs of this run."""
+    scores = state.history.columns["validation_score"][state.began :]
     return len(scores) - 1 - int(np.argmax(scores)) >= settings.patience
 
 
 def _epoch(learner, data, settings, state):
     """One pass over the rows in random order; the state after it and mean diagnostics."""
     state = _own(state)
-    order = state.rng.permutation(data.X.shape[0])
+    order = _order(data, state.rng)
     sums, count, latest = {}, 0, {}
     for s in range(0, len(order), settings.batch_size):
         rows = np.sort(order[s : s + settings.batch_size])
@@ -246,10 +281,23 @@ def _epoch(learner, data, settings, state):
     return replace(state, epoch=state.epoch + 1), means | latest
 
 
+def _order(data, rng):
+    """All rows in random order; weighted ones about as often as their weights say.
+
+    Batches of equal rows estimate the phases without bias. Weights within batches would not: a
+    batch of light rows would count as much as one of heavy rows.
+    """
+    n = data.X.shape[0]
+    if data.log_weights is None:
+        return rng.permutation(n)
+    return rng.permutation(resample(data.log_weights, n, rng))
+
+
 def _own(state):
     """A state with copies of what updates change in place.
 
-    So an interrupted epoch leaves the state of the last complete one untouched.
+    So an interrupted epoch leaves the model of the last complete one untouched; the learner's
+    chains and their generators may have gone on.
     """
     return replace(
         state,
@@ -263,9 +311,8 @@ def _own(state):
 
 def _take(data, rows, state):
     """The batch of these rows."""
-    log_weights = None if data.log_weights is None else data.log_weights[rows]
     targets = None if data.Y is None else data.Y[rows]
-    return Batch(data.X[rows], targets, log_weights, rows, state.epoch, state.step)
+    return Batch(data.X[rows], targets, None, rows, state.epoch, state.step)
 
 
 def _update(learner, batch, settings, state):
@@ -313,6 +360,7 @@ def _average(state, theta, restart, recency):
 
 def _judge(state, settings, info):
     """Record the epoch, and keep the best by held-out score."""
+    _check_finite(state)
     row = dict(info, epoch=state.epoch, n_updates=state.step)
     best = None
     if settings.score is not None:
@@ -323,6 +371,14 @@ def _judge(state, settings, info):
             best = (row["validation_score"], current)
     state.history.append(row)
     return replace(state, best=best)
+
+
+def _check_finite(state):
+    if any(np.isnan(v).any() or (v == np.inf).any() for v in state.energy.theta.values()):
+        raise ValueError(
+            f"Learning diverged in epoch {state.epoch}: parameters are not finite any more. Give a "
+            "smaller learning_rate, or alpha > 0."
+        )
 
 
 def _solve(learner, data, settings, holder, reports):

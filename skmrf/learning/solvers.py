@@ -12,7 +12,7 @@ class _Flat:
         self.shapes = {k: v.shape for k, v in theta.items()}
 
     def pack(self, theta):
-        return np.concatenate([theta[k].ravel() for k in self.shapes])
+        return np.concatenate([theta[k].ravel() for k in self.shapes]).astype(float)
 
     def unpack(self, x):
         theta, at = {}, 0
