@@ -298,8 +298,9 @@ class EnergyEstimator(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            Independent draws where exact inference fits in memory, else states of Gibbs chains
-            after 1000 sweeps, half of them tempered, which approach the distribution as they mix.
+            Independent draws where exact inference fits in memory. Else, and of models with hidden
+            units, states of Gibbs chains after 1000 sweeps, half of them tempered, which approach
+            the distribution as they mix.
         """
         check_is_fitted(self)
         check_number("n_samples", n_samples, low=1, integer=True)

@@ -43,6 +43,7 @@ def two_state_codes(X, states, binarize, names):
         Other numbers where ``binarize`` is None; infinity.
     """
     low, high = states
+    X = X.astype(float) if X.dtype == object else X  # None becomes nan
     absent = np.isnan(X)
     if binarize is None:
         upper = np.equal(X, high)
@@ -67,6 +68,6 @@ def _refuse(X, wrong, states, names):
         )
     raise ValueError(
         f"Column {names[column]!r} holds {value!r}, but the states are {states[0]:g} and "
-        f"{states[1]:g}. Give a threshold as binarize= (above it is the upper state), or name "
-        "other states; nan marks a missing entry."
+        f"{states[1]:g}. Give a threshold as binarize= (above it is the upper state), or data "
+        "of these states only."
     )

@@ -91,7 +91,7 @@ def check_evidence_row(evidence, n_states):
 
 def check_choice(name, value, choices):
     """One of the strings in ``choices``."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {sorted(choices)}; got {value!r}.")
     return value
 

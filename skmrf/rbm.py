@@ -85,7 +85,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     n_iter_no_change : int, default=5
         Epochs without a better score before stopping early, and at least 500 updates.
     max_bytes : float, default=4 GiB
-        Bound on the memory of the parameters while learning.
+        Bound on the memory of the parameters while learning, and of exact inference.
     warm_start : bool, default=False
         Go on from the previous fit, chains and optimizer included.
     n_jobs : int, optional
@@ -105,8 +105,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         Mean and standard deviation of ``p(h_j = 1 | v)`` over up to 1000 training rows. A unit of
         small deviation says nothing of the data.
     log_partition_ : float
-        log Z in nats; computed when first asked for: exactly where a layer has at most 20 units,
-        else by annealed importance sampling.
+        log Z in nats; computed when first asked for: exactly where the states of the smaller layer
+        can be summed over in seconds (some 20 units), else by annealed importance sampling.
     log_partition_interval_ : tuple of float
         Lower and upper limit; equal when exact.
     log_partition_method_ : str

@@ -93,6 +93,11 @@ OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "adam": Adam}
 def make_optimizer(optimizer, solvable, penalty, penalty_name):
     """An optimizer, or None for the deterministic solver."""
     if not isinstance(optimizer, str):
+        if not (hasattr(optimizer, "init") and hasattr(optimizer, "step")):
+            raise ValueError(
+                f"optimizer must be one of {sorted(('auto', 'lbfgs', *OPTIMIZERS))} or an instance "
+                f"of a class of skmrf.learning; got {optimizer!r}."
+            )
         return optimizer
     check_choice("optimizer", optimizer, ("auto", "lbfgs", *OPTIMIZERS))
     if optimizer == "lbfgs" and not solvable:

@@ -64,7 +64,7 @@ class L1(NoPenalty):
         """Soft thresholding by alpha times the step size of every parameter."""
         out = {}
         for k, v in theta.items():
-            cut = sizes[k] * self.weights[k]
+            cut = (sizes[k] * self.weights[k]).astype(v.dtype)
             out[k] = np.sign(v) * np.maximum(np.abs(v) - cut, 0.0)
         return out
 

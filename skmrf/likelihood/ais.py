@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._types import LogPartition
+from .._types import LogPartition, dense_rows
 from .._validation import check_choice, check_generator, check_number, check_states, warn_caller
 from ..samplers import Product, Tempering, climb, resample, spawn_generators, sweep
 from .intervals import interval, lost
@@ -80,7 +80,9 @@ def ais(
         return LogPartition(value, 0.0, value, value, True, "ais", True)
     check_choice("schedule", schedule, ("adaptive", "linear"))
     if start is not None:
-        start = check_states(start, energy.visible_states)
+        start = _check_start(start, energy)
+    if base is not None:
+        _check_base(base, energy)
     base = _fitted_base(energy, n_chains, rng, n_jobs) if base is None else base
     path = _Path(
         energy, base, _grid(energy, base, n_chains, schedule, rng), start, n_chains, n_jobs
@@ -97,6 +99,23 @@ def ais(
             f"max_width={max_width}; give more n_temperatures or n_chains.",
         )
     return result
+
+
+def _check_start(start, energy):
+    start = check_states(dense_rows(start), energy.visible_states)
+    if len(start) == 0:
+        raise ValueError("start has no rows; give states of the model, or None.")
+    return start
+
+
+def _check_base(base, energy):
+    known = isinstance(base, Product)
+    states = np.diff(np.append(base.start, len(base.log_p))) if known else None
+    if not known or not np.array_equal(states, energy.visible_states):
+        raise ValueError(
+            "base must be a skmrf.samplers.Product over the visible variables of the energy, as "
+            "Product.uniform(energy.visible_states) is."
+        )
 
 
 def _lengthening(path, max_width, rng):

@@ -16,7 +16,7 @@ def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
     """
     check_number("n_sweeps", n_sweeps, low=1, integer=True)
     betas = np.minimum(np.linspace(0.0, 2.0, n_sweeps + 1), 1.0)
-    X = Product.uniform(energy.n_states).sample(n_samples, rng)
+    X = Product.uniform(energy.visible_states).sample(n_samples, rng)
     generators = spawn_generators(rng, n_samples)
     X, _ = sweep(energy, X, generators, betas=betas, n_jobs=n_jobs)
     check_possible(energy, X)
@@ -80,7 +80,7 @@ def averages(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=N
         records.append(X)
     kept = np.stack(records)
     residual = 0.0
-    for s in range(int(energy.n_states.max(initial=0))):
+    for s in range(int(energy.visible_states.max(initial=0))):
         spread = (kept == s).mean(axis=0).std(axis=0, ddof=1)
         residual = max(residual, float(spread.max()) / np.sqrt(n_chains))
     return np.concatenate(records), residual
@@ -91,7 +91,7 @@ def anneal(energy, rng, *, n_chains=64, n_sweeps=500, n_jobs=None):
     check_number("n_chains", n_chains, low=1, integer=True)
     check_number("n_sweeps", n_sweeps, low=1, integer=True)
     betas = np.append(np.geomspace(HOTTEST, COLDEST, n_sweeps), 1e6)
-    X = Product.uniform(energy.n_states).sample(n_chains, rng)
+    X = Product.uniform(energy.visible_states).sample(n_chains, rng)
     X, _ = sweep(energy, X, spawn_generators(rng, n_chains), betas=betas, n_jobs=n_jobs)
     values = energy.log_potential(X)
     best = int(np.argmax(values))

@@ -106,7 +106,7 @@ def sweep(
         Path of inverse temperatures.
     base : Product, optional
         End of the path at beta = 0; uniform by default.
-    clamped : ndarray of bool of shape (n_chains, n_variables), optional
+    clamped : ndarray of bool of shape (n_chains, n_visible), optional
         Entries that stay as they are.
     reverse : bool, default=False
         Visit the sites from the last to the first (the reversal of the forward sweep).

@@ -1,0 +1,144 @@
+"""Fits that go on: on other rows, with other settings, after a plain fit; and weighted rows."""
+
+import numpy as np
+import pytest
+from zoo import ZOO
+
+from skmrf import RBM, BoltzmannMachine, DiscreteMRF
+from skmrf.learners import PCD, PSMC
+from skmrf.learning import EarlyStopping, ScoreMonitor
+from skmrf.likelihood import ais
+from skmrf.samplers import Product
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+X = (np.random.default_rng(0).random((60, 5)) < 0.4).astype(int)
+ESTIMATORS = [
+    RBM(2, "pcd", max_iter=3, random_state=0),
+    BoltzmannMachine("pcd", states=(0, 1), max_iter=3, random_state=0),
+    DiscreteMRF(learner="pcd", max_iter=3, random_state=0),
+]
+each_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+
+
+@each_estimator
+@pytest.mark.parametrize("callback", [ScoreMonitor, EarlyStopping])
+def test_callbacks_score_every_epoch(estimator, callback):
+    monitor = callback()
+    estimator.set_callbacks(monitor).fit(X)
+    estimator.set_callbacks()
+    assert len(monitor.scores) == 3
+    assert np.isfinite(monitor.scores).all()
+
+
+@each_estimator
+def test_partial_fit_goes_on_from_a_plain_fit(estimator):
+    """Neither the state of the optimizer nor the chains were kept, but the model was."""
+    estimator.set_params(max_iter=200).fit(X)
+    theta = {k: v.copy() for k, v in estimator.energy_.theta.items()}
+    estimator.partial_fit(X)
+    for name, value in theta.items():
+        assert np.abs(estimator.energy_.theta[name] - value).max() < 0.1
+    estimator.set_params(max_iter=3)
+
+
+@pytest.mark.parametrize("make", [BoltzmannMachine, DiscreteMRF])
+def test_a_converged_fit_learns_other_rows(make, seed):
+    rng = np.random.default_rng(seed)
+    A = np.where(rng.random((500, 3)) < 0.8, 1, -1)
+    model = make(learner="pcd", warm_start=True, alpha=0.01, random_state=seed).fit(A)
+    assert model.converged_
+    went_on = model.fit(-A).score(-A)
+    fresh = make(learner="pcd", alpha=0.01, random_state=seed).fit(-A).score(-A)
+    assert abs(went_on - fresh) < 0.02
+
+
+def test_early_stopping_begins_anew():
+    model = RBM(2, "pcd", early_stopping=True, batch_size=5, warm_start=True, random_state=0)
+    first = model.set_params(max_iter=70).fit(X).components_.copy()
+    n_iter = model.n_iter_
+    assert n_iter > 40
+    model.fit(X)
+    assert model.n_iter_ > n_iter + 40
+    assert (model.components_ != first).any()
+
+
+def test_partial_fit_holds_nothing_out():
+    model = RBM(2, "pcd", early_stopping=True, random_state=0)
+    seen = [model.partial_fit(X).components_[0, 0] for _ in range(4)]
+    assert len(set(seen)) == 4
+    assert "validation_score" not in model.history_
+
+
+CHANGES = [
+    {"optimizer": "momentum"},
+    {"optimizer": "adam", "learning_rate": "constant"},
+    {"learning_rate": "adaptive"},
+    {"learner": "exact", "optimizer": "lbfgs"},
+    {"optimizer": "auto"},
+    {"learner": "psmc"},
+    {"learner": PSMC(n_particles=20)},
+    {"learner": "parallel-tempering"},
+    {"learner": PCD(n_chains=7)},
+    {"learner": "cd"},
+]
+
+
+def test_settings_may_change_between_warm_fits():
+    model = RBM(2, "pcd", max_iter=2, warm_start=True, random_state=0).fit(X)
+    for change in CHANGES:
+        model.set_params(**change).fit(X)
+        assert np.isfinite(model.components_).all()
+
+
+def test_an_earlier_history_stays_as_it_was():
+    model = RBM(2, "pcd", max_iter=3, warm_start=True, random_state=0).fit(X)
+    history = model.history_
+    model.fit(X)
+    assert len(history["epoch"]) == 3
+    assert model.history_["epoch"] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 20, 200])
+def test_batches_of_weighted_rows_are_unbiased(batch_size):
+    """Ones weigh nine times as much as zeros, whatever the batches are."""
+    rows = np.repeat([[1], [0]], 100, axis=0)
+    weights = np.where(rows[:, 0] == 1, 9.0, 1.0)
+    model = RBM(1, "exact", batch_size=batch_size, max_iter=2000 // (200 // batch_size) + 1)
+    model.set_params(random_state=0).fit(rows, sample_weight=weights)
+    assert np.exp(model.score_samples([[1]])) == pytest.approx(0.9, abs=0.02)
+
+
+def test_one_heavy_row():
+    rows = np.zeros((2000, 4), dtype=int)
+    rows[0] = 1
+    weights = np.ones(2000)
+    weights[0] = 2000
+    model = RBM(2, "exact", max_iter=60, learning_rate=0.02, random_state=0)
+    model.fit(rows, sample_weight=weights)
+    assert np.exp(model.score_samples([[1, 1, 1, 1]])) == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_divergence_is_told():
+    model = RBM(2, "pcd", learning_rate=1e39, optimizer="sgd", max_iter=5)
+    with pytest.raises(ValueError, match=r"^Learning diverged in epoch 1: .* learning_rate"):
+        model.fit(X)
+    assert not hasattr(model, "energy_")
+
+
+def test_lbfgs_of_an_rbm_converges():
+    model = RBM(2, "exact", optimizer="lbfgs", alpha=0.01, max_iter=2000, random_state=0).fit(X)
+    assert model.converged_
+    assert model.history_["gradient_max"][-1] < 1e-5
+
+
+def test_base_and_start_of_annealing_are_checked():
+    energy = ZOO["zero_one"](0)
+    with pytest.raises(ValueError, match=r"^base must be a skmrf\.samplers\.Product over"):
+        ais(energy, base=Product.uniform([3] * 6))
+    with pytest.raises(ValueError, match=r"^base must be a skmrf\.samplers\.Product over"):
+        ais(energy, base=np.zeros(12))
+    with pytest.raises(ValueError, match=r"^start has no rows"):
+        ais(energy, start=np.zeros((0, 6), dtype=int))
