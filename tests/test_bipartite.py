@@ -10,6 +10,7 @@ from zoo import LAYERED, enumerate_states, layers, naive_log_potential
 from skmrf._types import STATE, CliqueMoments, States
 from skmrf.energies import BipartiteEnergy, FactorGraph
 from skmrf.energies.bipartite import CHUNK
+from skmrf.likelihood import log_partition_bounds
 
 every = pytest.mark.parametrize("name", LAYERED)
 BETAS = (0.0, 0.2, 0.5, 0.9, 1.0)
@@ -447,3 +448,23 @@ def test_refuses(arguments, message):
     with pytest.raises(ValueError) as caught:
         BipartiteEnergy(*arguments)
     assert str(caught.value) == message
+
+
+@pytest.mark.slow
+def test_intervals_hold_log_z_from_weak_to_strong_couplings(seed):
+    """Thirty models with a layer that can be summed over; annealing does not use it."""
+    rng = np.random.default_rng(seed)
+    inside, widths = 0, []
+    for scale in np.geomspace(0.05, 3.0, 30):
+        n_visible, n_hidden = int(rng.integers(10, 101)), int(rng.integers(4, 13))
+        energy = BipartiteEnergy(
+            rng.normal(0.0, scale, size=(n_visible, n_hidden)),
+            rng.normal(size=n_visible),
+            rng.normal(size=n_hidden),
+        )
+        exact = log_partition_bounds(energy, method="exact").value
+        result = log_partition_bounds(energy, method="ais", random_state=rng)
+        inside += result.lower <= exact <= result.upper
+        widths.append(result.upper - result.lower)
+    assert inside >= 28
+    assert np.median(widths) < 0.1

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from test_discrete import brute
 
-from skmrf import DiscreteMRF
+from skmrf import RBM, DiscreteMRF
 from skmrf.datasets import fetch_density_benchmark, make_ising
 from skmrf.learners import CD
 from skmrf.samplers import draw
@@ -86,3 +86,22 @@ def test_five_hundred_variables():
     learned = np.array([(t[0, 0] + t[1, 1] - t[0, 1] - t[1, 0]) / 4 for t in tables])
     assert model.converged_
     assert np.abs(learned - truth.coupling[tuple(pairs.T)]).mean() < 0.025
+
+
+@pytest.fixture
+def mnist(data_folder):
+    """Binary images for training and for testing."""
+    with np.load(data_folder("mnist") / "mnist.npz") as file:
+        return [file[name].reshape(-1, 784) > 127 for name in ("x_train", "x_test")]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("learner", ["exact", "pcd"])
+def test_rbm_learns_digits_by_default(mnist, learner, seed):
+    """Independent pixels have -206; the maximum is about -150."""
+    train, test = mnist
+    model = RBM(10, learner, random_state=seed).fit(train)
+    assert model.log_partition_method_ == "exact"
+    assert model.score(train) > {"exact": -151.5, "pcd": -156.0}[learner]
+    assert model.score(test) > {"exact": -151.5, "pcd": -156.0}[learner]
