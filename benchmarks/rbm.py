@@ -240,7 +240,7 @@ def make(name, X, n_hidden, seed):
     energy = first_energy(X, n_hidden, np.random.default_rng(seed))
     settings = learning.Settings(  # the defaults of RBM
         learning.Adam(),
-        learning.AdaptiveRate(0.003, 2000, n_halvings=3),
+        learning.AdaptiveRate(0.003, 2000, cosine=0.0, n_halvings=3),
         batch_size=100,
         max_iter=1,
         recency=8.0,

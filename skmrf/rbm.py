@@ -31,6 +31,7 @@ STATES = (0.0, 1.0)
 ENDS = ("upper", "value", "lower")
 FIRST_RATES = {"adam": 0.003, "sgd": 0.03, "momentum": 0.006}
 WINDOW = 2000  # updates before the rate may change: gradients of minibatches are mostly noise
+COSINE = 0.0  # of the gradient with what it was half a window ago, below which it may
 N_HALVINGS = 3
 PLATEAU = 500  # updates that hidden units may take to differ
 RECENCY = 8.0  # of averaged iterates, which improve for as long as learning goes on
@@ -321,7 +322,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         if self.learning_rate == "adaptive" and settings.optimizer is not None:
             name = type(settings.optimizer).__name__.lower()
             settings.rate = AdaptiveRate(
-                FIRST_RATES.get(name, FIRST_RATES["adam"]), WINDOW, n_halvings=N_HALVINGS
+                FIRST_RATES.get(name, FIRST_RATES["adam"]), WINDOW, COSINE, N_HALVINGS
             )
         return settings
 
