@@ -328,7 +328,7 @@ def temperatures(train, n_hidden, factor, log):
         while run.updates < n:
             run.go_on(min(100, n - run.updates))
         for name, base in ((n, b) for n in ("SMC", "PSMC") for b in ("marginals", "uniform")):
-            learner = {"SMC": SMC, "PSMC": PSMC}[name](base=base)
+            learner = {"SMC": SMC, "PSMC": PSMC}[name](n_particles=200, base=base)
             found = [_one_update(learner, run, train, seed) for seed in range(2)]
             row = {k: float(np.mean([f[k] for f in found])) for k in found[0]}
             head = {"experiment": f"temperatures {n_hidden}", "learner": name, "base": base}
