@@ -9,7 +9,7 @@ from test_discrete import brute
 
 from skmrf import RBM, DiscreteMRF
 from skmrf.datasets import fetch_density_benchmark, make_ising
-from skmrf.learners import CD, PCD
+from skmrf.learners import CD
 from skmrf.samplers import draw
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*never occur in the data.*")
@@ -97,11 +97,9 @@ def mnist(data_folder):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(
-    ("learner", "least"), [("exact", -151.5), (PCD(n_steps=5), -156.0)], ids=["exact", "pcd-5"]
-)
+@pytest.mark.parametrize(("learner", "least"), [("exact", -151.5), ("pcd", -175.0)])
 def test_rbm_learns_digits(mnist, learner, least, seed):
-    """Independent pixels have -206; the maximum is about -150."""
+    """Independent pixels have -206; the maximum is about -150, PCD ends between -152 and -166."""
     train, test = mnist
     model = RBM(10, learner, random_state=seed).fit(train)
     assert model.log_partition_method_ == "exact"

@@ -25,8 +25,8 @@ class PCD(ParticleLearner):
     n_steps : int, optional
         Sweeps over all variables a gradient step: by default 5, as on data of many modes one sweep
         lets the chains fall behind the model, which costs likelihood; 1 for models with a hidden
-        layer, whose units are drawn a layer at a time. There 5 are slower and more reliable: with 1
-        and few hidden units, some fits end several nats below others.
+        layer, whose units are drawn a layer at a time. With few hidden units some fits end several
+        nats below others.
 
     References
     ----------
