@@ -1,6 +1,8 @@
-"""Generators of random models, and fetchers of public data sets that also work offline."""
+"""Generators of random models, public data sets that also work offline, and damage to images."""
 
+from .corruption import flip_pixels, occlude
 from .density import fetch_density_benchmark
+from .images import fetch_caltech101_silhouettes, fetch_mnist
 from .ising import make_ising
 from .multimodal import make_multimodal_mrf
 from .satisfiability import make_weighted_3sat
@@ -9,10 +11,14 @@ from .tables import make_random_mrf
 
 __all__ = [
     "enumerate_structured_sequences",
+    "fetch_caltech101_silhouettes",
     "fetch_density_benchmark",
+    "fetch_mnist",
+    "flip_pixels",
     "make_ising",
     "make_multimodal_mrf",
     "make_random_mrf",
     "make_structured_sequences",
     "make_weighted_3sat",
+    "occlude",
 ]
