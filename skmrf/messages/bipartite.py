@@ -1,0 +1,296 @@
+r"""Inference in two layers of two-state units whose fields differ by row.
+
+.. math:: \log f(v, h) = v^\top W h + v^\top b^v + h^\top b^h
+
+A row is one instance: the weights are common, the fields :math:`b^v, b^h` its own.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.utils.parallel import Parallel, delayed
+
+from .._kernels import bipartite as kernels
+from .._kernels.coordinate import ascend
+from .._kernels.layers import unit_means
+
+PRODUCTS = {"sum": kernels.SUM, "max": kernels.MAX, "mixed": kernels.MIXED}
+ROWS = 32  # of a block, at most
+MESSAGES_A_CALL = 5e8  # some 0.1 s
+# Largest |W| whose ratios, times one another, are in range; and largest sum of |W| of a segment.
+LIMITS = {np.dtype(np.float32): (35.0, 80.0), np.dtype(np.float64): (300.0, 600.0)}
+
+
+class UnitBeliefs(NamedTuple):
+    """Beliefs of units, one row an instance.
+
+    Attributes
+    ----------
+    visible : ndarray of shape (n_rows, n_visible), log odds of ``v_i = 1``
+    hidden : ndarray of shape (n_rows, n_hidden), log odds of ``h_j = 1``
+    pairs : ndarray of shape (n_visible, n_hidden) or None
+        Mean over rows of the probability that both are 1.
+    converged : ndarray of bool of shape (n_rows,)
+    n_iter : ndarray of int of shape (n_rows,)
+    """
+
+    visible: np.ndarray
+    hidden: np.ndarray
+    pairs: np.ndarray | None
+    converged: np.ndarray
+    n_iter: np.ndarray
+
+
+def propagate(
+    weights,
+    visible_fields,
+    hidden_fields,
+    *,
+    product="sum",
+    max_iter=100,
+    tol=1e-3,
+    pairs=False,
+    n_jobs=None,
+):
+    """Belief propagation by messages in the domain of ratios.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_visible, n_hidden)
+        Its dtype is that of the arithmetic; float32 is left for float64 where a weight is beyond
+        35 in size.
+    visible_fields : ndarray of shape (n_rows, n_visible)
+    hidden_fields : ndarray of shape (n_rows, n_hidden)
+    product : {"sum", "max", "mixed"}
+        Marginals; max-marginals, for a joint maximiser; or maxima over visible units of what is
+        summed over hidden ones, for a marginal maximiser.
+    max_iter : int
+        An iteration is all messages to the visible units and then all to the hidden ones.
+    tol : float
+        An instance has converged when no belief of a visible unit moves by more.
+    pairs : bool
+        Also the mean pairwise beliefs (of ``product="sum"``).
+    n_jobs : int, optional
+        Threads over blocks of rows. Has no influence on results.
+
+    Returns
+    -------
+    UnitBeliefs
+
+    Raises
+    ------
+    ValueError
+        A weight beyond 300 in size.
+
+    References
+    ----------
+    W. Ping and A. Ihler, "Belief propagation in conditional RBMs for structured prediction",
+    AISTATS 2017, Algorithm 1.
+    """
+    couplings = _Couplings(weights)
+    options = PRODUCTS[product], max_iter, tol, pairs
+    total = np.zeros(weights.shape[::-1], couplings.dtype) if pairs else None
+    parts = []
+    for *part, of_block in _in_blocks(
+        _propagate_block, couplings, (visible_fields, hidden_fields), options, max_iter, n_jobs
+    ):
+        parts.append(part)
+        if pairs:
+            total += of_block
+    visible, hidden, n_iter, change = _joined(parts)
+    mean = (total.T / max(len(visible), 1)).astype(weights.dtype, copy=False) if pairs else None
+    visible, hidden = (a.astype(weights.dtype, copy=False) for a in (visible, hidden))
+    return UnitBeliefs(visible, hidden, mean, change <= tol, n_iter)
+
+
+def coordinate_ascent(weights, visible_fields, hidden_fields, start, *, max_iter=100, n_jobs=None):
+    """Maximise ``sum_h f(v, h)`` over ``v``, one unit after the other.
+
+    Every change raises the sum, so it ends at a state that no single change improves. This is
+    mixed-product belief propagation with sequential updates: its messages to hidden units are
+    those of the states themselves.
+
+    Parameters
+    ----------
+    weights, visible_fields, hidden_fields, n_jobs
+        As in :func:`propagate`.
+    start : ndarray of shape (n_rows, n_visible), zeros and ones
+    max_iter : int
+        Sweeps over the visible units.
+
+    Returns
+    -------
+    UnitBeliefs
+        ``visible`` are log odds of each unit given the others at their states, positive where the
+        state is 1.
+    """
+    couplings = _Couplings(weights)
+    blocks = _in_blocks(
+        _ascend_block,
+        couplings,
+        (visible_fields, hidden_fields, start),
+        (max_iter,),
+        max_iter,
+        n_jobs,
+    )
+    visible, hidden, n_iter, moved = _joined(list(blocks))
+    visible, hidden = (a.astype(weights.dtype, copy=False) for a in (visible, hidden))
+    return UnitBeliefs(visible, hidden, None, moved == 0, n_iter)
+
+
+def mean_field(weights, visible_fields, hidden_fields, *, max_iter=100, tol=1e-3, pairs=False):
+    r"""Independent units that minimise the divergence from the model, layer after layer.
+
+    .. math:: \tau^h = \sigma(W^\top \tau^v + b^h), \quad \tau^v = \sigma(W \tau^h + b^v)
+
+    Parameters
+    ----------
+    weights, visible_fields, hidden_fields, max_iter, tol, pairs
+        As in :func:`propagate`. Starts at :math:`\tau^v = \sigma(b^v)`.
+
+    Returns
+    -------
+    UnitBeliefs
+    """
+    visible, hidden = visible_fields.copy(), hidden_fields.copy()
+    n_iter = np.zeros(len(visible), dtype=np.int64)
+    moved = np.full(len(visible), np.inf)
+    V, H = unit_probabilities(visible), unit_probabilities(hidden)
+    active = np.arange(len(visible))
+    for _ in range(max_iter):
+        hidden[active] = V[active] @ weights + hidden_fields[active]
+        H[active] = unit_probabilities(hidden[active])
+        visible[active] = H[active] @ weights.T + visible_fields[active]
+        new = unit_probabilities(visible[active])
+        moved[active] = np.abs(new - V[active]).max(axis=1, initial=0.0)
+        V[active] = new
+        n_iter[active] += 1
+        active = active[moved[active] > tol]
+        if len(active) == 0:
+            break
+    mean = V.T @ H / weights.dtype.type(max(len(V), 1)) if pairs else None
+    return UnitBeliefs(visible, hidden, mean, moved <= tol, n_iter)
+
+
+def unit_probabilities(log_odds):
+    """Probabilities of units from their log odds."""
+    out = np.empty_like(log_odds)
+    unit_means(log_odds, np.zeros((1, log_odds.shape[1]), log_odds.dtype), out)
+    return out
+
+
+class _Couplings:
+    """What kernels want to know of weights."""
+
+    def __init__(self, weights):
+        self.weights = weights
+        self.dtype = _dtype_for(weights)
+        n_visible, n_hidden = weights.shape
+        self.ratios = np.empty((n_hidden, n_visible), dtype=self.dtype)
+        to_hidden, to_visible = np.zeros(n_hidden), np.empty(n_visible)
+        kernels.ratios_of(weights, self.ratios, to_hidden, to_visible)
+        limit = LIMITS[self.dtype][1]
+        self.to_hidden = _segments(weights, 0, to_hidden, limit)
+        self.to_visible = _segments(weights, 1, to_visible, limit)
+        self.bound = self.dtype.type(0.98 * np.log(np.finfo(self.dtype).max))
+
+
+def _dtype_for(weights):
+    """The type of the arithmetic."""
+    dtype = weights.dtype
+    largest = max(float(weights.max(initial=0.0)), -float(weights.min(initial=0.0)))
+    if largest > LIMITS[dtype][0]:
+        dtype = np.dtype(np.float64)
+    if not largest <= LIMITS[dtype][0]:
+        raise ValueError(
+            f"Belief propagation takes weights of up to {LIMITS[dtype][0]:g} in size; the largest "
+            f"is {largest:g}. Learn with a smaller learning_rate, or with alpha > 0."
+        )
+    return dtype
+
+
+def _segments(weights, axis, totals, limit):
+    """Bounds of segments along an axis of the weights, in each of which sums of sizes are bounded.
+
+    ``totals`` are the sums over the whole axis.
+    """
+    n = weights.shape[axis]
+    count, largest = 1, totals.max(initial=0.0)
+    bounds = np.array([0, n])
+    sizes = np.abs(weights) if largest > limit else None
+    while largest > limit and len(bounds) <= n:
+        count *= 2
+        bounds = np.unique(np.linspace(0, n, count + 1).astype(np.int64))
+        largest = np.add.reduceat(sizes, bounds[:-1], axis=axis).max()
+    return bounds
+
+
+def _in_blocks(run, couplings, rows, options, max_iter, n_jobs):
+    """Results of blocks of rows, in order."""
+    work = 2 * couplings.ratios.size * max_iter
+    size = int(np.clip(MESSAGES_A_CALL // max(work, 1), 1, ROWS))
+    tasks = [
+        (couplings, *(a[s : s + size] for a in rows), *options)
+        for s in range(0, max(len(rows[0]), 1), size)
+    ]
+    if len(tasks) == 1 or effective_n_jobs(n_jobs) == 1:
+        return (run(*task) for task in tasks)
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+    return parallel(delayed(run)(*task) for task in tasks)
+
+
+def _joined(parts):
+    return (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+
+
+def _propagate_block(couplings, visible, hidden, product, max_iter, tol, pairs):
+    dtype, ratios = couplings.dtype, couplings.ratios
+    visible = np.ascontiguousarray(visible, dtype=dtype)
+    hidden = np.ascontiguousarray(hidden, dtype=dtype)
+    out_visible, out_hidden = np.empty_like(visible), np.empty_like(hidden)
+    n_iter, change = np.empty(len(visible), dtype=np.int64), np.empty(len(visible), dtype=dtype)
+    sums = np.zeros(ratios.shape if pairs else (0, 0), dtype=dtype)
+    kernels.propagate(
+        ratios,
+        visible,
+        hidden,
+        product,
+        max_iter,
+        dtype.type(tol),
+        couplings.bound,
+        couplings.to_hidden,
+        couplings.to_visible,
+        np.empty_like(ratios),
+        np.empty((6, ratios.shape[1]), dtype=dtype),
+        out_visible,
+        out_hidden,
+        n_iter,
+        change,
+        sums,
+    )
+    return out_visible, out_hidden, n_iter, change, sums
+
+
+def _ascend_block(couplings, visible, hidden, start, max_iter):
+    dtype = couplings.dtype
+    weights = couplings.weights.astype(dtype, copy=False)
+    V = start.astype(dtype)
+    out = np.empty_like(V)
+    n_iter, moved = np.empty(len(V), dtype=np.int64), np.empty(len(V), dtype=np.int64)
+    hidden = np.ascontiguousarray(hidden, dtype=dtype)
+    ascend(
+        weights,
+        couplings.ratios.T.copy(),
+        np.ascontiguousarray(visible, dtype=dtype),
+        hidden,
+        couplings.to_visible,
+        couplings.bound,
+        max_iter,
+        np.empty((4, weights.shape[1]), dtype=dtype),
+        V,
+        out,
+        n_iter,
+        moved,
+    )
+    return out, V @ weights + hidden, n_iter, moved
