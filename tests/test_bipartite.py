@@ -11,6 +11,7 @@ from skmrf._types import STATE, CliqueMoments, States
 from skmrf.energies import BipartiteEnergy, FactorGraph
 from skmrf.energies.bipartite import CHUNK
 from skmrf.likelihood import log_partition_bounds
+from skmrf.samplers import alternate, blocks_of, spawn_generators, sweep
 
 every = pytest.mark.parametrize("name", LAYERED)
 BETAS = (0.0, 0.2, 0.5, 0.9, 1.0)
@@ -389,6 +390,88 @@ def test_rows_of_any_layout(seed):
     for X in (V.tolist(), V.astype(bool), V.astype(float), np.asfortranarray(V), padded[::2, ::2]):
         assert_allclose(energy.free_energy(X), expected, rtol=1e-13)
     assert_allclose(energy.free_energy(frozen), expected, rtol=1e-13)
+
+
+def with_own_biases(energy, n_rows, rng):
+    """An energy whose biases differ by row of states, and the energy of each row."""
+    theta = dict(energy.theta)
+    for name in ("visible_bias", "hidden_bias"):
+        shape = n_rows, len(theta[name])
+        theta[name] = rng.normal(0.0, 1.0, size=shape).astype(energy.weights.dtype)
+    biases = zip(theta["visible_bias"], theta["hidden_bias"], strict=True)
+    return energy.with_theta(theta), [BipartiteEnergy(energy.weights, *b) for b in biases]
+
+
+@every
+def test_biases_of_their_own(name, seed):
+    """Every row of states by its own biases is what the energy with these biases says of it."""
+    rng = np.random.default_rng(seed)
+    first, last = LAYERED[name](seed), LAYERED[name](seed + 100)
+    n_rows = 40
+    (own, each), (other, others) = (with_own_biases(e, n_rows, rng) for e in (first, last))
+    V, _ = rows_of(first, n_rows, seed)
+    X = rng.integers(0, 2, size=(n_rows, first.n_variables)).astype(STATE)
+    H = split(first, X)[1]
+    found = {
+        "free energy": own.free_energy(V),
+        "hidden": own.hidden_means(V),
+        "visible": own.visible_means(H),
+        "potential": own.log_potential(X),
+        "raised": own.raised(V)(0.3),
+        "along": own.along(other, V)(0.3),
+    }
+    for i, (e, o) in enumerate(zip(each, others, strict=True)):
+        expected = {
+            "free energy": e.free_energy(V[i : i + 1]),
+            "hidden": e.hidden_means(V[i : i + 1]),
+            "visible": e.visible_means(H[i : i + 1]),
+            "potential": e.log_potential(X[i : i + 1]),
+            "raised": e.raised(V[i : i + 1])(0.3),
+            "along": e.along(o, V[i : i + 1])(0.3),
+        }
+        for what, value in expected.items():
+            assert_allclose(found[what][i], value[0], err_msg=what, **tolerance(first))
+
+
+def test_biases_of_their_own_beyond_one_chunk(seed):
+    energy = layers(4, 3, seed)
+    n_rows = CHUNK + 5
+    own, each = with_own_biases(energy, n_rows, np.random.default_rng(seed))
+    V, _ = rows_of(energy, n_rows, seed)
+    for i in (0, CHUNK - 1, CHUNK, n_rows - 1):
+        expected = each[i].free_energy(V[i : i + 1])[0]
+        assert_allclose(own.free_energy(V)[i], expected, rtol=1e-13)
+
+
+def test_chains_of_biases_of_their_own(seed):
+    """Each chain goes as it would among chains that all have its biases."""
+    energy = layers(4, 3, seed)
+    n_chains = 70  # more than a block
+    own, each = with_own_biases(energy, n_chains, np.random.default_rng(seed))
+    V, _ = rows_of(energy, n_chains, seed)
+    H = own.hidden_means(V)
+
+    def generators():
+        return spawn_generators(np.random.default_rng(seed), n_chains)
+
+    def moved(model):
+        X, log_weights = sweep(model, V, generators(), betas=np.linspace(0.0, 1.0, 6))
+        drawn = alternate(model, H, generators(), blocks_of(n_chains), 3)
+        return X, log_weights, *drawn
+
+    found = moved(own)
+    for i in (0, 1, n_chains - 1):
+        for a, b in zip(found, moved(each[i]), strict=True):
+            assert_allclose(a[i], b[i], rtol=1e-12, atol=1e-12)
+
+
+def test_biases_of_other_rows_are_refused(seed):
+    energy = layers(4, 3, seed)
+    own, _ = with_own_biases(energy, 6, np.random.default_rng(seed))
+    V, _ = rows_of(energy, 9, seed)
+    for call in (own.hidden_means, own.free_energy, lambda V: sweep(own, V, [None])):
+        with pytest.raises(ValueError, match=r"biases for 6 rows of states, but 9 rows\."):
+            call(V)
 
 
 def test_inputs_are_not_written_to(seed):

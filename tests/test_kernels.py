@@ -512,17 +512,21 @@ def test_exponentials_in_double_precision(seed):
     assert_allclose(exp_of(x), np.exp(x), rtol=1e-15)
 
 
-def layer_inputs(dtype, seed, scale=3.0):
+rows_of_biases = pytest.mark.parametrize("n_biases", [1, 7])
+
+
+def layer_inputs(dtype, seed, n_biases, scale=3.0):
     """Activations of 7 chains and biases of 70 units: more than one group of factors."""
     rng = np.random.default_rng(seed)
     activation = rng.normal(0.0, scale, size=(7, 70)).astype(dtype)
-    return activation, rng.normal(0.0, scale, size=70).astype(dtype), rng
+    return activation, rng.normal(0.0, scale, size=(n_biases, 70)).astype(dtype), rng
 
 
+@rows_of_biases
 @pytest.mark.parametrize("scale", [3.0, 300.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_unit_means(dtype, scale, seed):
-    activation, bias, _ = layer_inputs(dtype, seed, scale)
+def test_unit_means(dtype, scale, n_biases, seed):
+    activation, bias, _ = layer_inputs(dtype, seed, n_biases, scale)
     logit = activation.astype(float) + bias
     out = np.empty_like(activation)
     unit_means(activation, bias, out)
@@ -534,11 +538,12 @@ def test_unit_means(dtype, scale, seed):
     assert_array_equal(activation, expected)
 
 
+@rows_of_biases
 @pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("scale", [3.0, 300.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_softplus_sums(dtype, scale, beta, seed):
-    activation, bias, _ = layer_inputs(dtype, seed, scale)
+def test_softplus_sums(dtype, scale, beta, n_biases, seed):
+    activation, bias, _ = layer_inputs(dtype, seed, n_biases, scale)
     before = activation.copy()
     out = np.empty(7)
     softplus_sums(activation, bias, beta, out)
@@ -550,15 +555,16 @@ def test_softplus_sums(dtype, scale, beta, seed):
 
 def test_softplus_sums_of_no_units():
     out = np.full(3, 9.0)
-    softplus_sums(np.zeros((3, 0)), np.zeros(0), 1.0, out)
+    softplus_sums(np.zeros((3, 0)), np.zeros((1, 0)), 1.0, out)
     assert_array_equal(out, 0.0)
 
 
+@rows_of_biases
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_draw_units(dtype, scale, seed):
+def test_draw_units(dtype, scale, n_biases, seed):
     """1 where the noise is below the mean; noise too near to it to say is left out."""
-    activation, bias, rng = layer_inputs(dtype, seed, scale)
+    activation, bias, rng = layer_inputs(dtype, seed, n_biases, scale)
     shift = rng.normal(0.0, scale, size=70).astype(dtype)
     noise = rng.random(activation.shape, dtype=dtype)
     logit = 0.7 * (activation.astype(float) + bias) + shift
@@ -582,7 +588,7 @@ def test_certain_units_are_certain(dtype):
     sure = np.array([[-200.0, -200.0, 200.0, 200.0]], dtype=dtype)
     nothing = np.zeros(4, dtype=dtype)
     out = np.empty_like(sure)
-    draw_units(sure, nothing, 1.0, nothing, noise, out)
+    draw_units(sure, nothing[None], 1.0, nothing, noise, out)
     assert_array_equal(out[:, :2], 0.0)
     assert_array_equal(out[:, 2:], 1.0)
 

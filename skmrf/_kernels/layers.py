@@ -1,8 +1,7 @@
 """Two-state units of a layer given the other layer: means, draws, softplus sums.
 
-``activation`` is what the other layer sends, without the bias, one row a chain; the logit of a
-unit is ``scale * (activation + bias) + shift``. Work is done in rows of scratch by loops that are
-vectorised; sums of softplus multiply several factors in [1, 2] before they take one logarithm.
+``activation`` is what the other layer sends, without the bias, one row a chain; ``bias`` has one
+row, or one for every XX
 """
 
 import numpy as np
@@ -17,11 +16,12 @@ GROUP = 64  # factors of at most 2 before a logarithm
 def unit_means(activation, bias, out):
     """Probability that a unit is 1."""
     one = activation.dtype.type(1)
-    n = bias.size
+    n, last = bias.shape[1], bias.shape[0] - 1
     x, bits = np.empty(n, activation.dtype), np.empty(n, np.int32)
     for c in range(activation.shape[0]):
+        row = min(c, last)
         for j in range(n):
-            x[j] = -(activation[c, j] + bias[j])
+            x[j] = -(activation[c, j] + bias[row, j])
         exponentials(x, bits)
         for j in range(n):
             out[c, j] = one / (one + x[j])
@@ -41,12 +41,12 @@ def log_product(x, total):
 @kernel
 def softplus_sums(activation, bias, scale, out):
     """sum over units of log(1 + exp(scale * (activation + bias)))."""
-    n = bias.size
+    n, last = bias.shape[1], bias.shape[0] - 1
     x, bits = np.empty(n, activation.dtype), np.empty(n, np.int32)
     for c in range(activation.shape[0]):
-        total = 0.0
+        row, total = min(c, last), 0.0
         for j in range(n):
-            y = activation.dtype.type(scale) * (activation[c, j] + bias[j])
+            y = activation.dtype.type(scale) * (activation[c, j] + bias[row, j])
             total += max(y, 0.0)
             x[j] = -abs(y)
         exponentials(x, bits)
@@ -60,11 +60,12 @@ def draw_units(activation, bias, scale, shift, noise, out):
     one, zero = kind(1), kind(0)
     half = kind(np.finfo(activation.dtype).eps / 4)  # noise lies between 0 and 1, as p does
     scale = kind(scale)
-    n = bias.size
+    n, last = bias.shape[1], bias.shape[0] - 1
     x, bits = np.empty(n, activation.dtype), np.empty(n, np.int32)
     for c in range(activation.shape[0]):
+        row = min(c, last)
         for j in range(n):
-            x[j] = -(scale * (activation[c, j] + bias[j]) + shift[j])
+            x[j] = -(scale * (activation[c, j] + bias[row, j]) + shift[j])
         exponentials(x, bits)
         for j in range(n):
             out[c, j] = one if (noise[c, j] + half) * (one + x[j]) <= one else zero

@@ -6,7 +6,7 @@ from .._kernels.layers import softplus_sums, unit_means
 from .._types import STATE, States, normalized_weights
 from .._validation import check_evidence, check_states
 from .base import Energy
-from .conditionals import BipartiteConditionals
+from .conditionals import BipartiteConditionals, bias_rows, bias_sums
 from .factor_graph import FactorGraph
 
 CHUNK = 2048  # rows at once
@@ -33,7 +33,10 @@ class BipartiteEnergy(Energy):
     Attributes
     ----------
     theta : dict
-        ``{"weights": ndarray, "visible_bias": ndarray, "hidden_bias": ndarray}``.
+        ``{"weights": ndarray, "visible_bias": ndarray, "hidden_bias": ndarray}``. Biases that
+        :meth:`with_theta` is given may have a row for every row of states: then
+        :meth:`conditionals` and all methods that return one value or one row for every row of
+        states take each with its own.
 
     Examples
     --------
@@ -119,20 +122,24 @@ class BipartiteEnergy(Energy):
     def hidden_means(self, V):
         """``p(h_j = 1 | v)`` of every row, shape (n_rows, n_hidden)."""
         activation = self.dense(V) @ self.weights
-        unit_means(activation, self.hidden_bias, activation)
+        unit_means(activation, bias_rows(self.hidden_bias, len(activation)), activation)
         return activation
 
     def visible_means(self, H):
         """``p(v_i = 1 | h)`` of every row of hidden states, shape (n_rows, n_visible)."""
         activation = np.asarray(H, dtype=self.weights.dtype) @ self.weights.T
-        unit_means(activation, self.visible_bias, activation)
+        unit_means(activation, bias_rows(self.visible_bias, len(activation)), activation)
         return activation
 
     def log_potential(self, X):
         X = check_states(X, self.n_states)
-        V, H = np.split(self.dense(X), [len(self.visible_bias)], axis=1)
+        V, H = np.split(self.dense(X), [self.weights.shape[0]], axis=1)
+        visible_bias, hidden_bias = self._biases(len(V))
         pairs = np.einsum("ij,ij->i", V @ self.weights, H)
-        return (pairs + V @ self.visible_bias + H @ self.hidden_bias).astype(float)
+        return (pairs + bias_sums(V, visible_bias) + bias_sums(H, hidden_bias)).astype(float)
+
+    def _biases(self, n_rows):
+        return bias_rows(self.visible_bias, n_rows), bias_rows(self.hidden_bias, n_rows)
 
     def log_marginal(self, V):
         return -self.free_energy(V)
@@ -140,20 +147,23 @@ class BipartiteEnergy(Energy):
     def free_energy(self, V):
         """``F(v)`` of every row of visible states, shape (n_rows,), in nats."""
         out = np.empty(V.shape[0] if hasattr(V, "shape") else len(V))
+        biases = self._biases(len(out))
         for rows in _chunks(len(out)):
             part = self.dense(V[rows])
-            softplus_sums(part @ self.weights, self.hidden_bias, 1.0, out[rows])
-            out[rows] += part @ self.visible_bias
+            visible_bias, hidden_bias = (b if len(b) == 1 else b[rows] for b in biases)
+            softplus_sums(part @ self.weights, hidden_bias, 1.0, out[rows])
+            out[rows] += bias_sums(part, visible_bias)
         return -out
 
     def raised(self, V):
         V = self.dense(V)
-        activation, shown = V @ self.weights, V @ self.visible_bias
-        latent = len(self.hidden_bias) * np.log(2.0)
+        visible_bias, hidden_bias = self._biases(len(V))
+        activation, shown = V @ self.weights, bias_sums(V, visible_bias)
+        latent = self.weights.shape[1] * np.log(2.0)
 
         def at(beta):
             out = np.empty(len(V))
-            softplus_sums(activation, self.hidden_bias, beta, out)
+            softplus_sums(activation, hidden_bias, beta, out)
             return out + beta * shown - (1 - beta) * latent
 
         return at
@@ -161,8 +171,8 @@ class BipartiteEnergy(Energy):
     def along(self, other, V):
         V = self.dense(V)
         first, last = V @ self.weights + self.hidden_bias, V @ other.weights + other.hidden_bias
-        shown_first, shown_last = V @ self.visible_bias, V @ other.visible_bias
-        nothing = np.zeros_like(self.hidden_bias)
+        shown_first, shown_last = (bias_sums(V, e._biases(len(V))[0]) for e in (self, other))
+        nothing = np.zeros((1, first.shape[1]), dtype=first.dtype)
         change, shown_change = last - first, shown_last - shown_first
 
         def at(beta):
@@ -174,7 +184,8 @@ class BipartiteEnergy(Energy):
         return at
 
     def conditionals(self):
-        return BipartiteConditionals(self.weights, self.visible_bias, self.hidden_bias)
+        biases = (np.atleast_2d(b) for b in (self.visible_bias, self.hidden_bias))
+        return BipartiteConditionals(self.weights, *biases)
 
     def moments(self, phase):
         if not isinstance(phase, States):

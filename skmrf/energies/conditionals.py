@@ -39,9 +39,23 @@ class BipartiteConditionals(NamedTuple):
     """Two layers of two-state units, each independent given the other.
 
     ``logit p(h_j = 1 | v) = (v weights + hidden_bias)_j`` and
-    ``logit p(v_i = 1 | h) = (h weights' + visible_bias)_i``.
+    ``logit p(v_i = 1 | h) = (h weights' + visible_bias)_i``. The biases have shape (1, n_units), or
+    (n_chains, n_units) where every chain has its own.
     """
 
     weights: np.ndarray
     visible_bias: np.ndarray
     hidden_bias: np.ndarray
+
+
+def bias_rows(bias, n_rows):
+    """A bias as a matrix: one row, or one for each of ``n_rows`` states."""
+    bias = np.atleast_2d(bias)
+    if len(bias) not in (1, n_rows):
+        raise ValueError(f"There are biases for {len(bias)} rows of states, but {n_rows} rows.")
+    return bias
+
+
+def bias_sums(states, bias):
+    """Sum of the biases of the units that are 1, of every row of states."""
+    return states @ bias[0] if len(bias) == 1 else np.einsum("ij,ij->i", states, bias)

@@ -4,6 +4,7 @@ import numpy as np
 
 from .._kernels.layers import draw_units, softplus_sums, unit_means
 from .._types import STATE
+from ..energies.conditionals import bias_rows, bias_sums
 
 
 class _Noise:
@@ -45,20 +46,22 @@ def sweep_layers(conditionals, base, betas, X, clamped, log_weights, generators,
     -------
     ndarray of shape (n_chains, n_visible), dtype STATE
     """
-    weights, visible_bias, hidden_bias = conditionals
+    weights, *biases = conditionals
+    visible_bias, hidden_bias = (bias_rows(b, len(X)) for b in biases)
+    n_visible, n_hidden = weights.shape
     dtype = weights.dtype
     odds = (base.log_p[base.start + 1] - base.log_p[base.start]).astype(dtype)
-    constant = base.log_p[base.start].sum() - len(hidden_bias) * np.log(2.0)
-    no_shift = np.zeros_like(hidden_bias)
-    hidden_noise = _Noise(generators, blocks, len(hidden_bias), dtype)
-    visible_noise = _Noise(generators, blocks, len(visible_bias), dtype)
+    constant = base.log_p[base.start].sum() - n_hidden * np.log(2.0)
+    no_shift = np.zeros(n_hidden, dtype=dtype)
+    hidden_noise = _Noise(generators, blocks, n_hidden, dtype)
+    visible_noise = _Noise(generators, blocks, n_visible, dtype)
     V = X.astype(dtype)
-    H = np.empty((len(V), len(hidden_bias)), dtype=dtype)
+    H = np.empty((len(V), n_hidden), dtype=dtype)
     start = V.copy() if clamped.size else None
     for before, beta in zip(betas[:-1].tolist(), betas[1:].tolist(), strict=True):
         np.matmul(V, weights, out=H)
         if beta != before:
-            linear = V @ (visible_bias - odds) - constant
+            linear = bias_sums(V, visible_bias - odds) - constant
             log_weights += (beta - before) * linear
             log_weights += _softplus(H, hidden_bias, beta) - _softplus(H, hidden_bias, before)
         draw_units(H, hidden_bias, beta, no_shift, hidden_noise.draw(), H)
@@ -86,12 +89,14 @@ def alternate(energy, H, generators, blocks, n_sweeps):
         Of the hidden units given ``V``.
     H : ndarray of shape (n_chains, n_hidden), drawn from these
     """
-    weights, visible_bias, hidden_bias = energy.conditionals()
-    hidden_noise = _Noise(generators, blocks, len(hidden_bias), weights.dtype)
-    visible_noise = _Noise(generators, blocks, len(visible_bias), weights.dtype)
-    no_shift = np.zeros_like(visible_bias)
-    V = np.empty((len(H), len(visible_bias)), dtype=weights.dtype)
-    means = np.empty((len(H), len(hidden_bias)), dtype=weights.dtype)
+    weights, *biases = energy.conditionals()
+    visible_bias, hidden_bias = (bias_rows(b, len(H)) for b in biases)
+    n_visible, n_hidden = weights.shape
+    hidden_noise = _Noise(generators, blocks, n_hidden, weights.dtype)
+    visible_noise = _Noise(generators, blocks, n_visible, weights.dtype)
+    no_shift = np.zeros(n_visible, dtype=weights.dtype)
+    V = np.empty((len(H), n_visible), dtype=weights.dtype)
+    means = np.empty((len(H), n_hidden), dtype=weights.dtype)
     for _ in range(n_sweeps):
         np.matmul(H, weights.T, out=V)
         draw_units(V, visible_bias, 1.0, no_shift, visible_noise.draw(), V)
