@@ -21,8 +21,10 @@ class Batch(NamedTuple):
 
     Attributes
     ----------
-    X : ndarray of shape (n_rows, n_variables), state codes, MISSING where not observed
-    Y : ndarray or None, targets of conditional models
+    X : ndarray of shape (n_rows, n_variables)
+        State codes, MISSING where not observed; of a conditional model the inputs, any numbers.
+    Y : ndarray of shape (n_rows, n_variables) or None
+        State codes of the targets of a conditional model.
     log_weights : ndarray of shape (n_rows,) or None
         Log sample weights; None means equal weights.
     rows : ndarray of shape (n_rows,) or None
@@ -38,6 +40,16 @@ class Batch(NamedTuple):
     epoch: int = 0
     step: int = 0
 
+    @property
+    def shown(self):
+        """What the model is of: the targets of a conditional model, else the rows."""
+        return self.X if self.Y is None else self.Y
+
+    def take(self, which):
+        """The batch of some rows, given by an index or a mask."""
+        parts = (self.X, self.Y, self.log_weights, self.rows)
+        return Batch(*(None if p is None else p[which] for p in parts), self.epoch, self.step)
+
 
 class States(NamedTuple):
     """A phase given by weighted states: data, chains, particles or maximisers."""
@@ -51,6 +63,22 @@ class CliqueMoments(NamedTuple):
     """A phase given by expected statistics, one array for every array of theta."""
 
     moments: Theta
+
+
+class UnitMoments(NamedTuple):
+    """A phase of a bipartite model, given by the expected units of every row.
+
+    Attributes
+    ----------
+    visible : ndarray of shape (n_rows, n_visible)
+    hidden : ndarray of shape (n_rows, n_hidden)
+    pairs : ndarray of shape (n_visible, n_hidden)
+        Mean over rows of the expected products.
+    """
+
+    visible: np.ndarray
+    hidden: np.ndarray
+    pairs: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from zoo import ZOO, enumerate_states
 from skmrf import DiscreteMRF, messages
 from skmrf._types import MISSING, STATE, Batch, CliqueMoments, States
 from skmrf.datasets import make_ising
-from skmrf.energies import FactorGraph
+from skmrf.energies import BipartiteEnergy, FactorGraph
 from skmrf.learners import (
     BP,
     BPCD,
@@ -157,9 +157,14 @@ def test_pseudo_likelihood_of_zero_potentials():
     np.testing.assert_array_equal(gradient, np.zeros(4))
 
 
-@pytest.mark.parametrize("learner", [PCD(n_chains=2000), CD(n_steps=30)], ids=repr)
+@pytest.mark.parametrize(
+    "learner", [PCD(n_chains=2000), CD(n_steps=30), CD(50, "random")], ids=repr
+)
 def test_negative_phase_is_the_models(learner, seed):
-    """Chains started at the model's own rows have the model's moments, up to Monte Carlo error."""
+    """Chains have the model's moments, up to Monte Carlo error.
+
+    They start at the model's own rows, or make sweeps enough to forget that they did not.
+    """
     rng = np.random.default_rng(seed)
     energy = ZOO["cycle"](seed)
     X = model_rows(energy, 2000, rng)
@@ -184,6 +189,44 @@ def test_cd_moves_from_its_own_rows(seed):
     positive, negative, _, _ = CD().step(energy, Batch(X), CD().init(energy, Batch(X), rng), rng)
     np.testing.assert_array_equal(positive.visible, X)
     assert negative.visible.any()
+
+
+def test_cd_from_random_starts(seed):
+    """Variables that hold each other stay where they start: anywhere, whatever the data are."""
+    rng = np.random.default_rng(seed)
+    locked = -1e3 * (1 - np.eye(3))
+    energy = FactorGraph([3, 3, 3], [(0, 1), (2,)], [locked, np.zeros(3)])
+    X = np.zeros((9000, 3), dtype=STATE)
+    learner = CD(start="random")
+    state = learner.init(energy, Batch(X), rng)
+    _, negative, _, _ = learner.step(energy, Batch(X), state, rng)
+    assert negative.visible.shape == X.shape
+    for column in negative.visible.T:
+        share = np.bincount(column, minlength=3) / 9000
+        assert np.abs(share - 1 / 3).max() < 5 * np.sqrt(2 / 9 / 9000)
+
+
+class Copying(BipartiteEnergy):
+    """Targets that are 1 where the inputs are large."""
+
+    def at(self, batch):
+        return self.with_theta(self.theta | {"visible_bias": batch.X})
+
+
+@pytest.mark.parametrize("start", ["data", "random"])
+def test_targets_follow_their_inputs(start, seed):
+    """Chains and completed targets are those of the inputs of their rows, in batches too."""
+    rng = np.random.default_rng(seed)
+    energy = Copying(np.zeros((4, 2)), np.zeros(4), np.zeros(2))
+    X = 100.0 * rng.choice([-1, 1], size=(150, 4))
+    Y = punch_holes((X > 0).astype(STATE), 0.3, rng)
+    learner = CD(start=start)
+    state = learner.init(energy, Batch(X, Y), rng)
+    rows = rng.permutation(150)[:80]
+    batch = Batch(X[rows], Y[rows], None, rows)
+    positive, negative, _, _ = learner.step(energy, batch, state, rng)
+    for phase in (positive, negative):
+        np.testing.assert_array_equal(phase.visible, X[rows] > 0)
 
 
 def test_pcd_chains_persist(seed):
@@ -225,6 +268,7 @@ def test_completions_follow_the_conditional(seed):
         (PCD(n_chains=0), "n_chains must be an integer >= 1; got 0"),
         (PCD(n_steps=1.5), "n_steps must be an integer; got 1.5"),
         (CD(n_steps=-1), "n_steps must be an integer >= 1; got -1"),
+        (CD(start="zeros"), r"start must be one of \['data', 'random'\]; got 'zeros'"),
         (Exact(max_bytes=10), "Exact inference needs"),
         (BP(damping=1.0), "damping must be a number >= 0 and <= 0.99; got 1.0"),
         (BP(max_iter=0), "max_iter must be an integer >= 1; got 0"),

@@ -50,6 +50,13 @@ class Energy(ABC):
     def with_theta(self, theta):
         """The same energy with other parameters; ``theta`` is not copied."""
 
+    def at(self, batch):
+        """The distribution that rows of a batch are drawn from.
+
+        Of a conditional energy: given the inputs of the batch.
+        """
+        return self
+
     @abstractmethod
     def log_potential(self, X):
         """``log f`` of every row of state codes, shape (n_rows,), in nats."""

@@ -62,15 +62,15 @@ class DataPhase:
     def __init__(self, energy, batch, rng):
         self.completions = None
         self.moments = None
-        if has_missing(batch.X):
+        if has_missing(batch.shown):
             self.completions = Completions(batch, energy.visible_states, rng)
         elif not energy.has_latent:
-            phase = States(batch.X, None, batch.log_weights)
+            phase = States(batch.shown, None, batch.log_weights)
             self.moments = CliqueMoments(energy.moments(phase))
 
     def batch_states(self, energy, batch):
-        """The rows of a batch, missing entries completed."""
-        X = batch.X
+        """What a batch shows of the model, missing entries completed."""
+        X = batch.shown
         if self.completions is not None:
             X = self.completions.update(energy, batch)
         return States(X, None, batch.log_weights)
@@ -80,7 +80,7 @@ class DataPhase:
         return self.moments or self.batch_states(energy, batch)
 
     def _filled(self, batch):
-        return batch.X if self.completions is None else self.completions.filled(batch)
+        return batch.shown if self.completions is None else self.completions.filled(batch)
 
     def draw_rows(self, batch, n_rows, rng):
         """Training rows drawn by their weights, missing entries filled."""

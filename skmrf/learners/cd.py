@@ -1,10 +1,10 @@
-"""Contrastive divergence: Gibbs chains started at the data."""
+"""Contrastive divergence: short Gibbs chains, started at the data or at random."""
 
 from dataclasses import dataclass
 
 from .._types import States, dense_rows
-from .._validation import check_number
-from ..samplers import BLOCK, spawn_generators, sweep
+from .._validation import check_choice, check_number
+from ..samplers import BLOCK, Product, spawn_generators, sweep
 from .base import DataPhase, Learner
 
 
@@ -19,39 +19,59 @@ class CDState:
 class CD(Learner):
     r"""Contrastive divergence.
 
-    The negative phase is where Gibbs chains stand ``n_steps`` sweeps after they left the rows of
-    the batch.
+    The negative phase is where Gibbs chains, as many as the batch has rows, stand ``n_steps``
+    sweeps after they left their start.
 
     Parameters
     ----------
     n_steps : int, default=1
         Sweeps over all variables.
+    start : {"data", "random"}, default="data"
+        Where the chains start: at the rows of the batch, or at states drawn uniformly, from which
+        modes far from the data are reached too. Either needs sweeps enough to mix.
 
     References
     ----------
     G. E. Hinton, "Training products of experts by minimizing contrastive divergence", Neural
     Computation 14 (2002).
+
+    D. H. Ackley, G. E. Hinton, T. J. Sejnowski, "A learning algorithm for Boltzmann machines",
+    Cognitive Science 9 (1985), for random starts.
+
+    V. Mnih, H. Larochelle, G. E. Hinton, "Conditional restricted Boltzmann machines for structured
+    output prediction", UAI (2011), which advises them for conditional models.
     """
 
-    def __init__(self, n_steps=1):
+    def __init__(self, n_steps=1, start="data"):
         self.n_steps = n_steps
+        self.start = start
+
+    def _check(self):
+        check_number("n_steps", self.n_steps, low=1, integer=True)
+        check_choice("start", self.start, ("data", "random"))
 
     def init(self, energy, batch, rng):
-        check_number("n_steps", self.n_steps, low=1, integer=True)
+        self._check()
         return CDState(DataPhase(energy, batch, rng), spawn_generators(rng, batch.X.shape[0]))
 
     def resume(self, energy, batch, state, rng):
         n_blocks = -(-batch.X.shape[0] // BLOCK)
         if not isinstance(state, CDState) or n_blocks > len(state.generators):
             return self.init(energy, batch, rng)
-        check_number("n_steps", self.n_steps, low=1, integer=True)
+        self._check()
         return CDState(DataPhase(energy, batch, rng), state.generators)
 
     def step(self, energy, batch, state, rng):
         positive = state.data.batch_states(energy, batch)
-        start = dense_rows(positive.visible)
+        start = self._starts(energy, positive, rng)
         n_blocks = -(-len(start) // BLOCK)
         generators = state.generators[:n_blocks]
-        X, _ = sweep(energy, start, generators, n_sweeps=self.n_steps)
+        X, _ = sweep(energy.at(batch), start, generators, n_sweeps=self.n_steps)
         state.generators[:n_blocks] = generators
         return positive, States(X, None, batch.log_weights), state, {}
+
+    def _starts(self, energy, positive, rng):
+        rows = positive.visible
+        if self.start == "data":
+            return dense_rows(rows)
+        return Product.uniform(energy.visible_states).sample(rows.shape[0], rng)

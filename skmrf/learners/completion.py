@@ -18,13 +18,13 @@ class Completions:
     """
 
     def __init__(self, batch, n_states, rng):
-        missing = batch.X == MISSING
+        missing = batch.shown == MISSING
         self.rows = np.flatnonzero(missing.any(axis=1))
-        self.X = batch.X[self.rows].copy()
+        self.X = batch.shown[self.rows].copy()
         self.missing = missing[self.rows]
         self.rng = rng
         for i, q in enumerate(n_states):
-            seen = batch.X[~missing[:, i], i]
+            seen = batch.shown[~missing[:, i], i]
             holes = self.missing[:, i]
             guess = Product.from_counts(seen[:, None], [q]).sample(int(holes.sum()), rng)
             self.X[holes, i] = guess[:, 0]
@@ -38,17 +38,18 @@ class Completions:
     def filled(self, batch):
         """The rows of a batch with the current completions."""
         here, places = self._places(batch)
-        X = batch.X.copy()
+        X = batch.shown.copy()
         X[here] = self.X[places]
         return X
 
     def update(self, energy, batch):
         """One Gibbs sweep over the missing entries of a batch; its completed rows."""
         here, places = self._places(batch)
-        X = batch.X.copy()
+        X = batch.shown.copy()
         if len(here):
             generators = spawn_generators(self.rng, len(here))
-            moved, _ = sweep(energy, self.X[places], generators, clamped=~self.missing[places])
+            given = energy.at(batch.take(here))
+            moved, _ = sweep(given, self.X[places], generators, clamped=~self.missing[places])
             self.X[places] = moved
             X[here] = moved
         return X
