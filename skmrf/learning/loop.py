@@ -44,14 +44,14 @@ class Settings:
     tol : float
         Largest gradient entry at which a deterministic solver stops.
     average : bool
-        Return the mean of the iterates since the last change of the rate.
+        Keep the mean of the iterates since the last change of the rate, and return it.
     recency : float
         The n-th of these weighs about ``n ** recency``: 0 for problems that are concave, where the
         first ones are about as good as the last.
     resolution : float
         Squared norm of a gradient too small to matter.
     score : callable or None
-        ``energy -> float`` on held-out data, for early stopping.
+        ``(energy, epoch) -> float`` on held-out data, for early stopping.
     patience : int
         Epochs without a better score before stopping.
     copies : dict
@@ -80,7 +80,7 @@ class LoopState:
     Attributes
     ----------
     energy : Energy, the current iterate
-    averaged : dict, mean of the iterates of this stage
+    averaged : dict, mean of the iterates of this stage; empty where it is not kept
     n_averaged : int
     learner, optimizer, rate : states of these
     rng : numpy.random.Generator
@@ -122,7 +122,7 @@ def start(energy, learner, data, settings, rng):
     """State before the first epoch."""
     return LoopState(
         energy,
-        {k: np.zeros_like(v) for k, v in energy.theta.items()},
+        _no_average(settings, energy),
         0,
         learner.init(energy, data, rng),
         _first_optimizer(settings, energy),
@@ -145,6 +145,8 @@ def resume(state, learner, data, settings):
         optimizer = _first_optimizer(settings, state.energy)
     if makers[1] != state.made_by[1] or state.converged:
         rate = settings.rate.init()
+    if settings.average != bool(state.averaged):
+        state = replace(state, averaged=_no_average(settings, state.energy), n_averaged=0)
     return replace(
         state,
         learner=learner_state,
@@ -155,6 +157,13 @@ def resume(state, learner, data, settings):
         began=state.epoch,
         made_by=makers,
     )
+
+
+def _no_average(settings, energy):
+    """The mean of no iterates, if it is to be kept."""
+    if not settings.average:
+        return {}
+    return {k: np.zeros_like(v) for k, v in energy.theta.items()}
 
 
 def _first_optimizer(settings, energy):
@@ -332,7 +341,10 @@ def _update(learner, batch, settings, state):
     else:  # gradients do not vanish at a kink, but the way covered does
         progress, resolution = {k: v - energy.theta[k] for k, v in theta.items()}, 0.0
     rate_state, new_stage, done = settings.rate.observe(progress, state.rate, resolution)
-    averaged, n_averaged = _average(state, moved.theta, new_stage and not done, settings.recency)
+    averaged, n_averaged = state.averaged, state.n_averaged
+    if settings.average:
+        restart = new_stage and not done
+        averaged, n_averaged = _average(state, moved.theta, restart, settings.recency)
     mean_square = np.mean([np.vdot(g, g) / g.size for g in gradient.values()])
     info = dict(info, gradient_rms=float(np.sqrt(mean_square)), learning_rate=rate)
     state = replace(
@@ -365,7 +377,7 @@ def _judge(state, settings, info):
     best = None
     if settings.score is not None:
         current = replace(state, best=None).result(settings.average)
-        row["validation_score"] = settings.score(current)
+        row["validation_score"] = settings.score(current, state.epoch)
         best = state.best
         if best is None or row["validation_score"] > best[0]:
             best = (row["validation_score"], current)

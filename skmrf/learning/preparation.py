@@ -106,12 +106,15 @@ def warn_unbounded(n_never):
 
 
 def held_out_score(layout, held_out):
-    """Mean log-likelihood where elimination is cheap, else mean pseudo-log-likelihood."""
+    """Mean log-likelihood where elimination is cheap, else mean pseudo-log-likelihood.
+
+    A function of an energy and the epoch, which has no influence.
+    """
     weights = normalized_weights(held_out.log_weights, len(held_out.X))
     cost = forecast(layout)
     if cost.order is not None and cost.entries <= SMALL_ELIMINATION:
 
-        def score(energy):
+        def score(energy, _):
             rows = inference.row_log_partitions(energy.factor_graph(), held_out.X)
             return float(weights @ rows) - log_partition_bounds(energy, method="exact").value
 
@@ -123,15 +126,18 @@ def held_out_score(layout, held_out):
             "a missing entry; set early_stopping=False."
         )
     share = weights[complete] / weights[complete].sum()
-    return lambda energy: float(share @ site_log_likelihood(energy, held_out.X[complete])[0])
+    return lambda energy, _: float(share @ site_log_likelihood(energy, held_out.X[complete])[0])
 
 
 def layered_score(energy, held_out):
-    """Mean log-likelihood where a layer is small, else mean pseudo-log-likelihood of some sites."""
+    """Mean log-likelihood where a layer is small, else mean pseudo-log-likelihood of some sites.
+
+    A function of an energy and the epoch, which has no influence.
+    """
     weights = normalized_weights(held_out.log_weights, held_out.X.shape[0])
     if min(energy.weights.shape) <= SMALL_LAYER:
 
-        def score(energy):
+        def score(energy, _):
             rows = float(weights @ energy.log_marginal(held_out.X))
             return rows - log_partition_bounds(energy, method="exact").value
 
@@ -139,7 +145,7 @@ def layered_score(energy, held_out):
     X = dense_rows(held_out.X)
     sites = np.random.default_rng(0).integers(X.shape[1], size=(PROXY_SITES, len(X)))
 
-    def proxy(energy):
+    def proxy(energy, _):
         rows = energy.log_marginal(X)
         total = 0.0
         for chosen in sites:
