@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import learning
 from ._two_states import check_threshold, check_two_states, two_state_codes
+from ._types import Batch
 from ._visible import VisibleEstimator
 from .energies import PairwiseEnergy
 from .learners import LEARNERS
@@ -211,28 +212,28 @@ class BoltzmannMachine(VisibleEstimator):
         check_threshold(self.binarize)
         return super()._check_parameters()
 
-    def _encode_training(self, X, resume):
+    def _encode_training(self, X, y, resume):
         states = check_two_states(self.states)
         if resume and states != self.energy_.states:
             raise ValueError(
                 f"states={self.states!r} are not those of the fit to go on from, "
                 f"{self.energy_.states}; start anew with fit and warm_start=False."
             )
-        return self._codes(X, states, reset=not resume), None
+        return Batch(self._codes(X, states, reset=not resume)), None
 
     def _codes(self, X, states, reset):
         """State codes of rows; counts and names of columns are recorded or checked."""
         X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
         return two_state_codes(X, states, self.binarize, self._column_names())
 
-    def _initial_energy(self, codes, decoding):
+    def _initial_energy(self, data, decoding):
         """Independent columns."""
-        n = codes.shape[1]
+        n = data.X.shape[1]
         self._check_memory(
             n * (n + 1), "couplings and biases", "Use fewer columns, or raise max_bytes."
         )
         low, high = check_two_states(self.states)
-        odds = learning.log_odds(codes)
+        odds = learning.log_odds(data.X)
         return PairwiseEnergy(np.zeros((n, n)), odds / (high - low), (low, high))
 
     def _facts(self, energy, data):

@@ -13,6 +13,7 @@ from ._encoding import (
     find_categories,
     given_categories,
 )
+from ._types import Batch
 from ._visible import VisibleEstimator
 from .energies import FactorGraph, Layout, PairwiseEnergy
 
@@ -207,7 +208,7 @@ class DiscreteMRF(VisibleEstimator):
         """
         return self._learn(X, sample_weight, partial=True)
 
-    def _encode_training(self, X, resume):
+    def _encode_training(self, X, y, resume):
         """State codes and categories; counts and names of columns are recorded or checked."""
         columns = as_columns(X)
         validate_data(self, X, reset=not resume, skip_check_array=True)
@@ -219,19 +220,20 @@ class DiscreteMRF(VisibleEstimator):
             categories = find_categories(columns, names)
         else:
             categories = given_categories(self.categories, names)
-        return encode(columns, categories, names), categories
+        return Batch(encode(columns, categories, names)), categories
 
-    def _initial_energy(self, codes, decoding):
+    def _initial_energy(self, data, decoding):
         """Independent columns, as far as single tables reach."""
         names = getattr(self, "feature_names_in_", None)
-        cliques = resolve_cliques(self.cliques, codes.shape[1], names)
+        cliques = resolve_cliques(self.cliques, data.X.shape[1], names)
         layout = Layout.build([len(c) for c in decoding], cliques, self.tie)
         self._check_memory(
             layout.n_parameters,
             "log-potentials",
             "Use fewer or smaller cliques, merge rare categories, or raise max_bytes.",
         )
-        return FactorGraph.from_layout(layout, learning.independent_start(layout, codes, self.tie))
+        start = learning.independent_start(layout, data.X, self.tie)
+        return FactorGraph.from_layout(layout, start)
 
     def _facts(self, energy, data):
         moments = learning.complete_moments(energy, data)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import learning, samplers
 from ._estimator import EnergyEstimator
 from ._two_states import check_threshold, two_state_codes
-from ._types import dense_rows
+from ._types import Batch, dense_rows
 from ._validation import check_choice, check_generator, check_number
 from .energies import BipartiteEnergy
 from .learners import LEARNERS
@@ -270,13 +270,13 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         """Reverse chains begin at training rows: modes that forward chains miss are seen."""
         return {"start": self._starts}
 
-    def _encode_training(self, X, resume):
+    def _encode_training(self, X, y, resume):
         if resume and self.n_components != self._n_features_out:
             raise ValueError(
                 f"n_components={self.n_components} is not that of the fit to go on from, "
                 f"{self._n_features_out}; start anew with fit and warm_start=False."
             )
-        return self._codes(X, reset=not resume), None
+        return Batch(self._codes(X, reset=not resume)), None
 
     def _codes(self, X, reset):
         """Zeros and ones, sparse if X is; counts and names of columns are recorded or checked."""
@@ -297,9 +297,10 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             codes.eliminate_zeros()
         return codes
 
-    def _initial_energy(self, codes, decoding):
+    def _initial_energy(self, data, decoding):
         """Small random weights, so that the hidden units differ."""
-        n_visible, n_hidden = codes.shape[1], self.n_components
+        n_rows, n_visible = data.X.shape
+        n_hidden = self.n_components
         self._check_memory(
             n_visible * n_hidden, "weights", "Use fewer n_components, or raise max_bytes."
         )
@@ -307,8 +308,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         weights = rng.normal(0.0, SPREAD, size=(n_visible, n_hidden)).astype(np.float32)
         bias = np.zeros(n_visible)
         if self.init_visible_bias == "data":
-            ones = np.asarray((codes == 1).sum(axis=0)).ravel()
-            bias = np.log((ones + 0.5) / (codes.shape[0] - ones + 0.5))
+            ones = np.asarray((data.X == 1).sum(axis=0)).ravel()
+            bias = np.log((ones + 0.5) / (n_rows - ones + 0.5))
         return BipartiteEnergy(weights, bias, np.zeros(n_hidden))
 
     def _settings(self, learner, energy, data, held_out, max_iter):

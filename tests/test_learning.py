@@ -9,7 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from test_learners import model_rows
 from zoo import ZOO
 
-from skmrf import learning
+from skmrf import DiscreteMRF, learning
+from skmrf._learned import _counted_rows
 from skmrf._types import Batch, CliqueMoments, History, effective_sample_size
 from skmrf.learners import PCD, Exact
 from skmrf.learning import (
@@ -275,12 +276,62 @@ def test_early_stopping_keeps_the_best():
     data, energy = problem(0)
     scores = iter([1.0, 3.0, 2.0, 2.5, 2.9, 9.0])
     learner, settings, state = stochastic(
-        data, energy, max_iter=50, score=lambda _: next(scores), patience=3
+        data, energy, max_iter=50, score=lambda *_: next(scores), patience=3
     )
     state = learning.run(learner, data, settings, state)
     assert state.epoch == 5
     assert state.best[0] == 3.0
     assert state.result() is state.best[1]
+
+
+def test_rows_and_targets_stay_together():
+    """Rows without weight and held-out rows leave with their targets and weights."""
+    rng = np.random.default_rng(0)
+    X = np.arange(20)[:, None]
+    weights = np.where(X[:, 0] % 3, X[:, 0] + 1.0, 0.0)
+    data = _counted_rows(Batch(X, 10 * X), weights)
+    np.testing.assert_array_equal(data.X, X[weights > 0])
+    model = DiscreteMRF(early_stopping=True, validation_fraction=0.25)
+    parts = model._split(data, rng, partial=False)
+    assert [len(p.X) for p in parts] == [10, 3]
+    for part in (data, *parts):
+        assert part.shown is part.Y
+        np.testing.assert_array_equal(part.Y, 10 * part.X)
+        np.testing.assert_allclose(part.log_weights, np.log(part.X[:, 0] + 1.0))
+    assert Batch(X).shown is X
+
+
+def test_scores_are_told_the_epoch():
+    data, energy = problem(0)
+    told = []
+    learner, settings, state = stochastic(
+        data, energy, max_iter=3, score=lambda _, epoch: told.append(epoch) or 0.0
+    )
+    with pytest.warns(ConvergenceWarning):
+        learning.run(learner, data, settings, state)
+    assert told == [1, 2, 3]
+
+
+def test_averages_are_kept_only_if_asked_for():
+    """Without them the iterates are the same; a run that goes on may ask for them."""
+    data, energy = problem(0)
+    plain, averaging = (
+        stochastic(data, energy, max_iter=3, average=average) for average in (False, True)
+    )
+    with pytest.warns(ConvergenceWarning):
+        last, mean = (learning.run(p[0], data, *p[1:]) for p in (plain, averaging))
+    assert last.averaged == {}
+    assert last.result() is last.energy
+    np.testing.assert_array_equal(last.energy.flat, mean.energy.flat)
+    assert (mean.result().flat != mean.energy.flat).any()
+    learner, settings, _ = averaging
+    on = learning.resume(last, learner, data, settings)
+    with pytest.warns(ConvergenceWarning):
+        on = learning.run(learner, data, settings, on)
+    assert on.n_averaged == on.step - last.step
+    assert np.abs(on.result().flat - on.energy.flat).max() < 1.0
+    off = learning.resume(on, learner, data, plain[1])
+    assert off.averaged == {}
 
 
 def test_history_pads_late_columns():

@@ -1,0 +1,256 @@
+"""What all estimators that learn by the loop share: the way from data to fitted attributes."""
+
+from contextlib import contextmanager, nullcontext
+
+import numpy as np
+from joblib import parallel_config
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin
+
+from . import learning
+from ._validation import check_generator, check_number, check_sample_weight
+from .learners import LEARNERS, Learner
+from .learners.base import has_missing
+
+COPIES = 6  # arrays of parameters that learning holds at once
+
+
+class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
+    """An estimator whose energy is learned by the loop of :mod:`skmrf.learning`.
+
+    A subclass has the parameters ``learner, optimizer, learning_rate, penalty, alpha, batch_size,
+    max_iter, tol, average, early_stopping, validation_fraction, n_iter_no_change, max_bytes,
+    warm_start, n_jobs, random_state`` and whatever it needs besides, a ``fit`` and a
+    ``partial_fit`` (decorated with ``sklearn.callback.with_callbacks``) that call :meth:`_learn`.
+    It fills in:
+
+    - :meth:`_encode_training` and :meth:`_initial_energy`, always;
+    - :meth:`_learners`, :meth:`_copies`, :meth:`_facts`, :meth:`_held_out_score`,
+      :meth:`_attributes` and :meth:`_seen` where what is here does not suit it.
+
+    Attributes
+    ----------
+    energy_ : Energy
+    history_ : dict of lists
+    n_iter_ : int
+    converged_ : bool
+    """
+
+    _doc_link_module = "skmrf"
+    _doc_link_template = (
+        "https://skmrf.readthedocs.io/en/stable/api/generated/skmrf.{estimator_name}.html"
+    )
+
+    def _encode_training(self, X, y, resume):
+        """The training rows as a :class:`Batch`, and what it takes to decode states (or None).
+
+        The batch has neither weights nor row numbers; its ``Y`` are the encoded targets of a
+        conditional model, else None. Sets ``n_features_in_`` and ``feature_names_in_``, or checks
+        them if ``resume``.
+        """
+        raise NotImplementedError
+
+    def _initial_energy(self, data, decoding):
+        """The energy that learning starts from; ``data`` are all training rows (a Batch)."""
+        raise NotImplementedError
+
+    def _seen(self, energy, data, seed):
+        """Fitted attributes that say something of the training rows (a Batch)."""
+        return {}
+
+    def _learners(self):
+        """Learners that this estimator takes: ``{name: class}``."""
+        return LEARNERS
+
+    def _copies(self):
+        """How often the entries of an array of theta stand for one parameter, where not once."""
+        return {}
+
+    def _facts(self, energy, data):
+        """What the training rows say of the gradient and of the maximum.
+
+        Returns
+        -------
+        resolution : float
+            Squared norm of a gradient that is too small to matter; 0 where it is not known.
+        n_never : int
+            Joint states of cliques that never occur, so that the maximum is at infinity.
+        """
+        return 0.0, 0
+
+    def _held_out_score(self, energy, held_out):
+        """``(energy, epoch) -> float``, a score of the held-out rows for early stopping."""
+        raise NotImplementedError
+
+    def _attributes(self, decoding):
+        """Fitted attributes besides those that all estimators have."""
+        return {}
+
+    def _learn(self, X, sample_weight, *, y=None, partial=False):
+        """Fit, or one more epoch if ``partial``; ``y`` are the targets of a conditional model."""
+        with _unchanged_on_error(self):
+            vars(self).update(self._learned(X, y, sample_weight, partial))
+        return self
+
+    def _learned(self, X, y, sample_weight, partial):
+        """Fitted attributes."""
+        learner = self._check_parameters()
+        keep = partial or self.warm_start
+        go_on = keep and "energy_" in vars(self)
+        data, decoding = self._encode_training(X, y, go_on)
+        data = _counted_rows(data, sample_weight)
+        rng = check_generator(self.random_state)
+        state = getattr(self, "_loop_state", None) if go_on else None
+        energy = self._first_energy(state, go_on, data, decoding)
+        data, held_out = self._split(data, rng, partial)
+        max_iter = 1 if partial else self.max_iter
+        settings = self._settings(learner, energy, data, held_out, max_iter)
+        settings.resolution, n_never = self._facts(energy, data)
+        seed = self._seed if state is not None else None
+        if state is None:
+            state = learning.start(energy, learner, data, settings, rng)
+        else:
+            state = learning.resume(state, learner, data, settings)
+        seed = int(rng.integers(2**63)) if seed is None else seed
+
+        def summary(state):
+            fitted = self._summary(state, decoding, seed)
+            return fitted | self._seen(fitted["energy_"], data, seed)
+
+        reports = learning.EpochReports(self, X, max_iter, summary)
+        with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
+            state = learning.run(learner, data, settings, state, reports)
+        reports.finish()
+        if self.alpha == 0:
+            learning.warn_unbounded(n_never)
+        return summary(state) | {"_loop_state": state if keep else None}
+
+    def _first_energy(self, state, go_on, data, decoding):
+        """Where learning goes on: from its state, or from a model whose state was not kept."""
+        if state is not None:
+            return state.energy
+        return self.energy_ if go_on else self._initial_energy(data, decoding)
+
+    def _check_parameters(self):
+        """Check what needs no data; return the learner."""
+        check_number("tol", self.tol, low=0)
+        check_number("batch_size", self.batch_size, low=1, integer=True)
+        check_number("max_bytes", self.max_bytes, low=0, open_low=True)
+        check_number("n_iter_no_change", self.n_iter_no_change, low=1, integer=True)
+        check_number(
+            "validation_fraction", self.validation_fraction, low=0, high=0.9, open_low=True
+        )
+        if self.max_iter is not None:
+            check_number("max_iter", self.max_iter, low=1, integer=True)
+        return self._check_learner()
+
+    def _check_learner(self):
+        """The learner, if this estimator takes it; classes from elsewhere are taken on trust."""
+        known = self._learners()
+        learner = self.learner
+        by_name = isinstance(learner, str)
+        ours = set(LEARNERS) if by_name else set(LEARNERS.values())
+        taken = set(known) if by_name else set(known.values())
+        if (learner if by_name else type(learner)) in ours - taken:
+            raise ValueError(
+                f"{type(self).__name__} cannot take the learner {learner!r}; it takes one of "
+                f"{sorted(known)} or an instance of a class behind these names."
+            )
+        if isinstance(learner, Learner):
+            return learner
+        if not by_name or learner not in known:
+            raise ValueError(
+                f"learner must be one of {sorted(known)} or an instance of a class of "
+                f"skmrf.learners; got {learner!r}."
+            )
+        return known[learner]()
+
+    def _check_memory(self, n_parameters, what, remedy):
+        """Refuse to learn more parameters than ``max_bytes`` allows."""
+        needed = 8.0 * COPIES * n_parameters
+        if needed > self.max_bytes:
+            raise ValueError(
+                f"Learning {n_parameters} {what} needs about {needed:.4g} bytes, more than "
+                f"max_bytes={self.max_bytes:.4g}. {remedy}"
+            )
+
+    def _column_names(self):
+        return list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+
+    def _split(self, data, rng, partial):
+        """Training rows, and held-out rows if early stopping is asked for (of whole fits)."""
+        if partial or not self.early_stopping:
+            return data, None
+        n = data.X.shape[0]
+        n_held_out = max(1, round(self.validation_fraction * n))
+        if n_held_out >= n:
+            raise ValueError(
+                f"early_stopping holds out rows, so it needs at least 2; got n_samples = {n}."
+            )
+        order = rng.permutation(n)
+        parts = order[n_held_out:], order[:n_held_out]
+        return tuple(data.take(p) for p in parts)
+
+    def _settings(self, learner, energy, data, held_out, max_iter):
+        missing = has_missing(data.shown)
+        solvable = learner.deterministic and (learner.objective_takes_missing or not missing)
+        groups, copies = energy.penalty_groups(), self._copies()
+        penalty = learning.make_penalty(self.penalty, self.alpha, groups, copies)
+        optimizer = learning.make_optimizer(self.optimizer, solvable, penalty, self.penalty)
+        return learning.Settings(
+            optimizer=optimizer,
+            rate=learning.make_rate(self.learning_rate, optimizer),
+            penalty=penalty,
+            batch_size=self.batch_size,
+            max_iter=max_iter,
+            tol=self.tol,
+            average=bool(self.average) and penalty.smooth,
+            score=None if held_out is None else self._held_out_score(energy, held_out),
+            patience=self.n_iter_no_change,
+            copies=copies,
+        )
+
+    def _summary(self, state, decoding, seed):
+        """Fitted attributes of a state of the loop."""
+        energy = state.result(self.average and self.penalty == "l2")
+        return self._fitted(
+            energy, decoding, state.history.columns, state.epoch, state.converged, seed
+        )
+
+    def _fitted(self, energy, decoding, history, n_iter, converged, seed):
+        return {
+            "energy_": energy,
+            **self._attributes(decoding),
+            "history_": history,
+            "n_iter_": n_iter,
+            "converged_": bool(converged),
+            "_seed": seed,
+            "_cache": {},
+        }
+
+    def _rng(self):
+        """The same random numbers for every query."""
+        return np.random.default_rng(self._seed)
+
+
+@contextmanager
+def _unchanged_on_error(estimator):
+    """A fit that fails leaves the estimator as it was."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        for name in ("n_features_in_", "feature_names_in_"):
+            vars(estimator).pop(name, None)
+            if name in before:
+                vars(estimator)[name] = before[name]
+        raise
+
+
+def _counted_rows(data, sample_weight):
+    """Rows of positive weight, with their weights."""
+    weights = check_sample_weight(sample_weight, data.X.shape[0])
+    if weights is None:
+        return data
+    counted = weights > 0
+    return data.take(counted)._replace(log_weights=np.log(weights[counted]))
