@@ -25,8 +25,8 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     It fills in:
 
     - :meth:`_encode_training` and :meth:`_initial_energy`, always;
-    - :meth:`_learners`, :meth:`_copies`, :meth:`_facts`, :meth:`_held_out_score`,
-      :meth:`_attributes` and :meth:`_seen` where what is here does not suit it.
+    - :meth:`_encode_validation`, :meth:`_learners`, :meth:`_copies`, :meth:`_facts`,
+      :meth:`_held_out_score`, :meth:`_attributes` and :meth:`_seen` where what is here does not suit it.
 
     Attributes
     ----------
@@ -48,6 +48,10 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         conditional model, else None. Sets ``n_features_in_`` and ``feature_names_in_``, or checks
         them if ``resume``.
         """
+        raise NotImplementedError
+
+    def _encode_validation(self, X, y, decoding):
+        """Held-out rows of a conditional model as a :class:`Batch`."""
         raise NotImplementedError
 
     def _initial_energy(self, data, decoding):
@@ -86,13 +90,16 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         """Fitted attributes besides those that all estimators have."""
         return {}
 
-    def _learn(self, X, sample_weight, *, y=None, partial=False):
-        """Fit, or one more epoch if ``partial``; ``y`` are the targets of a conditional model."""
+    def _learn(self, X, sample_weight, *, y=None, partial=False, validation=None):
+        """Fit, or one more epoch if ``partial``.
+
+        ``y`` are the targets of a conditional model, ``validation`` a pair (X, y) of held-out rows.
+        """
         with _unchanged_on_error(self):
-            vars(self).update(self._learned(X, y, sample_weight, partial))
+            vars(self).update(self._learned(X, y, sample_weight, partial, validation))
         return self
 
-    def _learned(self, X, y, sample_weight, partial):
+    def _learned(self, X, y, sample_weight, partial, validation):
         """Fitted attributes."""
         learner = self._check_parameters()
         keep = partial or self.warm_start
@@ -102,7 +109,10 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         rng = check_generator(self.random_state)
         state = getattr(self, "_loop_state", None) if go_on else None
         energy = self._first_energy(state, go_on, data, decoding)
-        data, held_out = self._split(data, rng, partial)
+        if validation is None:
+            data, held_out = self._split(data, rng, partial)
+        else:
+            held_out = self._encode_validation(*validation, decoding)
         max_iter = 1 if partial else self.max_iter
         settings = self._settings(learner, energy, data, held_out, max_iter)
         settings.resolution, n_never = self._facts(energy, data)

@@ -5,6 +5,7 @@ An energy never samples and never learns. See :class:`Energy` for the contract.
 
 from .base import Energy
 from .bipartite import BipartiteEnergy
+from .conditional_bipartite import ConditionalBipartiteEnergy
 from .conditionals import BinaryConditionals, BipartiteConditionals, TableConditionals
 from .factor_graph import FactorGraph
 from .layout import Layout
@@ -14,6 +15,7 @@ __all__ = [
     "BinaryConditionals",
     "BipartiteConditionals",
     "BipartiteEnergy",
+    "ConditionalBipartiteEnergy",
     "Energy",
     "FactorGraph",
     "Layout",

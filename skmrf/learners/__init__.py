@@ -3,9 +3,13 @@
 from .base import Learner
 from .bpchain_cd import BPChainCD
 from .cd import CD
+from .cd_percloss import CDPercLoss
 from .exact import Exact
+from .lr import LR
+from .max_margin import LSSVM, MSSVM
 from .mcmc_mle import MCMCMLE, ParticleFilteredMCMCMLE
 from .mean_field import MeanField
+from .mle import MLEBP, MLEMF
 from .parallel_tempering import ParallelTempering
 from .pcd import PCD
 from .propagation import BP, BPCD
@@ -31,16 +35,34 @@ LEARNERS = {
     "mean-field": MeanField,
 }
 
+#: Of models of outputs given inputs.
+CONDITIONAL_LEARNERS = {
+    "lr": LR,
+    "cd": CD,
+    "cd-percloss": CDPercLoss,
+    "mle-mf": MLEMF,
+    "mle-bp": MLEBP,
+    "lssvm": LSSVM,
+    "mssvm": MSSVM,
+}
+
 __all__ = [
     "BP",
     "BPCD",
     "CD",
+    "CONDITIONAL_LEARNERS",
     "LEARNERS",
+    "LR",
+    "LSSVM",
     "MCMCMLE",
+    "MLEBP",
+    "MLEMF",
+    "MSSVM",
     "PCD",
     "PSMC",
     "SMC",
     "BPChainCD",
+    "CDPercLoss",
     "Exact",
     "Learner",
     "MeanField",

@@ -6,6 +6,7 @@ from .._types import States, dense_rows
 from .._validation import check_choice, check_number
 from ..samplers import BLOCK, Product, spawn_generators, sweep
 from .base import DataPhase, Learner
+from .conditional import AskedByMeanField
 
 
 @dataclass
@@ -16,7 +17,7 @@ class CDState:
     generators: list
 
 
-class CD(Learner):
+class CD(AskedByMeanField, Learner):
     r"""Contrastive divergence.
 
     The negative phase is where Gibbs chains, as many as the batch has rows, stand ``n_steps``

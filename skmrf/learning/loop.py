@@ -40,7 +40,7 @@ class Settings:
     rate, penalty, restriction : see their modules
     batch_size : int
     max_iter : int or None
-        Epochs; None: until done, at least 2000 and at most 20000 updates.
+        Epochs; None: until done, at least 2000 and at most ``max_updates`` updates.
     tol : float
         Largest gradient entry at which a deterministic solver stops.
     average : bool
@@ -54,6 +54,10 @@ class Settings:
         ``(energy, epoch) -> float`` on held-out data, for early stopping.
     patience : int
         Epochs without a better score before stopping.
+    max_updates : int
+        Where ``max_iter`` is None.
+    converged_share : float
+        Of inference runs; less is warned about.
     copies : dict
         How often the entries of an array of theta stand for one parameter, where not once.
     """
@@ -70,6 +74,8 @@ class Settings:
     resolution: float = 0.0
     score: Any = None
     patience: int = 5
+    max_updates: int = MAX_UPDATES
+    converged_share: float = CONVERGED
     copies: dict = field(default_factory=dict)
 
 
@@ -215,17 +221,17 @@ def run(learner, data, settings, state, reports=None):
             f"Interrupted; the model is that of the last complete epoch, {holder[0].epoch}.",
             ConvergenceWarning,
         )
-    _warn_inference(holder[0])
+    _warn_inference(holder[0], settings)
     return holder[0]
 
 
-def _warn_inference(state):
+def _warn_inference(state, settings):
     """Once a fit, if the learner's inference did not converge in the last epoch."""
     share = state.history.columns.get("inference_converged", [1.0])[-1]
-    if share < CONVERGED:
+    if share < settings.converged_share:
         warn_caller(
             f"Inference converged in {100 * share:.0f}% of its runs in the last epoch, so the "
-            "gradient has an error that is not known; give the learner more damping or max_iter, "
+            "gradient has an error that is not known; give the learner more iterations or damping, "
             "or take another one (see inference_converged in history_).",
             ConvergenceWarning,
         )
@@ -234,7 +240,7 @@ def _warn_inference(state):
 def _epoch_limit(settings, updates_an_epoch):
     if settings.max_iter is not None:
         return settings.max_iter
-    return -(-MAX_UPDATES // updates_an_epoch)
+    return -(-settings.max_updates // updates_an_epoch)
 
 
 def _iterate(learner, data, settings, holder, reports):
@@ -345,7 +351,7 @@ def _update(learner, batch, settings, state):
     if settings.average:
         restart = new_stage and not done
         averaged, n_averaged = _average(state, moved.theta, restart, settings.recency)
-    mean_square = np.mean([np.vdot(g, g) / g.size for g in gradient.values()])
+    mean_square = np.mean([np.vdot(g, g) / g.size for g in gradient.values() if g.size])
     info = dict(info, gradient_rms=float(np.sqrt(mean_square)), learning_rate=rate)
     state = replace(
         state,

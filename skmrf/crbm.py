@@ -1,0 +1,498 @@
+"""CRBMStructuredPredictor: many binary outputs given inputs, tied together by hidden units."""
+
+from contextlib import nullcontext
+
+import numpy as np
+from joblib import parallel_config
+from scipy.sparse import issparse
+from sklearn.base import ClassifierMixin, MultiOutputMixin
+from sklearn.callback import with_callbacks
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import learning
+from ._learned import LearnedEstimator
+from ._types import Batch
+from ._validation import check_choice, check_generator, check_number
+from .energies import ConditionalBipartiteEnergy
+from .learners import CONDITIONAL_LEARNERS
+from .learning import AdaptiveRate
+from .messages.bipartite import unit_probabilities
+
+SPREAD = 0.01  # of the first weights
+ROWS = 1024  # asked about at once
+FEWEST = 200  # rows of which some are held out
+PLATEAU = 500  # updates without a better score, at least, before stopping early
+RATES = {"sgd": 0.05, "momentum": 0.005, "adam": 0.001}
+WINDOW, COSINE, N_HALVINGS = 1000, 0.0, 3
+RECENCY = 8.0
+EPOCHS = 50  # allowed at least, where max_iter is not given
+CONVERGED_SHARE = 0.5  # of inference; less is warned about
+
+
+def _probabilistic(estimator):
+    """Whether the outputs' beliefs are probabilities: not of max-margin learners."""
+    learner = estimator._check_learner()
+    if not getattr(learner, "probabilistic", True):
+        raise AttributeError(
+            f"Models learned by {type(learner).__name__} have no probabilities; use "
+            "decision_function."
+        )
+    return True
+
+
+class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimator):
+    r"""Conditional restricted Boltzmann machine that predicts many binary outputs together.
+
+    .. math:: p(v | x) \propto \sum_h \exp\big(v^\top W^{vh} h + v^\top W^{vx} x
+        + h^\top W^{hx} x + v^\top b^v + h^\top b^h\big)
+
+    for outputs :math:`v` and hidden units :math:`h` in {0, 1}. Without hidden units it is a
+    logistic regression of every output; these tie the outputs together.
+
+    Parameters
+    ----------
+    n_components : int, default=256
+        Hidden units.
+    learner : {"mle-bp", "mle-mf", "mssvm", "lssvm", "cd", "cd-percloss", "lr"} or instance, \
+            default="mle-bp"
+        How to learn, of :mod:`skmrf.learners`: by likelihood with belief propagation or mean field
+        for marginals (``MLEBP``, ``MLEMF``), by margin with hidden units summed out or maximised
+        over (``MSSVM``, ``LSSVM``), by chains (``CD``, ``CDPercLoss``), or without hidden units
+        (``LR``). Outputs are predicted by the inference that the learner uses.
+    optimizer : {"auto", "sgd", "momentum", "adam", "lbfgs"} or instance, default="auto"
+        "auto" is plain gradient ascent, of which the models predicted new rows better than of Adam.
+        "lbfgs" needs ``learner="lr"``.
+    learning_rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
+        Default "adaptive": from 0.05, halved whenever the gradient is only noise.
+    penalty : {"l2", "l1", "group-l1"}, default="l2"
+        On weights, not biases; those of a hidden unit and those of an output are groups.
+    alpha : float, default=0.0
+        Strength of the penalty, against the mean log-likelihood in nats.
+    batch_size : int, default=20
+    max_iter : int, optional
+        Epochs; by default until the held-out score no longer grows, or until converged.
+    tol : float, default=1e-6
+        Largest gradient entry at which L-BFGS stops.
+    average : bool, default=True
+        Average the iterates since the last change of the rate, the late ones more.
+    early_stopping : bool or "auto", default="auto"
+        Hold out rows, and keep the model that predicts them best. "auto" does so from 200 rows on.
+        Rows given to :meth:`fit` for validation are used in any case.
+    validation_fraction : float, default=0.1
+    n_iter_no_change : int, default=5
+        Epochs without a better score before stopping, and at least 500 updates.
+    max_bytes : float, default=4 GiB
+        Bound on the memory of the parameters while learning.
+    warm_start : bool, default=False
+        Go on from the previous fit.
+    n_jobs : int, optional
+        Threads over rows in belief propagation. Has no influence on results.
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    energy_ : ConditionalBipartiteEnergy
+        Of inputs as ``scaler_`` gives them.
+    scaler_ : StandardScaler or None
+        Columns of other numbers than 0 and 1 are standardised (sparse ones only scaled); None where
+        there are none.
+    classes_ : ndarray
+        The two labels of a single output; ``[0, 1]`` of several.
+    output_shape_ : tuple
+        Shape of the outputs of a row; empty for one-dimensional targets.
+    history_ : dict of lists
+        Diagnostics by epoch; ``inference_converged`` is the share of rows whose inference ended
+        before its limit of iterations.
+    n_iter_ : int
+        Epochs.
+    converged_ : bool
+    n_features_in_, feature_names_in_
+
+    See Also
+    --------
+    sklearn.multioutput.MultiOutputClassifier, sklearn.multioutput.ClassifierChain
+
+    References
+    ----------
+    W. Ping and A. Ihler, "Belief propagation in conditional RBMs for structured prediction",
+    AISTATS 2017.
+
+    V. Mnih, H. Larochelle and G. E. Hinton, "Conditional restricted Boltzmann machines for
+    structured output prediction", UAI 2011.
+
+    Examples
+    --------
+    Two outputs of which exactly one is 1, which inputs do not tell:
+
+    >>> import numpy as np
+    >>> from skmrf import CRBMStructuredPredictor
+    >>> rng = np.random.default_rng(0)
+    >>> first = rng.integers(2, size=500)
+    >>> Y = np.stack([first, 1 - first], axis=1)
+    >>> X = np.stack([first, 1 - first], axis=1) ^ (rng.random((500, 2)) < 0.1)
+    >>> model = CRBMStructuredPredictor(n_components=4, random_state=0).fit(X, Y)
+    >>> model.predict([[1, 0], [0, 1]])
+    array([[1, 0],
+           [0, 1]])
+    """
+
+    def __init__(
+        self,
+        n_components=256,
+        learner="mle-bp",
+        *,
+        optimizer="auto",
+        learning_rate="adaptive",
+        penalty="l2",
+        alpha=0.0,
+        batch_size=20,
+        max_iter=None,
+        tol=1e-6,
+        average=True,
+        early_stopping="auto",
+        validation_fraction=0.1,
+        n_iter_no_change=5,
+        max_bytes=4 * 2**30,
+        warm_start=False,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.n_components = n_components
+        self.learner = learner
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.penalty = penalty
+        self.alpha = alpha
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.average = average
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.max_bytes = max_bytes
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
+        """Learn weights and biases.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Inputs. Sparse ones stay sparse.
+        y : array-like of shape (n_samples,) or (n_samples, ...)
+            One label of two a row; or zeros and ones, several a row or an image of them.
+        sample_weight : array-like of shape (n_samples,), optional
+        X_val, y_val : optional
+            Rows on which models are compared while learning, instead of some that are held out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            More than two labels; outputs other than 0 and 1; nan; a learner of another kind.
+        """
+        if (X_val is None) != (y_val is None):
+            raise ValueError("X_val and y_val must be given together.")
+        validation = None if X_val is None else (X_val, y_val)
+        return self._learn(X, sample_weight, y=y, validation=validation)
+
+    @with_callbacks
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """One epoch over the rows, going on from what was learned so far.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :meth:`fit`.
+        classes : array-like of shape (2,), optional
+            The labels of a single output, where the first rows may not show both.
+
+        Returns
+        -------
+        self
+        """
+        self._expected = None if classes is None else np.unique(classes)
+        try:
+            return self._learn(X, sample_weight, y=y, partial=True)
+        finally:
+            del self._expected
+
+    # Queries ------------------------------------------------------------------------------
+
+    def decision_function(self, X):
+        """Log odds of the outputs, by the inference that the learner uses.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, *output_shape_)
+            Positive where 1 is predicted.
+        """
+        check_is_fitted(self)
+        X = self._scaled(self._inputs(X, reset=False))
+        odds = self._log_odds(self.energy_, X, self._epoch)
+        return odds.reshape(-1, *self.output_shape_).astype(float)
+
+    def predict(self, X):
+        """The more probable state of every output, or the best joint state of max-margin learners.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, *output_shape_)
+        """
+        states = (self.decision_function(X) > 0).astype(int)
+        if self.output_shape_:
+            return states
+        return self.classes_[np.minimum(states, len(self.classes_) - 1)]
+
+    @available_if(_probabilistic)
+    def predict_proba(self, X):
+        """Probabilities of the outputs.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, *output_shape_) or (n_samples, 2)
+            ``p(v_i = 1 | x)``; for one-dimensional targets a column for each of ``classes_``.
+        """
+        odds = self.decision_function(X)
+        if self.output_shape_:
+            return unit_probabilities(odds.reshape(len(odds), -1)).reshape(odds.shape)
+        both = np.stack([-odds, odds], axis=1)[:, : len(self.classes_)]
+        return unit_probabilities(both) if len(self.classes_) == 2 else np.ones_like(both)
+
+    def score(self, X, y, sample_weight=None):
+        """Share of right outputs, mean over rows and outputs.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+        y : array-like of the shape of targets
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right.reshape(len(right), -1).mean(axis=1), weights=sample_weight))
+
+    # What LearnedEstimator asks for -------------------------------------------------------
+
+    def _learners(self):
+        return CONDITIONAL_LEARNERS
+
+    def _check_parameters(self):
+        check_number("n_components", self.n_components, low=1, integer=True)
+        check_choice("early_stopping", self.early_stopping, (True, False, "auto"))
+        return super()._check_parameters()
+
+    def _encode_training(self, X, y, resume):
+        X = self._inputs(X, reset=not resume)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        codes, classes, shape = self._outputs(y, X.shape[0], resume)
+        if resume:
+            scaler = self.scaler_
+            self._check_hidden()
+        else:
+            scaler = _scaler_of(X)
+        return Batch(_apply(scaler, X), codes), (classes, shape, scaler)
+
+    def _check_hidden(self):
+        learned, wanted = self.energy_.weights.shape[1], self._n_hidden()
+        if learned != wanted:
+            raise ValueError(
+                f"The fit to go on from has {learned} hidden units, not {wanted}; start anew with "
+                "fit and warm_start=False."
+            )
+
+    def _n_hidden(self):
+        return self.n_components if self._check_learner().has_hidden else 0
+
+    def _encode_validation(self, X, y, decoding):
+        classes, shape, scaler = decoding
+        X = self._inputs(X, reset=False)
+        codes = _codes(y, X.shape[0], classes, shape)
+        return Batch(_apply(scaler, X), codes)
+
+    def _attributes(self, decoding):
+        classes, shape, scaler = decoding
+        return {"classes_": classes, "output_shape_": shape, "scaler_": scaler}
+
+    def _initial_energy(self, data, decoding):
+        """Small random weights, so that the hidden units differ; biases of independent outputs."""
+        n_rows, n_inputs = data.X.shape
+        n_visible = data.Y.shape[1]
+        n_hidden = self._n_hidden()
+        self._check_memory(
+            n_visible * n_hidden + n_inputs * (n_visible + n_hidden),
+            "weights",
+            "Use fewer n_components or features, or raise max_bytes.",
+        )
+        rng = check_generator(self.random_state)
+        ones = data.Y.sum(axis=0, dtype=float)
+        return ConditionalBipartiteEnergy(
+            _small(rng, (n_visible, n_hidden)),
+            np.zeros((n_inputs, n_visible)),
+            _small(rng, (n_inputs, n_hidden)),
+            np.log((ones + 0.5) / (n_rows - ones + 0.5)),
+            np.zeros(n_hidden),
+        )
+
+    def _split(self, data, rng, partial):
+        if self.early_stopping == "auto" and data.X.shape[0] < FEWEST:
+            return data, None
+        return super()._split(data, rng, partial)
+
+    def _settings(self, learner, energy, data, held_out, max_iter):
+        settings = super()._settings(learner, energy, data, held_out, max_iter)
+        n = data.X.shape[0]
+        settings.recency = RECENCY
+        settings.patience = max(self.n_iter_no_change, -(-PLATEAU * self.batch_size // n))
+        settings.max_updates = max(settings.max_updates, EPOCHS * -(-n // self.batch_size))
+        settings.converged_share = CONVERGED_SHARE
+        if self.optimizer == "auto":
+            settings.optimizer = learning.make_optimizer("sgd", False, settings.penalty, None)
+        if self.learning_rate == "adaptive" and settings.optimizer is not None:
+            name = type(settings.optimizer).__name__.lower()
+            rate = RATES.get(name, RATES["sgd"])
+            settings.rate = AdaptiveRate(rate, WINDOW, COSINE, N_HALVINGS)
+        return settings
+
+    def _held_out_score(self, energy, held_out):
+        """Share of right outputs."""
+
+        def score(energy, epoch):
+            odds = self._log_odds(energy, held_out.X, epoch - 1)
+            return float(np.mean((odds > 0) == (held_out.Y > 0)))
+
+        return score
+
+    def _summary(self, state, decoding, seed):
+        epoch = state.epoch - 1
+        if state.best is not None:
+            scores = state.history.columns["validation_score"]
+            epoch = state.began + int(np.argmax(scores[state.began :]))
+        return super()._summary(state, decoding, seed) | {"_epoch": epoch}
+
+    # Rows ---------------------------------------------------------------------------------
+
+    def _inputs(self, X, reset):
+        return validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32)
+        )
+
+    def _scaled(self, X):
+        return _apply(self.scaler_, X)
+
+    def _outputs(self, y, n_rows, resume):
+        """State codes of targets, labels and shape of the outputs of a row."""
+        if resume:
+            return (
+                _codes(y, n_rows, self.classes_, self.output_shape_),
+                self.classes_,
+                self.output_shape_,
+            )
+        y = np.asarray(y)
+        classes = getattr(self, "_expected", None)
+        if y.ndim > 1:
+            classes = np.array([0, 1])
+        elif classes is None:
+            classes = _labels(y)
+        return _codes(y, n_rows, classes, y.shape[1:]), classes, y.shape[1:]
+
+    def _log_odds(self, energy, X, epoch):
+        """Log odds of outputs, some rows at a time."""
+        learner = self._check_learner()
+        out = np.empty((X.shape[0], energy.weights.shape[0]), dtype=energy.weights.dtype)
+        with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
+            for s in range(0, X.shape[0], ROWS):
+                out[s : s + ROWS] = learner.infer(energy, X[s : s + ROWS], epoch).visible
+        return out
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def _small(rng, shape):
+    return rng.normal(0.0, SPREAD, size=shape).astype(np.float32)
+
+
+def _labels(y):
+    """The one or two labels of a single output."""
+    kind = type_of_target(y, input_name="y", raise_unknown=True)
+    if kind != "binary":
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {kind}; give a "
+            "column of zeros and ones for every label."
+        )
+    return np.unique(y)
+
+
+def _codes(y, n_rows, classes, shape):
+    """Targets as zeros and ones, shape (n_rows, n_outputs)."""
+    y = np.asarray(y)
+    if y.shape != (n_rows, *shape):
+        raise ValueError(
+            f"y must have shape {(n_rows, *shape)}, a row of outputs for every row of X; got "
+            f"{y.shape}."
+        )
+    y = y.reshape(n_rows, -1)
+    if y.shape[1] == 0:
+        raise ValueError("y has no outputs; give at least one column.")
+    known = np.isin(y, classes)
+    if not known.all():
+        row, output = np.argwhere(~known)[0]
+        raise ValueError(
+            f"Output {output} of row {row} is {y[row, output]!r}; outputs must be in "
+            f"{classes.tolist()}."
+        )
+    return (y == classes[-1]).astype(np.int8) if len(classes) > 1 else np.zeros(y.shape, np.int8)
+
+
+def _scaler_of(X):
+    """A scaler that leaves columns of zeros and ones as they are; None if all are of this kind."""
+    sparse = issparse(X)
+    scaler = StandardScaler(with_mean=not sparse).fit(X)
+    if sparse:
+        others = np.unique(X.indices[(X.data != 0) & (X.data != 1)])
+    else:
+        others = np.flatnonzero(((X != 0) & (X != 1)).any(axis=0))
+    if len(others) == 0:
+        return None
+    binary = np.setdiff1d(np.arange(X.shape[1]), others)
+    scaler.scale_[binary] = 1.0
+    if not sparse:
+        scaler.mean_[binary] = 0.0
+    return scaler
+
+
+def _apply(scaler, X):
+    return X if scaler is None else scaler.transform(X)

@@ -1,0 +1,59 @@
+"""CD-PercLoss: chains that search for outputs more probable than the true ones."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._types import STATE, States
+from .._validation import check_number
+from ..messages.bipartite import unit_probabilities
+from ..samplers import BLOCK, spawn_generators, sweep
+from .base import Learner
+from .conditional import AskedByMeanField, observed
+
+
+@dataclass
+class SearchState:
+    """A generator for every block of chains of the largest batch."""
+
+    generators: list
+
+
+class CDPercLoss(AskedByMeanField, Learner):
+    r"""Perceptron loss by a stochastic search.
+
+    A Gibbs chain leaves outputs drawn from what the inputs alone say of them,
+    :math:`\sigma(b^v + W^{vx} x)`. The negative phase is the state of lowest free energy among its
+    ``n_steps`` sweeps. Models are asked by mean field.
+
+    Parameters
+    ----------
+    n_steps : int, default=10
+
+    References
+    ----------
+    V. Mnih, H. Larochelle and G. E. Hinton, "Conditional restricted Boltzmann machines for
+    structured output prediction", UAI 2011.
+    """
+
+    def __init__(self, n_steps=10):
+        self.n_steps = n_steps
+
+    def init(self, energy, batch, rng):
+        check_number("n_steps", self.n_steps, low=1, integer=True)
+        return SearchState(spawn_generators(rng, batch.X.shape[0]))
+
+    def step(self, energy, batch, state, rng):
+        positive, visible_fields, _ = observed(energy, batch)
+        model = energy.at(batch)
+        shape, dtype = visible_fields.shape, visible_fields.dtype
+        drawn = rng.random(shape, dtype=dtype) < unit_probabilities(visible_fields)
+        V, lowest, best = drawn.astype(STATE), np.full(shape[0], np.inf), None
+        for _ in range(self.n_steps):
+            V, _ = sweep(model, V, state.generators[: -(-shape[0] // BLOCK)])
+            energies = model.free_energy(V)
+            better = energies < lowest
+            best = V if best is None else np.where(better[:, None], V, best)
+            lowest = np.minimum(lowest, energies)
+        gap = model.free_energy(positive.visible) - lowest
+        return positive, States(best), state, {"perceptron_loss": float(np.maximum(gap, 0).mean())}

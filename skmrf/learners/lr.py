@@ -1,0 +1,39 @@
+"""Logistic regression of every output: a conditional model without hidden units."""
+
+import numpy as np
+
+from .._types import States, UnitMoments
+from ..messages.bipartite import mean_field, unit_probabilities
+from .conditional import ConditionalLearner
+
+
+class LR(ConditionalLearner):
+    """Exact likelihood gradient of a model without hidden units.
+
+    Its objective is deterministic and concave, so ``optimizer="lbfgs"`` finds the maximum.
+    """
+
+    deterministic = True
+    has_hidden = False
+
+    def step(self, energy, batch, state, rng):
+        positive, negative, _ = _phases(energy, batch)
+        return positive, negative, state, {}
+
+    def objective(self, energy, batch, state):
+        """Mean log-likelihood of outputs given inputs in nats, and its gradient."""
+        positive, negative, fields = _phases(energy, batch)
+        V = positive.visible.astype(float)
+        losses = np.logaddexp(0.0, fields) - V * fields
+        return -float(losses.sum() / len(V)), energy.gradient(positive, negative, batch)
+
+    def infer(self, energy, X, epoch):
+        """Log odds of the outputs given inputs."""
+        return mean_field(energy.weights, *energy.fields(X), max_iter=1)
+
+
+def _phases(energy, batch):
+    fields, nothing = energy.fields(batch.X)
+    pairs = np.zeros_like(energy.weights)
+    negative = UnitMoments(unit_probabilities(fields), nothing, pairs)
+    return States(batch.Y.astype(fields.dtype, copy=False), nothing), negative, fields
