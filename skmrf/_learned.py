@@ -26,7 +26,8 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
 
     - :meth:`_encode_training` and :meth:`_initial_energy`, always;
     - :meth:`_encode_validation`, :meth:`_learners`, :meth:`_copies`, :meth:`_facts`,
-      :meth:`_held_out_score`, :meth:`_attributes` and :meth:`_seen` where what is here does not suit it.
+      :meth:`_held_out_score`, :meth:`_attributes` and :meth:`_seen` where what is here does not
+      suit it.
 
     Attributes
     ----------
