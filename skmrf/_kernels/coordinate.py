@@ -22,6 +22,8 @@ def log_odds(w, state, one, zero, segments, factors):
 def ascend(weights, w, visible, hidden, segments, bound, max_iter, scratch, V, out, n_iter, moved):
     """Set one visible unit after the other to its better state until none changes.
 
+    Units leave 0 only for more than rounding errors, which differ by state: else ties would cycle.
+
     Parameters
     ----------
     weights, w : (n_visible, n_hidden), W and its exponentials
@@ -39,6 +41,7 @@ def ascend(weights, w, visible, hidden, segments, bound, max_iter, scratch, V, o
     one, zero, factors, logits = scratch[0], scratch[1], scratch[2], scratch[3]
     n_visible, n_hidden = w.shape
     bits = np.empty(n_hidden, np.int32)
+    rounding = kind(8 * np.finfo(w.dtype).eps)
     for c in range(V.shape[0]):
         for j in range(n_hidden):
             logits[j] = hidden[c, j]
@@ -54,6 +57,9 @@ def ascend(weights, w, visible, hidden, segments, bound, max_iter, scratch, V, o
                 state = V[c, i] > 0
                 odds = log_odds(w[i], state, one, zero, segments, factors)
                 out[c, i] = visible[c, i] + odds
+                tie = rounding * (kind(n_hidden) + abs(visible[c, i]))
+                if not state and 0 < out[c, i] <= tie:
+                    out[c, i] = 0
                 if (out[c, i] > 0) == state:
                     continue
                 step = kind(-1) if state else kind(1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._types import States, UnitMoments
+from .._types import States, UnitMoments, normalized_weights
 from ..messages.bipartite import mean_field, unit_probabilities
 from .conditional import ConditionalLearner
 
@@ -24,8 +24,13 @@ class LR(ConditionalLearner):
         """Mean log-likelihood of outputs given inputs in nats, and its gradient."""
         positive, negative, fields = _phases(energy, batch)
         V = positive.visible.astype(float)
-        losses = np.logaddexp(0.0, fields) - V * fields
-        return -float(losses.sum() / len(V)), energy.gradient(positive, negative, batch)
+        losses = (np.logaddexp(0.0, fields) - V * fields).sum(axis=1)
+        weights = normalized_weights(batch.log_weights, len(V))
+        # The gradient is of means over rows, so that rows are scaled by their weights.
+        scale = (len(V) * weights).astype(fields.dtype)[:, None]
+        positive = positive._replace(visible=scale * positive.visible)
+        negative = negative._replace(visible=scale * negative.visible)
+        return -float(weights @ losses), energy.gradient(positive, negative, batch)
 
     def infer(self, energy, X, epoch):
         """Log odds of the outputs given inputs."""
