@@ -304,7 +304,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     def _check_parameters(self):
         check_number("n_components", self.n_components, low=1, integer=True)
-        check_choice("early_stopping", self.early_stopping, (True, False, "auto"))
+        if not isinstance(self.early_stopping, (bool, np.bool_)):
+            check_choice("early_stopping", self.early_stopping, ("auto",))
         return super()._check_parameters()
 
     def _encode_training(self, X, y, resume):
@@ -480,13 +481,13 @@ def _codes(y, n_rows, classes, shape):
 def _scaler_of(X):
     """A scaler that leaves columns of zeros and ones as they are; None if all are of this kind."""
     sparse = issparse(X)
-    scaler = StandardScaler(with_mean=not sparse).fit(X)
     if sparse:
         others = np.unique(X.indices[(X.data != 0) & (X.data != 1)])
     else:
         others = np.flatnonzero(((X != 0) & (X != 1)).any(axis=0))
     if len(others) == 0:
         return None
+    scaler = StandardScaler(with_mean=not sparse).fit(X)
     binary = np.setdiff1d(np.arange(X.shape[1]), others)
     scaler.scale_[binary] = 1.0
     if not sparse:

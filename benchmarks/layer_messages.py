@@ -1,0 +1,155 @@
+"""Belief propagation between two layers: messages by ratios against products of matrices.
+
+Ten iterations on random weights, in one run side by side: the kernel of
+:func:`skmrf.messages.bipartite.propagate` and the equations of Ping and Ihler (2017) in numpy, in
+float32 and float64. A message costs one division; an iteration reads and writes an array of
+messages and reads one of weights, so the bytes moved are 12 (24) for two messages, and the rate at
+which a kernel that does nothing else moves them is the limit. The last rows are two threads against
+one, and what part of an epoch of learning is spent in the kernel and in matrix products.
+"""
+
+import cProfile
+import pstats
+import time
+import warnings
+
+import numpy as np
+from _common import bars, interleaved, options, save
+from threadpoolctl import threadpool_limits
+
+from skmrf import CRBMStructuredPredictor
+from skmrf.messages.bipartite import propagate
+from skmrf.messages.matrix_form import propagate_matrices
+
+N_ITER = 10
+CASES = ((784, 256, 1), (784, 256, 100), (1000, 500, 1), (1000, 500, 100), (10_000, 2_000, 1))
+FAST = ((784, 256, 1), (100, 50, 20))
+COLUMNS = {
+    "what": "what",
+    "size": "visible x hidden",
+    "rows": "rows",
+    "dtype": "dtype",
+    "seconds": "s a row",
+    "ns": "ns a message",
+    "matrix_seconds": "matrix form, s a row",
+    "ratio": "matrix form / kernel",
+    "ratio_double": "matrix form in float64 / kernel",
+    "limit": "bytes at the limit, share",
+}
+
+
+def problem(n_visible, n_hidden, n_rows, dtype):
+    """Random weights and fields."""
+    rng = np.random.default_rng(0)
+    shapes = (n_visible, n_hidden), (n_rows, n_visible), (n_rows, n_hidden)
+    scales = 0.1, 1.0, 1.0
+    return [rng.normal(0, s, size).astype(dtype) for s, size in zip(scales, shapes, strict=True)]
+
+
+def by_kernel(weights, visible, hidden, n_jobs=None):
+    """Ten iterations of all rows."""
+    return propagate(weights, visible, hidden, max_iter=N_ITER, tol=-1.0, n_jobs=n_jobs)
+
+
+def by_matrices(weights, visible, hidden):
+    """Ten iterations of the first row."""
+    return propagate_matrices(weights, visible[0], hidden[0], max_iter=N_ITER, tol=-1.0)
+
+
+def bandwidth_seconds(n_visible, n_hidden, dtype):
+    """Seconds to read, and to read and write, arrays of that size as an iteration does."""
+    first, second = np.ones((2, n_visible * n_hidden), dtype)
+    function = lambda: np.multiply(first, second, out=first)  # noqa: E731
+    return interleaved({"copy": function}, repeats=21)["copy"]
+
+
+def speed(n_visible, n_hidden, n_rows, dtype, repeats):
+    """Both implementations side by side."""
+    data = problem(n_visible, n_hidden, n_rows, dtype)
+    double = [a.astype(np.float64) for a in data]
+    functions = {"kernel": lambda: by_kernel(*data)}
+    if n_visible <= 1000:
+        functions["matrix"] = lambda: by_matrices(*data)
+        functions["double"] = lambda: by_matrices(*double)
+    found = interleaved(functions, repeats)
+    seconds = found["kernel"] / n_rows
+    moved = N_ITER * bandwidth_seconds(n_visible, n_hidden, dtype)
+    row = {
+        "what": "kernel",
+        "size": f"{n_visible} x {n_hidden}",
+        "rows": n_rows,
+        "dtype": np.dtype(dtype).name,
+        "seconds": seconds,
+        "ns": 1e9 * seconds / (2 * N_ITER * n_visible * n_hidden),
+        "limit": moved / seconds,
+    }
+    if "matrix" in found:
+        row["matrix_seconds"] = found["matrix"]
+        row["ratio"] = found["matrix"] / seconds
+        row["ratio_double"] = found["double"] / seconds
+    return row
+
+
+def threads(n_visible, n_hidden, n_rows):
+    """Wall time of two threads against one."""
+    data = problem(n_visible, n_hidden, n_rows, np.float32)
+    taken = {1: [], 2: []}
+    for n_jobs in (1, 2, 1, 2, 1, 2, 1, 2):
+        start = time.perf_counter()
+        by_kernel(*data, n_jobs=n_jobs)
+        taken[n_jobs].append(time.perf_counter() - start)
+    one, two = (min(taken[n][1:]) for n in (1, 2))
+    return {
+        "what": f"two threads: {one / two:.2f} times one",
+        "size": f"{n_visible} x {n_hidden}",
+        "rows": n_rows,
+        "dtype": "float32",
+        "seconds": two / n_rows,
+    }
+
+
+def epoch_share(n_rows, n_outputs, n_hidden):
+    """Share of an epoch's time in the kernel of messages and in matrix products."""
+    rng = np.random.default_rng(0)
+    Y = (rng.random((n_rows, n_outputs)) < 0.3).astype(np.float32)
+    X = np.abs(Y - (rng.random(Y.shape) < 0.1)).astype(np.float32)
+    model = CRBMStructuredPredictor(n_hidden, max_iter=1, early_stopping=False, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X[:50], Y[:50])
+        profile = cProfile.Profile()
+        start = time.process_time()
+        profile.runcall(model.fit, X, Y)
+        total = time.process_time() - start
+    stats = pstats.Stats(profile).stats
+    inside = {"propagate", "gradient", "fields", "_hidden_fields", "hidden_means", "ratios_of"}
+    own = sum(v[2] for (path, _, name), v in stats.items() if name in inside and "skmrf" in path)
+    return {
+        "what": f"epoch of learning: {own / total:.0%} in the kernel and matrix products",
+        "size": f"{n_outputs} x {n_hidden}",
+        "rows": n_rows,
+        "dtype": "float32",
+        "seconds": total / n_rows,
+    }
+
+
+def main(argv=None):
+    args = options(__doc__).parse_args(argv)
+    rows = []
+    with threadpool_limits(1):
+        for n_visible, n_hidden, n_rows in FAST if args.fast else CASES:
+            for dtype in (np.float32, np.float64):
+                rows.append(speed(n_visible, n_hidden, n_rows, dtype, 3 if args.fast else 7))
+        rows.append(threads(784, 256, 64 if args.fast else 1000))
+        rows.append(epoch_share(200 if args.fast else 4000, 784, 256))
+    save(args, "layer_messages", rows, COLUMNS)
+    bars(
+        args, "layer_messages", [r for r in rows if "ratio" in r],
+        {"matrix_seconds": "matrix form", "seconds": "kernel"},
+        lambda row: f"{row['size']}, {row['rows']} rows, {row['dtype']}",
+        xlabel="seconds a row, ten iterations",
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
