@@ -14,7 +14,7 @@ from skmrf._kernels._jit import kernel
 from skmrf._kernels.ascent import adam_step
 from skmrf._kernels.belief import TINY
 from skmrf._kernels.elimination import block_offsets, categorical
-from skmrf._kernels.exponential import exponentials
+from skmrf._kernels.exponential import exponentials, logarithms
 from skmrf._kernels.forests import grow_forest, root_of
 from skmrf._kernels.gibbs import sweep_binary, sweep_tables
 from skmrf._kernels.heap import rise, sink
@@ -510,6 +510,39 @@ def test_exponentials_are_held_beyond_their_range():
 def test_exponentials_in_double_precision(seed):
     x = np.append(np.random.default_rng(seed).normal(0.0, 200.0, size=1000), [0.0, -np.inf, -800])
     assert_allclose(exp_of(x), np.exp(x), rtol=1e-15)
+
+
+@kernel
+def log_in_place(x):
+    logarithms(x, np.empty(x.size, np.int32))
+
+
+def log_of(x):
+    out = x.copy()
+    log_in_place(out)
+    return out
+
+
+def test_logarithms_in_single_precision():
+    """Absolute errors around 1, where the result vanishes, and relative ones over the range."""
+    near = np.append(np.linspace(0.5, 2.0, 200_001), 2.0 ** np.arange(-125, 127) * np.sqrt(0.5))
+    ends = [np.finfo(np.float32).tiny, np.finfo(np.float32).max]
+    x = np.concatenate([near, np.exp(np.linspace(-87, 88, 200_001)), ends]).astype(np.float32)
+    found, expected = log_of(x), np.log(x.astype(float))
+    assert found.dtype == np.float32
+    assert (np.abs(found - expected) <= 2e-7 * np.maximum(1.0, np.abs(expected))).all()
+    assert_array_equal(log_of(np.ones(1, np.float32)), 0.0)
+    assert log_of(np.zeros(0, np.float32)).shape == (0,)
+
+
+def test_logarithms_undo_exponentials():
+    x = np.linspace(-80, 80, 100_001).astype(np.float32)
+    assert_allclose(log_of(exp_of(x)), x, rtol=3e-7, atol=6e-7)
+
+
+def test_logarithms_in_double_precision(seed):
+    x = np.exp(np.random.default_rng(seed).normal(0.0, 200.0, size=1000))
+    assert_allclose(log_of(x), np.log(x), rtol=1e-15)
 
 
 rows_of_biases = pytest.mark.parametrize("n_biases", [1, 7])

@@ -131,6 +131,46 @@ def site_kernel(energy, states, i, beta=1.0, base=None):
     return K
 
 
+# Two layers --------------------------------------------------------------------------------
+
+
+def binary_states(n):
+    """All states of n units in {0, 1}, shape (2 ** n, n)."""
+    return np.array(list(np.ndindex((2,) * n)), dtype=float).reshape(2**n, n)
+
+
+def layer_table(weights, visible, hidden):
+    """All states of both layers, and log f of every pair of them: one row a visible state."""
+    V, H = (binary_states(n) for n in np.shape(weights))
+    return V, H, V @ weights @ H.T + (V @ visible)[:, None] + H @ hidden
+
+
+def layer_messages(weights, visible, hidden, n_iter, *, product="sum", absent=False):
+    """Log odds of both layers and pair beliefs of one row, by messages in the log domain.
+
+    Pair beliefs are of both units being 1, or of the visible one being 0 if ``absent``.
+    """
+    weights, visible, hidden = (np.asarray(a, dtype=float) for a in (weights, visible, hidden))
+
+    def send(cavity):
+        both = np.maximum if product == "max" else np.logaddexp
+        return both(0.0, cavity + weights) - both(0.0, cavity)
+
+    to_hidden, odds = np.zeros(weights.shape), hidden
+    for _ in range(n_iter):
+        to_visible = send(odds - to_hidden)
+        shown = visible + to_visible.sum(axis=1)
+        if product == "mixed":
+            to_hidden = weights * (shown > 0)[:, None]
+        else:
+            to_hidden = send(shown[:, None] - to_visible)
+        odds = hidden + to_hidden.sum(axis=0)
+    a, c = shown[:, None] - to_visible, odds - to_hidden
+    both = a + c + weights
+    total = np.logaddexp(np.logaddexp(0.0, both), np.logaddexp(a, c))
+    return shown, odds, np.exp((c if absent else both) - total)
+
+
 # Mean field --------------------------------------------------------------------------------
 
 

@@ -200,7 +200,7 @@ def _dtype_for(weights):
     """The type of the arithmetic."""
     dtype = weights.dtype
     largest = max(float(weights.max(initial=0.0)), -float(weights.min(initial=0.0)))
-    if largest > LIMITS[dtype][0]:
+    if not largest <= LIMITS[dtype][0]:
         dtype = np.dtype(np.float64)
     if not largest <= LIMITS[dtype][0]:
         raise ValueError(

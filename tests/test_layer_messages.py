@@ -1,0 +1,565 @@
+"""Messages between two layers: as products of matrices, in the log domain, and by enumeration.
+
+What is small enough runs with NUMBA_DISABLE_JIT=1 as well.
+"""
+
+import numpy as np
+import pytest
+import twins
+from numba import config
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skmrf.messages.bipartite import (
+    UnitBeliefs,
+    coordinate_ascent,
+    mean_field,
+    propagate,
+    unit_probabilities,
+)
+from skmrf.messages.matrix_form import propagate_matrices
+
+PRODUCTS = ["sum", "max", "mixed"]
+DTYPES = [np.float64, np.float32]
+SIZES = [(1, 1), (1, 6), (6, 1), (12, 12), (12, 3), (3, 12), (4, 0), (1, 0)]
+
+each_product = pytest.mark.parametrize("product", PRODUCTS)
+each_dtype = pytest.mark.parametrize("dtype", DTYPES)
+compiled = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="too large without compilation")
+
+
+def layers(rng, n_visible, n_hidden, n_rows=1, *, scale=1.0, field=1.0, dtype=float):
+    """Weights and fields of both layers."""
+    weights = rng.normal(0.0, scale, size=(n_visible, n_hidden))
+    visible = rng.normal(0.0, field, size=(n_rows, n_visible))
+    hidden = rng.normal(0.0, field, size=(n_rows, n_hidden))
+    return tuple(a.astype(dtype) for a in (weights, visible, hidden))
+
+
+def forest(rng, n_visible, n_hidden):
+    """Weights of which those that are not zero tie the units in a tree, or in some trees."""
+    weights, tree = np.zeros((n_visible, n_hidden)), np.arange(n_visible + n_hidden)
+    for edge in rng.permutation(n_visible * n_hidden):
+        i, j = divmod(int(edge), n_hidden)
+        ends = tree[i], tree[n_visible + j]
+        if ends[0] != ends[1] and rng.random() < 0.95:
+            tree[tree == ends[1]] = ends[0]
+            weights[i, j] = rng.normal(0.0, 2.0)
+    return weights
+
+
+def trees(seed, n_models):
+    """Random trees with fields, one of two of a single hidden unit."""
+    rng = np.random.default_rng(seed)
+    for k in range(n_models):
+        n_visible = int(rng.integers(1, 7))
+        n_hidden = 1 if k % 2 else int(rng.integers(1, 6))
+        weights, visible, hidden = layers(rng, n_visible, n_hidden, scale=2.0)
+        yield weights if n_hidden == 1 else forest(rng, n_visible, n_hidden), visible, hidden
+
+
+def log_ratio(log_f, ones):
+    """Log of the sum over some states over that of the others."""
+    return twins.log_sum(log_f[ones]) - twins.log_sum(log_f[~ones])
+
+
+def best_ratio(log_f, ones):
+    return log_f[ones].max() - log_f[~ones].max()
+
+
+def log_marginals(weights, visible, hidden):
+    """States of the visible units, and log of the sum of f over those of the hidden ones."""
+    V, _, log_f = twins.layer_table(weights, visible, hidden)
+    return V, np.array([twins.log_sum(row) for row in log_f])
+
+
+def gains(scores, V, state):
+    """What it would add to the score of a state to change one unit of it."""
+    number = {tuple(v): s for v, s in zip(V.astype(int).tolist(), scores, strict=True)}
+    state = np.asarray(state, dtype=int)
+    others = state ^ np.eye(len(state), dtype=int)
+    moved = np.array([number[tuple(v)] for v in others.tolist()])
+    return moved - number[tuple(state.tolist())]
+
+
+def assert_finite(beliefs, dtype):
+    for values in (beliefs.visible, beliefs.hidden):
+        assert values.dtype == dtype
+        assert np.isfinite(values).all()
+    if beliefs.pairs is not None:
+        assert beliefs.pairs.dtype == dtype
+        assert ((beliefs.pairs >= 0) & (beliefs.pairs <= 1 + 1e-6)).all()
+
+
+# Other forms -------------------------------------------------------------------------------
+
+
+@each_dtype
+@each_product
+def test_as_products_of_matrices(product, dtype, seed):
+    rng = np.random.default_rng(seed)
+    sizes = SIZES + [tuple(rng.integers(1, 13, size=2)) for _ in range(12)]
+    within = 1e-10 if dtype is np.float64 else 1e-5
+    for size in sizes:
+        arrays = layers(rng, *size, n_rows=3, scale=0.7, dtype=dtype)
+        weights, visible, hidden = (a.astype(float) for a in arrays)
+        for n_iter in (1, 2, 8) if dtype is np.float64 else (1, 2):  # max-product amplifies errors
+            options = {"product": product, "max_iter": n_iter, "tol": -1.0}
+            found = propagate(*arrays, pairs=product == "sum", **options)
+            twin = [
+                propagate_matrices(weights, v, h, **options)
+                for v, h in zip(visible, hidden, strict=True)
+            ]
+            shown, odds, pairs, converged, counts = zip(*twin, strict=True)
+            assert_allclose(found.visible, np.concatenate(shown), rtol=within, atol=within)
+            assert_allclose(found.hidden, np.concatenate(odds), rtol=within, atol=within)
+            assert_array_equal(found.n_iter, np.concatenate(counts))
+            assert_array_equal(found.converged, np.concatenate(converged))
+            if product == "sum":
+                assert_allclose(found.pairs, np.mean(pairs, axis=0), rtol=0, atol=within)
+            else:
+                assert found.pairs is None
+
+
+@each_product
+def test_stops_where_products_of_matrices_do(product, seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        size = rng.integers(1, 10, size=2)
+        weights, visible, hidden = layers(rng, *size, n_rows=5, scale=0.7)
+        options = {"product": product, "max_iter": 60, "tol": 1e-3}
+        found = propagate(weights, visible, hidden, **options)
+        for k, fields in enumerate(zip(visible, hidden, strict=True)):
+            twin = propagate_matrices(weights, *fields, **options)
+            assert found.n_iter[k] == twin.n_iter[0]
+            assert found.converged[k] == twin.converged[0]
+            if twin.converged[0]:
+                assert_allclose(found.visible[k], twin.visible[0], rtol=0, atol=1e-6)
+
+
+@each_product
+def test_as_in_the_log_domain(product, seed):
+    """Weights that products of matrices cannot take."""
+    rng = np.random.default_rng(seed)
+    for scale in (0.1, 3.0, 30.0):
+        weights, visible, hidden = layers(rng, 7, 5, n_rows=4, scale=scale, field=scale)
+        found = propagate(
+            weights, visible, hidden, product=product, max_iter=3, tol=-1.0, pairs=product == "sum"
+        )
+        twin = [
+            twins.layer_messages(weights, v, h, 3, product=product)
+            for v, h in zip(visible, hidden, strict=True)
+        ]
+        shown, odds, pairs = (np.array(a) for a in zip(*twin, strict=True))
+        assert_allclose(found.visible, shown, rtol=1e-10, atol=1e-9)
+        assert_allclose(found.hidden, odds, rtol=1e-10, atol=1e-9)
+        if product == "sum":
+            assert_allclose(found.pairs, pairs.mean(axis=0), rtol=0, atol=1e-10)
+
+
+@compiled
+@each_dtype
+@each_product
+@pytest.mark.parametrize("spread", [0.05, 1.0, 8.0])
+def test_products_in_segments(product, dtype, spread, seed):
+    """Sums of sizes of weights from 10 to 1300, over which ratios are multiplied piece by piece."""
+    rng = np.random.default_rng(seed)
+    weights, visible, hidden = layers(rng, 200, 100, scale=spread, dtype=dtype)
+    weights = np.clip(weights, -30.0, 30.0)
+    found = propagate(
+        weights, visible, hidden, product=product, max_iter=2, tol=-1.0, pairs=product == "sum"
+    )
+    shown, odds, pairs = twins.layer_messages(weights, visible[0], hidden[0], 2, product=product)
+    within = 1e-10 if dtype is np.float64 else 2e-4
+    assert_allclose(found.visible[0], shown, rtol=within, atol=within * spread * 10)
+    assert_allclose(found.hidden[0], odds, rtol=within, atol=within * spread * 10)
+    if product == "sum":
+        assert_allclose(found.pairs, pairs, rtol=0, atol=within * spread * 10)
+
+
+# Enumeration -------------------------------------------------------------------------------
+
+
+def test_marginals_of_trees(seed):
+    for weights, visible, hidden in trees(seed, 24):
+        found = propagate(weights, visible, hidden, max_iter=15, tol=-1.0, pairs=True)
+        V, H, log_f = twins.layer_table(weights, visible[0], hidden[0])
+        for i in range(V.shape[1]):
+            expected = log_ratio(log_f, V[:, i] > 0)
+            assert_allclose(found.visible[0, i], expected, rtol=0, atol=1e-10)
+        for j in range(H.shape[1]):
+            expected = log_ratio(log_f.T, H[:, j] > 0)
+            assert_allclose(found.hidden[0, j], expected, rtol=0, atol=1e-10)
+        p = np.exp(log_f - twins.log_sum(log_f.ravel()))
+        assert_allclose(found.pairs[weights != 0], (V.T @ p @ H)[weights != 0], rtol=0, atol=1e-10)
+        assert not np.isnan(found.pairs).any()
+
+
+def test_joint_maximisers_of_trees(seed):
+    for weights, visible, hidden in trees(seed, 24):
+        found = propagate(weights, visible, hidden, product="max", max_iter=15, tol=-1.0)
+        V, H, log_f = twins.layer_table(weights, visible[0], hidden[0])
+        for i in range(V.shape[1]):
+            expected = best_ratio(log_f, V[:, i] > 0)
+            assert_allclose(found.visible[0, i], expected, rtol=0, atol=1e-10)
+        for j in range(H.shape[1]):
+            expected = best_ratio(log_f.T, H[:, j] > 0)
+            assert_allclose(found.hidden[0, j], expected, rtol=0, atol=1e-10)
+        v, h = np.unravel_index(np.argmax(log_f), log_f.shape)
+        assert_array_equal(found.visible[0] > 0, V[v] > 0)
+        assert_array_equal(found.hidden[0] > 0, H[h] > 0)
+
+
+def test_iterations_until_a_tree_is_exact(seed):
+    """Beliefs of visible units of a single hidden one need two iterations; one is too few."""
+    weights, visible, hidden = layers(np.random.default_rng(seed), 6, 1, scale=2.0)
+    V, _, log_f = twins.layer_table(weights, visible[0], hidden[0])
+    expected = [log_ratio(log_f, V[:, i] > 0) for i in range(6)]
+    one, two = (propagate(weights, visible, hidden, max_iter=n, tol=-1.0) for n in (1, 2))
+    assert_allclose(two.visible[0], expected, rtol=0, atol=1e-10)
+    assert np.abs(one.visible[0] - expected).max() > 1e-3
+
+
+def test_mixed_product_ends_at_states_that_no_single_change_improves(seed):
+    rng = np.random.default_rng(seed)
+    n_converged = 0
+    for _ in range(40):
+        weights, visible, hidden = layers(rng, *rng.integers(1, 7, size=2), scale=2.0)
+        found = propagate(weights, visible, hidden, product="mixed", max_iter=40, tol=0.0)
+        if not found.converged[0]:
+            continue
+        n_converged += 1
+        V, scores = log_marginals(weights, visible[0], hidden[0])
+        state = found.visible[0] > 0
+        gain = gains(scores, V, state)
+        assert (gain <= 1e-10).all()
+        assert_allclose(found.visible[0], np.where(state, -gain, gain), rtol=0, atol=1e-10)
+        assert_allclose(found.hidden[0], state @ weights + hidden[0], rtol=0, atol=1e-10)
+    assert n_converged >= 20
+
+
+def test_mixed_product_finds_the_maximiser_where_there_is_no_other(seed):
+    """Of models with one state that no single change improves."""
+    rng = np.random.default_rng(seed)
+    n_models = 0
+    while n_models < 15:
+        weights, visible, hidden = layers(rng, 4, 3, scale=0.5)
+        V, scores = log_marginals(weights, visible[0], hidden[0])
+        if sum((gains(scores, V, v) < 0).all() for v in V) != 1:
+            continue
+        n_models += 1
+        best = V[np.argmax(scores)]
+        for start in (np.zeros((1, 4)), np.ones((1, 4))):
+            found = coordinate_ascent(weights, visible, hidden, start)
+            assert_array_equal(found.visible[0] > 0, best)
+        found = propagate(weights, visible, hidden, product="mixed", tol=0.0)
+        assert not found.converged[0] or ((found.visible[0] > 0) == best).all()
+
+
+def test_an_oscillation_is_no_convergence():
+    """Both units would rather be 1 alone, and together change their states for ever."""
+    weights = np.array([[10.0], [-10.0]])
+    visible, hidden = np.array([[-5.0, 5.0]]), np.zeros((1, 1))
+    for n_iter in (30, 31):
+        found = propagate(weights, visible, hidden, product="mixed", max_iter=n_iter)
+        assert not found.converged[0]
+        assert found.n_iter[0] == n_iter
+    found = coordinate_ascent(weights, visible, hidden, np.zeros((1, 2)))
+    assert found.converged[0]
+    assert found.n_iter[0] == 2
+    assert_array_equal(found.visible > 0, [[True, False]])
+
+
+# Coordinate ascent -------------------------------------------------------------------------
+
+
+def test_coordinate_ascent(seed):
+    """Never lower, and at the end a state that no single change improves, with its log odds."""
+    rng = np.random.default_rng(seed)
+    for _ in range(25):
+        size = int(rng.integers(1, 8)), int(rng.integers(0, 6))
+        weights, visible, hidden = layers(rng, *size, scale=2.0)
+        V, scores = log_marginals(weights, visible[0], hidden[0])
+        value = dict(zip(map(tuple, V.astype(int).tolist()), scores, strict=True))
+        start = rng.integers(0, 2, size=(1, size[0])).astype(float)
+        path = [tuple(start[0].astype(int).tolist())]
+        for n_sweeps in range(1, 10):
+            found = coordinate_ascent(weights, visible, hidden, start, max_iter=n_sweeps)
+            state = found.visible[0] > 0
+            path.append(tuple(state.astype(int).tolist()))
+            assert_allclose(found.hidden[0], state @ weights + hidden[0], rtol=0, atol=1e-10)
+        assert found.converged[0]
+        assert (np.diff([value[v] for v in path]) >= -1e-10).all()
+        assert found.n_iter[0] == next(k for k, v in enumerate(path) if v == path[-1]) + 1
+        gain = gains(scores, V, path[-1])
+        assert (gain <= 1e-10).all()
+        assert_allclose(found.visible[0], np.where(path[-1], -gain, gain), rtol=0, atol=1e-10)
+
+
+@each_dtype
+def test_ties_end(dtype, seed):
+    """Units that nothing tells what to be; rounding errors differ by state."""
+    rng = np.random.default_rng(seed)
+    for weights in (np.zeros((5, 30)), np.repeat(rng.normal(size=(1, 30)), 5, axis=0)):
+        hidden = rng.normal(size=(200, 30)).astype(dtype)
+        zeros = np.zeros((200, 5), dtype=dtype)
+        weights = weights.astype(dtype)
+        odds = coordinate_ascent(weights, zeros, hidden, zeros, max_iter=1).visible[:, :1]
+        for visible in (zeros, np.broadcast_to(-odds, zeros.shape)):
+            for start in (zeros, zeros + 1):
+                found = coordinate_ascent(weights, visible, hidden, start, max_iter=20)
+                assert found.converged.all()
+                assert (found.n_iter < 10).all()
+
+
+@each_dtype
+def test_large_gains_in_coordinate_ascent(dtype, seed):
+    rng = np.random.default_rng(seed)
+    for size in (3.0, 34.0, 290.0):
+        weights, visible, hidden = layers(rng, 6, 4, n_rows=8, field=size, dtype=dtype)
+        weights = np.clip(size * weights, -size, size)
+        found = coordinate_ascent(weights, visible, hidden, np.zeros_like(visible))
+        assert_finite(found, dtype)
+        assert found.converged.all()
+        for k in range(8):
+            V, scores = log_marginals(*(a.astype(float) for a in (weights, visible[k], hidden[k])))
+            gain = gains(scores, V, found.visible[k] > 0)
+            expected = np.where(found.visible[k] > 0, -gain, gain)
+            within = 1e-10 if dtype is np.float64 else 3e-6
+            assert_allclose(found.visible[k], expected, rtol=within, atol=within * 6 * size)
+
+
+# Pairs -------------------------------------------------------------------------------------
+
+
+def test_pairs_are_possible_at_fixed_points(seed):
+    """Between the bounds that probabilities of both units leave for that of both being 1."""
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        arrays = layers(rng, 6, 5, scale=1.0)
+        found = propagate(*arrays, max_iter=500, tol=1e-13, pairs=True)
+        if not found.converged[0]:
+            continue
+        p, q = unit_probabilities(found.visible)[0][:, None], unit_probabilities(found.hidden)
+        assert (found.pairs <= np.minimum(p, q) + 1e-10).all()
+        assert (found.pairs >= np.maximum(p + q - 1, 0) - 1e-10).all()
+        assert_array_equal(np.sign(found.pairs - p * q), np.sign(arrays[0]))
+
+
+@pytest.mark.parametrize("n_iter", [1, 2, 5])
+def test_pairs_agree_with_hidden_units_at_any_time(n_iter, seed):
+    """The last messages go to hidden units; with visible ones, pairs agree at fixed points."""
+    weights, visible, hidden = layers(np.random.default_rng(seed), 6, 4, scale=2.0)
+    found = propagate(weights, visible, hidden, max_iter=n_iter, tol=-1.0, pairs=True)
+    q = unit_probabilities(found.hidden)
+    assert (found.pairs < q).all()
+    # Of the states of a visible unit given that a hidden one is 1, and given that it is 0:
+    *_, pairs = twins.layer_messages(weights, visible[0], hidden[0], n_iter)
+    *_, others = twins.layer_messages(weights, visible[0], hidden[0], n_iter, absent=True)
+    assert_allclose(found.pairs, pairs, rtol=0, atol=1e-12)
+    assert_allclose(pairs + others, np.broadcast_to(q, pairs.shape), rtol=0, atol=1e-12)
+
+
+# Numbers -----------------------------------------------------------------------------------
+
+
+def large(kind, shape, rng, size=30.0):
+    if kind == "dense":
+        return np.clip(rng.normal(0.0, size / 2, size=shape), -size, size)
+    signs = {"positive": np.ones(shape), "negative": -np.ones(shape)}
+    return size * signs.get(kind, rng.choice([-1.0, 1.0], size=shape))
+
+
+@each_dtype
+@each_product
+@pytest.mark.parametrize("kind", ["dense", "positive", "negative", "signs"])
+@pytest.mark.parametrize(
+    "shape", [(20, 15), pytest.param((784, 64), marks=[compiled]), (1, 30), (30, 1)]
+)
+def test_large_weights(shape, kind, product, dtype, seed):
+    rng = np.random.default_rng(seed)
+    weights = large(kind, shape, rng).astype(dtype)
+    for field in (0.0, 1.0, 1000.0):
+        _, visible, hidden = layers(rng, *shape, n_rows=2, field=field, dtype=dtype)
+        found = propagate(
+            weights, visible, hidden, product=product, max_iter=6, pairs=product == "sum"
+        )
+        assert_finite(found, dtype)
+        assert_finite(coordinate_ascent(weights, visible, hidden, visible > 0), dtype)
+        assert_finite(mean_field(weights, visible, hidden, pairs=True), dtype)
+
+
+@each_product
+def test_single_precision_gives_way_to_double(product, seed):
+    rng = np.random.default_rng(seed)
+    weights, visible, hidden = layers(rng, 9, 7, n_rows=3, scale=3.0, dtype=np.float32)
+    weights[2, 3] = -36.0
+    single = propagate(weights, visible, hidden, product=product, max_iter=4, pairs=True)
+    double = propagate(
+        *(a.astype(float) for a in (weights, visible, hidden)),
+        product=product,
+        max_iter=4,
+        pairs=True,
+    )
+    for name in ("visible", "hidden", "pairs"):
+        assert getattr(single, name).dtype == np.float32
+        assert_array_equal(getattr(single, name), getattr(double, name).astype(np.float32))
+
+
+@each_dtype
+def test_weights_beyond_what_it_takes(dtype, seed):
+    weights, visible, hidden = layers(np.random.default_rng(seed), 4, 3, dtype=dtype)
+    calls = (propagate, lambda *a: coordinate_ascent(*a, np.zeros_like(visible)))
+    for size in (300.0, -300.0):
+        weights[1, 1] = size
+        for call in calls:
+            assert_finite(call(weights, visible, hidden), dtype)
+    for size in (300.1, -1e6, np.nan):
+        weights[1, 1] = size
+        for call in calls:
+            with pytest.raises(ValueError, match=r"takes weights of up to 300 in size"):
+                call(weights, visible, hidden)
+
+
+# Rows --------------------------------------------------------------------------------------
+
+
+def assert_same(first, second):
+    for a, b in zip(first, second, strict=True):
+        assert_array_equal(a, b)
+
+
+@each_dtype
+@each_product
+def test_blocks_of_rows(product, dtype, seed):
+    """Neither other rows nor threads have an influence on a row."""
+    rng = np.random.default_rng(seed)
+    weights, visible, hidden = layers(rng, 6, 5, n_rows=70, scale=1.5, dtype=dtype)
+    options = {"product": product, "max_iter": 20, "pairs": product == "sum"}
+    found = propagate(weights, visible, hidden, n_jobs=1, **options)
+    assert_same(found, propagate(weights, visible, hidden, n_jobs=2, **options))
+    pairs = 0.0
+    for k in range(70):
+        row = propagate(weights, visible[k : k + 1], hidden[k : k + 1], **options)
+        for name in ("visible", "hidden", "converged", "n_iter"):
+            assert_array_equal(getattr(found, name)[k], getattr(row, name)[0])
+        pairs = pairs + row.pairs / 70 if product == "sum" else pairs
+    if product == "sum":
+        assert_allclose(found.pairs, pairs, rtol=0, atol=1e-12 if dtype is np.float64 else 1e-6)
+        assert len(np.unique(found.n_iter)) > 1
+
+
+def test_blocks_of_rows_in_coordinate_ascent(seed):
+    rng = np.random.default_rng(seed)
+    weights, visible, hidden = layers(rng, 6, 5, n_rows=70, scale=2.0)
+    start = rng.integers(0, 2, size=visible.shape).astype(float)
+    found = coordinate_ascent(weights, visible, hidden, start, n_jobs=1)
+    assert found.pairs is None
+    assert_same(found[:2], coordinate_ascent(weights, visible, hidden, start, n_jobs=2)[:2])
+    for k in range(70):
+        rows = slice(k, k + 1)
+        row = coordinate_ascent(weights, visible[rows], hidden[rows], start[rows])
+        assert_array_equal(found.visible[rows], row.visible)
+        assert found.n_iter[k] == row.n_iter[0]
+
+
+@each_dtype
+def test_no_rows(dtype):
+    arrays = layers(np.random.default_rng(0), 3, 2, n_rows=0, dtype=dtype)
+    for found in (
+        propagate(*arrays, pairs=True),
+        propagate(*arrays, pairs=True, n_jobs=2),
+        mean_field(*arrays, pairs=True),
+        coordinate_ascent(*arrays, np.zeros((0, 3), dtype=dtype)),
+    ):
+        assert isinstance(found, UnitBeliefs)
+        assert [a.shape for a in (found.visible, found.hidden)] == [(0, 3), (0, 2)]
+        assert [a.shape for a in (found.converged, found.n_iter)] == [(0,), (0,)]
+        assert found.visible.dtype == dtype
+        if found.pairs is not None:
+            assert_array_equal(found.pairs, np.zeros((3, 2)))
+
+
+@each_dtype
+def test_arguments_stay_as_they_are(dtype, seed):
+    """Read-only ones, in any order in memory."""
+    rng = np.random.default_rng(seed)
+    arrays = layers(rng, 5, 4, n_rows=3, dtype=dtype)
+    start = (arrays[1] > 0).astype(dtype)
+    plain = [
+        propagate(*arrays, pairs=True),
+        mean_field(*arrays, pairs=True),
+        coordinate_ascent(*arrays, start),
+    ]
+    turned = [np.asfortranarray(a) for a in (*arrays, start)]
+    for a in turned:
+        a.flags.writeable = False
+    *turned, start = turned
+    again = [
+        propagate(*turned, pairs=True),
+        mean_field(*turned, pairs=True),
+        coordinate_ascent(*turned, start),
+    ]
+    within = 1e-12 if dtype is np.float64 else 1e-5
+    for before, after in zip(plain, again, strict=True):
+        assert_allclose(before.visible, after.visible, rtol=within, atol=within)
+        assert_allclose(before.hidden, after.hidden, rtol=within, atol=within)
+
+
+# Mean field --------------------------------------------------------------------------------
+
+
+def bound(weights, visible, hidden, p, q):
+    """Lower bound of log Z by independent units."""
+    entropy = sum(-(r * np.log(r) + (1 - r) * np.log1p(-r)).sum() for r in (p, q))
+    return p @ weights @ q + p @ visible + q @ hidden + entropy
+
+
+def test_mean_field_equations(seed):
+    weights, visible, hidden = layers(np.random.default_rng(seed), 7, 5, n_rows=20, scale=0.5)
+    found = mean_field(weights, visible, hidden, max_iter=2000, tol=1e-13, pairs=True)
+    p, q = (unit_probabilities(a) for a in (found.visible, found.hidden))
+    assert found.converged.all()
+    assert (found.n_iter < 2000).all()
+    assert_allclose(found.hidden, p @ weights + hidden, rtol=0, atol=1e-10)
+    assert_allclose(found.visible, q @ weights.T + visible, rtol=0, atol=1e-10)
+    assert_allclose(found.pairs, p.T @ q / 20, rtol=0, atol=1e-14)
+
+
+def test_mean_field_bounds_log_z_ever_better(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        weights, visible, hidden = layers(rng, 5, 4, scale=1.5)
+        _, scores = log_marginals(weights, visible[0], hidden[0])
+        values = []
+        for n_iter in range(1, 12):
+            found = mean_field(weights, visible, hidden, max_iter=n_iter, tol=-1.0)
+            p, q = (unit_probabilities(a)[0] for a in (found.visible, found.hidden))
+            values.append(bound(weights, visible[0], hidden[0], p, q))
+        assert (np.diff(values) >= -1e-10).all()
+        assert values[-1] < twins.log_sum(scores)
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-6])
+def test_rows_of_mean_field_stop_alone(tol, seed):
+    weights, visible, hidden = layers(np.random.default_rng(seed), 7, 5, n_rows=40, scale=1.5)
+    found = mean_field(weights, visible, hidden, max_iter=15, tol=tol)
+    assert len(np.unique(found.n_iter)) > 2
+    assert_array_equal(found.converged | (found.n_iter == 15), True)
+    for k in range(40):
+        row = mean_field(weights, visible[k : k + 1], hidden[k : k + 1], max_iter=15, tol=tol)
+        assert found.n_iter[k] == row.n_iter[0]
+        assert found.converged[k] == row.converged[0]
+        assert_allclose(found.visible[k], row.visible[0], rtol=1e-12, atol=1e-12)
+        assert_allclose(found.hidden[k], row.hidden[0], rtol=1e-12, atol=1e-12)
+
+
+def test_without_hidden_units_all_are_alone(seed):
+    arrays = layers(np.random.default_rng(seed), 4, 0, n_rows=3)
+    for found in (
+        *(propagate(*arrays, product=p) for p in PRODUCTS),
+        mean_field(*arrays),
+        coordinate_ascent(*arrays, np.ones((3, 4))),
+    ):
+        assert_array_equal(found.visible, arrays[1])
+        assert found.hidden.shape == (3, 0)
+        assert found.converged.all()
