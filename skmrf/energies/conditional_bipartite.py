@@ -51,7 +51,7 @@ class ConditionalBipartiteEnergy:
         arrays = weights, visible_inputs, hidden_inputs, visible_bias, hidden_bias
         self.theta = {name: np.array(a, dtype=dtype) for name, a in zip(NAMES, arrays, strict=True)}
         n_visible, n_hidden = self.theta["visible_bias"].size, self.theta["hidden_bias"].size
-        n_inputs = len(self.theta["visible_inputs"])
+        n_inputs = len(np.atleast_1d(self.theta["visible_inputs"]))
         wanted = (n_visible, n_hidden), (n_inputs, n_visible), (n_inputs, n_hidden)
         for name, shape in zip(NAMES, (*wanted, (n_visible,), (n_hidden,)), strict=True):
             if self.theta[name].shape != shape:

@@ -1,0 +1,291 @@
+"""The energy of two layers given inputs: by hand, row by row, and by enumeration."""
+
+import numpy as np
+import pytest
+import twins
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array, csr_matrix
+
+from skmrf._types import STATE, Batch, States, UnitMoments
+from skmrf.energies import BipartiteEnergy, ConditionalBipartiteEnergy
+
+N_INPUTS, N_VISIBLE, N_HIDDEN = 4, 3, 2
+SIZES = [(4, 3, 2), (1, 1, 1), (2, 4, 0), (0, 3, 2), (5, 1, 4)]
+each_size = pytest.mark.parametrize("size", SIZES)
+each_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
+
+
+def conditional(seed, size=SIZES[0], dtype=float):
+    """A random energy of some inputs, visible and hidden units."""
+    rng = np.random.default_rng(seed)
+    n_inputs, n_visible, n_hidden = size
+    shapes = (n_visible, n_hidden), (n_inputs, n_visible), (n_inputs, n_hidden)
+    arrays = (rng.normal(size=s) for s in (*shapes, (n_visible,), (n_hidden,)))
+    return ConditionalBipartiteEnergy(*(a.astype(dtype) for a in arrays))
+
+
+def rows_of(energy, n_rows, seed):
+    """A batch of random inputs, some of them zero, and outputs."""
+    rng = np.random.default_rng(seed + 1)
+    n_inputs, n_visible = energy.theta["visible_inputs"].shape
+    X = rng.normal(size=(n_rows, n_inputs)) * (rng.random((n_rows, n_inputs)) < 0.6)
+    Y = rng.integers(0, 2, size=(n_rows, n_visible)).astype(STATE)
+    return Batch(X, Y)
+
+
+def log_f(energy, v, h, x):
+    """In plain loops."""
+    t = energy.theta
+    total = sum(float(t["visible_bias"][i]) * a for i, a in enumerate(v))
+    total += sum(float(t["hidden_bias"][j]) * b for j, b in enumerate(h))
+    for i, a in enumerate(v):
+        total += sum(float(t["weights"][i, j]) * a * b for j, b in enumerate(h))
+        total += sum(float(t["visible_inputs"][k, i]) * a * c for k, c in enumerate(x))
+    for j, b in enumerate(h):
+        total += sum(float(t["hidden_inputs"][k, j]) * b * c for k, c in enumerate(x))
+    return total
+
+
+def table(energy, x):
+    """All states of both layers and log f of them given one row of inputs."""
+    V, H = (twins.binary_states(n) for n in energy.weights.shape)
+    return V, H, np.array([[log_f(energy, v, h, x) for h in H] for v in V])
+
+
+def log_likelihood(energy, batch):
+    """Mean of log p(y | x)."""
+    total = 0.0
+    for x, y in zip(batch.X, batch.Y, strict=True):
+        V, _, scores = table(energy, x)
+        row = int(np.flatnonzero((y == V).all(axis=1))[0])
+        total += twins.log_sum(scores[row]) - twins.log_sum(scores.ravel())
+    return total / len(batch.X)
+
+
+def exact_phases(energy, batch):
+    """Exact moments of units given inputs and outputs, and given inputs."""
+    hidden, model = [], []
+    for x, y in zip(batch.X, batch.Y, strict=True):
+        V, H, scores = table(energy, x)
+        row = int(np.flatnonzero((y == V).all(axis=1))[0])
+        hidden.append(np.exp(scores[row] - twins.log_sum(scores[row])) @ H)
+        p = np.exp(scores - twins.log_sum(scores.ravel()))
+        model.append((p.sum(axis=1) @ V, p.sum(axis=0) @ H, V.T @ p @ H))
+    shown, odds, pairs = (np.array(a) for a in zip(*model, strict=True))
+    return States(batch.Y, np.array(hidden)), UnitMoments(shown, odds, pairs.mean(axis=0))
+
+
+def differences(function, energy, h=1e-4):
+    """Derivatives of a function of an energy by each of its parameters."""
+    out = {}
+    for name, array in energy.theta.items():
+        out[name] = np.zeros(array.shape)
+        for entry in np.ndindex(array.shape):
+            sides = []
+            for step in (h, -h):
+                theta = {k: a.copy() for k, a in energy.theta.items()}
+                theta[name][entry] += step
+                sides.append(function(energy.with_theta(theta)))
+            out[name][entry] = (sides[0] - sides[1]) / (2 * h)
+    return out
+
+
+def assert_same(left, right, **within):
+    assert left.keys() == right.keys()
+    for name in left:
+        assert left[name].shape == right[name].shape
+        assert_allclose(left[name], right[name], err_msg=name, **within)
+
+
+# Given inputs ------------------------------------------------------------------------------
+
+
+@each_dtype
+@each_size
+def test_fields_make_up_the_energy(size, dtype, seed):
+    energy = conditional(seed, size, dtype)
+    batch = rows_of(energy, 3, seed)
+    visible, hidden = energy.fields(batch.X)
+    assert visible.dtype == hidden.dtype == dtype
+    within = 1e-12 if dtype is np.float64 else 2e-5
+    for k, x in enumerate(batch.X):
+        _, _, expected = table(energy, x)
+        _, _, found = twins.layer_table(energy.weights, visible[k], hidden[k])
+        assert_allclose(found, expected, rtol=0, atol=within)
+
+
+@each_dtype
+@each_size
+def test_at_a_batch_each_row_is_a_model(size, dtype, seed):
+    energy = conditional(seed, size, dtype)
+    batch = rows_of(energy, 7, seed)
+    model = energy.at(batch)
+    assert isinstance(model, BipartiteEnergy)
+    free, means = model.free_energy(batch.Y), model.hidden_means(batch.Y)
+    assert means.dtype == dtype
+    within = 1e-12 if dtype is np.float64 else 1e-5
+    for k, (x, y) in enumerate(zip(batch.X, batch.Y, strict=True)):
+        visible, hidden = (a[0] for a in energy.fields(x[None]))
+        one = BipartiteEnergy(energy.weights, visible, hidden)
+        assert_allclose(free[k], one.free_energy(y[None])[0], rtol=within, atol=within)
+        assert_allclose(means[k], one.hidden_means(y[None])[0], rtol=within, atol=within)
+        V, H, scores = table(energy, x)
+        row = scores[int(np.flatnonzero((y == V).all(axis=1))[0])]
+        assert_allclose(free[k], -twins.log_sum(row), rtol=within, atol=within)
+        expected = np.exp(row - twins.log_sum(row)) @ H
+        assert_allclose(means[k], expected, rtol=within, atol=within)
+
+
+@each_dtype
+@pytest.mark.parametrize("kind", [csr_matrix, csr_array])
+@pytest.mark.parametrize("inputs", [np.float64, np.float32, np.int8])
+def test_sparse_inputs(kind, inputs, dtype, seed):
+    energy = conditional(seed, dtype=dtype)
+    batch = rows_of(energy, 9, seed)
+    X = np.round(3 * batch.X).astype(inputs)
+    dense, sparse = batch._replace(X=X), batch._replace(X=kind(X))
+    within = {"rtol": 1e-12, "atol": 1e-12} if dtype is np.float64 else {"rtol": 1e-5, "atol": 1e-5}
+    for a, b in zip(energy.fields(X), energy.fields(kind(X)), strict=True):
+        assert isinstance(b, np.ndarray)
+        assert b.dtype == dtype
+        assert_allclose(a, b, **within)
+    phases = exact_phases(energy, dense)
+    gradients = [energy.gradient(*phases, each) for each in (dense, sparse)]
+    assert_same(*gradients, **within)
+    assert {g.dtype for g in gradients[1].values()} == {np.dtype(dtype)}
+    models = [energy.at(each) for each in (dense, sparse)]
+    assert_allclose(*(m.free_energy(batch.Y) for m in models), **within)
+
+
+# Gradients ---------------------------------------------------------------------------------
+
+
+@each_size
+def test_gradient_is_that_of_the_log_likelihood(size, seed):
+    energy = conditional(seed, size)
+    batch = rows_of(energy, 5, seed)
+    found = energy.gradient(*exact_phases(energy, batch), batch)
+    expected = differences(lambda e: log_likelihood(e, batch), energy)
+    assert_same(found, expected, rtol=1e-6, atol=1e-8)
+
+
+@each_size
+def test_gradient_of_states(size, seed):
+    """Hidden units that are not given are averaged out; those that are given count as they are."""
+    energy = conditional(seed, size)
+    batch = rows_of(energy, 6, seed)
+    rng = np.random.default_rng(seed)
+    positive, _ = exact_phases(energy, batch)
+    V = rng.integers(0, 2, size=batch.Y.shape).astype(STATE)
+    means = exact_phases(energy, batch._replace(Y=V))[0].hidden
+    found = energy.gradient(States(batch.Y), States(V), batch)
+    given = energy.gradient(positive, States(V, means), batch)
+    pairs = V.T.astype(float) @ means / 6
+    moments = energy.gradient(positive, UnitMoments(V.astype(float), means, pairs), batch)
+    assert_same(found, given, rtol=0, atol=1e-12)
+    assert_same(found, moments, rtol=0, atol=1e-12)
+    H = rng.integers(0, 2, size=means.shape)
+    found = energy.gradient(States(batch.Y, H), States(V, H), batch)
+    expected = {name: np.zeros(a.shape) for name, a in energy.theta.items()}
+    for x, y, v, h in zip(batch.X, batch.Y, V, H, strict=True):
+        expected["weights"] += np.outer(1.0 * y - v, h) / 6
+        expected["visible_inputs"] += np.outer(x, 1.0 * y - v) / 6
+        expected["visible_bias"] += (1.0 * y - v) / 6
+    assert_same(found, expected, rtol=0, atol=1e-12)
+
+
+def test_gradient_vanishes_at_the_model(seed):
+    energy = conditional(seed)
+    batch = rows_of(energy, 4, seed)
+    V, hidden = batch.Y, exact_phases(energy, batch)[0].hidden
+    for phase in (States(V), States(V, hidden)):
+        for values in energy.gradient(phase, phase, batch).values():
+            assert_array_equal(values, 0.0)
+
+
+# Forms -------------------------------------------------------------------------------------
+
+
+def test_the_type_of_the_weights_rules(seed):
+    single, double = (conditional(seed, dtype=d) for d in (np.float32, np.float64))
+    for energy, dtype in ((single, np.float32), (double, np.float64)):
+        batch = rows_of(energy, 4, seed)
+        assert {a.dtype for a in energy.theta.values()} == {np.dtype(dtype)}
+        gradient = energy.gradient(*exact_phases(energy, batch), batch)
+        assert {a.dtype for a in gradient.values()} == {np.dtype(dtype)}
+        gradient = energy.gradient(States(batch.Y), States(batch.Y[::-1]), batch)
+        assert {a.dtype for a in gradient.values()} == {np.dtype(dtype)}
+    mixed = ConditionalBipartiteEnergy(single.weights, *list(double.theta.values())[1:])
+    assert {a.dtype for a in mixed.theta.values()} == {np.dtype(np.float32)}
+    assert ConditionalBipartiteEnergy([[1]], [[1]], [[1]], [0], [0]).weights.dtype == np.float64
+
+
+def test_arguments_are_copied_and_others_are_not():
+    weights = np.ones((1, 1))
+    energy = ConditionalBipartiteEnergy(weights, [[0.0]], [[0.0]], [0.0], [0.0])
+    weights[:] = 9.0
+    assert_array_equal(energy.weights, [[1.0]])
+    theta = {k: a + 1 for k, a in energy.theta.items()}
+    moved = energy.with_theta(theta)
+    assert moved.theta is theta
+    assert_array_equal(moved.weights, [[2.0]])
+    assert_array_equal(energy.weights, [[1.0]])
+
+
+def test_inputs_are_not_written_to(seed):
+    energy = conditional(seed)
+    batch = rows_of(energy, 5, seed)
+    positive, negative = exact_phases(energy, batch)
+    for array in (*energy.theta.values(), batch.X, batch.Y, *positive[:2], *negative):
+        array.flags.writeable = False
+    energy.gradient(positive, negative, batch)
+    energy.gradient(States(batch.Y), States(batch.Y), batch)
+    energy.at(batch).free_energy(batch.Y)
+    energy.fields(batch.X)
+
+
+def test_shape_and_groups():
+    energy = conditional(0)
+    assert energy.has_latent
+    assert energy.visible_states.tolist() == [2, 2, 2]
+    assert repr(energy) == "ConditionalBipartiteEnergy(n_inputs=4, n_visible=3, n_hidden=2)"
+    groups = energy.penalty_groups()
+    assert {k: g.shape for k, g in groups.items()} == {k: a.shape for k, a in energy.theta.items()}
+    assert_array_equal(groups["weights"], [[0, 1]] * 3)
+    assert_array_equal(groups["hidden_inputs"], [[0, 1]] * 4)
+    assert_array_equal(groups["visible_inputs"], [[2, 3, 4]] * 4)
+    assert (groups["visible_bias"] == -1).all()
+    assert (groups["hidden_bias"] == -1).all()
+
+
+RIGHT = {
+    "weights": np.zeros((3, 2)),
+    "visible_inputs": np.zeros((4, 3)),
+    "hidden_inputs": np.zeros((4, 2)),
+    "visible_bias": np.zeros(3),
+    "hidden_bias": np.zeros(2),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("weights", np.zeros((2, 3)), "weights must be of shape (3, 2); got (2, 3)."),
+        ("weights", np.zeros(6), "weights must be of shape (3, 2); got (6,)."),
+        ("visible_inputs", np.zeros((4, 2)), "visible_inputs must be of shape (4, 3); got (4, 2)."),
+        ("hidden_inputs", np.zeros((3, 2)), "hidden_inputs must be of shape (4, 2); got (3, 2)."),
+        ("visible_bias", np.zeros((3, 1)), "visible_bias must be of shape (3,); got (3, 1)."),
+        ("hidden_bias", np.zeros((1, 2)), "hidden_bias must be of shape (2,); got (1, 2)."),
+        ("hidden_inputs", np.full((4, 2), np.nan), "hidden_inputs must be finite."),
+        ("visible_bias", np.array([0, np.inf, 0]), "visible_bias must be finite."),
+    ],
+)
+def test_refuses(name, value, message):
+    with pytest.raises(ValueError) as caught:
+        ConditionalBipartiteEnergy(**(RIGHT | {name: value}))
+    assert str(caught.value) == message
+
+
+def test_refuses_scalars():
+    with pytest.raises(ValueError, match=r"visible_inputs must be of shape \(1, 3\); got \(\)\."):
+        ConditionalBipartiteEnergy(**(RIGHT | {"visible_inputs": 0.0}))
