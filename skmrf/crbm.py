@@ -14,18 +14,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import learning
 from ._learned import LearnedEstimator
-from ._types import Batch
-from ._validation import check_choice, check_generator, check_number
+from ._types import Batch, dense_rows
+from ._validation import check_choice, check_generator, check_number, check_sample_weight
 from .energies import ConditionalBipartiteEnergy
 from .learners import CONDITIONAL_LEARNERS
 from .learning import AdaptiveRate
 from .messages.bipartite import unit_probabilities
 
-SPREAD = 0.01  # of the first weights
 ROWS = 1024  # asked about at once
 FEWEST = 200  # rows of which some are held out
-PLATEAU = 500  # updates without a better score, at least, before stopping early
-RATES = {"sgd": 0.05, "momentum": 0.005, "adam": 0.001}
+PLATEAU = 2000  # updates without a better score, at least, before stopping early
+RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 0.001}
 WINDOW, COSINE, N_HALVINGS = 1000, 0.0, 3
 RECENCY = 8.0
 EPOCHS = 50  # allowed at least, where max_iter is not given
@@ -66,7 +65,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         "auto" is plain gradient ascent, of which the models predicted new rows better than of Adam.
         "lbfgs" needs ``learner="lr"``.
     learning_rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
-        Default "adaptive": from 0.05, halved whenever the gradient is only noise.
+        Default "adaptive": from 0.1, halved whenever the gradient is only noise.
     penalty : {"l2", "l1", "group-l1"}, default="l2"
         On weights, not biases; those of a hidden unit and those of an output are groups.
     alpha : float, default=0.0
@@ -83,7 +82,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         Rows given to :meth:`fit` for validation are used in any case.
     validation_fraction : float, default=0.1
     n_iter_no_change : int, default=5
-        Epochs without a better score before stopping, and at least 500 updates.
+        Epochs without a better score before stopping, and at least 2000 updates.
     max_bytes : float, default=4 GiB
         Bound on the memory of the parameters while learning.
     warm_start : bool, default=False
@@ -199,7 +198,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         Raises
         ------
         ValueError
-            More than two labels; outputs other than 0 and 1; nan; a learner of another kind.
+            More than two labels; several outputs of a row other than 0 and 1; nan; a learner of
+            another kind.
         """
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val must be given together.")
@@ -215,13 +215,14 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         X, y, sample_weight
             As in :meth:`fit`.
         classes : array-like of shape (2,), optional
-            The labels of a single output, where the first rows may not show both.
+            The labels of a single output, where the first rows may not show both. Later calls may
+            leave them out.
 
         Returns
         -------
         self
         """
-        self._expected = None if classes is None else np.unique(classes)
+        self._expected = None if classes is None else _two(classes)
         try:
             return self._learn(X, sample_weight, y=y, partial=True)
         finally:
@@ -242,9 +243,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             Positive where 1 is predicted.
         """
         check_is_fitted(self)
-        X = self._scaled(self._inputs(X, reset=False))
-        odds = self._log_odds(self.energy_, X, self._epoch)
-        return odds.reshape(-1, *self.output_shape_).astype(float)
+        X = _apply(self.scaler_, self._inputs(X, reset=False))
+        odds = self._log_odds(_in_double(self.energy_), X, self._epoch)
+        return odds.reshape(-1, *self.output_shape_)
 
     def predict(self, X):
         """The more probable state of every output, or the best joint state of max-margin learners.
@@ -294,8 +295,12 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         -------
         float
         """
-        right = self.predict(X) == np.asarray(y)
-        return float(np.average(right.reshape(len(right), -1).mean(axis=1), weights=sample_weight))
+        predicted, y = self.predict(X), np.asarray(dense_rows(y))
+        if y.shape != predicted.shape:
+            raise ValueError(f"y must have shape {predicted.shape}; got {y.shape}.")
+        right = (predicted == y).reshape(len(y), -1).mean(axis=1)
+        weights = check_sample_weight(sample_weight, len(y))
+        return float(np.average(right, weights=weights))
 
     # What LearnedEstimator asks for -------------------------------------------------------
 
@@ -316,11 +321,13 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             )
         codes, classes, shape = self._outputs(y, X.shape[0], resume)
         if resume:
-            scaler = self.scaler_
             self._check_hidden()
-        else:
-            scaler = _scaler_of(X)
-        return Batch(_apply(scaler, X), codes), (classes, shape, scaler)
+        return Batch(X, codes), (classes, shape)
+
+    def _prepare(self, data, decoding, resume):
+        """Inputs as the scaler gives them."""
+        scaler = self.scaler_ if resume else _scaler_of(data.X, _weights_of(data))
+        return data._replace(X=_apply(scaler, data.X)), (*decoding, scaler)
 
     def _check_hidden(self):
         learned, wanted = self.energy_.weights.shape[1], self._n_hidden()
@@ -336,7 +343,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     def _encode_validation(self, X, y, decoding):
         classes, shape, scaler = decoding
         X = self._inputs(X, reset=False)
-        codes = _codes(y, X.shape[0], classes, shape)
+        codes = _codes(y, X.shape[0], classes, shape, "y_val")
         return Batch(_apply(scaler, X), codes)
 
     def _attributes(self, decoding):
@@ -345,7 +352,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     def _initial_energy(self, data, decoding):
         """Small random weights, so that the hidden units differ; biases of independent outputs."""
-        n_rows, n_inputs = data.X.shape
+        n_inputs = data.X.shape[1]
         n_visible = data.Y.shape[1]
         n_hidden = self._n_hidden()
         self._check_memory(
@@ -354,14 +361,16 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             "Use fewer n_components or features, or raise max_bytes.",
         )
         rng = check_generator(self.random_state)
-        ones = data.Y.sum(axis=0, dtype=float)
-        return ConditionalBipartiteEnergy(
-            _small(rng, (n_visible, n_hidden)),
-            np.zeros((n_inputs, n_visible)),
-            _small(rng, (n_inputs, n_hidden)),
-            np.log((ones + 0.5) / (n_rows - ones + 0.5)),
-            np.zeros(n_hidden),
-        )
+        weights = np.ones(len(data.Y)) if data.log_weights is None else _weights_of(data)
+        ones = weights @ data.Y
+        theta = {
+            "weights": _first_weights(rng, (n_visible, n_hidden)),
+            "visible_inputs": np.zeros((n_inputs, n_visible), np.float32),
+            "hidden_inputs": _first_weights(rng, (n_inputs, n_hidden)),
+            "visible_bias": np.log((ones + 0.5) / (weights.sum() - ones + 0.5)),
+            "hidden_bias": np.zeros(n_hidden),
+        }
+        return ConditionalBipartiteEnergy(**theta)
 
     def _split(self, data, rng, partial):
         if self.early_stopping == "auto" and data.X.shape[0] < FEWEST:
@@ -385,10 +394,12 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     def _held_out_score(self, energy, held_out):
         """Share of right outputs."""
+        weights = _weights_of(held_out)
 
         def score(energy, epoch):
             odds = self._log_odds(energy, held_out.X, epoch - 1)
-            return float(np.mean((odds > 0) == (held_out.Y > 0)))
+            right = ((odds > 0) == (held_out.Y > 0)).mean(axis=1)
+            return float(np.average(right, weights=weights))
 
         return score
 
@@ -406,24 +417,22 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             self, X, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32)
         )
 
-    def _scaled(self, X):
-        return _apply(self.scaler_, X)
-
     def _outputs(self, y, n_rows, resume):
         """State codes of targets, labels and shape of the outputs of a row."""
+        y = np.asarray(dense_rows(y))
+        given = getattr(self, "_expected", None)
         if resume:
-            return (
-                _codes(y, n_rows, self.classes_, self.output_shape_),
-                self.classes_,
-                self.output_shape_,
-            )
-        y = np.asarray(y)
-        classes = getattr(self, "_expected", None)
-        if y.ndim > 1:
-            classes = np.array([0, 1])
-        elif classes is None:
-            classes = _labels(y)
-        return _codes(y, n_rows, classes, y.shape[1:]), classes, y.shape[1:]
+            classes, shape = self.classes_, self.output_shape_
+            if given is not None and not np.array_equal(given, classes):
+                raise ValueError(
+                    f"classes must be those of the fit to go on from, {classes.tolist()}; got "
+                    f"{given.tolist()}."
+                )
+        elif y.ndim > 1:
+            classes, shape = np.array([0, 1]), y.shape[1:]
+        else:
+            classes, shape = _labels(y) if given is None else given, ()
+        return _codes(y, n_rows, classes, shape), classes, shape
 
     def _log_odds(self, energy, X, epoch):
         """Log odds of outputs, some rows at a time."""
@@ -442,8 +451,27 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         return tags
 
 
-def _small(rng, shape):
-    return rng.normal(0.0, SPREAD, size=shape).astype(np.float32)
+def _first_weights(rng, shape):
+    """Small enough that sums over a row of units are of order one."""
+    return rng.normal(0.0, 1.0 / np.sqrt(max(shape[0], 1)), size=shape).astype(np.float32)
+
+
+def _in_double(energy):
+    """So that what a row is told does not depend on the other rows."""
+    return energy.with_theta({k: v.astype(float) for k, v in energy.theta.items()})
+
+
+def _weights_of(data):
+    """Sample weights of rows, or None."""
+    return None if data.log_weights is None else np.exp(data.log_weights)
+
+
+def _two(classes):
+    """Labels that ``partial_fit`` is told of."""
+    labels = np.unique(classes)
+    if len(labels) != 2:
+        raise ValueError(f"classes must be the two labels of an output; got {labels.tolist()}.")
+    return labels
 
 
 def _labels(y):
@@ -457,28 +485,31 @@ def _labels(y):
     return np.unique(y)
 
 
-def _codes(y, n_rows, classes, shape):
+def _codes(y, n_rows, classes, shape, name="y"):
     """Targets as zeros and ones, shape (n_rows, n_outputs)."""
-    y = np.asarray(y)
+    y = np.asarray(dense_rows(y))
     if y.shape != (n_rows, *shape):
         raise ValueError(
-            f"y must have shape {(n_rows, *shape)}, a row of outputs for every row of X; got "
-            f"{y.shape}."
+            f"{name} must have shape {(n_rows, *shape)}, a row of outputs for every row of inputs; "
+            f"got {y.shape}."
         )
+    if 0 in shape:
+        raise ValueError(f"{name} has no outputs; give at least one column.")
     y = y.reshape(n_rows, -1)
-    if y.shape[1] == 0:
-        raise ValueError("y has no outputs; give at least one column.")
-    known = np.isin(y, classes)
+    ones = y == classes[-1]
+    known = ones | (y == classes[0])
     if not known.all():
         row, output = np.argwhere(~known)[0]
+        found = y[row, output]
         raise ValueError(
-            f"Output {output} of row {row} is {y[row, output]!r}; outputs must be in "
-            f"{classes.tolist()}."
+            f"Output {output} of row {row} of {name} is {getattr(found, 'item', lambda: found)()!r}"
+            f"; outputs must be in {classes.tolist()}. Labels that first rows do not show can be "
+            "given to partial_fit as classes."
         )
-    return (y == classes[-1]).astype(np.int8) if len(classes) > 1 else np.zeros(y.shape, np.int8)
+    return (ones & (len(classes) > 1)).astype(np.int8)
 
 
-def _scaler_of(X):
+def _scaler_of(X, weights):
     """A scaler that leaves columns of zeros and ones as they are; None if all are of this kind."""
     sparse = issparse(X)
     if sparse:
@@ -487,7 +518,7 @@ def _scaler_of(X):
         others = np.flatnonzero(((X != 0) & (X != 1)).any(axis=0))
     if len(others) == 0:
         return None
-    scaler = StandardScaler(with_mean=not sparse).fit(X)
+    scaler = StandardScaler(with_mean=not sparse).fit(X, sample_weight=weights)
     binary = np.setdiff1d(np.arange(X.shape[1]), others)
     scaler.scale_[binary] = 1.0
     if not sparse:
@@ -496,4 +527,6 @@ def _scaler_of(X):
 
 
 def _apply(scaler, X):
-    return X if scaler is None else scaler.transform(X)
+    if scaler is None:
+        return X
+    return scaler.transform(dense_rows(X) if scaler.with_mean else X)
