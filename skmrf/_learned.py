@@ -25,9 +25,9 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     It fills in:
 
     - :meth:`_encode_training` and :meth:`_initial_energy`, always;
-    - :meth:`_encode_validation`, :meth:`_learners`, :meth:`_copies`, :meth:`_facts`,
-      :meth:`_held_out_score`, :meth:`_attributes` and :meth:`_seen` where what is here does not
-      suit it.
+    - :meth:`_prepare`, :meth:`_encode_validation`, :meth:`_learners`, :meth:`_copies`,
+      :meth:`_facts`, :meth:`_held_out_score`, :meth:`_attributes` and :meth:`_seen` where what is
+      here does not suit it.
 
     Attributes
     ----------
@@ -50,6 +50,10 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         them if ``resume``.
         """
         raise NotImplementedError
+
+    def _prepare(self, data, decoding, resume):
+        """The training rows that count, and ``decoding``, after what is done to them by weight."""
+        return data, decoding
 
     def _encode_validation(self, X, y, decoding):
         """Held-out rows of a conditional model as a :class:`Batch`."""
@@ -106,7 +110,7 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         keep = partial or self.warm_start
         go_on = keep and "energy_" in vars(self)
         data, decoding = self._encode_training(X, y, go_on)
-        data = _counted_rows(data, sample_weight)
+        data, decoding = self._prepare(_counted_rows(data, sample_weight), decoding, go_on)
         rng = check_generator(self.random_state)
         state = getattr(self, "_loop_state", None) if go_on else None
         energy = self._first_energy(state, go_on, data, decoding)
@@ -117,20 +121,22 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         max_iter = 1 if partial else self.max_iter
         settings = self._settings(learner, energy, data, held_out, max_iter)
         settings.resolution, n_never = self._facts(energy, data)
-        seed = self._seed if state is not None else None
+        seed = None if state is None else self._seed
         if state is None:
             state = learning.start(energy, learner, data, settings, rng)
         else:
             state = learning.resume(state, learner, data, settings)
+        first = [state]
+        del energy, state  # parameters that learning leaves behind are not to be kept
         seed = int(rng.integers(2**63)) if seed is None else seed
 
         def summary(state):
             fitted = self._summary(state, decoding, seed)
             return fitted | self._seen(fitted["energy_"], data, seed)
 
-        reports = learning.EpochReports(self, X, max_iter, summary)
+        reports = learning.EpochReports(self, X, y, max_iter, summary)
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
-            state = learning.run(learner, data, settings, state, reports)
+            state = learning.run(learner, data, settings, first.pop(), reports)
         reports.finish()
         if self.alpha == 0:
             learning.warn_unbounded(n_never)

@@ -4,14 +4,17 @@ EXPECTED_FAILED_CHECKS = {
     "check_sample_weight_equivalence_on_dense_data": (
         "feeds continuous columns, which are no categories, and asks that stochastic fits agree; "
         "test_discrete.py checks the equivalence on categories, test_boltzmann_machine.py and "
-        "test_rbm.py on two states, with deterministic learners"
+        "test_rbm.py on two states, test_crbm.py on outputs, with deterministic learners"
     ),
     "check_sample_weight_equivalence_on_sparse_data": (
-        "asks that stochastic fits agree; test_rbm.py checks the equivalence with a deterministic "
-        "learner, and that sparse rows give the same fit as dense ones"
+        "asks that stochastic fits agree; test_rbm.py and test_crbm.py check the equivalence with "
+        "a deterministic learner, and that sparse rows give the same fit as dense ones"
     ),
 }
 
 EXPECTED_SKIPPED_CHECKS = {
     "check_array_api_input": "scikit-learn skips it unless SCIPY_ARRAY_API=1 is set",
+    "check_classifiers_multilabel_output_format_predict_proba": (
+        "max-margin learners have no probabilities, so no predict_proba"
+    ),
 }

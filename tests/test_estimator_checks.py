@@ -6,8 +6,8 @@ import pytest
 from expected_failed_checks import EXPECTED_FAILED_CHECKS, EXPECTED_SKIPPED_CHECKS
 from sklearn.utils.estimator_checks import check_estimator
 
-from skmrf import RBM, BoltzmannMachine, DiscreteMRF
-from skmrf.learners import CD, PCD
+from skmrf import RBM, BoltzmannMachine, CRBMStructuredPredictor, DiscreteMRF
+from skmrf.learners import CD, PCD, CDPercLoss
 
 VARIANTS = [
     DiscreteMRF(),
@@ -23,6 +23,14 @@ VARIANTS = [
     RBM(4, binarize=0.5, max_iter=2),
     RBM(2, "exact", binarize=0.5, max_iter=5),
     RBM(2, CD(n_steps=2), binarize=0.5, max_iter=5, early_stopping=True),
+    CRBMStructuredPredictor(4, max_iter=20),
+    CRBMStructuredPredictor(4, "mle-mf", max_iter=20),
+    CRBMStructuredPredictor(4, "mssvm", max_iter=20),
+    CRBMStructuredPredictor(4, "lssvm", max_iter=20),
+    CRBMStructuredPredictor(4, "cd", max_iter=20),
+    CRBMStructuredPredictor(4, CDPercLoss(n_steps=2), max_iter=20, early_stopping=True),
+    CRBMStructuredPredictor(4, "lr", max_iter=20),
+    CRBMStructuredPredictor(learner="lr", optimizer="lbfgs", alpha=0.01),
 ]
 
 

@@ -1,17 +1,20 @@
-"""Callbacks that need no target: scikit-learn's own score monitor wants y."""
+"""Callbacks that score models with and without targets; scikit-learn's own monitor wants y."""
 
 import numpy as np
 
 
 class ScoreMonitor:
-    """Record ``estimator.score(X)`` of chosen rows after every epoch.
+    """Record ``estimator.score`` of chosen rows after every epoch.
 
     Parameters
     ----------
     X : array-like, optional
         Rows to score; the training rows by default.
     scoring : callable, optional
-        ``scoring(estimator, X) -> float`` instead of ``estimator.score``.
+        ``scoring(estimator, X) -> float`` instead of ``estimator.score``; ``scoring(estimator, X,
+        y)`` of models that have targets.
+    y : array-like, optional
+        Targets of the rows ``X``.
 
     Attributes
     ----------
@@ -19,8 +22,9 @@ class ScoreMonitor:
         One an epoch of the last fit.
     """
 
-    def __init__(self, X=None, scoring=None):
+    def __init__(self, X=None, scoring=None, *, y=None):
         self.X = X
+        self.y = y
         self.scoring = scoring
         self.scores = []
 
@@ -34,20 +38,16 @@ class ScoreMonitor:
     def on_fit_task_begin(self, estimator, context):
         """Nothing to do when an epoch begins."""
 
-    def on_fit_task_end(self, estimator, context, *, X=None, fitted_estimator=None):
+    def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
         """Score the model that an epoch leaves."""
         is_epoch = context.max_subtasks == 0
         if fitted_estimator is None or not is_epoch:
             return False
-        rows = X if self.X is None else self.X
-        score = (
-            fitted_estimator.score if self.scoring is None else self._score_with(fitted_estimator)
-        )
-        self.scores.append(float(score(rows)))
+        rows, targets = (X, y) if self.X is None else (self.X, self.y)
+        rows = (rows,) if targets is None else (rows, targets)
+        scoring = type(fitted_estimator).score if self.scoring is None else self.scoring
+        self.scores.append(float(scoring(fitted_estimator, *rows)))
         return self.judge()
-
-    def _score_with(self, estimator):
-        return lambda rows: self.scoring(estimator, rows)
 
     def judge(self):
         """Whether to stop; a monitor never does."""
@@ -61,16 +61,16 @@ class EarlyStopping(ScoreMonitor):
     ----------
     X : array-like, optional
         Held-out rows; the training rows by default.
-    scoring : callable, optional
-        ``scoring(estimator, X) -> float`` instead of ``estimator.score``.
+    scoring, y
+        As in :class:`ScoreMonitor`.
     patience : int, default=5
         Epochs without an improvement before the fit stops.
     min_delta : float, default=1e-4
         Least growth that counts as an improvement.
     """
 
-    def __init__(self, X=None, scoring=None, patience=5, min_delta=1e-4):
-        super().__init__(X, scoring)
+    def __init__(self, X=None, scoring=None, patience=5, min_delta=1e-4, *, y=None):
+        super().__init__(X, scoring, y=y)
         self.patience = patience
         self.min_delta = min_delta
 

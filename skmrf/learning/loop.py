@@ -210,6 +210,7 @@ def run(learner, data, settings, state, reports=None):
         Of the last complete epoch, also after Ctrl-C (with a warning).
     """
     holder = [state]
+    del state  # of which an epoch makes a new one
     reports = SilentReports() if reports is None else reports
     try:
         if settings.optimizer is None:
@@ -339,19 +340,21 @@ def _update(learner, batch, settings, state):
     if pull is not None:
         gradient = {k: g - pull[k] for k, g in gradient.items()}
     rate = settings.rate.value(state.rate)
+    mean_square = np.mean([np.vdot(g, g) / g.size for g in gradient.values() if g.size])
+    if settings.penalty.smooth:  # before the optimizer writes into the gradient
+        rate_state, new_stage, done = settings.rate.observe(
+            gradient, state.rate, settings.resolution
+        )
     theta, sizes, optimizer = settings.optimizer.step(energy.theta, gradient, rate, state.optimizer)
     theta = settings.penalty.prox(theta, sizes)
     moved = settings.restriction.update(energy.with_theta(theta), positive, negative, info)
-    if settings.penalty.smooth:
-        progress, resolution = gradient, settings.resolution
-    else:  # gradients do not vanish at a kink, but the way covered does
-        progress, resolution = {k: v - energy.theta[k] for k, v in theta.items()}, 0.0
-    rate_state, new_stage, done = settings.rate.observe(progress, state.rate, resolution)
+    if not settings.penalty.smooth:  # gradients do not vanish at a kink, the way covered does
+        progress = {k: v - energy.theta[k] for k, v in theta.items()}
+        rate_state, new_stage, done = settings.rate.observe(progress, state.rate, 0.0)
     averaged, n_averaged = state.averaged, state.n_averaged
     if settings.average:
         restart = new_stage and not done
         averaged, n_averaged = _average(state, moved.theta, restart, settings.recency)
-    mean_square = np.mean([np.vdot(g, g) / g.size for g in gradient.values() if g.size])
     info = dict(info, gradient_rms=float(np.sqrt(mean_square)), learning_rate=rate)
     state = replace(
         state,

@@ -1,7 +1,7 @@
 """First-order ascent steps. State is a dict of arrays, so that it pickles and resumes.
 
-A step may write into the arrays of its state; the loop works on a copy. ``default_rate`` is where
-an adaptive learning rate starts.
+A step may write into the arrays of its state, of which the loop works on a copy, and into those of
+the gradient; never into theta. ``default_rate`` is where an adaptive learning rate starts.
 """
 
 import numpy as np
@@ -22,8 +22,10 @@ class SGD(BaseEstimator):
 
     def step(self, theta, gradient, rate, state):
         """New theta, step size of every parameter (for proximal maps), new state."""
-        moved = {k: v + rate * gradient[k] for k, v in theta.items()}
-        return moved, dict.fromkeys(theta, rate), state
+        for k, v in theta.items():
+            gradient[k] *= rate
+            gradient[k] += v
+        return gradient, dict.fromkeys(theta, rate), state
 
 
 class Momentum(BaseEstimator):
@@ -45,9 +47,12 @@ class Momentum(BaseEstimator):
 
     def step(self, theta, gradient, rate, state):
         """New theta, step size of every parameter (for proximal maps), new state."""
-        state = {k: self.momentum * state[k] + gradient[k] for k in theta}
-        moved = {k: v + rate * state[k] for k, v in theta.items()}
-        return moved, dict.fromkeys(theta, rate), state
+        for k, v in theta.items():
+            state[k] *= self.momentum
+            state[k] += gradient[k]
+            np.multiply(state[k], rate, out=gradient[k])
+            gradient[k] += v
+        return gradient, dict.fromkeys(theta, rate), state
 
 
 class Adam(BaseEstimator):
@@ -77,7 +82,7 @@ class Adam(BaseEstimator):
         t = state["t"] + 1
         betas = self.beta_1, self.beta_2
         corrections = 1 / (1 - self.beta_1**t), (1 - self.beta_2**t) ** -0.5
-        moved = {k: np.empty(v.shape, v.dtype) for k, v in theta.items()}
+        moved = {k: _room(v, gradient[k]) for k, v in theta.items()}
         for k, old in theta.items():
             before = (
                 a.reshape(-1) for a in (old, gradient[k], state["mean"][k], state["square"][k])
@@ -85,6 +90,12 @@ class Adam(BaseEstimator):
             after = (a.reshape(-1) for a in (moved[k], state["sizes"][k]))
             adam_step(*before, betas, corrections, rate, self.epsilon, *after)
         return moved, state["sizes"], state | {"t": t}
+
+
+def _room(theta, gradient):
+    """An array for new parameters: that of the gradient, if it is of their kind."""
+    fits = gradient.dtype == theta.dtype and gradient.flags.c_contiguous
+    return gradient if fits and gradient.flags.writeable else np.empty(theta.shape, theta.dtype)
 
 
 OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "adam": Adam}

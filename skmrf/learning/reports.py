@@ -4,25 +4,25 @@
 class EpochReports:
     """Tells scikit-learn's callbacks of every epoch."""
 
-    def __init__(self, estimator, X, max_iter, summary):
+    def __init__(self, estimator, X, y, max_iter, summary):
         self.estimator = estimator
-        self.X = X
+        self.rows = {"X": X, "y": y}
         self.summary = summary
         self.root = estimator._init_callback_context(max_subtasks=max_iter)
-        self.root.call_on_fit_task_begin(estimator=estimator, X=X)
+        self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
         self.last = None
 
     def begin(self):
         """An epoch begins."""
         self.epoch = self.root.subcontext(task_name="epoch")
-        self.epoch.call_on_fit_task_begin(estimator=self.estimator, X=self.X)
+        self.epoch.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
 
     def end(self, state):
         """An epoch is over; True asks to stop."""
         self.last = state
         return self.epoch.call_on_fit_task_end(
             estimator=self.estimator,
-            X=self.X,
+            **self.rows,
             reconstruction_attributes=lambda: self.summary(state),
         )
 
@@ -31,6 +31,6 @@ class EpochReports:
         last = self.last
         self.root.call_on_fit_task_end(
             estimator=self.estimator,
-            X=self.X,
+            **self.rows,
             reconstruction_attributes=None if last is None else (lambda: self.summary(last)),
         )
