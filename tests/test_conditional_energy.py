@@ -9,7 +9,6 @@ from scipy.sparse import csr_array, csr_matrix
 from skmrf._types import STATE, Batch, States, UnitMoments
 from skmrf.energies import BipartiteEnergy, ConditionalBipartiteEnergy
 
-N_INPUTS, N_VISIBLE, N_HIDDEN = 4, 3, 2
 SIZES = [(4, 3, 2), (1, 1, 1), (2, 4, 0), (0, 3, 2), (5, 1, 4)]
 each_size = pytest.mark.parametrize("size", SIZES)
 each_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -73,21 +72,6 @@ def exact_phases(energy, batch):
         model.append((p.sum(axis=1) @ V, p.sum(axis=0) @ H, V.T @ p @ H))
     shown, odds, pairs = (np.array(a) for a in zip(*model, strict=True))
     return States(batch.Y, np.array(hidden)), UnitMoments(shown, odds, pairs.mean(axis=0))
-
-
-def differences(function, energy, h=1e-4):
-    """Derivatives of a function of an energy by each of its parameters."""
-    out = {}
-    for name, array in energy.theta.items():
-        out[name] = np.zeros(array.shape)
-        for entry in np.ndindex(array.shape):
-            sides = []
-            for step in (h, -h):
-                theta = {k: a.copy() for k, a in energy.theta.items()}
-                theta[name][entry] += step
-                sides.append(function(energy.with_theta(theta)))
-            out[name][entry] = (sides[0] - sides[1]) / (2 * h)
-    return out
 
 
 def assert_same(left, right, **within):
@@ -165,7 +149,7 @@ def test_gradient_is_that_of_the_log_likelihood(size, seed):
     energy = conditional(seed, size)
     batch = rows_of(energy, 5, seed)
     found = energy.gradient(*exact_phases(energy, batch), batch)
-    expected = differences(lambda e: log_likelihood(e, batch), energy)
+    expected = twins.differences(lambda e: log_likelihood(e, batch), energy)
     assert_same(found, expected, rtol=1e-6, atol=1e-8)
 
 

@@ -543,7 +543,7 @@ def test_mean_field_bounds_log_z_ever_better(seed):
 def test_rows_of_mean_field_stop_alone(tol, seed):
     weights, visible, hidden = layers(np.random.default_rng(seed), 7, 5, n_rows=40, scale=1.5)
     found = mean_field(weights, visible, hidden, max_iter=15, tol=tol)
-    assert len(np.unique(found.n_iter)) > 2
+    assert len(np.unique(found.n_iter)) > 1
     assert_array_equal(found.converged | (found.n_iter == 15), True)
     for k in range(40):
         row = mean_field(weights, visible[k : k + 1], hidden[k : k + 1], max_iter=15, tol=tol)

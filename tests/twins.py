@@ -131,6 +131,23 @@ def site_kernel(energy, states, i, beta=1.0, base=None):
     return K
 
 
+# Gradients ---------------------------------------------------------------------------------
+
+
+def differences(function, energy, h=1e-4):
+    """Derivatives of a function of an energy by each of its parameters, arrays by name."""
+    out = {name: np.zeros(array.shape) for name, array in energy.theta.items()}
+    for name, array in energy.theta.items():
+        for entry in np.ndindex(array.shape):
+            sides = []
+            for step in (h, -h):
+                theta = {k: a.copy() for k, a in energy.theta.items()}
+                theta[name][entry] += step
+                sides.append(function(energy.with_theta(theta)))
+            out[name][entry] = (sides[0] - sides[1]) / (2 * h)
+    return out
+
+
 # Two layers --------------------------------------------------------------------------------
 
 

@@ -1,0 +1,584 @@
+"""Learners of outputs given inputs, step by step, against enumeration and finite differences."""
+
+import pickle
+
+import numpy as np
+import pytest
+import twins
+from montecarlo import check_draws, check_means
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from skmrf import CRBMStructuredPredictor
+from skmrf._types import STATE, Batch, States, UnitMoments
+from skmrf.energies import ConditionalBipartiteEnergy
+from skmrf.learners import (
+    CD,
+    CONDITIONAL_LEARNERS,
+    LR,
+    LSSVM,
+    MLEBP,
+    MLEMF,
+    MSSVM,
+    CDPercLoss,
+)
+from skmrf.messages.bipartite import UnitBeliefs, mean_field, propagate, unit_probabilities
+
+each_learner = pytest.mark.parametrize("name", CONDITIONAL_LEARNERS)
+LOSS_WEIGHT = (0.5, 1.0, 0.0, 2.0)
+MARGIN = 1e-3  # between the best state and the next, at least, where maxima are differentiated
+
+
+def conditional(seed, n_visible=4, n_hidden=3, n_inputs=2, *, scale=1.0, dtype=float):
+    rng = np.random.default_rng(seed)
+    shapes = (n_visible, n_hidden), (n_inputs, n_visible), (n_inputs, n_hidden)
+    arrays = (rng.normal(0.0, scale, s) for s in (*shapes, (n_visible,), (n_hidden,)))
+    return ConditionalBipartiteEnergy(*(a.astype(dtype) for a in arrays))
+
+
+def rows_of(energy, n_rows, seed):
+    rng = np.random.default_rng(seed + 1)
+    n_inputs, n_visible = energy.theta["visible_inputs"].shape
+    X = rng.normal(size=(n_rows, n_inputs))
+    return Batch(X, rng.integers(0, 2, size=(n_rows, n_visible)).astype(STATE))
+
+
+def tables(energy, X):
+    """For every row, log f of all states of visible units (rows) and hidden ones (columns)."""
+    V = H = None
+    out = []
+    for fields in zip(*energy.fields(X), strict=True):
+        V, H, log_f = twins.layer_table(energy.weights, *fields)
+        out.append(log_f)
+    return V, H, np.array(out)
+
+
+def log_sums(log_f):
+    """Log of the sum over hidden states, of every row and visible state."""
+    return np.logaddexp.reduce(log_f, axis=2)
+
+
+def numbers(V, Y):
+    """Which of the states V the rows of Y are."""
+    return np.array([np.flatnonzero((y == V).all(axis=1))[0] for y in Y])
+
+
+def of_states(values, which):
+    return values[np.arange(len(values)), which]
+
+
+def log_likelihood(energy, batch):
+    V, _, log_f = tables(energy, batch.X)
+    scores = log_sums(log_f)
+    return (of_states(scores, numbers(V, batch.Y)) - np.logaddexp.reduce(scores, axis=1)).mean()
+
+
+def losses(V, Y, weight):
+    """Weighted Hamming losses of all states, a row for every row of Y."""
+    return ((V[None] != Y[:, None]) * np.broadcast_to(weight, V.shape[1])).sum(axis=2)
+
+
+def learn(learner, energy, batch, seed=0):
+    """One step from a fresh state: both phases and what is told of them."""
+    rng = np.random.default_rng(seed)
+    state = learner.init(energy, batch, rng)
+    positive, negative, _, info = learner.step(energy, batch, state, rng)
+    return positive, negative, info
+
+
+def gradient_of(learner, energy, batch, seed=0):
+    return energy.gradient(*learn(learner, energy, batch, seed)[:2], batch)
+
+
+def assert_same(left, right, **within):
+    assert left.keys() == right.keys()
+    for name in left:
+        assert_allclose(left[name], right[name], err_msg=name, **within)
+
+
+# All of them -------------------------------------------------------------------------------
+
+
+def model_for(name, seed, **options):
+    n_hidden = 3 if CONDITIONAL_LEARNERS[name]().has_hidden else 0
+    return conditional(seed, n_hidden=n_hidden, **options)
+
+
+@each_learner
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_steps_keep_the_contract(name, dtype, seed):
+    """Finite gradients of the weights' type; same seed, same step; nothing given is changed."""
+    learner = CONDITIONAL_LEARNERS[name]()
+    energy = model_for(name, seed, dtype=dtype)
+    batch = rows_of(energy, 70, seed)
+    for array in (*energy.theta.values(), batch.X, batch.Y):
+        array.flags.writeable = False
+    found = gradient_of(learner, energy, batch)
+    for key, values in found.items():
+        assert values.shape == energy.theta[key].shape
+        assert values.dtype == dtype
+        assert np.isfinite(values).all()
+    assert_same(found, gradient_of(clone(learner), energy, batch), rtol=0, atol=0)
+    _, _, info = learn(learner, energy, batch)
+    assert all(np.isfinite(v) for v in info.values())
+
+
+@each_learner
+def test_steps_of_few_rows_and_sparse_inputs(name, seed):
+    """The last batch of an epoch has fewer rows than the others."""
+    learner = CONDITIONAL_LEARNERS[name]()
+    energy = model_for(name, seed)
+    batch = rows_of(energy, 150, seed)
+    few = batch.take(np.arange(3))
+    sides = []
+    for each in (few, few._replace(X=csr_matrix(few.X))):
+        rng = np.random.default_rng(seed)
+        state = learner.init(energy, batch, rng)
+        positive, negative, state, _ = learner.step(energy, each, state, rng)
+        assert len(positive.visible) == len(negative.visible) == 3
+        sides.append(energy.gradient(positive, negative, each))
+        pickle.loads(pickle.dumps(state))
+    assert_same(*sides, rtol=1e-12, atol=1e-12)
+
+
+@each_learner
+def test_steps_of_huge_weights(name, seed):
+    learner = CONDITIONAL_LEARNERS[name]()
+    energy = model_for(name, seed, scale=100.0)
+    energy = energy.with_theta({k: np.clip(a, -290, 290) for k, a in energy.theta.items()})
+    batch = rows_of(energy, 20, seed)
+    for values in gradient_of(learner, energy, batch).values():
+        assert np.isfinite(values).all()
+    found = learner.infer(energy, batch.X, 0)
+    assert np.isfinite(found.visible).all()
+
+
+@each_learner
+def test_beliefs(name, seed):
+    learner = CONDITIONAL_LEARNERS[name]()
+    energy = model_for(name, seed)
+    for n_rows in (0, 1, 40):
+        X = rows_of(energy, n_rows, seed).X
+        found = learner.infer(energy, X, 3)
+        assert isinstance(found, UnitBeliefs)
+        assert found.visible.shape == (n_rows, 4)
+        assert found.hidden.shape == (n_rows, energy.weights.shape[1])
+        sparse = learner.infer(energy, csr_matrix(X), 3)
+        assert_allclose(found.visible, sparse.visible, rtol=1e-9, atol=1e-9)
+
+
+def test_who_has_probabilities():
+    found = {k: (c().probabilistic, c().has_hidden) for k, c in CONDITIONAL_LEARNERS.items()}
+    assert {k for k, (probabilistic, _) in found.items() if not probabilistic} == {"mssvm", "lssvm"}
+    assert {k for k, (_, has_hidden) in found.items() if not has_hidden} == {"lr"}
+
+
+# Likelihood --------------------------------------------------------------------------------
+
+
+def test_mle_bp_is_exact_on_trees(seed):
+    energy = conditional(seed, 5, 1)
+    batch = rows_of(energy, 6, seed)
+    expected = twins.differences(lambda e: log_likelihood(e, batch), energy)
+    found = gradient_of(MLEBP(n_iter=3, tol=0.0), energy, batch)
+    assert_same(found, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_mle_bp_is_close_where_weights_are_small(seed):
+    energy = conditional(seed, scale=0.3)
+    batch = rows_of(energy, 6, seed)
+    expected = twins.differences(lambda e: log_likelihood(e, batch), energy)
+    assert_same(gradient_of(MLEBP(), energy, batch), expected, rtol=0, atol=3e-3)
+
+
+@pytest.mark.parametrize(("learner", "infer"), [(MLEBP, propagate), (MLEMF, mean_field)])
+def test_iterations_grow_with_the_epoch(learner, infer, seed):
+    energy = conditional(seed, scale=3.0)
+    batch = rows_of(energy, 8, seed)
+    for growth, epoch, limit in ((1, 0, 2), (1, 5, 7), (3, 2, 8), (0, 9, 2)):
+        each = learner(n_iter=2, growth=growth, tol=0.0)
+        _, negative, info = learn(each, energy, batch._replace(epoch=epoch))
+        fields = energy.fields(batch.X)
+        expected = infer(energy.weights, *fields, max_iter=limit, tol=0.0, pairs=True)
+        assert info["inference_iterations"] == expected.n_iter.mean() > limit - 1
+        assert info["inference_converged"] == expected.converged.mean()
+        assert_array_equal(negative.visible, unit_probabilities(expected.visible))
+        assert_array_equal(negative.hidden, unit_probabilities(expected.hidden))
+        assert_array_equal(negative.pairs, expected.pairs)
+        assert_array_equal(each.infer(energy, batch.X, epoch).visible, expected.visible)
+
+
+def bound(energy, batch, learner):
+    """Mean of -F(y), less the lower bound of log Z that independent units attain."""
+    V, _, log_f = tables(energy, batch.X)
+    total = of_states(log_sums(log_f), numbers(V, batch.Y))
+    fields = energy.fields(batch.X)
+    beliefs = learner.infer(energy, batch.X, 0)
+    p, q = (unit_probabilities(a) for a in (beliefs.visible, beliefs.hidden))
+    for r, field in zip((p, q), fields, strict=True):
+        total = total - (r * field - r * np.log(r) - (1 - r) * np.log1p(-r)).sum(axis=1)
+    return (total - np.einsum("ni,ij,nj->n", p, energy.weights, q)).mean()
+
+
+def test_mle_mf_climbs_its_bound(seed):
+    learner = MLEMF(n_iter=2000, tol=1e-12)
+    energy = conditional(seed, scale=0.6)
+    batch = rows_of(energy, 6, seed)
+    expected = twins.differences(lambda e: bound(e, batch, learner), energy)
+    assert_same(gradient_of(learner, energy, batch), expected, rtol=1e-6, atol=1e-7)
+    assert bound(energy, batch, learner) > log_likelihood(energy, batch)
+
+
+# Logistic regression -----------------------------------------------------------------------
+
+
+def test_lr_objective(seed):
+    energy = conditional(seed, 3, 0)
+    batch = rows_of(energy, 30, seed)
+    value, found = LR().objective(energy, batch, None)
+    p = unit_probabilities(energy.fields(batch.X)[0])
+    expected = -sum(log_loss(batch.Y[:, i], p[:, i], labels=[0, 1]) for i in range(3))
+    assert_allclose(value, expected, rtol=1e-10)
+    assert_allclose(value, log_likelihood(energy, batch), rtol=1e-10)
+    expected = twins.differences(lambda e: LR().objective(e, batch, None)[0], energy)
+    assert_same(found, expected, rtol=1e-6, atol=1e-8)
+    assert_same(found, gradient_of(LR(), energy, batch), rtol=0, atol=1e-13)
+    assert_array_equal(LR().infer(energy, batch.X, 5).visible, energy.fields(batch.X)[0])
+
+
+def test_lr_counts_weights_as_rows(seed):
+    energy = conditional(seed, 3, 0)
+    batch = rows_of(energy, 10, seed)
+    times = np.random.default_rng(seed).integers(1, 5, size=10)
+    value, found = LR().objective(energy, batch._replace(log_weights=np.log(times)), None)
+    repeated = batch.take(np.repeat(np.arange(10), times))
+    expected = LR().objective(energy, repeated, None)
+    assert_allclose(value, expected[0], rtol=1e-12)
+    assert_same(found, expected[1], rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alpha", [0.01, 0.3])
+def test_lr_is_logistic_regression(alpha, weighted, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, size=(150, 4)).astype(float)
+    Y = (X @ rng.normal(size=(4, 3)) + rng.normal(size=(150, 3)) > 0.5).astype(int)
+    weights = rng.uniform(0.1, 5.0, size=150) if weighted else np.ones(150)
+    model = CRBMStructuredPredictor(learner="lr", optimizer="lbfgs", alpha=alpha, max_iter=1000)
+    model.fit(X, Y, sample_weight=weights if weighted else None)
+    assert model.converged_
+    assert model.energy_.weights.shape == (3, 0)
+    for i in range(3):
+        other = LogisticRegression(C=1 / (alpha * weights.sum()), tol=1e-10, max_iter=1000)
+        other.fit(X, Y[:, i], sample_weight=weights)
+        found = model.energy_.theta
+        assert_allclose(found["visible_inputs"][:, i], other.coef_[0], rtol=0, atol=1e-4)
+        assert_allclose(found["visible_bias"][i], other.intercept_[0], rtol=0, atol=1e-4)
+        assert_allclose(
+            model.predict_proba(X)[:, i], other.predict_proba(X)[:, 1], rtol=0, atol=1e-4
+        )
+
+
+# Margins -----------------------------------------------------------------------------------
+
+
+def runner_up(scores):
+    """By how much the best is better than the second, row by row."""
+    ordered = np.sort(scores, axis=1)
+    return ordered[:, -1] - ordered[:, -2]
+
+
+def local_maxima(V, scores):
+    """How many states no change of one output improves, row by row."""
+    number = V @ (2.0 ** np.arange(V.shape[1]))
+    order = np.argsort(number)
+    best = np.ones(scores.shape, dtype=bool)
+    for i in range(V.shape[1]):
+        other = V.copy()
+        other[:, i] = 1 - other[:, i]
+        there = order[(other @ (2.0 ** np.arange(V.shape[1]))).astype(int)]
+        best &= scores > scores[:, there]
+    return best.sum(axis=1)
+
+
+def hinge(energy, batch, weight):
+    """All states, their loss-augmented scores, and the structured hinge of every row."""
+    V, _, log_f = tables(energy, batch.X)
+    scores = log_sums(log_f)
+    augmented = scores + losses(V, batch.Y, weight)
+    return V, augmented, augmented.max(axis=1) - of_states(scores, numbers(V, batch.Y))
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.0, LOSS_WEIGHT])
+@pytest.mark.parametrize("n_hidden", [1, 3])
+def test_mssvm_descends_the_hinge(n_hidden, weight, seed):
+    """Of rows whose loss-augmented maximiser is the only state that no single change improves."""
+    energy = conditional(seed, 4, n_hidden, scale=0.7)
+    batch = rows_of(energy, 60, seed)
+    V, augmented, _ = hinge(energy, batch, weight)
+    batch = batch.take((local_maxima(V, augmented) == 1) & (runner_up(augmented) > MARGIN))
+    assert len(batch.X) > 20
+    V, augmented, values = hinge(energy, batch, weight)
+    positive, negative, info = learn(MSSVM(loss_weight=weight), energy, batch)
+    assert_array_equal(negative.visible, V[augmented.argmax(axis=1)])
+    assert_allclose(info["hinge"], values.mean(), rtol=1e-10, atol=1e-12)
+    assert info["inference_converged"] == 1.0
+    found = energy.gradient(positive, negative, batch)
+    expected = twins.differences(lambda e: -hinge(e, batch, weight)[2].mean(), energy, h=1e-5)
+    assert_same(found, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_mssvm_never_finds_more_than_there_is(seed):
+    """Its hinge is a lower bound where coordinate ascent stays at a local maximum."""
+    energy = conditional(seed, scale=3.0)
+    batch = rows_of(energy, 100, seed)
+    _, _, values = hinge(energy, batch, 1.0)
+    for schedule in ("sequential", "parallel"):
+        _, _, info = learn(MSSVM(schedule), energy, batch)
+        assert 0.5 * values.mean() < info["hinge"] <= values.mean() + 1e-10
+
+
+@pytest.mark.parametrize("schedule", ["sequential", "parallel"])
+def test_mssvm_predicts_states_that_no_single_change_improves(schedule, seed):
+    energy = conditional(seed, scale=2.0)
+    X = rows_of(energy, 40, seed).X
+    found = MSSVM(schedule).infer(energy, X, 0)
+    V, _, log_f = tables(energy, X)
+    scores = log_sums(log_f)
+    states = (found.visible > 0).astype(float)
+    at = of_states(scores, numbers(V, states))
+    assert found.converged.mean() > 0.5
+    for i in range(4):
+        other = states.copy()
+        other[:, i] = 1 - other[:, i]
+        gain = of_states(scores, numbers(V, other)) - at
+        assert (gain[found.converged] <= 1e-10).all()
+        expected = np.where(states[:, i] > 0, -gain, gain)[found.converged]
+        assert_allclose(found.visible[found.converged, i], expected, rtol=0, atol=1e-10)
+
+
+def latent_hinge(energy, batch, weight):
+    """With hidden units maximised over: augmented scores of all states of both layers."""
+    V, _, log_f = tables(energy, batch.X)
+    augmented = log_f + losses(V, batch.Y, weight)[:, :, None]
+    shown = of_states(log_f, numbers(V, batch.Y))
+    augmented = augmented.reshape(len(shown), -1)
+    return V, augmented, shown, augmented.max(axis=1) - shown.max(axis=1)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.0, LOSS_WEIGHT])
+def test_lssvm_descends_the_latent_hinge(weight, seed):
+    """With one hidden unit, where max-product is exact."""
+    energy = conditional(seed, 4, 1)
+    batch = rows_of(energy, 60, seed)
+    _, augmented, shown, _ = latent_hinge(energy, batch, weight)
+    batch = batch.take((runner_up(augmented) > MARGIN) & (runner_up(shown) > MARGIN))
+    assert len(batch.X) > 30
+    V, augmented, shown, _ = latent_hinge(energy, batch, weight)
+    positive, negative, _ = learn(LSSVM(loss_weight=weight), energy, batch)
+    best = augmented.argmax(axis=1)
+    assert_array_equal(negative.visible, V[best // 2])
+    assert_array_equal(negative.hidden[:, 0], best % 2)
+    assert_array_equal(positive.hidden[:, 0], shown.argmax(axis=1))
+    found = energy.gradient(positive, negative, batch)
+    expected = twins.differences(
+        lambda e: -latent_hinge(e, batch, weight)[3].mean(), energy, h=1e-5
+    )
+    assert_same(found, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_lssvm_predicts_the_joint_maximiser(seed):
+    energy = conditional(seed, 4, 1, scale=2.0)
+    X = rows_of(energy, 50, seed).X
+    found = LSSVM().infer(energy, X, 0)
+    V, _, log_f = tables(energy, X)
+    best = log_f.reshape(50, -1).argmax(axis=1)
+    assert_array_equal(found.visible > 0, V[best // 2] > 0)
+    assert_array_equal(found.hidden[:, 0] > 0, best % 2 > 0)
+
+
+@pytest.mark.parametrize("learner", [MSSVM, LSSVM])
+def test_outputs_of_no_weight_are_not_pushed(learner):
+    """Two outputs, right by a tenth: only the one whose loss counts is pushed on."""
+    energy = ConditionalBipartiteEnergy(
+        np.zeros((2, 1)), np.zeros((1, 2)), np.zeros((1, 1)), [0.1, 0.1], [0.0]
+    )
+    batch = Batch(np.ones((5, 1)), np.ones((5, 2), dtype=STATE))
+    found = gradient_of(learner(loss_weight=[0.0, 1.0]), energy, batch)
+    assert_array_equal(found["visible_bias"], [0.0, 1.0])
+    assert_array_equal(found["visible_inputs"], [[0.0, 1.0]])
+    found = gradient_of(learner(loss_weight=0.05), energy, batch)
+    assert_array_equal(found["visible_bias"], [0.0, 0.0])
+
+
+# Chains ------------------------------------------------------------------------------------
+
+
+def at_one_input(energy, n_rows, seed):
+    """Many rows of one input and one output, and all states of visible units with their law there.
+
+    Also the transition matrix of one sweep.
+    """
+    batch = rows_of(energy, 1, seed).take(np.zeros(n_rows, dtype=int))
+    V, _, log_f = tables(energy, batch.X[:1])
+    joint = np.exp(log_f[0] - twins.log_sum(log_f.ravel()))
+    to_hidden = joint / joint.sum(axis=1, keepdims=True)
+    to_visible = (joint / joint.sum(axis=0)).T
+    return batch, V, joint, to_hidden @ to_visible
+
+
+def two_modes(seed):
+    """All units are 1 or all are 0, more or less, and chains stay there for long."""
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(3.0, 0.3, size=(3, 2))
+    visible, hidden = (rng.normal(-0.5 * weights.sum(axis=a), 0.2) for a in (1, 0))
+    inputs = rng.normal(0.0, 0.2, size=(2, 3)), rng.normal(0.0, 0.2, size=(2, 2))
+    return ConditionalBipartiteEnergy(weights, *inputs, visible, hidden)
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 40])
+@pytest.mark.parametrize("start", ["data", "random"])
+def test_chains_of_cd(start, n_steps, seed):
+    """The law of where they end is that of the start times the sweeps' transition matrices."""
+    energy = two_modes(seed)
+    batch, V, _, sweep = at_one_input(energy, 4000, seed)
+    starts = {"data": 1.0 * (batch.Y[0] == V).all(axis=1), "random": np.full(8, 1 / 8)}
+    laws = {k: p @ np.linalg.matrix_power(sweep, n_steps) for k, p in starts.items()}
+    _, negative, info = learn(CD(n_steps, start), energy, batch, seed)
+    assert info == {}
+    check_draws(negative.visible, V.astype(int), laws.pop(start))
+    ((_, other),) = laws.items()
+    if n_steps < 3:
+        with pytest.raises(AssertionError):
+            check_draws(negative.visible, V.astype(int), other)
+
+
+@pytest.mark.parametrize("start", ["data", "random"])
+def test_long_chains_give_the_exact_gradient(start, seed):
+    energy = conditional(seed, 3, 2, scale=0.8)
+    batch, V, joint, _ = at_one_input(energy, 4000, seed)
+    H = twins.binary_states(2)
+    positive, negative, _ = learn(CD(60, start), energy, batch, seed)
+    hidden = energy.at(batch).hidden_means(negative.visible)
+    pairs = negative.visible[:, :, None] * hidden[:, None]
+    drawn = np.concatenate([negative.visible, hidden, pairs.reshape(len(hidden), -1)], axis=1)
+
+    def expected(joint):
+        shown, odds = joint.sum(axis=1) @ V, joint.sum(axis=0) @ H
+        return np.concatenate([shown, odds, (V.T @ joint @ H).ravel()])
+
+    check_means(drawn, expected(joint))
+    wrong = conditional(seed + 50, 3, 2, scale=0.8)
+    with pytest.raises(AssertionError):
+        check_means(drawn, expected(at_one_input(wrong, 1, seed)[2]))
+    moments = UnitMoments(
+        *(np.tile(a, (4000, 1)) for a in (joint.sum(axis=1) @ V, joint.sum(axis=0) @ H)),
+        V.T @ joint @ H,
+    )
+    exact = energy.gradient(positive, moments, batch)
+    assert_same(energy.gradient(positive, negative, batch), exact, rtol=0, atol=0.1)
+
+
+def test_generators_go_on(seed):
+    energy = conditional(seed)
+    batch = rows_of(energy, 130, seed)  # three blocks
+    for learner in (CD(), CDPercLoss(2)):
+        rng = np.random.default_rng(seed)
+        state = learner.init(energy, batch, rng)
+        assert len(state.generators) == 3
+        steps = [learner.step(energy, batch, state, rng)[1].visible for _ in range(2)]
+        assert (steps[0] != steps[1]).any()
+        for rows in (slice(0, 64), slice(64, 128)):
+            assert (steps[0][rows] != steps[1][rows]).any()
+    learner, rng = CD(), np.random.default_rng(seed)
+    state = learner.init(energy, batch, rng)
+    again = learner.resume(energy, batch.take(np.arange(40)), state, rng)
+    assert again.generators is state.generators
+    more = rows_of(energy, 200, seed)
+    assert len(learner.resume(energy, more, state, rng).generators) == 4
+
+
+def test_perceptron_chains_leave_what_inputs_say(seed):
+    for energy in (conditional(seed, 3, 2), two_modes(seed)):
+        batch, V, _, sweep = at_one_input(energy, 4000, seed)
+        p = unit_probabilities(energy.fields(batch.X[:1])[0])[0]
+        start = np.prod(np.where(V > 0, p, 1 - p), axis=1)
+        _, negative, _ = learn(CDPercLoss(1), energy, batch, seed)
+        check_draws(negative.visible, V.astype(int), start @ sweep)
+    with pytest.raises(AssertionError):
+        check_draws(negative.visible, V.astype(int), np.full(8, 1 / 8) @ sweep)
+
+
+def lowest_states(energy, batch, n_steps, seed):
+    positive, negative, info = learn(CDPercLoss(n_steps), energy, batch, seed)
+    assert_array_equal(positive.visible, batch.Y)
+    assert negative.hidden is None
+    assert negative.visible.dtype == STATE
+    return energy.at(batch).free_energy(negative.visible), info["perceptron_loss"]
+
+
+def test_perceptron_loss(seed):
+    """The same chains: ever lower with more steps, and at last the lowest there is."""
+    energy = conditional(seed, 3, 2, scale=0.7)
+    batch = rows_of(energy, 100, seed)
+    _, _, log_f = tables(energy, batch.X)
+    least = -log_sums(log_f).max(axis=1)
+    truth = energy.at(batch).free_energy(batch.Y)
+    before = np.full(100, np.inf)
+    for n_steps in (1, 2, 5, 20, 200):
+        found, loss = lowest_states(energy, batch, n_steps, seed)
+        assert (found <= before).all()
+        assert (found >= least - 1e-12).all()
+        assert_allclose(loss, np.maximum(truth - found, 0).mean(), rtol=1e-12)
+        before = found
+    assert_allclose(before, least, rtol=0, atol=1e-12)
+
+
+# Parameters --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("learner", "message"),
+    [
+        (MLEBP(n_iter=0), "n_iter"),
+        (MLEBP(n_iter=2.5), "n_iter"),
+        (MLEBP(growth=-1), "growth"),
+        (MLEBP(tol=-1e-3), "tol"),
+        (MLEMF(n_iter=0), "n_iter"),
+        (MLEMF(tol=np.nan), "tol"),
+        (CD(n_steps=0), "n_steps"),
+        (CD(start="here"), "start"),
+        (CDPercLoss(n_steps=0), "n_steps"),
+        (CDPercLoss(n_steps=1.5), "n_steps"),
+        (MSSVM("twice"), "schedule"),
+        (MSSVM(max_iter=0), "max_iter"),
+        (MSSVM(loss_weight=-1.0), "none of them negative; got -1.0"),
+        (MSSVM(loss_weight=np.nan), "loss_weight must be a number"),
+        (MSSVM(loss_weight=np.ones((1, 4))), "loss_weight must be a number"),
+        (MSSVM(loss_weight=np.ones(3)), "loss_weight has 3 entries, but there are 4 outputs"),
+        (LSSVM(loss_weight=[1.0, -1.0, 0.0, 0.0]), "none of them negative"),
+        (LSSVM(loss_weight=np.ones(5)), "loss_weight has 5 entries, but there are 4 outputs"),
+        (LSSVM(max_iter=0.5), "max_iter"),
+    ],
+    ids=repr,
+)
+def test_bad_parameters(learner, message):
+    energy = conditional(0)
+    batch = rows_of(energy, 5, 0)
+    with pytest.raises(ValueError, match=message):
+        learner.init(energy, batch, np.random.default_rng(0))
+
+
+def test_states_are_a_phase_of_rows(seed):
+    """What chains and maximisers hand over has a row for every row of the batch."""
+    energy = conditional(seed)
+    batch = rows_of(energy, 12, seed)
+    for learner in (CD(), CDPercLoss(), MSSVM(), LSSVM()):
+        positive, negative, _ = learn(learner, energy, batch)
+        for phase in (positive, negative):
+            assert isinstance(phase, States)
+            assert phase.visible.shape == (12, 4)
+            assert np.isin(phase.visible, [0, 1]).all()
