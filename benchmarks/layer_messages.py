@@ -117,7 +117,7 @@ def epoch_share(n_rows, n_outputs, n_hidden):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X[:50], Y[:50])
-        profile = cProfile.Profile()
+        profile = cProfile.Profile(time.process_time)
         start = time.process_time()
         profile.runcall(model.fit, X, Y)
         total = time.process_time() - start

@@ -20,6 +20,7 @@ SCRIPTS = [
     ("plot_digits_completion.py", "log-likelihood of a held-out digit"),
     ("plot_missing_values.py", "missing entries rightly"),
     ("plot_rbm_features.py", "RBM  "),
+    ("plot_restored_digits.py", "of the pixels wrong, margin"),
     ("plot_sandwich_log_z.py", "plain path mean width in nats"),
     ("plot_six_bits.py", "Total variation distance after 100 sweeps: 0.49"),
 ]
