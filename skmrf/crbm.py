@@ -8,6 +8,7 @@ from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, MultiOutputMixin
 from sklearn.callback import with_callbacks
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -476,6 +477,7 @@ def _two(classes):
 
 def _labels(y):
     """The one or two labels of a single output."""
+    assert_all_finite(y, input_name="y")
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     if kind != "binary":
         raise ValueError(
@@ -501,10 +503,11 @@ def _codes(y, n_rows, classes, shape, name="y"):
     if not known.all():
         row, output = np.argwhere(~known)[0]
         found = y[row, output]
+        found = found.item() if isinstance(found, np.generic) else found
+        advice = "" if shape else " Give partial_fit all labels as classes."
         raise ValueError(
-            f"Output {output} of row {row} of {name} is {getattr(found, 'item', lambda: found)()!r}"
-            f"; outputs must be in {classes.tolist()}. Labels that first rows do not show can be "
-            "given to partial_fit as classes."
+            f"Output {output} of row {row} of {name} is {found!r}; outputs must be in "
+            f"{classes.tolist()}.{advice}"
         )
     return (ones & (len(classes) > 1)).astype(np.int8)
 

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from skmrf import RBM, BoltzmannMachine, DiscreteMRF
+from skmrf import RBM, BoltzmannMachine, CRBMStructuredPredictor, DiscreteMRF
+from skmrf.learners import CD, LSSVM, MLEBP, MSSVM, PCD, CDPercLoss
 
 X = np.array([[0, 1], [1, 0], [0, 0], [1, 1]] * 5)
 NAMED = pd.DataFrame({"age": [1, 2, 1], "city": ["a", "b", "a"]})
@@ -260,3 +261,185 @@ def test_queries_of_two_state_models(model):
     assert model.score(pd.DataFrame(X, columns=["a", "b"])) == before
     with pytest.raises(ValueError, match="holds out rows, so it needs at least 2"):
         clone(model).set_params(early_stopping=True).fit(X[:1])
+
+
+# Outputs given inputs --------------------------------------------------------------------------
+
+OUTPUTS = np.array([[0, 1, 1], [1, 0, 1], [0, 0, 0], [1, 1, 0]] * 5)
+ODD_OUTPUTS = OUTPUTS.astype(float)
+ODD_OUTPUTS[3, 1] = np.nan
+HALVES = np.where(OUTPUTS == 1, 0.5, 0.0)
+WRONG = "outputs must be in"
+
+
+def conditional(**parameters):
+    return CRBMStructuredPredictor(**{"n_components": 2, "max_iter": 1, **parameters})
+
+
+def not_fitted(model):
+    return not [name for name in vars(model) if name.endswith("_")]
+
+
+BAD_INPUTS = [
+    (np.where(X > 0, np.nan, 0), ValueError, "Input X contains NaN"),
+    (np.where(X > 0, np.inf, 0), ValueError, "Input X contains infinity"),
+    (sp.csr_array(np.where(X > 0, np.inf, 0)), ValueError, "Input X contains infinity"),
+    (X[:0], ValueError, r"Found array with 0 sample\(s\)"),
+    (X[:, :0], ValueError, r"Found array with 0 feature\(s\)"),
+    (X[:, 0], ValueError, "Expected 2D array, got 1D array"),
+    (X + 1j, ValueError, "Complex data not supported"),
+    (np.array([["a", "b"]] * 20), ValueError, "numeric|could not convert string to float"),
+    (np.array([["a", "b"]] * 20, dtype=object), ValueError, "could not convert string to float"),
+    (pd.DataFrame({"n": [1] * 20, "c": ["a"] * 20}), ValueError, "convert string to float: 'a'"),
+    (pd.DataFrame({"tags": [["a"]] * 20}), ValueError, "setting an array element|numeric"),
+    (X[:7], ValueError, r"y must have shape \(7, 3\), a row of outputs for every row of inputs"),
+]
+
+
+@pytest.mark.parametrize(("data", "error", "message"), BAD_INPUTS, ids=range(len(BAD_INPUTS)))
+def test_bad_inputs(data, error, message):
+    model = conditional()
+    with pytest.raises(error, match=message):
+        model.fit(data, OUTPUTS)
+    assert not_fitted(model)
+
+
+BAD_OUTPUTS = [
+    (ODD_OUTPUTS, r"Output 1 of row 3 of y is nan; outputs must be in \[0, 1\]"),
+    (ODD_OUTPUTS[:, 1], "Input y contains NaN"),
+    (np.where(OUTPUTS > 0, np.inf, 0), f"Output 1 of row 0 of y is inf; {WRONG}"),
+    (np.where(X[:, 0] > 0, np.inf, 0), "Input y contains infinity"),
+    (HALVES, rf"Output 1 of row 0 of y is 0\.5; {WRONG}"),
+    (np.arange(20) / 7, "type of the target is continuous; give a column of zeros and ones for"),
+    (np.arange(20) % 3, "Only binary .* target is multiclass; give a column of zeros and ones for"),
+    (np.array(["a", "b", "c", "d"] * 5), "target is multiclass; give a column of zeros and ones"),
+    (OUTPUTS * 2, f"Output 1 of row 0 of y is 2; {WRONG}"),
+    (1 - 2 * OUTPUTS, f"Output 1 of row 0 of y is -1; {WRONG}"),
+    (OUTPUTS.astype(str), f"Output 0 of row 0 of y is '0'; {WRONG}"),
+    (OUTPUTS.astype(str).astype(object), f"Output 0 of row 0 of y is '0'; {WRONG}"),
+    (np.array([["no", "yes"]] * 20), f"Output 0 of row 0 of y is 'no'; {WRONG}"),
+    (sp.csr_array(OUTPUTS * 3), f"Output 1 of row 0 of y is 3; {WRONG}"),
+    (OUTPUTS[:5], r"y must have shape \(20, 3\), a row of outputs .*; got \(5, 3\)"),
+    (X[:5, 0], r"y must have shape \(20,\), a row of outputs .*; got \(5,\)"),
+    (OUTPUTS[:, :0], "y has no outputs; give at least one column"),
+    (np.zeros((20, 4, 0)), "y has no outputs; give at least one column"),
+    (OUTPUTS[:0], r"y must have shape \(20, 3\), .*; got \(0, 3\)"),
+    (None, "requires y to be passed, but the target y is None"),
+    (3, "Unknown label type for y"),
+    (np.where(OUTPUTS > 0, None, 0), f"Output 1 of row 0 of y is None; {WRONG}"),
+    (
+        pd.DataFrame({"a": pd.array([1, None] * 10, "Int64")}),
+        f"Output 0 of row 1 of y is (nan|<NA>); {WRONG}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("outputs", "message"), BAD_OUTPUTS, ids=range(len(BAD_OUTPUTS)))
+def test_bad_outputs(outputs, message):
+    model = conditional()
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, outputs)
+    assert not_fitted(model)
+
+
+KNOWN = r"one of \['cd', 'cd-percloss', 'lr', 'lssvm', 'mle-bp', 'mle-mf', 'mssvm'\]"
+BAD_CONDITIONAL = [
+    ({"n_components": 0}, "n_components must be an integer >= 1; got 0"),
+    ({"n_components": 2.0}, r"n_components must be an integer; got 2\.0"),
+    ({"n_components": 10**9}, r"needs about 2\.4e\+11 bytes, .*=4.295e\+09\. Use fewer n_comp"),
+    ({"max_bytes": 100}, "Learning 16 weights needs about 768 bytes, more than max_bytes=100"),
+    ({"learner": "sgd"}, f"learner must be {KNOWN} or an instance of .*; got 'sgd'"),
+    ({"learner": "pcd"}, f"cannot take the learner 'pcd'; it takes {KNOWN}"),
+    ({"learner": "exact"}, f"cannot take the learner 'exact'; it takes {KNOWN}"),
+    ({"learner": PCD()}, rf"cannot take the learner PCD\(\); it takes {KNOWN}"),
+    ({"learner": MLEBP}, f"learner must be {KNOWN} or an instance of .*; got <class"),
+    ({"learner": MLEBP(n_iter=0)}, "n_iter must be an integer >= 1; got 0"),
+    ({"learner": MLEBP(growth=-1)}, "growth must be an integer >= 0; got -1"),
+    ({"learner": MSSVM("random")}, r"schedule must be one of \['parallel', 'sequential'\]"),
+    ({"learner": MSSVM(loss_weight=[1.0, 2.0])}, "loss_weight has 2 entries, but there are 3 out"),
+    ({"learner": LSSVM(loss_weight=np.ones(4))}, "loss_weight has 4 entries, but there are 3 out"),
+    ({"learner": LSSVM(loss_weight=-1)}, "loss_weight must be a number, or one for every output"),
+    ({"learner": LSSVM(loss_weight="all")}, "loss_weight must be a number, or one for every out"),
+    ({"learner": CD(n_steps=0)}, "n_steps must be an integer >= 1; got 0"),
+    ({"learner": CDPercLoss(n_steps=0)}, "n_steps must be an integer >= 1; got 0"),
+    ({"learner": "mssvm", "optimizer": "lbfgs"}, 'optimizer="lbfgs" needs a deterministic obj'),
+    ({"early_stopping": "always"}, r"early_stopping must be .*; got 'always'"),
+    ({"early_stopping": 1}, r"early_stopping must be .*; got 1"),
+]
+OF_CONDITIONAL = [case for case in SHARED if "max_bytes" not in case[0]] + BAD_CONDITIONAL
+
+
+@pytest.mark.parametrize(("parameters", "message"), OF_CONDITIONAL, ids=range(len(OF_CONDITIONAL)))
+def test_bad_parameters_of_conditional_models(parameters, message):
+    model = conditional(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, OUTPUTS)
+    assert not_fitted(model)
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        ({"X_val": X}, "X_val and y_val must be given together"),
+        ({"y_val": OUTPUTS}, "X_val and y_val must be given together"),
+        ({"X_val": X[:, :1], "y_val": OUTPUTS}, "X has 1 features, but CRBM.* is expecting 2"),
+        ({"X_val": X[:0], "y_val": OUTPUTS[:0]}, r"Found array with 0 sample\(s\)"),
+        ({"X_val": X, "y_val": OUTPUTS[:, :2]}, r"y_val must have shape \(20, 3\), .* \(20, 2\)"),
+        ({"X_val": X[:9], "y_val": OUTPUTS}, r"y_val must have shape \(9, 3\), .* \(20, 3\)"),
+        ({"X_val": X, "y_val": OUTPUTS * 2}, f"Output 1 of row 0 of y_val is 2; {WRONG}"),
+        ({"X_val": X * np.nan, "y_val": OUTPUTS}, "contains NaN"),
+    ],
+)
+def test_bad_rows_for_validation(validation, message):
+    model = conditional()
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, OUTPUTS, **validation)
+    assert not_fitted(model)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_failing_fits_of_conditional_models_leave_the_previous_one():
+    names = pd.DataFrame(X, columns=["a", "b"])
+    model = conditional().fit(names, OUTPUTS)
+    before = model.decision_function(names)
+    for rows, outputs, weights, message in (
+        (X, OUTPUTS, np.zeros(20), "All sample weights are zero"),
+        (X, OUTPUTS, -np.ones(20), r"sample_weight\[0\] is -1.0; weights must be finite and not"),
+        (X, OUTPUTS, np.full(20, np.nan), r"sample_weight\[0\] is nan"),
+        (X, OUTPUTS, np.ones(3), r"sample_weight.shape == \(3,\), expected \(20,\)"),
+        (X[:, :1], OUTPUTS * 2, None, WRONG),
+        (np.full((20, 5), np.nan), OUTPUTS, None, "NaN"),
+        (X[:, :1], np.arange(20), None, "multiclass"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(rows, outputs, sample_weight=weights)
+        np.testing.assert_array_equal(model.decision_function(names), before)
+    with pytest.raises(ValueError, match="learner must be one of"):
+        model.set_params(learner="none").fit(X, OUTPUTS)
+    model.set_params(learner="mle-bp", learning_rate=1e39, optimizer="sgd", max_iter=5)
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(ValueError, match=r"Learning diverged|weights of"),
+    ):
+        model.fit(X[:, ::-1], OUTPUTS)
+    np.testing.assert_array_equal(model.decision_function(names), before)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="holds out rows, so it needs at least 2"):
+        conditional(early_stopping=True).fit(X[:1], OUTPUTS[:1])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("query", ["predict", "predict_proba", "decision_function"])
+def test_queries_of_conditional_models(query):
+    ask = getattr(conditional().fit(X, OUTPUTS), query)
+    for rows, message in (
+        (np.zeros((2, 3)), "X has 3 features, but CRBMStructuredPredictor is expecting 2"),
+        (np.full((2, 2), np.nan), "Input X contains NaN"),
+        (X[:0], r"Found array with 0 sample\(s\)"),
+        (X[0], "Expected 2D array, got 1D array"),
+        (X.astype(str), "could not convert|numeric"),
+    ):
+        if rows.dtype.kind == "U":
+            rows = np.where(rows == "0", "a", "b")
+        with pytest.raises(ValueError, match=message):
+            ask(rows)

@@ -43,17 +43,27 @@ class CDPercLoss(AskedByMeanField, Learner):
         check_number("n_steps", self.n_steps, low=1, integer=True)
         return SearchState(spawn_generators(rng, batch.X.shape[0]))
 
+    def resume(self, energy, batch, state, rng):
+        n_blocks = -(-batch.X.shape[0] // BLOCK)
+        if not isinstance(state, SearchState) or n_blocks > len(state.generators):
+            return self.init(energy, batch, rng)
+        check_number("n_steps", self.n_steps, low=1, integer=True)
+        return state
+
     def step(self, energy, batch, state, rng):
         positive, visible_fields, _ = observed(energy, batch)
         model = energy.at(batch)
         shape, dtype = visible_fields.shape, visible_fields.dtype
         drawn = rng.random(shape, dtype=dtype) < unit_probabilities(visible_fields)
         V, lowest, best = drawn.astype(STATE), np.full(shape[0], np.inf), None
+        n_blocks = -(-shape[0] // BLOCK)
+        generators = state.generators[:n_blocks]
         for _ in range(self.n_steps):
-            V, _ = sweep(model, V, state.generators[: -(-shape[0] // BLOCK)])
+            V, _ = sweep(model, V, generators)
             energies = model.free_energy(V)
             better = energies < lowest
             best = V if best is None else np.where(better[:, None], V, best)
             lowest = np.minimum(lowest, energies)
+        state.generators[:n_blocks] = generators
         gap = model.free_energy(positive.visible) - lowest
         return positive, States(best), state, {"perceptron_loss": float(np.maximum(gap, 0).mean())}

@@ -17,7 +17,10 @@ class MaxMargin(ConditionalLearner):
 
     def check(self):
         check_number("max_iter", self.max_iter, low=1, integer=True)
-        weight = np.asarray(self.loss_weight, dtype=float)
+        try:
+            weight = np.asarray(self.loss_weight, dtype=float)
+        except (TypeError, ValueError):
+            weight = np.array(np.nan)
         if weight.ndim > 1 or not np.isfinite(weight).all() or (weight < 0).any():
             raise ValueError(
                 "loss_weight must be a number, or one for every output, none of them negative; "
