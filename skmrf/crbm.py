@@ -97,8 +97,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     energy_ : ConditionalBipartiteEnergy
         Of inputs as ``scaler_`` gives them.
     scaler_ : StandardScaler or None
-        Columns of other numbers than 0 and 1 are standardised (sparse ones only scaled); None where
-        there are none.
+        Columns of other numbers than 0 and 1 are standardised, sparse ones only divided by their
+        root mean square; None where there are none.
     classes_ : ndarray
         The two labels of a single output; ``[0, 1]`` of several.
     output_shape_ : tuple
@@ -521,7 +521,16 @@ def _scaler_of(X, weights):
         others = np.flatnonzero(((X != 0) & (X != 1)).any(axis=0))
     if len(others) == 0:
         return None
-    scaler = StandardScaler(with_mean=not sparse).fit(X, sample_weight=weights)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaler = StandardScaler(with_mean=not sparse).fit(X, sample_weight=weights)
+        if sparse:  # a large mean stays
+            scaler.scale_ = np.sqrt(scaler.var_ + scaler.mean_**2)
+    wrong = np.flatnonzero(~np.isfinite(scaler.scale_ + scaler.mean_))
+    if wrong.size:
+        raise ValueError(
+            f"Column {wrong[0]} of X holds numbers too large to be standardised; divide it by some "
+            "power of ten."
+        )
     binary = np.setdiff1d(np.arange(X.shape[1]), others)
     scaler.scale_[binary] = 1.0
     if not sparse:

@@ -292,6 +292,8 @@ BAD_INPUTS = [
     (np.array([["a", "b"]] * 20, dtype=object), ValueError, "could not convert string to float"),
     (pd.DataFrame({"n": [1] * 20, "c": ["a"] * 20}), ValueError, "convert string to float: 'a'"),
     (pd.DataFrame({"tags": [["a"]] * 20}), ValueError, "setting an array element|numeric"),
+    (X * 1e300 + numbers(20), ValueError, "Column 0 of X holds numbers too large to be standard"),
+    (sp.csr_array(X * 1e300), ValueError, "Column 0 of X holds numbers too large to be standard"),
     (X[:7], ValueError, r"y must have shape \(7, 3\), a row of outputs for every row of inputs"),
 ]
 

@@ -172,6 +172,7 @@ def test_sparse_numbers_are_only_scaled():
     numbers = sp.csr_array(np.where(X > 0, 5.0 * real(X), 0.0))
     model = quick(max_iter=10).fit(numbers, Y)
     assert not model.scaler_.with_mean
+    assert_allclose(model.scaler_.transform(numbers).power(2).mean(axis=0), 1.0)
     assert model.score(numbers, Y) > 0.8
     assert_allclose(
         model.decision_function(numbers.toarray()), model.decision_function(numbers), atol=1e-8
@@ -578,18 +579,23 @@ def digits(seed):
     return X[:1200], V[:1200], X[1200:], V[1200:]
 
 
-@pytest.mark.slow
-def test_occluded_digits(seed):
+@pytest.mark.parametrize(
+    "learners",
+    [["lr", "mle-bp"], pytest.param([*CONDITIONAL_LEARNERS], marks=pytest.mark.slow)],
+    ids=["two", "all"],
+)
+def test_occluded_digits(learners, seed):
     X, V, X_test, V_test = digits(seed)
     copied = np.mean(X_test != V_test)
     error = {
         name: 1.0
         - CRBMStructuredPredictor(48, name, random_state=seed).fit(X, V).score(X_test, V_test)
-        for name in CONDITIONAL_LEARNERS
+        for name in learners
     }
-    assert error["mle-bp"] < error["lr"]
-    assert error["mssvm"] < error["lr"]
-    assert max(error.values()) < copied
+    assert error["mle-bp"] < error["lr"] - 0.001
+    assert max(error.values()) < copied - 0.005
+    if "mssvm" in error:
+        assert error["mssvm"] < error["lr"] - 0.001
 
 
 def test_hidden_units_tie_outputs():
