@@ -28,7 +28,7 @@ PLATEAU = 2000  # updates without a better score, at least, before stopping earl
 RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 0.001}
 WINDOW, COSINE, N_HALVINGS = 1000, 0.0, 3
 RECENCY = 8.0
-EPOCHS = 50  # allowed at least, where max_iter is not given
+EPOCHS = 50, 1000  # at least and at most, where max_iter is not given
 CONVERGED_SHARE = 0.5  # of inference; less is warned about
 
 
@@ -73,7 +73,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         Strength of the penalty, against the mean log-likelihood in nats.
     batch_size : int, default=20
     max_iter : int, optional
-        Epochs; by default until the held-out score no longer grows, or until converged.
+        Epochs; by default until the held-out score no longer grows, or until converged, and at most
+        1000.
     tol : float, default=1e-6
         Largest gradient entry at which L-BFGS stops.
     average : bool, default=True
@@ -383,7 +384,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         n = data.X.shape[0]
         settings.recency = RECENCY
         settings.patience = max(self.n_iter_no_change, -(-PLATEAU * self.batch_size // n))
-        settings.max_updates = max(settings.max_updates, EPOCHS * -(-n // self.batch_size))
+        least, most = (epochs * -(-n // self.batch_size) for epochs in EPOCHS)
+        settings.max_updates = int(np.clip(settings.max_updates, least, most))
         settings.converged_share = CONVERGED_SHARE
         if self.optimizer == "auto":
             settings.optimizer = learning.make_optimizer("sgd", False, settings.penalty, None)

@@ -199,3 +199,86 @@ def test_rbm_rows(load, seed, tmp_path):
 def test_rbm_needs_images(load, tmp_path):
     with pytest.raises(SystemExit, match="No MNIST"):
         load("rbm").main(["--data", str(tmp_path / "absent.npz")])
+
+
+@pytest.fixture
+def structured(load, monkeypatch, seed):
+    """The benchmark of structured prediction, on small random images."""
+    script = load("structured")
+    rng = np.random.default_rng(seed)
+    V = (rng.random((160, 1)) < 0.5) ^ (rng.random((160, 16)) < 0.1)
+    parts = np.split(V.astype(np.uint8), [100, 130])
+    monkeypatch.setattr(script, "images", lambda *_: parts)
+    tasks = {
+        "noisy 10%": script.TASKS["noisy 10%"],
+        "occluded 8x8": ("mnist", script.occlude, {"size": 2}),
+    }
+    monkeypatch.setattr(script, "TASKS", tasks)
+    return script
+
+
+def test_cells_go_on_where_they_were_interrupted(structured, monkeypatch, tmp_path):
+    def cells(folder, *more):
+        places = ["--results", str(folder), "--checkpoints", str(folder / "checkpoints")]
+        setting = ["--tasks", "noisy 10%", "--learners", "MLE-BP", "LR"]
+        one = ["--rates", "0.1", "--batches", "20", "--epochs", "6", "--patience", "5"]
+        structured.main([*places, *setting, *one, *more])
+        return [
+            {**c, "seconds": None} for c in structured.collected(SimpleNamespace(results=folder))
+        ]
+
+    whole = cells(tmp_path / "whole")
+    dump, left = structured.joblib.dump, iter(range(8))
+
+    def interrupted(*args):
+        dump(*args)
+        if next(left) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(structured.joblib, "dump", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cells(tmp_path / "parts")
+    monkeypatch.setattr(structured.joblib, "dump", dump)
+    assert cells(tmp_path / "parts") == whole
+    assert len(whole) == 2
+    assert not list((tmp_path / "parts" / "checkpoints").iterdir())
+
+
+def test_structured_tables(structured, tmp_path):
+    places = ["--results", str(tmp_path), "--checkpoints", str(tmp_path / "checkpoints")]
+    tried = ["--rates", "0.1", "0.01", "--batches", "20", "--epochs", "4", "--seeds", "0", "1"]
+    structured.main([*places, *tried, "--tune-images", "50", "--n-train", "100"])
+    rows = json.loads((tmp_path / "structured.json").read_text())["rows"]
+    assert len(rows) == 2 * 2 * len(structured.LEARNERS)
+    for row in rows:
+        assert row["n_seeds"] == (2 if row["n_train"] == 100 else 1)
+        assert 0 <= row["all"] <= 100
+        assert row["rate"] in (0.1, 0.01)
+        assert (row["paper_all"] is None) == (row["learner"] not in structured.PAPER_LEARNERS)
+    assert (tmp_path / "structured_curves.png").stat().st_size > 5000
+
+
+def test_layer_messages_rows(load, tmp_path):
+    load("layer_messages").main(["--fast", "--results", str(tmp_path)])
+    rows = json.loads((tmp_path / "layer_messages.json").read_text())["rows"]
+    assert sum("ratio" in row for row in rows) == 4
+    assert all(row["seconds"] > 0 for row in rows)
+
+
+def test_multilabel_rows(load, seed, tmp_path):
+    multilabel = load("multilabel")
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(260, 5))
+    Y = (X[:, :3] > 0).astype(int)
+    Y[:, 2] = 0  # constant
+    parts = {"X_train": X[:220], "Y_train": Y[:220], "X_test": X[220:], "Y_test": Y[220:]}
+    (tmp_path / "multilabel").mkdir()
+    np.savez(tmp_path / "multilabel" / "yeast.npz", **parts)
+    places = ["--data-home", str(tmp_path), "--results", str(tmp_path)]
+    multilabel.main(["--fast", "--sets", "yeast", *places])
+    rows = json.loads((tmp_path / "multilabel.json").read_text())["rows"]
+    assert len(rows) == 2 + len(multilabel.LEARNERS)
+    assert all(0 <= row["hamming"] < 0.25 for row in rows)
+    probable = {row["method"] for row in rows if row.get("log_loss") is not None}
+    assert {"mssvm", "lssvm"}.isdisjoint(probable)
+    assert "mle-bp" in probable

@@ -37,13 +37,10 @@ class ConditionalLearner(Learner):
         """Check the parameters."""
 
 
-class GrowingInference(ConditionalLearner):
-    """Inference of more iterations the longer one has learned, by ``growth`` an epoch.
+class LimitedInference(ConditionalLearner):
+    """Inference of at most ``n_iter`` iterations, and ``growth`` more each epoch."""
 
-    The weights grow, and messages take longer to converge.
-    """
-
-    def __init__(self, n_iter=7, growth=1, tol=1e-3):
+    def __init__(self, n_iter=40, growth=0, tol=1e-3):
         self.n_iter = n_iter
         self.growth = growth
         self.tol = tol

@@ -2,10 +2,10 @@
 
 from .._types import UnitMoments
 from ..messages.bipartite import mean_field, propagate, unit_probabilities
-from .conditional import GrowingInference, inference_info, observed
+from .conditional import LimitedInference, inference_info, observed
 
 
-class MLEBP(GrowingInference):
+class MLEBP(LimitedInference):
     r"""Likelihood gradient with beliefs of sum-product belief propagation.
 
     The negative phase of a row is its beliefs of units and of pairs given its inputs, after at most
@@ -13,10 +13,11 @@ class MLEBP(GrowingInference):
 
     Parameters
     ----------
-    n_iter : int, default=7
-        Iterations of the first epoch.
-    growth : int, default=1
-        Iterations more in each further one.
+    n_iter : int, default=40
+        Iterations of the first epoch. Rows that have converged take fewer.
+    growth : int, default=0
+        Iterations more in each further one. The paper's are ``n_iter=7, growth=1``, with which few
+        rows converge in the first epochs.
     tol : float, default=1e-3
         Largest change of an output's belief at which a row has converged.
 
@@ -36,7 +37,7 @@ class MLEBP(GrowingInference):
         return propagate(energy.weights, *energy.fields(X), **self.limits(epoch))
 
 
-class MLEMF(GrowingInference):
+class MLEMF(LimitedInference):
     """Likelihood gradient with the beliefs of mean field, which bounds log Z from below.
 
     So learning raises an upper bound of the likelihood, with no promise for the likelihood itself.
