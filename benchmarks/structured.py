@@ -21,7 +21,7 @@ from skmrf import CRBMStructuredPredictor
 from skmrf.datasets import fetch_caltech101_silhouettes, fetch_mnist, flip_pixels, occlude
 from skmrf.learners import CD, MLEBP, MLEMF, CDPercLoss
 
-FULL, VALIDATION = 50_000, 10_000
+FULL, VALIDATION, CALTECH = 50_000, 10_000, 4_100
 TASKS = {
     "noisy 10%": ("mnist", flip_pixels, {"rate": 0.1}),
     "noisy 20%": ("mnist", flip_pixels, {"rate": 0.2}),
@@ -148,6 +148,8 @@ def learn(cell, data, checkpoint, max_epochs, patience):
 
 def run_cell(args, task, learner, n_train, seed, rate, batch):
     """The result of a cell, learned unless its file is there."""
+    if task.startswith("Caltech"):
+        n_train = min(n_train, CALTECH)
     name = "-".join((task, learner, str(n_train), str(seed), f"{rate:g}", str(batch)))
     name = name.translate(str.maketrans(" ", "_", "%,"))
     path = args.results / "structured" / f"{name}.json"
