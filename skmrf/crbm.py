@@ -4,17 +4,15 @@ from contextlib import nullcontext
 
 import numpy as np
 from joblib import parallel_config
-from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, MultiOutputMixin
 from sklearn.callback import with_callbacks
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import learning
 from ._learned import LearnedEstimator
+from ._outputs import labels_of, output_codes, two_labels
+from ._scaling import scaled, scaler_of
 from ._types import Batch, dense_rows
 from ._validation import check_choice, check_generator, check_number, check_sample_weight
 from .energies import ConditionalBipartiteEnergy
@@ -224,7 +222,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         -------
         self
         """
-        self._expected = None if classes is None else _two(classes)
+        self._expected = None if classes is None else two_labels(classes)
         try:
             return self._learn(X, sample_weight, y=y, partial=True)
         finally:
@@ -245,7 +243,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             Positive where 1 is predicted.
         """
         check_is_fitted(self)
-        X = _apply(self.scaler_, self._inputs(X, reset=False))
+        X = scaled(self.scaler_, self._inputs(X, reset=False))
         odds = self._log_odds(_in_double(self.energy_), X, self._epoch)
         return odds.reshape(-1, *self.output_shape_)
 
@@ -328,8 +326,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     def _prepare(self, data, decoding, resume):
         """Inputs as the scaler gives them."""
-        scaler = self.scaler_ if resume else _scaler_of(data.X, _weights_of(data))
-        return data._replace(X=_apply(scaler, data.X)), (*decoding, scaler)
+        scaler = self.scaler_ if resume else scaler_of(data.X, _weights_of(data))
+        return data._replace(X=scaled(scaler, data.X)), (*decoding, scaler)
 
     def _check_hidden(self):
         learned, wanted = self.energy_.weights.shape[1], self._n_hidden()
@@ -345,8 +343,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     def _encode_validation(self, X, y, decoding):
         classes, shape, scaler = decoding
         X = self._inputs(X, reset=False)
-        codes = _codes(y, X.shape[0], classes, shape, "y_val")
-        return Batch(_apply(scaler, X), codes)
+        codes = output_codes(y, X.shape[0], classes, shape, "y_val")
+        return Batch(scaled(scaler, X), codes)
 
     def _attributes(self, decoding):
         classes, shape, scaler = decoding
@@ -434,8 +432,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         elif y.ndim > 1:
             classes, shape = np.array([0, 1]), y.shape[1:]
         else:
-            classes, shape = _labels(y) if given is None else given, ()
-        return _codes(y, n_rows, classes, shape), classes, shape
+            classes, shape = labels_of(y) if given is None else given, ()
+        return output_codes(y, n_rows, classes, shape), classes, shape
 
     def _log_odds(self, energy, X, epoch):
         """Log odds of outputs, some rows at a time."""
@@ -467,80 +465,3 @@ def _in_double(energy):
 def _weights_of(data):
     """Sample weights of rows, or None."""
     return None if data.log_weights is None else np.exp(data.log_weights)
-
-
-def _two(classes):
-    """Labels that ``partial_fit`` is told of."""
-    labels = np.unique(classes)
-    if len(labels) != 2:
-        raise ValueError(f"classes must be the two labels of an output; got {labels.tolist()}.")
-    return labels
-
-
-def _labels(y):
-    """The one or two labels of a single output."""
-    assert_all_finite(y, input_name="y")
-    kind = type_of_target(y, input_name="y", raise_unknown=True)
-    if kind != "binary":
-        raise ValueError(
-            f"Only binary classification is supported. The type of the target is {kind}; give a "
-            "column of zeros and ones for every label."
-        )
-    return np.unique(y)
-
-
-def _codes(y, n_rows, classes, shape, name="y"):
-    """Targets as zeros and ones, shape (n_rows, n_outputs)."""
-    y = np.asarray(dense_rows(y))
-    if y.shape != (n_rows, *shape):
-        raise ValueError(
-            f"{name} must have shape {(n_rows, *shape)}, a row of outputs for every row of inputs; "
-            f"got {y.shape}."
-        )
-    if 0 in shape:
-        raise ValueError(f"{name} has no outputs; give at least one column.")
-    y = y.reshape(n_rows, -1)
-    ones = y == classes[-1]
-    known = ones | (y == classes[0])
-    if not known.all():
-        row, output = np.argwhere(~known)[0]
-        found = y[row, output]
-        found = found.item() if isinstance(found, np.generic) else found
-        advice = "" if shape else " Give partial_fit all labels as classes."
-        raise ValueError(
-            f"Output {output} of row {row} of {name} is {found!r}; outputs must be in "
-            f"{classes.tolist()}.{advice}"
-        )
-    return (ones & (len(classes) > 1)).astype(np.int8)
-
-
-def _scaler_of(X, weights):
-    """A scaler that leaves columns of zeros and ones as they are; None if all are of this kind."""
-    sparse = issparse(X)
-    if sparse:
-        others = np.unique(X.indices[(X.data != 0) & (X.data != 1)])
-    else:
-        others = np.flatnonzero(((X != 0) & (X != 1)).any(axis=0))
-    if len(others) == 0:
-        return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaler = StandardScaler(with_mean=not sparse).fit(X, sample_weight=weights)
-        if sparse:  # a large mean stays
-            scaler.scale_ = np.sqrt(scaler.var_ + scaler.mean_**2)
-    wrong = np.flatnonzero(~np.isfinite(scaler.scale_ + scaler.mean_))
-    if wrong.size:
-        raise ValueError(
-            f"Column {wrong[0]} of X holds numbers too large to be standardised; divide it by some "
-            "power of ten."
-        )
-    binary = np.setdiff1d(np.arange(X.shape[1]), others)
-    scaler.scale_[binary] = 1.0
-    if not sparse:
-        scaler.mean_[binary] = 0.0
-    return scaler
-
-
-def _apply(scaler, X):
-    if scaler is None:
-        return X
-    return scaler.transform(dense_rows(X) if scaler.with_mean else X)
