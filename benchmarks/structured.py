@@ -129,7 +129,7 @@ def learn(cell, data, checkpoint, max_epochs, patience):
     model = new_model(cell["learner"], cell["rate"], cell["batch"], cell["seed"])
     if checkpoint.exists():
         model, cell = joblib.load(checkpoint)
-    while len(cell["valid"]) < max_epochs and len(cell["valid"]) - cell["epoch"] <= patience:
+    while len(cell["valid"]) < max_epochs and len(cell["valid"]) - cell["epoch"] < patience:
         start = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -137,7 +137,7 @@ def learn(cell, data, checkpoint, max_epochs, patience):
         cell["seconds"] += [time.process_time() - start]
         cell["valid"] += [100 * (1 - model.history_["validation_score"][-1])]
         cell["converged"] += [model.history_.get("inference_converged", [None])[-1]]
-        if min(cell["valid"]) == cell["valid"][-1]:
+        if cell["epoch"] == 0 or cell["valid"][-1] < cell["valid"][cell["epoch"] - 1]:
             cell["epoch"] = len(cell["valid"])
             cell["all"], cell["changed"] = errors(model, *test)
         joblib.dump((model, cell), checkpoint)
@@ -237,11 +237,12 @@ def curves(args, cells):
     largest = {}
     for cell in cells:
         key = cell["task"], cell["learner"]
-        if key not in largest or cell["n_train"] > largest[key]["n_train"]:
-            largest[key] = cell
+        worth = cell["n_train"], -min(cell["valid"])
+        if key not in largest or worth > largest[key][0]:
+            largest[key] = worth, cell
     figure = Figure(figsize=(11, 7), layout="constrained")
     for axes, task in zip(figure.subplots(2, 3).flat, TASKS, strict=False):
-        for (of, learner), cell in largest.items():
+        for (of, learner), (_, cell) in largest.items():
             if of == task:
                 epochs = np.arange(1, len(cell["valid"]) + 1)
                 axes.plot(epochs, cell["valid"], label=f"{learner}, {cell['n_train']}")

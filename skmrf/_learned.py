@@ -9,7 +9,7 @@ from sklearn.callback import CallbackSupportMixin
 
 from . import learning
 from ._validation import check_generator, check_number, check_sample_weight
-from .learners import LEARNERS, Learner
+from .learners import CONDITIONAL_LEARNERS, LEARNERS, Learner
 from .learners.base import has_missing
 
 COPIES = 6  # arrays of parameters that learning holds at once
@@ -37,6 +37,7 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     converged_ : bool
     """
 
+    _auto_optimizer = "auto"  # what optimizer="auto" stands for, of those that the loop knows
     _doc_link_module = "skmrf"
     _doc_link_template = (
         "https://skmrf.readthedocs.io/en/stable/api/generated/skmrf.{estimator_name}.html"
@@ -121,6 +122,7 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         max_iter = 1 if partial else self.max_iter
         settings = self._settings(learner, energy, data, held_out, max_iter)
         settings.resolution, n_never = self._facts(energy, data)
+        settings.complete = not partial
         seed = None if state is None else self._seed
         if state is None:
             state = learning.start(energy, learner, data, settings, rng)
@@ -166,7 +168,8 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         known = self._learners()
         learner = self.learner
         by_name = isinstance(learner, str)
-        ours = set(LEARNERS) if by_name else set(LEARNERS.values())
+        ours = LEARNERS | CONDITIONAL_LEARNERS
+        ours = set(ours) if by_name else set(ours.values())
         taken = set(known) if by_name else set(known.values())
         if (learner if by_name else type(learner)) in ours - taken:
             raise ValueError(
@@ -213,7 +216,8 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         solvable = learner.deterministic and (learner.objective_takes_missing or not missing)
         groups, copies = energy.penalty_groups(), self._copies()
         penalty = learning.make_penalty(self.penalty, self.alpha, groups, copies)
-        optimizer = learning.make_optimizer(self.optimizer, solvable, penalty, self.penalty)
+        name = self._auto_optimizer if self.optimizer == "auto" else self.optimizer
+        optimizer = learning.make_optimizer(name, solvable, penalty, self.penalty)
         return learning.Settings(
             optimizer=optimizer,
             rate=learning.make_rate(self.learning_rate, optimizer),

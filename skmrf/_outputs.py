@@ -44,7 +44,7 @@ def output_codes(y, n_rows, classes, shape, name="y"):
         row, output = np.argwhere(~known)[0]
         found = y[row, output]
         found = found.item() if isinstance(found, np.generic) else found
-        advice = "" if shape else " Give partial_fit all labels as classes."
+        advice = "" if shape or name != "y" else " Give partial_fit all labels as classes."
         raise ValueError(
             f"Output {output} of row {row} of {name} is {found!r}; outputs must be in "
             f"{classes.tolist()}.{advice}"

@@ -17,9 +17,11 @@ def scaler_of(X, weights):
     if len(others) == 0:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
+        weights = None if weights is None else weights / weights.max()
         scaler = StandardScaler(with_mean=not sparse).fit(X, sample_weight=weights)
         if sparse:  # a large mean stays
             scaler.scale_ = np.sqrt(scaler.var_ + scaler.mean_**2)
+            scaler.scale_[scaler.scale_ == 0] = 1.0
     wrong = np.flatnonzero(~np.isfinite(scaler.scale_ + scaler.mean_))
     if wrong.size:
         raise ValueError(

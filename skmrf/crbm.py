@@ -4,12 +4,11 @@ from contextlib import nullcontext
 
 import numpy as np
 from joblib import parallel_config
-from sklearn.base import ClassifierMixin, MultiOutputMixin
+from sklearn.base import ClassifierMixin, MultiOutputMixin, clone
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import learning
 from ._learned import LearnedEstimator
 from ._outputs import labels_of, output_codes, two_labels
 from ._scaling import scaled, scaler_of
@@ -18,13 +17,15 @@ from ._validation import check_choice, check_generator, check_number, check_samp
 from .energies import ConditionalBipartiteEnergy
 from .learners import CONDITIONAL_LEARNERS
 from .learning import AdaptiveRate
-from .messages.bipartite import unit_probabilities
+from .messages.bipartite import check_weights, unit_probabilities
 
 ROWS = 1024  # asked about at once
 FEWEST = 200  # rows of which some are held out
 PLATEAU = 2000  # updates without a better score, at least, before stopping early
 RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 0.001}
 WINDOW, COSINE, N_HALVINGS = 1000, 0.0, 3
+WINDOWS = 9  # first windows that fit into the updates; the four of the schedule take 8.1
+TIE = 1e-6  # what a nat of log-loss counts against a right output
 RECENCY = 8.0
 EPOCHS = 50, 1000  # at least and at most, where max_iter is not given
 CONVERGED_SHARE = 0.5  # of inference; less is warned about
@@ -32,7 +33,7 @@ CONVERGED_SHARE = 0.5  # of inference; less is warned about
 
 def _probabilistic(estimator):
     """Whether the outputs' beliefs are probabilities: not of max-margin learners."""
-    learner = estimator._check_learner()
+    learner = getattr(estimator, "_asked_by", None) or estimator._check_learner()
     if not getattr(learner, "probabilistic", True):
         raise AttributeError(
             f"Models learned by {type(learner).__name__} have no probabilities; use "
@@ -66,13 +67,14 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     learning_rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
         Default "adaptive": from 0.1, halved whenever the gradient is only noise.
     penalty : {"l2", "l1", "group-l1"}, default="l2"
-        On weights, not biases; those of a hidden unit and those of an output are groups.
+        On weights, not biases. Groups are the weights of a hidden unit to outputs, those of it to
+        inputs, and those of an output to inputs.
     alpha : float, default=0.0
         Strength of the penalty, against the mean log-likelihood in nats.
     batch_size : int, default=20
     max_iter : int, optional
         Epochs; by default until the held-out score no longer grows, or until converged, and at most
-        1000.
+        20000 updates, but at least 50 epochs and at most 1000.
     tol : float, default=1e-6
         Largest gradient entry at which L-BFGS stops.
     average : bool, default=True
@@ -137,6 +139,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     array([[1, 0],
            [0, 1]])
     """
+
+    _auto_optimizer = "sgd"
 
     def __init__(
         self,
@@ -218,6 +222,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             The labels of a single output, where the first rows may not show both. Later calls may
             leave them out.
 
+        Columns of inputs are standardised as the first rows say, for good.
+
         Returns
         -------
         self
@@ -244,7 +250,11 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         """
         check_is_fitted(self)
         X = scaled(self.scaler_, self._inputs(X, reset=False))
-        odds = self._log_odds(_in_double(self.energy_), X, self._epoch)
+        with np.errstate(over="ignore", invalid="ignore"):
+            odds = self._log_odds(self._asked_by, _in_double(self.energy_), X, self._epoch)
+        wrong = np.flatnonzero(~np.isfinite(odds).all(axis=1))
+        if wrong.size:
+            raise ValueError(f"Row {wrong[0]} of X holds numbers too large for the weights.")
         return odds.reshape(-1, *self.output_shape_)
 
     def predict(self, X):
@@ -360,7 +370,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             "weights",
             "Use fewer n_components or features, or raise max_bytes.",
         )
-        rng = check_generator(self.random_state)
+        rng = check_generator(self.random_state).spawn(1)[0]  # not the numbers that learning draws
         weights = np.ones(len(data.Y)) if data.log_weights is None else _weights_of(data)
         ones = weights @ data.Y
         theta = {
@@ -373,7 +383,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         return ConditionalBipartiteEnergy(**theta)
 
     def _split(self, data, rng, partial):
-        if self.early_stopping == "auto" and data.X.shape[0] < FEWEST:
+        few = data.X.shape[0] < FEWEST
+        if self.early_stopping == "auto" and (few or self.optimizer == "lbfgs"):
             return data, None
         return super()._split(data, rng, partial)
 
@@ -385,31 +396,33 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         least, most = (epochs * -(-n // self.batch_size) for epochs in EPOCHS)
         settings.max_updates = int(np.clip(settings.max_updates, least, most))
         settings.converged_share = CONVERGED_SHARE
-        if self.optimizer == "auto":
-            settings.optimizer = learning.make_optimizer("sgd", False, settings.penalty, None)
         if self.learning_rate == "adaptive" and settings.optimizer is not None:
-            name = type(settings.optimizer).__name__.lower()
-            rate = RATES.get(name, RATES["sgd"])
-            settings.rate = AdaptiveRate(rate, WINDOW, COSINE, N_HALVINGS)
+            settings.rate = _adaptive(settings.optimizer, settings.max_updates)
         return settings
 
     def _held_out_score(self, energy, held_out):
-        """Share of right outputs."""
-        weights = _weights_of(held_out)
+        """Share of right outputs; between equal ones their probabilities decide."""
+        weights, learner = _weights_of(held_out), self._check_learner()
+        signs = 2.0 * held_out.Y - 1.0
+        tie = TIE if getattr(learner, "probabilistic", True) else 0.0
 
         def score(energy, epoch):
-            odds = self._log_odds(energy, held_out.X, epoch - 1)
-            right = ((odds > 0) == (held_out.Y > 0)).mean(axis=1)
-            return float(np.average(right, weights=weights))
+            odds = signs * self._log_odds(learner, energy, held_out.X, epoch - 1)
+            right = np.where(signs > 0, odds > 0, odds >= 0)
+            losses = np.logaddexp(0.0, -odds)
+            rows = (right - tie * np.minimum(losses, 1.0 / tie if tie else 0.0)).mean(axis=1)
+            return float(np.average(rows, weights=weights))
 
         return score
 
     def _summary(self, state, decoding, seed):
-        epoch = state.epoch - 1
+        epoch = max(state.epoch - 1, 0)
         if state.best is not None:
             scores = state.history.columns["validation_score"]
             epoch = state.began + int(np.argmax(scores[state.began :]))
-        return super()._summary(state, decoding, seed) | {"_epoch": epoch}
+        fitted = super()._summary(state, decoding, seed)
+        check_weights(fitted["energy_"].weights)
+        return fitted | {"_epoch": epoch, "_asked_by": clone(self._check_learner())}
 
     # Rows ---------------------------------------------------------------------------------
 
@@ -431,13 +444,14 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
                 )
         elif y.ndim > 1:
             classes, shape = np.array([0, 1]), y.shape[1:]
+            if given is not None and not np.array_equal(given, classes):
+                raise ValueError(f"Several outputs have classes [0, 1]; got {given.tolist()}.")
         else:
             classes, shape = labels_of(y) if given is None else given, ()
         return output_codes(y, n_rows, classes, shape), classes, shape
 
-    def _log_odds(self, energy, X, epoch):
+    def _log_odds(self, learner, energy, X, epoch):
         """Log odds of outputs, some rows at a time."""
-        learner = self._check_learner()
         out = np.empty((X.shape[0], energy.weights.shape[0]), dtype=energy.weights.dtype)
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
             for s in range(0, X.shape[0], ROWS):
@@ -453,13 +467,20 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
 
 def _first_weights(rng, shape):
-    """Small enough that sums over a row of units are of order one."""
-    return rng.normal(0.0, 1.0 / np.sqrt(max(shape[0], 1)), size=shape).astype(np.float32)
+    """Small enough that what a layer sends to a unit of the other is of order one."""
+    return rng.normal(0.0, 1.0 / np.sqrt(max(*shape, 1)), size=shape).astype(np.float32)
 
 
 def _in_double(energy):
-    """So that what a row is told does not depend on the other rows."""
+    """So that what a row is told depends on the other rows by rounding only."""
     return energy.with_theta({k: v.astype(float) for k, v in energy.theta.items()})
+
+
+def _adaptive(optimizer, max_updates):
+    """The default schedule; its last halving fits into the updates that are allowed."""
+    rate = RATES.get(type(optimizer).__name__.lower(), getattr(optimizer, "default_rate", 0.1))
+    window = int(np.clip(max_updates // WINDOWS, 1, WINDOW))
+    return AdaptiveRate(rate, window, COSINE, N_HALVINGS)
 
 
 def _weights_of(data):

@@ -141,6 +141,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     (100, 2)
     """
 
+    _auto_optimizer = "adam"  # also where the negative phase is exact
+
     def __init__(
         self,
         n_components=256,
@@ -313,13 +315,10 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return BipartiteEnergy(weights, bias, np.zeros(n_hidden))
 
     def _settings(self, learner, energy, data, held_out, max_iter):
-        """A gradient of minibatches by default, also where the negative phase is exact."""
         settings = super()._settings(learner, energy, data, held_out, max_iter)
         settings.recency = RECENCY
         epochs_of_plateau = -(-PLATEAU * self.batch_size // data.X.shape[0])
         settings.patience = max(self.n_iter_no_change, epochs_of_plateau)
-        if self.optimizer == "auto":
-            settings.optimizer = learning.make_optimizer("adam", False, settings.penalty, None)
         if self.learning_rate == "adaptive" and settings.optimizer is not None:
             name = type(settings.optimizer).__name__.lower()
             settings.rate = AdaptiveRate(

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array, csr_matrix
 
 from skmrf._types import STATE, Batch, States, UnitMoments
 from skmrf.energies import BipartiteEnergy, ConditionalBipartiteEnergy
+from skmrf.inference import marginals
 
 SIZES = [(4, 3, 2), (1, 1, 1), (2, 4, 0), (0, 3, 2), (5, 1, 4)]
 each_size = pytest.mark.parametrize("size", SIZES)
@@ -237,7 +238,7 @@ def test_shape_and_groups():
     assert {k: g.shape for k, g in groups.items()} == {k: a.shape for k, a in energy.theta.items()}
     assert_array_equal(groups["weights"], [[0, 1]] * 3)
     assert_array_equal(groups["hidden_inputs"], [[0, 1]] * 4)
-    assert_array_equal(groups["visible_inputs"], [[2, 3, 4]] * 4)
+    assert_array_equal(groups["visible_inputs"], [[0, 1, 2]] * 4)
     assert (groups["visible_bias"] == -1).all()
     assert (groups["hidden_bias"] == -1).all()
 
@@ -273,3 +274,14 @@ def test_refuses(name, value, message):
 def test_refuses_scalars():
     with pytest.raises(ValueError, match=r"visible_inputs must be of shape \(1, 3\); got \(\)\."):
         ConditionalBipartiteEnergy(**(RIGHT | {"visible_inputs": 0.0}))
+
+
+def test_the_model_of_one_row(seed):
+    energy = conditional(seed)
+    x = np.random.default_rng(seed).normal(size=4)
+    model = energy.condition(x)
+    rows = energy.at(Batch(x[None]))
+    V = np.random.default_rng(seed).integers(0, 2, size=(1, 3))
+    assert_allclose(model.free_energy(V), rows.free_energy(V))
+    single = marginals(model, method="exact").single
+    assert_allclose([p.sum() for p in single], 1.0)

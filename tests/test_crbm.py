@@ -689,3 +689,100 @@ def test_memory_of_learning(learner, optimizer, n_slots):
     parameters = sum(v.nbytes for v in model.energy_.theta.values())
     batch = 20 * (X[0].nbytes + 4 * 500)
     assert peak < (3 + 2 * n_slots) * parameters + 4 * batch + 1e6
+
+
+# Further promises ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(1, 256), (2, 256), (6, 30), (14, 256), (300, 4)])
+def test_learning_begins_near_independent_outputs(shape, seed):
+    n_outputs, n_components = shape
+    rng = np.random.default_rng(seed)
+    Y = (rng.random((60, n_outputs)) < 0.3).astype(int)
+    model = quick(n_components, learning_rate=1e-9, average=False, random_state=seed)
+    model.fit(rng.normal(size=(60, 5)), Y)
+    odds = model.decision_function(np.zeros((1, 5))) - model.energy_.theta["visible_bias"]
+    assert np.abs(odds).mean() < 1
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+@pytest.mark.parametrize("penalty", ["l2", "l1", "group-l1"])
+def test_parameters_stay_in_single_precision(optimizer, penalty):
+    X, Y = tied()
+    for average in (True, False):
+        options = {"optimizer": optimizer, "penalty": penalty, "average": average, "alpha": 0.01}
+        theta = quick(**options).fit(X, Y).energy_.theta
+        assert {v.dtype for v in theta.values()} == {np.dtype(np.float32)}
+
+
+def test_a_fit_is_asked_as_it_was_learned():
+    X, Y = tied()
+    model = quick(learner="mle-bp").fit(X, Y)
+    before = model.predict_proba(X)
+    model.set_params(learner="mssvm")
+    assert_array_equal(model.predict_proba(X), before)
+    assert not hasattr(clone(model), "predict_proba")
+
+
+@pytest.mark.parametrize("learning_rate", ["constant", "step", "inverse", "adaptive"])
+def test_named_schedules_start_at_the_rate_of_the_optimizer(learning_rate):
+    X, Y = tied()
+    rates = [
+        quick(learning_rate=learning_rate, **more).fit(X, Y).history_["learning_rate"][0]
+        for more in ({}, {"optimizer": "sgd"})
+    ]
+    assert rates[0] == rates[1]
+    assert 0.05 < rates[0] <= 0.1
+
+
+def test_lbfgs_finds_the_maximum_by_default():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    Y = (rng.random((400, 2)) < 1 / (1 + np.exp(-X[:, :2]))).astype(int)
+    model = CRBMStructuredPredictor(learner="lr", optimizer="lbfgs").fit(X, Y)
+    assert "validation_score" not in model.history_
+    assert model.converged_
+
+
+def test_one_epoch_of_partial_fit_does_not_warn():
+    X, Y = tied()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick(learner="mssvm").partial_fit(X, Y).partial_fit(X, Y)
+
+
+def test_numbers_too_large_for_the_weights_are_refused():
+    X, Y = tied()
+    model = quick(max_iter=30).fit(X, Y)
+    far = X.copy()
+    far[7] = 1e308
+    with pytest.raises(ValueError, match=r"Row 7 of X holds numbers too large"):
+        model.decision_function(far)
+
+
+def test_weights_beyond_what_can_be_asked_are_refused_by_fit():
+    X, Y = tied()
+    with pytest.raises(ValueError, match="Inference takes weights of up to 300 in size"):
+        quick(learner="mssvm", learning_rate=1e6, max_iter=1, batch_size=200).fit(X, Y)
+
+
+def test_tiny_sparse_columns():
+    X, Y = tied()
+    X[:, 0] *= 1e-170
+    model = quick().fit(sp.csr_matrix(X), Y)
+    assert np.isfinite(model.decision_function(sp.csr_matrix(X))).all()
+
+
+def test_probabilities_decide_between_equal_scores():
+    X, Y = tied(400)
+    model = quick(max_iter=40, learner="lr").fit(X, Y[:, 0], X_val=X[:20], y_val=Y[:20, 0])
+    scores = np.array(model.history_["validation_score"])
+    assert len(np.unique(scores)) > len(np.unique(np.round(scores, 3)))
+
+
+def test_classes_of_several_outputs():
+    X, Y = tied()
+    with pytest.raises(
+        ValueError, match=r"Several outputs have classes \[0, 1\]; got \['a', 'b'\]"
+    ):
+        quick().partial_fit(X, Y, classes=["a", "b"])

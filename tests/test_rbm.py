@@ -24,7 +24,7 @@ from zoo import layers
 from skmrf import RBM
 from skmrf._types import STATE, Batch
 from skmrf.energies import BipartiteEnergy
-from skmrf.learners import BP, CD, PCD, PSMC, Exact
+from skmrf.learners import BP, CD, MSSVM, PCD, PSMC, Exact
 from skmrf.likelihood import log_partition_bounds
 from skmrf.rbm import OF_PARTICLES
 
@@ -632,3 +632,9 @@ def test_unfitted_and_clone():
     assert clone(model).learner.n_chains == 10
     assert not hasattr(model, "components_")
     assert model.__sklearn_tags__().input_tags.sparse
+
+
+@pytest.mark.parametrize("learner", ["mssvm", MSSVM()], ids=str)
+def test_learners_of_outputs_given_inputs_are_refused(learner):
+    with pytest.raises(ValueError, match="RBM cannot take the learner"):
+        RBM(2, learner).fit(np.eye(4))

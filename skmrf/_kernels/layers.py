@@ -1,7 +1,9 @@
 """Two-state units of a layer given the other layer: means, draws, softplus sums.
 
 ``activation`` is what the other layer sends, without the bias, one row a chain; ``bias`` has one
-row, or one for every XX
+row, or one for every chain. The logit of a unit is ``scale * (activation + bias) + shift``. Work is
+done in rows of scratch by loops that are vectorised; sums of softplus multiply several factors in
+[1, 2] before they take one logarithm.
 """
 
 import numpy as np

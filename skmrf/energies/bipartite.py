@@ -105,10 +105,15 @@ class BipartiteEnergy(Energy):
         n_visible, n_hidden = self.weights.shape  # 0.5 ns a weight by matrix products, 2 ns a unit
         return (0.5 * n_visible * n_hidden / 10 + 2.0 * (n_visible + n_hidden)) / 20
 
-    def with_theta(self, theta):
-        energy = BipartiteEnergy.__new__(BipartiteEnergy)
+    @classmethod
+    def from_theta(cls, theta):
+        """The energy of arrays as :attr:`theta` holds them, neither checked nor copied."""
+        energy = cls.__new__(cls)
         energy.theta = theta
         return energy
+
+    def with_theta(self, theta):
+        return self.from_theta(theta)
 
     def astype(self, dtype):
         """The same energy in float32 or float64."""

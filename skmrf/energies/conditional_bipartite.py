@@ -107,8 +107,12 @@ class ConditionalBipartiteEnergy:
         """The :class:`BipartiteEnergy` of the rows of a batch, each with biases of its own."""
         visible, hidden = self.fields(batch.X)
         theta = {"weights": self.weights, "visible_bias": visible, "hidden_bias": hidden}
-        energy = BipartiteEnergy.__new__(BipartiteEnergy)
-        return energy.with_theta(theta)
+        return BipartiteEnergy.from_theta(theta)
+
+    def condition(self, x):
+        """The :class:`BipartiteEnergy` given the inputs of one row, shape (n_inputs,)."""
+        visible, hidden = self.fields(np.asarray(x)[None])
+        return BipartiteEnergy(self.weights, visible[0], hidden[0])
 
     def gradient(self, positive, negative, batch):
         """``E_positive[d log f] - E_negative[d log f]``, means over the rows of a batch.
@@ -117,7 +121,7 @@ class ConditionalBipartiteEnergy:
         ----------
         positive, negative : States or UnitMoments
             Rows of units, one for every row of the batch. :class:`States` without hidden units
-            stand for their means given the visible ones.
+            stand for their means given the visible ones. Rows count alike.
         batch : Batch
         """
         n = self.weights.dtype.type(1.0 / batch.X.shape[0])
@@ -143,10 +147,13 @@ class ConditionalBipartiteEnergy:
         return visible, hidden
 
     def penalty_groups(self):
-        """Weights of a hidden unit are a group, and those of an output to the inputs."""
+        """A group is what a hidden unit has with outputs, or with inputs, or an output with inputs.
+
+        Groups are numbered within their array.
+        """
         n_visible, n_hidden = self.weights.shape
         n_inputs = len(self.theta["visible_inputs"])
-        hidden, visible = np.arange(n_hidden), n_hidden + np.arange(n_visible)
+        hidden, visible = np.arange(n_hidden), np.arange(n_visible)
         return {
             "weights": np.tile(hidden, (n_visible, 1)),
             "visible_inputs": np.tile(visible, (n_inputs, 1)),

@@ -51,10 +51,9 @@ class CDPercLoss(AskedByMeanField, Learner):
         return state
 
     def step(self, energy, batch, state, rng):
-        positive, visible_fields, _ = observed(energy, batch)
-        model = energy.at(batch)
-        shape, dtype = visible_fields.shape, visible_fields.dtype
-        drawn = rng.random(shape, dtype=dtype) < unit_probabilities(visible_fields)
+        positive, model = observed(energy, batch)
+        shape, dtype = positive.visible.shape, positive.visible.dtype
+        drawn = rng.random(shape, dtype=dtype) < unit_probabilities(model.visible_bias)
         V, lowest, best = drawn.astype(STATE), np.full(shape[0], np.inf), None
         n_blocks = -(-shape[0] // BLOCK)
         generators = state.generators[:n_blocks]
@@ -66,4 +65,5 @@ class CDPercLoss(AskedByMeanField, Learner):
             lowest = np.minimum(lowest, energies)
         state.generators[:n_blocks] = generators
         gap = model.free_energy(positive.visible) - lowest
-        return positive, States(best), state, {"perceptron_loss": float(np.maximum(gap, 0).mean())}
+        info = {"perceptron_loss": float(np.maximum(gap, 0).mean())}
+        return positive, States(best, model.hidden_means(best)), state, info

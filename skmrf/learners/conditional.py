@@ -2,7 +2,7 @@
 
 from .._types import States
 from .._validation import check_number
-from ..messages.bipartite import UnitBeliefs, mean_field, unit_probabilities
+from ..messages.bipartite import UnitBeliefs, mean_field
 from .base import Learner
 
 N_ITER = 50  # of mean field, where learning itself does not use it
@@ -56,22 +56,18 @@ class LimitedInference(ConditionalLearner):
 
 
 def observed(energy, batch):
-    """Units given inputs and outputs, and the fields of both layers.
+    """What rows show, and the model that they are drawn from.
 
     Returns
     -------
     states : States
-        Outputs, and means of hidden units given them.
-    visible_fields, hidden_fields : ndarray
+        Outputs, and means of hidden units given them and the inputs.
+    model : BipartiteEnergy
+        Its biases, one row for every row of the batch, are the fields of both layers.
     """
-    visible_fields, hidden_fields = energy.fields(batch.X)
-    V = batch.Y.astype(energy.weights.dtype, copy=False)
-    return States(V, hidden_means(energy, V, hidden_fields)), visible_fields, hidden_fields
-
-
-def hidden_means(energy, V, hidden_fields):
-    """Probabilities of hidden units given visible ones."""
-    return unit_probabilities(V @ energy.weights + hidden_fields)
+    model = energy.at(batch)
+    V = batch.Y.astype(model.weights.dtype, copy=False)
+    return States(V, model.hidden_means(V)), model
 
 
 def inference_info(beliefs):

@@ -5,7 +5,7 @@ import numpy as np
 from .._types import States
 from .._validation import check_choice, check_number
 from ..messages.bipartite import coordinate_ascent, propagate
-from .conditional import ConditionalLearner, hidden_means, inference_info, observed
+from .conditional import ConditionalLearner, inference_info, observed
 
 SCHEDULES = "sequential", "parallel"
 
@@ -78,16 +78,14 @@ class MSSVM(MaxMargin):
         check_choice("schedule", self.schedule, SCHEDULES)
 
     def step(self, energy, batch, state, rng):
-        positive, visible_fields, hidden_fields = observed(energy, batch)
+        positive, model = observed(energy, batch)
         V = positive.visible
-        fields = self.augmented(visible_fields, V), hidden_fields
+        fields = self.augmented(model.visible_bias, V), model.hidden_bias
         beliefs = self._maximise(energy, *fields)
         found = (beliefs.visible > 0).astype(V.dtype)
-        model = energy.at(batch)
         hinge = self.loss(V, found) + model.free_energy(V) - model.free_energy(found)
-        negative = States(found, hidden_means(energy, found, hidden_fields))
         info = inference_info(beliefs) | {"hinge": float(np.maximum(hinge, 0).mean())}
-        return positive, negative, state, info
+        return positive, States(found, model.hidden_means(found)), state, info
 
     def _maximise(self, energy, visible_fields, hidden_fields):
         fields = visible_fields, hidden_fields
@@ -127,19 +125,15 @@ class LSSVM(MaxMargin):
         self.max_iter = max_iter
 
     def step(self, energy, batch, state, rng):
-        (V, _, _), visible_fields, hidden_fields = observed(energy, batch)
-        beliefs = propagate(
-            energy.weights,
-            self.augmented(visible_fields, V),
-            hidden_fields,
-            product="max",
-            max_iter=self.max_iter,
-        )
+        (V, means, _), model = observed(energy, batch)
+        fields = self.augmented(model.visible_bias, V), model.hidden_bias
+        beliefs = propagate(energy.weights, *fields, product="max", max_iter=self.max_iter)
         found = (beliefs.visible > 0).astype(V.dtype)
-        phases = [
-            States(U, (U @ energy.weights + hidden_fields > 0).astype(V.dtype)) for U in (V, found)
-        ]
-        return *phases, state, inference_info(beliefs)
+        positive, negative = (
+            States(U, (p > 0.5).astype(V.dtype))  # the best hidden units given the outputs
+            for U, p in ((V, means), (found, model.hidden_means(found)))
+        )
+        return positive, negative, state, inference_info(beliefs)
 
     def infer(self, energy, X, epoch):
         """Max-marginal log odds of the units."""

@@ -28,8 +28,8 @@ class MLEBP(LimitedInference):
     """
 
     def step(self, energy, batch, state, rng):
-        positive, *fields = observed(energy, batch)
-        beliefs = propagate(energy.weights, *fields, pairs=True, **self.limits(batch.epoch))
+        positive, model = observed(energy, batch)
+        beliefs = propagate(*model.conditionals(), pairs=True, **self.limits(batch.epoch))
         return positive, _moments(beliefs), state, inference_info(beliefs)
 
     def infer(self, energy, X, epoch):
@@ -55,8 +55,8 @@ class MLEMF(LimitedInference):
     """
 
     def step(self, energy, batch, state, rng):
-        positive, *fields = observed(energy, batch)
-        beliefs = mean_field(energy.weights, *fields, pairs=True, **self.limits(batch.epoch))
+        positive, model = observed(energy, batch)
+        beliefs = mean_field(*model.conditionals(), pairs=True, **self.limits(batch.epoch))
         return positive, _moments(beliefs), state, inference_info(beliefs)
 
     def infer(self, energy, X, epoch):

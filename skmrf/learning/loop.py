@@ -58,6 +58,8 @@ class Settings:
         Where ``max_iter`` is None.
     converged_share : float
         Of inference runs; less is warned about.
+    complete : bool
+        Whether learning that ends before it has converged is warned about.
     copies : dict
         How often the entries of an array of theta stand for one parameter, where not once.
     """
@@ -76,6 +78,7 @@ class Settings:
     patience: int = 5
     max_updates: int = MAX_UPDATES
     converged_share: float = CONVERGED
+    complete: bool = True
     copies: dict = field(default_factory=dict)
 
 
@@ -255,7 +258,7 @@ def _iterate(learner, data, settings, holder, reports):
         holder[0] = state
         if reports.end(state) or _finished(state, settings):
             return
-    if not holder[0].converged:
+    if settings.complete and not holder[0].converged:
         _warn_unconverged(holder[0])
 
 

@@ -43,7 +43,7 @@ class L2(NoPenalty):
 
     def gradient(self, theta):
         """Derivative of the penalty."""
-        return {k: self.weights[k] * v for k, v in theta.items()}
+        return {k: (self.weights[k] * v).astype(v.dtype, copy=False) for k, v in theta.items()}
 
 
 class L1(NoPenalty):

@@ -5,6 +5,7 @@ r"""Inference in two layers of two-state units whose fields differ by row.
 A row is one instance: the weights are common, the fields :math:`b^v, b^h` its own.
 """
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -184,8 +185,8 @@ class _Couplings:
     """What kernels want to know of weights."""
 
     def __init__(self, weights):
-        self.weights = weights
-        self.dtype = _dtype_for(weights)
+        self.dtype = check_weights(weights)
+        self.weights = weights.astype(self.dtype, copy=False)
         n_visible, n_hidden = weights.shape
         self.ratios = np.empty((n_hidden, n_visible), dtype=self.dtype)
         to_hidden, to_visible = np.zeros(n_hidden), np.empty(n_visible)
@@ -195,16 +196,21 @@ class _Couplings:
         self.to_visible = _segments(weights, 1, to_visible, limit)
         self.bound = self.dtype.type(0.98 * np.log(np.finfo(self.dtype).max))
 
+    @cached_property
+    def by_visible(self):
+        """The ratios with visible units as rows."""
+        return np.ascontiguousarray(self.ratios.T)
 
-def _dtype_for(weights):
-    """The type of the arithmetic."""
+
+def check_weights(weights):
+    """The type of the arithmetic, for weights that are not too large for any."""
     dtype = weights.dtype
     largest = max(float(weights.max(initial=0.0)), -float(weights.min(initial=0.0)))
     if not largest <= LIMITS[dtype][0]:
         dtype = np.dtype(np.float64)
     if not largest <= LIMITS[dtype][0]:
         raise ValueError(
-            f"Belief propagation takes weights of up to {LIMITS[dtype][0]:g} in size; the largest "
+            f"Inference takes weights of up to {LIMITS[dtype][0]:g} in size; the largest "
             f"is {largest:g}. Learn with a smaller learning_rate, or with alpha > 0."
         )
     return dtype
@@ -274,14 +280,14 @@ def _propagate_block(couplings, visible, hidden, product, max_iter, tol, pairs):
 
 def _ascend_block(couplings, visible, hidden, start, max_iter):
     dtype = couplings.dtype
-    weights = couplings.weights.astype(dtype, copy=False)
+    weights = couplings.weights
     V = start.astype(dtype)
     out = np.empty_like(V)
     n_iter, moved = np.empty(len(V), dtype=np.int64), np.empty(len(V), dtype=np.int64)
     hidden = np.ascontiguousarray(hidden, dtype=dtype)
     ascend(
         weights,
-        couplings.ratios.T.copy(),
+        couplings.by_visible,
         np.ascontiguousarray(visible, dtype=dtype),
         hidden,
         couplings.to_visible,
