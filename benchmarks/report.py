@@ -15,6 +15,9 @@ ORDER = (
     "boltzmann",
     "rbm",
     "layers",
+    "layer_messages",
+    "structured",
+    "multilabel",
     "density",
     "scale",
 )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import joblib
 import numpy as np
-from _common import machine, options, save
+from _common import machine, markdown, options, save
 
 from skmrf import CRBMStructuredPredictor
 from skmrf.datasets import fetch_caltech101_silhouettes, fetch_mnist, flip_pixels, occlude
@@ -303,7 +303,15 @@ def main(argv=None):
             for seed in args.seeds:
                 run_cell(args, task, learner, n_train, seed, rate, batch)
     cells = collected(args)
-    save(args, "structured", table(cells), COLUMNS)
+    rows = table(cells)
+    save(args, "structured", rows, COLUMNS)
+    largest = {(r["task"], r["learner"]): r["n_train"] for r in reversed(rows)}
+    shown = {
+        "structured_largest": [r for r in rows if largest[r["task"], r["learner"]] == r["n_train"]],
+        "structured_seeds": [r for r in rows if r["n_seeds"] > 1],
+    }
+    for name, part in shown.items():
+        (args.results / f"{name}.md").write_text(markdown(part, COLUMNS) + "\n")
     curves(args, cells)
     occlusion(args, cells)
 
