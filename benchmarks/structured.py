@@ -240,22 +240,29 @@ def curves(args, cells):
         worth = cell["n_train"], -min(cell["valid"])
         if key not in largest or worth > largest[key][0]:
             largest[key] = worth, cell
-    figure = Figure(figsize=(11, 7), layout="constrained")
-    for axes, task in zip(figure.subplots(2, 3).flat, TASKS, strict=False):
-        for (of, learner), (_, cell) in largest.items():
-            if of == task:
-                epochs = np.arange(1, len(cell["valid"]) + 1)
-                axes.plot(epochs, cell["valid"], label=f"{learner}, {cell['n_train']}")
-                if learner == "MLE-BP":
-                    share = axes.twinx()
-                    share.plot(epochs, cell["converged"], "k:", label="BP converged")
-                    share.set_ylim(0, 1)
-        axes.set_title(task)
-        axes.set_xlabel("epoch")
-        axes.set_ylabel("validation error, %")
-        if axes.lines:
-            axes.legend(fontsize="x-small")
+    tasks = [task for task in TASKS if any(of == task for of, _ in largest)] or list(TASKS)[:1]
+    n_rows = -(-len(tasks) // 2)
+    figure = Figure(figsize=(11, 4 * n_rows), layout="constrained")
+    for axes, task in zip(figure.subplots(n_rows, 2, squeeze=False).flat, tasks, strict=False):
+        _draw_task(axes, task, {name: c for (of, name), (_, c) in largest.items() if of == task})
     figure.savefig(args.results / "structured_curves.png", dpi=120)
+
+
+def _draw_task(axes, task, cells):
+    """Validation errors of the cells of a task; dotted, the shares of converged propagations."""
+    share = axes.twinx()
+    share.set_ylim(0, 1)
+    share.set_ylabel("propagation converged, dotted")
+    for learner, cell in cells.items():
+        epochs = np.arange(1, len(cell["valid"]) + 1)
+        (line,) = axes.plot(epochs, cell["valid"], label=f"{learner}, {cell['n_train']}")
+        if learner.startswith("MLE-BP"):
+            share.plot(epochs, cell["converged"], ":", color=line.get_color())
+    axes.set_title(task)
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("validation error, %")
+    if cells:
+        axes.legend(fontsize="x-small", loc="upper right")
 
 
 def occlusion(args, cells):
