@@ -253,11 +253,14 @@ def _draw_task(axes, task, cells):
     share = axes.twinx()
     share.set_ylim(0, 1)
     share.set_ylabel("propagation converged, dotted")
-    for learner, cell in cells.items():
+    for k, learner in enumerate(LEARNERS):
+        if learner not in cells:
+            continue
+        cell = cells[learner]
         epochs = np.arange(1, len(cell["valid"]) + 1)
-        (line,) = axes.plot(epochs, cell["valid"], label=f"{learner}, {cell['n_train']}")
+        axes.plot(epochs, cell["valid"], f"C{k}", label=f"{learner}, {cell['n_train']}")
         if learner.startswith("MLE-BP"):
-            share.plot(epochs, cell["converged"], ":", color=line.get_color())
+            share.plot(epochs, cell["converged"], f"C{k}:")
     axes.set_title(task)
     axes.set_xlabel("epoch")
     axes.set_ylabel("validation error, %")

@@ -551,7 +551,7 @@ def test_inference_that_does_not_converge_is_warned_about_once(learner, seed):
         model.fit(X)
     (found,) = inference_warnings(caught)
     assert issubclass(found.category, ConvergenceWarning)
-    assert "give the learner more damping or max_iter" in str(found.message)
+    assert "give the learner more iterations or damping" in str(found.message)
     assert model.history_["inference_converged"][-1] < 0.99
 
 
