@@ -25,7 +25,7 @@ PLATEAU = 2000  # updates without a better score, at least, before stopping earl
 RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 0.001}
 WINDOW, COSINE, N_HALVINGS = 1000, 0.0, 3
 WINDOWS = 9  # first windows that fit into the updates; the four of the schedule take 8.1
-TIE = 1e-6  # what a nat of log-loss counts against a right output
+TIE = 1e-6  # what a nat of log-loss counts against the share of right outputs
 RECENCY = 8.0
 EPOCHS = 50, 1000  # at least and at most, where max_iter is not given
 CONVERGED_SHARE = 0.5  # of inference; less is warned about
@@ -374,9 +374,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         weights = np.ones(len(data.Y)) if data.log_weights is None else _weights_of(data)
         ones = weights @ data.Y
         theta = {
-            "weights": _first_weights(rng, (n_visible, n_hidden)),
+            "weights": _first_weights(rng, (n_visible, n_hidden), max(n_visible, n_hidden)),
             "visible_inputs": np.zeros((n_inputs, n_visible), np.float32),
-            "hidden_inputs": _first_weights(rng, (n_inputs, n_hidden)),
+            "hidden_inputs": _first_weights(rng, (n_inputs, n_hidden), n_inputs),
             "visible_bias": np.log((ones + 0.5) / (weights.sum() - ones + 0.5)),
             "hidden_bias": np.zeros(n_hidden),
         }
@@ -401,17 +401,18 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         return settings
 
     def _held_out_score(self, energy, held_out):
-        """Share of right outputs; between equal ones their probabilities decide."""
+        """Share of right outputs; between equal ones their log-loss decides, where they have one."""
         weights, learner = _weights_of(held_out), self._check_learner()
-        signs = 2.0 * held_out.Y - 1.0
-        tie = TIE if getattr(learner, "probabilistic", True) else 0.0
+        probabilistic = getattr(learner, "probabilistic", True)
 
         def score(energy, epoch):
-            odds = signs * self._log_odds(learner, energy, held_out.X, epoch - 1)
-            right = np.where(signs > 0, odds > 0, odds >= 0)
-            losses = np.logaddexp(0.0, -odds)
-            rows = (right - tie * np.minimum(losses, 1.0 / tie if tie else 0.0)).mean(axis=1)
-            return float(np.average(rows, weights=weights))
+            odds = self._log_odds(learner, energy, held_out.X, epoch - 1)
+            right = ((odds > 0) == (held_out.Y > 0)).mean(axis=1)
+            share = float(np.average(right, weights=weights))
+            if not probabilistic:
+                return share
+            losses = np.logaddexp(0.0, np.where(held_out.Y > 0, -odds, odds)).mean(axis=1)
+            return share - TIE * round(float(np.average(losses, weights=weights)), 2)
 
         return score
 
@@ -466,9 +467,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         return tags
 
 
-def _first_weights(rng, shape):
-    """Small enough that what a layer sends to a unit of the other is of order one."""
-    return rng.normal(0.0, 1.0 / np.sqrt(max(*shape, 1)), size=shape).astype(np.float32)
+def _first_weights(rng, shape, n_terms):
+    """Random ones; sums of so many of them are of order one."""
+    return rng.normal(0.0, 1.0 / np.sqrt(max(n_terms, 1)), size=shape).astype(np.float32)
 
 
 def _in_double(energy):
