@@ -401,7 +401,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         return settings
 
     def _held_out_score(self, energy, held_out):
-        """Share of right outputs; between equal ones their log-loss decides, where they have one."""
+        """Share of right outputs; between equal ones the log-loss decides, where there is one."""
         weights, learner = _weights_of(held_out), self._check_learner()
         probabilistic = getattr(learner, "probabilistic", True)
 
