@@ -780,6 +780,14 @@ def test_probabilities_decide_between_equal_scores():
     assert len(np.unique(scores)) > len(np.unique(np.round(scores, 3)))
 
 
+@pytest.mark.parametrize("learner", MAX_MARGIN)
+def test_scores_without_probabilities_are_shares(learner):
+    X, Y = tied(400)
+    model = quick(learner=learner).fit(X, Y, X_val=X[:20], y_val=Y[:20])
+    counts = np.array(model.history_["validation_score"]) * Y[:20].size
+    assert_allclose(counts, np.round(counts), rtol=0, atol=1e-9)
+
+
 def test_classes_of_several_outputs():
     X, Y = tied()
     with pytest.raises(

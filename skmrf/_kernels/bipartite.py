@@ -25,10 +25,10 @@ TILE = 16  # rows transposed at once: a line of the cache
 
 
 @kernel
-def ratios_of(weights, w, to_hidden, to_visible):
+def ratios_of(weights, w, hidden_sums, visible_sums):
     """exp(W) with hidden units as rows, and the sums of ``|W|`` over all that sends to a unit.
 
-    ``weights`` is (n_visible, n_hidden); ``to_hidden`` begins at zero.
+    ``weights`` is (n_visible, n_hidden); ``hidden_sums`` begins at zero.
     """
     n_visible, n_hidden = weights.shape
     bits = np.empty(n_hidden, np.int32)
@@ -41,8 +41,8 @@ def ratios_of(weights, w, to_hidden, to_visible):
             for j in range(n_hidden):
                 row[j] = weights[first + i, j]
                 total += abs(row[j])
-                to_hidden[j] += abs(row[j])
-            to_visible[first + i] = total
+                hidden_sums[j] += abs(row[j])
+            visible_sums[first + i] = total
             exponentials(row, bits)
         for j in range(n_hidden):
             for i in range(height):
