@@ -71,6 +71,7 @@ COLUMNS = {
     "paper_all": "paper, All",
     "paper_changed": "paper, Changed",
     "rate": "rate",
+    "halving": "halved",
     "batch": "batch",
     "epoch": "epoch",
     "converged": "BP converged",
@@ -140,6 +141,8 @@ def learn(cell, data, checkpoint, max_epochs, patience):
         if cell["epoch"] == 0 or cell["valid"][-1] < cell["valid"][cell["epoch"] - 1]:
             cell["epoch"] = len(cell["valid"])
             cell["all"], cell["changed"] = errors(model, *test)
+        elif cell["halving"]:
+            model.set_params(learning_rate=model.learning_rate / 2)
         joblib.dump((model, cell), checkpoint)
         print(cell["task"], cell["learner"], len(X), cell["seed"], len(cell["valid"]),
               f"{cell['valid'][-1]:.3f} best {cell['all']:.3f}", flush=True)  # fmt: skip
@@ -151,6 +154,7 @@ def run_cell(args, task, learner, n_train, seed, rate, batch):
     if task.startswith("Caltech"):
         n_train = min(n_train, CALTECH)
     name = "-".join((task, learner, str(n_train), str(seed), f"{rate:g}", str(batch)))
+    name += "-halving" * args.halving
     name = name.translate(str.maketrans(" ", "_", "%,"))
     path = args.results / "structured" / f"{name}.json"
     if path.exists():
@@ -161,7 +165,7 @@ def run_cell(args, task, learner, n_train, seed, rate, batch):
     data = damaged(task, n_train, seed, args.data_home)
     cell = {
         "task": task, "learner": learner, "n_train": len(data[0][0]), "seed": seed, "rate": rate,
-        "batch": batch, "epoch": 0, "all": None, "changed": None, "valid": [], "seconds": [],
+        "halving": args.halving, "batch": batch, "epoch": 0, "all": None, "changed": None, "valid": [], "seconds": [],
         "converged": [], "machine": machine(),
     }  # fmt: skip
     cell = learn(cell, data, checkpoint, args.epochs, args.patience)
@@ -204,8 +208,8 @@ def table(cells, tasks=TASKS):
 
 def _row(task, learner, n_train, cells, paper):
     first = min(cells, key=lambda c: min(c["valid"]))
-    setting = first["rate"], first["batch"]
-    cells = [c for c in cells if (c["rate"], c["batch"]) == setting]
+    setting = _setting(first)
+    cells = [c for c in cells if _setting(c) == setting]
     scores = [c["all"] for c in cells]
     paper_all, paper_changed = map(float, paper.split("/")) if paper else (None, None)
     converged = [c["converged"][c["epoch"] - 1] for c in cells]
@@ -221,10 +225,15 @@ def _row(task, learner, n_train, cells, paper):
         "paper_changed": paper_changed,
         "rate": setting[0],
         "batch": setting[1],
+        "halving": setting[2],
         "epoch": int(np.median([c["epoch"] for c in cells])),
         "converged": None if None in converged else float(np.mean(converged)),
         "seconds": float(np.mean([np.mean(c["seconds"]) for c in cells])),
     }
+
+
+def _setting(cell):
+    return cell["rate"], cell["batch"], cell.get("halving", False)
 
 
 def curves(args, cells):
@@ -299,6 +308,9 @@ def main(argv=None):
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--rates", type=float, nargs="*", default=RATES)
     parser.add_argument("--batches", type=int, nargs="*", default=BATCHES)
+    parser.add_argument(
+        "--halving", action="store_true", help="halve the rate after every epoch without a better one"
+    )
     parser.add_argument("--tune-images", type=int, default=5_000)
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--patience", type=int, default=4, help="epochs without a better one")
