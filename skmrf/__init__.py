@@ -4,6 +4,16 @@ from ._version import __version__
 from .boltzmann import BoltzmannMachine
 from .crbm import CRBMStructuredPredictor
 from .discrete import DiscreteMRF
+from .nnmrf import NNMRFDensity
+from .nnmrf_classifier import NNMRFClassifier
 from .rbm import RBM
 
-__all__ = ["RBM", "BoltzmannMachine", "CRBMStructuredPredictor", "DiscreteMRF", "__version__"]
+__all__ = [
+    "RBM",
+    "BoltzmannMachine",
+    "CRBMStructuredPredictor",
+    "DiscreteMRF",
+    "NNMRFClassifier",
+    "NNMRFDensity",
+    "__version__",
+]

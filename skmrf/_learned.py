@@ -9,7 +9,7 @@ from sklearn.callback import CallbackSupportMixin
 
 from . import learning
 from ._validation import check_generator, check_number, check_sample_weight
-from .learners import CONDITIONAL_LEARNERS, LEARNERS, Learner
+from .learners import CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS, LEARNERS, Learner
 from .learners.base import has_missing
 
 COPIES = 6  # arrays of parameters that learning holds at once
@@ -89,7 +89,10 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         return 0.0, 0
 
     def _held_out_score(self, energy, held_out):
-        """``(energy, epoch) -> float``, a score of the held-out rows for early stopping."""
+        """``(energy, state) -> float``, a score of the held-out rows for early stopping.
+
+        ``state`` is the :class:`~skmrf.learning.LoopState` after an epoch.
+        """
         raise NotImplementedError
 
     def _attributes(self, decoding):
@@ -168,7 +171,7 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         known = self._learners()
         learner = self.learner
         by_name = isinstance(learner, str)
-        ours = LEARNERS | CONDITIONAL_LEARNERS
+        ours = LEARNERS | CONDITIONAL_LEARNERS | CONTINUOUS_LEARNERS
         ours = set(ours) if by_name else set(ours.values())
         taken = set(known) if by_name else set(known.values())
         if (learner if by_name else type(learner)) in ours - taken:

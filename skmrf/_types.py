@@ -65,6 +65,24 @@ class CliqueMoments(NamedTuple):
     moments: Theta
 
 
+class CliquePoints(NamedTuple):
+    """A phase given by weighted points for every variable and edge, as of quadrature.
+
+    Attributes
+    ----------
+    nodes, node_weights : ndarray of shape (n_variables, n_node_points)
+        Numbers, or states as numbers.
+    edges : ndarray of shape (2 n_edges, n_edge_points)
+        Two rows for every edge.
+    edge_weights : ndarray of shape (n_edges, n_edge_points)
+    """
+
+    nodes: np.ndarray
+    node_weights: np.ndarray
+    edges: np.ndarray
+    edge_weights: np.ndarray
+
+
 class UnitMoments(NamedTuple):
     """A phase of a bipartite model, given by the expected units of every row.
 

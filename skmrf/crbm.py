@@ -405,8 +405,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         weights, learner = _weights_of(held_out), self._check_learner()
         probabilistic = getattr(learner, "probabilistic", True)
 
-        def score(energy, epoch):
-            odds = self._log_odds(learner, energy, held_out.X, epoch - 1)
+        def score(energy, state):
+            odds = self._log_odds(learner, energy, held_out.X, state.epoch - 1)
             right = ((odds > 0) == (held_out.Y > 0)).mean(axis=1)
             share = float(np.average(right, weights=weights))
             if not probabilistic:

@@ -9,6 +9,7 @@ from .conditional_bipartite import ConditionalBipartiteEnergy
 from .conditionals import BinaryConditionals, BipartiteConditionals, TableConditionals
 from .factor_graph import FactorGraph
 from .layout import Layout
+from .neural import NeuralEnergy
 from .pairwise import PairwiseEnergy
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Energy",
     "FactorGraph",
     "Layout",
+    "NeuralEnergy",
     "PairwiseEnergy",
     "TableConditionals",
 ]

@@ -5,6 +5,7 @@ from .bpchain_cd import BPChainCD
 from .cd import CD
 from .cd_percloss import CDPercLoss
 from .exact import Exact
+from .grid import Grid
 from .lr import LR
 from .max_margin import LSSVM, MSSVM
 from .mcmc_mle import MCMCMLE, ParticleFilteredMCMCMLE
@@ -17,6 +18,7 @@ from .pseudo_likelihood import PseudoLikelihood, site_log_likelihood
 from .psmc import PSMC
 from .smc import SMC
 from .tempered_transitions import TemperedTransitions
+from .variational import Variational
 
 LEARNERS = {
     "exact": Exact,
@@ -46,11 +48,15 @@ CONDITIONAL_LEARNERS = {
     "mssvm": MSSVM,
 }
 
+#: Of models of numbers with neural potentials.
+CONTINUOUS_LEARNERS = {"variational": Variational, "grid": Grid}
+
 __all__ = [
     "BP",
     "BPCD",
     "CD",
     "CONDITIONAL_LEARNERS",
+    "CONTINUOUS_LEARNERS",
     "LEARNERS",
     "LR",
     "LSSVM",
@@ -64,11 +70,13 @@ __all__ = [
     "BPChainCD",
     "CDPercLoss",
     "Exact",
+    "Grid",
     "Learner",
     "MeanField",
     "ParallelTempering",
     "ParticleFilteredMCMCMLE",
     "PseudoLikelihood",
     "TemperedTransitions",
+    "Variational",
     "site_log_likelihood",
 ]

@@ -99,7 +99,9 @@ class DataPhase:
 
 def has_missing(X):
     """Whether an entry is missing; sparse rows have none."""
-    return not hasattr(X, "toarray") and bool((X == MISSING).any())
+    if hasattr(X, "toarray"):
+        return False
+    return bool((np.isnan(X) if X.dtype.kind == "f" else X == MISSING).any())
 
 
 def unique_rows(batch: Batch):

@@ -51,7 +51,7 @@ class Settings:
     resolution : float
         Squared norm of a gradient too small to matter.
     score : callable or None
-        ``(energy, epoch) -> float`` on held-out data, for early stopping.
+        ``(energy, state) -> float`` on held-out data, for early stopping.
     patience : int
         Epochs without a better score before stopping.
     max_updates : int
@@ -389,7 +389,7 @@ def _judge(state, settings, info):
     best = None
     if settings.score is not None:
         current = replace(state, best=None).result(settings.average)
-        row["validation_score"] = settings.score(current, state.epoch)
+        row["validation_score"] = settings.score(current, state)
         best = state.best
         if best is None or row["validation_score"] > best[0]:
             best = (row["validation_score"], current)

@@ -108,7 +108,7 @@ def warn_unbounded(n_never):
 def held_out_score(layout, held_out):
     """Mean log-likelihood where elimination is cheap, else mean pseudo-log-likelihood.
 
-    A function of an energy and the epoch, which has no influence.
+    A function of an energy and the state of the loop, which has no influence.
     """
     weights = normalized_weights(held_out.log_weights, len(held_out.X))
     cost = forecast(layout)
@@ -132,7 +132,7 @@ def held_out_score(layout, held_out):
 def layered_score(energy, held_out):
     """Mean log-likelihood where a layer is small, else mean pseudo-log-likelihood of some sites.
 
-    A function of an energy and the epoch, which has no influence.
+    A function of an energy and the state of the loop, which has no influence.
     """
     weights = normalized_weights(held_out.log_weights, held_out.X.shape[0])
     if min(energy.weights.shape) <= SMALL_LAYER:

@@ -4,6 +4,7 @@ from .ais import ais
 from .bounds import exact_fits, exact_log_partition, log_partition_bounds
 from .chained import bpchain
 from .intervals import TRUSTED_ESS
+from .neural import neural_log_partition
 
 __all__ = [
     "TRUSTED_ESS",
@@ -12,4 +13,5 @@ __all__ = [
     "exact_fits",
     "exact_log_partition",
     "log_partition_bounds",
+    "neural_log_partition",
 ]

@@ -1,0 +1,162 @@
+"""Graphs of variables: which of them are joined, and Gaussians that fit to a graph."""
+
+from itertools import combinations
+
+import networkx as nx
+import numpy as np
+
+N_NEIGHBORS = 5
+FOLDS, SHARES = 5, (0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+
+
+def edges_of(graph, correlation, names):
+    """Edges between columns, shape (n_edges, 2), the lower column first.
+
+    Parameters
+    ----------
+    graph : {"complete", "tree", "grid", "knn", "empty"}, networkx.Graph or list of pairs
+        "tree" is the spanning tree of greatest mutual information of Gaussians (Chow and Liu);
+        "knn" joins every column to those of greatest correlation; "grid" takes columns for the
+        pixels of a square. Pairs and nodes are names or indices of columns.
+    correlation : ndarray of shape (n_columns, n_columns)
+    names : list
+    """
+    n = len(names)
+    if isinstance(graph, str):
+        makers = {
+            "complete": lambda: combinations(range(n), 2),
+            "empty": lambda: (),
+            "tree": lambda: _tree(correlation),
+            "knn": lambda: _nearest(correlation),
+            "grid": lambda: _grid(n),
+        }
+        if graph not in makers:
+            raise ValueError(
+                f"graph must be one of {sorted(makers)}, a networkx graph or a list of pairs of "
+                f"columns; got {graph!r}."
+            )
+        pairs = makers[graph]()
+    else:
+        pairs = [_columns(pair, names) for pair in getattr(graph, "edges", graph)]
+    return np.array(sorted({tuple(sorted(p)) for p in pairs}), dtype=np.int64).reshape(-1, 2)
+
+
+def _columns(pair, names):
+    pair = tuple(pair)
+    found = []
+    for column in pair:
+        if column in names:
+            found.append(names.index(column))
+        elif isinstance(column, int | np.integer) and 0 <= column < len(names):
+            found.append(int(column))
+        else:
+            raise ValueError(
+                f"graph names column {column!r}; the columns are {names[:8]}"
+                f"{' ...' if len(names) > 8 else ''}."
+            )
+    if len(set(found)) != 2:
+        raise ValueError(f"Edges join two different columns; got {pair!r}.")
+    return found
+
+
+def _grid(n):
+    side = round(n**0.5)
+    if side * side != n:
+        raise ValueError(
+            f'graph="grid" takes the columns for the pixels of a square, but there are {n}; give '
+            "networkx.grid_2d_graph with its nodes relabelled to columns, or a list of pairs."
+        )
+    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(side, side), ordering="sorted")
+    return graph.edges
+
+
+def _tree(correlation):
+    graph = nx.Graph()
+    graph.add_nodes_from(range(len(correlation)))
+    for i, j in combinations(range(len(correlation)), 2):
+        graph.add_edge(i, j, weight=abs(correlation[i, j]))
+    return nx.maximum_spanning_edges(graph, data=False)
+
+
+def _nearest(correlation):
+    strength = np.abs(correlation) - 2.0 * np.eye(len(correlation))
+    k = min(N_NEIGHBORS, len(correlation) - 1)
+    return [(i, int(j)) for i, row in enumerate(strength) for j in np.argsort(-row)[:k]]
+
+
+# Gaussians ---------------------------------------------------------------------------------
+
+
+def shrunk_covariance(X, weights, target):
+    """Covariance of rows, shrunk towards ``target`` as predicts rows left out best.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n)
+    weights : ndarray of shape (n_rows,), sum 1
+    target : ndarray of shape (n, n), positive definite
+
+    Returns
+    -------
+    mean : ndarray of shape (n,)
+    covariance : ndarray of shape (n, n)
+    """
+    mean = weights @ X
+    if len(X) < 2 * 2 or X.shape[1] == 0:
+        return mean, target
+    folds = np.arange(len(X)) % min(FOLDS, len(X))
+    order = np.random.default_rng(0).permutation(len(X))
+    scores = np.zeros(len(SHARES))
+    for fold in range(folds.max() + 1):
+        out = order[folds == fold]
+        kept = order[folds != fold]
+        m, S = _covariance(X[kept], weights[kept] / weights[kept].sum())
+        for k, share in enumerate(SHARES):
+            scores[k] += weights[out] @ _log_densities(X[out] - m, S + share * (target - S))
+    share = SHARES[int(np.argmax(scores))]
+    S = _covariance(X, weights)[1]
+    return mean, S + share * (target - S)
+
+
+def _covariance(X, weights):
+    mean = weights @ X
+    centred = X - mean
+    return mean, (weights[:, None] * centred).T @ centred
+
+
+def _log_densities(residuals, covariance):
+    """Up to a constant; -inf of a covariance that is not positive definite."""
+    try:
+        root = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        return np.full(len(residuals), -1e300)
+    white = np.linalg.solve(root, residuals.T)
+    return -0.5 * (white * white).sum(axis=0) - np.log(np.diag(root)).sum()
+
+
+def precision_on_graph(covariance, edges, *, max_iter=100, tol=1e-8):
+    """Precision of the Gaussian that has this covariance on the edges and no other couplings.
+
+    By regressions of every variable on its neighbours in turn (Hastie, Tibshirani and Friedman,
+    The Elements of Statistical Learning, algorithm 17.1).
+    """
+    n = len(covariance)
+    if len(edges) == n * (n - 1) // 2:
+        return np.linalg.inv(covariance)
+    neighbours = [np.concatenate([edges[edges[:, 0] == i, 1], edges[edges[:, 1] == i, 0]])
+                  for i in range(n)]  # fmt: skip
+    W = covariance.copy()
+    coefficients = [np.zeros(0)] * n
+    for _ in range(max_iter):
+        before = W.copy()
+        for i, near in enumerate(neighbours):
+            coefficients[i] = np.linalg.solve(W[np.ix_(near, near)], covariance[near, i])
+            others = np.arange(n) != i
+            W[others, i] = W[i, others] = W[np.ix_(others, near)] @ coefficients[i]
+        if np.abs(W - before).max() < tol:
+            break
+    precision = np.zeros((n, n))
+    for i, near in enumerate(neighbours):
+        precision[i, i] = 1.0 / (covariance[i, i] - W[i, near] @ coefficients[i])
+        precision[i, near] = -coefficients[i] * precision[i, i]
+    return 0.5 * (precision + precision.T)

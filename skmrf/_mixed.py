@@ -1,0 +1,200 @@
+"""Tables of numbers and categories as arrays of numbers and state codes, and back."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ._encoding import decode, encode, find_categories, given_categories, missing
+from ._types import MISSING
+from ._validation import warn_caller
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How the columns of a table become numbers of about unit size and state codes.
+
+    Attributes
+    ----------
+    names : list
+    numbers, discrete : ndarray of int
+        Which columns are numbers and which are categories.
+    categories : list of ndarray, of the discrete columns
+    mean, scale : ndarray of shape (n_numbers,)
+        The standardised number is ``(x - mean) / scale``.
+    """
+
+    names: list
+    numbers: np.ndarray
+    discrete: np.ndarray
+    categories: list
+    mean: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    scale: np.ndarray = field(default_factory=lambda: np.ones(0))
+
+    @property
+    def n_states(self):
+        """Number of states of every column, 0 of a number."""
+        n_states = np.zeros(len(self.names), dtype=np.int64)
+        n_states[self.discrete] = [len(c) for c in self.categories]
+        return n_states
+
+    def encode(self, columns):
+        """Standardised numbers and state codes, nan where missing, shape (n_rows, n_columns)."""
+        X = np.empty((len(columns[0]), len(columns)))
+        for k, j in enumerate(self.numbers):
+            X[:, j] = (as_numbers(columns[j], self.names[j]) - self.mean[k]) / self.scale[k]
+        if len(self.discrete):
+            names = [self.names[j] for j in self.discrete]
+            codes = encode([columns[j] for j in self.discrete], self.categories, names)
+            X[:, self.discrete] = np.where(codes == MISSING, np.nan, codes)
+        return X
+
+    def decode(self, X):
+        """Rows in the units of the user; objects where there are categories that are no numbers."""
+        values = X[:, self.numbers] * self.scale + self.mean
+        if not len(self.discrete):
+            return values
+        states = decode(X[:, self.discrete].astype(np.int64), self.categories)
+        numeric = states.dtype.kind in "iuf"
+        out = np.empty(X.shape, dtype=float if numeric else object)
+        out[:, self.numbers], out[:, self.discrete] = values, states
+        return out
+
+    def log_volume(self, X):
+        """Log of the units that the observed numbers of every row were divided by."""
+        return ~np.isnan(X[:, self.numbers]) @ np.log(self.scale)
+
+
+def find_columns(columns, names, categorical, categories, weights=None):
+    """The :class:`Columns` of a table.
+
+    Parameters
+    ----------
+    columns : list of ndarray
+    names : list
+    categorical : ndarray of bool
+    categories : "auto" or list of lists, one for every categorical column
+    weights : ndarray of shape (n_rows,), optional
+    """
+    discrete, numbers = np.flatnonzero(categorical), np.flatnonzero(~categorical)
+    shown = [names[j] for j in discrete]
+    if isinstance(categories, str) and categories == "auto":
+        found = find_categories([columns[j] for j in discrete], shown)
+    else:
+        found = given_categories(categories, shown)
+    mean, scale = np.zeros(len(numbers)), np.ones(len(numbers))
+    for k, j in enumerate(numbers):
+        mean[k], scale[k] = _moments(as_numbers(columns[j], names[j]), weights, names[j])
+    return Columns(list(names), numbers, discrete, found, mean, scale)
+
+
+def as_numbers(column, name):
+    """A column as floats; nan where missing."""
+    absent = missing(column)
+    out = np.full(len(column), np.nan)
+    try:
+        out[~absent] = column[~absent].astype(float)
+    except (TypeError, ValueError):
+        value = next(v for v in column[~absent].tolist() if not _is_number(v))
+        raise ValueError(
+            f"Column {name!r} holds {value!r}, which is no number; name the column in "
+            "categorical_features if its values are categories."
+        ) from None
+    if np.isinf(out).any():
+        raise ValueError(
+            f"Column {name!r} holds infinity; use nan for a missing entry or a finite number."
+        )
+    return out
+
+
+def _is_number(value):
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _moments(x, weights, name):
+    """Mean and standard deviation of what is there; the deviation of a constant is 1."""
+    seen = ~np.isnan(x)
+    if not seen.any():
+        raise ValueError(f"Column {name!r} has no observed entry; drop it.")
+    x, weights = x[seen], None if weights is None else weights[seen]
+    centre = x[np.argmax(np.abs(x))] / 2  # so that sums of large numbers stay finite
+    with np.errstate(over="ignore"):
+        mean = centre + np.average(x - centre, weights=weights)
+        size = np.abs(x - mean).max()
+        spread = size * np.sqrt(np.average(((x - mean) / size) ** 2, weights=weights)) if size else 0
+    if not np.isfinite(mean + spread):
+        raise ValueError(f"Column {name!r} holds numbers too large; divide it by a power of ten.")
+    negligible = spread <= 1e-12 * max(abs(mean), 1e-300)
+    return mean, 1.0 if negligible else spread
+
+
+def warn_degenerate(X, numbers, names):
+    """Columns of numbers of which no density exists: constant ones and those of two values."""
+    for j in numbers:
+        values = np.unique(X[~np.isnan(X[:, j]), j])
+        few = len(X) >= 10 and len(values) <= 2
+        if few:
+            what = "is constant" if len(values) == 1 else "has two values only"
+            advice = "drop it" if len(values) == 1 else "name it in categorical_features"
+            warn_caller(
+                f"Column {names[j]!r} {what}, so the likelihood of a density has no maximum; the "
+                f"deviations of the model are bounded from below. Better {advice}."
+            )
+
+
+def categorical_mask(categorical_features, X, names):
+    """Which columns hold categories.
+
+    Parameters
+    ----------
+    categorical_features : "from_dtype", None, or array-like of names, indices or booleans
+    X : array-like or frame
+    names : list of the columns' names
+
+    Returns
+    -------
+    ndarray of bool
+    """
+    n = len(names)
+    if categorical_features is None:
+        return np.zeros(n, dtype=bool)
+    if isinstance(categorical_features, str):
+        if categorical_features != "from_dtype":
+            raise ValueError(
+                'categorical_features must be "from_dtype", None, or a list of names, indices or '
+                f"booleans; got {categorical_features!r}."
+            )
+        return _categorical_dtypes(X, n)
+    listed = np.asarray(categorical_features)
+    if listed.dtype == bool:
+        if listed.shape != (n,):
+            raise ValueError(
+                f"categorical_features has {listed.size} booleans, but X has {n} columns."
+            )
+        return listed
+    mask = np.zeros(n, dtype=bool)
+    for column in listed.tolist():
+        mask[_position(column, names)] = True
+    return mask
+
+
+def _position(column, names):
+    if isinstance(column, int) and not isinstance(column, bool):
+        if -len(names) <= column < len(names):
+            return column
+    elif column in names:
+        return names.index(column)
+    raise ValueError(
+        f"categorical_features names column {column!r}; the columns are {names[:8]}"
+        f"{' ...' if len(names) > 8 else ''}."
+    )
+
+
+def _categorical_dtypes(X, n):
+    """Columns of a frame whose type is categorical."""
+    if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
+        return np.zeros(n, dtype=bool)
+    return np.array([str(t).lower().startswith(("category", "categorical", "enum")) for t in X.dtypes])

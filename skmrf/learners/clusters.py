@@ -1,0 +1,74 @@
+"""First beliefs: clusters of the training rows."""
+
+from dataclasses import replace
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from .._types import normalized_weights
+from ..messages.mixtures import Mixture
+
+SHRINKAGE = 5.0  # rows that the base counts for in the covariances of clusters
+
+
+def first_mixture(energy, batch, n_components, diagonal, rng):
+    """Clusters of the rows, with covariances shrunk towards the base.
+
+    Entries that are missing count as the mean, or the most frequent state, of their column.
+    """
+    rows = _completed(batch.X, energy.n_states)
+    weights = normalized_weights(batch.log_weights, len(rows))
+    labels = _labels(rows, weights, n_components, rng)
+    parts = [
+        _component(energy, rows, weights * (labels == k), labels.max() + 1, diagonal)
+        for k in range(labels.max() + 1)
+    ]
+    counts, means, covariances, tables = (np.array(p) for p in zip(*parts, strict=True))
+    log_weights = np.log(counts + 1.0) - np.log((counts + 1.0).sum())
+    return Mixture(energy.n_states, log_weights, means, covariances, tables)
+
+
+def normal_beliefs(energy):
+    """Beliefs of the base alone: its Gaussian, and all states alike."""
+    n = len(energy.mean)
+    d, q = int((energy.n_states > 0).sum()), energy.n_slots
+    empty = Mixture(
+        energy.n_states, np.zeros(0), np.zeros((0, n)), np.zeros((0, n, n)), np.zeros((0, d, q))
+    )
+    return replace(empty.defended(energy.mean, energy.covariance), log_weights=np.zeros(1))
+
+
+def _completed(X, n_states):
+    X = X.copy()
+    for i in np.flatnonzero(np.isnan(X).any(axis=0)):
+        seen = X[~np.isnan(X[:, i]), i]
+        middle = np.argmax(np.bincount(seen.astype(int))) if n_states[i] else seen.mean()
+        X[np.isnan(X[:, i]), i] = middle
+    return X
+
+
+def _labels(X, weights, n_components, rng):
+    n = min(n_components, len(np.unique(X, axis=0)))
+    if n < 2:
+        return np.zeros(len(X), int)
+    seed = int(rng.integers(2**31))
+    labels = KMeans(n, n_init=3, random_state=seed).fit_predict(X, sample_weight=weights)
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def _component(energy, X, weights, n_clusters, diagonal):
+    """Rows that count, mean, covariance and tables of a cluster."""
+    count = weights.sum() * len(X)
+    weights = weights / weights.sum()
+    numbers = X[:, energy.numbers]
+    mean = weights @ numbers
+    spread = (weights[:, None] * (numbers - mean)).T @ (numbers - mean)
+    base = energy.covariance / n_clusters ** (2 / max(len(mean), 1))
+    covariance = (count * spread + SHRINKAGE * base) / (count + SHRINKAGE)
+    discrete = np.flatnonzero(energy.n_states)
+    tables = np.zeros((len(discrete), energy.n_slots))
+    for d, i in enumerate(discrete):
+        q = energy.n_states[i]
+        p = np.bincount(X[:, i].astype(int), weights=weights, minlength=q)
+        tables[d, :q] = (count * p + 1.0) / (count + q)
+    return count, mean, np.diag(np.diag(covariance)) if diagonal else covariance, tables

@@ -1,0 +1,63 @@
+"""Exact likelihood gradient of models with neural potentials of up to three numbers."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._types import States, logsumexp, normalized_weights
+from .._validation import check_number
+from ..likelihood.neural import grid, grid_fits
+from ..messages.mixtures import Mixture
+from .base import Learner
+from .clusters import first_mixture
+
+N_CLUSTERS = 5
+
+
+class GridState(NamedTuple):
+    """Points, the logarithm of their weight, and beliefs to start inference from."""
+
+    X: np.ndarray
+    log_weight: float
+    mixture: Mixture
+
+
+class Grid(Learner):
+    """Likelihood gradient by a sum over a grid of all variables.
+
+    For models of at most three numbers: what other learners lose by inference can be told from it.
+    Its objective is deterministic, so that ``optimizer="lbfgs"`` finds a maximum nearby.
+
+    Parameters
+    ----------
+    n_points : int, default=41
+        Of the grid along every number, which spans eight deviations of the base to either side.
+    """
+
+    deterministic = True
+
+    def __init__(self, n_points=41):
+        self.n_points = n_points
+
+    def init(self, energy, batch, rng):
+        check_number("n_points", self.n_points, low=3, integer=True)
+        if not grid_fits(energy):
+            raise ValueError(
+                f"The learner Grid takes at most three numbers (and few states); the model has "
+                f'{len(energy.numbers)}. Use learner="variational".'
+            )
+        mixture = first_mixture(energy, batch, N_CLUSTERS, False, rng)
+        return GridState(*grid(energy, self.n_points), mixture)
+
+    def step(self, energy, batch, state, rng):
+        negative = States(state.X, None, energy.log_potential(state.X))
+        return States(batch.X, None, batch.log_weights), negative, state, {}
+
+    def objective(self, energy, batch, state):
+        """Mean log-likelihood of the rows in nats, and its gradient."""
+        X, log_weight, _ = state
+        logs = energy.log_potential(X)
+        weights = normalized_weights(batch.log_weights, len(batch.X))
+        value = weights @ energy.log_potential(batch.X) - logsumexp(logs) - log_weight
+        positive, negative = States(batch.X, None, batch.log_weights), States(X, None, logs)
+        return float(value), energy.gradient(positive, negative, batch)

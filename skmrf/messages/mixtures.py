@@ -1,0 +1,199 @@
+"""Mixtures of independent or Gaussian components: beliefs of numbers and states."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+LOG_2PI = np.log(2 * np.pi)
+TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class Mixture:
+    r"""A mixture whose components are Gaussian over numbers and independent over states.
+
+    .. math:: b(x) = \sum_k \alpha_k N(x_c; \mu_k, C_k) \prod_d \pi_{kd}(x_d)
+
+    Attributes
+    ----------
+    n_states : ndarray of shape (n_variables,)
+        Number of states of every variable, 0 for a number.
+    log_weights : ndarray of shape (n_components,)
+    means : ndarray of shape (n_components, n_numbers)
+    covariances : ndarray of shape (n_components, n_numbers, n_numbers)
+    tables : ndarray of shape (n_components, n_discrete, n_slots)
+        Probabilities of the states of the other variables, 0 beyond their last state.
+    """
+
+    n_states: np.ndarray
+    log_weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+    tables: np.ndarray
+
+    @property
+    def n_components(self):
+        """Number of components."""
+        return len(self.log_weights)
+
+    @property
+    def numbers(self):
+        """Which variables are numbers."""
+        return np.flatnonzero(self.n_states == 0)
+
+    @property
+    def discrete(self):
+        """Which variables have states."""
+        return np.flatnonzero(self.n_states > 0)
+
+    @property
+    def log_tables(self):
+        """Logarithms of the tables, -inf beyond the last state."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.tables)
+
+    def marginal(self, variables):
+        """The mixture of some of the variables, given in ascending order."""
+        keep = np.isin(np.arange(len(self.n_states)), variables)
+        c, d = np.flatnonzero(keep[self.numbers]), np.flatnonzero(keep[self.discrete])
+        return replace(
+            self,
+            n_states=self.n_states[keep],
+            means=self.means[:, c],
+            covariances=self.covariances[:, c[:, None], c],
+            tables=self.tables[:, d],
+        )
+
+    def component_log_densities(self, X):
+        """Log density of rows without missing entries under every component.
+
+        Returns
+        -------
+        ndarray of shape (n_components, n_rows)
+        """
+        total = np.zeros((self.n_components, len(X)))
+        if self.means.shape[1]:
+            roots = np.linalg.cholesky(self.covariances)
+            residuals = X[:, self.numbers][None] - self.means[:, None]
+            whitened = np.linalg.solve(roots, residuals.transpose(0, 2, 1))
+            logs = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+            total -= 0.5 * np.einsum("kir,kir->kr", whitened, whitened)
+            total -= (logs + 0.5 * LOG_2PI * self.means.shape[1])[:, None]
+        log_tables = self.log_tables
+        for d, i in enumerate(self.discrete):
+            total += log_tables[:, d, X[:, i].astype(np.int64)]
+        return total
+
+    def log_density(self, X):
+        """Log density of every row; entries that are nan are integrated out."""
+        X = np.asarray(X, dtype=float)
+        out = np.zeros(len(X))
+        for rows, seen in _patterns(X):
+            here = self if seen.all() else self.marginal(np.flatnonzero(seen))
+            parts = here.component_log_densities(X[np.ix_(rows, seen)])
+            out[rows] = logsumexp(parts + self.log_weights[:, None], axis=0)
+        return out
+
+    def defended(self, mean, covariance, share=0.1):
+        """With one more component, so that densities of draws are nowhere too small.
+
+        Over numbers it is the Gaussian given, over states it is uniform.
+        """
+        tables = np.zeros((1, *self.tables.shape[1:]))
+        for d, q in enumerate(self.n_states[self.discrete]):
+            tables[0, d, :q] = 1.0 / q
+        return replace(
+            self,
+            log_weights=np.append(self.log_weights + np.log1p(-share), np.log(share)),
+            means=np.concatenate([self.means, np.reshape(mean, (1, -1))]),
+            covariances=np.concatenate([self.covariances, np.asarray(covariance)[None]]),
+            tables=np.concatenate([self.tables, tables]),
+        )
+
+    def sample(self, n, rng):
+        """Independent draws, shape (n, n_variables)."""
+        shares = np.exp(self.log_weights)
+        counts = rng.multinomial(n, shares / shares.sum())
+        chosen = np.repeat(np.arange(self.n_components), counts)
+        X = np.empty((n, len(self.n_states)))
+        if len(self.numbers):
+            noise = rng.normal(size=(n, self.means.shape[1]))
+            roots, ends = np.linalg.cholesky(self.covariances), np.cumsum(counts)
+            for k in np.flatnonzero(counts):
+                rows = slice(ends[k] - counts[k], ends[k])
+                noise[rows] = noise[rows] @ roots[k].T
+            X[:, self.numbers] = self.means[chosen] + noise
+        if len(self.discrete):
+            X[:, self.discrete] = self._states(chosen, rng.random((n, len(self.discrete), 1)))
+        return X
+
+    def _states(self, chosen, uniform):
+        """States of all discrete variables under the component chosen for every row."""
+        totals = np.cumsum(self.tables, axis=2)
+        states = (uniform * totals[chosen][..., -1:] > totals[chosen]).sum(axis=2)
+        return np.minimum(states, self.n_states[self.discrete] - 1)
+
+    def fill(self, X, rng):
+        """Rows with what is nan drawn given the rest."""
+        X = np.array(X, dtype=float)
+        for rows, seen in _patterns(X):
+            if not seen.all():
+                X[rows] = self._fill_pattern(X[rows], seen, rng)
+        return X
+
+    def _fill_pattern(self, X, seen, rng):
+        here = self.marginal(np.flatnonzero(seen))
+        logs = here.component_log_densities(X[:, seen]) + self.log_weights[:, None]
+        chosen = np.argmax(logs + rng.gumbel(size=logs.shape), axis=0)
+        for k in np.unique(chosen):
+            rows = np.flatnonzero(chosen == k)
+            self._fill_numbers(X, rows, seen, k, rng)
+        absent = ~seen[self.discrete]
+        if absent.any():
+            states = self._states(chosen, rng.random((len(X), len(absent), 1)))
+            X[:, self.discrete[absent]] = states[:, absent]
+        return X
+
+    def _fill_numbers(self, X, rows, seen, k, rng):
+        """Missing numbers of some rows from component k given the others."""
+        known = seen[self.numbers]
+        if known.all():
+            return
+        C, to = self.covariances[k], self.numbers[~known]
+        mean, cov = self.means[k][~known], C[np.ix_(~known, ~known)]
+        shift = np.zeros((len(rows), len(to)))
+        if known.any():
+            cross = np.linalg.solve(C[np.ix_(known, known)], C[np.ix_(known, ~known)])
+            shift = (X[np.ix_(rows, self.numbers[known])] - self.means[k][known]) @ cross
+            cov = cov - C[np.ix_(~known, known)] @ cross
+        root = np.linalg.cholesky(0.5 * (cov + cov.T) + 1e-12 * np.eye(len(to)))
+        X[np.ix_(rows, to)] = mean + shift + rng.normal(size=(len(rows), len(to))) @ root.T
+
+
+def logsumexp(logs, axis=0, keepdims=False):
+    """Log of sums of exponentials along an axis, where not all are -inf."""
+    top = logs.max(axis=axis, keepdims=True)
+    total = np.log(np.exp(logs - top).sum(axis=axis, keepdims=True)) + top
+    return total if keepdims else total.squeeze(axis)
+
+
+def average(mixtures):
+    """The mixture of mixtures, each with the same weight."""
+    first = mixtures[0]
+    return replace(
+        first,
+        log_weights=np.concatenate([m.log_weights for m in mixtures]) - np.log(len(mixtures)),
+        means=np.concatenate([m.means for m in mixtures]),
+        covariances=np.concatenate([m.covariances for m in mixtures]),
+        tables=np.concatenate([m.tables for m in mixtures]),
+    )
+
+
+def _patterns(X):
+    """Rows that miss the same entries, with which entries these rows have."""
+    seen = ~np.isnan(X)
+    if seen.all():
+        return [(np.arange(len(X)), np.ones(X.shape[1], bool))]
+    patterns, which = np.unique(seen, axis=0, return_inverse=True)
+    which = which.ravel()
+    return [(np.flatnonzero(which == k), pattern) for k, pattern in enumerate(patterns)]
