@@ -521,8 +521,7 @@ NOTES = {
     "nnmrf_density_paper": (
         SPLITS_NOTE + " In brackets: as printed in the paper.",
         "Mean joint log p(x, y) of test rows in nats and the units of the data. The paper's "
-        "NN-MRF column is by the Bethe value in place of log Z, probably in standardised units, "
-        "and cannot be compared.",
+        "NN-MRF column is by the Bethe value in place of log Z, which is no bound of it.",
         f"Gaussian: a full covariance a class (MVN in the paper), {RIDGE:g} added to standardised "
         "variances where it is singular: Electricity's p1 = -(p2 + p3 + p4).",
     ),

@@ -1,0 +1,260 @@
+"""Trivariate mixture: KL divergence of the learned model by components and pool, Figure 3.
+
+2,000 rows of two correlated Gaussians, on which a triangle of neural potentials is learned (Xiong
+and Ruozzi, 2020, section 4.1; the constants are those of the paper's code). KL(true || model) in
+nats by 20,000 further rows, with log Z by a grid: exact but for the draws. Beside it the KL of the
+mixture of beliefs, and what follows if the Bethe value takes the place of log Z, as in the paper,
+which may be negative. "grid": the same networks by the exact gradient, the floor that inference
+could reach. The Gaussian mixture of full covariances holds the truth and is a reference only.
+"""
+
+import time
+import warnings
+
+import numpy as np
+from _common import markdown, options, save
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+from sklearn.mixture import GaussianMixture
+from threadpoolctl import threadpool_limits
+
+from skmrf import NNMRFDensity
+from skmrf.learners import Grid, Variational
+from skmrf.messages.free_energy import Rule, infer
+
+WEIGHTS = 0.3, 0.7
+MEANS = (-2.5, 1.9, -1.0), (1.7, -1.5, 2.2)
+DEVIATIONS = (0.5, 1.2, 0.7), (0.9, 0.7, 1.0)
+CORRELATIONS = (-0.3, 0.4, 0.7), (0.5, 0.3, -0.5)  # of 12, 13, 23
+N_TRAIN, N_TEST = 2000, 20_000
+COMPONENTS, POOLS = (1, 2, 3, 5, 7, 10), (1, 5, 10, 20)
+FIXED_COMPONENTS, FIXED_POOL = 5, 10  # while the other one varies
+PAPER_SETTING = {"node_layers": (3, 5, 5, 3), "edge_layers": (5, 7, 7, 5), "base": 0.01}
+GRID_POINTS, EXACT_ITER = 61, 300  # of the floors
+BOX, CELLS, COARSE = 6.0, 100, 10  # fine cells of the box; as many of them to a coarse one outside
+INFERENCE = 100  # iterations of inference a step, as in the paper
+COLUMNS = {
+    "model": "model",
+    "n_components": "components",
+    "pool": "pool",
+    "n_seeds": "seeds",
+    "kl": "KL, log Z by grid",
+    "kl_sd": "sd",
+    "kl_mixture": "KL of beliefs",
+    "kl_mixture_sd": "sd",
+    "kl_bethe": "with the Bethe value for log Z",
+    "seconds": "fit s",
+}
+
+
+# Truth -------------------------------------------------------------------------------------
+
+
+def components():
+    """Both Gaussians."""
+    for mean, deviations, (a, b, c) in zip(MEANS, DEVIATIONS, CORRELATIONS, strict=True):
+        correlation = np.array([[1, a, b], [a, 1, c], [b, c, 1]])
+        yield multivariate_normal(mean, correlation * np.outer(deviations, deviations))
+
+
+def log_p(X):
+    """Log density of the truth."""
+    parts = [np.log(w) + g.logpdf(X) for w, g in zip(WEIGHTS, components(), strict=True)]
+    return logsumexp(parts, axis=0)
+
+
+def draw(n, rng):
+    """Rows of the truth."""
+    parts = np.stack([g.rvs(n, random_state=rng) for g in components()])
+    return parts[(rng.random(n) > WEIGHTS[0]).astype(int), np.arange(n)]
+
+
+def problem(seed, n_train, n_test):
+    """Training and test rows; the test rows of all seeds are the same."""
+    X = draw(n_train, np.random.default_rng([1, seed]))
+    return X, draw(n_test, np.random.default_rng(0))
+
+
+def kl(log_q, T):
+    """KL(true || q) by the test rows, in nats."""
+    return float((log_p(T) - log_q).mean())
+
+
+# Models ------------------------------------------------------------------------------------
+
+
+def default(n_components, pool, seed):
+    """Our learner with its defaults but for components and pool."""
+    return NNMRFDensity(learner=Variational(n_components, pool=pool), random_state=seed)
+
+
+def as_paper(n_components, pool, seed):
+    """The paper's learner, networks and base."""
+    learner = Variational(
+        n_components, negative="quadrature", entropy="bethe", covariance="diag", pool=pool,
+        n_iter=INFERENCE,
+    )  # fmt: skip
+    return NNMRFDensity(learner=learner, random_state=seed, **PAPER_SETTING)
+
+
+def floor(seed, **layers):
+    """Networks on the Gaussian base by the exact gradient."""
+    return NNMRFDensity(
+        learner=Grid(GRID_POINTS), optimizer="lbfgs", max_iter=EXACT_ITER, early_stopping=False,
+        random_state=seed, **layers,
+    )  # fmt: skip
+
+
+def floor_of_paper(seed):
+    """The paper's networks; its base is too wide for a grid to learn by."""
+    return floor(seed, **{k: PAPER_SETTING[k] for k in ("node_layers", "edge_layers")})
+
+
+VARIATIONAL = {"NNMRF": default, "NNMRF, paper's setting": as_paper}
+FLOORS = {"grid, our networks": floor, "grid, the paper's networks": floor_of_paper}
+
+
+def log_partition(energy):
+    """log Z by cells: fine ones where the data are, ten times as wide ones in the tails."""
+    width = 2 * BOX / CELLS
+    fine = width * (np.arange(CELLS) + 0.5) - BOX
+    n_outside = int(np.ceil(8 * np.sqrt(np.diag(energy.covariance)).max() / (COARSE * width)))
+    edge = max(n_outside * COARSE * width, BOX)
+    coarse = np.arange(-edge + COARSE * width / 2, edge, COARSE * width)
+    inside, outside = (
+        np.stack(np.meshgrid(x, x, x, indexing="ij"), axis=-1).reshape(-1, 3)
+        for x in (fine, coarse)
+    )
+    outside = outside[np.abs(outside).max(axis=1) > BOX]
+    logs = [energy.log_potential(inside), energy.log_potential(outside) + 3 * np.log(COARSE)]
+    return float(logsumexp(np.concatenate(logs)) + 3 * np.log(width))
+
+
+def judge(model, X, T):
+    """KL divergences of one fit, all in the units of the data."""
+    start = time.process_time()
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        model.fit(X)
+    seconds = time.process_time() - start
+    codes = model._encode(T)
+    potential = model.energy_.log_potential(codes) - model._columns.log_volume(codes)
+    result = {"kl": kl(potential - log_partition(model.energy_), T), "seconds": seconds}
+    if isinstance(model.learner, Variational):
+        beliefs = infer(model.energy_, model.mixture_, _bethe(model.learner), max_iter=INFERENCE)
+        result["kl_mixture"] = kl(model.set_params(density="mixture").score_samples(T), T)
+        result["kl_bethe"] = kl(potential - beliefs.value, T)
+    return result
+
+
+def _bethe(learner):
+    """The Bethe free energy, of beliefs with the covariances that the learner gives them."""
+    return Rule(learner.n_points, "bethe", diagonal=learner.covariance == "diag")
+
+
+def references(X, T):
+    """KL of a Gaussian and of a mixture of two."""
+    gaussian = multivariate_normal(X.mean(axis=0), np.cov(X.T))
+    mixture = GaussianMixture(2, n_init=5, random_state=0).fit(X)
+    scores = {"Gaussian": gaussian.logpdf(T), "Gaussian mixture of 2": mixture.score_samples(T)}
+    return {name: {"kl": kl(logs, T)} for name, logs in scores.items()}
+
+
+# Table -------------------------------------------------------------------------------------
+
+
+def settings(n_components, pools):
+    """Pairs of components and pool, each varied while the other is fixed."""
+    pairs = [(k, FIXED_POOL) for k in n_components]
+    return pairs + [(FIXED_COMPONENTS, t) for t in pools if (FIXED_COMPONENTS, t) not in pairs]
+
+
+def summary(name, n_components, pool, results):
+    """Mean over seeds, and standard deviations."""
+    row = {"model": name, "n_components": n_components, "pool": pool, "n_seeds": len(results)}
+    for key in results[0]:
+        found = [result[key] for result in results]
+        row[key] = float(np.mean(found))
+        if len(found) > 1:
+            row[f"{key}_sd"] = float(np.std(found, ddof=1))
+    return row
+
+
+def runs(args, pairs):
+    """Name, components, pool and a function of the seed, of all that is learned."""
+    for name in args.models:
+        if name in FLOORS:
+            yield name, None, None, FLOORS[name]
+        else:
+            make = VARIATIONAL[name]
+            for k, t in pairs:
+                yield name, k, t, lambda seed, k=k, t=t, make=make: make(k, t, seed)
+
+
+def draw_panels(args, rows):
+    """``nnmrf_trivariate.png``: KL by components and by pool size."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        print("matplotlib is not installed: no PNG", flush=True)
+        return
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    panels = ("n_components", "pool", FIXED_POOL), ("pool", "n_components", FIXED_COMPONENTS)
+    for axes, (key, other, fixed) in zip(figure.subplots(1, 2, sharey=True), panels, strict=True):
+        _draw_panel(axes, rows, key, lambda row, o=other, f=fixed: row[o] == f)
+        axes.set_title(f"{other.removeprefix('n_')}: {fixed}")
+    figure.savefig(args.results / "nnmrf_trivariate.png", dpi=120)
+
+
+def _draw_panel(axes, rows, key, belongs):
+    kinds = {"kl": "-", "kl_mixture": "--", "kl_bethe": ":"}
+    for c, name in enumerate(VARIATIONAL):
+        here = sorted((r for r in rows if r["model"] == name and belongs(r)), key=lambda r: r[key])
+        for measure, style in kinds.items():
+            values = [row[measure] for row in here]
+            label = f"{name}: {COLUMNS[measure]}"
+            axes.plot([row[key] for row in here], values, f"C{c}o{style}", label=label)
+    flat = [row for row in rows if row["n_components"] is None]
+    for c, row in enumerate(flat, len(VARIATIONAL)):
+        axes.axhline(row["kl"], color=f"C{c}", linewidth=1, label=row["model"])
+    axes.axhline(0.0, color="black", linewidth=0.5)
+    axes.set_xlabel("mixture components" if key == "n_components" else "pool size")
+    axes.set_ylabel("KL(true || model), nats")
+    axes.legend(fontsize="xx-small")
+
+
+def main(argv=None):
+    parser = options(__doc__)
+    names = [*VARIATIONAL, *FLOORS]
+    parser.add_argument("--models", nargs="*", choices=names, default=names)
+    parser.add_argument("--components", type=int, nargs="*", default=COMPONENTS)
+    parser.add_argument("--pools", type=int, nargs="*", default=POOLS)
+    parser.add_argument("--seeds", type=int, default=None, help="default 3, with --fast 1")
+    args = parser.parse_args(argv)
+    n_seeds = args.seeds or (1 if args.fast else 3)
+    pairs = settings(args.components, args.pools)
+    if args.fast:
+        pairs = [(1, FIXED_POOL), (FIXED_COMPONENTS, 1), (FIXED_COMPONENTS, FIXED_POOL)]
+    problems = [problem(seed, N_TRAIN, N_TEST) for seed in range(n_seeds)]
+    found = [references(*data) for data in problems]
+    rows = [summary(name, None, None, [f[name] for f in found]) for name in found[0]]
+    notes = (
+        f"KL in nats and the units of the data, by {N_TEST:,} test rows, of which the standard "
+        f"error of log p alone is {log_p(problems[0][1]).std() / N_TEST**0.5:.3f}; entropy of the "
+        f"truth by them: {-log_p(problems[0][1]).mean():.4f} nats.",
+        "The Gaussian mixture holds the truth: a reference, no rival. The Bethe value is no bound "
+        "of log Z, and what it gives is no KL divergence.",
+    )
+    for name, n_components, pool, make in runs(args, pairs):
+        results = [judge(make(seed), *data) for seed, data in enumerate(problems)]
+        rows.append(summary(name, n_components, pool, results))
+        print(rows[-1], flush=True)
+        save(args, "nnmrf_trivariate", rows, COLUMNS, notes)
+    (args.results / "nnmrf_trivariate.md").write_text(
+        "\n\n".join([markdown(rows, COLUMNS), *notes]) + "\n"
+    )
+    draw_panels(args, rows)
+
+
+if __name__ == "__main__":
+    main()
