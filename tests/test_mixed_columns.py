@@ -1,0 +1,349 @@
+"""Tables of numbers and categories: to arrays and back, and what is refused."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skmrf._encoding import as_columns
+from skmrf._mixed import as_numbers, categorical_mask, find_columns, warn_degenerate
+
+NAMES = ["size", "kind", "age", "flag"]
+MASK = np.array([False, True, False, True])
+
+
+def table(seed, n=30):
+    """Two numbers of different units, words and whole numbers."""
+    rng = np.random.default_rng(seed)
+    return [
+        rng.normal(1e6, 1e5, size=n),
+        np.resize(np.array(["tree", "fern", "moss"], dtype=object), n)[rng.permutation(n)],
+        rng.normal(-3.0, 1e-4, size=n),
+        np.resize([2, 7], n)[rng.permutation(n)],
+    ]
+
+
+def with_gaps(columns, rng):
+    """About one in three entries missing: nan of numbers, None of words."""
+    out = []
+    for column in columns:
+        gone = rng.random(len(column)) < 0.3
+        gone[:3] = False
+        column = column.astype(object if column.dtype == object else float)
+        column[gone] = None if column.dtype == object else np.nan
+        out.append(column)
+    return out
+
+
+# Encoding ----------------------------------------------------------------------------------
+
+
+def test_numbers_are_standardised_and_categories_are_codes(seed):
+    columns = table(seed)
+    found = find_columns(columns, NAMES, MASK, "auto")
+    assert found.numbers.tolist() == [0, 2]
+    assert found.discrete.tolist() == [1, 3]
+    assert found.n_states.tolist() == [0, 3, 0, 2]
+    X = found.encode(columns)
+    assert X.dtype == np.float64
+    assert_allclose(X[:, found.numbers].mean(axis=0), 0.0, atol=1e-9)
+    assert_allclose(X[:, found.numbers].std(axis=0), 1.0, rtol=1e-9)
+    assert [found.categories[0][int(s)] for s in X[:, 1]] == columns[1].tolist()
+    assert found.categories[0].tolist() == ["fern", "moss", "tree"]
+    assert_array_equal(found.categories[1][X[:, 3].astype(int)], columns[3])
+
+
+def test_round_trip(seed):
+    columns = table(seed)
+    found = find_columns(columns, NAMES, MASK, "auto")
+    back = found.decode(found.encode(columns))
+    assert back.dtype == object
+    assert back.shape == (30, 4)
+    assert back[:, 1].tolist() == columns[1].tolist()
+    assert back[:, 3].tolist() == columns[3].tolist()
+    for j in (0, 2):
+        assert_allclose(back[:, j].astype(float), columns[j], rtol=1e-12)
+
+
+def test_round_trip_of_numbers_and_numeric_categories(seed):
+    columns = table(seed)
+    columns[1] = np.resize([1.5, -2.0, 0.0], 30)
+    found = find_columns(columns, NAMES, MASK, "auto")
+    back = found.decode(found.encode(columns))
+    assert back.dtype == np.float64
+    assert_allclose(back, np.stack(columns, axis=1), rtol=1e-12)
+
+
+def test_round_trip_of_one_kind_only(seed):
+    columns = table(seed)
+    numbers = [columns[j] for j in (0, 2)]
+    found = find_columns(numbers, NAMES[::2], np.zeros(2, bool), "auto")
+    assert_allclose(found.decode(found.encode(numbers)), np.stack(numbers, axis=1), rtol=1e-12)
+    words = [columns[j] for j in (1, 3)]
+    found = find_columns(words, NAMES[1::2], np.ones(2, bool), "auto")
+    back = found.decode(found.encode(words))
+    assert [back[:, k].tolist() for k in range(2)] == [w.tolist() for w in words]
+    assert_array_equal(found.log_volume(found.encode(words)), 0.0)
+
+
+def test_missing_entries(seed):
+    """They are nan in both kinds of columns and do not count in moments."""
+    rng = np.random.default_rng(seed)
+    columns = with_gaps(table(seed), rng)
+    found = find_columns(columns, NAMES, MASK, "auto")
+    X = found.encode(columns)
+    for j, column in enumerate(columns):
+        assert_array_equal(np.isnan(X[:, j]), pd.isna(column))
+    for k, j in enumerate(found.numbers):
+        assert_allclose(found.mean[k], np.nanmean(columns[j]), rtol=1e-12)
+        assert_allclose(found.scale[k], np.nanstd(columns[j]), rtol=1e-6)
+    numbers = found.decode(np.where(np.isnan(X) & MASK, 0.0, X))[:, ::2].astype(float)
+    assert_allclose(numbers, np.stack(columns[::2], axis=1), rtol=1e-12)
+
+
+def test_log_volume(seed):
+    """Of the numbers of a row that are there: the Jacobian of the standardisation."""
+    columns = with_gaps(table(seed), np.random.default_rng(seed))
+    found = find_columns(columns, NAMES, MASK, "auto")
+    expected = [
+        sum(np.log(np.nanstd(columns[j])) for j in (0, 2) if not np.isnan(columns[j][r]))
+        for r in range(30)
+    ]
+    assert_allclose(found.log_volume(found.encode(columns)), expected, rtol=1e-5, atol=1e-9)
+
+
+def test_weights_are_rows_that_occur_more_often(seed):
+    columns = table(seed, 12)
+    counts = np.random.default_rng(seed).integers(0, 4, size=12)
+    counts[0] = 2
+    repeated = [np.repeat(c, counts) for c in columns]
+    weighted = find_columns(columns, NAMES, MASK, "auto", counts / counts.sum())
+    expected = find_columns(repeated, NAMES, MASK, "auto")
+    assert_allclose(weighted.mean, expected.mean, rtol=1e-12)
+    assert_allclose(weighted.scale, expected.scale, rtol=1e-6)
+
+
+def test_given_categories():
+    columns = [np.array([1.0, 2.0]), np.array(["b", "a"], dtype=object)]
+    names, mask = ["x", "y"], np.array([False, True])
+    found = find_columns(columns, names, mask, [["c", "b", "a"]])
+    assert found.n_states.tolist() == [0, 3]
+    assert found.encode(columns)[:, 1].tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="The categories of column 'y' must be distinct"):
+        find_columns(columns, names, mask, [["a", "a"]])
+
+
+# Scales ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-6, 1e6, 1e200, 1e306])
+def test_scales(scale, seed):
+    x = np.random.default_rng(seed).normal(size=40)
+    columns = [x * scale]
+    found = find_columns(columns, ["x"], np.zeros(1, bool), "auto")
+    X = found.encode(columns)
+    assert_allclose(X[:, 0], (x - x.mean()) / x.std(), rtol=1e-9, atol=1e-9)
+    assert_allclose(found.decode(X), columns[0][:, None], rtol=1e-9, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0, -1e6, 0.1, 1e-300, 1e200])
+def test_a_constant_column_is_zero(value):
+    """It is divided by 1, not by what rounding left."""
+    columns = [np.full(17, value)]
+    found = find_columns(columns, ["x"], np.zeros(1, bool), "auto")
+    assert found.scale[0] == 1.0
+    assert_allclose(found.encode(columns), 0.0, atol=1e-12 * max(abs(value), 1.0))
+    assert_allclose(found.decode(found.encode(columns)), value)
+
+
+def test_far_from_zero_is_no_constant(seed):
+    x = 1e6 + np.random.default_rng(seed).normal(size=50)
+    found = find_columns([x], ["x"], np.zeros(1, bool), "auto")
+    assert_allclose(found.encode([x])[:, 0].std(), 1.0, rtol=1e-6)
+
+
+@pytest.mark.xfail(strict=True, reason="warns of inf / inf before", raises=RuntimeWarning)
+@pytest.mark.parametrize(
+    "x", [[1.7e308, -1.7e308], [-1.7e308, 1.6e308, 1.7e308, -1.7e308]], ids=len
+)
+def test_numbers_too_large(x):
+    """They are refused by name, or standardised, without a warning of overflow."""
+    try:
+        found = find_columns([np.array(x)], ["x"], np.zeros(1, bool), "auto")
+    except ValueError as error:
+        assert "Column 'x' holds numbers too large" in str(error)  # noqa: PT017
+        return
+    assert np.isfinite(found.encode([np.array(x)])).all()
+
+
+# Refusals ----------------------------------------------------------------------------------
+
+
+def refused(columns, message, mask=MASK, kind=ValueError, categories="auto"):
+    with pytest.raises(kind, match=message):
+        find_columns(columns, NAMES, mask, categories)
+
+
+def test_refuses_numbers_that_are_none(seed):
+    columns = table(seed)
+    columns[0] = columns[0].astype(object)
+    columns[0][4] = "tall"
+    refused(columns, "Column 'size' holds 'tall', which is no number; name the column in categ")
+    columns[0] = np.array(["tall"] * 30)
+    refused(columns, "Column 'size' holds 'tall', which is no number")
+    columns[0] = table(seed)[0]
+    columns[0][4] = -np.inf
+    refused(columns, "Column 'size' holds infinity; use nan")
+    columns[0] = np.full(30, np.nan)
+    refused(columns, "Column 'size' has no observed entry; drop it")
+
+
+def test_refuses_categories_that_are_none(seed):
+    columns = table(seed)
+    columns[3] = columns[0]
+    refused(columns, "Column 'flag' holds real numbers")
+    columns[3] = np.full(30, None)
+    refused(columns, "Column 'flag' has no observed entry")
+    columns[3] = np.array([[1]] * 30 + [None], dtype=object)[:30]
+    refused(columns, "Column 'flag' holds a list", kind=TypeError)
+
+
+def test_refuses_unseen_rows_by_name(seed):
+    columns = table(seed)
+    found = find_columns(columns, NAMES, MASK, "auto")
+    changed = [c.copy() for c in columns]
+    changed[1][3] = "oak"
+    with pytest.raises(ValueError, match="Column 'kind' has the category 'oak'"):
+        found.encode(changed)
+    changed = [c.copy() for c in columns]
+    changed[2][3] = np.inf
+    with pytest.raises(ValueError, match="Column 'age' holds infinity"):
+        found.encode(changed)
+    changed[2] = np.full(30, "old")
+    with pytest.raises(ValueError, match="Column 'age' holds 'old', which is no number"):
+        found.encode(changed)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.array([1, 2, 3]),
+        np.array([True, False, True]),
+        np.array(["1", "0", "2.5"]),
+        np.array([1, None, 2.5], dtype=object),
+        np.array([1, pd.NA, 2.5], dtype=object),
+        np.array([1, np.nan, 2.5], dtype=np.float32),
+    ],
+    ids=lambda c: str(c.dtype),
+)
+def test_what_counts_as_numbers(column):
+    found = as_numbers(column, "x")
+    assert found.dtype == np.float64
+    for value, given in zip(found, column.tolist(), strict=True):
+        assert np.isnan(value) if pd.isna(given) else value == float(given)
+
+
+# Degenerate columns ------------------------------------------------------------------------
+
+
+def test_warns_of_columns_without_density():
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    X[:, 1], X[:, 2] = 3.0, np.resize([0, 1], 20)
+    X[4, 2] = np.nan
+    with pytest.warns(UserWarning, match="the likelihood of a density has no maximum") as caught:
+        warn_degenerate(X, np.array([0, 1, 2]), NAMES)
+    messages = [str(w.message) for w in caught]
+    assert len(messages) == 2
+    assert messages[0].startswith("Column 'kind' is constant, so the likelihood")
+    assert messages[0].endswith("Better drop it.")
+    assert messages[1].startswith("Column 'age' has two values only")
+    assert messages[1].endswith("Better name it in categorical_features.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_degenerate(X, np.array([0, 3]), NAMES)
+        warn_degenerate(X[:2], np.array([0, 3]), NAMES)
+
+
+# Which columns are categories --------------------------------------------------------------
+
+
+def frame():
+    return pd.DataFrame(
+        {
+            "size": [1.0, 2.0, 3.0],
+            "kind": pd.Categorical(["a", "b", "a"]),
+            "age": [1, 2, 3],
+            "flag": pd.Categorical([7, 7, 2], categories=[2, 7], ordered=True),
+        }
+    )
+
+
+def test_categories_by_type():
+    assert_array_equal(categorical_mask("from_dtype", frame(), NAMES), MASK)
+    polar = pl.DataFrame(
+        {
+            "size": [1.0, 2.0],
+            "kind": pl.Series(["a", "b"], dtype=pl.Categorical),
+            "age": [1, 2],
+            "flag": pl.Series(["x", "y"], dtype=pl.Enum(["x", "y"])),
+        }
+    )
+    assert_array_equal(categorical_mask("from_dtype", polar, NAMES), MASK)
+    assert_array_equal(categorical_mask("from_dtype", np.zeros((2, 4)), NAMES), [False] * 4)
+    assert_array_equal(categorical_mask(None, frame(), NAMES), [False] * 4)
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [["kind", "flag"], ["flag", "kind"], [1, 3], [-3, 3], MASK, np.array([3, 1]), MASK.tolist()],
+    ids=str,
+)
+def test_categories_by_name_and_number(listed):
+    assert_array_equal(categorical_mask(listed, frame(), NAMES), MASK)
+
+
+def test_no_categories():
+    assert_array_equal(categorical_mask([], frame(), NAMES), [False] * 4)
+
+
+@pytest.mark.parametrize(
+    ("listed", "message"),
+    [
+        ("kind", "categorical_features must be \"from_dtype\", None, or a list .* got 'kind'"),
+        ([4], "categorical_features names column 4; the columns are"),
+        ([-5], "categorical_features names column -5"),
+        (["colour"], "categorical_features names column 'colour'"),
+        ([1.5], "categorical_features names column 1.5"),
+        ([True, False], "categorical_features has 2 booleans, but X has 4 columns"),
+    ],
+    ids=str,
+)
+def test_refuses_columns_that_are_none(listed, message):
+    with pytest.raises(ValueError, match=message):
+        categorical_mask(listed, frame(), NAMES)
+
+
+@pytest.mark.parametrize("polars", [False, True])
+def test_frames_with_missing_entries(polars):
+    """From types to codes and back, words and numbers with gaps."""
+    words, sizes = ["a", None, "b", "a"], [1.0, 2.0, None, 6.0]
+    if polars:
+        X = pl.DataFrame({"size": sizes, "kind": pl.Series(words, dtype=pl.Categorical)})
+    else:
+        X = pd.DataFrame({"size": sizes, "kind": pd.Categorical(words)})
+    names = ["size", "kind"]
+    mask = categorical_mask("from_dtype", X, names)
+    assert mask.tolist() == [False, True]
+    columns = as_columns(X)
+    found = find_columns(columns, names, mask, "auto")
+    assert found.categories[0].tolist() == ["a", "b"]
+    encoded = found.encode(columns)
+    assert_array_equal(np.isnan(encoded), [[0, 0], [0, 1], [1, 0], [0, 0]])
+    assert_array_equal(encoded[[0, 2, 3], 1], [0, 1, 0])
+    assert_allclose(found.mean, 3.0)
+    back = found.decode(encoded[[0, 3]])
+    assert back[:, 1].tolist() == ["a", "a"]
+    assert_allclose(back[:, 0].astype(float), [1.0, 6.0])
