@@ -194,6 +194,12 @@ def seen_only(X, X_test, columns):
     return X_test
 
 
+def draw_class(model, label, n):
+    """Draws from the density of a class, in the units of the data."""
+    density = model.densities_[np.searchsorted(model.classes_, label)]
+    return model._columns.decode(density.sample(n))
+
+
 # Densities ---------------------------------------------------------------------------------
 
 
