@@ -227,7 +227,7 @@ def by_class(make, data):
 def gaussian(X, shrinkage=0.0):
     """Gaussian whose covariance is moved towards the unit matrix, by RIDGE where it is singular."""
     n = X.shape[1]
-    covariance = np.atleast_2d(np.cov(X.T)) if len(X) > 1 else np.zeros((n, n))
+    covariance = np.atleast_2d(np.cov(X.T, bias=True)) if len(X) > 1 else np.zeros((n, n))
     if shrinkage == 0.0 and np.linalg.eigvalsh(covariance)[0] < RIDGE:
         covariance = covariance + RIDGE * np.eye(n)
     covariance = (1.0 - shrinkage) * covariance + shrinkage * np.eye(n)
@@ -511,10 +511,10 @@ NOTES = {
         "Mean log p(x|y) of test rows, given their class, in nats and the units of the data. "
         f"Classes of fewer than {FEWEST} training rows are left out, and so are lip and chg of "
         "Protein, for all methods.",
-        f"Gaussian: full covariance, {RIDGE:g} added to standardised variances where it is "
-        "singular; QDA: reg_param by 3-fold cross-validation of the log density; GaussianMixture: "
-        "1 to 5 components by BIC; KernelDensity: bandwidth by leave-one-out likelihood; each a "
-        "class.",
+        f"Gaussian: full covariance by maximum likelihood, {RIDGE:g} added to standardised "
+        "variances where it is singular; QDA: reg_param by 3-fold cross-validation of the log "
+        "density; GaussianMixture: 1 to 5 components by BIC; KernelDensity: bandwidth by "
+        "leave-one-out likelihood; each a class.",
         "Constant columns: how many columns are constant in the training rows of a class, summed "
         "over classes. Densities are unbounded there, and the numbers depend on the floors of the "
         "methods. Width: of the interval of log Z by annealing, the widest of the classes.",

@@ -1,5 +1,7 @@
 """Every benchmark runs, at tiny sizes."""
 
+import csv
+import gzip
 import importlib
 import json
 import sys
@@ -10,9 +12,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 
 from skmrf import inference
 from skmrf._types import States
+from skmrf.energies import NeuralEnergy
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py"))
@@ -282,3 +286,147 @@ def test_multilabel_rows(load, seed, tmp_path):
     probable = {row["method"] for row in rows if row.get("log_loss") is not None}
     assert {"mssvm", "lssvm"}.isdisjoint(probable)
     assert "mle-bp" in probable
+
+
+@pytest.fixture
+def uci(load, monkeypatch, seed, tmp_path):
+    """The benchmark on UCI sets, on small random ones; the folder of data and results."""
+    script = load("nnmrf_uci")
+    rng = np.random.default_rng(seed)
+    y = np.repeat(["a", "b", "c"], [40, 30, 3])
+    X = rng.normal(size=(73, 3)) + 2.0 * (y == "b")[:, None]
+    two = np.arange(73) % 2
+    (tmp_path / "uci").mkdir()
+    with gzip.open(tmp_path / "uci" / "ecoli_protein.csv.gz", "wt") as file:
+        rows = csv.writer(file)
+        rows.writerow(["seq", "mcg", "lip", "gvh", "chg", "alm1", "class"])
+        columns = range(73), X[:, 0], two, X[:, 1], two, X[:, 2], y
+        rows.writerows(zip(*columns, strict=True))
+    np.savez(tmp_path / "uci" / "nnmrf_protein.npz", X=X[:70], y=np.repeat([0, 1], [40, 30]))
+    monkeypatch.setattr(script, "MAX_ITER", 3)
+    return script, ["--results", str(tmp_path), "--data-home", str(tmp_path)]
+
+
+def test_uci_tables(uci, tmp_path):
+    script, places = uci
+    script.main([*places, "--sets", "Protein", "--splits", "2"])
+    names = [f"nnmrf_{kind}{end}" for kind in ("accuracy", "density") for end in ("", "_paper")]
+    tables = {name: json.loads((tmp_path / f"{name}.json").read_text())["rows"] for name in names}
+    honest, ranks = tables["nnmrf_accuracy"]
+    methods = {script.OURS, *script.classifiers("honest", 3, 0)}
+    assert len(methods) == 9
+    assert all(0.5 < honest[method] <= 1 for method in methods)
+    assert_allclose(sum(ranks[f"{method} rank"] for method in methods), 9 * 10 / 2)
+    assert "(0.9837)" in tables["nnmrf_accuracy_paper"][0][f"{script.OURS} text"]
+    density = tables["nnmrf_density"][0]
+    assert density["n_scored"] == 14  # none of the class of three rows
+    assert {*script.DENSITIES, "NNMRF mixture", "NNMRF MRF"} <= set(density)
+    assert all((tmp_path / f"{n}.{e}").stat().st_size > 300 for n in names for e in ("md", "png"))
+
+
+def test_uci_cells_are_not_computed_again(uci, monkeypatch, tmp_path):
+    script, places = uci
+    setting = [*places, "--sets", "Protein", "--splits", "1", "--protocol", "paper"]
+    script.main([*setting, "--parts", "rivals"])
+    path = tmp_path / "nnmrf_uci" / "paper-Protein-0.json"
+    first = json.loads(path.read_text())
+    monkeypatch.setattr(script, "rivals", None)
+    script.main([*setting, "--parts", "rivals", script.SETTING])
+    second = json.loads(path.read_text())
+    assert second["rivals"] == first["rivals"]
+    assert set(second) - set(first) == {script.SETTING}
+
+
+def test_densities_of_the_uci_benchmark(load, seed):
+    uci = load("nnmrf_uci")
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, 80)
+    X = rng.normal(size=(80, 2)) @ np.array([[1.0, 0.5], [0.0, 0.7]]) + y[:, None]
+    data = uci.Split(X, y, X, y)
+    peer = QuadraticDiscriminantAnalysis(reg_param=0.1).fit(X, y)
+    logs = [uci.gaussian(X[y == k], shrinkage=0.1)(X) + np.log((y == k).mean()) for k in (0, 1)]
+    assert_allclose(logs[1] - logs[0], peer.decision_function(X), rtol=1e-6)
+    grid = np.stack(np.meshgrid(*[np.linspace(-8, 9, 100)] * 2), axis=-1).reshape(-1, 2)
+    for method in uci.DENSITIES.values():
+        at = uci.Split(X, y, grid, np.ones(len(grid), int))
+        assert_allclose(np.exp(method(at)).sum() * (17 / 99) ** 2, 1.0, rtol=0.01)
+    scaled, volume = data.scaled()
+    assert_allclose(uci.naive(scaled) - volume, uci.naive(data), rtol=1e-6)
+
+
+def test_trivariate_rows(load, monkeypatch, tmp_path):
+    script = load("nnmrf_trivariate")
+    tiny = {"N_TRAIN": 300, "N_TEST": 2000, "INFERENCE": 3, "GRID_POINTS": 15, "EXACT_ITER": 5}
+    for name, value in (tiny | {"CELLS": 20, "COARSE": 2}).items():
+        monkeypatch.setattr(script, name, value)
+    make = script.NNMRFDensity
+    monkeypatch.setattr(script, "NNMRFDensity", lambda **k: make(**({"max_iter": 5} | k)))
+    script.main(["--fast", "--results", str(tmp_path)])
+    rows = json.loads((tmp_path / "nnmrf_trivariate.json").read_text())["rows"]
+    assert len(rows) == 2 + 2 * 3 + 2
+    assert rows[1]["kl"] < 0.1 < rows[0]["kl"]
+    assert all(row["kl"] > 0 for row in rows)
+    assert all((row.get("kl_bethe") is None) == (row["pool"] is None) for row in rows)
+    assert (tmp_path / "nnmrf_trivariate.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize("variance", [1.0, 50.0])
+def test_trivariate_partition_function(load, variance, seed):
+    script = load("nnmrf_trivariate")
+    covariance = variance * np.array([[1.0, 0.6, 0.2], [0.6, 1.0, 0.1], [0.2, 0.1, 1.0]])
+    energy = NeuralEnergy.random(
+        [0, 0, 0], [(0, 1)], precision=np.linalg.inv(covariance), random_state=seed
+    )
+    for theta in energy.theta.values():
+        theta[:, -1] = 0.0  # the scales
+    expected = 0.5 * np.linalg.slogdet(2 * np.pi * covariance)[1]
+    assert_allclose(script.log_partition(energy), expected, atol=0.01)
+
+
+def test_curves_and_samples(uci, load, monkeypatch, tmp_path):
+    curves = load("nnmrf_curves")
+    monkeypatch.setattr(curves, "MAX_ITER", 3)
+    monkeypatch.setattr(curves, "PERPLEXITY", 5)
+    _, places = uci
+    curves.main([*places, "--sets", "Protein"])
+    (row,) = json.loads((tmp_path / "nnmrf_curves.json").read_text())["rows"]
+    assert row["curve"][0][-1] == row["updates"]
+    assert 0.2 < row["telling"] <= 1
+    assert (tmp_path / "nnmrf_curves.png").stat().st_size > 3000
+    rng = np.random.default_rng(0)
+    args = SimpleNamespace(results=tmp_path)
+    y = np.repeat([0, 1], 10)
+    curves.draw_embedding(args, "any", rng.normal(size=(20, 2)), y, rng.normal(size=(20, 2)), 0)
+    assert (tmp_path / "nnmrf_tsne.png").stat().st_size > 3000
+
+
+def test_small_digits(load, monkeypatch, seed, tmp_path):
+    mnist = load("nnmrf_mnist")
+    assert_allclose(mnist.averages().sum(axis=1), 1.0)
+    assert_allclose(mnist.smaller(np.full((1, 784), 255)), 1.0)
+    rng = np.random.default_rng(seed)
+    y = np.arange(300) % 10
+    X = np.clip(25 * y[:, None] + rng.normal(0, 60, (300, 784)), 0, 255)
+    found = SimpleNamespace(train=X, test=X[:50], train_labels=y, test_labels=y[:50])
+    monkeypatch.setattr(mnist, "fetch_mnist", lambda **_: found)
+    monkeypatch.setattr(mnist, "MAX_ITER", 1)
+    monkeypatch.setattr(mnist, "SMALL", 4)
+    mnist.main(["--fast", "--results", str(tmp_path)])
+    rows = json.loads((tmp_path / "nnmrf_mnist.json").read_text())["rows"]
+    assert [row["method"] for row in rows] == [*mnist.METHODS] * 2
+    assert all(row["accuracy"] > 30 for row in rows)
+    assert (tmp_path / "nnmrf_mnist.png").stat().st_size > 1000
+
+
+def test_network_kernels_rows(load, tmp_path):
+    script = load("network_kernels")
+    for kind, layers in product(("nodes", "edges"), script.SHAPES):
+        functions = script.passes(kind, *script.problem(kind, 6, layers, np.float64, 250))
+        for what in ("value", "gradient"):
+            expected = functions[what, "kernel"]()
+            assert_allclose(functions[what, "numpy"](), expected, atol=1e-12)
+        assert_allclose(functions["gradient", "blocks"](), expected, atol=1e-12)
+    script.main(["--fast", "--results", str(tmp_path)])
+    rows = json.loads((tmp_path / "network_kernels.json").read_text())["rows"]
+    assert len(rows) == 2 * 2 * 2 * 2 + 1
+    assert 0 < rows[-1]["share"] < 1
