@@ -131,8 +131,8 @@ EDGES = np.array([(0, 1), (3, 0), (0, 2), (4, 1), (2, 4), (3, 1)])
 def polynomials(grid, rng):
     """Polynomials of variables and edges at the points of a grid, and their coefficients.
 
-    Of a number x: a x + b x^2 + c x^3, of two: a x y + b x^2 y, of a number and a state: t_s (x +
-    x^2), of states: t_s and t_st.
+    Of a number x: a x + b x^2 + c x^3, of two: a x y + b x^2 y + g y^2, of a number and a state:
+    t_s (x + x^2), of states: t_s and t_st.
     """
     nodes, edges, names = np.empty(grid.points.nodes.shape), [], []
     for i, q in enumerate(KINDS):
@@ -142,7 +142,7 @@ def polynomials(grid, rng):
         names.append(t)
     for e, (i, j) in enumerate(EDGES):
         x, y = grid.points.edges[2 * e : 2 * e + 2]
-        t = rng.normal(size=(max(KINDS[i], 1), max(KINDS[j], 1), 2))
+        t = rng.normal(size=(max(KINDS[i], 1), max(KINDS[j], 1), 3))
         s = t[x.astype(int) if KINDS[i] else 0, y.astype(int) if KINDS[j] else 0].T
         if KINDS[i] and KINDS[j]:
             value = s[0]
@@ -150,7 +150,7 @@ def polynomials(grid, rng):
             z = y if KINDS[i] else x
             value = s[0] * (z + z**2)
         else:
-            value = s[0] * x * y + s[1] * x**2 * y
+            value = s[0] * x * y + s[1] * x**2 * y + s[2] * y**2
         edges.append(value)
         names.append(t)
     return nodes, np.array(edges), names
@@ -197,14 +197,16 @@ class Exact:
         self.curvature[number, number] += 2 * mean
         self.gain[state] += t * (mu + mu**2 + v)
 
-    def pair(self, i, j, a, b):
+    def pair(self, i, j, a, b, g):
         (x, y), v, c = self.mu[[i, j]], self.C[i, i], self.C[i, j]
         self.value += a * (x * y + c) + b * (x**2 * y + v * y + 2 * x * c)
+        self.value += g * (y**2 + self.C[j, j])
         self.slope[i] += a * y + 2 * b * (x * y + c)
-        self.slope[j] += a * x + b * (x**2 + v)
+        self.slope[j] += a * x + b * (x**2 + v) + 2 * g * y
         self.curvature[i, i] += 2 * b * y
         self.curvature[i, j] += a + 2 * b * x
         self.curvature[j, i] += a + 2 * b * x
+        self.curvature[j, j] += 2 * g
 
 
 def centred(gain):
