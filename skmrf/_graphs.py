@@ -6,7 +6,8 @@ import networkx as nx
 import numpy as np
 
 N_NEIGHBORS = 5
-FOLDS, SHARES = 5, (0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+LEAST_VARIANCE = 1e-6  # of the base along any number, in units of the data
+FOLDS, SHARES = 5, (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 
 
 def edges_of(graph, correlation, names):
@@ -113,9 +114,53 @@ def shrunk_covariance(X, weights, target):
         m, S = _covariance(X[kept], weights[kept] / weights[kept].sum())
         for k, share in enumerate(SHARES):
             scores[k] += weights[out] @ _log_densities(X[out] - m, S + share * (target - S))
-    share = SHARES[int(np.argmax(scores))]
+    n, m = X.shape
+    share = max(SHARES[int(np.argmax(scores))], 0.01 * m / (n + m))
     S = _covariance(X, weights)[1]
     return mean, S + share * (target - S)
+
+
+def gaussian_base(X, numbers, weights, edges, target=None):
+    """Mean and precision of the Gaussian with the covariances of rows along the edges of a graph.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+    numbers : ndarray of int
+        The columns that the Gaussian is of.
+    weights : ndarray of shape (n_rows,), sum 1
+    edges : ndarray of shape (n_edges, 2), of columns
+    target : ndarray of shape (n_numbers, n_numbers), optional
+        Of shrinkage; by default the diagonal of the covariance.
+    """
+    m, X = len(numbers), X[:, numbers]
+    if target is None:
+        target = np.diag(weights @ (X - weights @ X) ** 2)
+    floor = LEAST_VARIANCE * np.eye(m)
+    mean, covariance = shrunk_covariance(X, weights, target + floor)
+    place = np.full(max(edges.max(initial=0), numbers.max(initial=0)) + 1, -1)
+    place[numbers] = np.arange(m)
+    among = place[edges]
+    return mean, precision_on_graph(covariance + floor, among[(among >= 0).all(axis=1)])
+
+
+def pooled_covariance(X, labels, weights):
+    """Covariance of rows about the means of their classes, shrunk towards its diagonal.
+
+    Entries that are nan count as the mean of their class.
+    """
+    residuals = np.zeros_like(X)
+    for k in np.unique(labels):
+        here = labels == k
+        seen = ~np.isnan(X[here])
+        filled = np.where(seen, X[here], 0.0)
+        mean = filled.sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+        residuals[here] = np.where(seen, filled - mean, 0.0)
+    weights = np.ones(len(X)) if weights is None else weights
+    weights = weights / weights.sum()
+    variances = weights @ residuals**2
+    target = np.diag(np.maximum(variances, 1e-12 * max(variances.max(initial=0.0), 1.0)))
+    return shrunk_covariance(residuals, weights, target)[1]
 
 
 def _covariance(X, weights):

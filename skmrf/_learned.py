@@ -218,7 +218,7 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         missing = has_missing(data.shown)
         solvable = learner.deterministic and (learner.objective_takes_missing or not missing)
         groups, copies = energy.penalty_groups(), self._copies()
-        penalty = learning.make_penalty(self.penalty, self.alpha, groups, copies)
+        penalty = learning.make_penalty(self.penalty, self._strength(data), groups, copies)
         name = self._auto_optimizer if self.optimizer == "auto" else self.optimizer
         optimizer = learning.make_optimizer(name, solvable, penalty, self.penalty)
         return learning.Settings(
@@ -233,6 +233,10 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
             patience=self.n_iter_no_change,
             copies=copies,
         )
+
+    def _strength(self, data):
+        """Strength of the penalty."""
+        return self.alpha
 
     def _summary(self, state, decoding, seed):
         """Fitted attributes of a state of the loop."""

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
-from ._encoding import decode, encode, find_categories, given_categories, missing
+from ._encoding import as_columns, decode, encode, find_categories, given_categories, missing
 from ._types import MISSING
 from ._validation import warn_caller
 
@@ -124,11 +125,25 @@ def _moments(x, weights, name):
     with np.errstate(over="ignore"):
         mean = centre + np.average(x - centre, weights=weights)
         size = np.abs(x - mean).max()
-        spread = size * np.sqrt(np.average(((x - mean) / size) ** 2, weights=weights)) if size else 0
+        spread = (
+            size * np.sqrt(np.average(((x - mean) / size) ** 2, weights=weights)) if size else 0
+        )
     if not np.isfinite(mean + spread):
         raise ValueError(f"Column {name!r} holds numbers too large; divide it by a power of ten.")
     negligible = spread <= 1e-12 * max(abs(mean), 1e-300)
     return mean, 1.0 if negligible else spread
+
+
+def encode_rows(estimator, found, X):
+    """Rows to ask a fitted estimator about, as ``found`` encodes them."""
+    columns = as_columns(X)
+    validate_data(estimator, X, reset=False, skip_check_array=True)
+    if len(columns) != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {len(columns)} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    return found.encode(columns)
 
 
 def warn_degenerate(X, numbers, names):
@@ -197,4 +212,6 @@ def _categorical_dtypes(X, n):
     """Columns of a frame whose type is categorical."""
     if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
         return np.zeros(n, dtype=bool)
-    return np.array([str(t).lower().startswith(("category", "categorical", "enum")) for t in X.dtypes])
+    return np.array(
+        [str(t).lower().startswith(("category", "categorical", "enum")) for t in X.dtypes]
+    )

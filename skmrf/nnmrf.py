@@ -1,33 +1,150 @@
-"""NNMRFDensity: Markov random fields of numbers and categories with neural-network potentials."""
+"""NNMRFDensity: Markov random fields of numbers and categories with neural potentials."""
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._encoding import as_columns
 from ._estimator import EnergyEstimator
-from ._graphs import edges_of, precision_on_graph, shrunk_covariance
-from ._mixed import categorical_mask, find_columns, warn_degenerate
-from ._types import Batch, logsumexp, normalized_weights
+from ._graphs import edges_of, gaussian_base
+from ._mixed import categorical_mask, encode_rows, find_columns, warn_degenerate
+from ._types import Batch, log_mean_exp, normalized_weights
 from ._validation import check_choice, check_generator, check_number
 from .energies import NeuralEnergy
-from .learners import CONTINUOUS_LEARNERS
-from .learners.clusters import normal_beliefs
+from .learners import CONTINUOUS_LEARNERS, normal_beliefs
 from .learning import AdaptiveRate
 from .likelihood import neural_log_partition
 from .messages.free_energy import Rule, infer
 
-LEAST_VARIANCE = 1e-4  # of the base along any number, in units of the data
-FEWEST = 50  # rows of which some are held out
+FEWEST = 200  # rows of which some are held out
 N_CANDIDATES = 100  # draws of a row, of which one is kept by its importance
+N_SCORING = 2000  # draws behind the log Z of a held-out score
+PRIOR = 2.0  # precision of weights, against the log-likelihood of all rows
+TAIL = 0.05  # share of the base in the mixture: beliefs have lighter tails than the model
 RATES = {"adam": 0.03, "sgd": 0.1, "momentum": 0.03}
 WINDOW, COSINE, N_HALVINGS = 200, 0.0, 3
-RECENCY = 8.0
+ANNEALED = AdaptiveRate(window=200, cosine=1.0, n_halvings=1)  # done after 500 updates
+RECENCY = 8.0  # of averaged iterates, which improve for as long as learning goes on
 PLATEAU = 300  # updates without a better score, at least, before stopping early
 MAX_UPDATES = 3000
 
 
 class NNMRFDensity(EnergyEstimator):
+    r"""Density of numbers and categories by a Markov random field with neural potentials.
+
+    .. math:: p(x) = \frac{1}{Z} \exp\Big(\sum_i s_i \tanh n_i(x_i)
+        + \sum_{ij} s_{ij} \tanh n_{ij}(x_i, x_j) - \tfrac{1}{2} (x - m)^\top P (x - m)\Big)
+
+    over the edges of a graph of the columns, with a small network :math:`n` for every column and
+    every edge. It is learned by maximum likelihood, with Markov chains and mixture beliefs for what
+    the model expects. Numbers are standardised inside; densities are in the units of the columns.
+
+    Parameters
+    ----------
+    graph : {"complete", "tree", "knn", "grid", "empty"}, networkx.Graph or list of pairs, \
+            default="complete"
+        Which columns share a network. "tree" is the spanning tree of greatest correlations, "knn"
+        joins every column with the five of greatest correlation, "grid" takes the columns for the
+        pixels of a square. Pairs and nodes name columns, or give their positions. Complete graphs
+        of more than some 60 columns are slow.
+    learner : {"variational", "grid"} or instance, default="variational"
+        :class:`~skmrf.learners.Variational`, or the exact gradient of at most three numbers,
+        :class:`~skmrf.learners.Grid`.
+    node_layers, edge_layers : tuple of int, default=(8, 8)
+        Hidden SELU units of the networks, layer by layer.
+    base : "gaussian" or float, default="gaussian"
+        The quadratic term: that of the Gaussian with the covariances of the rows, of those that the
+        graph joins; or this number times the sum of squares of standardised numbers. The paper's
+        is 0.01.
+    prior_covariance : array-like of shape (n_numbers, n_numbers), optional
+        Towards which the covariance of ``base="gaussian"`` is shrunk, as far as that predicts rows
+        left out better; by default its own diagonal.
+    density : {"mixture", "mrf"}, default="mixture"
+        What is scored and drawn: the beliefs of the learned model, a mixture that is normalised
+        exactly, or the model itself, with an estimate of log Z (``log_partition_``).
+    categorical_features : "from_dtype", None, or array-like of names, indices or booleans, \
+            default="from_dtype"
+        Columns that hold categories: those of a frame's categorical type, none, or the ones given.
+    categories : "auto" or list of lists, default="auto"
+        Categories of these columns; by default those seen in fit.
+    optimizer : {"auto", "adam", "sgd", "momentum", "lbfgs"} or instance, default="auto"
+        "auto" is Adam. "lbfgs" needs ``learner="grid"``.
+    learning_rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
+        Default "adaptive": with held-out rows halved when the gradient is only noise, else halved
+        at fixed updates.
+    penalty : {"l2", "l1", "group-l1"}, default="l2"
+        On weights of networks, not on biases and scales. Groups are networks.
+    alpha : "auto" or float, default="auto"
+        Strength of the penalty, against the mean log-likelihood in nats. "auto" is 2 divided by
+        the number of rows: a normal prior of the weights with precision 2.
+    batch_size : int, default=100
+    max_iter : int, optional
+        Epochs. By default at most 3000 updates with held-out rows, else 500.
+    tol : float, default=1e-6
+        Largest gradient entry at which L-BFGS stops.
+    average : bool, default=True
+        Average the iterates since the last change of the rate, the late ones more.
+    early_stopping : bool or "auto", default="auto"
+        Hold out rows, and keep the model of which ``density`` predicts them best. "auto" does so
+        from 200 rows on.
+    validation_fraction : float, default=0.1
+    n_iter_no_change : int, default=5
+        Epochs without a better score before stopping, and at least 300 updates.
+    max_bytes : float, default=4 GiB
+        Bound on the memory of the parameters while learning.
+    warm_start : bool, default=False
+        Go on from the previous fit.
+    n_jobs : int, optional
+        Has no influence; for the sake of a common interface.
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    energy_ : NeuralEnergy
+        Of standardised numbers and positions of categories.
+    mixture_ : Mixture
+        Its beliefs, with the base as a component of weight 0.05 that has the model's tails.
+    edges_ : ndarray of shape (n_edges, 2)
+    categories_ : list of ndarray
+        Of the columns that hold categories.
+    history_ : dict of lists
+        Diagnostics by epoch, among them ``log_partition_bound``, a lower bound of log Z with
+        ``entropy="joint"``.
+    n_iter_ : int
+        Epochs.
+    converged_ : bool
+    log_partition_, log_partition_interval_, log_partition_method_
+        log Z in nats, on standardised numbers: by a grid for up to three numbers, exactly where
+        there are only categories, else by annealed importance sampling from the beliefs.
+    n_features_in_, feature_names_in_
+
+    See Also
+    --------
+    NNMRFClassifier
+    sklearn.mixture.GaussianMixture, sklearn.neighbors.KernelDensity
+
+    References
+    ----------
+    H. Xiong and N. Ruozzi, "General purpose MRF learning with neural network potentials", IJCAI
+    2020.
+
+    Examples
+    --------
+    A ring, which no Gaussian resembles:
+
+    >>> import numpy as np
+    >>> from skmrf import NNMRFDensity
+    >>> rng = np.random.default_rng(0)
+    >>> angle = rng.uniform(0, 2 * np.pi, 500)
+    >>> X = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.1 * rng.normal(size=(500, 2))
+    >>> model = NNMRFDensity(density="mrf", random_state=0).fit(X)
+    >>> bool(model.score_samples([[1.0, 0.0]])[0] > model.score_samples([[0.0, 0.0]])[0] + 1)
+    True
+    """
+
+    _auto_optimizer = "adam"
+
     def __init__(
         self,
         graph="complete",
@@ -43,7 +160,7 @@ class NNMRFDensity(EnergyEstimator):
         optimizer="auto",
         learning_rate="adaptive",
         penalty="l2",
-        alpha=0.0,
+        alpha="auto",
         batch_size=100,
         max_iter=None,
         tol=1e-6,
@@ -83,15 +200,60 @@ class NNMRFDensity(EnergyEstimator):
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
+        """Learn the networks.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Numbers and categories. Missing entries, nan or None, are drawn from the beliefs given
+            the rest of their row while learning.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            Infinities, text that is not named in ``categorical_features``, a column without any
+            entry, a graph that names other columns.
+        """
         return self._learn(X, sample_weight)
 
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
+        """One epoch over ``X``, going on from what was learned so far.
+
+        The first call fixes scales, categories, the graph and the base.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        self
+        """
         return self._learn(X, sample_weight, partial=True)
 
     # Queries ------------------------------------------------------------------------------
 
     def score_samples(self, X):
+        """Log density of rows in nats and the units of the columns.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Missing entries are integrated out: exactly with ``density="mixture"``, by importance
+            sampling from the beliefs with ``density="mrf"``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
         codes = self._encode(X)
         if self.density == "mixture":
             logs = self.mixture_.log_density(codes)
@@ -108,7 +270,7 @@ class NNMRFDensity(EnergyEstimator):
         for r in np.flatnonzero(~complete):
             _, logs = _candidates(self.energy_, proposal, codes[r], rng)
             seen = proposal.log_density(codes[r : r + 1])[0]
-            out[r] = logsumexp(logs) - np.log(len(logs)) + seen
+            out[r] = log_mean_exp(logs) + seen
         return out
 
     def _proposal(self):
@@ -181,7 +343,11 @@ class NNMRFDensity(EnergyEstimator):
             "first weights of networks",
             'Give a sparser graph (such as "tree" or "knn"), or raise max_bytes.',
         )
-        mean, precision = self._base(X[:, numbers], weights, edges, decoding)
+        mean, precision = np.zeros(len(numbers)), 2.0 * np.eye(len(numbers))
+        if self.base == "gaussian":
+            mean, precision = gaussian_base(X, numbers, weights, edges, self._target(decoding))
+        else:
+            precision = self.base * precision
         rng = check_generator(self.random_state).spawn(1)[0]  # not the numbers that learning draws
         return NeuralEnergy.random(
             decoding.n_states,
@@ -194,23 +360,17 @@ class NNMRFDensity(EnergyEstimator):
             random_state=rng,
         )
 
-    def _base(self, X, weights, edges, columns):
-        """Mean and precision of the quadratic term."""
-        m = X.shape[1]
-        if self.base != "gaussian":
-            return np.zeros(m), 2.0 * self.base * np.eye(m)
-        target = np.diag((weights @ (X - weights @ X) ** 2))
-        if self.prior_covariance is not None:
-            scale = columns.scale
-            target = np.asarray(self.prior_covariance) / scale / scale[:, None]
-        target = target + LEAST_VARIANCE * np.eye(m)
-        mean, covariance = shrunk_covariance(X, weights, target)
-        covariance = covariance + LEAST_VARIANCE * np.eye(m)
-        place = np.full(len(columns.names), -1)
-        place[columns.numbers] = np.arange(m)
-        among = place[edges]
-        among = among[(among >= 0).all(axis=1)]
-        return mean, precision_on_graph(covariance, among)
+    def _target(self, columns):
+        """Of shrinkage, on standardised numbers."""
+        if self.prior_covariance is None:
+            return None
+        target = np.asarray(self.prior_covariance, dtype=float)
+        m = len(columns.numbers)
+        if target.shape != (m, m):
+            raise ValueError(
+                f"prior_covariance must be of the {m} columns of numbers; got shape {target.shape}."
+            )
+        return target / columns.scale / columns.scale[:, None]
 
     def _split(self, data, rng, partial):
         few = len(data.X) < FEWEST
@@ -218,23 +378,28 @@ class NNMRFDensity(EnergyEstimator):
             return data, None
         return super()._split(data, rng, partial)
 
+    def _strength(self, data):
+        return PRIOR / len(data.X) if self.alpha == "auto" else self.alpha
+
     def _settings(self, learner, energy, data, held_out, max_iter):
         settings = super()._settings(learner, energy, data, held_out, max_iter)
         updates = -(-len(data.X) // self.batch_size)
         settings.recency = RECENCY
         settings.patience = max(self.n_iter_no_change, -(-PLATEAU // updates))
-        settings.max_updates = MAX_UPDATES
+        settings.min_updates, settings.max_updates = 0, MAX_UPDATES
         if self.learning_rate == "adaptive" and settings.optimizer is not None:
-            name = type(settings.optimizer).__name__.lower()
-            settings.rate = AdaptiveRate(RATES.get(name, 0.01), WINDOW, COSINE, N_HALVINGS)
+            first = RATES.get(type(settings.optimizer).__name__.lower(), 0.03)
+            settings.rate = AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
+            if held_out is None:
+                settings.rate = clone(ANNEALED).set_params(rate=first)
         return settings
-
-    _auto_optimizer = "adam"
 
     def _held_out_score(self, energy, held_out):
         weights = normalized_weights(held_out.log_weights, len(held_out.X))
 
         base = normal_beliefs(energy)
+        if self.density == "mrf":
+            return self._model_score(held_out.X, weights)
 
         def score(energy, state):
             beliefs = state.learner.mixture if state.learner.inferred else base
@@ -242,27 +407,40 @@ class NNMRFDensity(EnergyEstimator):
 
         return score
 
+    def _model_score(self, X, weights):
+        """Held-out log-likelihood of the model, its log Z by importance sampling from beliefs."""
+        rng = np.random.default_rng(0)
+
+        def score(energy, state):
+            proposal = state.learner.mixture.defended(energy.mean, energy.covariance)
+            draws = proposal.sample(N_SCORING, rng)
+            logs = energy.log_potential(draws) - proposal.log_density(draws)
+            return float(weights @ energy.log_potential(X)) - log_mean_exp(logs)
+
+        return score
+
     def _summary(self, state, decoding, seed):
         fitted = super()._summary(state, decoding, seed)
         rule = getattr(self._check_learner(), "rule", None) or Rule()
         found = infer(fitted["energy_"], state.learner.mixture, rule)
-        return fitted | {"mixture_": found.mixture}
+        energy = fitted["energy_"]
+        beliefs = found.mixture.defended(energy.mean, energy.covariance, TAIL)
+        return fitted | {"mixture_": beliefs}
 
     def _attributes(self, decoding):
         return {"_columns": decoding, "categories_": decoding.categories}
+
+    @property
+    def edges_(self):
+        """Pairs of columns that share a network."""
+        check_is_fitted(self)
+        return self.energy_.edges
 
     # Rows ---------------------------------------------------------------------------------
 
     def _encode(self, X):
         check_is_fitted(self)
-        columns = as_columns(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        if len(columns) != self.n_features_in_:
-            raise ValueError(
-                f"X has {len(columns)} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        return self._columns.encode(columns)
+        return encode_rows(self, self._columns, X)
 
     def _encode_given(self, row):
         return self._columns.encode(list(row.T))

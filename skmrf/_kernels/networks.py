@@ -152,7 +152,11 @@ def network_gradients(theta, widths, n_slots, inputs, discrete, which, weights, 
                     source, target = units[before + i, :m], slopes[1 - here, i, :m]
                     target[:] = one - one
                     for o in range(width):
-                        slope, weight, total = slopes[here, o, :m], row[at + i * width + o], one - one
+                        slope, weight, total = (
+                            slopes[here, o, :m],
+                            row[at + i * width + o],
+                            one - one,
+                        )
                         for p in range(m):
                             total += slope[p] * source[p]
                             target[p] += weight * slope[p]

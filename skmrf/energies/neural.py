@@ -175,7 +175,7 @@ class NeuralEnergy:
     def base(self, X):
         """The quadratic term of every row, shape (n_rows,)."""
         centred = X[:, self.numbers] - self.mean
-        return -0.5 * np.einsum("ri,ij,rj->r", centred, self.precision, centred, optimize=True)
+        return -0.5 * ((centred @ self.precision) * centred).sum(axis=1)
 
     def log_potential(self, X):
         """``log f`` of every row, shape (n_rows,), in nats; states are codes among the numbers."""

@@ -8,6 +8,7 @@ from sklearn.cluster import KMeans
 from .._types import normalized_weights
 from ..messages.mixtures import Mixture
 
+N_CLUSTERED = 2000  # rows, at most, that clusters are found by
 SHRINKAGE = 5.0  # rows that the base counts for in the covariances of clusters
 
 
@@ -51,9 +52,10 @@ def _labels(X, weights, n_components, rng):
     n = min(n_components, len(np.unique(X, axis=0)))
     if n < 2:
         return np.zeros(len(X), int)
-    seed = int(rng.integers(2**31))
-    labels = KMeans(n, n_init=3, random_state=seed).fit_predict(X, sample_weight=weights)
-    return np.unique(labels, return_inverse=True)[1]
+    some = rng.choice(len(X), N_CLUSTERED, p=weights) if len(X) > N_CLUSTERED else slice(None)
+    found = KMeans(n, random_state=int(rng.integers(2**31)))
+    found.fit(X[some], sample_weight=None if len(X) > N_CLUSTERED else weights)
+    return np.unique(found.predict(X), return_inverse=True)[1]
 
 
 def _component(energy, X, weights, n_clusters, diagonal):

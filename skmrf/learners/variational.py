@@ -4,13 +4,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._types import States, effective_sample_size
+from .._types import States
 from .._validation import check_choice, check_number
 from ..messages.free_energy import FIRST_STEP, Rule, infer, quadrature
 from ..messages.mixtures import Mixture, average
+from ..samplers.metropolis import Metropolis
 from .base import Learner
 from .clusters import first_mixture
 
+
+FIRST_ITERATIONS = 50  # so that beliefs are the model's, not those of the clusters
 
 
 @dataclass
@@ -22,6 +25,8 @@ class VariationalState:
     step: float = FIRST_STEP
     n_steps: int = 0
     inferred: bool = False
+    chains: np.ndarray | None = None
+    size: float = 0.0
 
 
 class Variational(Learner):
@@ -29,15 +34,15 @@ class Variational(Learner):
         self,
         n_components=5,
         *,
-        negative="importance",
+        negative="chains",
         entropy="joint",
         covariance="full",
         n_points=7,
         n_iter=1,
         warmup=50,
         pool=10,
-        n_draws=500,
-        min_ess=0.25,
+        n_chains=500,
+        n_moves=4,
     ):
         self.n_components = n_components
         self.negative = negative
@@ -47,8 +52,8 @@ class Variational(Learner):
         self.n_iter = n_iter
         self.warmup = warmup
         self.pool = pool
-        self.n_draws = n_draws
-        self.min_ess = min_ess
+        self.n_chains = n_chains
+        self.n_moves = n_moves
 
     @property
     def rule(self):
@@ -64,13 +69,15 @@ class Variational(Learner):
     def step(self, energy, batch, state, rng):
         mixture, step, value = state.mixture, state.step, np.nan
         if state.n_steps >= self.warmup and self.n_iter:
-            found = infer(energy, mixture, self.rule, max_iter=self.n_iter, step=step)
+            n_iter = self.n_iter if state.inferred else FIRST_ITERATIONS
+            found = infer(energy, mixture, self.rule, max_iter=n_iter, step=step)
             mixture, step, value = found.mixture, found.step, found.value
             state = replace(state, inferred=True)
         pool = [*state.pool, mixture][-self.pool :]
         info = {"log_partition_bound": value} if np.isfinite(value) else {}
-        if self.negative == "importance":
-            negative, more = self._weighted_draws(energy, average(pool), rng)
+        if self.negative == "chains":
+            X, size, more = self._moved(energy, average(pool), state, rng)
+            negative, state = States(X), replace(state, chains=X, size=size)
             info |= more
         else:
             negative = _pooled_points(energy, pool, self.n_points)
@@ -80,27 +87,17 @@ class Variational(Learner):
             X = average(pool).fill(X, rng)
         return States(X, None, batch.log_weights), negative, state, info
 
-    def _weighted_draws(self, energy, mixture, rng):
+    def _moved(self, energy, mixture, state, rng):
+        """Chains after some Metropolis moves of the model, and diagnostics."""
         proposal = mixture.defended(energy.mean, energy.covariance)
-        X = proposal.sample(self.n_draws, rng)
-        logs = energy.log_potential(X) - proposal.log_density(X)
-        power = largest_power(logs, self.min_ess * len(X))
-        ess = effective_sample_size(power * logs) / len(X)
-        return States(X, None, power * logs), {"ess": ess, "importance_power": power}
-
-
-def largest_power(logs, least_ess):
-    """The largest power of importance weights, at most 1, of which the ESS is large enough."""
-    if effective_sample_size(logs) >= least_ess:
-        return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(20):
-        middle = 0.5 * (low + high)
-        if effective_sample_size(middle * logs) >= least_ess:
-            low = middle
-        else:
-            high = middle
-    return low
+        X = proposal.sample(self.n_chains, rng) if state.chains is None else state.chains
+        moves = Metropolis(proposal, state.size)
+        logs = energy.log_potential(X)
+        X, logs, jumped = moves.jump(energy.log_potential, X, logs, rng)
+        for _ in range(self.n_moves):
+            X, logs, walked = moves.walk(energy.log_potential, X, logs, rng)
+            moves.adapt(walked)
+        return X, moves.size, {"jumps_accepted": jumped, "walks_accepted": walked}
 
 
 def _pooled_points(energy, pool, n_points):

@@ -40,7 +40,7 @@ class Settings:
     rate, penalty, restriction : see their modules
     batch_size : int
     max_iter : int or None
-        Epochs; None: until done, at least 2000 and at most ``max_updates`` updates.
+        Epochs; None: until done, at least ``min_updates`` and at most ``max_updates`` updates.
     tol : float
         Largest gradient entry at which a deterministic solver stops.
     average : bool
@@ -54,7 +54,7 @@ class Settings:
         ``(energy, state) -> float`` on held-out data, for early stopping.
     patience : int
         Epochs without a better score before stopping.
-    max_updates : int
+    min_updates, max_updates : int
         Where ``max_iter`` is None.
     converged_share : float
         Of inference runs; less is warned about.
@@ -76,6 +76,7 @@ class Settings:
     resolution: float = 0.0
     score: Any = None
     patience: int = 5
+    min_updates: int = MIN_UPDATES
     max_updates: int = MAX_UPDATES
     converged_share: float = CONVERGED
     complete: bool = True
@@ -273,7 +274,7 @@ def _warn_unconverged(state):
 def _finished(state, settings):
     if settings.score is not None and _stale(state, settings):
         return True
-    return state.converged and (settings.max_iter is not None or state.step >= MIN_UPDATES)
+    return state.converged and (settings.max_iter is not None or state.step >= settings.min_updates)
 
 
 def _stale(state, settings):

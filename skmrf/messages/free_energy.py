@@ -16,7 +16,7 @@ from scipy.stats import qmc
 from .._types import CliquePoints
 from .mixtures import TINY, Mixture, logsumexp
 
-LEAST_DEVIATION = 1e-2  # of a component along any axis, in units of the data
+LEAST_DEVIATION = 1e-3  # of a component along any axis, in units of the data
 FIRST_STEP, LARGEST_STEP = 0.2, 0.5
 
 
@@ -128,8 +128,7 @@ def _rule(mixture, n_points):
     """Points and weights of every variable under every component."""
     numeric = mixture.n_states == 0
     n_slots = mixture.tables.shape[2] if (~numeric).any() else 0
-    x, w = np.polynomial.hermite_e.hermegauss(n_points)
-    x, w = (x, w / w.sum()) if numeric.any() else (np.zeros(0), np.zeros(0))
+    x, w = _gauss_hermite(n_points) if numeric.any() else (np.zeros(0), np.zeros(0))
     S = max(len(x), n_slots)
     x, w = (np.concatenate([v, np.zeros(S - len(v))]) for v in (x, w))
     L, n = mixture.n_components, len(numeric)
@@ -142,6 +141,13 @@ def _rule(mixture, n_points):
         nodes[:, i, :q] = np.arange(q)
         weights[:, i, :q] = mixture.tables[:, d, :q]
     return nodes, weights, x
+
+
+@lru_cache(maxsize=32)
+def _gauss_hermite(n_points):
+    """Points and weights of the standard normal."""
+    x, w = np.polynomial.hermite_e.hermegauss(n_points)
+    return x, w / w.sum()
 
 
 def _moments(mixture):
@@ -223,7 +229,7 @@ def _scatter(parts, edges, numeric, place, roots, slopes, curvatures, gains):
     second = parts["second"] / r22
     low = r21 / r22
     m12 = (parts["mixed"] - low * parts["second_second"]) / (r11 * r22)
-    m11 = (parts["first_first"] - 2 * low * parts["mixed"] + low**2 * parts["second_second"])
+    m11 = parts["first_first"] - 2 * low * parts["mixed"] + low**2 * parts["second_second"]
     m11 = m11 / r11**2
     m22 = parts["second_second"] / r22**2
     L = len(slopes)
@@ -371,7 +377,7 @@ def ascend(mixture, terms, step, diagonal=False):
     if diagonal:
         moved = np.stack([np.diag(np.diag(p)) for p in moved])
     values, vectors = np.linalg.eigh(moved)
-    variances = 1.0 / np.clip(values, 1e-6, LEAST_DEVIATION**-2)
+    variances = 1.0 / np.clip(values, 1e-8, LEAST_DEVIATION**-2)
     covariances = (vectors * variances[:, None]) @ vectors.transpose(0, 2, 1)
     means = mixture.means + step * np.einsum("kij,kj->ki", covariances, terms.slopes)
     log_weights = mixture.log_weights + step * (terms.values - terms.values.mean())

@@ -73,12 +73,12 @@ class Mixture:
         """
         total = np.zeros((self.n_components, len(X)))
         if self.means.shape[1]:
-            roots = np.linalg.cholesky(self.covariances)
-            residuals = X[:, self.numbers][None] - self.means[:, None]
-            whitened = np.linalg.solve(roots, residuals.transpose(0, 2, 1))
+            roots = np.linalg.inv(np.linalg.cholesky(self.covariances))
+            shift = (roots @ self.means[:, :, None])[:, :, 0]
+            whitened = roots @ X[:, self.numbers].T - shift[:, :, None]
             logs = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
             total -= 0.5 * np.einsum("kir,kir->kr", whitened, whitened)
-            total -= (logs + 0.5 * LOG_2PI * self.means.shape[1])[:, None]
+            total += (logs - 0.5 * LOG_2PI * self.means.shape[1])[:, None]
         log_tables = self.log_tables
         for d, i in enumerate(self.discrete):
             total += log_tables[:, d, X[:, i].astype(np.int64)]
