@@ -38,12 +38,25 @@ def edges_of(graph, correlation, names):
             )
         pairs = makers[graph]()
     else:
-        pairs = [_columns(pair, names) for pair in getattr(graph, "edges", graph)]
+        pairs = [_columns(pair, names) for pair in _listed(graph)]
     return np.array(sorted({tuple(sorted(p)) for p in pairs}), dtype=np.int64).reshape(-1, 2)
 
 
+def _listed(graph):
+    """Pairs of a graph or of a list."""
+    pairs = graph.edges() if hasattr(graph, "edges") else graph
+    wrong = isinstance(pairs, str) or not hasattr(pairs, "__iter__")
+    pairs = [] if wrong else list(pairs)
+    odd = [p for p in pairs if isinstance(p, str) or not hasattr(p, "__len__") or len(p) != 2]
+    if wrong or odd:
+        raise ValueError(
+            "graph must be the name of one, a networkx graph or a list of pairs of columns; got "
+            f"{odd[0] if odd else graph!r}."
+        )
+    return [tuple(pair) for pair in pairs]
+
+
 def _columns(pair, names):
-    pair = tuple(pair)
     found = []
     for column in pair:
         if column in names:

@@ -122,7 +122,7 @@ def _moments(x, weights, name):
         raise ValueError(f"Column {name!r} has no observed entry; drop it.")
     x, weights = x[seen], None if weights is None else weights[seen]
     centre = x[np.argmax(np.abs(x))] / 2  # so that sums of large numbers stay finite
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         mean = centre + np.average(x - centre, weights=weights)
         size = np.abs(x - mean).max()
         spread = (

@@ -20,7 +20,7 @@ from .messages.free_energy import Rule, infer
 FEWEST = 200  # rows of which some are held out
 N_CANDIDATES = 100  # draws of a row, of which one is kept by its importance
 N_SCORING = 2000  # draws behind the log Z of a held-out score
-PRIOR = 2.0  # precision of weights, against the log-likelihood of all rows
+PRIOR = 1.0  # precision of weights, against the log-likelihood of all rows
 TAIL = 0.05  # share of the base in the mixture: beliefs have lighter tails than the model
 RATES = {"adam": 0.03, "sgd": 0.1, "momentum": 0.03}
 WINDOW, COSINE, N_HALVINGS = 200, 0.0, 3
@@ -76,8 +76,8 @@ class NNMRFDensity(EnergyEstimator):
     penalty : {"l2", "l1", "group-l1"}, default="l2"
         On weights of networks, not on biases and scales. Groups are networks.
     alpha : "auto" or float, default="auto"
-        Strength of the penalty, against the mean log-likelihood in nats. "auto" is 2 divided by
-        the number of rows: a normal prior of the weights with precision 2.
+        Strength of the penalty, against the mean log-likelihood in nats. "auto" is 1 divided by
+        the number of rows: a normal prior of the weights with precision 1.
     batch_size : int, default=100
     max_iter : int, optional
         Epochs. By default at most 3000 updates with held-out rows, else 500.
@@ -401,7 +401,7 @@ class NNMRFDensity(EnergyEstimator):
         if self.density == "mrf":
             return self._model_score(held_out.X, weights)
 
-        def score(energy, state):
+        def score(_, state):
             beliefs = state.learner.mixture if state.learner.inferred else base
             return float(weights @ beliefs.log_density(held_out.X))
 

@@ -1,9 +1,9 @@
 """Stacks of small dense networks with SELU units: values, and gradients by reverse mode.
 
-A network is a row of parameters: for every layer the weights, stored by the unit they come from, and
-the biases of the units they go to; then the output's weights and bias, and its scale ``s``, so that
-its value is ``s tanh(net)``. Inputs of a network are one or two variables: a number enters with its
-weight, a state chooses its row of weights among ``n_slots`` (it enters one-hot).
+A network is a row of parameters: for every layer the weights, stored by the unit they come from,
+and the biases of the units they go to; then the output's weights and bias, and its scale ``s``, so
+that its value is ``s tanh(net)``. Inputs of a network are one or two variables: a number enters
+with its weight, a state chooses its row of weights among ``n_slots`` (it enters one-hot).
 """
 
 import numpy as np

@@ -1,5 +1,6 @@
 """Energy of numbers and states whose potentials are small neural networks on a Gaussian base."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -72,10 +73,14 @@ class NeuralEnergy:
 
     def _check(self):
         n = len(self.n_states)
-        if len(self.edges) and not (0 <= self.edges.min() and self.edges.max() < n):
+        if len(self.edges) and not (self.edges.min() >= 0 and self.edges.max() < n):
             raise ValueError(f"edges must join variables 0 to {n - 1}; got {self.edges.tolist()}.")
         if (self.edges[:, 0] == self.edges[:, 1]).any():
             raise ValueError("An edge joins a variable to itself.")
+        if len(np.unique(np.sort(self.edges, axis=1), axis=0)) < len(self.edges):
+            raise ValueError("An edge is given twice.")
+        if not all(layers and min(layers) > 0 for layers in self.shape):
+            raise ValueError(f"Networks need at least one layer of hidden units; got {self.shape}.")
         wanted = {
             "nodes": (n, n_parameters(1, self.n_slots, self.shape.nodes)),
             "edges": (len(self.edges), n_parameters(2, self.n_slots, self.shape.edges)),
@@ -91,8 +96,12 @@ class NeuralEnergy:
                 f"mean and precision must be of the {m} variables that are numbers; got shapes "
                 f"{self.mean.shape} and {self.precision.shape}."
             )
-        if m and np.linalg.eigvalsh(self.precision)[0] <= 0:
-            raise ValueError("precision must be positive definite, or the model has no log Z.")
+        P = self.precision
+        symmetric = np.isfinite(P).all() and np.allclose(P, P.T)
+        if m and not (symmetric and np.linalg.eigvalsh(P)[0] > 0):
+            raise ValueError(
+                "precision must be symmetric and positive definite, or the model has no log Z."
+            )
 
     @classmethod
     def random(
@@ -179,10 +188,22 @@ class NeuralEnergy:
 
     def log_potential(self, X):
         """``log f`` of every row, shape (n_rows,), in nats; states are codes among the numbers."""
-        X = np.asarray(X)
+        X = self._checked(X)
         step = max(1, min(ROWS, ENTRIES // max(len(self.edges), self.n_variables)))
         parts = [self._networks(X[s : s + step]) for s in range(0, len(X), step)]
         return self.base(np.asarray(X, float)) + np.concatenate([np.empty(0), *parts])
+
+    def _checked(self, X):
+        """Rows, of which every state is one of its variable."""
+        X = np.asarray(X)
+        codes = X[:, self.n_states > 0]
+        legal = (codes >= 0) & (codes < self.n_states[self.n_states > 0])
+        if not legal.all():
+            column = np.flatnonzero(self.n_states)[np.flatnonzero(~legal.all(axis=0))[0]]
+            raise ValueError(
+                f"Variable {column} has the states 0 to {self.n_states[column] - 1}; got others."
+            )
+        return X
 
     def _networks(self, X):
         """Sum of all networks at rows."""
@@ -235,15 +256,16 @@ class NeuralEnergy:
     def gradient(self, positive, negative, batch=None):
         """``E_positive[d log f] - E_negative[d log f]``, each phase by its own weights."""
         gradient = {k: np.zeros_like(v) for k, v in self.theta.items()}
-        both = not isinstance(negative, CliquePoints)
-        phases = [(1.0, positive), (-1.0, negative)]
-        rows = [(sign, phase) for sign, phase in phases if not isinstance(phase, CliquePoints)]
-        if rows:
+        rows = []
+        for sign, phase in ((1.0, positive), (-1.0, negative)):
+            if isinstance(phase, CliquePoints):
+                self._add_points(gradient, phase, sign)
+            else:
+                rows.append((sign, phase))
+        if rows:  # both phases in one pass
             X = np.concatenate([phase.visible for _, phase in rows])
             w = [s * normalized_weights(p.log_weights, len(p.visible)) for s, p in rows]
             self._add_rows(gradient, X, np.concatenate(w))
-        if not both:
-            self._add_points(gradient, negative)
         return gradient
 
     def _add_rows(self, gradient, X, weights):
@@ -253,10 +275,10 @@ class NeuralEnergy:
             members = self._members(kind, rows=True)
             self._add(kind, inputs, members, self.n_states == 0, weights, out)
 
-    def _add_points(self, gradient, points):
+    def _add_points(self, gradient, points, sign):
         for kind, out in gradient.items():
             x, weights = getattr(points, kind), getattr(points, f"{kind[:-1]}_weights")
-            weights = self._inputs(-weights)
+            weights = self._inputs(sign * weights)
             self._add(kind, self._inputs(x), self._members(kind), self._numeric(kind), weights, out)
 
     def _add(self, kind, inputs, members, numeric, weights, out):
@@ -282,38 +304,36 @@ class NeuralEnergy:
                 "A model of numbers has no tables; only where all variables are states is it a "
                 "factor graph."
             )
-        cliques = [(i,) for i in range(self.n_variables)] + [tuple(e) for e in self.edges.tolist()]
-        tables = []
-        for clique in cliques:
-            sizes = self.n_states[list(clique)]
-            X = np.zeros((int(np.prod(sizes)), self.n_variables))
-            X[:, clique] = np.stack(np.unravel_index(np.arange(len(X)), sizes), axis=1)
-            kind, c = ("nodes", clique[0]) if len(clique) == 1 else ("edges", None)
-            c = self.edges.tolist().index(list(clique)) if c is None else c
-            part = self._table_part(kind, c, X)
-            tables.append(part.reshape(sizes))
+        pairs = [tuple(edge) for edge in self.edges.tolist()]
+        cliques = [(i,) for i in range(self.n_variables)] + pairs
+        tables = [
+            self._table("nodes", i, clique) for i, clique in enumerate(cliques[: self.n_variables])
+        ]
+        tables += [self._table("edges", e, clique) for e, clique in enumerate(pairs)]
         return FactorGraph(self.n_states, cliques, tables)
 
-    def _table_part(self, kind, c, X):
+    def _table(self, kind, c, clique):
+        """Values of one network at all joint states."""
+        sizes = self.n_states[list(clique)]
+        states = np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes))
         theta = self.theta[kind][c : c + 1]
-        out = np.empty((1, len(X)), theta.dtype)
-        members = self._members(kind, rows=True)[c : c + 1]
+        out = np.empty((1, states.shape[1]), theta.dtype)
+        members, discrete = np.arange(len(clique))[None], np.ones(len(clique), bool)
         widths = np.array(getattr(self.shape, kind))
-        discrete = np.ones(self.n_variables, bool)
-        network_values(theta, widths, self.n_slots, self._inputs(X.T), discrete, members, out)
-        return out[0].astype(float)
+        network_values(theta, widths, self.n_slots, self._inputs(states), discrete, members, out)
+        return out[0].reshape(sizes).astype(float)
 
 
 def n_parameters(n_variables, n_slots, layers):
     """Of a network of that many variables."""
     sizes = [n_variables * n_slots, *layers, 1]
-    return sum((a + 1) * b for a, b in zip(sizes, sizes[1:], strict=False)) + 1
+    return sum((a + 1) * b for a, b in pairwise(sizes)) + 1
 
 
 def _is_weight(n_variables, n_slots, layers):
     sizes = [n_variables * n_slots, *layers, 1]
     parts = []
-    for a, b in zip(sizes, sizes[1:], strict=False):
+    for a, b in pairwise(sizes):
         parts += [np.ones(a * b, bool), np.zeros(b, bool)]
     return np.concatenate([*parts, np.zeros(1, bool)])
 
@@ -323,7 +343,7 @@ def _first_networks(rng, n, n_variables, n_slots, layers, dtype):
     sizes = [n_variables * n_slots, *layers, 1]
     fan_in = [n_variables, *layers]
     parts = []
-    for k, (a, b) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for k, (a, b) in enumerate(pairwise(sizes)):
         spread = FIRST_OUTPUT if k == len(layers) else 1.0
         parts.append(spread * rng.normal(size=(n, a * b)) / np.sqrt(fan_in[k]))
         parts.append(rng.uniform(-1, 1, (n, b)) if k == 0 else np.zeros((n, b)))

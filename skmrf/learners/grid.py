@@ -15,11 +15,12 @@ N_CLUSTERS = 5
 
 
 class GridState(NamedTuple):
-    """Points, the logarithm of their weight, and beliefs to start inference from."""
+    """Points, the logarithms of their weights, and beliefs to start inference from."""
 
     X: np.ndarray
-    log_weight: float
+    log_weights: np.ndarray
     mixture: Mixture
+    inferred: bool = False
 
 
 class Grid(Learner):
@@ -50,14 +51,13 @@ class Grid(Learner):
         return GridState(*grid(energy, self.n_points), mixture)
 
     def step(self, energy, batch, state, rng):
-        negative = States(state.X, None, energy.log_potential(state.X))
+        negative = States(state.X, None, state.log_weights + energy.log_potential(state.X))
         return States(batch.X, None, batch.log_weights), negative, state, {}
 
     def objective(self, energy, batch, state):
         """Mean log-likelihood of the rows in nats, and its gradient."""
-        X, log_weight, _ = state
-        logs = energy.log_potential(X)
+        logs = state.log_weights + energy.log_potential(state.X)
         weights = normalized_weights(batch.log_weights, len(batch.X))
-        value = weights @ energy.log_potential(batch.X) - logsumexp(logs) - log_weight
-        positive, negative = States(batch.X, None, batch.log_weights), States(X, None, logs)
+        value = weights @ energy.log_potential(batch.X) - logsumexp(logs)
+        positive, negative = States(batch.X, None, batch.log_weights), States(state.X, None, logs)
         return float(value), energy.gradient(positive, negative, batch)

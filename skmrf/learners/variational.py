@@ -1,27 +1,46 @@
-"""Neural potentials by mixture beliefs: free energy by quadrature, importance-weighted draws."""
+"""Likelihood gradient of neural potentials: chains or quadrature, guided by mixture beliefs."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._types import States
+from .._types import Latest, States
 from .._validation import check_choice, check_number
 from ..messages.free_energy import FIRST_STEP, Rule, infer, quadrature
 from ..messages.mixtures import Mixture, average
-from ..samplers.metropolis import Metropolis
+from ..samplers import Metropolis
 from .base import Learner
 from .clusters import first_mixture
 
-
-FIRST_ITERATIONS = 50  # so that beliefs are the model's, not those of the clusters
+FIRST_ITERATIONS = 50  # so that beliefs become the model's, and are no longer those of the clusters
+COUNTS = "n_components", "n_points", "n_iter", "interval", "pool", "n_chains"
 
 
 @dataclass
 class VariationalState:
-    """What a step of :class:`Variational` leaves to the next one."""
+    """What a step of :class:`Variational` leaves to the next one.
+
+    Attributes
+    ----------
+    mixture : Mixture
+        Beliefs of the model as it was when they were last inferred.
+    pool : list of Mixture
+        The last ones, of earlier models.
+    proposal : Mixture or None
+        Their average with the base as one more component.
+    step : float
+        Of the natural gradient.
+    n_steps : int
+    inferred : bool
+        Whether the beliefs are of the model yet; first they are clusters of the rows.
+    chains : ndarray of shape (n_chains, n_variables) or None
+    size : float
+        Of random walks.
+    """
 
     mixture: Mixture
     pool: list
+    proposal: Mixture | None = None
     step: float = FIRST_STEP
     n_steps: int = 0
     inferred: bool = False
@@ -30,6 +49,49 @@ class VariationalState:
 
 
 class Variational(Learner):
+    r"""Maximum likelihood with mixture beliefs of the model.
+
+    Beliefs :math:`b = \sum_k \alpha_k b_k` start as clusters of the rows and then follow the model
+    by natural-gradient steps on the free energy. Markov chains of the model estimate the negative
+    phase; beliefs guide them: a chain may jump to a draw from them, and takes random walks shaped
+    like their components. The paper's negative phase is the expectation under the beliefs alone,
+    which is biased by what they miss of the model.
+
+    Parameters
+    ----------
+    n_components : int, default=5
+        Of the mixture.
+    negative : {"chains", "quadrature"}, default="chains"
+        Metropolis chains that persist, or the average of the pool of beliefs (the paper's).
+    entropy : {"joint", "bethe"}, default="joint"
+        Entropy in the free energy. That of the joint mixture makes it a lower bound of log Z, up to
+        the error of quadrature; the Bethe approximation (the paper's) is none on graphs with
+        cycles, and punishes separate components.
+    covariance : {"full", "diag"}, default="full"
+        Of the components; "diag" are the paper's fully factorised ones.
+    n_points : int, default=7
+        Gauss-Hermite points along a number.
+    n_iter : int, default=1
+        Iterations of an inference; each starts from the beliefs before. 50 in the first one.
+    interval : int, default=5
+        Updates from one inference to the next.
+    warmup : int, default=50
+        Updates before the first inference.
+    pool : int, default=10
+        Beliefs that are averaged.
+    n_chains : int, default=250
+    n_moves : int, default=4
+        Random walks of a chain an update, after one jump.
+
+    References
+    ----------
+    H. Xiong and N. Ruozzi, "General purpose MRF learning with neural network potentials", IJCAI
+    2020, section 3.
+
+    W. Lin, M. E. Khan and M. Schmidt, "Fast and simple natural-gradient variational inference with
+    mixture of exponential-family approximations", ICML 2019.
+    """
+
     def __init__(
         self,
         n_components=5,
@@ -39,9 +101,10 @@ class Variational(Learner):
         covariance="full",
         n_points=7,
         n_iter=1,
+        interval=5,
         warmup=50,
         pool=10,
-        n_chains=500,
+        n_chains=250,
         n_moves=4,
     ):
         self.n_components = n_components
@@ -50,6 +113,7 @@ class Variational(Learner):
         self.covariance = covariance
         self.n_points = n_points
         self.n_iter = n_iter
+        self.interval = interval
         self.warmup = warmup
         self.pool = pool
         self.n_chains = n_chains
@@ -57,48 +121,61 @@ class Variational(Learner):
 
     @property
     def rule(self):
+        """How expectations under the beliefs are taken."""
         return Rule(self.n_points, self.entropy, diagonal=self.covariance == "diag")
 
     def init(self, energy, batch, rng):
+        for name in COUNTS:
+            check_number(name, getattr(self, name), low=1, integer=True)
+        for name in ("warmup", "n_moves"):
+            check_number(name, getattr(self, name), low=0, integer=True)
+        check_choice("negative", self.negative, ("chains", "quadrature"))
+        check_choice("entropy", self.entropy, ("joint", "bethe"))
+        check_choice("covariance", self.covariance, ("full", "diag"))
         mixture = first_mixture(energy, batch, self.n_components, self.covariance == "diag", rng)
-        return VariationalState(mixture, [mixture])
+        return self._with_beliefs(VariationalState(mixture, []), energy, mixture)
 
     def resume(self, energy, batch, state, rng):
         return state
 
     def step(self, energy, batch, state, rng):
-        mixture, step, value = state.mixture, state.step, np.nan
-        if state.n_steps >= self.warmup and self.n_iter:
-            n_iter = self.n_iter if state.inferred else FIRST_ITERATIONS
-            found = infer(energy, mixture, self.rule, max_iter=n_iter, step=step)
-            mixture, step, value = found.mixture, found.step, found.value
-            state = replace(state, inferred=True)
-        pool = [*state.pool, mixture][-self.pool :]
-        info = {"log_partition_bound": value} if np.isfinite(value) else {}
+        info, since = {}, state.n_steps - self.warmup
+        if since >= 0 and since % self.interval == 0:
+            state, info = self._inferred(energy, state)
+        state = replace(state, n_steps=state.n_steps + 1)
         if self.negative == "chains":
-            X, size, more = self._moved(energy, average(pool), state, rng)
-            negative, state = States(X), replace(state, chains=X, size=size)
-            info |= more
+            state, more = self._moved(energy, state, rng)
+            negative, info = States(state.chains), info | more
         else:
-            negative = _pooled_points(energy, pool, self.n_points)
-        state = replace(state, mixture=mixture, pool=pool, step=step, n_steps=state.n_steps + 1)
+            negative = quadrature(average(state.pool), energy.edges, self.n_points).points
         X = batch.X
         if np.isnan(X).any():
-            X = average(pool).fill(X, rng)
+            X = state.proposal.fill(X, rng)
         return States(X, None, batch.log_weights), negative, state, info
 
-    def _moved(self, energy, mixture, state, rng):
+    def _inferred(self, energy, state):
+        """Beliefs of the model as it is now."""
+        n_iter = self.n_iter if state.inferred else FIRST_ITERATIONS
+        found = infer(energy, state.mixture, self.rule, max_iter=n_iter, step=state.step)
+        state = replace(state, step=found.step, inferred=True)
+        state = self._with_beliefs(state, energy, found.mixture)
+        return state, {"log_partition_bound": Latest(found.value)}
+
+    def _with_beliefs(self, state, energy, mixture):
+        pool = [*state.pool, mixture][-self.pool :]
+        proposal = average(pool).defended(energy.mean, energy.covariance)
+        return replace(state, mixture=mixture, pool=pool, proposal=proposal)
+
+    def _moved(self, energy, state, rng):
         """Chains after some Metropolis moves of the model, and diagnostics."""
-        proposal = mixture.defended(energy.mean, energy.covariance)
-        X = proposal.sample(self.n_chains, rng) if state.chains is None else state.chains
-        moves = Metropolis(proposal, state.size)
+        X = state.chains
+        if X is None:
+            X = state.proposal.sample(self.n_chains, rng)
+        moves, walked = Metropolis(state.proposal, state.size), np.nan
         logs = energy.log_potential(X)
         X, logs, jumped = moves.jump(energy.log_potential, X, logs, rng)
         for _ in range(self.n_moves):
             X, logs, walked = moves.walk(energy.log_potential, X, logs, rng)
             moves.adapt(walked)
-        return X, moves.size, {"jumps_accepted": jumped, "walks_accepted": walked}
-
-
-def _pooled_points(energy, pool, n_points):
-    return quadrature(average(pool), energy.edges, n_points).points
+        info = {"jumps_accepted": jumped, "walks_accepted": walked}
+        return replace(state, chains=X, size=moves.size), info

@@ -1,10 +1,12 @@
 """Log partition functions of models with neural potentials: by a grid, or annealed from beliefs."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from .._types import LogPartition, logsumexp
 from .._validation import check_choice, check_generator, warn_caller
-from ..samplers import resample
+from ..samplers import Metropolis, resample
 from .bounds import exact_fits, exact_log_partition
 from .intervals import interval
 
@@ -12,7 +14,7 @@ REACH = 8.0  # deviations of the base that a grid spans to either side
 POINTS = {0: 1, 1: 4001, 2: 601, 3: 161}  # a number, by how many numbers there are
 MAX_POINTS = 2**23
 ROWS = 2**18  # of a grid at a time
-STEP = 2.38  # of random walks, by the root of the number of variables (Roberts et al., 1997)
+FINE = 0.5  # deviations of standardised data within which points of a grid are evenly spaced
 
 
 def grid_fits(energy):
@@ -25,6 +27,9 @@ def grid_fits(energy):
 def grid(energy, n_points=None):
     """Points and the logarithms of their weights, for sums that approximate integrals.
 
+    Points along a number are ``m + c sinh t`` for even t: dense where data are, and wide apart in
+    the tails of a base that is much wider.
+
     Parameters
     ----------
     energy : NeuralEnergy
@@ -35,34 +40,34 @@ def grid(energy, n_points=None):
     Returns
     -------
     X : ndarray of shape (n, n_variables)
-    log_weight : float
-        Of every point.
+    log_weights : ndarray of shape (n,)
     """
     numbers = energy.numbers
     n_points = POINTS[len(numbers)] if n_points is None else n_points
-    deviations = np.sqrt(np.diag(energy.covariance))
-    axes, log_weight = [None] * energy.n_variables, 0.0
-    for k, i in enumerate(numbers):
-        reach = REACH * deviations[k]
-        axes[i] = energy.mean[k] + np.linspace(-reach, reach, n_points)
-        log_weight += np.log(2 * reach / (n_points - 1))
-    for i in np.flatnonzero(energy.n_states):
-        axes[i] = np.arange(energy.n_states[i], dtype=float)
-    mesh = np.meshgrid(*axes, indexing="ij")
-    return np.stack([x.ravel() for x in mesh], axis=1), log_weight
+    axes = [np.arange(max(q, 1), dtype=float) for q in energy.n_states]
+    logs = [np.zeros(len(axis)) for axis in axes]
+    for i, mean, variance in zip(numbers, energy.mean, np.diag(energy.covariance), strict=True):
+        fine = FINE * min(1.0, np.sqrt(variance))
+        t, step = np.linspace(-1, 1, n_points, retstep=True)
+        reach = np.arcsinh(REACH * np.sqrt(variance) / fine)
+        axes[i] = mean + fine * np.sinh(reach * t)
+        logs[i] = np.log(fine * reach * step * np.cosh(reach * t))
+    X = np.stack([x.ravel() for x in np.meshgrid(*axes, indexing="ij")], axis=1)
+    return X, sum(x.ravel() for x in np.meshgrid(*logs, indexing="ij"))
 
 
 def grid_log_partition(energy, n_points=None):
     """log Z by a sum over a grid; the error is what half of the points would give differently."""
     numbers = len(energy.numbers)
-    X, log_weight = grid(energy, n_points)
-    logs = [energy.log_potential(X[s : s + ROWS]) for s in range(0, len(X), ROWS)]
-    logs = np.concatenate(logs)
-    value = logsumexp(logs) + log_weight
     n_points = POINTS[numbers] if n_points is None else n_points
+    X, logs = grid(energy, n_points)
+    logs = logs + np.concatenate(
+        [energy.log_potential(X[s : s + ROWS]) for s in range(0, len(X), ROWS)]
+    )
+    value = logsumexp(logs)
     shape = [n_points if q == 0 else q for q in energy.n_states]
     every = tuple(slice(None, None, 2 if q == 0 else 1) for q in energy.n_states)
-    coarse = logsumexp(logs.reshape(shape)[every].ravel()) + log_weight + numbers * np.log(2.0)
+    coarse = logsumexp(logs.reshape(shape)[every].ravel()) + numbers * np.log(2.0)
     error = abs(value - coarse) if numbers else 0.0
     return LogPartition(value, error, value - error, value + error, True, "grid", error < 0.1)
 
@@ -99,7 +104,9 @@ def neural_log_partition(
     """
     check_choice("method", method, ("auto", "exact", "grid", "ais"))
     discrete = not len(energy.numbers)
-    if method == "exact" or (method == "auto" and discrete and exact_fits(energy.factor_graph())):
+    if method == "exact" or (
+        method == "auto" and discrete and exact_fits(energy.factor_graph().layout)
+    ):
         return exact_log_partition(energy.factor_graph())
     if method == "grid" or (method == "auto" and not discrete and grid_fits(energy)):
         if not grid_fits(energy):
@@ -126,44 +133,14 @@ def neural_log_partition(
 
 def _anneal(energy, proposal, X, betas, rng):
     """Log weights of chains that walk along the path, and their ends."""
-    walk = _Walk(proposal, rng)
-    base, model = proposal.log_density(X), energy.log_potential(X)
-    logs = np.zeros(len(X))
-    for before, beta in zip(betas, betas[1:], strict=False):
-        logs += (beta - before) * (model - base)
-        moved = walk.propose(X)
-        new_base, new_model = proposal.log_density(moved), energy.log_potential(moved)
-        gain = (1 - beta) * (new_base - base) + beta * (new_model - model)
-        taken = np.log(rng.random(len(X))) < gain
-        X = np.where(taken[:, None], moved, X)
-        base, model = np.where(taken, new_base, base), np.where(taken, new_model, model)
-        walk.adapt(taken.mean())
-    return logs, X
+    moves = Metropolis(proposal)
+    log_weights = np.zeros(len(X))
+    for before, beta in pairwise(betas):
+        log_weights += (beta - before) * (energy.log_potential(X) - proposal.log_density(X))
 
+        def target(X, beta=beta):
+            return (1 - beta) * proposal.log_density(X) + beta * energy.log_potential(X)
 
-class _Walk:
-    """Symmetric random walks: Gaussian steps of all numbers, another state of one variable."""
-
-    def __init__(self, mixture, rng):
-        self.mixture, self.rng = mixture, rng
-        self.size = STEP / np.sqrt(max(mixture.means.shape[1], 1))
-        within = np.einsum("k,kij->ij", np.exp(mixture.log_weights), mixture.covariances)
-        self.root = np.linalg.cholesky(within) if len(within) else within
-
-    def propose(self, X):
-        """New states, X is not changed."""
-        X = X.copy()
-        numbers, discrete = self.mixture.numbers, self.mixture.discrete
-        if len(numbers):
-            X[:, numbers] += self.size * self.rng.normal(size=(len(X), len(numbers))) @ self.root.T
-        if len(discrete):
-            rows = np.arange(len(X))
-            chosen = self.rng.choice(discrete, size=len(X))
-            q = self.mixture.n_states[chosen]
-            shift = 1 + np.floor(self.rng.random(len(X)) * np.maximum(q - 1, 1))
-            X[rows, chosen] = (X[rows, chosen] + shift) % q
-        return X
-
-    def adapt(self, rate):
-        """Towards accepting about three in ten; bounded, and by little, as chains are many."""
-        self.size *= np.exp(np.clip(rate - 0.3, -0.3, 0.3))
+        X, _, rate = moves.walk(target, X, target(X), rng)
+        moves.adapt(rate)
+    return log_weights, X

@@ -113,7 +113,9 @@ def quadrature(mixture, edges, n_points):
     points = CliquePoints(
         _side_by_side(nodes),
         _side_by_side(alpha * weights),
-        np.stack([_side_by_side(first), _side_by_side(second)], axis=1).reshape(2 * len(i), -1),
+        np.stack([_side_by_side(first), _side_by_side(second)], axis=1).reshape(
+            2 * len(i), L * S * S
+        ),
         _side_by_side(alpha * pair_weights),
     )
     return Grid(points, weights, pair_weights, standard, roots)
@@ -121,7 +123,8 @@ def quadrature(mixture, edges, n_points):
 
 def _side_by_side(x):
     """Points of all components in a row, for every clique."""
-    return np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(x.shape[1], -1)
+    L, n, S = x.shape
+    return np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(n, L * S)
 
 
 def _rule(mixture, n_points):
@@ -185,22 +188,21 @@ def integrate(mixture, edges, grid, node_values, edge_values):
     curvatures[:, diagonal, diagonal] += (wv @ (x * x - 1.0))[:, numeric] / deviation**2
     gains += v[:, ~numeric, : gains.shape[2]]
     if len(edges):
-        parts = _integrate_edges(grid, edge_values.reshape(len(edges), L, S, S), L, S)
+        parts = _integrate_edges(grid, edge_values.reshape(len(edges), L, S, S))
         value += parts["value"].sum(axis=1)
         _scatter(parts, edges, numeric, place, grid.roots, slopes, curvatures, gains)
     return Expectations(value, slopes, curvatures, gains)
 
 
-def _integrate_edges(grid, v, L, S):
+def _integrate_edges(grid, v):
     """Moments of the values of edges within components."""
     v = v.transpose(1, 0, 2, 3).astype(float)
-    wv = grid.edges.reshape(v.shape) * v
+    weights = grid.edges.reshape(v.shape)
+    wv = weights * v
     x = grid.standard
     rows, columns = wv.sum(axis=3), wv.sum(axis=2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weights = grid.edges.reshape(v.shape)
-        first, second = weights.sum(axis=3), weights.sum(axis=2)
-        gains = _given(v, second, 3), _given(v, first, 2)
+    first, second = weights.sum(axis=3), weights.sum(axis=2)
+    gains = _given(v, second, 3), _given(v, first, 2)
     return {
         "value": rows.sum(axis=2),
         "first": rows @ x,
@@ -317,25 +319,21 @@ def _single_log_density(mixture):
     return Expectations(value, np.zeros_like(mixture.means), -precisions, log_tables)
 
 
+@np.errstate(invalid="ignore")  # states that no component has: they have no weight either
 def _bethe_terms(mixture, edges, degrees, grid):
     """Values at the points of ``(d_i - 1) log b_i`` and ``-log b_ij``."""
-    n = len(mixture.n_states)
     nodes = np.empty(grid.points.nodes.shape)
-    for i in range(n):
+    for i in range(len(nodes)):
         one = mixture.marginal([i])
-        nodes[i] = (degrees[i] - 1) * one.log_density(_valid(grid.points.nodes[i][:, None], one))
+        nodes[i] = (degrees[i] - 1) * one.log_density(grid.points.nodes[i][:, None])
     pairs = np.empty(grid.points.edge_weights.shape)
-    points = grid.points.edges.reshape(len(edges), 2, -1)
+    points = grid.points.edges.reshape(len(edges), 2, pairs.shape[1])
     for e, (i, j) in enumerate(edges):
         x = points[e].T if i < j else points[e, ::-1].T
         two = mixture.marginal([min(i, j), max(i, j)])
-        pairs[e] = -two.log_density(_valid(x, two))
+        pairs[e] = -two.log_density(x)
     # states of probability 0 have weight 0
     return np.nan_to_num(nodes, neginf=0.0, posinf=0.0), np.nan_to_num(pairs, posinf=0.0)
-
-
-def _valid(x, mixture):
-    return x
 
 
 # Ascent ------------------------------------------------------------------------------------
@@ -371,11 +369,11 @@ def ascend(mixture, terms, step, diagonal=False):
     """The mixture after a natural-gradient step on all its parameters."""
     C = mixture.covariances
     G = -terms.curvatures
+    if diagonal:
+        G = G * np.eye(G.shape[1])
     precisions = np.linalg.inv(C)
     moved = precisions + step * G + 0.5 * step**2 * (G @ C @ G)
     moved = 0.5 * (moved + moved.transpose(0, 2, 1))
-    if diagonal:
-        moved = np.stack([np.diag(np.diag(p)) for p in moved])
     values, vectors = np.linalg.eigh(moved)
     variances = 1.0 / np.clip(values, 1e-8, LEAST_DEVIATION**-2)
     covariances = (vectors * variances[:, None]) @ vectors.transpose(0, 2, 1)

@@ -6,6 +6,7 @@ from .gibbs import BLOCK, Product, blocks_of, spawn_generators, sweep
 from .independence import chain_states, metropolis
 from .known import KnownStates, annealed_states
 from .layers import alternate
+from .metropolis import Metropolis
 from .parallel_tempering import Replicas, adapted, check_ladder, parallel_tempering
 from .paths import Interpolation, Tempering
 from .smc import Climb, climb, equal, resample
@@ -19,6 +20,7 @@ __all__ = [
     "Draws",
     "Interpolation",
     "KnownStates",
+    "Metropolis",
     "Product",
     "Replicas",
     "Tempering",
