@@ -9,6 +9,9 @@ from ._encoding import as_columns, decode, encode, find_categories, given_catego
 from ._types import MISSING
 from ._validation import warn_caller
 
+SHOWN = 8
+DEGENERATE = r"Columns? .* no maximum; the deviations of the model are bounded"  # of warnings
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -94,7 +97,13 @@ def as_numbers(column, name):
     out = np.full(len(column), np.nan)
     try:
         out[~absent] = column[~absent].astype(float)
-    except (TypeError, ValueError):
+    except TypeError:
+        value = next(v for v in column[~absent].tolist() if not _is_number(v))
+        raise TypeError(
+            f"Column {name!r} holds a {type(value).__name__}; every entry of this argument must be "
+            "a number, a string that stands for a number, or missing (nan or None)."
+        ) from None
+    except ValueError:
         value = next(v for v in column[~absent].tolist() if not _is_number(v))
         raise ValueError(
             f"Column {name!r} holds {value!r}, which is no number; name the column in "
@@ -146,18 +155,36 @@ def encode_rows(estimator, found, X):
     return found.encode(columns)
 
 
-def warn_degenerate(X, numbers, names):
-    """Columns of numbers of which no density exists: constant ones and those of two values."""
-    for j in numbers:
+def warn_degenerate(X, numbers, names, where=""):
+    """Warn of columns of numbers that have no density: constant ones and those of two values.
+
+    Returns
+    -------
+    list of int
+        These columns.
+    """
+    found = {True: [], False: []}
+    for j in numbers if len(X) >= 10 else ():
         values = np.unique(X[~np.isnan(X[:, j]), j])
-        few = len(X) >= 10 and len(values) <= 2
-        if few:
-            what = "is constant" if len(values) == 1 else "has two values only"
-            advice = "drop it" if len(values) == 1 else "name it in categorical_features"
-            warn_caller(
-                f"Column {names[j]!r} {what}, so the likelihood of a density has no maximum; the "
-                f"deviations of the model are bounded from below. Better {advice}."
-            )
+        if len(values) <= 2:
+            found[len(values) == 1].append(j)
+    for constant, columns in found.items():
+        if columns:
+            warn_caller(_degenerate(constant, [names[j] for j in columns], where))
+    return found[True] + found[False]
+
+
+def _degenerate(constant, names, where):
+    shown = ", ".join(repr(name) for name in names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
+    subject, be, have, them = (
+        ("Column", "is", "has", "it") if len(names) == 1 else ("Columns", "are", "have", "them")
+    )
+    what = f"{be} constant" if constant else f"{have} two values only"
+    advice = f"drop {them}" if constant else f"name {them} in categorical_features"
+    return (
+        f"{subject} {shown} {what}{where}, so the likelihood of a density has no maximum; the "
+        f"deviations of the model are bounded from below. Better {advice}."
+    )
 
 
 def categorical_mask(categorical_features, X, names):

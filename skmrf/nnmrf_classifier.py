@@ -1,5 +1,7 @@
 """NNMRFClassifier: a Markov random field with neural potentials for every class."""
 
+import warnings
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import column_or_1d
@@ -8,8 +10,9 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from ._encoding import as_columns
-from ._graphs import pooled_covariance
-from ._mixed import categorical_mask, encode_rows, find_columns
+from ._graphs import edges_of, pooled_covariance
+from ._learned import _unchanged_on_error
+from ._mixed import DEGENERATE, categorical_mask, encode_rows, find_columns, warn_degenerate
 from ._validation import check_generator, check_number, check_sample_weight
 from .nnmrf import NNMRFDensity
 
@@ -45,6 +48,8 @@ validation_fraction, n_iter_no_change, max_bytes
         are their positions in ``categories_``.
     categories_ : list of ndarray
         Of the columns that hold categories.
+    n_iter_ : int
+        Epochs of the class that took most of them.
     n_features_in_, feature_names_in_
 
     See Also
@@ -136,24 +141,36 @@ validation_fraction, n_iter_no_change, max_bytes
             Infinities, text that is not named in ``categorical_features``, a column without any
             entry in one of the classes, priors that are no probabilities of the classes.
         """
+        with _unchanged_on_error(self):
+            vars(self).update(self._learned(X, y, sample_weight))
+        return self
+
+    def _learned(self, X, y, sample_weight):
+        """Fitted attributes."""
         y = self._labels(X, y)
         columns = as_columns(X)
         validate_data(self, X, skip_check_array=True)
         self.n_features_in_ = len(columns)
         names = list(getattr(self, "feature_names_in_", range(len(columns))))
-        weights = check_sample_weight(sample_weight, len(y))
         mask = categorical_mask(self.categorical_features, X, names)
+        weights = check_sample_weight(sample_weight, len(y))
+        if weights is not None:
+            counted = weights > 0
+            columns, y, weights = [c[counted] for c in columns], y[counted], weights[counted]
         found = find_columns(columns, names, mask, "auto", weights)
         rows = found.encode(columns)
-        if weights is not None:
-            rows, y, weights = rows[weights > 0], y[weights > 0], weights[weights > 0]
         classes, labels = np.unique(y, return_inverse=True)
-        counts = np.bincount(labels, weights=weights)
-        priors = self._checked_priors(counts)
+        priors = self._checked_priors(np.bincount(labels, weights=weights))
+        _check_classes(rows, labels, classes, found)
         densities = self._densities(rows, labels, weights, found)
-        self.classes_, self.class_prior_, self.densities_ = classes, priors, densities
-        self.categories_, self._columns = found.categories, found
-        return self
+        return {
+            "classes_": classes,
+            "class_prior_": priors,
+            "densities_": densities,
+            "categories_": found.categories,
+            "n_iter_": max(density.n_iter_ for density in densities),
+            "_columns": found,
+        }
 
     def _labels(self, X, y):
         if y is None:
@@ -168,8 +185,12 @@ validation_fraction, n_iter_no_change, max_bytes
     def _checked_priors(self, counts):
         if self.priors is None:
             return counts / counts.sum()
-        priors = np.asarray(self.priors, dtype=float)
-        if priors.shape != counts.shape or (priors < 0).any() or abs(priors.sum() - 1) > 1e-6:
+        try:
+            priors = np.asarray(self.priors, dtype=float)
+        except (TypeError, ValueError):
+            priors = np.zeros(0)
+        right = priors.shape == counts.shape and (priors >= 0).all()
+        if not right or abs(priors.sum() - 1) > 1e-6:
             raise ValueError(
                 f"priors must be {len(counts)} probabilities that sum to 1, one a class; got "
                 f"{self.priors!r}."
@@ -179,6 +200,8 @@ validation_fraction, n_iter_no_change, max_bytes
     def _densities(self, rows, labels, weights, columns):
         """A fitted density for every class."""
         params = {k: v for k, v in self.get_params(deep=False).items() if k not in OWN}
+        if not isinstance(self.graph, str):
+            params["graph"] = edges_of(self.graph, None, columns.names).tolist()
         params["categorical_features"] = columns.discrete.tolist() or None
         params["categories"] = [np.arange(float(len(c))) for c in columns.categories]
         params["prior_covariance"] = pooled_covariance(rows[:, columns.numbers], labels, weights)
@@ -225,6 +248,7 @@ validation_fraction, n_iter_no_change, max_bytes
 
     def predict(self, X):
         """The most probable class of every row."""
+        check_is_fitted(self)
         return self.classes_[np.argmax(self.predict_joint_log_proba(X), axis=1)]
 
     def sample(self, n_samples=1, *, y=None, random_state=None):
@@ -254,7 +278,12 @@ validation_fraction, n_iter_no_change, max_bytes
     def _drawn_labels(self, n, y, rng):
         if y is None:
             return rng.choice(len(self.classes_), size=n, p=self.class_prior_)
-        wanted = np.broadcast_to(np.asarray(y), (n,))
+        wanted = np.asarray(y)
+        if wanted.shape not in ((), (n,)):
+            raise ValueError(
+                f"y must be one class, or as many as n_samples={n}; got shape {wanted.shape}."
+            )
+        wanted = np.broadcast_to(wanted, (n,))
         known = np.isin(wanted, self.classes_)
         if not known.all():
             raise ValueError(
@@ -269,5 +298,22 @@ validation_fraction, n_iter_no_change, max_bytes
         return tags
 
 
+def _check_classes(rows, labels, classes, columns):
+    """Refuse columns that a class has no entry of; warn of those without a density in it."""
+    everywhere = warn_degenerate(rows, columns.numbers, columns.names)
+    for k, label in enumerate(classes.tolist()):
+        here = rows[labels == k]
+        empty = np.flatnonzero(np.isnan(here).all(axis=0))
+        if len(empty):
+            raise ValueError(
+                f"Column {columns.names[empty[0]]!r} has no observed entry in class {label!r}; "
+                "drop the column, or fill in what is missing (sklearn.impute)."
+            )
+        rest = np.setdiff1d(columns.numbers, everywhere)
+        warn_degenerate(here, rest, columns.names, f" in class {label!r}")
+
+
 def _fitted(density, rows, weights):
-    return density.fit(rows, sample_weight=weights)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=DEGENERATE)  # columns have no names here
+        return density.fit(rows, sample_weight=weights)
