@@ -6,8 +6,20 @@ import pytest
 from expected_failed_checks import EXPECTED_FAILED_CHECKS, EXPECTED_SKIPPED_CHECKS
 from sklearn.utils.estimator_checks import check_estimator
 
-from skmrf import RBM, BoltzmannMachine, CRBMStructuredPredictor, DiscreteMRF
-from skmrf.learners import CD, PCD, CDPercLoss
+from skmrf import (
+    RBM,
+    BoltzmannMachine,
+    CRBMStructuredPredictor,
+    DiscreteMRF,
+    NNMRFClassifier,
+    NNMRFDensity,
+)
+from skmrf.learners import CD, PCD, CDPercLoss, Variational
+
+SMALL = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3}
+QUADRATURE = Variational(
+    2, negative="quadrature", entropy="bethe", covariance="diag", n_points=3, warmup=0
+)
 
 VARIANTS = [
     DiscreteMRF(),
@@ -31,6 +43,11 @@ VARIANTS = [
     CRBMStructuredPredictor(4, CDPercLoss(n_steps=2), max_iter=20, early_stopping=True),
     CRBMStructuredPredictor(4, "lr", max_iter=20),
     CRBMStructuredPredictor(learner="lr", optimizer="lbfgs", alpha=0.01),
+    NNMRFDensity(**SMALL),
+    NNMRFDensity("tree", density="mrf", **SMALL),
+    NNMRFDensity("empty", QUADRATURE, base=0.01, early_stopping=True, **SMALL),
+    NNMRFClassifier(**SMALL),
+    NNMRFClassifier("tree", QUADRATURE, base=0.1, early_stopping=False, **SMALL),
 ]
 
 
