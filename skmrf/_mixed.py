@@ -203,14 +203,14 @@ def categorical_mask(categorical_features, X, names):
     n = len(names)
     if categorical_features is None:
         return np.zeros(n, dtype=bool)
-    if isinstance(categorical_features, str):
-        if categorical_features != "from_dtype":
-            raise ValueError(
-                'categorical_features must be "from_dtype", None, or a list of names, indices or '
-                f"booleans; got {categorical_features!r}."
-            )
+    if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         return _categorical_dtypes(X, n)
     listed = np.asarray(categorical_features)
+    if listed.ndim != 1:
+        raise ValueError(
+            'categorical_features must be "from_dtype", None, or a list of names, indices or '
+            f"booleans; got {categorical_features!r}."
+        )
     if listed.dtype == bool:
         if listed.shape != (n,):
             raise ValueError(

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import column_or_1d
+from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
@@ -177,8 +177,9 @@ validation_fraction, n_iter_no_change, max_bytes
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        check_classification_targets(y)
         y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
         check_consistent_length(X, y)
         return y
 
@@ -286,9 +287,8 @@ validation_fraction, n_iter_no_change, max_bytes
         wanted = np.broadcast_to(wanted, (n,))
         known = np.isin(wanted, self.classes_)
         if not known.all():
-            raise ValueError(
-                f"y names class {wanted[~known][0]!r}; the classes are {self.classes_.tolist()}."
-            )
+            odd = wanted[~known].tolist()[0]
+            raise ValueError(f"y names class {odd!r}; the classes are {self.classes_.tolist()}.")
         return np.searchsorted(self.classes_, wanted)
 
     def __sklearn_tags__(self):
