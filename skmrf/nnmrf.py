@@ -7,7 +7,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._encoding import as_columns
 from ._estimator import EnergyEstimator
-from ._graphs import edges_of, gaussian_base
+from ._gaussians import gaussian_base
+from ._graphs import edges_of
 from ._mixed import categorical_mask, encode_rows, find_columns, warn_degenerate
 from ._types import Batch, log_mean_exp, normalized_weights
 from ._validation import check_choice, check_generator, check_number
@@ -58,8 +59,9 @@ class NNMRFDensity(EnergyEstimator):
         graph joins; or this number times the sum of squares of standardised numbers. The paper's
         is 0.01.
     prior_covariance : array-like of shape (n_numbers, n_numbers), optional
-        Towards which the covariance of ``base="gaussian"`` is shrunk, as far as that predicts rows
-        left out better; by default its own diagonal.
+        Towards which the covariance of ``base="gaussian"`` is shrunk; by default its own diagonal.
+    shrinkage : "auto" or float, default="auto"
+        How far, from 0 to 1; "auto" as predicts rows left out best.
     density : {"mixture", "mrf"}, default="mixture"
         What is scored and drawn: the beliefs of the learned model, a mixture that is normalised
         exactly, or the model itself, with an estimate of log Z (``log_partition_``).
@@ -154,6 +156,7 @@ class NNMRFDensity(EnergyEstimator):
         edge_layers=(8, 8),
         base="gaussian",
         prior_covariance=None,
+        shrinkage="auto",
         density="mixture",
         categorical_features="from_dtype",
         categories="auto",
@@ -179,6 +182,7 @@ class NNMRFDensity(EnergyEstimator):
         self.edge_layers = edge_layers
         self.base = base
         self.prior_covariance = prior_covariance
+        self.shrinkage = shrinkage
         self.density = density
         self.categorical_features = categorical_features
         self.categories = categories
@@ -310,6 +314,8 @@ class NNMRFDensity(EnergyEstimator):
                 check_number(name, width, low=1, integer=True)
         if self.base != "gaussian":
             check_number("base", self.base, low=0, open_low=True)
+        if self.shrinkage != "auto":
+            check_number("shrinkage", self.shrinkage, low=0, high=1)
         if not isinstance(self.early_stopping, (bool, np.bool_)):
             check_choice("early_stopping", self.early_stopping, ("auto",))
         return super()._check_parameters()
@@ -345,7 +351,8 @@ class NNMRFDensity(EnergyEstimator):
         )
         mean, precision = np.zeros(len(numbers)), 2.0 * np.eye(len(numbers))
         if self.base == "gaussian":
-            mean, precision = gaussian_base(X, numbers, weights, edges, self._target(decoding))
+            target = self._target(decoding)
+            mean, precision = gaussian_base(X, numbers, weights, edges, target, self.shrinkage)
         else:
             precision = self.base * precision
         rng = check_generator(self.random_state).spawn(1)[0]  # not the numbers that learning draws

@@ -10,7 +10,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from ._encoding import as_columns
-from ._graphs import edges_of, pooled_covariance
+from ._gaussians import class_shrinkage, pooled_covariance
+from ._graphs import edges_of
 from ._learned import _unchanged_on_error
 from ._mixed import DEGENERATE, categorical_mask, encode_rows, find_columns, warn_degenerate
 from ._validation import check_generator, check_number, check_sample_weight
@@ -24,8 +25,8 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
 
     Every class has a density :math:`p(x | y)`, a :class:`NNMRFDensity` of its own rows, and rows
     are classified by :math:`p(y | x) \propto p(y) p(x | y)`. Covariances of the classes are shrunk
-    towards that of all rows about the means of their classes, as far as that predicts rows left
-    out better, so that classes of a few rows have a density too.
+    towards that of all rows about the means of their classes, as far as Gaussians of that kind
+    predict rows left out better, so that classes of a few rows have a density too.
 
     Parameters
     ----------
@@ -205,7 +206,7 @@ validation_fraction, n_iter_no_change, max_bytes
             params["graph"] = edges_of(self.graph, None, columns.names).tolist()
         params["categorical_features"] = columns.discrete.tolist() or None
         params["categories"] = [np.arange(float(len(c))) for c in columns.categories]
-        params["prior_covariance"] = pooled_covariance(rows[:, columns.numbers], labels, weights)
+        params |= self._prior(rows[:, columns.numbers], labels, weights)
         seeds = check_generator(self.random_state).integers(2**31, size=labels.max() + 1).tolist()
         tasks = []
         for k, seed in enumerate(seeds):
@@ -213,6 +214,13 @@ validation_fraction, n_iter_no_change, max_bytes
             model = NNMRFDensity(**(params | {"random_state": seed}))
             tasks.append((model, rows[here], None if weights is None else weights[here]))
         return Parallel(n_jobs=self.n_jobs)(delayed(_fitted)(*task) for task in tasks)
+
+    def _prior(self, X, labels, weights):
+        """What the covariances of classes are shrunk towards, and how far."""
+        pooled = pooled_covariance(X, labels, weights)
+        filled = np.where(np.isnan(X), 0.0, X)
+        share = class_shrinkage(filled, labels, weights, pooled)
+        return {"prior_covariance": pooled, "shrinkage": share}
 
     # Queries ------------------------------------------------------------------------------
 

@@ -171,121 +171,131 @@ def _pair_roots(variance, covariance, i, j):
 def integrate(mixture, edges, grid, node_values, edge_values):
     """:class:`Expectations` of a sum of functions of variables and edges, given at the points."""
     L, n, S = grid.nodes.shape
-    m, D = mixture.means.shape[1], mixture.tables.shape[1]
-    numeric = mixture.n_states == 0
-    place = np.zeros(n, np.int64)
-    place[numeric], place[~numeric] = np.arange(m), np.arange(D)
-    value = np.zeros(L)
-    slopes, curvatures = np.zeros((L, m)), np.zeros((L, m, m))
-    gains = np.zeros((L, D, mixture.tables.shape[2]))
-    v = node_values.reshape(n, L, S).transpose(1, 0, 2).astype(float)
-    wv = grid.nodes * v
-    value += wv.sum(axis=(1, 2))
-    x = grid.standard
-    deviation = np.sqrt(np.diagonal(mixture.covariances, axis1=1, axis2=2))
-    slopes += (wv @ x)[:, numeric] / deviation
-    diagonal = np.arange(m)
-    curvatures[:, diagonal, diagonal] += (wv @ (x * x - 1.0))[:, numeric] / deviation**2
-    gains += v[:, ~numeric, : gains.shape[2]]
+    nodes = node_values.reshape(n, L, S).transpose(1, 0, 2).astype(float)
+    total = _integrate_nodes(mixture, grid, nodes)
     if len(edges):
-        parts = _integrate_edges(grid, edge_values.reshape(len(edges), L, S, S))
-        value += parts["value"].sum(axis=1)
-        _scatter(parts, edges, numeric, place, grid.roots, slopes, curvatures, gains)
-    return Expectations(value, slopes, curvatures, gains)
+        pairs = edge_values.reshape(len(edges), L, S, S).transpose(1, 0, 2, 3).astype(float)
+        _add_edges(total, _integrate_edges(grid, pairs), edges, mixture.n_states, grid.roots)
+        total = total._replace(values=total.values + _edge_total(grid, pairs))
+    return total
+
+
+def _integrate_nodes(mixture, grid, v):
+    numeric, x = mixture.n_states == 0, grid.standard
+    weighted = grid.nodes * v
+    deviations = np.sqrt(np.diagonal(mixture.covariances, axis1=1, axis2=2))
+    curvatures = np.zeros_like(mixture.covariances)
+    here = np.arange(deviations.shape[1])
+    curvatures[:, here, here] = (weighted @ (x * x - 1.0))[:, numeric] / deviations**2
+    return Expectations(
+        weighted.sum(axis=(1, 2)),
+        (weighted @ x)[:, numeric] / deviations,
+        curvatures,
+        v[:, ~numeric, : mixture.tables.shape[2]].copy(),
+    )
+
+
+def _edge_total(grid, v):
+    return (grid.edges * v.reshape(grid.edges.shape)).sum(axis=(1, 2))
+
+
+class _EdgeMoments(NamedTuple):
+    """Moments of the values of edges within components, by the standard normals of both ends."""
+
+    first: np.ndarray
+    second: np.ndarray
+    first_first: np.ndarray
+    second_second: np.ndarray
+    mixed: np.ndarray
+    gains: tuple
 
 
 def _integrate_edges(grid, v):
-    """Moments of the values of edges within components."""
-    v = v.transpose(1, 0, 2, 3).astype(float)
     weights = grid.edges.reshape(v.shape)
-    wv = weights * v
-    x = grid.standard
-    rows, columns = wv.sum(axis=3), wv.sum(axis=2)
+    weighted, x = weights * v, grid.standard
+    rows, columns = weighted.sum(axis=3), weighted.sum(axis=2)
     first, second = weights.sum(axis=3), weights.sum(axis=2)
-    gains = _given(v, second, 3), _given(v, first, 2)
-    return {
-        "value": rows.sum(axis=2),
-        "first": rows @ x,
-        "second": columns @ x,
-        "first_first": rows @ (x * x - 1.0),
-        "second_second": columns @ (x * x - 1.0),
-        "mixed": np.einsum("leab,a,b->le", wv, x, x, optimize=True),
-        "gains": gains,
-    }
+    return _EdgeMoments(
+        rows @ x,
+        columns @ x,
+        rows @ (x * x - 1.0),
+        columns @ (x * x - 1.0),
+        (weighted @ x) @ x,
+        ((second[:, :, None] * v).sum(axis=3), (first[..., None] * v).sum(axis=2)),
+    )
 
 
-def _given(v, weights, axis):
-    """Mean of values over the other end, for every point of one."""
-    weights = weights[:, :, None, :] if axis == 3 else weights[:, :, :, None]
-    return (weights * v).sum(axis=axis)
+def _add_edges(total, moments, edges, n_states, roots):
+    """Add what edges contribute to the slopes, curvatures and gains of their ends.
 
-
-def _scatter(parts, edges, numeric, place, roots, slopes, curvatures, gains):
-    """Add what edges contribute to their variables."""
+    With R the Cholesky factor of a pair's covariance, the slope is R^-T m and the curvature
+    R^-T M R^-1 for the moments m, M of the standard normals.
+    """
+    numeric = n_states == 0
+    place = np.where(numeric, np.cumsum(numeric), np.cumsum(~numeric)) - 1
     i, j = edges.T
+    both = numeric[i] & numeric[j]
     r11, r21, r22 = np.moveaxis(roots, -1, 0)
-    pair = numeric[i] & numeric[j]
-    r21 = np.where(pair, r21, 0.0)
-    # R^-T m and R^-T M R^-1 with R lower triangular
-    first = (parts["first"] - np.where(pair, r21 / r22, 0.0) * parts["second"]) / r11
-    second = parts["second"] / r22
-    low = r21 / r22
-    m12 = (parts["mixed"] - low * parts["second_second"]) / (r11 * r22)
-    m11 = parts["first_first"] - 2 * low * parts["mixed"] + low**2 * parts["second_second"]
-    m11 = m11 / r11**2
-    m22 = parts["second_second"] / r22**2
-    L = len(slopes)
-    k = np.arange(L)[:, None]
-    for end, slope, curvature in ((i, first, m11), (j, second, m22)):
+    low = np.where(both, r21 / r22, 0.0)
+    second, m22 = moments.second / r22, moments.second_second / r22**2
+    first = (moments.first - low * moments.second) / r11
+    m12 = (moments.mixed - low * moments.second_second) / (r11 * r22)
+    m11 = moments.first_first - 2 * low * moments.mixed + low**2 * moments.second_second
+    k = np.arange(len(roots))[:, None]
+    for end, slope, curvature in ((i, first, m11 / r11**2), (j, second, m22)):
         here = numeric[end]
         at = place[end[here]]
-        np.add.at(slopes, (k, at), slope[:, here])
-        np.add.at(curvatures, (k, at, at), curvature[:, here])
-    a, b = place[i[pair]], place[j[pair]]
-    np.add.at(curvatures, (k, a, b), m12[:, pair])
-    np.add.at(curvatures, (k, b, a), m12[:, pair])
-    for end, gain in zip((i, j), parts["gains"], strict=True):
+        np.add.at(total.slopes, (k, at), slope[:, here])
+        np.add.at(total.curvatures, (k, at, at), curvature[:, here])
+    a, b = place[i[both]], place[j[both]]
+    np.add.at(total.curvatures, (k, a, b), m12[:, both])
+    np.add.at(total.curvatures, (k, b, a), m12[:, both])
+    for end, gain in zip((i, j), moments.gains, strict=True):
         here = ~numeric[end]
-        at = place[end[here]]
-        np.add.at(gains, (k, at), gain[:, here, : gains.shape[2]])
+        np.add.at(total.gains, (k, place[end[here]]), gain[:, here, : total.gains.shape[2]])
 
 
 # Entropies ---------------------------------------------------------------------------------
 
 
 def _joint_log_density(mixture, n_draws):
-    """:class:`Expectations` of log b under every component."""
+    """:class:`Expectations` of log b under every component, by points of its own.
+
+    With r_l the share of component l at a point and v_l its score there, the gradient of log b is
+    g = sum r_l v_l and its Hessian sum r_l (v_l v_l' - P_l) - g g' for the precisions P_l.
+    """
     if mixture.n_components == 1:
         return _single_log_density(mixture)
-    L, m = mixture.means.shape
-    D = mixture.tables.shape[1]
+    X, states = _own_points(mixture, n_draws)
+    L, S, _ = X.shape
+    logs = mixture.component_log_densities(X.reshape(L * S, -1)) + mixture.log_weights[:, None]
+    total = logsumexp(logs)
+    shares = np.exp(logs - total).reshape(L, L, S)  # of l at the points of k
+    precisions = np.linalg.inv(mixture.covariances)
+    residuals = X[..., mixture.numbers] - mixture.means[:, None, None]
+    scores = -np.einsum("lij,lksj->lksi", precisions, residuals, optimize=True)
+    weighted = shares[..., None] * scores
+    slopes = weighted.sum(axis=0)
+    curvatures = np.einsum("lksi,lksj->kij", weighted, scores, optimize=True)
+    curvatures -= np.einsum("ksi,ksj->kij", slopes, slopes, optimize=True)
+    curvatures -= np.einsum("lks,lij->kij", shares, precisions, optimize=True)
+    gains = _table_gains(mixture, logs.reshape(L, L, S), states)
+    values = total.reshape(L, S).mean(axis=1)
+    return Expectations(values, slopes.mean(axis=1), curvatures / S, gains)
+
+
+def _own_points(mixture, n_draws):
+    """Points of every component, shape (n_components, n, n_variables), and their states alone."""
+    m, D = mixture.means.shape[1], mixture.tables.shape[1]
     normal, uniform = _even_points(m, D, n_draws)
     roots = np.linalg.cholesky(mixture.covariances)
-    x = mixture.means[:, None] + np.einsum("kij,sj->ksi", roots, normal)
-    states = (uniform[None, :, :, None] > np.cumsum(mixture.tables, axis=2)[:, None]).sum(axis=3)
+    totals = np.cumsum(mixture.tables, axis=2)[:, None]
+    states = (uniform[None, :, :, None] > totals).sum(axis=3)
     states = np.minimum(states, mixture.n_states[mixture.discrete] - 1)
-    X = np.empty((L, len(normal), len(mixture.n_states)))
-    X[..., mixture.numbers], X[..., mixture.discrete] = x, states
-    flat = X.reshape(-1, X.shape[-1])
-    logs = mixture.component_log_densities(flat) + mixture.log_weights[:, None]
-    total = logsumexp(logs, axis=0)
-    share = np.exp(logs - total)
-    precisions = np.linalg.inv(mixture.covariances)
-    residuals = flat[:, mixture.numbers][None] - mixture.means[:, None]
-    scores = -np.einsum("lij,lnj->lni", precisions, residuals, optimize=True)
-    mean_score = np.einsum("ln,lni->ni", share, scores)
-    S = X.shape[1]
-    by = share.reshape(L, L, S)  # component of the density, component of the draws
-    curvatures = -np.einsum("lks,lij->kij", by, precisions, optimize=True)
-    weighted = (share[..., None] * scores).reshape(L, L, S, m)
-    scores = scores.reshape(L, L, S, m)
-    curvatures += np.einsum("lksi,lksj->kij", weighted, scores, optimize=True)
-    mean_score = mean_score.reshape(L, S, m)
-    curvatures -= np.einsum("ksi,ksj->kij", mean_score, mean_score, optimize=True)
-    gains = _table_gains(mixture, logs.reshape(L, L, S), states)
-    return Expectations(
-        total.reshape(L, S).mean(axis=1), mean_score.mean(axis=1), curvatures / S, gains
-    )
+    X = np.empty((mixture.n_components, len(normal), m + D))
+    X[..., mixture.numbers] = mixture.means[:, None] + normal @ roots.transpose(0, 2, 1)
+    X[..., mixture.discrete] = states
+    return X, states
 
 
 @lru_cache(maxsize=32)
