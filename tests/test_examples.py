@@ -19,6 +19,8 @@ SCRIPTS = [
     ("plot_belief_propagation.py", "error of marginals"),
     ("plot_digits_completion.py", "log-likelihood of a held-out digit"),
     ("plot_missing_values.py", "missing entries rightly"),
+    ("plot_mixed_table.py", "of all cars below: too dear"),
+    ("plot_nn_mrf_classifiers.py", "NNMRFClassifier    moons"),
     ("plot_rbm_features.py", "RBM  "),
     ("plot_restored_digits.py", "of the pixels wrong, margin"),
     ("plot_sandwich_log_z.py", "plain path mean width in nats"),
