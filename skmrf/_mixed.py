@@ -93,6 +93,10 @@ def find_columns(columns, names, categorical, categories, weights=None):
 
 def as_numbers(column, name):
     """A column as floats; nan where missing."""
+    if column.dtype.kind in "cmM":
+        raise ValueError(
+            f"Column {name!r} holds values of type {column.dtype}; turn them into real numbers."
+        )
     absent = missing(column)
     out = np.full(len(column), np.nan)
     try:

@@ -7,7 +7,14 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from skmrf import RBM, BoltzmannMachine, CRBMStructuredPredictor, DiscreteMRF
+from skmrf import (
+    RBM,
+    BoltzmannMachine,
+    CRBMStructuredPredictor,
+    DiscreteMRF,
+    NNMRFClassifier,
+    NNMRFDensity,
+)
 from skmrf.learners import CD, LSSVM, MLEBP, MSSVM, PCD, CDPercLoss
 
 X = np.array([[0, 1], [1, 0], [0, 0], [1, 1]] * 5)
@@ -445,3 +452,19 @@ def test_queries_of_conditional_models(query):
             rows = np.where(rows == "0", "a", "b")
         with pytest.raises(ValueError, match=message):
             ask(rows)
+
+
+# Numbers and categories; what is theirs alone is in test_nnmrf.py ------------------------------
+
+
+@pytest.mark.parametrize(("parameters", "message"), SHARED, ids=range(len(SHARED)))
+def test_bad_parameters_of_neural_models(parameters, message):
+    rows = numbers(20)
+    model = NNMRFDensity(**{"max_iter": 1} | parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(rows)
+    assert not_fitted(model)
+    model = NNMRFClassifier(**{"max_iter": 1} | parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(rows, X[:, 0])
+    assert not_fitted(model)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -430,6 +431,34 @@ def test_given_categories(seed):
     assert np.isfinite(model.score_samples([[0.0, 7.0]])).all()
     with pytest.raises(ValueError, match="Column 1 has the category 3"):
         model.score_samples([[0.0, 3.0]])
+
+
+def frames(seed):
+    """Types that columns of frames may have; some of them with gaps."""
+    x = np.random.default_rng(seed).normal(size=30)
+    return {
+        "whole numbers": pd.DataFrame({"x": x, "a": pd.array([1, None, 3] * 10, dtype="Int64")}),
+        "floats": pd.DataFrame({"x": x, "a": pd.array(x**2, dtype="Float64")}),
+        "intervals": pd.DataFrame({"x": x, "a": pd.cut(x, 3)}),
+        "numbers": pd.DataFrame({"x": x, "a": pd.Categorical([1, 2, None] * 10)}),
+        "words": pd.DataFrame({"x": x, "a": pd.Categorical(["u", "v", None] * 10)}),
+        "polars": pl.DataFrame({"x": x, "a": [1, None, 4] * 10}),
+        "polars words": pl.DataFrame({"x": x, "a": ["u", None, "v"] * 10}).with_columns(
+            pl.col("a").cast(pl.Categorical)
+        ),
+    }
+
+
+@pytest.mark.filterwarnings("ignore:Column 'a' has two values only")
+@pytest.mark.parametrize("kind", frames(0))
+def test_types_of_frames(kind, seed):
+    table = frames(seed)[kind]
+    model = small().fit(table)
+    assert np.isfinite(model.score_samples(table)).all()
+    assert len(model.categories_) == (kind not in ("whole numbers", "floats", "polars"))
+    assert model.sample(3, random_state=0).shape == (3, 2)
+    y = np.resize([0, 1], 30)
+    assert_allclose(classes().fit(table, y).predict_proba(table).sum(axis=1), 1.0)
 
 
 # Weights -----------------------------------------------------------------------------------
@@ -887,6 +916,13 @@ BAD_DATA = [
     (GOOD[:, :0], ValueError, r"Found array with 0 feature\(s\)"),
     (GOOD[0], ValueError, "Expected 2D array, got 1D array"),
     (GOOD + 1j, ValueError, "Complex data not supported"),
+    (NAMED.assign(b=1j), ValueError, "Column 'b' holds values of type complex128; turn them into"),
+    (
+        NAMED.assign(b=pd.date_range("2020-01-01", periods=30)),
+        ValueError,
+        "Column 'b' holds values of type datetime64.*; turn them into real numbers",
+    ),
+    (sp.csr_array(GOOD), TypeError, "Sparse data was passed"),
 ]
 
 
@@ -902,7 +938,7 @@ def test_bad_data(data, error, message):
     assert not_fitted(model)
     model = classes()
     with pytest.raises(error, match=message):
-        model.fit(data, np.resize([0, 1], len(data)))
+        model.fit(data, np.resize([0, 1], data.shape[0]))
     assert not_fitted(model)
 
 
