@@ -210,6 +210,21 @@ def test_draws_of_numbers_and_states_are_of_the_same_component(seed):
         check_moments(values, (shares * mixture.tables[:, 0, s]) @ mixture.means)
 
 
+@pytest.mark.xfail(strict=True, reason="draws come component by component")
+def test_draws_are_of_any_component_in_any_place():
+    mixture = Mixture(
+        np.zeros(1, int),
+        np.log([0.5, 0.5]),
+        np.array([[-50.0], [50.0]]),
+        np.ones((2, 1, 1)),
+        np.zeros((2, 0, 1)),
+    )
+    rng = np.random.default_rng(0)
+    X = np.array([mixture.sample(4, rng)[:, 0] for _ in range(2000)])
+    check_means(X > 0, np.full(4, 0.5))
+    assert np.abs(np.corrcoef(np.sign(X).T) - np.eye(4)).max() < N_SIGMA / np.sqrt(2000)
+
+
 def test_draws_need_no_rows_of_all_components():
     mixture = mixture_of(0, "mixed")
     for n in (0, 1, 2):

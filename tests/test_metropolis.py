@@ -1,0 +1,462 @@
+"""Metropolis chains of numbers and states: exact matrices, invariance, sizes of steps."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from montecarlo import N_SIGMA, check_means
+from numpy.testing import assert_allclose, assert_array_equal
+from transitions import check_counts, check_invariant, frequencies
+
+from skmrf._types import STATE
+from skmrf.energies import NeuralEnergy
+from skmrf.likelihood.neural import grid
+from skmrf.messages.mixtures import Mixture
+from skmrf.samplers import Metropolis
+from skmrf.samplers.metropolis import WANTED
+
+N_ROWS = 20_000
+KINDS = {"numbers": [0, 0], "mixed": [0, 3, 0, 2], "states": [2, 3, 2], "a state": [0, 1]}
+
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_move = pytest.mark.parametrize("move", ["walk", "jump"])
+
+
+def neural(seed, n_states, scale=0.7):
+    """An energy whose networks matter."""
+    rng = np.random.default_rng(seed)
+    n, m = len(n_states), n_states.count(0)
+    A = rng.normal(0, 0.5, size=(m, m))
+    energy = NeuralEnergy.random(
+        n_states,
+        [(i, j) for i in range(n) for j in range(i)],
+        node_layers=(4,),
+        edge_layers=(4,),
+        precision=A @ A.T + 0.5 * np.eye(m),
+        random_state=rng,
+    )
+    theta = {k: v + rng.normal(0, 0.5, v.shape) for k, v in energy.theta.items()}
+    for v in theta.values():
+        v[:, -1] = scale
+    return energy.with_theta(theta)
+
+
+def mixture_of(seed, n_states):
+    """Two components apart from each other, so that it matters which one a draw is from."""
+    rng = np.random.default_rng(seed)
+    n_states = np.array(n_states)
+    m, q = int((n_states == 0).sum()), n_states[n_states > 0]
+    roots = rng.normal(0, 0.4, size=(2, m, m))
+    tables = np.zeros((2, len(q), max(1, *n_states)))
+    for d, size in enumerate(q):
+        p = np.exp(1.5 * np.arange(size))
+        tables[0, d, :size], tables[1, d, :size] = p / p.sum(), p[::-1] / p.sum()
+    return Mixture(
+        n_states,
+        np.log([0.3, 0.7]),
+        rng.normal(0, 0.3, size=(2, m)) + np.array([[-1.0], [1.0]]),
+        roots @ roots.transpose(0, 2, 1) + 0.7 * np.eye(m),
+        tables,
+    )
+
+
+def moves_of(seed, kind):
+    return neural(seed, KINDS[kind]), Metropolis(mixture_of(seed, KINDS[kind]))
+
+
+# Matrices ----------------------------------------------------------------------------------
+
+
+def all_states(n_states):
+    return np.array(list(np.ndindex(*n_states)), dtype=STATE)
+
+
+def density(mixture, states):
+    """Probabilities of states, from the definition."""
+    total = np.zeros(len(states))
+    for k, share in enumerate(np.exp(mixture.log_weights)):
+        parts = [mixture.tables[k, d, s] for d, s in enumerate(states.T)]
+        total += share * np.prod(parts, axis=0)
+    return total
+
+
+def walk_proposals(n_states, states):
+    """One variable to another of its states; the same state again if there is no other."""
+    K = np.zeros((len(states), len(states)))
+    for a, x in enumerate(states):
+        for b, y in enumerate(states):
+            changed = np.flatnonzero(x != y)
+            if len(changed) == 1:
+                K[a, b] = 1 / len(n_states) / (n_states[changed[0]] - 1)
+    return K + np.diag(1 - K.sum(axis=1))
+
+
+def accepted(Q, p):
+    """Matrix of proposals that are accepted by the rule of Metropolis and Hastings."""
+    ratio = (p[None, :] * Q.T) / np.where(Q > 0, p[:, None] * Q, 1.0)
+    K = Q * np.minimum(1.0, ratio)
+    return K + np.diag(1 - K.sum(axis=1))
+
+
+def matrices(energy, mixture):
+    """States, their probabilities and the matrices of both moves."""
+    states = all_states(energy.n_states)
+    p = np.exp(energy.log_potential(states))
+    p /= p.sum()
+    jump = np.tile(density(mixture, states), (len(states), 1))
+    walk = walk_proposals(energy.n_states, states)
+    return states, p, {"walk": accepted(walk, p), "jump": accepted(jump, p)}
+
+
+@each_move
+@pytest.mark.parametrize("n_states", [[2, 3, 2], [4, 1], [3], [2]], ids=str)
+def test_matrices_of_states(move, n_states, seed):
+    """All chains go where the exact matrix says, which is in balance with the model."""
+    energy, mixture = neural(seed, n_states, 2.0), mixture_of(seed, n_states)
+    states, p, K = matrices(energy, mixture)
+    check_invariant(p, K[move])
+    assert_allclose(p[:, None] * K[move], (p[:, None] * K[move]).T, atol=1e-15)
+    moves, rng = Metropolis(mixture), np.random.default_rng(seed)
+
+    def moved(X):
+        """Chains in no order."""
+        order = rng.permutation(len(X))
+        start = X[order].astype(float)
+        logs = energy.log_potential(start)
+        out = np.empty(X.shape, STATE)
+        out[order] = getattr(moves, move)(energy.log_potential, start, logs, rng)[0]
+        return out
+
+    check_counts(frequencies(moved, states, 4000), K[move])
+
+
+ORDERED = pytest.mark.xfail(strict=True, reason="draws of a mixture come component by component")
+
+
+@pytest.mark.parametrize("move", ["walk", pytest.param("jump", marks=ORDERED)])
+def test_every_chain_is_like_the_others(move, seed):
+    """Whatever its place among them: chains of the same state side by side."""
+    energy, mixture = neural(seed, [2, 3, 2], 2.0), mixture_of(seed, [2, 3, 2])
+    states, _, K = matrices(energy, mixture)
+    moves, rng = Metropolis(mixture), np.random.default_rng(seed)
+
+    def moved(X):
+        logs = energy.log_potential(X)
+        return getattr(moves, move)(energy.log_potential, X.astype(float), logs, rng)[0]
+
+    check_counts(frequencies(lambda X: moved(X).astype(STATE), states, 4000), K[move])
+
+
+# Acceptance --------------------------------------------------------------------------------
+
+
+class Seen:
+    """A target that remembers the rows it was asked about."""
+
+    def __init__(self, target):
+        self.target, self.rows = target, []
+
+    def __call__(self, X):
+        self.rows.append(X.copy())
+        return self.target(X)
+
+
+def gains(energy, mixture, X, moved, move):
+    """Log of the ratio of Metropolis and Hastings, with densities of one row at a time."""
+    gain = energy.log_potential(moved) - energy.log_potential(X)
+    if move == "walk":
+        return gain
+    pairs = zip(X, moved, strict=True)
+    parts = [[float(mixture.log_density(row[None])[0]) for row in pair] for pair in pairs]
+    return gain + np.array([before - after for before, after in parts])
+
+
+@each_kind
+@each_move
+def test_how_often_moves_are_accepted(move, kind, seed):
+    """Gains above zero always; the others as often as they should, in bins of the gain."""
+    energy, moves = moves_of(seed, kind)
+    rng = np.random.default_rng(seed)
+    X = moves.mixture.sample(3000, rng)
+    logs, target = energy.log_potential(X), Seen(energy.log_potential)
+    Y, new, rate = getattr(moves, move)(target, X, logs, rng)
+    (proposed,) = target.rows
+    gain = gains(energy, moves.mixture, X, proposed, move)
+    taken = new != logs
+    assert_array_equal(Y, np.where(taken[:, None], proposed, X))
+    assert_allclose(new, energy.log_potential(Y), rtol=1e-12, atol=1e-12)
+    changed = energy.log_potential(proposed) != logs
+    assert taken[(gain > 1e-9) & changed].all()
+    assert_allclose(rate, taken.mean(), atol=(~changed).mean() + 1e-12)
+    order = np.argsort(gain[changed])
+    p = np.exp(np.minimum(gain[changed][order], 0.0))
+    for part in np.array_split(np.arange(len(p)), 5):
+        error = np.sqrt((p[part] * (1 - p[part])).sum())
+        off = taken[changed][order][part].sum() - p[part].sum()
+        assert abs(off) <= N_SIGMA * error + 1 + 1e-6 * len(part)
+
+
+@each_kind
+def test_certain_moves(kind, seed):
+    """To where the target is as high as before all chains go, to where there is none no chain."""
+    _, moves = moves_of(seed, kind)
+    rng = np.random.default_rng(seed)
+    X = moves.mixture.sample(50, rng)
+    for target, rate in ((lambda X: np.zeros(len(X)), 1.0), (lambda X: np.full(len(X), -1e9), 0.0)):
+        Y, logs, found = moves.walk(target, X, np.zeros(50), rng)
+        assert found == rate
+        assert_array_equal(logs, target(X) if rate else 0.0)
+        if not rate:
+            assert_array_equal(Y, X)
+    low = moves.jump(lambda X: np.full(len(X), -1e9), X, np.zeros(50), rng)
+    assert_array_equal(low[0], X)
+    assert low[2] == 0.0
+
+
+@each_kind
+def test_draws_of_the_target_are_taken(kind, seed):
+    """Where beliefs are the target, up to a constant."""
+    _, moves = moves_of(seed, kind)
+    rng = np.random.default_rng(seed)
+    X = moves.mixture.sample(500, rng)
+
+    def target(X):
+        return moves.mixture.log_density(X) + 3.0
+
+    assert moves.jump(target, X, target(X), rng)[2] == 1.0
+
+
+@each_kind
+@each_move
+def test_inputs_are_not_written_to(move, kind, seed):
+    energy, moves = moves_of(seed, kind)
+    rng = np.random.default_rng(seed)
+    X = moves.mixture.sample(100, rng)
+    logs = energy.log_potential(X)
+    before = X.copy(), logs.copy()
+    X.flags.writeable = logs.flags.writeable = False
+    Y, new, _ = getattr(moves, move)(energy.log_potential, X, logs, rng)
+    assert_array_equal(X, before[0])
+    assert_array_equal(logs, before[1])
+    assert not np.shares_memory(X, Y)
+    assert not np.shares_memory(logs, new)
+
+
+@each_move
+def test_one_chain(move, seed):
+    energy, moves = moves_of(seed, "mixed")
+    rng = np.random.default_rng(seed)
+    X = moves.mixture.sample(1, rng)
+    for _ in range(20):
+        X, logs, rate = getattr(moves, move)(energy.log_potential, X, energy.log_potential(X), rng)
+        assert X.shape == (1, 4)
+        assert rate in (0.0, 1.0)
+        assert_allclose(logs, energy.log_potential(X))
+
+
+# Invariance --------------------------------------------------------------------------------
+
+MODEL = [0, 3, 0]
+
+
+def exact_draws(energy, n, rng):
+    """By rejection: networks are at most the sum of their scales above the base."""
+    bound = sum(np.abs(v[:, -1]).sum() for v in energy.theta.values())
+    roots, parts, found = np.linalg.cholesky(energy.covariance), [], 0
+    while found < n:
+        X = np.empty((100_000, energy.n_variables))
+        X[:, energy.numbers] = energy.mean + rng.normal(size=(len(X), len(roots))) @ roots.T
+        for i in np.flatnonzero(energy.n_states):
+            X[:, i] = rng.integers(0, energy.n_states[i], len(X))
+        networks = energy.log_potential(X) - energy.base(X)
+        assert (networks <= bound).all()
+        parts.append(X[np.log1p(-rng.random(len(X))) < networks - bound])
+        found += len(parts[-1])
+    return np.concatenate(parts)[:n]
+
+
+def features(X):
+    """What is averaged: moments and products of numbers, states, and both together."""
+    x, y = X[:, 0], X[:, 2]
+    states = X[:, 1][:, None] == np.arange(3)
+    return np.column_stack(
+        [x, y, x > 0, x**2, y**2, x * y, states, states * np.tanh(x)[:, None], np.cos(2 * y)]
+    )
+
+
+def check_kept(before, after):
+    """Rows that moved have the means that they had, in all and in either half of them.
+
+    Rows are independent, so that differences of the same row tell most.
+    """
+    halves = np.split(np.arange(len(before)), 2)
+    for rows in (slice(None), *halves):
+        change = features(after[rows]) - features(before[rows])
+        error = change.std(axis=0, ddof=1) / np.sqrt(len(change))
+        assert (error < 0.05).all()
+        z = change.mean(axis=0) / error
+        assert (np.abs(z) < N_SIGMA).all(), f"means have moved by {np.abs(z).max():.1f} sigma"
+
+
+def after(moves, move, target, X, rng, n=4):
+    start, logs = X, target(X)
+    for _ in range(n):
+        X, logs, _ = getattr(moves, move)(target, X, logs, rng)
+    moved = (start != X).any(axis=1)
+    assert moved.mean() > 0.3
+    return X
+
+
+def model_and_draws(seed):
+    energy = neural(seed, MODEL)
+    return energy, exact_draws(energy, N_ROWS, np.random.default_rng(seed))
+
+
+def test_exact_draws_are_exact(seed):
+    """What the other tests rest on, by sums over a grid."""
+    energy, X = model_and_draws(seed)
+    points, log_weights = grid(energy, 201)
+    p = np.exp(log_weights + energy.log_potential(points))
+    expected = p @ features(points) / p.sum()
+    error = features(X).std(axis=0, ddof=1) / np.sqrt(len(X))
+    assert (np.abs(features(X).mean(axis=0) - expected) < N_SIGMA * error + 2e-3).all()
+
+
+@pytest.mark.parametrize("move", ["walk", pytest.param("jump", marks=ORDERED)])
+def test_the_model_is_kept(move, seed):
+    energy, X = model_and_draws(seed)
+    rng = np.random.default_rng(seed + 100)
+    moves = Metropolis(mixture_of(seed, MODEL))
+    check_kept(X, after(moves, move, energy.log_potential, X, rng))
+
+
+class Uncorrected(Metropolis):
+    """Wrong: jumps as if proposals were symmetric."""
+
+    def jump(self, target, X, logs, rng):
+        density = self.mixture.log_density
+        start = logs + density(X)
+        Y, _, rate = super().jump(lambda Z: target(Z) + density(Z), X, start, rng)
+        return Y, target(Y), rate
+
+
+class Drifting(Metropolis):
+    """Wrong: steps that are longer to one side."""
+
+    def _stepped(self, X, rng):
+        Y = super()._stepped(X, rng)
+        Y[:, self.mixture.numbers] += 0.5
+        return Y
+
+
+class Squared(Metropolis):
+    """Wrong: accepts by the root of the ratio."""
+
+    def walk(self, target, X, logs, rng):
+        Y, _, rate = super().walk(lambda Z: 0.5 * target(Z), X, 0.5 * logs, rng)
+        return Y, target(Y), rate
+
+
+@pytest.mark.parametrize(
+    ("wrong", "move"), [(Uncorrected, "jump"), (Drifting, "walk"), (Squared, "walk")]
+)
+def test_wrong_moves_are_found_out(wrong, move, seed):
+    energy, X = model_and_draws(seed)
+    rng = np.random.default_rng(seed + 100)
+    moves = wrong(mixture_of(seed, MODEL))
+    Y = after(moves, move, energy.log_potential, X, rng)
+    with pytest.raises(AssertionError, match="means have moved"):
+        check_kept(X, Y)
+
+
+@pytest.mark.parametrize("move", [pytest.param("jump", marks=ORDERED)])
+def test_chains_find_the_shares_of_modes(move, seed):
+    """Beliefs know the modes of the target and not how much is in each."""
+    n_states, rng = np.zeros(1, int), np.random.default_rng(seed)
+    beliefs = Mixture(
+        n_states,
+        np.log([0.5, 0.5]),
+        np.array([[-9.0], [9.0]]),
+        np.ones((2, 1, 1)),
+        np.zeros((2, 0, 1)),
+    )
+    target = replace(beliefs, log_weights=np.log([0.1, 0.9])).log_density
+    moves, X = Metropolis(beliefs), beliefs.sample(2000, rng)
+    logs = target(X)
+    for _ in range(60):
+        X, logs, _ = getattr(moves, move)(target, X, logs, rng)
+    check_means(X > 0, np.array([0.9]))
+
+
+# Steps -------------------------------------------------------------------------------------
+
+
+def flat(X):
+    return np.zeros(len(X))
+
+
+@pytest.mark.parametrize("size", [0.0, 0.4])
+def test_steps_are_like_components(size, seed):
+    """Covariances of steps are those within components, whatever lies between their means."""
+    mixture = mixture_of(seed, [0, 2, 0])
+    moves, rng = Metropolis(mixture, size), np.random.default_rng(seed)
+    X = mixture.sample(N_ROWS, rng)
+    steps = (moves.walk(flat, X, flat(X), rng)[0] - X)[:, [0, 2]]
+    scale = size or 2.38 / np.sqrt(2)
+    expected = scale**2 * np.einsum("k,kij->ij", [0.3, 0.7], mixture.covariances)
+    variances = np.diag(expected)
+    assert (np.abs(steps.mean(axis=0)) < N_SIGMA * np.sqrt(variances / N_ROWS)).all()
+    error = np.sqrt((np.outer(variances, variances) + expected**2) / N_ROWS)
+    assert (np.abs(steps.T @ steps / N_ROWS - expected) < N_SIGMA * error).all()
+
+
+def test_one_variable_of_states_changes(seed):
+    mixture = mixture_of(seed, [0, 3, 1, 4])
+    rng = np.random.default_rng(seed)
+    X = mixture.sample(6000, rng)
+    Y = Metropolis(mixture).walk(flat, X, flat(X), rng)[0]
+    changed = (X != Y)[:, 1:]
+    assert (changed.sum(axis=1) <= 1).all()
+    assert not changed[:, 1].any()
+    which = np.column_stack([changed[:, 0], changed[:, 2], ~changed.any(axis=1)])
+    check_means(which, np.full(3, 1 / 3))
+    for i, q in ((1, 3), (3, 4)):
+        assert np.isin(Y[:, i], np.arange(q)).all()
+        shift = (Y[:, i] - X[:, i])[X[:, i] != Y[:, i]] % q
+        check_means(shift[:, None] == np.arange(1, q), np.full(q - 1, 1 / (q - 1)))
+
+
+def test_sizes_follow_what_is_accepted(seed):
+    moves = Metropolis(mixture_of(seed, [0, 0]))
+    for rate, change in ((WANTED, 0), (WANTED + 0.1, 1), (1.0, 1), (WANTED - 0.1, -1), (0.0, -1)):
+        before = moves.size
+        moves.adapt(rate)
+        assert np.sign(moves.size - before) == change
+        assert 0.7 < moves.size / before < 1.4
+
+
+@pytest.mark.parametrize("first", [1e-3, 1.0, 100.0])
+def test_sizes_settle(first, seed):
+    """From steps far too small or too large, to about the share that is wanted."""
+    energy, mixture = neural(seed, [0, 0]), mixture_of(seed, [0, 0])
+    moves, rng = Metropolis(mixture, first), np.random.default_rng(seed)
+    X, rates = mixture.sample(500, rng), []
+    logs = energy.log_potential(X)
+    for _ in range(100):
+        X, logs, rate = moves.walk(energy.log_potential, X, logs, rng)
+        moves.adapt(rate)
+        rates.append(rate)
+    assert abs(np.mean(rates[-30:]) - WANTED) < 0.05
+
+
+@each_move
+def test_moves_are_of_the_seed(move, seed):
+    energy, moves = moves_of(seed, "mixed")
+    X = moves.mixture.sample(30, np.random.default_rng(seed))
+    logs = energy.log_potential(X)
+    first, again, other = (
+        getattr(moves, move)(energy.log_potential, X, logs, np.random.default_rng(k))[0]
+        for k in (seed, seed, seed + 1)
+    )
+    assert_array_equal(first, again)
+    assert (first != other).any()
