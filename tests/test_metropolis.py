@@ -130,10 +130,7 @@ def test_matrices_of_states(move, n_states, seed):
     check_counts(frequencies(moved, states, 4000), K[move])
 
 
-ORDERED = pytest.mark.xfail(strict=True, reason="draws of a mixture come component by component")
-
-
-@pytest.mark.parametrize("move", ["walk", pytest.param("jump", marks=ORDERED)])
+@pytest.mark.parametrize("move", ["walk", "jump"])
 def test_every_chain_is_like_the_others(move, seed):
     """Whatever its place among them: chains of the same state side by side."""
     energy, mixture = neural(seed, [2, 3, 2], 2.0), mixture_of(seed, [2, 3, 2])
@@ -322,7 +319,7 @@ def test_exact_draws_are_exact(seed):
     assert (np.abs(features(X).mean(axis=0) - expected) < N_SIGMA * error + 2e-3).all()
 
 
-@pytest.mark.parametrize("move", ["walk", pytest.param("jump", marks=ORDERED)])
+@pytest.mark.parametrize("move", ["walk", "jump"])
 def test_the_model_is_kept(move, seed):
     energy, X = model_and_draws(seed)
     rng = np.random.default_rng(seed + 100)
@@ -369,7 +366,7 @@ def test_wrong_moves_are_found_out(wrong, move, seed):
         check_kept(X, Y)
 
 
-@pytest.mark.parametrize("move", [pytest.param("jump", marks=ORDERED)])
+@pytest.mark.parametrize("move", ["jump"])
 def test_chains_find_the_shares_of_modes(move, seed):
     """Beliefs know the modes of the target and not how much is in each."""
     n_states, rng = np.zeros(1, int), np.random.default_rng(seed)

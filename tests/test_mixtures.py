@@ -210,7 +210,6 @@ def test_draws_of_numbers_and_states_are_of_the_same_component(seed):
         check_moments(values, (shares * mixture.tables[:, 0, s]) @ mixture.means)
 
 
-@pytest.mark.xfail(strict=True, reason="draws come component by component")
 def test_draws_are_of_any_component_in_any_place():
     mixture = Mixture(
         np.zeros(1, int),

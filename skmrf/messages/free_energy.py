@@ -380,7 +380,7 @@ def ascend(mixture, terms, step, diagonal=False):
     C = mixture.covariances
     G = -terms.curvatures
     if diagonal:
-        G = G * np.eye(G.shape[1])
+        C, G = C * np.eye(G.shape[1]), G * np.eye(G.shape[1])
     precisions = np.linalg.inv(C)
     moved = precisions + step * G + 0.5 * step**2 * (G @ C @ G)
     moved = 0.5 * (moved + moved.transpose(0, 2, 1))

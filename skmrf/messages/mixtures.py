@@ -125,7 +125,7 @@ class Mixture:
             X[:, self.numbers] = self.means[chosen] + noise
         if len(self.discrete):
             X[:, self.discrete] = self._states(chosen, rng.random((n, len(self.discrete), 1)))
-        return X
+        return rng.permutation(X)  # or a row would say which component it is of
 
     def _states(self, chosen, uniform):
         """States of all discrete variables under the component chosen for every row."""

@@ -79,5 +79,5 @@ class Metropolis:
 
 
 def _choose(X, logs, moved, new, gain, rng):
-    taken = np.log(rng.random(len(X))) < gain
+    taken = np.log1p(-rng.random(len(X))) < gain
     return np.where(taken[:, None], moved, X), np.where(taken, new, logs), float(taken.mean())
