@@ -165,8 +165,8 @@ def run_cell(args, task, learner, n_train, seed, rate, batch):
     data = damaged(task, n_train, seed, args.data_home)
     cell = {
         "task": task, "learner": learner, "n_train": len(data[0][0]), "seed": seed, "rate": rate,
-        "halving": args.halving, "batch": batch, "epoch": 0, "all": None, "changed": None, "valid": [], "seconds": [],
-        "converged": [], "machine": machine(),
+        "halving": args.halving, "batch": batch, "epoch": 0, "all": None, "changed": None,
+        "valid": [], "seconds": [], "converged": [], "machine": machine(),
     }  # fmt: skip
     cell = learn(cell, data, checkpoint, args.epochs, args.patience)
     path.write_text(json.dumps(cell) + "\n")
@@ -309,7 +309,9 @@ def main(argv=None):
     parser.add_argument("--rates", type=float, nargs="*", default=RATES)
     parser.add_argument("--batches", type=int, nargs="*", default=BATCHES)
     parser.add_argument(
-        "--halving", action="store_true", help="halve the rate after every epoch without a better one"
+        "--halving",
+        action="store_true",
+        help="halve the rate after epochs that are no better",
     )
     parser.add_argument("--tune-images", type=int, default=5_000)
     parser.add_argument("--epochs", type=int, default=50)

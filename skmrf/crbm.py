@@ -55,9 +55,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     ----------
     n_components : int, default=256
         Hidden units.
-    learner : {"mle-bp", "mle-mf", "mssvm", "lssvm", "cd", "cd-percloss", "lr"} or instance, \
-            default="mle-bp"
-        How to learn, of :mod:`skmrf.learners`: by likelihood with belief propagation or mean field
+    learner : str or instance, default="mle-bp"
+        How to learn, "mle-bp", "mle-mf", "mssvm", "lssvm", "cd", "cd-percloss", "lr" or an instance
+        of a class of :mod:`skmrf.learners`: by likelihood with belief propagation or mean field
         for marginals (``MLEBP``, ``MLEMF``), by margin with hidden units summed out or maximised
         over (``MSSVM``, ``LSSVM``), by chains (``CD``, ``CDPercLoss``), or without hidden units
         (``LR``). Outputs are predicted by the inference that the learner uses.
@@ -245,7 +245,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
         Returns
         -------
-        ndarray of shape (n_samples, *output_shape_)
+        ndarray of shape (n_samples, ...)
             Positive where 1 is predicted.
         """
         check_is_fitted(self)
@@ -266,7 +266,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
         Returns
         -------
-        ndarray of shape (n_samples, *output_shape_)
+        ndarray of shape (n_samples, ...)
         """
         states = (self.decision_function(X) > 0).astype(int)
         if self.output_shape_:
@@ -283,7 +283,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
         Returns
         -------
-        ndarray of shape (n_samples, *output_shape_) or (n_samples, 2)
+        ndarray of shape (n_samples, ...) or (n_samples, 2)
             ``p(v_i = 1 | x)``; for one-dimensional targets a column for each of ``classes_``.
         """
         odds = self.decision_function(X)

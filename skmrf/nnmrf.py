@@ -18,9 +18,9 @@ from .learning import AdaptiveRate
 from .likelihood import neural_log_partition
 from .messages.free_energy import Rule, infer
 
-FEWEST = 200  # rows of which some are held out
+FEWEST = 500  # rows of which some are held out
 N_CANDIDATES = 100  # draws of a row, of which one is kept by its importance
-N_SCORING = 2000  # draws behind the log Z of a held-out score
+N_SCORING = 10_000  # draws behind the log Z of a held-out score
 PRIOR = 1.0  # precision of weights, against the log-likelihood of all rows
 TAIL = 0.05  # share of the base in the mixture: beliefs have lighter tails than the model
 RATES = {"adam": 0.03, "sgd": 0.1, "momentum": 0.03}
@@ -43,12 +43,11 @@ class NNMRFDensity(EnergyEstimator):
 
     Parameters
     ----------
-    graph : {"complete", "tree", "knn", "grid", "empty"}, networkx.Graph or list of pairs, \
-            default="complete"
-        Which columns share a network. "tree" is the spanning tree of greatest correlations, "knn"
-        joins every column with the five of greatest correlation, "grid" takes the columns for the
-        pixels of a square. Pairs and nodes name columns, or give their positions. Complete graphs
-        of more than some 60 columns are slow.
+    graph : str, networkx.Graph or list of pairs, default="complete"
+        Which columns share a network: "complete", "tree", "knn", "grid" or "empty". "tree" is the
+        spanning tree of greatest correlations, "knn" joins every column with the five of greatest
+        correlation, "grid" takes the columns for the pixels of a square. Pairs and nodes name
+        columns, or give their positions. Complete graphs of more than some 60 columns are slow.
     learner : {"variational", "grid"} or instance, default="variational"
         :class:`~skmrf.learners.Variational`, or the exact gradient of at most three numbers,
         :class:`~skmrf.learners.Grid`.
@@ -65,9 +64,9 @@ class NNMRFDensity(EnergyEstimator):
     density : {"mixture", "mrf"}, default="mixture"
         What is scored and drawn: the beliefs of the learned model, a mixture that is normalised
         exactly, or the model itself, with an estimate of log Z (``log_partition_``).
-    categorical_features : "from_dtype", None, or array-like of names, indices or booleans, \
-            default="from_dtype"
-        Columns that hold categories: those of a frame's categorical type, none, or the ones given.
+    categorical_features : "from_dtype", None or array-like, default="from_dtype"
+        Columns that hold categories: those of a frame's categorical type, none, or the ones given
+        by names, indices or a mask.
     categories : "auto" or list of lists, default="auto"
         Categories of these columns; by default those seen in fit.
     optimizer : {"auto", "adam", "sgd", "momentum", "lbfgs"} or instance, default="auto"
@@ -89,7 +88,7 @@ class NNMRFDensity(EnergyEstimator):
         Average the iterates since the last change of the rate, the late ones more.
     early_stopping : bool or "auto", default="auto"
         Hold out rows, and keep the model of which ``density`` predicts them best. "auto" does so
-        from 200 rows on.
+        from 500 rows on.
     validation_fraction : float, default=0.1
     n_iter_no_change : int, default=5
         Epochs without a better score before stopping, and at least 300 updates.
@@ -405,7 +404,7 @@ class NNMRFDensity(EnergyEstimator):
         weights = normalized_weights(held_out.log_weights, len(held_out.X))
 
         base = normal_beliefs(energy)
-        if self.density == "mrf":
+        if self.density == "mrf" and not np.isnan(held_out.X).any(axis=1).all():
             return self._model_score(held_out.X, weights)
 
         def score(_, state):
@@ -415,7 +414,9 @@ class NNMRFDensity(EnergyEstimator):
         return score
 
     def _model_score(self, X, weights):
-        """Held-out log-likelihood of the model, its log Z by importance sampling from beliefs."""
+        """Log-likelihood of complete rows, log Z by importance sampling from the beliefs."""
+        complete = ~np.isnan(X).any(axis=1)
+        X, weights = X[complete], weights[complete] / max(weights[complete].sum(), 1e-300)
         rng = np.random.default_rng(0)
 
         def score(energy, state):

@@ -30,10 +30,14 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    graph, learner, node_layers, edge_layers, base, density, categorical_features, optimizer, \
-learning_rate, penalty, alpha, batch_size, max_iter, tol, average, early_stopping, \
-validation_fraction, n_iter_no_change, max_bytes
-        Of the densities: see :class:`NNMRFDensity`.
+    graph, learner, node_layers, edge_layers, base
+        Of the densities, see :class:`NNMRFDensity`.
+    density, categorical_features, optimizer, learning_rate, penalty, alpha
+        Likewise.
+    batch_size, max_iter, tol, average, early_stopping, validation_fraction
+        Likewise.
+    n_iter_no_change, max_bytes
+        Likewise.
     priors : array-like of shape (n_classes,), optional
         Probabilities of the classes, in the order of ``classes_``; by default their shares.
     n_jobs : int, optional

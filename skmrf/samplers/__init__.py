@@ -3,10 +3,10 @@
 from .annealing import anneal, averages, check_possible, draw, draw_given
 from .chain import Chain, ChainSettings, Draws, check_order
 from .gibbs import BLOCK, Product, blocks_of, spawn_generators, sweep
+from .guided import Metropolis
 from .independence import chain_states, metropolis
 from .known import KnownStates, annealed_states
 from .layers import alternate
-from .metropolis import Metropolis
 from .parallel_tempering import Replicas, adapted, check_ladder, parallel_tempering
 from .paths import Interpolation, Tempering
 from .smc import Climb, climb, equal, resample

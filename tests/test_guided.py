@@ -13,7 +13,7 @@ from skmrf.energies import NeuralEnergy
 from skmrf.likelihood.neural import grid
 from skmrf.messages.mixtures import Mixture
 from skmrf.samplers import Metropolis
-from skmrf.samplers.metropolis import WANTED
+from skmrf.samplers.guided import WANTED
 
 N_ROWS = 20_000
 KINDS = {"numbers": [0, 0], "mixed": [0, 3, 0, 2], "states": [2, 3, 2], "a state": [0, 1]}
