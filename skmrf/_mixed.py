@@ -1,6 +1,6 @@
 """Tables of numbers and categories as arrays of numbers and state codes, and back."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from sklearn.utils.validation import validate_data
@@ -62,6 +62,15 @@ class Columns:
         out = np.empty(X.shape, dtype=float if numeric else object)
         out[:, self.numbers], out[:, self.discrete] = values, states
         return out
+
+    def standardised(self, X, weights):
+        """Encoded rows on the scale of weighted rows, and the columns with that scale."""
+        X, mean, scale = X.copy(), self.mean.copy(), self.scale.copy()
+        for k, j in enumerate(self.numbers):
+            centre, spread = _moments(X[:, j], weights, self.names[j])
+            X[:, j] = (X[:, j] - centre) / spread
+            mean[k], scale[k] = mean[k] + scale[k] * centre, scale[k] * spread
+        return X, replace(self, mean=mean, scale=scale)
 
     def log_volume(self, X):
         """Log of the units that the observed numbers of every row were divided by."""

@@ -96,6 +96,28 @@ def check_choice(name, value, choices):
     return value
 
 
+def check_auto(name, value):
+    """A switch that may be left to the estimator."""
+    if value != "auto":
+        raise ValueError(f'{name} must be True, False or "auto"; got {value!r}.')
+    return value
+
+
+def check_covariance(name, value, n):
+    """A covariance of n numbers as floats."""
+    try:
+        found = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    right = found.shape == (n, n) and np.isfinite(found).all() and np.allclose(found, found.T)
+    if not right or (n and np.linalg.eigvalsh(found)[0] <= 0):
+        raise ValueError(
+            f"{name} must be a symmetric positive definite matrix of shape {(n, n)}, one row a "
+            f"column of numbers; got {value!r}."
+        )
+    return found
+
+
 def check_options(method, function, options, given=()):
     """Options that the function of a method takes by keyword, but for those that are given."""
     known = [

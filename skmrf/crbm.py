@@ -13,7 +13,7 @@ from ._learned import LearnedEstimator
 from ._outputs import labels_of, output_codes, two_labels
 from ._scaling import scaled, scaler_of
 from ._types import Batch, dense_rows
-from ._validation import check_choice, check_generator, check_number, check_sample_weight
+from ._validation import check_auto, check_generator, check_number, check_sample_weight
 from .energies import ConditionalBipartiteEnergy
 from .learners import CONDITIONAL_LEARNERS
 from .learning import AdaptiveRate
@@ -320,7 +320,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     def _check_parameters(self):
         check_number("n_components", self.n_components, low=1, integer=True)
         if not isinstance(self.early_stopping, (bool, np.bool_)):
-            check_choice("early_stopping", self.early_stopping, ("auto",))
+            check_auto("early_stopping", self.early_stopping)
         return super()._check_parameters()
 
     def _encode_training(self, X, y, resume):

@@ -11,9 +11,15 @@ from ._gaussians import gaussian_base
 from ._graphs import edges_of
 from ._mixed import categorical_mask, encode_rows, find_columns, warn_degenerate
 from ._types import Batch, log_mean_exp, normalized_weights
-from ._validation import check_choice, check_generator, check_number
+from ._validation import (
+    check_auto,
+    check_choice,
+    check_covariance,
+    check_generator,
+    check_number,
+)
 from .energies import NeuralEnergy
-from .learners import CONTINUOUS_LEARNERS, normal_beliefs
+from .learners import CONTINUOUS_LEARNERS, completed, normal_beliefs
 from .learning import AdaptiveRate
 from .likelihood import neural_log_partition
 from .messages.free_energy import Rule, infer
@@ -269,9 +275,9 @@ class NNMRFDensity(EnergyEstimator):
         complete = ~np.isnan(codes).any(axis=1)
         out = np.empty(len(codes))
         out[complete] = self.energy_.log_potential(codes[complete])
-        rng, proposal = self._rng(), self._proposal()
+        proposal = self._proposal()
         for r in np.flatnonzero(~complete):
-            _, logs = _candidates(self.energy_, proposal, codes[r], rng)
+            _, logs = _candidates(self.energy_, proposal, codes[r], self._rng())
             seen = proposal.log_density(codes[r : r + 1])[0]
             out[r] = log_mean_exp(logs) + seen
         return out
@@ -307,16 +313,23 @@ class NNMRFDensity(EnergyEstimator):
         check_choice("density", self.density, ("mixture", "mrf"))
         for name in ("node_layers", "edge_layers"):
             layers = getattr(self, name)
-            if not len(layers):
-                raise ValueError(f"{name} must name the units of at least one hidden layer.")
+            if not isinstance(layers, tuple | list) or not layers:
+                raise ValueError(
+                    f"{name} must be a tuple of the units of every hidden layer, at least one; got "
+                    f"{layers!r}."
+                )
             for width in layers:
                 check_number(name, width, low=1, integer=True)
-        if self.base != "gaussian":
+        if not isinstance(self.base, str) and self.base is not None:
             check_number("base", self.base, low=0, open_low=True)
+        elif self.base != "gaussian":
+            raise ValueError(f'base must be "gaussian" or a number > 0; got {self.base!r}.')
+        if self.alpha is None or (isinstance(self.alpha, str) and self.alpha != "auto"):
+            raise ValueError(f'alpha must be "auto" or a number >= 0; got {self.alpha!r}.')
         if self.shrinkage != "auto":
             check_number("shrinkage", self.shrinkage, low=0, high=1)
         if not isinstance(self.early_stopping, (bool, np.bool_)):
-            check_choice("early_stopping", self.early_stopping, ("auto",))
+            check_auto("early_stopping", self.early_stopping)
         return super()._check_parameters()
 
     def _encode_training(self, X, y, resume):
@@ -332,14 +345,35 @@ class NNMRFDensity(EnergyEstimator):
         return Batch(found.encode(columns)), found
 
     def _prepare(self, data, decoding, resume):
-        if not resume:
-            warn_degenerate(data.X, decoding.numbers, decoding.names)
+        if resume:
+            self._check_same_model(decoding)
+            return data, decoding
+        if data.log_weights is not None:
+            X, decoding = decoding.standardised(data.X, np.exp(data.log_weights))
+            data = data._replace(X=X)
+        warn_degenerate(data.X, decoding.numbers, decoding.names)
         return data, decoding
+
+    def _check_same_model(self, columns):
+        """A fit that goes on keeps its graph and networks."""
+        shape = self.energy_.shape
+        kept = {"node_layers": shape.nodes, "edge_layers": shape.edges}
+        changed = [k for k, layers in kept.items() if tuple(getattr(self, k)) != layers]
+        by_rows = isinstance(self.graph, str) and self.graph in ("tree", "knn")
+        if not by_rows:
+            edges = edges_of(self.graph, None, columns.names)
+            changed += ["graph"] * (not np.array_equal(edges, self.energy_.edges))
+        if changed:
+            raise ValueError(
+                f"{changed[0]} differs from that of the fit to go on from; start anew with fit and "
+                "warm_start=False."
+            )
 
     def _initial_energy(self, data, decoding):
         n = data.X.shape[1]
         weights = normalized_weights(data.log_weights, len(data.X))
-        X = np.where(np.isnan(data.X), 0.0, data.X)
+        rng = check_generator(self.random_state).spawn(1)[0]  # not the numbers that learning draws
+        X = completed(data.X, decoding.n_states, weights, rng)
         numbers = decoding.numbers
         edges = edges_of(self.graph, _correlation(X, weights), decoding.names)
         slots = int(max(decoding.n_states.max(initial=1), 1))
@@ -354,7 +388,6 @@ class NNMRFDensity(EnergyEstimator):
             mean, precision = gaussian_base(X, numbers, weights, edges, target, self.shrinkage)
         else:
             precision = self.base * precision
-        rng = check_generator(self.random_state).spawn(1)[0]  # not the numbers that learning draws
         return NeuralEnergy.random(
             decoding.n_states,
             edges,
@@ -370,12 +403,8 @@ class NNMRFDensity(EnergyEstimator):
         """Of shrinkage, on standardised numbers."""
         if self.prior_covariance is None:
             return None
-        target = np.asarray(self.prior_covariance, dtype=float)
         m = len(columns.numbers)
-        if target.shape != (m, m):
-            raise ValueError(
-                f"prior_covariance must be of the {m} columns of numbers; got shape {target.shape}."
-            )
+        target = check_covariance("prior_covariance", self.prior_covariance, m)
         return target / columns.scale / columns.scale[:, None]
 
     def _split(self, data, rng, partial):

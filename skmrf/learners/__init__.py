@@ -4,7 +4,7 @@ from .base import Learner
 from .bpchain_cd import BPChainCD
 from .cd import CD
 from .cd_percloss import CDPercLoss
-from .clusters import normal_beliefs
+from .clusters import completed, normal_beliefs
 from .exact import Exact
 from .grid import Grid
 from .lr import LR
@@ -79,6 +79,7 @@ __all__ = [
     "PseudoLikelihood",
     "TemperedTransitions",
     "Variational",
+    "completed",
     "normal_beliefs",
     "site_log_likelihood",
 ]

@@ -9,16 +9,14 @@ from .._types import normalized_weights
 from ..messages.mixtures import Mixture
 
 N_CLUSTERED = 2000  # rows, at most, that clusters are found by
+N_TURNS = 10  # of drawing what is missing and fitting
 SHRINKAGE = 5.0  # rows that the base counts for in the covariances of clusters
 
 
 def first_mixture(energy, batch, n_components, diagonal, rng):
-    """Clusters of the rows, with covariances shrunk towards the base.
-
-    Entries that are missing count as the mean, or the most frequent state, of their column.
-    """
-    rows = _completed(batch.X, energy.n_states)
-    weights = normalized_weights(batch.log_weights, len(rows))
+    """Clusters of the rows, with covariances shrunk towards the base."""
+    weights = normalized_weights(batch.log_weights, len(batch.X))
+    rows = completed(batch.X, energy.n_states, weights, rng)
     labels = _labels(rows, weights, n_components, rng)
     parts = [
         _component(energy, rows, weights * (labels == k), labels.max() + 1, diagonal)
@@ -39,13 +37,27 @@ def normal_beliefs(energy):
     return replace(empty.defended(energy.mean, energy.covariance), log_weights=np.zeros(1))
 
 
-def _completed(X, n_states):
-    X = X.copy()
-    for i in np.flatnonzero(np.isnan(X).any(axis=0)):
-        seen = X[~np.isnan(X[:, i]), i]
-        middle = np.argmax(np.bincount(seen.astype(int))) if n_states[i] else seen.mean()
-        X[np.isnan(X[:, i]), i] = middle
-    return X
+def completed(X, n_states, weights, rng):
+    """Rows with what is missing drawn from one component that fits them.
+
+    Draws and fits take turns, so that covariances are those of complete rows.
+    """
+    if not np.isnan(X).any():
+        return X
+    numbers, discrete = np.flatnonzero(n_states == 0), np.flatnonzero(n_states)
+    tables = np.zeros((1, len(discrete), int(max(n_states.max(initial=1), 1))))
+    for d, i in enumerate(discrete):
+        seen = ~np.isnan(X[:, i])
+        counts = np.bincount(X[seen, i].astype(int), weights[seen], n_states[i]) + 1e-9
+        tables[0, d, : n_states[i]] = counts / counts.sum()
+    mean, covariance = np.zeros(len(numbers)), np.eye(len(numbers))
+    for _ in range(N_TURNS):
+        guess = Mixture(n_states, np.zeros(1), mean[None], covariance[None], tables)
+        full = guess.fill(X, rng)
+        mean = weights @ full[:, numbers]
+        centred = full[:, numbers] - mean
+        covariance = (weights[:, None] * centred).T @ centred + 1e-6 * np.eye(len(numbers))
+    return full
 
 
 def _labels(X, weights, n_components, rng):
