@@ -68,7 +68,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
     @property
     def log_partition_method_(self):
-        """How log Z was found: "exact" or "ais"."""
+        """How log Z was found: "exact", "grid" or "ais"."""
         return self._log_partition().method
 
     def sample(self, n_samples=1, *, given=None, random_state=None):

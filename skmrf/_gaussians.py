@@ -44,7 +44,7 @@ def class_shrinkage(X, labels, weights, target):
     One share for all classes, as those of few rows cannot tell theirs (compare Friedman's
     regularised discriminant analysis, 1989).
     """
-    weights = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
+    weights = weights / weights.sum()
     if labels.max() == 0 or X.shape[1] == 0:
         return "auto"
     scores = np.zeros(len(SHARES))
@@ -104,20 +104,19 @@ def gaussian_base(X, numbers, weights, edges, target=None, shrinkage="auto"):
 def pooled_covariance(X, labels, weights):
     """Covariance of rows about the means of their classes, shrunk towards its diagonal.
 
-    Entries that are nan count as the mean of their class.
+    Of all rows about their mean where no class has two.
     """
-    residuals = np.zeros_like(X)
-    for k in np.unique(labels):
+    n, n_classes = len(X), labels.max() + 1
+    if n <= n_classes:
+        labels, n_classes = np.zeros(n, int), 1
+    residuals = np.empty_like(X)
+    for k in range(n_classes):
         here = labels == k
-        seen = ~np.isnan(X[here])
-        filled = np.where(seen, X[here], 0.0)
-        mean = filled.sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-        residuals[here] = np.where(seen, filled - mean, 0.0)
-    weights = np.ones(len(X)) if weights is None else weights
-    weights = weights / weights.sum()
-    variances = weights @ residuals**2
+        residuals[here] = X[here] - np.average(X[here], axis=0, weights=weights[here])
+    shares = weights / weights.sum()
+    variances = shares @ residuals**2
     target = np.diag(np.maximum(variances, 1e-12 * max(variances.max(initial=0.0), 1.0)))
-    return shrunk_covariance(residuals, weights, target)[1]
+    return shrunk_covariance(residuals, shares, target)[1] * n / max(n - n_classes, 1)
 
 
 def _covariance(X, weights):

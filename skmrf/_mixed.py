@@ -13,6 +13,9 @@ SHOWN = 8
 DEGENERATE = r"Columns? .* no maximum; the deviations of the model are bounded"  # of warnings
 
 
+FARTHEST = 1e100  # of a standardised number, so that its square is finite
+
+
 @dataclass(frozen=True)
 class Columns:
     """How the columns of a table become numbers of about unit size and state codes.
@@ -45,7 +48,9 @@ class Columns:
         """Standardised numbers and state codes, nan where missing, shape (n_rows, n_columns)."""
         X = np.empty((len(columns[0]), len(columns)))
         for k, j in enumerate(self.numbers):
-            X[:, j] = (as_numbers(columns[j], self.names[j]) - self.mean[k]) / self.scale[k]
+            with np.errstate(over="ignore"):
+                x = (as_numbers(columns[j], self.names[j]) - self.mean[k]) / self.scale[k]
+            X[:, j] = np.clip(x, -FARTHEST, FARTHEST)
         if len(self.discrete):
             names = [self.names[j] for j in self.discrete]
             codes = encode([columns[j] for j in self.discrete], self.categories, names)
@@ -90,7 +95,9 @@ def find_columns(columns, names, categorical, categories, weights=None):
     """
     discrete, numbers = np.flatnonzero(categorical), np.flatnonzero(~categorical)
     shown = [names[j] for j in discrete]
-    if isinstance(categories, str) and categories == "auto":
+    if not isinstance(categories, list | tuple | np.ndarray) and categories != "auto":
+        raise ValueError(f'categories must be "auto" or a list of lists; got {categories!r}.')
+    if isinstance(categories, str):
         found = find_categories([columns[j] for j in discrete], shown)
     else:
         found = given_categories(categories, shown)

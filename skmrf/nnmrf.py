@@ -19,12 +19,12 @@ from ._validation import (
     check_number,
 )
 from .energies import NeuralEnergy
-from .learners import CONTINUOUS_LEARNERS, completed, normal_beliefs
+from .learners import CONTINUOUS_LEARNERS, completed
 from .learning import AdaptiveRate
 from .likelihood import neural_log_partition
-from .messages.free_energy import Rule, infer
 
 FEWEST = 500  # rows of which some are held out
+N_COMPONENTS = 5  # of beliefs, in forecasts of memory
 N_CANDIDATES = 100  # draws of a row, of which one is kept by its importance
 N_SCORING = 10_000  # draws behind the log Z of a held-out score
 PRIOR = 1.0  # precision of weights, against the log-likelihood of all rows
@@ -64,7 +64,8 @@ class NNMRFDensity(EnergyEstimator):
         graph joins; or this number times the sum of squares of standardised numbers. The paper's
         is 0.01.
     prior_covariance : array-like of shape (n_numbers, n_numbers), optional
-        Towards which the covariance of ``base="gaussian"`` is shrunk; by default its own diagonal.
+        Towards which the covariance of ``base="gaussian"`` is shrunk, in the units of the columns;
+        by default its own diagonal.
     shrinkage : "auto" or float, default="auto"
         How far, from 0 to 1; "auto" as predicts rows left out best.
     density : {"mixture", "mrf"}, default="mixture"
@@ -264,11 +265,30 @@ class NNMRFDensity(EnergyEstimator):
         ndarray of shape (n_samples,)
         """
         codes = self._encode(X)
+        check_choice("density", self.density, ("mixture", "mrf"))
         if self.density == "mixture":
             logs = self.mixture_.log_density(codes)
         else:
             logs = self._log_model(codes) - self.log_partition_
         return logs - self._columns.log_volume(codes)
+
+    def sample(self, n_samples=1, *, given=None, random_state=None):
+        """Draw rows.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        given : dict, or array-like or frame of one or n_samples rows, optional
+            What is observed: ``{column: value}``, or rows with nan or None elsewhere.
+        random_state : int, RandomState, Generator or None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Independent draws of the mixture; with ``density="mrf"`` one of 100 such draws each, by
+            its importance, which is about a draw of the model where the two are alike.
+        """
+        return super().sample(n_samples, given=given, random_state=random_state)
 
     def _log_model(self, codes):
         """Unnormalised log-probability, of rows with missing entries by importance sampling."""
@@ -276,7 +296,8 @@ class NNMRFDensity(EnergyEstimator):
         out = np.empty(len(codes))
         out[complete] = self.energy_.log_potential(codes[complete])
         proposal = self._proposal()
-        for r in np.flatnonzero(~complete):
+        out[np.isnan(codes).all(axis=1)] = self.log_partition_
+        for r in np.flatnonzero(~complete & ~np.isnan(codes).all(axis=1)):
             _, logs = _candidates(self.energy_, proposal, codes[r], self._rng())
             seen = proposal.log_density(codes[r : r + 1])[0]
             out[r] = log_mean_exp(logs) + seen
@@ -326,7 +347,11 @@ class NNMRFDensity(EnergyEstimator):
             raise ValueError(f'base must be "gaussian" or a number > 0; got {self.base!r}.')
         if self.alpha is None or (isinstance(self.alpha, str) and self.alpha != "auto"):
             raise ValueError(f'alpha must be "auto" or a number >= 0; got {self.alpha!r}.')
-        if self.shrinkage != "auto":
+        if self.shrinkage is None or (isinstance(self.shrinkage, str) and self.shrinkage != "auto"):
+            raise ValueError(
+                f'shrinkage must be "auto" or a number from 0 to 1; got {self.shrinkage!r}.'
+            )
+        if not isinstance(self.shrinkage, str):
             check_number("shrinkage", self.shrinkage, low=0, high=1)
         if not isinstance(self.early_stopping, (bool, np.bool_)):
             check_auto("early_stopping", self.early_stopping)
@@ -349,7 +374,8 @@ class NNMRFDensity(EnergyEstimator):
             self._check_same_model(decoding)
             return data, decoding
         if data.log_weights is not None:
-            X, decoding = decoding.standardised(data.X, np.exp(data.log_weights))
+            weights = normalized_weights(data.log_weights, len(data.X))
+            X, decoding = decoding.standardised(data.X, weights)
             data = data._replace(X=X)
         warn_degenerate(data.X, decoding.numbers, decoding.names)
         return data, decoding
@@ -381,6 +407,11 @@ class NNMRFDensity(EnergyEstimator):
             n * slots * self.node_layers[0] + len(edges) * 2 * slots * self.edge_layers[0],
             "first weights of networks",
             'Give a sparser graph (such as "tree" or "knn"), or raise max_bytes.',
+        )
+        self._check_memory(
+            N_COMPONENTS * len(edges) * slots**2,
+            "values at states of pairs",
+            "Merge rare categories, give a sparser graph, or raise max_bytes.",
         )
         mean, precision = np.zeros(len(numbers)), 2.0 * np.eye(len(numbers))
         if self.base == "gaussian":
@@ -431,13 +462,12 @@ class NNMRFDensity(EnergyEstimator):
 
     def _held_out_score(self, energy, held_out):
         weights = normalized_weights(held_out.log_weights, len(held_out.X))
-
-        base = normal_beliefs(energy)
         if self.density == "mrf" and not np.isnan(held_out.X).any(axis=1).all():
             return self._model_score(held_out.X, weights)
+        learner = self._check_learner()
 
-        def score(_, state):
-            beliefs = state.learner.mixture if state.learner.inferred else base
+        def score(energy, state):
+            beliefs = learner.beliefs(energy, state.learner)
             return float(weights @ beliefs.log_density(held_out.X))
 
         return score
@@ -458,11 +488,9 @@ class NNMRFDensity(EnergyEstimator):
 
     def _summary(self, state, decoding, seed):
         fitted = super()._summary(state, decoding, seed)
-        rule = getattr(self._check_learner(), "rule", None) or Rule()
-        found = infer(fitted["energy_"], state.learner.mixture, rule)
         energy = fitted["energy_"]
-        beliefs = found.mixture.defended(energy.mean, energy.covariance, TAIL)
-        return fitted | {"mixture_": beliefs}
+        beliefs = self._check_learner().final_beliefs(energy, state.learner)
+        return fitted | {"mixture_": beliefs.defended(energy.mean, energy.covariance, TAIL)}
 
     def _attributes(self, decoding):
         return {"_columns": decoding, "categories_": decoding.categories}

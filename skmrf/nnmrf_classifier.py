@@ -15,6 +15,7 @@ from ._graphs import edges_of
 from ._learned import _unchanged_on_error
 from ._mixed import DEGENERATE, categorical_mask, encode_rows, find_columns, warn_degenerate
 from ._validation import check_generator, check_number, check_sample_weight
+from .learners import completed
 from .nnmrf import NNMRFDensity
 
 OWN = "priors", "n_jobs"  # parameters that densities do not take from the classifier
@@ -201,7 +202,7 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
                 f"priors must be {len(counts)} probabilities that sum to 1, one a class; got "
                 f"{self.priors!r}."
             )
-        return priors
+        return priors / priors.sum()
 
     def _densities(self, rows, labels, weights, columns):
         """A fitted density for every class."""
@@ -221,9 +222,13 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
 
     def _prior(self, X, labels, weights):
         """What the covariances of classes are shrunk towards, and how far."""
+        weights = np.ones(len(X)) if weights is None else weights
+        X, numbers, rng = X.copy(), np.zeros(X.shape[1], int), np.random.default_rng(0)
+        for k in range(labels.max() + 1):
+            here = labels == k
+            X[here] = completed(X[here], numbers, weights[here] / weights[here].sum(), rng)
         pooled = pooled_covariance(X, labels, weights)
-        filled = np.where(np.isnan(X), 0.0, X)
-        share = class_shrinkage(filled, labels, weights, pooled)
+        share = class_shrinkage(X, labels, weights, pooled)
         return {"prior_covariance": pooled, "shrinkage": share}
 
     # Queries ------------------------------------------------------------------------------

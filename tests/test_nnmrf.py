@@ -1214,3 +1214,88 @@ def test_bad_queries_of_classifiers():
         model.sample(3, y=["x", "y"])
     with pytest.raises(ValueError, match="n_samples must be an integer >= 1; got 0"):
         model.sample(0)
+
+
+# Models that were found wrong once ----------------------------------------------------------
+
+
+def test_exact_gradients_are_judged_by_beliefs_of_the_model(seed):
+    X = ring(FEWEST + 100, seed)
+    model = small(learner=Grid(31), max_iter=60).fit(X)
+    scores = model.history_["validation_score"]
+    assert len(set(scores)) > 10
+    assert max(scores[10:]) > scores[0] + 0.02
+
+
+def test_exact_gradients_of_rows_with_gaps(seed):
+    X = ring(100, seed)
+    X[::7, 0] = np.nan
+    assert np.isfinite(small(learner="grid").fit(X).score(X))
+    with pytest.raises(ValueError, match=r"lbfgs.*needs a deterministic objective"):
+        small(learner="grid", optimizer="lbfgs").fit(X)
+
+
+@pytest.mark.parametrize("first", ["grid", "variational"])
+def test_going_on_with_another_learner(first, seed):
+    X = ring(80, seed)
+    model = small(learner=first, warm_start=True).fit(X)
+    other = {"grid": "variational", "variational": "grid"}[first]
+    before = model.score(X)
+    model.set_params(learner=other, max_iter=5).fit(X)
+    assert abs(model.score(X) - before) < 1.0
+    model.set_params(learner=Variational(n_chains=7)).fit(X)
+    assert model.n_iter_ == 13
+
+
+def test_gaps_do_not_change_how_far_classes_are_shrunk(seed):
+    y = np.repeat(np.arange(4), 100)
+    X = line(400, seed, 2, 0.8) + 5.0 * y[:, None]
+    gaps = np.where(np.random.default_rng(seed).random(X.shape) < 0.3, np.nan, X)
+    for table in (X, gaps):
+        density = classes(max_iter=1).fit(table, y).densities_[0]
+        assert density.shrinkage >= 0.2  # all classes have one covariance
+        spread = np.sqrt(np.diag(density.prior_covariance)) * X.std(axis=0)
+        assert_allclose(spread, 1.0, atol=0.2)
+
+
+def test_pooled_covariances_of_small_classes(seed):
+    y = np.repeat(np.arange(100), 2)
+    X = np.random.default_rng(seed).normal(size=(200, 2)) + 0.1 * y[:, None]
+    model = classes(max_iter=1).fit(X, y)
+    spread = np.diag(model.densities_[0].prior_covariance) * X.var(axis=0)
+    assert_allclose(spread, 1.0, atol=0.5)
+
+
+def test_one_row_a_class_has_the_spread_of_all():
+    model = classes().fit([[0.0], [1.0], [2.0]], [0, 1, 2])
+    assert model.predict([[0.1], [1.9]]).tolist() == [0, 2]
+    assert model.score_samples([[0.5]])[0] > -5
+
+
+def test_rows_far_away():
+    X, y = load_iris(return_X_y=True)
+    model = classes().fit(X, y)
+    far = np.full((1, 4), 1e160)
+    assert_allclose(model.predict_proba(far).sum(), 1.0)
+    assert np.isfinite(model.score_samples(far)).all()
+    density = small(density="mrf").fit(ring(60, 0))
+    assert density.score_samples([[1e40, 0.0]])[0] < -1e9
+
+
+def test_grids_too_coarse_give_way_to_chains(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(300, 1))
+    X = x + np.c_[np.zeros(300), 1e-3 * rng.normal(size=(300, 2))]
+    model = small(density="mrf", max_iter=1).fit(X)
+    assert model.log_partition_method_ == "ais"
+
+
+def test_priors_are_normalised():
+    X, y = load_iris(return_X_y=True)
+    model = classes(priors=[0.3333333] * 3).fit(X, y)
+    assert model.sample(5, random_state=0).shape == (5, 4)
+
+
+def test_a_row_of_gaps_has_probability_one():
+    model = learned("two numbers", "mrf", 0)
+    assert_allclose(model.score_samples([[np.nan, np.nan]]), 0.0, atol=1e-12)

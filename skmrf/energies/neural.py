@@ -11,6 +11,7 @@ from .factor_graph import FactorGraph
 
 ROWS = 4096  # at a time, so that values of all networks fit into memory
 ENTRIES = 2**22  # of values of networks at a time
+FAR = 1e6  # in units of the data
 FIRST_OUTPUT = 0.1  # first weights of outputs, so that learning starts near the base
 
 
@@ -231,6 +232,7 @@ class NeuralEnergy:
         )
 
     def _inputs(self, x):
+        x = np.clip(x, -FAR, FAR)  # where units are saturated, and float32 holds
         return np.ascontiguousarray(x, dtype=self.theta["nodes"].dtype)
 
     def _members(self, kind, rows=False):

@@ -7,6 +7,7 @@ import numpy as np
 from .._types import States, logsumexp, normalized_weights
 from .._validation import check_number
 from ..likelihood.neural import grid, grid_fits
+from ..messages.free_energy import Rule, infer
 from ..messages.mixtures import Mixture
 from .base import Learner
 from .clusters import first_mixture
@@ -20,7 +21,6 @@ class GridState(NamedTuple):
     X: np.ndarray
     log_weights: np.ndarray
     mixture: Mixture
-    inferred: bool = False
 
 
 class Grid(Learner):
@@ -36,6 +36,7 @@ class Grid(Learner):
     """
 
     deterministic = True
+    objective_takes_missing = False
 
     def __init__(self, n_points=41):
         self.n_points = n_points
@@ -52,7 +53,16 @@ class Grid(Learner):
 
     def step(self, energy, batch, state, rng):
         negative = States(state.X, None, state.log_weights + energy.log_potential(state.X))
-        return States(batch.X, None, batch.log_weights), negative, state, {}
+        X = batch.X
+        if np.isnan(X).any():
+            X = state.mixture.defended(energy.mean, energy.covariance).fill(X, rng)
+        return States(X, None, batch.log_weights), negative, state, {}
+
+    def beliefs(self, energy, state):
+        """Beliefs of the model."""
+        return infer(energy, state.mixture, Rule()).mixture
+
+    final_beliefs = beliefs
 
     def objective(self, energy, batch, state):
         """Mean log-likelihood of the rows in nats, and its gradient."""

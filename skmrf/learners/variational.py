@@ -10,7 +10,7 @@ from ..messages.free_energy import FIRST_STEP, Rule, infer, quadrature
 from ..messages.mixtures import Mixture, average
 from ..samplers import Metropolis
 from .base import Learner
-from .clusters import first_mixture
+from .clusters import first_mixture, normal_beliefs
 
 FIRST_ITERATIONS = 50  # so that beliefs become the model's, and are no longer those of the clusters
 COUNTS = "n_components", "n_points", "n_iter", "interval", "pool", "n_chains"
@@ -125,6 +125,11 @@ class Variational(Learner):
         return Rule(self.n_points, self.entropy, diagonal=self.covariance == "diag")
 
     def init(self, energy, batch, rng):
+        self._check()
+        mixture = first_mixture(energy, batch, self.n_components, self.covariance == "diag", rng)
+        return self._with_beliefs(VariationalState(mixture, []), energy, mixture)
+
+    def _check(self):
         for name in COUNTS:
             check_number(name, getattr(self, name), low=1, integer=True)
         for name in ("warmup", "n_moves"):
@@ -132,11 +137,22 @@ class Variational(Learner):
         check_choice("negative", self.negative, ("chains", "quadrature"))
         check_choice("entropy", self.entropy, ("joint", "bethe"))
         check_choice("covariance", self.covariance, ("full", "diag"))
-        mixture = first_mixture(energy, batch, self.n_components, self.covariance == "diag", rng)
-        return self._with_beliefs(VariationalState(mixture, []), energy, mixture)
 
     def resume(self, energy, batch, state, rng):
+        self._check()
+        if not isinstance(state, VariationalState):
+            return self.init(energy, batch, rng)
+        if state.chains is not None and len(state.chains) != self.n_chains:
+            return replace(state, chains=None)
         return state
+
+    def beliefs(self, energy, state):
+        """Beliefs of the model, while it is learned."""
+        return state.mixture if state.inferred else normal_beliefs(energy)
+
+    def final_beliefs(self, energy, state):
+        """Beliefs of a model that was learned."""
+        return infer(energy, state.mixture, self.rule).mixture
 
     def step(self, energy, batch, state, rng):
         info, since = {}, state.n_steps - self.warmup

@@ -114,7 +114,15 @@ def neural_log_partition(
                 f'method="grid" sums over at most three numbers and {MAX_POINTS} points; use '
                 'method="ais".'
             )
-        return grid_log_partition(energy)
+        result = grid_log_partition(energy)
+        if result.converged:
+            return result
+        if method == "grid":
+            warn_caller(
+                f"The grid is too coarse: half of its points give log Z {result.std_error:.3g} nats "
+                'away; use method="ais".'
+            )
+            return result
     rng = check_generator(random_state)
     proposal = mixture.defended(energy.mean, energy.covariance)
     betas = np.linspace(0.0, 1.0, n_temperatures + 1)
