@@ -119,8 +119,8 @@ def neural_log_partition(
             return result
         if method == "grid":
             warn_caller(
-                f"The grid is too coarse: half of its points give log Z {result.std_error:.3g} nats "
-                'away; use method="ais".'
+                f"The grid is too coarse: log Z is {result.std_error:.3g} nats off with half of its "
+                'points; use method="ais".'
             )
             return result
     rng = check_generator(random_state)
