@@ -119,7 +119,7 @@ def neural_log_partition(
             return result
         if method == "grid":
             warn_caller(
-                f"The grid is too coarse: log Z is {result.std_error:.3g} nats off with half of its "
+                f"Too coarse a grid: log Z is {result.std_error:.3g} nats off with half of its "
                 'points; use method="ais".'
             )
             return result
