@@ -210,7 +210,7 @@ def _draw_panel(axes, rows, key, belongs):
     kinds = {"kl": "-", "kl_mixture": "--", "kl_bethe": ":"}
     for c, name in enumerate(VARIATIONAL):
         here = sorted((r for r in rows if r["model"] == name and belongs(r)), key=lambda r: r[key])
-        for measure, style in kinds.items():
+        for measure, style in kinds.items() if here else ():
             values = [row[measure] for row in here]
             label = f"{name}: {COLUMNS[measure]}"
             axes.plot([row[key] for row in here], values, f"C{c}o{style}", label=label)
