@@ -307,6 +307,7 @@ def uci(load, monkeypatch, seed, tmp_path):
     return script, ["--results", str(tmp_path), "--data-home", str(tmp_path)]
 
 
+@pytest.mark.slow
 def test_uci_tables(uci, tmp_path):
     script, places = uci
     script.main([*places, "--sets", "Protein", "--splits", "2"])
@@ -354,6 +355,7 @@ def test_densities_of_the_uci_benchmark(load, seed):
     assert_allclose(uci.naive(scaled) - volume, uci.naive(data), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_trivariate_rows(load, monkeypatch, tmp_path):
     script = load("nnmrf_trivariate")
     tiny = {"N_TRAIN": 300, "N_TEST": 2000, "INFERENCE": 3, "GRID_POINTS": 15, "EXACT_ITER": 5}

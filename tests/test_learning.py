@@ -301,11 +301,11 @@ def test_rows_and_targets_stay_together():
     assert Batch(X).shown is X
 
 
-def test_scores_are_told_the_epoch():
+def test_scores_are_told_the_state():
     data, energy = problem(0)
     told = []
     learner, settings, state = stochastic(
-        data, energy, max_iter=3, score=lambda _, epoch: told.append(epoch) or 0.0
+        data, energy, max_iter=3, score=lambda _, now: told.append(now.epoch) or 0.0
     )
     with pytest.warns(ConvergenceWarning):
         learning.run(learner, data, settings, state)
