@@ -3,7 +3,7 @@
 import numbers
 
 import numpy as np
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, validate_data
 
 from ._types import MAX_STATES, MISSING, STATE
 
@@ -24,6 +24,18 @@ def as_columns(X):
     if not hasattr(X, "dtype") and array.dtype.kind == "U":  # a list with strings and others
         array = check_array(X, dtype=object, ensure_all_finite=False)
     return list(array.T)
+
+
+def known_columns(estimator, X):
+    """Columns of rows to ask a fitted estimator about, as many as it has learned from."""
+    columns = as_columns(X)
+    validate_data(estimator, X, reset=False, skip_check_array=True)
+    if len(columns) != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {len(columns)} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    return columns
 
 
 def _check_frame(columns, shape):

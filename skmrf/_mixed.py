@@ -3,16 +3,13 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
-from ._encoding import as_columns, decode, encode, find_categories, given_categories, missing
+from ._encoding import decode, encode, find_categories, given_categories, missing
 from ._types import MISSING
 from ._validation import warn_caller
 
 SHOWN = 8
 DEGENERATE = r"Columns? .* no maximum; the deviations of the model are bounded"  # of warnings
-
-
 FARTHEST = 1e100  # of a standardised number, so that its square is finite
 
 
@@ -161,18 +158,6 @@ def _moments(x, weights, name):
         raise ValueError(f"Column {name!r} holds numbers too large; divide it by a power of ten.")
     negligible = spread <= 1e-12 * max(abs(mean), 1e-300)
     return mean, 1.0 if negligible else spread
-
-
-def encode_rows(estimator, found, X):
-    """Rows to ask a fitted estimator about, as ``found`` encodes them."""
-    columns = as_columns(X)
-    validate_data(estimator, X, reset=False, skip_check_array=True)
-    if len(columns) != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {len(columns)} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
-    return found.encode(columns)
 
 
 def warn_degenerate(X, numbers, names, where=""):

@@ -12,6 +12,7 @@ from ._encoding import (
     encode,
     find_categories,
     given_categories,
+    known_columns,
 )
 from ._types import Batch
 from ._visible import VisibleEstimator
@@ -259,14 +260,7 @@ class DiscreteMRF(VisibleEstimator):
 
     def _encode(self, X):
         check_is_fitted(self)
-        columns = as_columns(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        if len(columns) != self.n_features_in_:
-            raise ValueError(
-                f"X has {len(columns)} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        return encode(columns, self.categories_, self._column_names())
+        return encode(known_columns(self, X), self.categories_, self._column_names())
 
     def _encode_given(self, row):
         return encode(list(row.T), self.categories_, self._column_names())

@@ -5,11 +5,11 @@ from sklearn.base import clone
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._encoding import as_columns
+from ._encoding import as_columns, known_columns
 from ._estimator import EnergyEstimator
 from ._gaussians import gaussian_base
 from ._graphs import edges_of
-from ._mixed import categorical_mask, encode_rows, find_columns, warn_degenerate
+from ._mixed import categorical_mask, find_columns, warn_degenerate
 from ._types import Batch, log_mean_exp, normalized_weights
 from ._validation import (
     check_auto,
@@ -505,7 +505,7 @@ class NNMRFDensity(EnergyEstimator):
 
     def _encode(self, X):
         check_is_fitted(self)
-        return encode_rows(self, self._columns, X)
+        return self._columns.encode(known_columns(self, X))
 
     def _encode_given(self, row):
         return self._columns.encode(list(row.T))

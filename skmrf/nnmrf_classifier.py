@@ -9,11 +9,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from ._encoding import as_columns
+from ._encoding import as_columns, known_columns
 from ._gaussians import class_shrinkage, pooled_covariance
 from ._graphs import edges_of
 from ._learned import _unchanged_on_error
-from ._mixed import DEGENERATE, categorical_mask, encode_rows, find_columns, warn_degenerate
+from ._mixed import DEGENERATE, categorical_mask, find_columns, warn_degenerate
 from ._validation import check_generator, check_number, check_sample_weight
 from .learners import completed
 from .nnmrf import NNMRFDensity
@@ -246,7 +246,7 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples, n_classes)
         """
         check_is_fitted(self)
-        rows = encode_rows(self, self._columns, X)
+        rows = self._columns.encode(known_columns(self, X))
         logs = np.stack([density.score_samples(rows) for density in self.densities_], axis=1)
         with np.errstate(divide="ignore"):
             return logs + np.log(self.class_prior_) - self._columns.log_volume(rows)[:, None]

@@ -119,6 +119,57 @@ def network_values(theta, widths, n_slots, inputs, discrete, which, out):
                 target[p] = scale * value[p]
 
 
+@inlined
+def _add_output(value, weights, scale, slope, gradient):
+    """The derivative by the scale, and that of the weighted sum by what enters tanh."""
+    last, total = gradient.size - 1, value.dtype.type(0)
+    for p in range(value.size):
+        total += weights[p] * value[p]
+        slope[p] = scale * weights[p] * (value.dtype.type(1) - value[p] * value[p])
+    gradient[last] += total
+
+
+@inlined
+def _add_layer(row, at, sources, slopes, below, gradient, top, bottom):
+    """Derivatives by weights and biases of a layer; ``below`` gets the slopes of its sources."""
+    fan_in, width = len(sources), len(slopes)
+    for o in range(width):
+        gradient[at + fan_in * width + o] += slopes[o].sum()
+    for i in range(fan_in):
+        source, target = sources[i], below[i]
+        target[:] = 0
+        for o in range(width):
+            slope, weight = slopes[o], row[at + i * width + o]
+            total = weight - weight
+            for p in range(source.size):
+                total += slope[p] * source[p]
+                target[p] += weight * slope[p]
+            gradient[at + i * width + o] += total
+        for p in range(source.size):
+            target[p] *= top if source[p] > 0 else source[p] + bottom
+
+
+@inlined
+def _add_first_layer(n_slots, inputs, discrete, members, begin, slopes, gradient):
+    """Derivatives by the first weights and biases."""
+    width, m = slopes.shape
+    bias = members.size * n_slots * width
+    for o in range(width):
+        slope = slopes[o]
+        gradient[bias + o] += slope.sum()
+        for e in range(members.size):
+            x = inputs[members[e], begin : begin + m]
+            first = e * n_slots * width + o
+            if discrete[members[e]]:
+                for p in range(m):
+                    gradient[first + np.int64(x[p]) * width] += slope[p]
+            else:
+                total = slope.dtype.type(0)
+                for p in range(m):
+                    total += slope[p] * x[p]
+                gradient[first] += total
+
+
 @kernel
 def network_gradients(theta, widths, n_slots, inputs, discrete, which, weights, out):
     """Add to ``out`` the derivatives of the weighted sum of every network's values.
@@ -148,46 +199,14 @@ def network_gradients(theta, widths, n_slots, inputs, discrete, which, weights, 
             _forward(row, widths, n_slots, inputs, discrete, members, begin, m, units, low, bits,
                      one)  # fmt: skip
             value, given = units[n_units, :m], weight_row[begin : begin + m]
-            slope, total = slopes[0, 0, :m], one - one
-            for p in range(m):
-                total += given[p] * value[p]
-                slope[p] = scale * given[p] * (one - value[p] * value[p])
-            gradient[last] += total
+            _add_output(value, given, scale, slopes[0, 0, :m], gradient)
             end, after, width, here = last, n_units, 1, 0
             for layer in range(n_layers, 0, -1):
                 fan_in = widths[layer - 1]
                 at, before = end - (fan_in + 1) * width, after - fan_in
-                for o in range(width):
-                    slope = slopes[here, o, :m]
-                    gradient[at + fan_in * width + o] += slope.sum()
-                for i in range(fan_in):
-                    source, target = units[before + i, :m], slopes[1 - here, i, :m]
-                    target[:] = one - one
-                    for o in range(width):
-                        slope, weight, total = (
-                            slopes[here, o, :m],
-                            row[at + i * width + o],
-                            one - one,
-                        )
-                        for p in range(m):
-                            total += slope[p] * source[p]
-                            target[p] += weight * slope[p]
-                        gradient[at + i * width + o] += total
-                    for p in range(m):
-                        target[p] *= top if source[p] > 0 else source[p] + bottom
+                sources, below = units[before:after, :m], slopes[1 - here, :fan_in, :m]
+                _add_layer(row, at, sources, slopes[here, :width, :m], below, gradient, top, bottom)
                 end, after, width, here = at, before, fan_in, 1 - here
-            bias = members.size * n_slots * width
-            for o in range(width):
-                slope = slopes[here, o, :m]
-                gradient[bias + o] += slope.sum()
-                for e in range(members.size):
-                    x = inputs[members[e], begin : begin + m]
-                    first = e * n_slots * width + o
-                    if discrete[members[e]]:
-                        for p in range(m):
-                            gradient[first + np.int64(x[p]) * width] += slope[p]
-                    else:
-                        total = one - one
-                        for p in range(m):
-                            total += slope[p] * x[p]
-                        gradient[first] += total
+            _add_first_layer(
+                n_slots, inputs, discrete, members, begin, slopes[here, :width, :m], gradient
+            )
