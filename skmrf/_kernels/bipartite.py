@@ -12,7 +12,9 @@ ratios are taken over segments in which ``sum |W|`` is bounded, one logarithm a 
 
 Hidden units are rows: row j turns the messages that reached its neighbours into those it gets,
 finds its belief and sends its own messages, while the row is in the cache. Only the messages from
-hidden to visible units are stored.
+hidden to visible units are stored; those that a hidden unit gets are fractions that its belief
+needs, and then its messages, which is where the one division of both is. Rows of weights and of
+messages begin at lines of the cache: across two of them, loading takes as long as all arithmetic.
 """
 
 import numpy as np
@@ -22,31 +24,67 @@ from .exponential import exponentials, logarithms
 
 SUM, MAX, MIXED = 0, 1, 2  # products
 TILE = 16  # rows transposed at once: a line of the cache
+BLOCK = 8  # hidden units whose beliefs are found at once, in vectors
 
 
 @kernel
-def ratios_of(weights, w, hidden_sums, visible_sums):
-    """exp(W) with hidden units as rows, and the sums of ``|W|`` over all that sends to a unit.
+def turned(weights, limit, w, hidden_sums, visible_sums):
+    """Hidden units as rows, and the sums of ``|W|`` over all that sends to a unit.
 
-    ``weights`` is (n_visible, n_hidden); ``hidden_sums`` begins at zero.
+    ``weights`` is (n_visible, n_hidden); w gets their exponentials in single precision, themselves
+    in double precision; ``hidden_sums`` begins at zero. Returns how many are beyond the limit.
     """
     n_visible, n_hidden = weights.shape
     bits = np.empty(n_hidden, np.int32)
     tile = np.empty((TILE, n_hidden), w.dtype)
+    single = w.itemsize == 4
+    beyond = 0
     for first in range(0, n_visible, TILE):
         height = min(TILE, n_visible - first)
         for i in range(height):
-            row = tile[i]
-            total = 0.0
+            row, at = tile[i], first + i
+            total = w.dtype.type(0)
             for j in range(n_hidden):
-                row[j] = weights[first + i, j]
-                total += abs(row[j])
-                hidden_sums[j] += abs(row[j])
-            visible_sums[first + i] = total
-            exponentials(row, bits)
-        for j in range(n_hidden):
-            for i in range(height):
-                w[j, first + i] = tile[i, j]
+                row[j] = weights[at, j]
+                size = abs(row[j])
+                beyond += not size <= limit
+                total += size
+                hidden_sums[j] += size
+            visible_sums[at] = total
+            if single:
+                exponentials(row, bits)
+        if height == TILE:
+            for j in range(n_hidden):
+                line = w[j, first : first + TILE]
+                for i in range(TILE):  # whose number is known, so that there is no loop left
+                    line[i] = tile[i, j]
+        else:
+            for j in range(n_hidden):
+                for i in range(height):
+                    w[j, first + i] = tile[i, j]
+    return beyond
+
+
+@kernel
+def segments_of(weights, limit, bounds, sums):
+    """Cut rows into as few segments as keep every column's sum of sizes within a limit.
+
+    ``bounds`` has room for one more than there are rows; returns how many of it are used. ``sums``
+    is scratch, one a column, zero.
+    """
+    bounds[0], count = 0, 1
+    for i in range(weights.shape[0]):
+        beyond = 0
+        for j in range(sums.size):
+            sums[j] += abs(weights[i, j])
+            beyond += sums[j] > limit
+        if beyond and i > bounds[count - 1]:
+            bounds[count] = i
+            count += 1
+            for j in range(sums.size):
+                sums[j] = abs(weights[i, j])
+    bounds[count] = weights.shape[0]
+    return count + 1
 
 
 @inlined
@@ -63,15 +101,15 @@ def beliefs(logits, bound, one, zero, bits):
 
 
 @inlined
-def belief_change(logits, bound, one, zero, bits, before):
-    """New beliefs, and by how much one of them moved at most."""
+def moved_beliefs(logits, bound, one, zero, bits, before, tol):
+    """New beliefs, and how many of them moved by more than ``tol``."""
     for i in range(logits.size):
         before[i] = one[i]
     beliefs(logits, bound, one, zero, bits)
-    largest = logits.dtype.type(0)
+    count = 0
     for i in range(logits.size):
-        largest = max(largest, abs(one[i] - before[i]))
-    return largest
+        count += abs(one[i] - before[i]) > tol
+    return count
 
 
 @inlined
@@ -99,39 +137,78 @@ def log_product(ratios, segments):
 
 
 @inlined
-def to_hidden(w, sent, one, zero, product, received):
-    """Messages from all visible units to a hidden one, which sent them ``sent``."""
+def message_product(w, sent, one, zero, product):
+    """Product of the messages from visible units to a hidden one, which sent them ``sent``."""
     kind = w.dtype.type
+    above, below = kind(1), kind(1)
     if product == SUM:
         for i in range(w.size):
             rest = zero[i] * sent[i]
-            received[i] = (rest + one[i] * w[i]) / (rest + one[i])
-    elif product == MAX:
+            above *= rest + one[i] * w[i]
+            below *= rest + one[i]
+    elif product == MAX:  # either side alone might be 1 / 2 time and again
         for i in range(w.size):
             rest = zero[i] * sent[i]
-            received[i] = max(rest, one[i] * w[i]) / max(rest, one[i])
+            above *= max(rest, one[i] * w[i]) / max(rest, one[i])
     else:
         for i in range(w.size):
-            received[i] = w[i] if one[i] > kind(0.5) else kind(1)
+            above *= w[i] if one[i] > kind(0.5) else kind(1)
+    return above / below
 
 
 @inlined
-def to_visible(w, received, logit, bound, product, sent, factors):
-    """Messages from a hidden unit to all visible ones; ``factors`` are multiplied by them."""
-    kind = w.dtype.type
-    odds = kind(np.exp(-min(max(logit, -bound), bound)))
-    one = kind(1) / (kind(1) + odds)
-    zero = odds * one
+def hear(w, sent, one, zero, product, segments, logits, products, bits):
+    """Add the logs of all messages to a block of hidden units to their logits."""
+    for k in range(segments.size - 1):
+        part = slice(segments[k], segments[k + 1])
+        for j in range(logits.size):
+            products[j] = message_product(w[j][part], sent[j][part], one[part], zero[part], product)
+        logarithms(products, bits)
+        for j in range(logits.size):
+            logits[j] += products[j]
+
+
+@inlined
+def send_first(w, on, off, product, sent, factors):
+    """Messages of a hidden unit that has received none; ``factors`` are multiplied by them."""
+    unit = w.dtype.type(1)
     if product == MAX:
-        for i in range(w.size):
-            rest = zero * received[i]
-            message = max(rest, one * w[i]) / max(rest, one)
+        scale = unit / max(off, on)
+        for i in range(factors.size):
+            sent[i] = max(off, on * w[i]) * scale
+            factors[i] *= sent[i]
+    else:
+        scale = unit / (off + on)
+        for i in range(factors.size):
+            sent[i] = (off + on * w[i]) * scale
+            factors[i] *= sent[i]
+
+
+@inlined
+def send(w, one, zero, on, off, product, sent, factors):
+    """Messages of a hidden unit, of probabilities ``on`` and ``off``, to all visible ones.
+
+    ``factors`` are multiplied by them. What it received is found anew from what it had sent.
+    """
+    kind = w.dtype.type
+    if product == SUM:
+        for i in range(factors.size):
+            rest = zero[i] * sent[i]
+            out, into = off * (rest + one[i] * w[i]), on * (rest + one[i])
+            message = (out + into * w[i]) / (out + into)
+            sent[i] = message
+            factors[i] *= message
+    elif product == MAX:
+        for i in range(factors.size):
+            rest = zero[i] * sent[i]
+            out, into = off * max(rest, one[i] * w[i]), on * max(rest, one[i])
+            message = max(out, into * w[i]) / max(out, into)
             sent[i] = message
             factors[i] *= message
     else:
-        for i in range(w.size):
-            rest = zero * received[i]
-            message = (rest + one * w[i]) / (rest + one)
+        for i in range(factors.size):
+            out = off * (w[i] if one[i] > kind(0.5) else kind(1))
+            message = (out + on * w[i]) / (out + on)
             sent[i] = message
             factors[i] *= message
 
@@ -141,7 +218,7 @@ def add_pairs(w, sent, one, zero, logit, bound, pairs):
     """Add the probabilities that a hidden unit and each visible one are both 1."""
     kind = w.dtype.type
     hidden = kind(1) / (kind(1) + kind(np.exp(-min(max(logit, -bound), bound))))
-    for i in range(w.size):
+    for i in range(pairs.size):
         both = one[i] * w[i]
         pairs[i] += hidden * both / (zero[i] * sent[i] + both)
 
@@ -162,14 +239,14 @@ def propagate(
     out_visible,
     out_hidden,
     n_iter,
-    change,
+    moved,
     pairs,
 ):
     """Messages of every row of fields until no belief moves by more than ``tol``.
 
     Parameters
     ----------
-    w : (n_hidden, n_visible), exponentials of the weights
+    w : (n_hidden, at least n_visible), exponentials of the weights
     visible, hidden : (n_rows, n_visible) and (n_rows, n_hidden), the fields
     product : SUM, MAX, or MIXED: sums over hidden units, maxima over visible ones
     max_iter : at least 1; an iteration is messages to the visible units and then to the hidden ones
@@ -177,45 +254,56 @@ def propagate(
     bound : logits beyond it are held there
     segments_to_hidden, segments_to_visible
         Bounds of segments of visible units, and of hidden units.
-    messages : (n_hidden, n_visible), scratch
-    scratch : (6, n_visible), scratch
+    messages : shaped like w, scratch
+    scratch : (8, at least n_visible and BLOCK), scratch
     out_visible, out_hidden : shaped like the fields; logits of beliefs
-    n_iter, change : (n_rows,); iterations, and the last change
+    n_iter, moved : (n_rows,); iterations, and how many beliefs the last one moved
     pairs : (n_hidden, n_visible) or (0, 0)
         Grows by the probabilities that both units are 1, for SUM.
     """
     kind = w.dtype.type
     w, messages, pairs = borrowed(w), borrowed(messages), borrowed(pairs)
-    scratch = borrowed(scratch)
-    n_hidden, n_visible = w.shape
-    one, zero, before = scratch[0], scratch[1], scratch[2]
-    received, factors, logits = scratch[3], scratch[4], scratch[5]
-    bits = np.empty(n_visible, np.int32)
+    scratch, hidden, out_hidden = borrowed(scratch), borrowed(hidden), borrowed(out_hidden)
+    n_hidden, n_visible = hidden.shape[1], visible.shape[1]
+    one, zero, before = scratch[0][:n_visible], scratch[1][:n_visible], scratch[2][:n_visible]
+    factors, logits = scratch[3][:n_visible], scratch[4][:n_visible]
+    bits = np.empty(max(n_visible, BLOCK), np.int32)
+    on, off, products = scratch[5][:BLOCK], scratch[6][:BLOCK], scratch[7][:BLOCK]
+    products[:] = kind(1)
     for c in range(visible.shape[0]):
-        for i in range(n_visible):
-            logits[i], factors[i], received[i] = visible[c, i], kind(1), kind(1)
-        for k in range(segments_to_visible.size - 1):
-            for j in range(segments_to_visible[k], segments_to_visible[k + 1]):
-                to_visible(w[j], received, hidden[c, j], bound, product, messages[j], factors)
-            gather(factors, logits, bits)
-        beliefs(logits, bound, one, zero, bits)
-        count, moved = 1, kind(1)
-        while count < max_iter and moved > tol:
-            for i in range(n_visible):
-                logits[i] = visible[c, i]
+        factors[:] = kind(1)
+        count, n_moved = 0, 1
+        while count < max_iter and n_moved > 0:
+            logits[:] = visible[c]
             for k in range(segments_to_visible.size - 1):
-                for j in range(segments_to_visible[k], segments_to_visible[k + 1]):
-                    to_hidden(w[j], messages[j], one, zero, product, received)
-                    logit = hidden[c, j] + log_product(received, segments_to_hidden)
-                    to_visible(w[j], received, logit, bound, product, messages[j], factors)
+                start, stop = segments_to_visible[k], segments_to_visible[k + 1]
+                n_blocks = (stop - start + BLOCK - 1) // BLOCK
+                for step in range(n_blocks):
+                    first = start + BLOCK * (step if count % 2 else n_blocks - 1 - step)
+                    block = slice(first, min(first + BLOCK, stop))
+                    near, told, own = w[block], messages[block], out_hidden[c][block]
+                    own[:] = hidden[c][block]
+                    if count > 0:
+                        hear(
+                            near, told, one, zero, product, segments_to_hidden, own, products, bits
+                        )
+                    beliefs(own, bound, on, off, bits)
+                    for j in range(own.size):
+                        if count > 0:
+                            send(near[j], one, zero, on[j], off[j], product, told[j], factors)
+                        else:
+                            send_first(near[j], on[j], off[j], product, told[j], factors)
                 gather(factors, logits, bits)
-            moved = belief_change(logits, bound, one, zero, bits, before)
+            n_moved = moved_beliefs(logits, bound, one, zero, bits, before, tol)
+            n_moved = n_moved if count > 0 else int(tol < kind(1))
             count += 1
-        for j in range(n_hidden):
-            to_hidden(w[j], messages[j], one, zero, product, received)
-            out_hidden[c, j] = hidden[c, j] + log_product(received, segments_to_hidden)
+        out_hidden[c] = hidden[c]
+        for start in range(0, n_hidden, BLOCK):
+            block = slice(start, min(start + BLOCK, n_hidden))
+            near, told, own = w[block], messages[block], out_hidden[c][block]
+            hear(near, told, one, zero, product, segments_to_hidden, own, products, bits)
             if pairs.size:
-                add_pairs(w[j], messages[j], one, zero, out_hidden[c, j], bound, pairs[j])
-        for i in range(n_visible):
-            out_visible[c, i] = logits[i]
-        n_iter[c], change[c] = count, moved
+                for j in range(own.size):
+                    add_pairs(near[j], told[j], one, zero, own[j], bound, pairs[start + j])
+        out_visible[c] = logits
+        n_iter[c], moved[c] = count, n_moved

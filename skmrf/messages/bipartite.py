@@ -6,6 +6,7 @@ A row is one instance: the weights are common, the fields :math:`b^v, b^h` its o
 """
 
 from functools import cached_property
+from threading import local
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from .._kernels.layers import unit_means
 
 PRODUCTS = {"sum": kernels.SUM, "max": kernels.MAX, "mixed": kernels.MIXED}
 ROWS = 32  # of a block, at most
+LINE = 64  # bytes of a line of the cache
+KEPT = 2**23  # bytes of scratch that may stay
 MESSAGES_A_CALL = 5e8  # some 0.1 s
 # Largest |W| whose ratios, times one another, are in range; and largest sum of |W| of a segment.
 LIMITS = {np.dtype(np.float32): (35.0, 80.0), np.dtype(np.float64): (300.0, 600.0)}
@@ -99,10 +102,10 @@ def propagate(
         parts.append(part)
         if pairs:
             total += of_block
-    visible, hidden, n_iter, change = _joined(parts)
+    visible, hidden, n_iter, moved = _joined(parts)
     mean = (total.T / max(len(visible), 1)).astype(weights.dtype, copy=False) if pairs else None
     visible, hidden = (a.astype(weights.dtype, copy=False) for a in (visible, hidden))
-    return UnitBeliefs(visible, hidden, mean, change <= tol, n_iter)
+    return UnitBeliefs(visible, hidden, mean, moved == 0, n_iter)
 
 
 def coordinate_ascent(weights, visible_fields, hidden_fields, start, *, max_iter=100, n_jobs=None):
@@ -185,21 +188,53 @@ class _Couplings:
     """What kernels want to know of weights."""
 
     def __init__(self, weights):
-        self.dtype = check_weights(weights)
-        self.weights = weights.astype(self.dtype, copy=False)
-        n_visible, n_hidden = weights.shape
-        self.ratios = np.empty((n_hidden, n_visible), dtype=self.dtype)
-        to_hidden, to_visible = np.zeros(n_hidden), np.empty(n_visible)
-        kernels.ratios_of(weights, self.ratios, to_hidden, to_visible)
-        limit = LIMITS[self.dtype][1]
-        self.to_hidden = _segments(weights, 0, to_hidden, limit)
-        self.to_visible = _segments(weights, 1, to_visible, limit)
+        self._turn(weights, weights.dtype)
         self.bound = self.dtype.type(0.98 * np.log(np.finfo(self.dtype).max))
+
+    def _turn(self, weights, dtype):
+        """Ratios of that type, or of the one that the weights need."""
+        self.dtype, self.weights = dtype, weights.astype(dtype, copy=False)
+        n_visible, n_hidden = weights.shape
+        largest, limit = (dtype.type(x) for x in LIMITS[dtype])
+        self.ratios = _rooms.lines("ratios", n_hidden, n_visible, dtype)
+        to_hidden, to_visible = np.zeros(n_hidden, dtype), np.empty(n_visible, dtype)
+        if kernels.turned(self.weights, largest, self.ratios, to_hidden, to_visible):
+            self._turn(weights, check_weights(weights))
+            return
+        if dtype == np.float64:
+            np.exp(self.ratios[:, :n_visible], out=self.ratios[:, :n_visible])
+        self.to_hidden = _segments(self.weights, to_hidden, limit)
+        self.to_visible = _segments(self.weights.T, to_visible, limit)
 
     @cached_property
     def by_visible(self):
         """The ratios with visible units as rows."""
-        return np.ascontiguousarray(self.ratios.T)
+        return np.ascontiguousarray(self.ratios[:, : len(self.weights)].T)
+
+
+class _Rooms(local):
+    """Scratch that a thread keeps from one call to the next: fresh pages cost as much as messages.
+
+    Rows begin at lines of the cache, so there may be more columns than asked for. What is larger
+    than ``KEPT`` bytes is not kept.
+    """
+
+    def __init__(self):
+        self.kept = {}
+
+    def lines(self, name, n_rows, n_columns, dtype):
+        width = -(-n_columns * dtype.itemsize // LINE) * LINE
+        size = n_rows * width + LINE
+        room = self.kept.get(name)
+        if room is None or room.size < size:
+            room = np.empty(size, dtype=np.uint8)
+            self.kept[name] = room if size <= KEPT else None
+        start = -room.__array_interface__["data"][0] % LINE
+        rows = room[start : start + n_rows * width].view(dtype)
+        return rows.reshape(n_rows, width // dtype.itemsize)
+
+
+_rooms = _Rooms()
 
 
 def check_weights(weights):
@@ -216,25 +251,22 @@ def check_weights(weights):
     return dtype
 
 
-def _segments(weights, axis, totals, limit):
-    """Bounds of segments along an axis of the weights, in each of which sums of sizes are bounded.
+def _segments(weights, totals, limit):
+    """Bounds of segments of rows, in each of which the sums of sizes by column are limited.
 
-    ``totals`` are the sums over the whole axis.
+    ``totals`` are these sums over all rows. A row alone may exceed the limit.
     """
-    n = weights.shape[axis]
-    count, largest = 1, totals.max(initial=0.0)
-    bounds = np.array([0, n])
-    sizes = np.abs(weights) if largest > limit else None
-    while largest > limit and len(bounds) <= n:
-        count *= 2
-        bounds = np.unique(np.linspace(0, n, count + 1).astype(np.int64))
-        largest = np.add.reduceat(sizes, bounds[:-1], axis=axis).max()
-    return bounds
+    n = len(weights)
+    if totals.max(initial=0.0) <= limit:
+        return np.array([0, n])
+    bounds = np.empty(n + 1, dtype=np.int64)
+    rows = np.ascontiguousarray(weights)
+    return bounds[: kernels.segments_of(rows, limit, bounds, np.zeros_like(totals))]
 
 
 def _in_blocks(run, couplings, rows, options, max_iter, n_jobs):
     """Results of blocks of rows, in order."""
-    work = 2 * couplings.ratios.size * max_iter
+    work = 2 * couplings.weights.size * max_iter
     size = int(np.clip(MESSAGES_A_CALL // max(work, 1), 1, ROWS))
     tasks = [
         (couplings, *(a[s : s + size] for a in rows), *options)
@@ -255,8 +287,8 @@ def _propagate_block(couplings, visible, hidden, product, max_iter, tol, pairs):
     visible = np.ascontiguousarray(visible, dtype=dtype)
     hidden = np.ascontiguousarray(hidden, dtype=dtype)
     out_visible, out_hidden = np.empty_like(visible), np.empty_like(hidden)
-    n_iter, change = np.empty(len(visible), dtype=np.int64), np.empty(len(visible), dtype=dtype)
-    sums = np.zeros(ratios.shape if pairs else (0, 0), dtype=dtype)
+    n_iter, moved = np.empty((2, len(visible)), dtype=np.int64)
+    sums = np.zeros(couplings.weights.shape[::-1] if pairs else (0, 0), dtype=dtype)
     kernels.propagate(
         ratios,
         visible,
@@ -267,15 +299,15 @@ def _propagate_block(couplings, visible, hidden, product, max_iter, tol, pairs):
         couplings.bound,
         couplings.to_hidden,
         couplings.to_visible,
-        np.empty_like(ratios),
-        np.empty((6, ratios.shape[1]), dtype=dtype),
+        _rooms.lines("messages", *couplings.weights.shape[::-1], dtype),
+        _rooms.lines("rows", 8, max(visible.shape[1], kernels.BLOCK), dtype),
         out_visible,
         out_hidden,
         n_iter,
-        change,
+        moved,
         sums,
     )
-    return out_visible, out_hidden, n_iter, change, sums
+    return out_visible, out_hidden, n_iter, moved, sums
 
 
 def _ascend_block(couplings, visible, hidden, start, max_iter):
