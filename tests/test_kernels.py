@@ -11,10 +11,10 @@ from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential
 
 from skmrf import messages
 from skmrf._kernels._jit import kernel
-from skmrf._kernels.ascent import adam_step
+from skmrf._kernels.ascent import adam_sizes, adam_step
 from skmrf._kernels.belief import TINY
 from skmrf._kernels.elimination import block_offsets, categorical
-from skmrf._kernels.exponential import exponentials, logarithms
+from skmrf._kernels.exponential import exponentials, logarithms, power
 from skmrf._kernels.forests import grow_forest, root_of
 from skmrf._kernels.gibbs import sweep_binary, sweep_tables
 from skmrf._kernels.heap import rise, sink
@@ -485,31 +485,59 @@ def exp_in_place(x):
     exponentials(x, np.empty(x.size, np.int32))
 
 
-def exp_of(x):
+@kernel
+def power_in_place(x):
+    for i in range(x.size):
+        x[i] = power(x[i])
+
+
+def applied(in_place, x):
     out = x.copy()
-    exp_in_place(out)
+    in_place(out)
     return out
 
 
-def test_exponentials_in_single_precision():
+def exp_of(x):
+    return applied(exp_in_place, x)
+
+
+EXP_LIMITS = {np.float32: (87, 3e-7), np.float64: (708, 1e-15)}  # of arguments and errors
+each_exp = pytest.mark.parametrize("dtype", EXP_LIMITS)
+
+
+@each_exp
+def test_exponentials(dtype):
+    """The relative error, densely around zero, where polynomials meet, and over the range."""
+    limit, within = EXP_LIMITS[dtype]
     near = np.concatenate([np.linspace(-1, 1, 40_001), np.log(2) * np.arange(-125, 126) / 2])
-    x = np.append(near, np.linspace(-87, 87, 400_001)).astype(np.float32)
-    found = exp_of(x)
-    assert found.dtype == np.float32
-    assert_allclose(found.astype(float) / np.exp(x.astype(float)), 1.0, rtol=0, atol=3e-7)
-    assert exp_of(np.zeros(1, np.float32))[0] == 1.0
+    x = np.append(near, np.linspace(-limit, limit, 400_001)).astype(dtype)
+    found, expected = exp_of(x), np.exp(x.astype(np.longdouble))
+    assert found.dtype == dtype
+    assert np.abs(found / expected - 1).max() < within
+    assert exp_of(np.zeros(1, dtype))[0] == 1.0
 
 
-def test_exponentials_are_held_beyond_their_range():
-    x = np.array([87.0, 87.5, 1e4, 3e38, np.inf], np.float32)
-    assert_allclose(exp_of(x), np.exp(87.0), rtol=3e-7)
-    assert_allclose(exp_of(-x), np.exp(-87.0), rtol=3e-7)
-    assert exp_of(np.zeros(0, np.float32)).shape == (0,)
+@each_exp
+def test_exponentials_are_held_beyond_their_range(dtype):
+    limit, within = EXP_LIMITS[dtype]
+    x = np.array([limit, limit + 0.5, 800, 3e38, np.inf], dtype)
+    assert_allclose(exp_of(x), np.exp(float(limit)), rtol=within)
+    assert_allclose(exp_of(-x), np.exp(-float(limit)), rtol=within)
+    assert exp_of(np.zeros(0, dtype)).shape == (0,)
+    assert np.isnan(exp_of(np.full(70, np.nan, dtype))).all()
 
 
-def test_exponentials_in_double_precision(seed):
-    x = np.append(np.random.default_rng(seed).normal(0.0, 200.0, size=1000), [0.0, -np.inf, -800])
-    assert_allclose(exp_of(x), np.exp(x), rtol=1e-15)
+@each_exp
+def test_powers_of_two(dtype):
+    limit = {np.float32: 126, np.float64: 1022}[dtype]
+    whole = np.arange(-limit, limit + 1, dtype=dtype)
+    assert_array_equal(applied(power_in_place, whole), np.exp2(whole))
+    y = np.concatenate([whole[1:] - dtype(0.5), np.linspace(-1, 1, 40_001), whole[1:-1] / 3])
+    y = y.astype(dtype)
+    found, expected = applied(power_in_place, y), np.exp2(y.astype(np.longdouble))
+    assert found.dtype == dtype
+    assert np.abs(found / expected - 1).max() < EXP_LIMITS[dtype][1]
+    assert np.isnan(applied(power_in_place, np.full(70, np.nan, dtype))).all()
 
 
 @kernel
@@ -643,8 +671,10 @@ def test_adam(dtype, seed):
         m_hat, v_hat = m / (1 - b1**t), v / (1 - b2**t)
         expected = expected + rate * m_hat / (np.sqrt(v_hat) + epsilon)
         corrections = 1 / (1 - b1**t), 1 / np.sqrt(1 - b2**t)
-        out, sizes = np.empty_like(theta), np.empty_like(theta)
+        out, sizes, again = np.empty((3, 20), dtype)
         adam_step(theta, g, mean, square, (b1, b2), corrections, rate, epsilon, out, sizes)
+        adam_sizes(square, rate, corrections[1], epsilon, again)
+        assert_array_equal(again, sizes)
         within = {"rtol": 1e-12} if dtype == np.float64 else {"rtol": 2e-4}
         assert_allclose(sizes, rate / (np.sqrt(v_hat) + epsilon), **within)
         assert_allclose(mean, m, rtol=within["rtol"], atol=1e-6 if dtype == np.float32 else 0)

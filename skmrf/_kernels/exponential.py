@@ -1,6 +1,7 @@
-"""exp and log of a row in place, vectorised in float32.
+"""Powers of two of a number, exp and log of a row in place, without calls.
 
-No vector library comes with numba, so that a call of exp costs about 4 ns; this one costs 0.2.
+No vector library comes with numba, so that a call of exp costs about 4 ns. Loops with a
+:func:`power` in them are vectorised: one costs about 0.1 ns in float32 and 0.3 ns in float64.
 """
 
 import numpy as np
@@ -12,47 +13,101 @@ LOG2_E = np.float32(1.44269504)
 LOG_2, LOG_2_REST = np.float32(0.693359375), np.float32(-2.12194440e-4)
 RANGE = np.float32(87.0)
 HALF, ONE = np.float32(0.5), np.float32(1.0)
-# exp(r) = 1 + r + r^2 (C0 + C1 r + ...) on |r| <= log(2) / 2, a least-maximum fit.
-C0, C1, C2 = np.float32(5.0000001201e-1), np.float32(1.6666665459e-1), np.float32(4.1665795894e-2)
-C3, C4, C5 = np.float32(8.3334519073e-3), np.float32(1.3981999507e-3), np.float32(1.9875691500e-4)
+# 2^f = 1 + f (C0 + C1 f + ...) on |f| <= 1/2, by interpolation at Chebyshev's points.
+C0, C1, C2 = np.float32(6.931471825e-1), np.float32(2.402265072e-1), np.float32(5.550356954e-2)
+C3, C4, C5 = np.float32(9.618083015e-3), np.float32(1.339086331e-3), np.float32(1.545316336e-4)
+MANTISSA = np.int32(23)  # bits
+# The same in double precision.
+LONG_LOG2_E, LONG_RANGE = 1.4426950408889634, 708.0
+LONG_LOG_2, LONG_LOG_2_REST = 0.693147180369123816490, 1.90821492927058770002e-10
+L0, L1, L2 = 0.6931471805599462, 0.24022650695910075, 0.05550410866465167
+L3, L4, L5 = 0.009618129107618665, 0.0013333558200794592, 0.00015403530424776529
+L6, L7 = 1.5252672924850737e-05, 1.3215451633221434e-06
+L8, L9 = 1.0205905413765595e-07, 7.070977866508139e-09
+LONG_MANTISSA = np.int64(52)
 # log(1 + f) = f - f^2 / 2 + f^3 (D0 + D1 f + ...) for 1 + f in sqrt(1/2) .. sqrt(2), so fitted.
 D0, D1, D2 = np.float32(3.3333910770e-1), np.float32(-2.5001337016e-1), np.float32(1.9963062290e-1)
 D3, D4, D5 = np.float32(-1.6577586007e-1), np.float32(1.4914787022e-1), np.float32(-1.4267476323e-1)
 D6 = np.float32(8.7003599471e-2)
 ROOT_HALF_BITS = np.int32(0x3F3504F3)  # of sqrt(1/2) as a float32
+# Not "reassoc", which would add up the two parts of log 2.
+EXACT = {"fastmath": {"contract", "nsz"}, "error_model": "numpy"}
+
+
+def power(y):
+    """2^y of a number within -126 .. 126 (float32) or -1022 .. 1022 (float64), beyond of no use.
+
+    The relative error is below 2e-7 and 1e-15.
+    """
+    return np.exp2(y)
+
+
+def scaled(f, n):
+    """2^(f + n) for |f| <= 1/2 and an integral n."""
+    return np.exp2(f + n)
+
+
+def _scaled32(f, n):
+    p = C0 + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * C5))))
+    bits = np.float32(ONE + f * p).view(np.int32)
+    return np.int32(bits + (np.int32(n) << MANTISSA)).view(np.float32)  # n more in the exponent
+
+
+def _scaled64(f, n):
+    p = L5 + f * (L6 + f * (L7 + f * (L8 + f * L9)))
+    p = L0 + f * (L1 + f * (L2 + f * (L3 + f * (L4 + f * p))))
+    bits = np.float64(1.0 + f * p).view(np.int64)
+    return np.int64(bits + (np.int64(n) << LONG_MANTISSA)).view(np.float64)
+
+
+@overload(scaled, jit_options=EXACT)
+def _scaled(f, n):  # noqa: ARG001
+    return _scaled32 if f == types.float32 else _scaled64
+
+
+@overload(power, jit_options=EXACT)
+def _power(y):  # noqa: ARG001
+    def by_rounding(y):
+        n = np.rint(y)
+        return scaled(y - n, n)
+
+    return by_rounding
+
+
+def exponential(x):
+    """exp of a number within -87 .. 87 (float32) or -708 .. 708 (float64), as good as its power."""
+    return np.exp(x)
+
+
+@overload(exponential, jit_options=EXACT)
+def _exponential(x):
+    if x == types.float32:
+        log2_e, high, low = LOG2_E, LOG_2, LOG_2_REST
+    else:
+        log2_e, high, low = LONG_LOG2_E, LONG_LOG_2, LONG_LOG_2_REST
+
+    def by_rounding(x):
+        n = np.rint(x * log2_e)
+        return scaled((x - n * high - n * low) * log2_e, n)
+
+    return by_rounding
 
 
 def exponentials(x, bits):  # noqa: ARG001
-    """Replace x by exp(x); float32 is right to 3e-7 within e^-87 .. e^87 and held there outside.
-
-    ``bits`` is scratch of the same length and dtype int32.
-    """
-    with np.errstate(over="ignore"):
-        limit = RANGE if x.dtype == np.float32 else np.inf
-        np.exp(np.clip(x, -limit, limit), out=x)
-
-
-def _vectorised(x, bits):
-    for j in range(x.size):
-        v = min(max(x[j], -RANGE), RANGE)
-        n = np.floor(v * LOG2_E + HALF)
-        r = v - n * LOG_2 - n * LOG_2_REST
-        p = C0 + r * (C1 + r * (C2 + r * (C3 + r * (C4 + r * C5))))
-        x[j] = p * r * r + r + ONE
-        bits[j] = (np.int32(n) + np.int32(127)) << np.int32(23)  # the exponent of a float32
-    scale = bits.view(np.float32)
-    for j in range(x.size):
-        x[j] *= scale[j]
-
-
-def _by_calls(x, bits):  # noqa: ARG001
-    for j in range(x.size):
-        x[j] = np.exp(x[j])
+    """Replace x by exp(x), held at e^-87 and e^87 or e^-708 and e^708; ``bits`` is not used."""
+    limit = RANGE if x.dtype == np.float32 else LONG_RANGE
+    np.exp(np.clip(x, -limit, limit), out=x)
 
 
 @overload(exponentials, inline="always")
 def _exponentials(x, bits):  # noqa: ARG001
-    return _vectorised if x.dtype == types.float32 else _by_calls
+    limit = RANGE if x.dtype == types.float32 else LONG_RANGE
+
+    def in_place(x, bits):  # noqa: ARG001
+        for j in range(x.size):
+            x[j] = exponential(min(max(x[j], -limit), limit))
+
+    return in_place
 
 
 def logarithms(x, bits):  # noqa: ARG001

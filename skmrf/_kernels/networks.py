@@ -4,84 +4,148 @@ A network is a row of parameters: for every layer the weights, stored by the uni
 and the biases of the units they go to; then the output's weights and bias, and its scale ``s``, so
 that its value is ``s tanh(net)``. Inputs of a network are one or two variables: a number enters
 with its weight, a state chooses its row of weights among ``n_slots`` (it enters one-hot).
+
+A network works on a block of points. Its inputs, units and output are rows of one array, padded
+to ``LANES`` points so that loops have no rest to do one by one, and without counts of references,
+whose atomic additions took as long as the arithmetic.
 """
 
 import numpy as np
 
-from ._jit import inlined, kernel
-from .exponential import exponentials
+from ._jit import borrowed, inlined, kernel
+from .exponential import power
 
-BLOCK = 128  # points at a time: the units of a block stay in the first-level cache
+BLOCK = 256  # points at a time: the units of a block stay in the first-level cache
+STRIDE = BLOCK + 16  # rows that are a power of two apart would contend for places in the cache
+LANES = 64  # points in the registers of an unrolled loop
+LOG2_E = 1.4426950408889634
 SELU_SCALE, SELU_BOTTOM = 1.0507009873554805, 1.7580993408473766  # of Klambauer et al. (2017)
 
 
 @inlined
-def _selu(x, low, bits, top, bottom):
-    for p in range(x.size):
-        low[p] = min(x[p], x.dtype.type(0))
-    exponentials(low, bits)
-    for p in range(x.size):
-        x[p] = top * max(x[p], x.dtype.type(0)) + bottom * (low[p] - x.dtype.type(1))
+def _constants(dtype):
+    return dtype.type(1), dtype.type(SELU_SCALE), dtype.type(SELU_BOTTOM)
 
 
 @inlined
-def _tanh(x, bits):
-    for p in range(x.size):
-        x[p] = min(max(x[p] + x[p], x.dtype.type(-40)), x.dtype.type(40))
-    exponentials(x, bits)
-    for p in range(x.size):
-        x[p] = x.dtype.type(1) - x.dtype.type(2) / (x[p] + x.dtype.type(1))
+def _fill(target, number):
+    for p in range(target.size):
+        target[p] = number
 
 
 @inlined
-def _add_weighted(target, sources, weights):
-    """Add weighted rows, four at a time so that the target is read and written less often."""
-    n = len(sources)
-    for i in range(0, n - 3, 4):
-        a, b, c, d = sources[i], sources[i + 1], sources[i + 2], sources[i + 3]
-        wa, wb, wc, wd = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+def _four(n, i):
+    """Rows i .. i + 3 of n; those beyond the last are the last, with a weight of zero."""
+    return i, min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
+
+
+@inlined
+def _four_weights(weights, stride, n, i):
+    zero = weights.dtype.type(0)
+    wa = weights[i * stride]
+    wb = weights[(i + 1) * stride] if i + 1 < n else zero
+    wc = weights[(i + 2) * stride] if i + 2 < n else zero
+    wd = weights[(i + 3) * stride] if i + 3 < n else zero
+    return wa, wb, wc, wd
+
+
+@inlined
+def _units(sources, targets, spare, weights, top, bottom):
+    """SELU of what targets hold, biases, and of weighted sources.
+
+    A pass takes two targets and four sources, so that rows are read and written less often.
+    """
+    n, width, zero = len(sources), len(targets), weights.dtype.type(0)
+    low, log2_e = weights.dtype.type(-100), weights.dtype.type(LOG2_E)
+    for o in range(0, width, 2):
+        even = o + 1 < width
+        unit, other = targets[o], targets[o + 1] if even else spare
+        mine, its = weights[o:], weights[o + 1 :] if even else weights[o:]
+        for i in range(0, n, 4):
+            ia, ib, ic, id_ = _four(n, i)
+            a, b, c, d = sources[ia], sources[ib], sources[ic], sources[id_]
+            wa, wb, wc, wd = _four_weights(mine, width, n, i)
+            va, vb, vc, vd = _four_weights(its, width, n, i)
+            if i + 4 < n:
+                for p in range(unit.size):
+                    unit[p] += wa * a[p] + wb * b[p] + wc * c[p] + wd * d[p]
+                    other[p] += va * a[p] + vb * b[p] + vc * c[p] + vd * d[p]
+            else:
+                for p in range(unit.size):
+                    x = unit[p] + wa * a[p] + wb * b[p] + wc * c[p] + wd * d[p]
+                    y = other[p] + va * a[p] + vb * b[p] + vc * c[p] + vd * d[p]
+                    e = power(max(min(x, zero) * log2_e, low))
+                    f = power(max(min(y, zero) * log2_e, low))
+                    unit[p] = top * max(x, zero) + (bottom * e - bottom)
+                    other[p] = top * max(y, zero) + (bottom * f - bottom)
+
+
+@inlined
+def _output(target, sources, weights, one):
+    """tanh of what the target holds, a bias, and of weighted sources."""
+    n, limit, twice = len(sources), weights.dtype.type(60), weights.dtype.type(2 * LOG2_E)
+    for i in range(0, n, 4):
+        ia, ib, ic, id_ = _four(n, i)
+        a, b, c, d = sources[ia], sources[ib], sources[ic], sources[id_]
+        wa, wb, wc, wd = _four_weights(weights, 1, n, i)
         for p in range(target.size):
             target[p] += wa * a[p] + wb * b[p] + wc * c[p] + wd * d[p]
-    for i in range(n - n % 4, n):
-        a, wa = sources[i], weights[i]
-        for p in range(target.size):
-            target[p] += wa * a[p]
+    for p in range(target.size):
+        net = min(max(target[p] * twice, -limit), limit)
+        target[p] = one - (one + one) / (power(net) + one)
 
 
 @inlined
-def _forward(row, widths, n_slots, inputs, discrete, members, begin, m, units, low, bits, one):
-    """Values of all units of a block of points; the last row of ``units`` is tanh(net)."""
-    top, bottom = one * SELU_SCALE, one * SELU_BOTTOM
-    width = widths[0]
-    bias = members.size * n_slots * width
-    for o in range(width):
-        unit = units[o, :m]
-        unit[:] = row[bias + o]
-        for e in range(members.size):
-            x = inputs[members[e], begin : begin + m]
-            first = e * n_slots * width + o
-            if discrete[members[e]]:
-                for p in range(m):
-                    unit[p] += row[first + np.int64(x[p]) * width]
-            else:
-                weight = row[first]
-                for p in range(m):
-                    unit[p] += weight * x[p]
-        _selu(unit, low[:m], bits[:m], top, bottom)
-    at, before, after = bias + width, 0, width
-    for layer in range(1, widths.size + 1):
-        width = widths[layer] if layer < widths.size else 1
-        fan_in = widths[layer - 1]
+def _load(inputs, members, begin, m, units):
+    """The inputs of a block of points as first rows; returns the number of points with padding."""
+    padded = m + -m % LANES
+    for e in range(members.size):
+        x, target = inputs[members[e], begin : begin + m], units[e]
+        for p in range(m):
+            target[p] = x[p]
+        target[m:padded] = 0
+    return padded
+
+
+@inlined
+def _numeric_weights(row, width, n_slots, discrete, members, entering):
+    """First weights as those of another layer, after as many biases; states have weights of 0."""
+    for e in range(members.size):
         for o in range(width):
-            unit = units[after + o, :m]
-            unit[:] = row[at + fan_in * width + o]
-            _add_weighted(unit, units[before : before + fan_in, :m], row[at + o :: width])
-            if layer < widths.size:
-                _selu(unit, low[:m], bits[:m], top, bottom)
-            else:
-                _tanh(unit, bits[:m])
-        at += (fan_in + 1) * width
-        before, after = after, after + width
+            weight = row[e * n_slots * width + o]
+            entering[members.size + e * width + o] = 0 if discrete[members[e]] else weight
+
+
+@inlined
+def _add_states(row, width, n_slots, discrete, members, units, targets):
+    for e in range(members.size):
+        if discrete[members[e]]:
+            for o in range(width):
+                x, unit, first = units[e], targets[o], e * n_slots * width + o
+                for p in range(unit.size):
+                    unit[p] += row[first + np.int64(x[p]) * width]
+
+
+@inlined
+def _forward(row, widths, n_slots, discrete, members, entering, units, top, bottom, one):
+    """Values of all units after the inputs; the last row but one is tanh(net)."""
+    at, before, after = 0, 0, members.size
+    for layer in range(widths.size):
+        width, fan_in = widths[layer], after - before
+        weights = row[at:]
+        bias = at + fan_in * width
+        if layer == 0:
+            weights, bias = entering[fan_in:], members.size * n_slots * width
+        targets = units[after : after + width]
+        for o in range(width):
+            _fill(targets[o], row[bias + o])
+        if layer == 0:
+            _add_states(row, width, n_slots, discrete, members, units, targets)
+        _units(units[before:after], targets, units[len(units) - 1], weights, top, bottom)
+        at, before, after = bias + width, after, after + width
+    unit = units[after]
+    _fill(unit, row[at + after - before])
+    _output(unit, units[before:after], row[at:], one)
 
 
 @kernel
@@ -102,72 +166,126 @@ def network_values(theta, widths, n_slots, inputs, discrete, which, out):
         The inputs of every network.
     out : ndarray of shape (n_networks, n_points)
     """
-    n_units = widths.sum()
-    units = np.empty((n_units + 1, BLOCK), theta.dtype)
-    low, bits = np.empty(BLOCK, theta.dtype), np.empty(BLOCK, np.int32)
-    one = np.ones(1, theta.dtype)[0]
-    n_points = inputs.shape[1]
+    last = which.shape[1] + widths.sum()
+    room = np.zeros((last + 2, STRIDE), theta.dtype)
+    entering_room = np.empty(which.shape[1] * (widths[0] + 1), theta.dtype)
+    units, entering = borrowed(room), borrowed(entering_room)
+    rows, inputs, values = borrowed(theta), borrowed(inputs), borrowed(out)
+    which, discrete, widths = borrowed(which), borrowed(discrete), borrowed(widths)
+    one, top, bottom = _constants(theta.dtype)
     for c in range(len(theta)):
-        row, members = theta[c], which[c]
+        row, members = rows[c], which[c]
         scale = row[row.size - 1]
-        for begin in range(0, n_points, BLOCK):
-            m = min(BLOCK, n_points - begin)
-            _forward(row, widths, n_slots, inputs, discrete, members, begin, m, units, low, bits,
+        _numeric_weights(row, widths[0], n_slots, discrete, members, entering)
+        for begin in range(0, inputs.shape[1], BLOCK):
+            m = min(BLOCK, inputs.shape[1] - begin)
+            n = _load(inputs, members, begin, m, units)
+            _forward(row, widths, n_slots, discrete, members, entering, units[:, :n], top, bottom,
                      one)  # fmt: skip
-            value, target = units[n_units, :m], out[c, begin : begin + m]
+            value, target = units[last], values[c, begin : begin + m]
             for p in range(m):
                 target[p] = scale * value[p]
 
 
 @inlined
-def _add_output(value, weights, scale, slope, gradient):
+def _add_output(value, weights, scale, slope, gradient, one):
     """The derivative by the scale, and that of the weighted sum by what enters tanh."""
-    last, total = gradient.size - 1, value.dtype.type(0)
-    for p in range(value.size):
-        total += weights[p] * value[p]
-        slope[p] = scale * weights[p] * (value.dtype.type(1) - value[p] * value[p])
-    gradient[last] += total
+    by_scale = by_bias = one - one
+    for p in range(weights.size):
+        by_scale += weights[p] * value[p]
+        slope[p] = scale * weights[p] * (one - value[p] * value[p])
+        by_bias += slope[p]
+    slope[weights.size :] = 0
+    gradient[gradient.size - 1] += by_scale
+    gradient[gradient.size - 2] += by_bias
 
 
 @inlined
-def _add_layer(row, at, sources, slopes, below, gradient, top, bottom):
-    """Derivatives by weights and biases of a layer; ``below`` gets the slopes of its sources."""
-    fan_in, width = len(sources), len(slopes)
-    for o in range(width):
-        gradient[at + fan_in * width + o] += slopes[o].sum()
-    for i in range(fan_in):
+def _add_four(gradient, n, o, a, b, c, d):
+    gradient[o] += a
+    if o + 1 < n:
+        gradient[o + 1] += b
+    if o + 2 < n:
+        gradient[o + 2] += c
+    if o + 3 < n:
+        gradient[o + 3] += d
+
+
+@inlined
+def _add_layer(row, at, sources, slopes, below, spare, gradient, top, bottom):
+    """Derivatives by the weights of a layer and by the biases of its sources, stored before them.
+
+    ``below`` gets the slopes of the sources. A pass takes two of them and four slopes.
+    """
+    n, width, zero = len(sources), len(slopes), row.dtype.type(0)
+    for i in range(0, n, 2):
+        even, k = i + 1 < n, at + i * width
         source, target = sources[i], below[i]
-        target[:] = 0
-        for o in range(width):
-            slope, weight = slopes[o], row[at + i * width + o]
-            total = weight - weight
-            for p in range(source.size):
-                total += slope[p] * source[p]
-                target[p] += weight * slope[p]
-            gradient[at + i * width + o] += total
-        for p in range(source.size):
-            target[p] *= top if source[p] > 0 else source[p] + bottom
+        other, its = sources[i + 1] if even else source, below[i + 1] if even else spare
+        _fill(target, zero)
+        _fill(its, zero)
+        next_k = k + width if even else k
+        for o in range(0, width, 4):
+            oa, ob, oc, od = _four(width, o)
+            a, b, c, d = slopes[oa], slopes[ob], slopes[oc], slopes[od]
+            wa, wb, wc, wd = _four_weights(row[k:], 1, width, o)
+            va, vb, vc, vd = _four_weights(row[next_k:], 1, width, o)
+            ta = tb = tc = td = ua = ub = uc = ud = t = u = zero
+            if o + 4 < width:
+                for p in range(source.size):
+                    x, y = source[p], other[p]
+                    ta += a[p] * x
+                    tb += b[p] * x
+                    tc += c[p] * x
+                    td += d[p] * x
+                    ua += a[p] * y
+                    ub += b[p] * y
+                    uc += c[p] * y
+                    ud += d[p] * y
+                    target[p] += wa * a[p] + wb * b[p] + wc * c[p] + wd * d[p]
+                    its[p] += va * a[p] + vb * b[p] + vc * c[p] + vd * d[p]
+            else:
+                for p in range(source.size):
+                    x, y = source[p], other[p]
+                    ta += a[p] * x
+                    tb += b[p] * x
+                    tc += c[p] * x
+                    td += d[p] * x
+                    ua += a[p] * y
+                    ub += b[p] * y
+                    uc += c[p] * y
+                    ud += d[p] * y
+                    r = target[p] + wa * a[p] + wb * b[p] + wc * c[p] + wd * d[p]
+                    s = its[p] + va * a[p] + vb * b[p] + vc * c[p] + vd * d[p]
+                    r *= top if x > zero else x + bottom
+                    s *= top if y > zero else y + bottom
+                    target[p] = r
+                    its[p] = s
+                    t += r
+                    u += s
+            _add_four(gradient[k:], width, o, ta, tb, tc, td)
+            gradient[at - n + i] += t
+            if even:
+                _add_four(gradient[next_k:], width, o, ua, ub, uc, ud)
+                gradient[at - n + i + 1] += u
 
 
 @inlined
-def _add_first_layer(n_slots, inputs, discrete, members, begin, slopes, gradient):
-    """Derivatives by the first weights and biases."""
-    width, m = slopes.shape
-    bias = members.size * n_slots * width
-    for o in range(width):
-        slope = slopes[o]
-        gradient[bias + o] += slope.sum()
-        for e in range(members.size):
-            x = inputs[members[e], begin : begin + m]
-            first = e * n_slots * width + o
-            if discrete[members[e]]:
-                for p in range(m):
+def _add_states_gradient(width, n_slots, discrete, members, units, slopes, gradient):
+    for e in range(members.size):
+        if discrete[members[e]]:
+            for o in range(width):
+                x, slope, first = units[e], slopes[o], e * n_slots * width + o
+                for p in range(slope.size):
                     gradient[first + np.int64(x[p]) * width] += slope[p]
-            else:
-                total = slope.dtype.type(0)
-                for p in range(m):
-                    total += slope[p] * x[p]
-                gradient[first] += total
+
+
+@inlined
+def _add_numeric(width, n_slots, discrete, members, entering, gradient):
+    for e in range(members.size):
+        if not discrete[members[e]]:
+            for o in range(width):
+                gradient[e * n_slots * width + o] += entering[members.size + e * width + o]
 
 
 @kernel
@@ -181,32 +299,41 @@ def network_gradients(theta, widths, n_slots, inputs, discrete, which, weights, 
     weights : ndarray of shape (1, n_points) or (n_networks, n_points)
     out : ndarray of shape (n_networks, n_parameters)
     """
-    n_units, n_layers = widths.sum(), widths.size
-    widest = max(widths.max(), 1)
-    units = np.empty((n_units + 1, BLOCK), theta.dtype)
-    slopes = np.empty((2, widest, BLOCK), theta.dtype)
-    low, bits = np.empty(BLOCK, theta.dtype), np.empty(BLOCK, np.int32)
-    one = np.ones(1, theta.dtype)[0]
-    top, bottom = one * SELU_SCALE, one * SELU_BOTTOM
-    n_points = inputs.shape[1]
+    n_layers, k = widths.size, which.shape[1]
+    last = k + widths.sum()
+    room = np.zeros((last + 2, STRIDE), theta.dtype)
+    slope_room = np.zeros((3, max(widths.max(), k), STRIDE), theta.dtype)
+    entering_room = np.zeros((2, k + k * widths[0]), theta.dtype)
+    units, slopes, entering = borrowed(room), borrowed(slope_room), borrowed(entering_room)
+    rows, inputs, gradients = borrowed(theta), borrowed(inputs), borrowed(out)
+    which, discrete, widths = borrowed(which), borrowed(discrete), borrowed(widths)
+    weights = borrowed(weights)
+    one, top, bottom = _constants(theta.dtype)
     for c in range(len(theta)):
-        row, members, gradient = theta[c], which[c], out[c]
-        last = row.size - 1
-        scale = row[last]
+        row, members, gradient = rows[c], which[c], gradients[c]
         weight_row = weights[min(c, len(weights) - 1)]
-        for begin in range(0, n_points, BLOCK):
-            m = min(BLOCK, n_points - begin)
-            _forward(row, widths, n_slots, inputs, discrete, members, begin, m, units, low, bits,
-                     one)  # fmt: skip
-            value, given = units[n_units, :m], weight_row[begin : begin + m]
-            _add_output(value, given, scale, slopes[0, 0, :m], gradient)
-            end, after, width, here = last, n_units, 1, 0
-            for layer in range(n_layers, 0, -1):
-                fan_in = widths[layer - 1]
+        _numeric_weights(row, widths[0], n_slots, discrete, members, entering[0])
+        entering[1] = 0
+        for begin in range(0, inputs.shape[1], BLOCK):
+            m = min(BLOCK, inputs.shape[1] - begin)
+            n = _load(inputs, members, begin, m, units)
+            _forward(row, widths, n_slots, discrete, members, entering[0], units[:, :n], top,
+                     bottom, one)  # fmt: skip
+            end, after, width, here = row.size - 1, last, 1, 0
+            point_weights = weight_row[begin : begin + m]
+            _add_output(units[last], point_weights, row[end], slopes[0, 0, :n], gradient, one)
+            for layer in range(n_layers, -1, -1):
+                fan_in = widths[layer - 1] if layer > 0 else k
                 at, before = end - (fan_in + 1) * width, after - fan_in
-                sources, below = units[before:after, :m], slopes[1 - here, :fan_in, :m]
-                _add_layer(row, at, sources, slopes[here, :width, :m], below, gradient, top, bottom)
-                end, after, width, here = at, before, fan_in, 1 - here
-            _add_first_layer(
-                n_slots, inputs, discrete, members, begin, slopes[here, :width, :m], gradient
+                sources, below = units[before:after, :n], slopes[1 - here, :fan_in, :n]
+                values, derivatives = row, gradient
+                if layer == 0:
+                    at, values, derivatives = k, entering[0], entering[1]
+                _add_layer(values, at, sources, slopes[here, :width, :n], below, slopes[2, 0, :n],
+                           derivatives, top, bottom)  # fmt: skip
+                if layer > 0:
+                    end, after, width, here = at, before, fan_in, 1 - here
+            _add_states_gradient(
+                width, n_slots, discrete, members, units[:, :n], slopes[here, :width, :n], gradient
             )
+        _add_numeric(widths[0], n_slots, discrete, members, entering[1], gradient)
