@@ -25,6 +25,15 @@ def adam_step(theta, gradient, mean, square, betas, corrections, rate, epsilon, 
 
 
 @kernel
+def adam_sizes(square, rate, correction, epsilon, sizes):
+    """Step sizes after :func:`adam_step`; ``correction`` is the second of its two."""
+    kind = square.dtype.type
+    rate, correction, epsilon = kind(rate), kind(correction), kind(epsilon)
+    for i in range(square.size):
+        sizes[i] = rate / (np.sqrt(square[i]) * correction + epsilon)
+
+
+@kernel
 def blend(mean, value, share):
     """mean += share * (value - mean), in place."""
     share = mean.dtype.type(share)

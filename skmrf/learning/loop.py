@@ -211,7 +211,16 @@ def run(learner, data, settings, state, reports=None):
     Returns
     -------
     LoopState
-        Of the last complete epoch, also after Ctrl-C (with a warning).
+        Of the last complete epoch, also after Ctrl-C (with a warning). After that the iterates go
+        on from the average where one is kept, and the optimizer and the window of an adaptive rate
+        begin anew.
+
+    Notes
+    -----
+    Arrays of the size of the parameters: the iterate, its gradient, the last complete model, what
+    the optimizer keeps (none for ``SGD``, one for ``Momentum``, two for ``Adam``), and where they
+    are asked for the average of the iterates, the two sums of an adaptive rate and the best model
+    by held-out score, which takes two while it is found of averages.
     """
     holder = [state]
     del state  # of which an epoch makes a new one
@@ -226,8 +235,19 @@ def run(learner, data, settings, state, reports=None):
             f"Interrupted; the model is that of the last complete epoch, {holder[0].epoch}.",
             ConvergenceWarning,
         )
+        holder[0] = _after_interruption(holder[0], settings)
     _warn_inference(holder[0], settings)
     return holder[0]
+
+
+def _after_interruption(state, settings):
+    """A complete state without what the updates after it changed in place."""
+    return replace(
+        state,
+        averaged=state.averaged if state.n_averaged else _no_average(settings, state.energy),
+        optimizer=_first_optimizer(settings, state.energy),
+        rate=settings.rate.new_window(state.rate),
+    )
 
 
 def _warn_inference(state, settings):
@@ -254,13 +274,21 @@ def _iterate(learner, data, settings, holder, reports):
     first = holder[0].epoch
     while holder[0].epoch - first < _epoch_limit(settings, updates):
         reports.begin()
-        state, info = _epoch(learner, data, settings, holder[0])
-        state = _judge(state, settings, info)
-        holder[0] = state
-        if reports.end(state) or _finished(state, settings):
+        state, info = _epoch(learner, data, settings, _leave_model(holder))
+        holder[0] = _judge(state, settings, info)
+        del state  # whose parameters the next epoch leaves behind
+        if reports.end(holder[0]) or _finished(holder[0], settings):
             return
     if settings.complete and not holder[0].converged:
         _warn_unconverged(holder[0])
+
+
+def _leave_model(holder):
+    """The state to go on from; where the model is an average, no other iterate stays behind."""
+    state = holder[0]
+    if state.n_averaged:
+        holder[0] = replace(state, energy=state.energy.with_theta(state.averaged))
+    return state
 
 
 def _warn_unconverged(state):
@@ -314,18 +342,16 @@ def _order(data, rng):
 
 
 def _own(state):
-    """A state with copies of what updates change in place.
+    """A state with copies of what updates change in place and the model is made of.
 
     So an interrupted epoch leaves the model of the last complete one untouched; the learner's
-    chains and their generators may have gone on.
+    chains, their generators and the optimizer may have gone on.
     """
     return replace(
         state,
         converged=False,
         rng=deepcopy(state.rng),
-        averaged=deepcopy(state.averaged),
-        optimizer=deepcopy(state.optimizer),
-        rate=deepcopy(state.rate),
+        averaged=deepcopy(state.averaged) if state.n_averaged else state.averaged,
     )
 
 

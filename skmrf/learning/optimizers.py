@@ -1,14 +1,19 @@
 """First-order ascent steps. State is a dict of arrays, so that it pickles and resumes.
 
-A step may write into the arrays of its state, of which the loop works on a copy, and into those of
-the gradient; never into theta. ``default_rate`` is where an adaptive learning rate starts.
+A step may write into the arrays of its state and into those of the gradient; never into theta.
+After an interrupted epoch the loop starts with :meth:`init` again. ``default_rate`` is where an
+adaptive learning rate starts.
 """
+
+from collections.abc import Mapping
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._kernels.ascent import adam_step
+from .._kernels.ascent import adam_sizes, adam_step
 from .._validation import check_choice
+
+CHUNK = 2**16  # parameters that Adam moves in one call
 
 
 class SGD(BaseEstimator):
@@ -74,7 +79,7 @@ class Adam(BaseEstimator):
 
     def init(self, theta):
         """State before the first step."""
-        names = "mean", "square", "sizes"
+        names = "mean", "square"
         return {"t": 0} | {m: {k: np.zeros_like(v) for k, v in theta.items()} for m in names}
 
     def step(self, theta, gradient, rate, state):
@@ -84,12 +89,34 @@ class Adam(BaseEstimator):
         corrections = 1 / (1 - self.beta_1**t), (1 - self.beta_2**t) ** -0.5
         moved = {k: _room(v, gradient[k]) for k, v in theta.items()}
         for k, old in theta.items():
-            before = (
-                a.reshape(-1) for a in (old, gradient[k], state["mean"][k], state["square"][k])
-            )
-            after = (a.reshape(-1) for a in (moved[k], state["sizes"][k]))
-            adam_step(*before, betas, corrections, rate, self.epsilon, *after)
-        return moved, state["sizes"], state | {"t": t}
+            arrays = old, gradient[k], state["mean"][k], state["square"][k], moved[k]
+            flat = [a.reshape(-1) for a in arrays]
+            sizes = np.empty(min(old.size, CHUNK), old.dtype)
+            for s in range(0, old.size, CHUNK):
+                *before, after = (a[s : s + CHUNK] for a in flat)
+                room = sizes[: len(after)]
+                adam_step(*before, betas, corrections, rate, self.epsilon, after, room)
+        state = state | {"t": t}
+        return moved, AdamSizes(state["square"], rate, corrections[1], self.epsilon), state
+
+
+class AdamSizes(Mapping):
+    """Step sizes of Adam, found where a proximal map asks for them."""
+
+    def __init__(self, squares, rate, correction, epsilon):
+        self.squares = squares
+        self.numbers = rate, correction, epsilon
+
+    def __getitem__(self, k):
+        sizes = np.empty_like(self.squares[k])
+        adam_sizes(self.squares[k].reshape(-1), *self.numbers, sizes.reshape(-1))
+        return sizes
+
+    def __iter__(self):
+        return iter(self.squares)
+
+    def __len__(self):
+        return len(self.squares)
 
 
 def _room(theta, gradient):

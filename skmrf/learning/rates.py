@@ -24,6 +24,10 @@ class _Rate(BaseEstimator):
         """
         return {"t": state["t"] + 1}, False, False
 
+    def new_window(self, state):
+        """The state without sums of gradients, which may be those of an interrupted epoch."""
+        return state
+
 
 class ConstantRate(_Rate):
     """The same rate throughout.
@@ -106,6 +110,9 @@ class AdaptiveRate(_Rate):
     def value(self, state):
         """Rate of the next update."""
         return self.rate * 0.5 ** state["halvings"]
+
+    def new_window(self, state):
+        return dict(state, t=0, first=None, second=None)
 
     def observe(self, gradient, state, resolution):
         state = dict(state, t=state["t"] + 1)

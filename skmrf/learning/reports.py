@@ -10,7 +10,6 @@ class EpochReports:
         self.summary = summary
         self.root = estimator._init_callback_context(max_subtasks=max_iter)
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
-        self.last = None
 
     def begin(self):
         """An epoch begins."""
@@ -19,18 +18,17 @@ class EpochReports:
 
     def end(self, state):
         """An epoch is over; True asks to stop."""
-        self.last = state
         return self.epoch.call_on_fit_task_end(
             estimator=self.estimator,
             **self.rows,
             reconstruction_attributes=lambda: self.summary(state),
         )
 
-    def finish(self):
+    def finish(self, state):
         """The fit is over."""
-        last = self.last
+        ran = state.epoch > state.began
         self.root.call_on_fit_task_end(
             estimator=self.estimator,
             **self.rows,
-            reconstruction_attributes=None if last is None else (lambda: self.summary(last)),
+            reconstruction_attributes=(lambda: self.summary(state)) if ran else None,
         )
