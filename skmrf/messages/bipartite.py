@@ -94,16 +94,17 @@ def propagate(
     """
     couplings = _Couplings(weights)
     options = PRODUCTS[product], max_iter, tol, pairs
-    total = np.zeros(weights.shape[::-1], couplings.dtype) if pairs else None
-    parts = []
+    total, parts = None, []
     for *part, of_block in _in_blocks(
         _propagate_block, couplings, (visible_fields, hidden_fields), options, max_iter, n_jobs
     ):
         parts.append(part)
-        if pairs:
-            total += of_block
+        total = of_block if total is None else np.add(total, of_block, out=total)
     visible, hidden, n_iter, moved = _joined(parts)
-    mean = (total.T / max(len(visible), 1)).astype(weights.dtype, copy=False) if pairs else None
+    mean = None
+    if pairs:
+        total /= max(len(visible), 1)
+        mean = total.T.astype(weights.dtype, copy=False)
     visible, hidden = (a.astype(weights.dtype, copy=False) for a in (visible, hidden))
     return UnitBeliefs(visible, hidden, mean, moved == 0, n_iter)
 
