@@ -163,7 +163,7 @@ def hear(w, sent, one, zero, product, segments, logits, products, bits):
         part = slice(segments[k], segments[k + 1])
         for j in range(logits.size):
             products[j] = message_product(w[j][part], sent[j][part], one[part], zero[part], product)
-        logarithms(products, bits)
+        logarithms(products[: logits.size], bits)
         for j in range(logits.size):
             logits[j] += products[j]
 
@@ -269,7 +269,6 @@ def propagate(
     factors, logits = scratch[3][:n_visible], scratch[4][:n_visible]
     bits = np.empty(max(n_visible, BLOCK), np.int32)
     on, off, products = scratch[5][:BLOCK], scratch[6][:BLOCK], scratch[7][:BLOCK]
-    products[:] = kind(1)
     for c in range(visible.shape[0]):
         factors[:] = kind(1)
         count, n_moved = 0, 1
