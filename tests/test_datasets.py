@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from montecarlo import TAIL, check_draws
+from numpy.testing import assert_allclose
 from scipy.stats import kstest, trapezoid, uniform
 
 from skmrf.datasets import (
@@ -20,6 +21,7 @@ from skmrf.datasets import (
     fetch_density_benchmark,
     make_ising,
     make_multimodal_mrf,
+    make_non_decay_mrf,
     make_random_mrf,
     make_structured_sequences,
     make_weighted_3sat,
@@ -50,6 +52,59 @@ def graph_of(energy):
     graph.add_nodes_from(range(energy.n_variables))
     graph.add_edges_from(edges_of(energy))
     return graph
+
+
+# make_non_decay_mrf ------------------------------------------------------------------------
+
+
+def second_moments(energy):
+    """E[s_i s_j] by enumeration."""
+    codes = np.stack(np.meshgrid(*[[0, 1]] * energy.n_variables), -1).reshape(
+        -1, energy.n_variables
+    )
+    logs = energy.log_potential(codes)
+    p = np.exp(logs - logs.max())
+    spins = 2 * codes - 1
+    return spins.T @ (spins * (p / p.sum())[:, None])
+
+
+@pytest.mark.parametrize(
+    ("beta", "first"), [(0.55, 12), (0.6, 7), (0.7, 4), (0.8, 3), (0.9, 3), (0.4, 7)]
+)
+def test_correlations_that_do_not_decay(beta, first):
+    for n_middle in (first - 1, first):
+        moments = second_moments(make_non_decay_mrf(n_middle, beta=beta))
+        t = 2 * beta - 1
+        ends = np.tanh(n_middle * np.arctanh(t * t))
+        rest = np.tanh((n_middle - 1) * np.arctanh(t * t))
+        edge = np.tanh(np.arctanh(t) + np.arctanh(t * rest))
+        assert_allclose([moments[0, -1], moments[0, 1]], [ends, edge], atol=1e-12)
+        assert_allclose(moments[0, 1:-1], edge, atol=1e-12)
+        assert (ends > abs(edge)) == (n_middle == first)
+
+
+def test_non_decay_graph():
+    energy = make_non_decay_mrf(8, beta=0.6)
+    assert edges_of(energy) == {(0, k) for k in range(1, 9)} | {(k, 9) for k in range(1, 9)}
+    assert_allclose(np.unique(energy.coupling), [0, np.log(1.5) / 2])
+    assert not energy.bias.any()
+    assert energy.states == (-1, 1)
+
+
+@pytest.mark.parametrize(
+    ("n_middle", "beta", "message"),
+    [
+        (0, 0.6, "n_middle must be an integer >= 1"),
+        (2.5, 0.6, "n_middle must be an integer"),
+        (3, 0.0, "beta must be strictly between 0 and 1; got 0.0"),
+        (3, 1, "beta must be strictly between 0 and 1; got 1"),
+        (3, 1.2, "beta must be a number >= 0 and <= 1"),
+        (3, np.nan, "beta must be a number"),
+    ],
+)
+def test_non_decay_refusals(n_middle, beta, message):
+    with pytest.raises(ValueError, match=message):
+        make_non_decay_mrf(n_middle, beta=beta)
 
 
 # make_ising --------------------------------------------------------------------------------

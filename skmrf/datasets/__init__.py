@@ -5,6 +5,7 @@ from .density import fetch_density_benchmark
 from .images import fetch_caltech101_silhouettes, fetch_mnist
 from .ising import make_ising
 from .multimodal import make_multimodal_mrf
+from .non_decay import make_non_decay_mrf
 from .satisfiability import make_weighted_3sat
 from .sequences import enumerate_structured_sequences, make_structured_sequences
 from .tables import make_random_mrf
@@ -17,6 +18,7 @@ __all__ = [
     "flip_pixels",
     "make_ising",
     "make_multimodal_mrf",
+    "make_non_decay_mrf",
     "make_random_mrf",
     "make_structured_sequences",
     "make_weighted_3sat",

@@ -1,0 +1,59 @@
+"""Ising models in which a pair without an edge is the most correlated one."""
+
+import numpy as np
+
+from .._validation import check_number
+from ..energies import PairwiseEnergy
+
+
+def make_non_decay_mrf(n_middle, *, beta):
+    r"""Ising model whose strongest correlation is between two variables that share no edge.
+
+    .. math:: \log f(s) = J \sum_{k=1}^{D} (s_0 s_k + s_k s_{D+1}),
+              \qquad J = \tfrac{1}{2} \log \frac{\beta}{1 - \beta}
+
+    Variables 0 and D + 1 are both joined to the D middle ones, so D paths of two edges run between
+    them, and with enough of these they are more correlated than neighbours are (correlations do
+    not decay with distance) [1]_. Methods that keep the pairs of large correlation cannot find this
+    graph. With :math:`t = 2 \beta - 1`,
+
+    .. math:: E[s_0 s_{D+1}] = \tanh(D \operatorname{artanh} t^2), \qquad
+              E[s_0 s_1] = \tanh(\operatorname{artanh} t + \operatorname{artanh}(t r)), \qquad
+              r = \tanh((D - 1) \operatorname{artanh} t^2).
+
+    Parameters
+    ----------
+    n_middle : int
+        D, from 1. For ``beta`` = 0.55, 0.6, 0.7, 0.8 the first is the greater from D = 12, 7, 4, 3.
+    beta : float
+        In (0, 1): how likely the two ends of an edge agree if there were no other. Below 1/2 the
+        edges repel, and the correlation of 0 and D + 1 is what it is for 1 - ``beta``.
+
+    Returns
+    -------
+    PairwiseEnergy
+        Of D + 2 variables with ``states=(-1, 1)`` and 2 D edges.
+
+    Raises
+    ------
+    ValueError
+        ``n_middle`` below 1, ``beta`` not strictly between 0 and 1.
+
+    References
+    ----------
+    .. [1] J. Liu and D. Page, "Structure learning of undirected graphical models with contrastive
+       divergence", ICML 2013 workshop on structured learning, sections 1 and 5.
+
+    Examples
+    --------
+    >>> from skmrf.datasets import make_non_decay_mrf
+    >>> energy = make_non_decay_mrf(8, beta=0.6)
+    >>> energy.coupling[0, 1].round(4), energy.coupling[0, 9]
+    (np.float64(0.2027), np.float64(0.0))
+    """
+    n = int(check_number("n_middle", n_middle, low=1, integer=True))
+    if check_number("beta", beta, low=0, high=1) in (0, 1):
+        raise ValueError(f"beta must be strictly between 0 and 1; got {beta!r}.")
+    coupling = np.zeros((n + 2, n + 2))
+    coupling[[0, -1], 1:-1] = 0.5 * (np.log(beta) - np.log1p(-beta))
+    return PairwiseEnergy(coupling + coupling.T, np.zeros(n + 2), states=(-1, 1))
