@@ -401,7 +401,7 @@ class NNMRFDensity(EnergyEstimator):
         rng = check_generator(self.random_state).spawn(1)[0]  # not the numbers that learning draws
         X = completed(data.X, decoding.n_states, weights, rng)
         numbers = decoding.numbers
-        edges = edges_of(self.graph, _correlation(X, weights), decoding.names)
+        edges = edges_of(self.graph, correlation(X, weights), decoding.names)
         slots = int(max(decoding.n_states.max(initial=1), 1))
         self._check_memory(
             n * slots * self.node_layers[0] + len(edges) * 2 * slots * self.edge_layers[0],
@@ -525,7 +525,7 @@ class NNMRFDensity(EnergyEstimator):
         return tags
 
 
-def _correlation(X, weights):
+def correlation(X, weights):
     """Of columns; states count as numbers."""
     centred = X - weights @ X
     covariance = (weights[:, None] * centred).T @ centred

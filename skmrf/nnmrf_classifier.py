@@ -12,22 +12,43 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from ._encoding import as_columns, known_columns
 from ._gaussians import class_shrinkage, pooled_covariance
 from ._graphs import edges_of
+from ._labels import (
+    check_memory,
+    class_log_joint,
+    completed_rows,
+    learn_labels,
+    mean_log_proba,
+)
 from ._learned import _unchanged_on_error
 from ._mixed import DEGENERATE, categorical_mask, find_columns, warn_degenerate
-from ._validation import check_generator, check_number, check_sample_weight
+from ._validation import check_choice, check_generator, check_number, check_sample_weight
+from .energies import NeuralEnergy
 from .learners import completed
-from .nnmrf import NNMRFDensity
+from .nnmrf import NNMRFDensity, correlation
 
-OWN = "priors", "n_jobs"  # parameters that densities do not take from the classifier
+OWN = "rule", "priors", "n_jobs"  # parameters that densities do not take from the classifier
 
 
 class NNMRFClassifier(ClassifierMixin, BaseEstimator):
-    r"""Classifier of numbers and categories by one Markov random field a class.
+    r"""Classifier of numbers and categories by Markov random fields with neural potentials.
 
-    Every class has a density :math:`p(x | y)`, a :class:`NNMRFDensity` of its own rows, and rows
-    are classified by :math:`p(y | x) \propto p(y) p(x | y)`. Covariances of the classes are shrunk
-    towards that of all rows about the means of their classes, as far as Gaussians of that kind
-    predict rows left out better, so that classes of a few rows have a density too.
+    Every class has a density :math:`p(x | y)`, a :class:`NNMRFDensity` of its own rows. Covariances
+    of the classes are shrunk towards that of all rows about the means of their classes, as far as
+    Gaussians of that kind predict rows left out better, so that classes of a few rows have a
+    density too.
+
+    ``rule="bayes"`` classifies by these densities, :math:`p(y | x) \propto p(y) p(x | y)`, as the
+    paper does. But the best densities need not have the best boundary between them. So by default,
+    ``rule="conditional"``, every class has a second set of networks, which are learned for the
+    labels by the conditional likelihood
+
+    .. math:: p(y | x) \propto \exp\Bigl(b_y + c \sum_i s_{yi} \tanh n_{yi}(x_i)
+        + c \sum_{ij} s_{yij} \tanh n_{yij}(x_i, x_j)\Bigr).
+
+    It is the mean of six such models that weigh rows differently, and, where a row has gaps, the
+    mean over 100 completions of it, drawn from the mixtures of the densities. The joint
+    distribution is then :math:`p(x) p(y | x)`, where :math:`p(x) = \sum_y p(y) p(x | y)` is by the
+    densities with either rule.
 
     Parameters
     ----------
@@ -38,11 +59,14 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
     batch_size, max_iter, tol, average, early_stopping, validation_fraction
         Likewise.
     n_iter_no_change, max_bytes
-        Likewise.
+        Likewise. ``max_iter`` also bounds the iterations of L-BFGS for networks of labels, of which
+        there are at most 100, and ``max_bytes`` the memory of one of the six models of labels.
+    rule : {"conditional", "bayes"}, default="conditional"
+        By what rows are classified. After a fit with "conditional" both can be asked.
     priors : array-like of shape (n_classes,), optional
         Probabilities of the classes, in the order of ``classes_``; by default their shares.
     n_jobs : int, optional
-        Classes learned at once.
+        Classes, and members of the ensemble, learned at once.
     random_state : int, RandomState, Generator or None
 
     Attributes
@@ -52,6 +76,8 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
     densities_ : list of NNMRFDensity
         One a class, of rows whose numbers are standardised over all classes and whose categories
         are their positions in ``categories_``.
+    labels_ : LabelEnsemble or None
+        Its ``members`` are :class:`~skmrf.energies.NeuralLabels`; None with ``rule="bayes"``.
     categories_ : list of ndarray
         Of the columns that hold categories.
     n_iter_ : int
@@ -67,6 +93,9 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
     ----------
     H. Xiong and N. Ruozzi, "General purpose MRF learning with neural network potentials", IJCAI
     2020, section 4.2.
+
+    J. Lafferty, A. McCallum and F. Pereira, "Conditional random fields: probabilistic models for
+    segmenting and labeling sequence data", ICML 2001.
 
     Examples
     --------
@@ -88,6 +117,7 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         base="gaussian",
         density="mixture",
         categorical_features="from_dtype",
+        rule="conditional",
         priors=None,
         optimizer="auto",
         learning_rate="adaptive",
@@ -111,6 +141,7 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         self.base = base
         self.density = density
         self.categorical_features = categorical_features
+        self.rule = rule
         self.priors = priors
         self.optimizer = optimizer
         self.learning_rate = learning_rate
@@ -128,7 +159,7 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X, y, sample_weight=None):
-        """Learn a density for every class.
+        """Learn a density for every class, and with ``rule="conditional"`` networks of labels.
 
         Parameters
         ----------
@@ -145,7 +176,8 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             Infinities, text that is not named in ``categorical_features``, a column without any
-            entry in one of the classes, priors that are no probabilities of the classes.
+            entry in one of the classes, priors that are no probabilities of the classes, networks
+            that need more than ``max_bytes``.
         """
         with _unchanged_on_error(self):
             vars(self).update(self._learned(X, y, sample_weight))
@@ -153,6 +185,8 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
 
     def _learned(self, X, y, sample_weight):
         """Fitted attributes."""
+        self._check_rule()
+        NNMRFDensity(**self._shared())._check_parameters()
         y = self._labels(X, y)
         columns = as_columns(X)
         validate_data(self, X, skip_check_array=True)
@@ -166,16 +200,28 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         found = find_columns(columns, names, mask, "auto", weights)
         rows = found.encode(columns)
         classes, labels = np.unique(y, return_inverse=True)
-        priors = self._checked_priors(np.bincount(labels, weights=weights))
+        counts = np.bincount(labels, weights=weights)
+        shares = counts / counts.sum()
+        priors = self._checked_priors(shares)
         _check_classes(rows, labels, classes, found)
-        densities = self._densities(rows, labels, weights, found)
+        seeds = check_generator(self.random_state).integers(2**31, size=len(classes) + 1).tolist()
+        rng, conditional = np.random.default_rng(seeds[-1]), self.rule == "conditional"
+        edges = self._label_edges(rows, weights, found, len(classes), rng) if conditional else None
+        densities = self._densities(rows, labels, weights, found, seeds[:-1])
+        ensemble = None
+        if conditional:
+            joint = densities, np.log(shares)
+            ensemble = self._ensemble(rows, labels, weights, found.n_states, edges, joint, rng)
         return {
             "classes_": classes,
             "class_prior_": priors,
             "densities_": densities,
+            "labels_": ensemble,
             "categories_": found.categories,
             "n_iter_": max(density.n_iter_ for density in densities),
             "_columns": found,
+            "_shares": shares,
+            "_seed": seeds[-1],
         }
 
     def _labels(self, X, y):
@@ -189,30 +235,66 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         check_consistent_length(X, y)
         return y
 
-    def _checked_priors(self, counts):
+    def _check_rule(self):
+        check_choice("rule", self.rule, ("conditional", "bayes"))
+
+    def _shared(self):
+        """Parameters that densities take from the classifier."""
+        return {k: v for k, v in self.get_params(deep=False).items() if k not in OWN}
+
+    def _checked_priors(self, shares):
         if self.priors is None:
-            return counts / counts.sum()
+            return shares
         try:
             priors = np.asarray(self.priors, dtype=float)
         except (TypeError, ValueError):
             priors = np.zeros(0)
-        right = priors.shape == counts.shape and (priors >= 0).all()
+        right = priors.shape == shares.shape and (priors >= 0).all()
         if not right or abs(priors.sum() - 1) > 1e-6:
             raise ValueError(
-                f"priors must be {len(counts)} probabilities that sum to 1, one a class; got "
+                f"priors must be {len(shares)} probabilities that sum to 1, one a class; got "
                 f"{self.priors!r}."
             )
         return priors / priors.sum()
 
-    def _densities(self, rows, labels, weights, columns):
+    def _label_edges(self, rows, weights, columns, n_classes, rng):
+        """The graph of networks of labels, if they fit into memory."""
+        weights = np.full(len(rows), 1 / len(rows)) if weights is None else weights / weights.sum()
+        full = completed(rows, columns.n_states, weights, rng)
+        edges = edges_of(self.graph, correlation(full, weights), columns.names)
+        layers = self.node_layers, self.edge_layers
+        check_memory(columns.n_states, edges, *layers, n_classes, self.max_bytes)
+        return edges
+
+    def _ensemble(self, rows, labels, weights, n_states, edges, joint, rng):
+        """Networks of labels; ``joint`` are the densities and log shares of the classes."""
+        gaps = np.isnan(rows).any(axis=1)
+        networks = NeuralEnergy.random(
+            n_states,
+            edges,
+            node_layers=tuple(self.node_layers),
+            edge_layers=tuple(self.edge_layers),
+            random_state=rng,
+        )
+        logs = class_log_joint(*joint, rows[gaps])
+
+        def completions(rng):
+            full = rows.copy()
+            full[gaps] = completed_rows(joint[0], logs, rows[gaps], rng)
+            return full
+
+        return learn_labels(
+            networks, completions, labels, weights, rng, n_jobs=self.n_jobs, max_iter=self.max_iter
+        )
+
+    def _densities(self, rows, labels, weights, columns, seeds):
         """A fitted density for every class."""
-        params = {k: v for k, v in self.get_params(deep=False).items() if k not in OWN}
+        params = self._shared()
         if not isinstance(self.graph, str):
             params["graph"] = edges_of(self.graph, None, columns.names).tolist()
         params["categorical_features"] = columns.discrete.tolist() or None
         params["categories"] = [np.arange(float(len(c))) for c in columns.categories]
         params |= self._prior(rows[:, columns.numbers], labels, weights)
-        seeds = check_generator(self.random_state).integers(2**31, size=labels.max() + 1).tolist()
         tasks = []
         for k, seed in enumerate(seeds):
             here = labels == k
@@ -236,29 +318,58 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
     def predict_joint_log_proba(self, X):
         """Log of ``p(x, y)``: densities are in nats and the units of the columns.
 
+        With ``rule="conditional"`` it is that of ``p(x) p(y | x)``, see the class.
+
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Missing entries are integrated out.
+            Missing entries are integrated out: of ``p(y | x)`` by 100 draws a row with
+            ``rule="conditional"``, the same ones at every call with the same rows.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        check_is_fitted(self)
-        rows = self._columns.encode(known_columns(self, X))
-        logs = np.stack([density.score_samples(rows) for density in self.densities_], axis=1)
-        with np.errstate(divide="ignore"):
-            return logs + np.log(self.class_prior_) - self._columns.log_volume(rows)[:, None]
+        rows = self._encoded(X)
+        joint = self._joint(rows) - self._columns.log_volume(rows)[:, None]
+        if self.rule == "bayes":
+            return joint
+        return np.logaddexp.reduce(joint, axis=1, keepdims=True) + self._log_proba(rows)
 
     def score_samples(self, X):
-        """Log density of rows, ``log p(x)``, shape (n_samples,)."""
-        return np.logaddexp.reduce(self.predict_joint_log_proba(X), axis=1)
+        """Log density of rows, ``log p(x)``, shape (n_samples,), by the densities."""
+        rows = self._encoded(X)
+        return np.logaddexp.reduce(self._joint(rows), axis=1) - self._columns.log_volume(rows)
 
     def predict_log_proba(self, X):
         """Log of ``p(y | x)``, shape (n_samples, n_classes)."""
-        joint = self.predict_joint_log_proba(X)
-        return joint - np.logaddexp.reduce(joint, axis=1, keepdims=True)
+        return self._log_proba(self._encoded(X))
+
+    def _encoded(self, X):
+        """Rows, numbers standardised over all classes."""
+        check_is_fitted(self)
+        self._check_rule()
+        return self._columns.encode(known_columns(self, X))
+
+    def _joint(self, rows):
+        """Log of prior times density, of standardised rows."""
+        with np.errstate(divide="ignore"):
+            return class_log_joint(self.densities_, np.log(self.class_prior_), rows)
+
+    def _log_proba(self, rows):
+        if self.rule == "bayes":
+            logs = self._joint(rows)
+        elif self.labels_ is None:
+            raise ValueError(
+                'Nothing was learned for rule="conditional": fit was with rule="bayes". Fit again, '
+                'or set_params(rule="bayes").'
+            )
+        else:
+            rng = np.random.default_rng(self._seed)
+            logs = mean_log_proba(self.labels_, self.densities_, np.log(self._shares), rows, rng)
+            with np.errstate(divide="ignore"):
+                logs = logs + np.log(self.class_prior_ / self._shares)
+        return logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
 
     def predict_proba(self, X):
         """``p(y | x)``, shape (n_samples, n_classes)."""
@@ -266,8 +377,8 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         """The most probable class of every row."""
-        check_is_fitted(self)
-        return self.classes_[np.argmax(self.predict_joint_log_proba(X), axis=1)]
+        best = np.argmax(self.predict_log_proba(X), axis=1)
+        return self.classes_[best]
 
     def sample(self, n_samples=1, *, y=None, random_state=None):
         """Draw rows.
@@ -282,6 +393,7 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_features)
+            By the densities of the classes.
         """
         check_is_fitted(self)
         check_number("n_samples", n_samples, low=1, integer=True)

@@ -10,6 +10,7 @@ from .conditionals import BinaryConditionals, BipartiteConditionals, TableCondit
 from .factor_graph import FactorGraph
 from .layout import Layout
 from .neural import NeuralEnergy
+from .neural_labels import NeuralLabels
 from .pairwise import PairwiseEnergy
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "FactorGraph",
     "Layout",
     "NeuralEnergy",
+    "NeuralLabels",
     "PairwiseEnergy",
     "TableConditionals",
 ]

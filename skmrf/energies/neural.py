@@ -190,9 +190,7 @@ class NeuralEnergy:
     def log_potential(self, X):
         """``log f`` of every row, shape (n_rows,), in nats; states are codes among the numbers."""
         X = self._checked(X)
-        step = max(1, min(ROWS, ENTRIES // max(len(self.edges), self.n_variables)))
-        parts = [self._networks(X[s : s + step]) for s in range(0, len(X), step)]
-        return self.base(np.asarray(X, float)) + np.concatenate([np.empty(0), *parts])
+        return self.base(np.asarray(X, float)) + self.networks(X)
 
     def _checked(self, X):
         """Rows, of which every state is one of its variable."""
@@ -206,8 +204,13 @@ class NeuralEnergy:
             )
         return X
 
+    def networks(self, X):
+        """Sum of all networks at every row, shape (n_rows,): ``log f`` without the base."""
+        step = max(1, min(ROWS, ENTRIES // max(len(self.edges), self.n_variables)))
+        parts = [self._networks(X[s : s + step]) for s in range(0, len(X), step)]
+        return np.concatenate([np.empty(0), *parts])
+
     def _networks(self, X):
-        """Sum of all networks at rows."""
         inputs = self._inputs(X.T)
         nodes = self._values("nodes", inputs, self._members("nodes", rows=True), self.n_states == 0)
         edges = self._values("edges", inputs, self._members("edges", rows=True), self.n_states == 0)
@@ -267,10 +270,11 @@ class NeuralEnergy:
         if rows:  # both phases in one pass
             X = np.concatenate([phase.visible for _, phase in rows])
             w = [s * normalized_weights(p.log_weights, len(p.visible)) for s, p in rows]
-            self._add_rows(gradient, X, np.concatenate(w))
+            self.add_gradient(X, np.concatenate(w), gradient)
         return gradient
 
-    def _add_rows(self, gradient, X, weights):
+    def add_gradient(self, X, weights, gradient):
+        """Add the derivatives of the weighted sum of ``log f`` over rows; weights have any sign."""
         inputs = self._inputs(X.T)
         weights = self._inputs(weights[None])
         for kind, out in gradient.items():
