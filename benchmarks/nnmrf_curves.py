@@ -40,7 +40,11 @@ def fitted(name, data_home, seed):
     X, y, binary = read("honest", name, data_home)
     data = for_densities(Split(X, y, X, y), binary)
     model = NNMRFClassifier(
-        early_stopping=True, validation_fraction=0.2, max_iter=MAX_ITER, random_state=seed
+        rule="bayes",
+        early_stopping=True,
+        validation_fraction=0.2,
+        max_iter=MAX_ITER,
+        random_state=seed,
     )
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
