@@ -34,6 +34,14 @@ def adam_sizes(square, rate, correction, epsilon, sizes):
 
 
 @kernel
+def climb(theta, gradient, rate):
+    """gradient = theta + rate * gradient, in place."""
+    rate = gradient.dtype.type(rate)
+    for i in range(theta.size):
+        gradient[i] = theta[i] + rate * gradient[i]
+
+
+@kernel
 def blend(mean, value, share):
     """mean += share * (value - mean), in place."""
     share = mean.dtype.type(share)

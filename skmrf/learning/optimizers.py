@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._kernels.ascent import adam_sizes, adam_step
+from .._kernels.ascent import adam_sizes, adam_step, climb
 from .._validation import check_choice
 
 CHUNK = 2**16  # parameters that Adam moves in one call
@@ -27,10 +27,10 @@ class SGD(BaseEstimator):
 
     def step(self, theta, gradient, rate, state):
         """New theta, step size of every parameter (for proximal maps), new state."""
+        moved = {k: np.ascontiguousarray(g) for k, g in gradient.items()}
         for k, v in theta.items():
-            gradient[k] *= rate
-            gradient[k] += v
-        return gradient, dict.fromkeys(theta, rate), state
+            climb(v.reshape(-1), moved[k].reshape(-1), rate)
+        return moved, dict.fromkeys(theta, rate), state
 
 
 class Momentum(BaseEstimator):
