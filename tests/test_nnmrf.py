@@ -795,6 +795,9 @@ def test_densities_of_classes_integrate_to_one(density, seed):
     model = classes(density=density, max_iter=20).fit(X[:, :1], X[:, 1])
     axis = np.linspace(-20, 26, 4001)[:, None]
     joint = np.exp(model.predict_joint_log_proba(axis)) * (axis[1] - axis[0])
+    assert joint.sum() == pytest.approx(1.0, abs=2e-3)
+    by_densities = copy.deepcopy(model).set_params(rule="bayes").predict_joint_log_proba(axis)
+    joint = np.exp(by_densities) * (axis[1] - axis[0])
     assert_allclose(joint.sum(axis=0), model.class_prior_, atol=2e-3)
     expected = model.score_samples(axis) - np.log(1e3)
     scaled = classes(density=density, max_iter=20).fit(X[:, :1] * 1e3, X[:, 1])
@@ -819,6 +822,11 @@ def test_priors(seed):
     assert_allclose(counted.class_prior_, [1 / 3, 2 / 3])
     assert_allclose(given.class_prior_, [0.9, 0.1])
     shift = np.log([0.9 * 3, 0.1 * 1.5])
+    expected = counted.predict_log_proba(X) + shift
+    expected -= np.logaddexp.reduce(expected, axis=1, keepdims=True)
+    assert_allclose(given.predict_log_proba(X), expected, atol=1e-9)
+    for model in (counted, given):
+        model.set_params(rule="bayes")
     expected = counted.predict_joint_log_proba(X) + shift
     assert_allclose(given.predict_joint_log_proba(X), expected)
     never = classes(priors=[1, 0]).fit(X, y)
@@ -896,7 +904,7 @@ def test_columns_in_the_units_of_classes(seed):
 
 def test_searches_and_pipelines(iris):
     X, y = iris
-    model = NNMRFClassifier(learner=Variational(), **SMALL)
+    model = classes(learner=Variational(), max_iter=10)
     grid = {"learner__n_components": [1, 3], "alpha": [0.001, 0.1]}
     search = GridSearchCV(model, grid, cv=3).fit(X, y)
     assert search.best_score_ > 0.9
