@@ -35,7 +35,6 @@ def turned(weights, limit, w, hidden_sums, visible_sums):
     in double precision; ``hidden_sums`` begins at zero. Returns how many are beyond the limit.
     """
     n_visible, n_hidden = weights.shape
-    bits = np.empty(n_hidden, np.int32)
     tile = np.empty((TILE, n_hidden), w.dtype)
     single = w.itemsize == 4
     beyond = 0
@@ -52,7 +51,7 @@ def turned(weights, limit, w, hidden_sums, visible_sums):
                 hidden_sums[j] += size
             visible_sums[at] = total
             if single:
-                exponentials(row, bits)
+                exponentials(row)
         if height == TILE:
             for j in range(n_hidden):
                 line = w[j, first : first + TILE]
@@ -88,12 +87,12 @@ def segments_of(weights, limit, bounds, sums):
 
 
 @inlined
-def beliefs(logits, bound, one, zero, bits):
+def beliefs(logits, bound, one, zero):
     """Probabilities of both states; each is exact where it is close to zero."""
     unit = logits.dtype.type(1)
     for i in range(logits.size):
         one[i] = -min(max(logits[i], -bound), bound)
-    exponentials(one, bits)
+    exponentials(one)
     for i in range(logits.size):
         odds = one[i]
         one[i] = unit / (unit + odds)
@@ -101,11 +100,11 @@ def beliefs(logits, bound, one, zero, bits):
 
 
 @inlined
-def moved_beliefs(logits, bound, one, zero, bits, before, tol):
+def moved_beliefs(logits, bound, one, zero, before, tol):
     """New beliefs, and how many of them moved by more than ``tol``."""
     for i in range(logits.size):
         before[i] = one[i]
-    beliefs(logits, bound, one, zero, bits)
+    beliefs(logits, bound, one, zero)
     count = 0
     for i in range(logits.size):
         count += abs(one[i] - before[i]) > tol
@@ -286,14 +285,14 @@ def propagate(
                         hear(
                             near, told, one, zero, product, segments_to_hidden, own, products, bits
                         )
-                    beliefs(own, bound, on, off, bits)
+                    beliefs(own, bound, on, off)
                     for j in range(own.size):
                         if count > 0:
                             send(near[j], one, zero, on[j], off[j], product, told[j], factors)
                         else:
                             send_first(near[j], on[j], off[j], product, told[j], factors)
                 gather(factors, logits, bits)
-            n_moved = moved_beliefs(logits, bound, one, zero, bits, before, tol)
+            n_moved = moved_beliefs(logits, bound, one, zero, before, tol)
             n_moved = n_moved if count > 0 else int(tol < kind(1))
             count += 1
         out_hidden[c] = hidden[c]

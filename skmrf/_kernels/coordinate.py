@@ -40,7 +40,6 @@ def ascend(weights, w, visible, hidden, segments, bound, max_iter, scratch, V, o
     kind = w.dtype.type
     one, zero, factors, logits = scratch[0], scratch[1], scratch[2], scratch[3]
     n_visible, n_hidden = w.shape
-    bits = np.empty(n_hidden, np.int32)
     rounding = kind(8 * np.finfo(w.dtype).eps)
     for c in range(V.shape[0]):
         for j in range(n_hidden):
@@ -49,7 +48,7 @@ def ascend(weights, w, visible, hidden, segments, bound, max_iter, scratch, V, o
             if V[c, i]:
                 for j in range(n_hidden):
                     logits[j] += weights[i, j]
-        beliefs(logits, bound, one, zero, bits)
+        beliefs(logits, bound, one, zero)
         count, changes = 0, 1
         while count < max_iter and changes:
             count, changes = count + 1, 0
@@ -65,7 +64,7 @@ def ascend(weights, w, visible, hidden, segments, bound, max_iter, scratch, V, o
                 step = kind(-1) if state else kind(1)
                 for j in range(n_hidden):
                     logits[j] += step * weights[i, j]
-                beliefs(logits, bound, one, zero, bits)
+                beliefs(logits, bound, one, zero)
                 V[c, i] += step
                 changes += 1
         n_iter[c], moved[c] = count, changes

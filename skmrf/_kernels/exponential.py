@@ -93,17 +93,17 @@ def _exponential(x):
     return by_rounding
 
 
-def exponentials(x, bits):  # noqa: ARG001
-    """Replace x by exp(x), held at e^-87 and e^87 or e^-708 and e^708; ``bits`` is not used."""
+def exponentials(x):
+    """Replace x by exp(x), held at e^-87 and e^87 or e^-708 and e^708."""
     limit = RANGE if x.dtype == np.float32 else LONG_RANGE
     np.exp(np.clip(x, -limit, limit), out=x)
 
 
 @overload(exponentials, inline="always")
-def _exponentials(x, bits):  # noqa: ARG001
+def _exponentials(x):
     limit = RANGE if x.dtype == types.float32 else LONG_RANGE
 
-    def in_place(x, bits):  # noqa: ARG001
+    def in_place(x):
         for j in range(x.size):
             x[j] = exponential(min(max(x[j], -limit), limit))
 

@@ -19,12 +19,12 @@ def unit_means(activation, bias, out):
     """Probability that a unit is 1."""
     one = activation.dtype.type(1)
     n, last = bias.shape[1], bias.shape[0] - 1
-    x, bits = np.empty(n, activation.dtype), np.empty(n, np.int32)
+    x = np.empty(n, activation.dtype)
     for c in range(activation.shape[0]):
         row = min(c, last)
         for j in range(n):
             x[j] = -(activation[c, j] + bias[row, j])
-        exponentials(x, bits)
+        exponentials(x)
         for j in range(n):
             out[c, j] = one / (one + x[j])
 
@@ -44,14 +44,14 @@ def log_product(x, total):
 def softplus_sums(activation, bias, scale, out):
     """sum over units of log(1 + exp(scale * (activation + bias)))."""
     n, last = bias.shape[1], bias.shape[0] - 1
-    x, bits = np.empty(n, activation.dtype), np.empty(n, np.int32)
+    x = np.empty(n, activation.dtype)
     for c in range(activation.shape[0]):
         row, total = min(c, last), 0.0
         for j in range(n):
             y = activation.dtype.type(scale) * (activation[c, j] + bias[row, j])
             total += max(y, 0.0)
             x[j] = -abs(y)
-        exponentials(x, bits)
+        exponentials(x)
         out[c] = log_product(x, total)
 
 
@@ -63,11 +63,11 @@ def draw_units(activation, bias, scale, shift, noise, out):
     half = kind(np.finfo(activation.dtype).eps / 4)  # noise lies between 0 and 1, as p does
     scale = kind(scale)
     n, last = bias.shape[1], bias.shape[0] - 1
-    x, bits = np.empty(n, activation.dtype), np.empty(n, np.int32)
+    x = np.empty(n, activation.dtype)
     for c in range(activation.shape[0]):
         row = min(c, last)
         for j in range(n):
             x[j] = -(scale * (activation[c, j] + bias[row, j]) + shift[j])
-        exponentials(x, bits)
+        exponentials(x)
         for j in range(n):
             out[c, j] = one if (noise[c, j] + half) * (one + x[j]) <= one else zero
