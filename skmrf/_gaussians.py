@@ -139,7 +139,8 @@ def precision_on_graph(covariance, edges, *, max_iter=100, tol=1e-8):
     """Precision of the Gaussian that has this covariance on the edges and no other couplings.
 
     By regressions of every variable on its neighbours in turn (Hastie, Tibshirani and Friedman,
-    The Elements of Statistical Learning, algorithm 17.1).
+    The Elements of Statistical Learning, algorithm 17.1). Where ``max_iter`` sweeps are too few,
+    which nearly singular covariances may need, it is only about that, but positive definite.
     """
     n = len(covariance)
     if len(edges) == n * (n - 1) // 2:
@@ -158,6 +159,16 @@ def precision_on_graph(covariance, edges, *, max_iter=100, tol=1e-8):
             break
     precision = np.zeros((n, n))
     for i, near in enumerate(neighbours):
-        precision[i, i] = 1.0 / (covariance[i, i] - W[i, near] @ coefficients[i])
+        rest = covariance[i, i] - W[i, near] @ coefficients[i]
+        precision[i, i] = 1.0 / max(rest, 1e-9 * covariance[i, i])
         precision[i, near] = -coefficients[i] * precision[i, i]
-    return 0.5 * (precision + precision.T)
+    return _made_definite(0.5 * (precision + precision.T))
+
+
+def _made_definite(precision):
+    """The matrix, with couplings halved until it is positive definite."""
+    diagonal = np.diag(precision)
+    size = np.sqrt(np.outer(diagonal, diagonal))
+    while len(size) and np.linalg.eigvalsh(precision / size)[0] < 1e-9:
+        precision = 0.5 * (precision + np.diag(diagonal))
+    return precision

@@ -219,6 +219,19 @@ def test_precision_of_two_columns_and_of_one(seed):
     assert_allclose(precision_on_graph(C[:1, :1], np.empty((0, 2), int)), 1 / C[:1, :1])
 
 
+@pytest.mark.parametrize("least", [1e-2, 1e-6, 1e-10])
+@pytest.mark.parametrize("max_iter", [1, 3, 100])
+def test_precision_of_columns_that_nearly_depend_on_each_other(max_iter, least, seed):
+    """Sweeps converge slowly there, and what they have reached need not be positive definite."""
+    rng = np.random.default_rng(seed)
+    pairs = np.array([(i, j) for i in range(10) for j in range(i + 1, 10) if (i + j) % 2])
+    for _ in range(10):
+        C = np.cov(rng.normal(size=(10, 2)) @ rng.normal(size=(2, 300))) + least * np.eye(10)
+        P = precision_on_graph(C, pairs, max_iter=max_iter)
+        assert_array_equal(P, P.T)
+        assert np.linalg.eigvalsh(P)[0] > 0
+
+
 # Shrinkage ---------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from .._types import normalized_weights
 from ..messages.mixtures import Mixture
@@ -61,6 +60,8 @@ def completed(X, n_states, weights, rng):
 
 
 def _labels(X, weights, n_components, rng):
+    from sklearn.cluster import KMeans  # takes long to import
+
     n = min(n_components, len(np.unique(X, axis=0)))
     if n < 2:
         return np.zeros(len(X), int)

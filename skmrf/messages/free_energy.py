@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from .._types import CliquePoints
 from .mixtures import TINY, Mixture, logsumexp
@@ -301,6 +300,8 @@ def _own_points(mixture, n_draws):
 @lru_cache(maxsize=32)
 def _even_points(m, D, n):
     """Points of m standard normals and D uniforms, each with its mirror image in the normals."""
+    from scipy.stats import qmc  # takes long to import
+
     uniform = qmc.Sobol(max(m + D, 1), scramble=True, rng=0).random(n)
     normal = ndtri(np.clip(uniform[:, :m], 1e-9, 1 - 1e-9))
     states = uniform[:, m : m + D]
