@@ -230,6 +230,7 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         y = column_or_1d(y, warn=True)
+        _check_labels(y)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         check_consistent_length(X, y)
@@ -425,6 +426,18 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _check_labels(y):
+    """Refuse labels that are missing or of several types, which have no order."""
+    kinds = {type(label) for label in y.tolist()} if y.dtype == object else set()
+    if type(None) in kinds:
+        raise ValueError("y holds None; leave out the rows without a label.")
+    if len(kinds) > 1 and str in kinds:
+        raise ValueError(
+            f"y mixes labels of the types {sorted(kind.__name__ for kind in kinds)}; make them all "
+            "text or all numbers."
+        )
 
 
 def _check_classes(rows, labels, classes, columns):

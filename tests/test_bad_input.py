@@ -468,3 +468,19 @@ def test_bad_parameters_of_neural_models(parameters, message):
     with pytest.raises(ValueError, match=message):
         model.fit(rows, X[:, 0])
     assert not_fitted(model)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([None] * 10 + ["b"] * 10, "y holds None; leave out the rows without a label"),
+        (["a"] * 10 + [1] * 10, r"y mixes labels of the types \['int', 'str'\]"),
+        (["a"] * 10 + [np.nan] * 10, r"y mixes labels of the types \['float', 'str'\]"),
+        ([1.0] * 10 + [np.nan] * 10, "Input y contains NaN"),
+    ],
+)
+def test_bad_labels_of_classes(labels, message):
+    model = NNMRFClassifier(max_iter=1)
+    with pytest.raises(ValueError, match=message):
+        model.fit(numbers(20), np.array(labels, dtype=None if labels[0] == 1.0 else object))
+    assert not_fitted(model)
