@@ -87,7 +87,9 @@ def draw_curves(args, curves):
     figure = _figure(10, 4 * -(-len(curves) // 4) + 1)
     if figure is None:
         return
-    panels = figure.subplots(-(-len(curves) // 4), min(4, len(curves)), squeeze=False).flat
+    panels = list(figure.subplots(-(-len(curves) // 4), min(4, len(curves)), squeeze=False).flat)
+    for axes in panels[len(curves) :]:
+        axes.set_axis_off()
     for axes, (name, (updates, scores)) in zip(panels, curves.items(), strict=False):
         axes.plot(updates, scores)
         axes.set_title(name)

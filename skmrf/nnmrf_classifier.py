@@ -76,7 +76,7 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
     densities_ : list of NNMRFDensity
         One a class, of rows whose numbers are standardised over all classes and whose categories
         are their positions in ``categories_``.
-    labels_ : LabelEnsemble or None
+    ensemble_ : LabelEnsemble or None
         Its ``members`` are :class:`~skmrf.energies.NeuralLabels`; None with ``rule="bayes"``.
     categories_ : list of ndarray
         Of the columns that hold categories.
@@ -216,7 +216,7 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
             "classes_": classes,
             "class_prior_": priors,
             "densities_": densities,
-            "labels_": ensemble,
+            "ensemble_": ensemble,
             "categories_": found.categories,
             "n_iter_": max(density.n_iter_ for density in densities),
             "_columns": found,
@@ -360,14 +360,14 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
     def _log_proba(self, rows):
         if self.rule == "bayes":
             logs = self._joint(rows)
-        elif self.labels_ is None:
+        elif self.ensemble_ is None:
             raise ValueError(
                 'Nothing was learned for rule="conditional": fit was with rule="bayes". Fit again, '
                 'or set_params(rule="bayes").'
             )
         else:
             rng = np.random.default_rng(self._seed)
-            logs = mean_log_proba(self.labels_, self.densities_, np.log(self._shares), rows, rng)
+            logs = mean_log_proba(self.ensemble_, self.densities_, np.log(self._shares), rows, rng)
             with np.errstate(divide="ignore"):
                 logs = logs + np.log(self.class_prior_ / self._shares)
         return logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)

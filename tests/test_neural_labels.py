@@ -270,10 +270,10 @@ def test_members_of_many_rows_learn_from_some(monkeypatch, seed):
 
 def test_memory_is_forecast_before_densities_are_learned(monkeypatch, seed):
     X, y = rings(60, seed)
-    size = sum(v.size for v in classes().fit(X, y).labels_.members[0].theta.values())
+    size = sum(v.size for v in classes().fit(X, y).ensemble_.members[0].theta.values())
     needed = 8 * COPIES * size
-    assert classes(max_bytes=needed).fit(X, y).labels_ is not None
-    assert classes(max_bytes=needed - 1, rule="bayes").fit(X, y).labels_ is None
+    assert classes(max_bytes=needed).fit(X, y).ensemble_ is not None
+    assert classes(max_bytes=needed - 1, rule="bayes").fit(X, y).ensemble_ is None
     monkeypatch.setattr(NNMRFClassifier, "_densities", lambda *_: pytest.fail("learned already"))
     message = rf'Learning {size} .*bytes, more than max_bytes.*sparser graph.*rule="bayes".*raise'
     with pytest.raises(ValueError, match=message):
@@ -367,7 +367,7 @@ def test_gaps_are_integrated_out(kind, seed):
     assert (np.abs(found - means) <= 5 * error + 2e-3).all()
     copies = model.predict_proba(np.repeat(rows, 25, axis=0)).reshape(40, 25, -1)
     assert (np.abs(copies.mean(axis=1) - means) <= error + 2e-3).all()  # of 2,500 draws
-    control = np.exp(model.labels_.log_proba(model._columns.encode(list(make(40, 9)[0].T))))
+    control = np.exp(model.ensemble_.log_proba(model._columns.encode(list(make(40, 9)[0].T))))
     assert np.abs(control[rng.permutation(40)] - means).max() > 5 * error.max()
 
 
@@ -396,10 +396,10 @@ def test_gaps_go_in_parts(monkeypatch, seed):
     model = fitted("rings", seed)
     rows = model._columns.encode(list(rings(7, seed)[0].T))
     rows[[0, 2, 3, 6], 1] = np.nan
-    arguments = model.labels_, model.densities_, np.log([0.5, 0.5]), rows
+    arguments = model.ensemble_, model.densities_, np.log([0.5, 0.5]), rows
     expected = mean_log_proba(*arguments, np.random.default_rng(seed))
     full = ~np.isnan(rows).any(axis=1)
-    assert_array_equal(expected[full], model.labels_.log_proba(rows[full]))
+    assert_array_equal(expected[full], model.ensemble_.log_proba(rows[full]))
     monkeypatch.setattr(_labels, "ROWS", 3)
     found = mean_log_proba(*arguments, np.random.default_rng(seed))
     assert_array_equal(found[full], expected[full])
@@ -480,7 +480,7 @@ def test_priors_shift_log_odds(seed):
 def test_switching_rules(seed):
     X, y = rings(60, seed)
     both, plain = classes().fit(X, y), classes(rule="bayes").fit(X, y)
-    assert plain.labels_ is None
+    assert plain.ensemble_ is None
     both.set_params(rule="bayes")
     assert_array_equal(both.predict_joint_log_proba(X), plain.predict_joint_log_proba(X))
     plain.set_params(rule="conditional")
