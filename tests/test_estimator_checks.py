@@ -22,7 +22,7 @@ QUADRATURE = Variational(
 )
 
 VARIANTS = [
-    DiscreteMRF(),
+    pytest.param(DiscreteMRF(), marks=pytest.mark.slow),  # 2,000 updates a fit
     DiscreteMRF(learner="exact"),
     DiscreteMRF(learner="cd", max_iter=50),
     DiscreteMRF(learner="pseudo-likelihood"),
