@@ -249,44 +249,36 @@ def _add_layer(row, at, sources, slopes, below, spare, gradient, top, bottom):
             a, b, c, d = slopes[oa], slopes[ob], slopes[oc], slopes[od]
             wa, wb, wc, wd = _four_weights(row[k:], 1, width, o)
             va, vb, vc, vd = _four_weights(row[next_k:], 1, width, o)
-            ta = tb = tc = td = ua = ub = uc = ud = t = u = zero
-            if o + 4 < width:
-                for p in range(source.size):
-                    x, y = source[p], other[p]
-                    ta += a[p] * x
-                    tb += b[p] * x
-                    tc += c[p] * x
-                    td += d[p] * x
-                    ua += a[p] * y
-                    ub += b[p] * y
-                    uc += c[p] * y
-                    ud += d[p] * y
-                    target[p] += wa * a[p] + wb * b[p] + wc * c[p] + wd * d[p]
-                    its[p] += va * a[p] + vb * b[p] + vc * c[p] + vd * d[p]
-            else:
-                for p in range(source.size):
-                    x, y = source[p], other[p]
-                    ta += a[p] * x
-                    tb += b[p] * x
-                    tc += c[p] * x
-                    td += d[p] * x
-                    ua += a[p] * y
-                    ub += b[p] * y
-                    uc += c[p] * y
-                    ud += d[p] * y
-                    r = target[p] + wa * a[p] + wb * b[p] + wc * c[p] + wd * d[p]
-                    s = its[p] + va * a[p] + vb * b[p] + vc * c[p] + vd * d[p]
-                    r *= top if x > zero else x + bottom
-                    s *= top if y > zero else y + bottom
-                    target[p] = r
-                    its[p] = s
-                    t += r
-                    u += s
+            ta = tb = tc = td = ua = ub = uc = ud = zero
+            for p in range(source.size):
+                x, y = source[p], other[p]
+                ta += a[p] * x
+                tb += b[p] * x
+                tc += c[p] * x
+                td += d[p] * x
+                ua += a[p] * y
+                ub += b[p] * y
+                uc += c[p] * y
+                ud += d[p] * y
+                target[p] += wa * a[p] + wb * b[p] + wc * c[p] + wd * d[p]
+                its[p] += va * a[p] + vb * b[p] + vc * c[p] + vd * d[p]
             _add_four(gradient[k:], width, o, ta, tb, tc, td)
-            gradient[at - n + i] += t
             if even:
                 _add_four(gradient[next_k:], width, o, ua, ub, uc, ud)
-                gradient[at - n + i + 1] += u
+        gradient[at - n + i] += _through_units(source, target, top, bottom)
+        if even:
+            gradient[at - n + i + 1] += _through_units(other, its, top, bottom)
+
+
+@inlined
+def _through_units(source, slope, top, bottom):
+    """Slopes by what enters SELU units from those by their values; returns their sum."""
+    zero = top - top
+    total = zero
+    for p in range(source.size):
+        slope[p] *= top if source[p] > zero else source[p] + bottom
+        total += slope[p]
+    return total
 
 
 @inlined
