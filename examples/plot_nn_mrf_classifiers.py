@@ -5,7 +5,7 @@ Neural Markov random fields beside other classifiers
 scikit-learn's picture of classifiers on three sets in the plane, with
 :class:`~skmrf.NNMRFClassifier` in the first column. It has networks that are learned for the
 labels, and beside them a density of every class. So it has an answer that the others lack: how
-probable the point itself is, whatever its class. It takes some ten seconds.
+probable the point itself is, whatever its class. It takes some twenty seconds.
 """
 
 # %%
