@@ -9,6 +9,7 @@ from .conditional_bipartite import ConditionalBipartiteEnergy
 from .conditionals import BinaryConditionals, BipartiteConditionals, TableConditionals
 from .factor_graph import FactorGraph
 from .layout import Layout
+from .log_linear import LogLinearEnergy, LogLinearForm, contrasts, pair_basis
 from .neural import NeuralEnergy
 from .neural_labels import NeuralLabels
 from .pairwise import PairwiseEnergy
@@ -21,8 +22,12 @@ __all__ = [
     "Energy",
     "FactorGraph",
     "Layout",
+    "LogLinearEnergy",
+    "LogLinearForm",
     "NeuralEnergy",
     "NeuralLabels",
     "PairwiseEnergy",
     "TableConditionals",
+    "contrasts",
+    "pair_basis",
 ]
