@@ -1,0 +1,559 @@
+"""Regressions of every variable on its neighbours, and tests of edges from them."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import expit, log_expit, softmax
+from sklearn.utils.parallel import Parallel, delayed
+
+from ..energies import contrasts, pair_basis
+
+RIDGE = 0.01  # information of the prior of every parameter: half of it times theta^2 is taken off
+LEAST_INFORMATION = 0.1  # of a parameter worth testing: its standard error would be above 3
+NEGLIGIBLE = 1e-8  # share of the information of a parameter that rounding may leave
+NUMBERS_A_CHUNK = 2**23
+MAX_NEWTON = 100
+MAX_HALVINGS = 40
+TOLERANCE = 1e-9  # nats that another step would gain
+
+
+@dataclass(frozen=True, eq=False)
+class NodeFits:
+    """Every variable given its neighbours.
+
+    Attributes
+    ----------
+    form : LogLinearForm
+    theta : dict
+        Shaped like ``form.zeros()``: of single variables from their own regressions, of edges the
+        mean of the regressions of both ends; zero for edges to a variable of one state.
+    covariances : list of ndarray of shape (d, d)
+        Of the parameters of every edge: the mean of the sandwich covariances
+        :math:`H^{-1} (\\sum_r w_r g_r g_r^T) H^{-1}` of both directions. By the inequality of
+        Cauchy and Schwarz it is an upper bound of the covariance of the mean of the two, and as
+        the two are nearly perfectly correlated it is close to it. The ridge counts in
+        both factors as the observations that it stands for, so directions that the data say
+        nothing of have a large variance.
+    log_likelihood : ndarray of shape (n_variables,)
+        Weighted sum of the log-probabilities of a variable given its neighbours, nats.
+    n_parameters : ndarray of shape (n_variables,)
+    own : list of ndarray
+        Parameters of every regression: of the variable, then of its edges in the order of the form.
+    """
+
+    form: object
+    theta: dict
+    covariances: list
+    log_likelihood: np.ndarray
+    n_parameters: np.ndarray
+    own: list
+
+    def wald(self):
+        """Wald statistics of the edges and their degrees of freedom, both of shape (n_edges,)."""
+        dof = _free(self.form)
+        statistic = np.zeros(len(dof))
+        lengths = np.diff(self.form.pair_start)
+        for d in np.unique(lengths[dof > 0]):
+            which = np.flatnonzero((dof > 0) & (lengths == d))
+            theta = self.theta["pairs"][self.form.pair_start[which][:, None] + np.arange(d)]
+            covariance = np.stack([self.covariances[e] for e in which])
+            statistic[which] = _quadratic(theta, covariance, 0.0)[0]
+        return statistic, dof
+
+
+def fit_nodes(X, weights, form, *, n_jobs=None):
+    r"""Fit every variable given its neighbours.
+
+    Maximises, for every variable :math:`i` by itself and by Newton's method,
+
+    .. math:: \sum_r w_r \log p(x_{ri} \mid x_{r, N(i)}; \theta) - 0.005 \lVert \theta \rVert^2,
+              \qquad p(x_i \mid x_{N(i)}) \propto \exp \Big( \sum_a u_{ia} k_{ia}(x_i)
+              + \sum_{j \in N(i)} \sum_b \theta_{ijb} \, \psi_b(x_i, x_j) \Big).
+
+    The small ridge keeps the parameters finite where the likelihood has no maximum.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_variables)
+        State codes, nothing missing.
+    weights : ndarray of shape (n_rows,)
+        How often a row counts.
+    form : LogLinearForm
+    n_jobs : int or None
+        Threads over variables.
+
+    Returns
+    -------
+    NodeFits
+    """
+    columns = np.ascontiguousarray(X.T)
+    nodes = _nodes(form)
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads")
+    fits = parallel(delayed(_fit)(node, columns, weights) for node in nodes)
+    theta = form.zeros()
+    lengths = np.diff(form.pair_start)
+    covariances = [np.zeros((d, d)) for d in lengths]
+    for node, (own, covariance, _) in zip(nodes, fits, strict=True):
+        if form.unary:
+            start, stop = form.unary_start[node.variable : node.variable + 2]
+            theta["unary"][start:stop] = own[: stop - start]
+        for e, part in zip(node.edges, node.parts, strict=True):
+            theta["pairs"][form.pair_start[e] : form.pair_start[e + 1]] += own[part] / 2
+            covariances[e] += covariance[part, part] / 2
+    return NodeFits(
+        form,
+        theta,
+        covariances,
+        np.array([fit[2] for fit in fits]),
+        np.array([len(fit[0]) for fit in fits]),
+        [fit[0] for fit in fits],
+    )
+
+
+def likelihood_ratio(X, weights, form, which, *, n_jobs=None):
+    """Twice the log-likelihood that is lost where an edge is dropped from the regressions.
+
+    Each edge is dropped alone, and the other parameters are fitted again.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_variables)
+        State codes, nothing missing.
+    weights : ndarray of shape (n_rows,)
+    form : LogLinearForm
+    which : array-like of int
+        Numbers of the edges.
+    n_jobs : int or None
+
+    Returns
+    -------
+    statistic : ndarray of shape (len(which),)
+        Mean of both ends.
+    dof : ndarray of shape (len(which),)
+    """
+    which = np.asarray(which, dtype=np.int64)
+    columns = np.ascontiguousarray(X.T)
+    asked = np.zeros(len(form.edges), dtype=bool)
+    asked[which] = True
+    nodes = [node for node in _nodes(form) if asked[node.edges].any()]
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads")
+    losses = parallel(delayed(_losses)(node, columns, weights, asked) for node in nodes)
+    statistic = np.zeros(len(form.edges))
+    for node, loss in zip(nodes, losses, strict=True):
+        statistic[node.edges] += loss  # twice the loss, and half of it from each end
+    return statistic[which], _free(form)[which]
+
+
+def score_tests(fits, X, weights, form, *, n_jobs=None):
+    """Score (Rao) tests of every pair that is no edge.
+
+    From each end's regression, with its fitted parameters projected out of the score, and the
+    information of the model.
+
+    Parameters
+    ----------
+    fits : NodeFits
+        Of the same rows and form.
+    X : ndarray of shape (n_rows, n_variables)
+        State codes, nothing missing.
+    weights : ndarray of shape (n_rows,)
+    form : LogLinearForm
+    n_jobs : int or None
+
+    Returns
+    -------
+    statistic : ndarray of shape (n_variables, n_variables)
+        Mean of both directions, symmetric. 0 at edges, on the diagonal and where one variable is a
+        function of the neighbours of the other.
+    dof : ndarray of shape (n_variables, n_variables)
+        0 where there is nothing to test.
+    """
+    score = _two_state_scores if (form.layout.n_states <= 2).all() else _table_scores
+    return _symmetric(form, score(fits, X, weights, form, n_jobs))
+
+
+# Regressions -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Node:
+    """A variable and what it depends on.
+
+    Attributes
+    ----------
+    variable, n_states : int
+    own : ndarray of shape (n_own, n_states)
+        Contrasts of its states.
+    edges, partners : ndarray of shape (n_edges,)
+    tables : list of ndarray of shape (d, n_states, n_states of the partner)
+    """
+
+    variable: int
+    n_states: int
+    own: np.ndarray
+    edges: np.ndarray
+    partners: np.ndarray
+    tables: list
+
+    @cached_property
+    def parts(self):
+        """Where the parameters of every edge lie."""
+        ends = len(self.own) + np.cumsum([0] + [len(table) for table in self.tables])
+        return [slice(a, b) for a, b in pairwise(ends)]
+
+    @property
+    def n_parameters(self):
+        """Of the regression."""
+        return len(self.own) + sum(len(table) for table in self.tables)
+
+    def design(self, columns, rows):
+        """Statistics by state, shape (n_parameters, n_states, n_rows)."""
+        n_rows = rows.stop - rows.start
+        out = np.empty((self.n_parameters, self.n_states, n_rows))
+        out[: len(self.own)] = self.own[:, :, None]
+        for part, j, table in zip(self.parts, self.partners, self.tables, strict=True):
+            np.take(table, columns[j, rows], axis=2, out=out[part], mode="clip")
+        return out
+
+    def difference(self):
+        """The node with statistics of state 1 less those of state 0, in a single state."""
+        own, *tables = (t[:, 1:2] - t[:, :1] for t in (self.own, *self.tables))
+        return _Node(self.variable, 1, own, self.edges, self.partners, tables)
+
+    def without(self, k):
+        """The node without its edge number k."""
+        keep = np.arange(len(self.edges)) != k
+        tables = self.tables[:k] + self.tables[k + 1 :]
+        return _Node(
+            self.variable, self.n_states, self.own, self.edges[keep], self.partners[keep], tables
+        )
+
+
+def _nodes(form):
+    """All variables; of one state is none a neighbour, and none has parameters."""
+    q = form.layout.n_states
+    alive = np.flatnonzero((q[form.edges] > 1).all(axis=1))
+    ends = form.edges[alive]
+    variables = ends.ravel()
+    order = np.argsort(variables, kind="stable")
+    start = np.searchsorted(variables[order], np.arange(len(q) + 1))
+    nodes = []
+    for i, n_states in enumerate(q.tolist()):
+        found = order[start[i] : start[i + 1]]
+        partners = ends[found // 2, 1 - found % 2]
+        tables = [_oriented(form.statistic, n_states, int(q[j]), i < j) for j in partners]
+        own = contrasts(n_states).T if form.unary else np.zeros((0, n_states))
+        nodes.append(_Node(i, n_states, own, alive[found // 2], partners, tables))
+    return nodes
+
+
+@lru_cache(maxsize=256)
+def _oriented(statistic, q_i, q_j, first):
+    """Basis tables of a pair with the axis of i before that of j, whether or not i is the first."""
+    if first:
+        return pair_basis(statistic, q_i, q_j)
+    return pair_basis(statistic, q_j, q_i).transpose(0, 2, 1)
+
+
+def _free(form):
+    """Degrees of freedom of every edge."""
+    q = form.layout.n_states[form.edges]
+    return np.where((q > 1).all(axis=1), np.diff(form.pair_start), 0)
+
+
+class _Regression:
+    """A variable given its neighbours, with what its derivatives need of the rows."""
+
+    def __init__(self, node, columns, weights):
+        self.node = node
+        self.columns = columns
+        self.weights = weights
+        self.model = _TwoStates(node) if node.n_states == 2 else _ManyStates(node)
+        numbers = max(node.n_parameters * node.n_states, 1)
+        self.chunks = _chunks(len(weights), numbers)
+        self.kept = self._design(self.chunks[0]) if len(self.chunks) == 1 else None
+
+    def _design(self, rows):
+        return self.model.node.design(self.columns, rows)
+
+    def parts(self):
+        """Rows, the design, states and weights, chunk by chunk."""
+        for rows in self.chunks:
+            design = self._design(rows) if self.kept is None else self.kept
+            yield rows, design, self.columns[self.node.variable, rows], self.weights[rows]
+
+    def expand(self, theta):
+        """Log-likelihood, and value, gradient and information of the penalised one."""
+        p = len(theta)
+        log_likelihood, gradient, information = 0.0, -RIDGE * theta, RIDGE * np.eye(p)
+        for _, design, states, weights in self.parts():
+            parts = self.model.expand(design, states, weights, theta)
+            log_likelihood += parts[0]
+            gradient += parts[1]
+            information += parts[2]
+        return log_likelihood, log_likelihood - RIDGE / 2 * theta @ theta, gradient, information
+
+    def meat(self, theta):
+        """Sum of the outer products of the scores of rows, and the information of the ridge."""
+        total = RIDGE * np.eye(len(theta))
+        for _, design, states, weights in self.parts():
+            score = self.model.scores(design, states, theta)
+            total += (score * weights) @ score.T
+        return total
+
+    def maximise(self, theta):
+        """The maximiser by damped Newton steps, its log-likelihood and its information."""
+        log_likelihood, value, gradient, information = self.expand(theta)
+        for _ in range(MAX_NEWTON):
+            step = np.linalg.solve(information, gradient)
+            gain = gradient @ step / 2
+            if gain <= 0:
+                break
+            slack = 1e-12 * abs(value)
+            for _ in range(MAX_HALVINGS):
+                trial = self.expand(theta + step)
+                if trial[1] >= value - slack:
+                    break
+                step /= 2
+            else:
+                break
+            theta = theta + step
+            log_likelihood, value, gradient, information = trial
+            if gain < TOLERANCE:
+                break
+        return theta, log_likelihood, information
+
+
+class _TwoStates:
+    """Logistic regression on the statistics of state 1 less those of state 0."""
+
+    def __init__(self, node):
+        self.node = node.difference()
+
+    def expand(self, design, states, weights, theta):
+        design = design[:, 0]
+        logit = theta @ design
+        p = expit(logit)
+        log_p = log_expit(np.where(states == 1, logit, -logit))
+        gradient = design @ (weights * (states - p))
+        information = (design * (weights * p * (1 - p))) @ design.T
+        return weights @ log_p, gradient, information
+
+    def scores(self, design, states, theta):
+        design = design[:, 0]
+        return design * (states - expit(theta @ design))
+
+
+class _ManyStates:
+    """Multinomial regression."""
+
+    def __init__(self, node):
+        self.node = node
+
+    def expand(self, design, states, weights, theta):
+        p = self.law(design, theta)
+        log_p = np.log(np.maximum(p[states, np.arange(len(states))], np.finfo(float).tiny))
+        centred = self.centred(design, p)
+        gradient = self.of_states(centred, states) @ weights
+        centred *= np.sqrt(weights * p)
+        flat = centred.reshape(len(theta), p.size)
+        return weights @ log_p, gradient, flat @ flat.T
+
+    def scores(self, design, states, theta):
+        return self.of_states(self.centred(design, self.law(design, theta)), states)
+
+    @staticmethod
+    def law(design, theta):
+        """Probabilities of the states, shape (n_states, n_rows)."""
+        return softmax(np.tensordot(theta, design, axes=1), axis=0)
+
+    @staticmethod
+    def centred(design, p):
+        """Statistics less their expectation."""
+        return design - np.einsum("kar,ar->kr", design, p)[:, None]
+
+    @staticmethod
+    def of_states(design, states):
+        return design[:, states, np.arange(len(states))]
+
+
+def _chunks(n_rows, numbers_a_row):
+    step = max(1, NUMBERS_A_CHUNK // numbers_a_row)
+    return [slice(s, min(s + step, n_rows)) for s in range(0, n_rows, step)]
+
+
+def _fit(node, columns, weights):
+    """Parameters, their sandwich covariance and the log-likelihood."""
+    if node.n_states == 1:
+        return np.zeros(0), np.zeros((0, 0)), 0.0
+    regression = _Regression(node, columns, weights)
+    theta, log_likelihood, information = regression.maximise(np.zeros(node.n_parameters))
+    inverse = np.linalg.inv(information)
+    return theta, inverse @ regression.meat(theta) @ inverse, log_likelihood
+
+
+def _losses(node, columns, weights, asked):
+    """Log-likelihood lost by every edge that is asked for, 0 for the others."""
+    theta, full, _ = _Regression(node, columns, weights).maximise(np.zeros(node.n_parameters))
+    losses = np.zeros(len(node.edges))
+    for k in np.flatnonzero(asked[node.edges]):
+        start = np.delete(theta, node.parts[k])
+        _, less, _ = _Regression(node.without(k), columns, weights).maximise(start)
+        losses[k] = max(full - less, 0.0)
+    return losses
+
+
+# Score tests -------------------------------------------------------------------------------
+
+
+class _Encoded:
+    """Codes of all variables in another form, kept where all rows fit at once."""
+
+    def __init__(self, encode, n_rows, numbers_a_row):
+        self.encode = encode
+        self.chunks = _chunks(n_rows, numbers_a_row)
+        self.kept = encode(self.chunks[0]) if len(self.chunks) == 1 else None
+
+    def parts(self):
+        """Rows and what encodes them."""
+        for rows in self.chunks:
+            yield rows, self.encode(rows) if self.kept is None else self.kept
+
+
+def _two_state_scores(fits, X, weights, form, n_jobs):
+    """Statistics (n, n) and degrees of freedom (n, n) from the regression of the first variable.
+
+    The statistic of a pair is x_j in {-1, 1}, so every sum over rows is a matrix product.
+    """
+    columns = np.ascontiguousarray(X.T)
+    signs = _Encoded(lambda rows: 2.0 * X[rows] - 1.0, len(X), X.shape[1])
+    varied = form.layout.n_states > 1
+
+    def direction(node, theta):
+        if node.n_states == 1:
+            return np.zeros(len(varied)), np.zeros(len(varied), dtype=np.int64)
+        model = _TwoStates(node)
+        score, total, cross, information = 0.0, 0.0, 0.0, RIDGE * np.eye(len(theta))
+        for rows, s in signs.parts():
+            design = model.node.design(columns, rows)[:, 0]
+            p = expit(theta @ design)
+            w = weights[rows]
+            scaled = design * (w * p * (1 - p))
+            score += (w * (columns[node.variable, rows] - p)) @ s
+            total += w @ (p * (1 - p))
+            cross += scaled @ s
+            information += scaled @ design.T
+        left = total - (cross * np.linalg.solve(information, cross)).sum(axis=0)
+        tested = varied & (left > LEAST_INFORMATION + NEGLIGIBLE * total)
+        return np.where(tested, score**2, 0.0) / np.where(tested, left, 1.0), tested.astype(int)
+
+    return _directions(direction, fits, form, n_jobs)
+
+
+def _table_scores(fits, X, weights, form, n_jobs):
+    """The same for any numbers of states, from sums over the rows of every state of a partner."""
+    columns = np.ascontiguousarray(X.T)
+    q = form.layout.n_states
+    start = np.concatenate([[0], np.cumsum(q)])
+    codes = np.arange(start[-1]) - np.repeat(start[:-1], q)
+    owner = np.repeat(np.arange(len(q)), q)
+    one_hot = _Encoded(lambda r: (X[r][:, owner] == codes).astype(float), len(X), start[-1])
+
+    def direction(node, theta):
+        statistic, rank = np.zeros(len(q)), np.zeros(len(q), dtype=np.int64)
+        if node.n_states == 1:
+            return statistic, rank
+        sums = _StateSums(node, len(owner))
+        for rows, s in one_hot.parts():
+            sums.add(
+                node.design(columns, rows), columns[node.variable, rows], weights[rows], theta, s
+            )
+        for partners, first in _alike(q, node.variable):
+            q_j = int(q[partners[0]])
+            basis = _oriented(form.statistic, node.n_states, q_j, first)
+            entries = start[partners][:, None] + np.arange(q_j)
+            statistic[partners], rank[partners] = sums.tests(entries, basis)
+        return statistic, rank
+
+    return _directions(direction, fits, form, n_jobs)
+
+
+class _StateSums:
+    """Sums over rows by the states of all other variables, which all score tests are made of."""
+
+    def __init__(self, node, n_columns):
+        q, p = node.n_states, node.n_parameters
+        self.score = np.zeros((q, n_columns))
+        self.second = np.zeros((q, q, n_columns))
+        self.cross = np.zeros((p, q, n_columns))
+        self.information = RIDGE * np.eye(p)
+
+    def add(self, design, states, weights, theta, one_hot):
+        q, n_rows = design.shape[1:]
+        law = _ManyStates.law(design, theta)
+        p = weights * law
+        residual = weights * (states == np.arange(q)[:, None]) - p
+        self.score += residual @ one_hot
+        spread = np.eye(q)[:, :, None] * p - p[:, None] * law
+        self.second += (spread.reshape(q * q, n_rows) @ one_hot).reshape(self.second.shape)
+        scaled = _ManyStates.centred(design, law) * p
+        flat = scaled.reshape(-1, n_rows) @ one_hot
+        self.cross += flat.reshape(self.cross.shape)
+        flat = scaled.reshape(len(scaled), q * n_rows)
+        self.information += flat @ design.reshape(len(scaled), q * n_rows).T
+
+    def tests(self, entries, basis):
+        """Statistics and ranks of partners whose states are these columns."""
+        score = np.einsum("bac,ajc->jb", basis, self.score[:, entries])
+        total = np.einsum(
+            "bxc,dyc,xyjc->jbd", basis, basis, self.second[:, :, entries], optimize=True
+        )
+        cross = np.einsum("bac,pajc->pjb", basis, self.cross[:, :, entries])
+        p, n, d = cross.shape
+        solved = np.linalg.solve(self.information, cross.reshape(p, n * d)).reshape(cross.shape)
+        left = total - np.einsum("pjb,pjd->jbd", cross, solved)
+        largest = np.trace(total, axis1=1, axis2=2)
+        return _quadratic(score, left, LEAST_INFORMATION + NEGLIGIBLE * largest)
+
+
+def _alike(q, variable):
+    """Groups of variables of more than one state: of equal numbers, on one side of a variable."""
+    others = np.arange(len(q))
+    for first, side in ((True, others > variable), (False, others < variable)):
+        for k in np.unique(q[side & (q > 1)]):
+            yield np.flatnonzero(side & (q == k)), first
+
+
+def _directions(direction, fits, form, n_jobs):
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads")
+    tasks = zip(_nodes(form), fits.own, strict=True)
+    found = parallel(delayed(direction)(node, theta) for node, theta in tasks)
+    return np.stack([f[0] for f in found]), np.stack([f[1] for f in found])
+
+
+def _symmetric(form, directed):
+    """Mean of the statistics of both directions, the larger of their degrees of freedom."""
+    statistic, dof = (directed[0] + directed[0].T) / 2, np.maximum(directed[1], directed[1].T)
+    for values in (statistic, dof):
+        values[form.edges[:, 0], form.edges[:, 1]] = 0
+        values[form.edges[:, 1], form.edges[:, 0]] = 0
+        np.fill_diagonal(values, 0)
+    return statistic, dof
+
+
+def _quadratic(vectors, matrices, floor):
+    """``v^T M^-1 v`` over the eigenvectors of M of eigenvalues above the floor, and their number.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n, d)
+    matrices : ndarray of shape (n, d, d)
+    floor : float or ndarray of shape (n,)
+    """
+    values, axes = np.linalg.eigh((matrices + matrices.transpose(0, 2, 1)) / 2)
+    along = np.einsum("nde,nd->ne", axes, vectors)
+    counts = values > np.reshape(floor, (-1, 1))
+    terms = np.where(counts, along**2, 0.0) / np.where(counts, values, 1.0)
+    return terms.sum(axis=1), counts.sum(axis=1)
