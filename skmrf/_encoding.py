@@ -170,6 +170,13 @@ def given_categories(categories, names):
     return out
 
 
+def shared_categories(categories):
+    """The union of the categories of all columns, once for every column."""
+    values = [v for c in categories for v in c.tolist()]
+    union = _distinct(_plain(_object_array(values)), "all")
+    return [union] * len(categories)
+
+
 def _object_array(values):
     values = list(values)
     out = np.empty(len(values), dtype=object)

@@ -142,7 +142,7 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         reports = learning.EpochReports(self, X, y, max_iter, summary)
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
             state = learning.run(learner, data, settings, first.pop(), reports)
-        reports.finish(state)
+        reports.finish((lambda: summary(state)) if state.epoch > state.began else None)
         if self.alpha == 0:
             learning.warn_unbounded(n_never)
         return summary(state) | {"_loop_state": state if keep else None}

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -186,7 +187,8 @@ class LogLinearEnergy(Energy):
 
     def edge_parameters(self):
         """One array for every edge."""
-        return np.split(self.theta["pairs"], self.form.pair_start[1:-1])
+        starts = self.form.pair_start
+        return [self.theta["pairs"][a:b] for a, b in pairwise(starts.tolist())]
 
     def strengths(self):
         r""":math:`\lVert \theta_{ij} \rVert` of every edge."""
@@ -203,7 +205,11 @@ class LogLinearEnergy(Energy):
         return self.form.contract(self.graph.moments(phase)[NAME])
 
     def gradient(self, positive, negative, batch=None):
-        out = self.form.contract(self.graph.gradient(positive, negative, batch)[NAME])
+        return self.by_parameters(self.graph.gradient(positive, negative, batch))
+
+    def by_parameters(self, gradient):
+        """The gradient of what learning may move, from the one by the tables of :attr:`graph`."""
+        out = self.form.contract(gradient[NAME])
         out["pairs"][~self.alive[self.form.owner]] = 0.0
         return out
 

@@ -1,7 +1,7 @@
 """The one learning loop and what it is made of."""
 
 from .callbacks import EarlyStopping, ScoreMonitor
-from .loop import LoopState, Settings, SilentReports, resume, run, start
+from .loop import MIN_UPDATES, LoopState, Settings, SilentReports, resume, run, start
 from .optimizers import OPTIMIZERS, SGD, Adam, Momentum, make_optimizer
 from .penalties import L1, L2, GroupL1, NoPenalty, make_penalty
 from .preparation import (
@@ -22,6 +22,7 @@ from .solvers import maximise_deterministic
 __all__ = [
     "L1",
     "L2",
+    "MIN_UPDATES",
     "OPTIMIZERS",
     "SGD",
     "Adam",

@@ -2,7 +2,11 @@
 
 
 class EpochReports:
-    """Tells scikit-learn's callbacks of every epoch."""
+    """Tells scikit-learn's callbacks of every epoch.
+
+    ``summary`` makes the fitted attributes of a state of the loop, where an epoch leaves a model;
+    else it is None.
+    """
 
     def __init__(self, estimator, X, y, max_iter, summary):
         self.estimator = estimator
@@ -21,14 +25,11 @@ class EpochReports:
         return self.epoch.call_on_fit_task_end(
             estimator=self.estimator,
             **self.rows,
-            reconstruction_attributes=lambda: self.summary(state),
+            reconstruction_attributes=self.summary and (lambda: self.summary(state)),
         )
 
-    def finish(self, state):
-        """The fit is over."""
-        ran = state.epoch > state.began
+    def finish(self, attributes=None):
+        """The fit is over; ``attributes`` makes what was fitted, if it was."""
         self.root.call_on_fit_task_end(
-            estimator=self.estimator,
-            **self.rows,
-            reconstruction_attributes=(lambda: self.summary(state)) if ran else None,
+            estimator=self.estimator, **self.rows, reconstruction_attributes=attributes
         )

@@ -116,7 +116,7 @@ def _exact_dtype(weights):
 
 def _one_hot(X, variables, q, dtype):
     equal = X[:, variables, None] == np.arange(q)
-    return equal.reshape(len(X), -1).astype(dtype)
+    return equal.reshape(len(X), len(variables) * q).astype(dtype)
 
 
 def _pearson(tables):

@@ -1,0 +1,36 @@
+"""The selection repeated on rows drawn with replacement."""
+
+import numpy as np
+from sklearn.utils.parallel import Parallel, delayed
+
+from .estimates import Estimation
+from .findings import z_values
+from .path import Path
+from .rounds import select
+
+
+def repeated(rows, criteria, learner, schedule, n_bootstraps, rng, n_jobs, reports):
+    """Share of the bootstraps with each edge, and a z-value of each pair from all of them.
+
+    Both are square, of the columns of ``rows``. Drawing rows adds 1 to the expected square of a
+    z-value, so the square returned is the mean of the squares less 1.
+    """
+    n = len(rows.n_states)
+    shares, squares = np.zeros((n, n)), np.zeros((n, n))
+    seeds = np.random.SeedSequence(rng.integers(0, 2**63, size=2).tolist()).spawn(n_bootstraps)
+    tasks = (delayed(_replicate)(rows, criteria, learner, schedule, seed) for seed in seeds)
+    for edges, values in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
+        shares[edges[:, 0], edges[:, 1]] += 1.0 / n_bootstraps
+        squares += values.astype(float) ** 2 / n_bootstraps
+        reports.begin()
+        reports.end(None)
+    return shares + shares.T, np.sqrt((squares - 1.0).clip(0.0))
+
+
+def _replicate(rows, criteria, learner, schedule, seed):
+    rng = np.random.default_rng(seed)
+    n_rows = len(rows.X)
+    drawn = rng.multinomial(n_rows, rows.weights / rows.count)
+    sample = rows.take(drawn / rows.weights * (rows.count / n_rows))
+    selection = select(sample, criteria, Estimation(learner, schedule, rng, Path(), n_jobs=1))
+    return selection.energy.form.edges, z_values(selection).astype(np.float32)

@@ -1,0 +1,194 @@
+"""Parameters of the edges of a graph, learned by the loop."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .. import learning
+from ..energies import LogLinearEnergy, LogLinearForm, contrasts
+from ..learners import Learner
+from .path import Path
+from .removal import EdgeRemoval
+from .rows import Rows
+
+DRAWS_A_ROW = 10  # states of chains in the averaged iterates, so that their noise adds 5%
+LAST_STAGE = 3.375  # windows
+N_HALVINGS = 3
+CHAINS = 512
+FIRST_RATE = 0.01
+SHORTEST = 500  # updates
+ENTRIES_A_BATCH = 2**18
+
+
+class OfTables(Learner):
+    """A learner of tables of log-potentials, at work on a log-linear energy."""
+
+    def __init__(self, learner):
+        self.learner = learner
+
+    @property
+    def deterministic(self):
+        """As of the learner."""
+        return self.learner.deterministic
+
+    @property
+    def objective_takes_missing(self):
+        """As of the learner."""
+        return self.learner.objective_takes_missing
+
+    def init(self, energy, batch, rng):
+        return self.learner.init(energy.graph, batch, rng)
+
+    def resume(self, energy, batch, state, rng):
+        return self.learner.resume(energy.graph, batch, state, rng)
+
+    def step(self, energy, batch, state, rng):
+        return self.learner.step(energy.graph, batch, state, rng)
+
+    def objective(self, energy, batch, state):
+        """The learner's, with its gradient by the free parameters."""
+        value, gradient = self.learner.objective(energy.graph, batch, state)
+        return value, energy.by_parameters(gradient)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the loop is run; the parameters are those of the estimator."""
+
+    optimizer: Any
+    learning_rate: Any
+    batch_size: int | None
+    max_iter: int | None
+    tol: float
+
+    def settings(self, learner, rows, warm, penalty, removal):
+        """Settings of one run."""
+        penalty = learning.NoPenalty() if penalty is None else penalty
+        kind = "l2" if penalty.smooth else "l1"
+        solvable = learner.deterministic and (
+            learner.objective_takes_missing or not rows.has_missing
+        )
+        name = "sgd" if self.optimizer == "auto" and removal is not None else self.optimizer
+        optimizer = learning.make_optimizer(name, solvable, penalty, kind)
+        if removal is not None and optimizer is None:
+            raise ValueError(
+                "Edges are removed between the updates of an optimizer, which L-BFGS has none of; "
+                'use optimizer="sgd", or warmup=None to remove edges after learning.'
+            )
+        short = warm and self.learning_rate == "adaptive"
+        return learning.Settings(
+            optimizer=optimizer,
+            rate=_short(rows) if short else learning.make_rate(self.learning_rate, optimizer),
+            penalty=penalty,
+            batch_size=self.batch_size or max(1, ENTRIES_A_BATCH // rows.X.shape[1]),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            average=penalty.smooth,
+            min_updates=SHORTEST if short else learning.MIN_UPDATES,
+        )
+
+
+def _short(rows):
+    """A schedule for starts near the optimum, as long as the number of rows needs."""
+    window = int(max(100, DRAWS_A_ROW * rows.count / CHAINS / LAST_STAGE))
+    return learning.AdaptiveRate(FIRST_RATE, window, n_halvings=N_HALVINGS)
+
+
+class Recorder(learning.SilentReports):
+    """Keeps the path of the parameters, and passes reports on."""
+
+    def __init__(self, path, reports):
+        self.path = path
+        self.reports = reports
+        self.stopped = False
+
+    def begin(self):
+        self.reports.begin()
+
+    def end(self, state):
+        self.path.record(state.step, state.energy)
+        self.stopped = bool(self.reports.end(state))
+        return self.stopped
+
+
+@dataclass
+class Estimation:
+    """How the parameters of a graph are learned.
+
+    Attributes
+    ----------
+    learner : Learner
+    schedule : Schedule
+    rng : numpy.random.Generator
+    path : Path
+    reports : object with the methods of :class:`~skmrf.learning.SilentReports`
+    n_jobs : int or None
+    history : dict of lists
+        Of all runs of the loop so far.
+    n_iter : int
+        Epochs of all of them.
+    converged : bool
+        Of the last.
+    stopped : bool
+        Whether a callback has asked to stop.
+    alpha : float or None
+        Strength of the penalty that was chosen.
+    """
+
+    learner: Learner
+    schedule: Any
+    rng: np.random.Generator
+    path: Path
+    reports: Any = field(default_factory=learning.SilentReports)
+    n_jobs: int | None = None
+    history: dict = field(default_factory=dict)
+    n_iter: int = 0
+    converged: bool = True
+    stopped: bool = False
+    alpha: float | None = None
+
+    def learn(self, energy, rows: Rows, warm, removal=None, penalty=None):
+        """The learned energy of a graph, from this start.
+
+        Parameters
+        ----------
+        energy : LogLinearEnergy
+        rows : Rows
+        warm : bool
+            Whether the start is near the optimum.
+        removal : (threshold, warmup), optional
+            Of edges while learning goes on.
+        penalty : optional
+        """
+        if not len(energy.form.edges):
+            return energy
+        learner = OfTables(self.learner)
+        settings = self.schedule.settings(learner, rows, warm, penalty, removal)
+        self.path.begin()
+        if removal is not None:
+            settings.restriction = EdgeRemoval(*removal, self.path)
+        recorder = Recorder(self.path, self.reports)
+        state = learning.start(energy, learner, rows.batch, settings, self.rng)
+        state = learning.run(learner, rows.batch, settings, state, recorder)
+        self._note(state, recorder)
+        return state.result().restricted(state.energy.alive)
+
+    def _note(self, state, recorder):
+        self.n_iter += state.epoch
+        self.converged = bool(state.converged)
+        self.stopped |= recorder.stopped
+        for name, column in state.history.columns.items():
+            self.history.setdefault(name, []).extend(column)
+
+
+def independent(rows, edges, statistic, unary):
+    """Independent variables, the parameters of all edges zero."""
+    form = LogLinearForm.build(rows.n_states, edges, statistic, unary)
+    theta = form.zeros()
+    for i in range(len(rows.n_states) if unary else 0):
+        log_p = np.log(rows.frequencies(i))
+        theta["unary"][form.unary_start[i] : form.unary_start[i + 1]] = (
+            contrasts(rows.n_states[i]).T @ log_p
+        )
+    return LogLinearEnergy(form, theta)

@@ -1,0 +1,106 @@
+"""Graphs by penalties under which the parameters of an edge become zero together."""
+
+import numpy as np
+
+from .. import learning
+from ..energies import LogLinearForm
+from ..learners import PseudoLikelihood, site_log_likelihood
+from .estimates import OfTables, independent
+from .nodewise import fit_nodes
+
+N_ALPHAS = 20
+SMALLEST = 0.01  # of the path, as a share of the penalty that leaves no edge
+N_FOLDS = 5
+GAMMA = 0.5  # of the extended Bayesian information criterion
+MAX_ITER, TOL = 500, 1e-4
+
+
+def sparse_edges(rows, edges, criteria, estimation):
+    """The edges that the penalty leaves.
+
+    A penalty that is to be chosen is chosen along a path of pseudo-likelihood fits.
+    """
+    name, alpha = criteria.penalty
+    start = independent(rows, edges, criteria.statistic, criteria.unary)
+    if rows.has_missing:
+        energy = estimation.learn(start, rows, warm=False)
+        rows = rows.completed(energy, estimation.rng)
+    if isinstance(alpha, str):
+        alpha = choose_alpha(rows, start, name, alpha, estimation)
+        if not isinstance(estimation.learner, PseudoLikelihood):
+            alpha *= 0.5  # a likelihood has one term for an edge, a pseudo-likelihood two
+    estimation.alpha = alpha
+    penalty = learning.make_penalty(name, alpha, start.penalty_groups())
+    energy = estimation.learn(start, rows, warm=False, penalty=penalty)
+    return edges[energy.strengths() > 0]
+
+
+def choose_alpha(rows, start, name, criterion, estimation):
+    """The strength of best criterion: "ebic" or "cv"."""
+    alphas = _alphas(rows, start, name)
+    if criterion == "ebic":
+        scores = [ebic(rows, energy, estimation.n_jobs) for energy in _path(rows, start, name, alphas)]
+        return float(alphas[np.argmin(scores)])
+    fold = estimation.rng.permutation(len(rows.X)) % min(N_FOLDS, len(rows.X))
+    total = np.zeros(len(alphas))
+    for k in range(fold.max() + 1):
+        train, test = rows.take(1.0 * (fold != k)), rows.take(1.0 * (fold == k))
+        total += [
+            test.weights @ site_log_likelihood(energy.graph, test.X)[0]
+            for energy in _path(train, start, name, alphas)
+        ]
+    return float(alphas[np.argmax(total)])
+
+
+def _objective(rows, start):
+    learner = OfTables(PseudoLikelihood())
+    state = learner.init(start, rows.batch, None)
+    return lambda energy: learner.objective(energy, rows.batch, state)
+
+
+def _alphas(rows, start, name):
+    """Falling strengths, from the one that leaves no edge."""
+    _, gradient = _objective(rows, start)(start)
+    pairs, owner = gradient["pairs"], start.form.owner
+    sizes = np.maximum(np.bincount(owner), 1)
+    norms = np.sqrt(np.bincount(owner, pairs**2) / sizes)
+    largest = np.abs(pairs).max() if name == "l1" else norms.max()
+    return max(largest, 1e-12) * np.geomspace(1.0, SMALLEST, N_ALPHAS)
+
+
+def _path(rows, energy, name, alphas):
+    """Penalised pseudo-likelihood estimates, each from the one before."""
+    objective = _objective(rows, energy)
+    for alpha in alphas:
+        penalty = learning.make_penalty(name, alpha, energy.penalty_groups())
+        energy, _ = learning.maximise_deterministic(
+            energy, objective, penalty, max_iter=MAX_ITER, tol=TOL, on_iteration=_go_on
+        )
+        yield energy
+
+
+def _go_on(energy, value, norm):
+    return False
+
+
+def ebic(rows, energy, n_jobs=None):
+    r"""Extended Bayesian information criterion of the edges that are not zero.
+
+    .. math:: \sum_i \left( -2 \ell_i + k_i \log N + 4 \gamma d_i \log(n - 1) \right)
+
+    with :math:`\ell_i` the maximal conditional log-likelihood of variable i given its
+    :math:`d_i` neighbours, :math:`k_i` its parameters, N rows, n variables and
+    :math:`\gamma = 1/2`.
+
+    References
+    ----------
+    R. Foygel Barber and M. Drton, "High-dimensional Ising model selection with Bayesian information
+    criteria", Electronic Journal of Statistics 9 (2015).
+    """
+    edges = energy.form.edges[energy.strengths() > 0]
+    form = LogLinearForm.build(rows.n_states, edges, energy.form.statistic, energy.form.unary)
+    fits = fit_nodes(rows.X, rows.weights, form, n_jobs=n_jobs)
+    n = len(rows.n_states)
+    cost = fits.n_parameters.sum() * np.log(rows.count)
+    cost += 8.0 * GAMMA * len(edges) * np.log(max(n - 1, 1))
+    return float(cost - 2.0 * np.sum(fits.log_likelihood))
