@@ -30,8 +30,8 @@ def resolve_cliques(cliques, n_features, names=None):
     if isinstance(cliques, str):
         if cliques not in WORDS:
             raise ValueError(
-                f"cliques must be one of {list(WORDS)}, a list of tuples of columns or a networkx "
-                f"graph; got {cliques!r}."
+                f"cliques must be one of {list(WORDS)}, a list of tuples of columns, a networkx "
+                f"graph or an MRFStructureLearner; got {cliques!r}."
             )
         return _singles(n_features) if cliques == "independent" else _all_pairs(n_features)
     lookup = {name: i for i, name in enumerate(names)} if names is not None else {}
@@ -53,8 +53,8 @@ def _tuples(cliques):
         return [tuple(c) if not isinstance(c, str) else (c,) for c in cliques]
     except TypeError:
         raise ValueError(
-            f"cliques must be one of {list(WORDS)}, a list of tuples of columns or a networkx "
-            f"graph; got {cliques!r}."
+            f"cliques must be one of {list(WORDS)}, a list of tuples of columns, a networkx "
+            f"graph or an MRFStructureLearner; got {cliques!r}."
         ) from None
 
 

@@ -268,7 +268,7 @@ def _unchanged_on_error(estimator):
     try:
         yield
     except BaseException:
-        for name in ("n_features_in_", "feature_names_in_"):
+        for name in ("n_features_in_", "feature_names_in_", "structure_"):
             vars(estimator).pop(name, None)
             if name in before:
                 vars(estimator)[name] = before[name]

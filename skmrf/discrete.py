@@ -1,6 +1,7 @@
 """DiscreteMRF: discrete Markov random fields with tables of log-potentials."""
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -29,9 +30,11 @@ class DiscreteMRF(VisibleEstimator):
 
     Parameters
     ----------
-    cliques : {"pairwise", "independent"}, list of tuples, or networkx graph, default="pairwise"
+    cliques : {"pairwise", "independent"}, list of tuples, networkx graph or structure learner, \
+default="pairwise"
         Which columns share a table; columns by index or name. A graph means its edges and all
-        single columns. Columns that a list leaves out get a table of their own.
+        single columns. Columns that a list leaves out get a table of their own. A
+        :class:`MRFStructureLearner` finds the edges from the same rows, as ``structure_``.
     learner : str or Learner, default="pcd"
         How the gradient is estimated: "pcd", "cd", "tempered-transitions", "parallel-tempering",
         "mcmc-mle", "pf-mcmc-mle", "smc", "psmc", "exact", "pseudo-likelihood", "bpchain-cd", "bp",
@@ -78,6 +81,8 @@ class DiscreteMRF(VisibleEstimator):
     log_potentials_ : list of ndarray
         A table for every clique, axes as in ``cliques_``, states as in ``categories_``.
     categories_ : list of ndarray
+    structure_ : MRFStructureLearner
+        Fitted to the rows, where ``cliques`` is a structure learner.
     log_partition_ : float
         log Z in nats; computed when first asked for.
     log_partition_interval_ : tuple of float
@@ -209,6 +214,24 @@ class DiscreteMRF(VisibleEstimator):
         """
         return self._learn(X, sample_weight, partial=True)
 
+    def _learned(self, X, y, sample_weight, partial, validation):
+        going_on = (partial or self.warm_start) and "energy_" in vars(self)
+        if not going_on:
+            vars(self).pop("structure_", None)
+            if hasattr(self.cliques, "fit"):
+                self.structure_ = self._found_structure(X, sample_weight)
+        return super()._learned(X, y, sample_weight, partial, validation)
+
+    def _found_structure(self, X, sample_weight):
+        """The structure learner fitted to the same rows, columns and categories."""
+        structure = clone(self.cliques)
+        known = structure.get_params(deep=False)
+        if known.get("random_state") is None:
+            structure.set_params(random_state=self.random_state)
+        if not isinstance(self.categories, str):
+            structure.set_params(categories=self.categories)
+        return structure.fit(X, sample_weight=sample_weight)
+
     def _encode_training(self, X, y, resume):
         """State codes and categories; counts and names of columns are recorded or checked."""
         columns = as_columns(X)
@@ -226,7 +249,9 @@ class DiscreteMRF(VisibleEstimator):
     def _initial_energy(self, data, decoding):
         """Independent columns, as far as single tables reach."""
         names = getattr(self, "feature_names_in_", None)
-        cliques = resolve_cliques(self.cliques, data.X.shape[1], names)
+        found = getattr(self, "structure_", None)
+        cliques = self.cliques if found is None else _with_singles(found, data.X.shape[1])
+        cliques = resolve_cliques(cliques, data.X.shape[1], names)
         layout = Layout.build([len(c) for c in decoding], cliques, self.tie)
         self._check_memory(
             layout.n_parameters,
@@ -273,3 +298,8 @@ class DiscreteMRF(VisibleEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def _with_singles(structure, n_features):
+    """All single columns, and the edges of a fitted structure learner."""
+    return [(i,) for i in range(n_features)] + [tuple(e) for e in structure.edges_.tolist()]

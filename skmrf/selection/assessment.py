@@ -50,7 +50,9 @@ def assess(energy, rows, completed, fits, rng, n_jobs=None):
     fits : NodeFits
         Of the same graph, to ``completed``.
     """
-    form = energy.form
+    form, n = energy.form, energy.n_variables
+    if n < 2:
+        return Assessment(np.zeros((n, n)), np.zeros((n, n)), [])
     statistic, dof = score_tests(fits, completed.X, completed.weights, form)
     covariances = _covariances(energy, rows, completed, fits, rng)
     values = np.array(
@@ -62,9 +64,7 @@ def assess(energy, rows, completed, fits, rng, n_jobs=None):
     free = np.diff(form.pair_start)
     doubtful = np.flatnonzero(_with_empty_cells(form, completed))
     if len(doubtful):
-        ratios, _ = likelihood_ratio(
-            completed.X, completed.weights, form, doubtful, n_jobs=n_jobs
-        )
+        ratios, _ = likelihood_ratio(completed.X, completed.weights, form, doubtful, n_jobs=n_jobs)
         shown = rows.seen(form.edges[doubtful]) / rows.count
         values[doubtful] = ratios * shown
     i, j = form.edges.T

@@ -84,7 +84,8 @@ class Schedule:
             batch_size=self.batch_size or max(1, ENTRIES_A_BATCH // rows.X.shape[1]),
             max_iter=self.max_iter,
             tol=self.tol,
-            average=penalty.smooth,
+            average=penalty.smooth and removal is None,
+            complete=removal is None or self.max_iter is None,
             min_updates=SHORTEST if short else learning.MIN_UPDATES,
         )
 

@@ -17,9 +17,7 @@ CHAINS, BURN_IN, BETWEEN = 1_024, 100, 5
 def statistics(form, X):
     """The statistics of every row, those of variables before those of edges."""
     q = form.layout.n_states
-    columns = [
-        contrasts(q[i])[X[:, i]] for i in range(len(form.unary_start) - 1)
-    ]
+    columns = [contrasts(q[i])[X[:, i]] for i in range(len(form.unary_start) - 1)]
     for i, j in form.edges.tolist():
         columns.append(pair_basis(form.statistic, q[i], q[j])[:, X[:, i], X[:, j]].T)
     return np.hstack(columns)

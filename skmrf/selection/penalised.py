@@ -39,7 +39,9 @@ def choose_alpha(rows, start, name, criterion, estimation):
     """The strength of best criterion: "ebic" or "cv"."""
     alphas = _alphas(rows, start, name)
     if criterion == "ebic":
-        scores = [ebic(rows, energy, estimation.n_jobs) for energy in _path(rows, start, name, alphas)]
+        scores = [
+            ebic(rows, energy, estimation.n_jobs) for energy in _path(rows, start, name, alphas)
+        ]
         return float(alphas[np.argmin(scores)])
     fold = estimation.rng.permutation(len(rows.X)) % min(N_FOLDS, len(rows.X))
     total = np.zeros(len(alphas))

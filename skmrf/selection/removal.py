@@ -1,5 +1,6 @@
 """Removal of weak edges while learning goes on."""
 
+
 class EdgeRemoval:
     r"""Removes for good every edge with :math:`\lVert \theta_{ij} \rVert` below a threshold.
 
@@ -33,4 +34,3 @@ class EdgeRemoval:
             return energy if energy.alive.all() else energy.restricted(energy.alive)
         self.path.remove(energy.form.edges[weak], self.n_updates)
         return energy.restricted(energy.alive & ~weak)
-

@@ -106,7 +106,7 @@ def candidates(rows, criteria):
     """
     n = len(rows.n_states)
     pairs = np.column_stack(np.triu_indices(n, 1))
-    if criteria.screen is None:
+    if criteria.screen is None or not len(pairs):
         return pairs
     per_edge = 1.0
     if criteria.statistic == "table":
@@ -131,9 +131,7 @@ def _settle(rows, edges, n_candidates, criteria, estimation):
         re_entry = re_entry and _merged(edges[kept], entering).tobytes() not in visited
         entering = entering if re_entry else entering[:0]
         changed = len(entering) > 0 or not kept.all()
-        rounds.append(
-            {"n_edges": len(edges), "left": int((~kept).sum()), "entered": len(entering)}
-        )
+        rounds.append({"n_edges": len(edges), "left": int((~kept).sum()), "entered": len(entering)})
         if not changed or estimation.stopped or len(rounds) == MAX_ROUNDS:
             return Selection(energy, found, n_candidates, rounds, not changed)
         estimation.path.remove(edges[~kept])
