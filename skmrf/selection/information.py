@@ -1,6 +1,6 @@
 """Standard errors from the covariance of the statistics under the model."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -72,4 +72,4 @@ def parameter_covariances(energy, rows, rng):
     inverse = np.linalg.pinv(information(energy, rows, rng), hermitian=True) / rows.count
     first = energy.form.unary_start[-1]
     bounds = first + energy.form.pair_start
-    return [inverse[a:b, a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [inverse[a:b, a:b] for a, b in pairwise(bounds.tolist())]

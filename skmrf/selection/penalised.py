@@ -76,13 +76,9 @@ def _path(rows, energy, name, alphas):
     for alpha in alphas:
         penalty = learning.make_penalty(name, alpha, energy.penalty_groups())
         energy, _ = learning.maximise_deterministic(
-            energy, objective, penalty, max_iter=MAX_ITER, tol=TOL, on_iteration=_go_on
+            energy, objective, penalty, max_iter=MAX_ITER, tol=TOL, on_iteration=lambda *_: False
         )
         yield energy
-
-
-def _go_on(energy, value, norm):
-    return False
 
 
 def ebic(rows, energy, n_jobs=None):
