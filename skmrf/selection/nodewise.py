@@ -1,11 +1,11 @@
 """Regressions of every variable on its neighbours, and tests of edges from them."""
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import expit, log_expit, softmax
+from scipy.special import expit, log_softmax
 from sklearn.utils.parallel import Parallel, delayed
 
 from ..energies import contrasts, pair_basis
@@ -181,53 +181,74 @@ def score_tests(fits, X, weights, form, *, n_jobs=None):
 class _Node:
     """A variable and what it depends on.
 
+    Its logits, less that of state 0, are ``theta @ loadings @ regressors``. The regressors are
+    few: a constant, and codes of the partners that all states of the variable share.
+
     Attributes
     ----------
     variable, n_states : int
-    own : ndarray of shape (n_own, n_states)
-        Contrasts of its states.
     edges, partners : ndarray of shape (n_edges,)
-    tables : list of ndarray of shape (d, n_states, n_states of the partner)
+    codes : list of ndarray of shape (n_codes, n_states of the partner)
+    pieces : list of ndarray of shape (d, n_states - 1, n_codes)
+        Loadings of the variable, if it has parameters, and of every edge.
     """
 
     variable: int
     n_states: int
-    own: np.ndarray
     edges: np.ndarray
     partners: np.ndarray
-    tables: list
-
-    @cached_property
-    def parts(self):
-        """Where the parameters of every edge lie."""
-        ends = len(self.own) + np.cumsum([0] + [len(table) for table in self.tables])
-        return [slice(a, b) for a, b in pairwise(ends)]
+    codes: list
+    pieces: list
 
     @property
     def n_parameters(self):
         """Of the regression."""
-        return len(self.own) + sum(len(table) for table in self.tables)
+        return sum(len(piece) for piece in self.pieces)
 
-    def design(self, columns, rows):
-        """Statistics by state, shape (n_parameters, n_states, n_rows)."""
-        n_rows = rows.stop - rows.start
-        out = np.empty((self.n_parameters, self.n_states, n_rows))
-        out[: len(self.own)] = self.own[:, :, None]
-        for part, j, table in zip(self.parts, self.partners, self.tables, strict=True):
-            np.take(table, columns[j, rows], axis=2, out=out[part], mode="clip")
+    @cached_property
+    def parts(self):
+        """Where the parameters of every edge lie."""
+        ends = np.cumsum([0] + [len(piece) for piece in self.pieces])
+        return [slice(a, b) for a, b in pairwise(ends[len(self.pieces) - len(self.edges) :])]
+
+    @cached_property
+    def loadings(self):
+        """Shape (n_parameters, n_states - 1, n_regressors)."""
+        width = sum(piece.shape[2] for piece in self.pieces)
+        out = np.zeros((self.n_parameters, self.n_states - 1, width))
+        row = column = 0
+        for piece in self.pieces:
+            d, _, k = piece.shape
+            out[row : row + d, :, column : column + k] = piece
+            row, column = row + d, column + k
         return out
 
-    def difference(self):
-        """The node with statistics of state 1 less those of state 0, in a single state."""
-        own, *tables = (t[:, 1:2] - t[:, :1] for t in (self.own, *self.tables))
-        return _Node(self.variable, 1, own, self.edges, self.partners, tables)
+    def regressors(self, columns, rows):
+        """Shape (n_regressors, n_rows)."""
+        constant = len(self.pieces) - len(self.edges)
+        parts = [np.ones((constant, rows.stop - rows.start))]
+        for j, codes in zip(self.partners, self.codes, strict=True):
+            parts.append(np.take(codes, columns[j, rows], axis=1))
+        return np.concatenate(parts)
+
+    def log_law(self, theta, regressors):
+        """Log-probabilities of the states, shape (n_states, n_rows)."""
+        k, m = self.loadings.shape[1:]
+        logits = np.zeros((k + 1, regressors.shape[1]))
+        logits[1:] = np.tensordot(theta, self.loadings, axes=1).reshape(k, m) @ regressors
+        return log_softmax(logits, axis=0)
 
     def without(self, k):
         """The node without its edge number k."""
         keep = np.arange(len(self.edges)) != k
-        tables = self.tables[:k] + self.tables[k + 1 :]
+        piece = len(self.pieces) - len(self.edges) + k
         return _Node(
-            self.variable, self.n_states, self.own, self.edges[keep], self.partners[keep], tables
+            self.variable,
+            self.n_states,
+            self.edges[keep],
+            self.partners[keep],
+            self.codes[:k] + self.codes[k + 1 :],
+            self.pieces[:piece] + self.pieces[piece + 1 :],
         )
 
 
@@ -243,18 +264,31 @@ def _nodes(form):
     for i, n_states in enumerate(q.tolist()):
         found = order[start[i] : start[i + 1]]
         partners = ends[found // 2, 1 - found % 2]
-        tables = [_oriented(form.statistic, n_states, int(q[j]), i < j) for j in partners]
-        own = contrasts(n_states).T if form.unary else np.zeros((0, n_states))
-        nodes.append(_Node(i, n_states, own, alive[found // 2], partners, tables))
+        coded = [_coded(form.statistic, n_states, int(q[j]), i < j) for j in partners]
+        own = [_less_first(contrasts(n_states).T[:, :, None])] if form.unary else []
+        pieces = own + [piece for _, piece in coded]
+        codes = [code for code, _ in coded]
+        nodes.append(_Node(i, n_states, alive[found // 2], partners, codes, pieces))
     return nodes
 
 
 @lru_cache(maxsize=256)
-def _oriented(statistic, q_i, q_j, first):
-    """Basis tables of a pair with the axis of i before that of j, whether or not i is the first."""
+def _coded(statistic, q_i, q_j, first):
+    """Codes of the states of j, and the loadings that make the tables of the pair of them."""
+    codes = contrasts(q_j).T if statistic == "table" else np.eye(min(q_i, q_j), q_j)
+    return codes, _relative_basis(statistic, q_i, q_j, first) @ codes.T
+
+
+@lru_cache(maxsize=256)
+def _relative_basis(statistic, q_i, q_j, first):
+    """Basis tables of a pair, the axis of i before that of j, less their rows of state 0 of i."""
     if first:
-        return pair_basis(statistic, q_i, q_j)
-    return pair_basis(statistic, q_j, q_i).transpose(0, 2, 1)
+        return _less_first(pair_basis(statistic, q_i, q_j))
+    return _less_first(pair_basis(statistic, q_j, q_i).transpose(0, 2, 1))
+
+
+def _less_first(tables):
+    return tables[:, 1:] - tables[:, :1]
 
 
 def _free(form):
@@ -264,44 +298,45 @@ def _free(form):
 
 
 class _Regression:
-    """A variable given its neighbours, with what its derivatives need of the rows."""
+    """A variable given its neighbours, on weighted rows."""
 
     def __init__(self, node, columns, weights):
         self.node = node
         self.columns = columns
         self.weights = weights
-        self.model = _TwoStates(node) if node.n_states == 2 else _ManyStates(node)
-        numbers = max(node.n_parameters * node.n_states, 1)
-        self.chunks = _chunks(len(weights), numbers)
-        self.kept = self._design(self.chunks[0]) if len(self.chunks) == 1 else None
+        k, m = node.loadings.shape[1:]
+        self.loadings = node.loadings.reshape(node.n_parameters, k * m)
+        encode = partial(node.regressors, columns)
+        self.rows = _Encoded(encode, len(weights), 2 * m + (k + 1) ** 2)
 
-    def _design(self, rows):
-        return self.model.node.design(self.columns, rows)
-
-    def parts(self):
-        """Rows, the design, states and weights, chunk by chunk."""
-        for rows in self.chunks:
-            design = self._design(rows) if self.kept is None else self.kept
-            yield rows, design, self.columns[self.node.variable, rows], self.weights[rows]
+    def parts(self, theta):
+        """Chunks of rows: regressors, weights, log-likelihood, residuals, probabilities."""
+        for rows, regressors in self.rows.parts():
+            states = self.columns[self.node.variable, rows]
+            log_p = self.node.log_law(theta, regressors)
+            p = np.exp(log_p[1:])
+            observed = np.take_along_axis(log_p, states[None].astype(np.intp), axis=0)[0]
+            yield regressors, self.weights[rows], observed, _indicators(states, len(p)) - p, p
 
     def expand(self, theta):
         """Log-likelihood, and value, gradient and information of the penalised one."""
-        p = len(theta)
-        log_likelihood, gradient, information = 0.0, -RIDGE * theta, RIDGE * np.eye(p)
-        for _, design, states, weights in self.parts():
-            parts = self.model.expand(design, states, weights, theta)
-            log_likelihood += parts[0]
-            gradient += parts[1]
-            information += parts[2]
+        log_likelihood, gradient, information = 0.0, -RIDGE * theta, RIDGE * np.eye(len(theta))
+        for z, weights, log_p, residual, p in self.parts(theta):
+            log_likelihood += weights @ log_p
+            gradient += self.loadings @ (weights * residual @ z.T).ravel()
+            information += self.of_parameters(_gram(_spread(p, weights), z, z.T))
         return log_likelihood, log_likelihood - RIDGE / 2 * theta @ theta, gradient, information
 
     def meat(self, theta):
         """Sum of the outer products of the scores of rows, and the information of the ridge."""
         total = RIDGE * np.eye(len(theta))
-        for _, design, states, weights in self.parts():
-            score = self.model.scores(design, states, theta)
-            total += (score * weights) @ score.T
+        for z, weights, _, residual, _ in self.parts(theta):
+            total += self.of_parameters(_gram(residual[:, None] * residual * weights, z, z.T))
         return total
+
+    def of_parameters(self, gram):
+        """Products of parameters from those of regressors by state."""
+        return self.loadings @ gram.reshape(2 * (self.loadings.shape[1],)) @ self.loadings.T
 
     def maximise(self, theta):
         """The maximiser by damped Newton steps, its log-likelihood and its information."""
@@ -326,62 +361,42 @@ class _Regression:
         return theta, log_likelihood, information
 
 
-class _TwoStates:
-    """Logistic regression on the statistics of state 1 less those of state 0."""
+class _Encoded:
+    """Codes of rows, made chunk by chunk, and kept where all rows fit at once."""
 
-    def __init__(self, node):
-        self.node = node.difference()
+    def __init__(self, encode, n_rows, numbers_a_row):
+        step = max(1, NUMBERS_A_CHUNK // max(numbers_a_row, 1))
+        self.encode = encode
+        self.chunks = [slice(s, min(s + step, n_rows)) for s in range(0, n_rows, step)]
+        self.kept = encode(self.chunks[0]) if len(self.chunks) == 1 else None
 
-    def expand(self, design, states, weights, theta):
-        design = design[:, 0]
-        logit = theta @ design
-        p = expit(logit)
-        log_p = log_expit(np.where(states == 1, logit, -logit))
-        gradient = design @ (weights * (states - p))
-        information = (design * (weights * p * (1 - p))) @ design.T
-        return weights @ log_p, gradient, information
-
-    def scores(self, design, states, theta):
-        design = design[:, 0]
-        return design * (states - expit(theta @ design))
+    def parts(self):
+        """Rows and what encodes them."""
+        for rows in self.chunks:
+            yield rows, self.encode(rows) if self.kept is None else self.kept
 
 
-class _ManyStates:
-    """Multinomial regression."""
-
-    def __init__(self, node):
-        self.node = node
-
-    def expand(self, design, states, weights, theta):
-        p = self.law(design, theta)
-        log_p = np.log(np.maximum(p[states, np.arange(len(states))], np.finfo(float).tiny))
-        centred = self.centred(design, p)
-        gradient = self.of_states(centred, states) @ weights
-        centred *= np.sqrt(weights * p)
-        flat = centred.reshape(len(theta), p.size)
-        return weights @ log_p, gradient, flat @ flat.T
-
-    def scores(self, design, states, theta):
-        return self.of_states(self.centred(design, self.law(design, theta)), states)
-
-    @staticmethod
-    def law(design, theta):
-        """Probabilities of the states, shape (n_states, n_rows)."""
-        return softmax(np.tensordot(theta, design, axes=1), axis=0)
-
-    @staticmethod
-    def centred(design, p):
-        """Statistics less their expectation."""
-        return design - np.einsum("kar,ar->kr", design, p)[:, None]
-
-    @staticmethod
-    def of_states(design, states):
-        return design[:, states, np.arange(len(states))]
+def _indicators(states, k):
+    """Which of the states 1 .. k each row is in, shape (k, n_rows)."""
+    return (states == np.arange(1, k + 1)[:, None]).astype(float)
 
 
-def _chunks(n_rows, numbers_a_row):
-    step = max(1, NUMBERS_A_CHUNK // numbers_a_row)
-    return [slice(s, min(s + step, n_rows)) for s in range(0, n_rows, step)]
+def _spread(p, weights):
+    """Weighted covariances of the indicators of the states, shape (k, k, n_rows)."""
+    out = -p[:, None] * p * weights
+    k = np.arange(len(p))
+    out[k, k] += p * weights
+    return out
+
+
+def _gram(spread, left, right):
+    """Sums over rows of ``spread[a, b] left[c] right[d]``, shape (k, n_left, k, n_right)."""
+    k = len(spread)
+    out = np.empty((k, len(left), k, right.shape[1]))
+    for a in range(k):
+        for b in range(a + 1):
+            out[a, :, b] = out[b, :, a] = (left * spread[a, b]) @ right
+    return out
 
 
 def _fit(node, columns, weights):
@@ -408,20 +423,6 @@ def _losses(node, columns, weights, asked):
 # Score tests -------------------------------------------------------------------------------
 
 
-class _Encoded:
-    """Codes of all variables in another form, kept where all rows fit at once."""
-
-    def __init__(self, encode, n_rows, numbers_a_row):
-        self.encode = encode
-        self.chunks = _chunks(n_rows, numbers_a_row)
-        self.kept = encode(self.chunks[0]) if len(self.chunks) == 1 else None
-
-    def parts(self):
-        """Rows and what encodes them."""
-        for rows in self.chunks:
-            yield rows, self.encode(rows) if self.kept is None else self.kept
-
-
 def _two_state_scores(fits, X, weights, form, n_jobs):
     """Statistics (n, n) and degrees of freedom (n, n) from the regression of the first variable.
 
@@ -434,17 +435,17 @@ def _two_state_scores(fits, X, weights, form, n_jobs):
     def direction(node, theta):
         if node.n_states == 1:
             return np.zeros(len(varied)), np.zeros(len(varied), dtype=np.int64)
-        model = _TwoStates(node)
+        loadings = node.loadings[:, 0]
         score, total, cross, information = 0.0, 0.0, 0.0, RIDGE * np.eye(len(theta))
         for rows, s in signs.parts():
-            design = model.node.design(columns, rows)[:, 0]
-            p = expit(theta @ design)
+            z = node.regressors(columns, rows)
+            p = expit(theta @ loadings @ z)
             w = weights[rows]
-            scaled = design * (w * p * (1 - p))
+            scaled = z * (w * p * (1 - p))
             score += (w * (columns[node.variable, rows] - p)) @ s
             total += w @ (p * (1 - p))
-            cross += scaled @ s
-            information += scaled @ design.T
+            cross += loadings @ (scaled @ s)
+            information += loadings @ (scaled @ z.T) @ loadings.T
         left = total - (cross * np.linalg.solve(information, cross)).sum(axis=0)
         tested = varied & (left > LEAST_INFORMATION + NEGLIGIBLE * total)
         return np.where(tested, score**2, 0.0) / np.where(tested, left, 1.0), tested.astype(int)
@@ -467,12 +468,11 @@ def _table_scores(fits, X, weights, form, n_jobs):
             return statistic, rank
         sums = _StateSums(node, len(owner))
         for rows, s in one_hot.parts():
-            sums.add(
-                node.design(columns, rows), columns[node.variable, rows], weights[rows], theta, s
-            )
+            z = node.regressors(columns, rows)
+            sums.add(theta, z, columns[node.variable, rows], weights[rows], s)
         for partners, first in _alike(q, node.variable):
             q_j = int(q[partners[0]])
-            basis = _oriented(form.statistic, node.n_states, q_j, first)
+            basis = _relative_basis(form.statistic, node.n_states, q_j, first)
             entries = start[partners][:, None] + np.arange(q_j)
             statistic[partners], rank[partners] = sums.tests(entries, basis)
         return statistic, rank
@@ -484,25 +484,24 @@ class _StateSums:
     """Sums over rows by the states of all other variables, which all score tests are made of."""
 
     def __init__(self, node, n_columns):
-        q, p = node.n_states, node.n_parameters
-        self.score = np.zeros((q, n_columns))
-        self.second = np.zeros((q, q, n_columns))
-        self.cross = np.zeros((p, q, n_columns))
+        self.node = node
+        p, k, m = node.loadings.shape
+        self.loadings = node.loadings.reshape(p, k * m)
+        self.score = np.zeros((k, n_columns))
+        self.second = np.zeros((k, k, n_columns))
+        self.cross = np.zeros((p, k, n_columns))
         self.information = RIDGE * np.eye(p)
 
-    def add(self, design, states, weights, theta, one_hot):
-        q, n_rows = design.shape[1:]
-        law = _ManyStates.law(design, theta)
-        p = weights * law
-        residual = weights * (states == np.arange(q)[:, None]) - p
-        self.score += residual @ one_hot
-        spread = np.eye(q)[:, :, None] * p - p[:, None] * law
-        self.second += (spread.reshape(q * q, n_rows) @ one_hot).reshape(self.second.shape)
-        scaled = _ManyStates.centred(design, law) * p
-        flat = scaled.reshape(-1, n_rows) @ one_hot
-        self.cross += flat.reshape(self.cross.shape)
-        flat = scaled.reshape(len(scaled), q * n_rows)
-        self.information += flat @ design.reshape(len(scaled), q * n_rows).T
+    def add(self, theta, z, states, weights, one_hot):
+        p = np.exp(self.node.log_law(theta, z)[1:])
+        k, km = len(p), self.loadings.shape[1]
+        spread = _spread(p, weights)
+        self.score += (weights * (_indicators(states, k) - p)) @ one_hot
+        self.second += (spread.reshape(k * k, len(states)) @ one_hot).reshape(self.second.shape)
+        gram = _gram(spread, z, one_hot).reshape(km, k * one_hot.shape[1])
+        self.cross += (self.loadings @ gram).reshape(self.cross.shape)
+        gram = _gram(spread, z, z.T).reshape(km, km)
+        self.information += self.loadings @ gram @ self.loadings.T
 
     def tests(self, entries, basis):
         """Statistics and ranks of partners whose states are these columns."""
