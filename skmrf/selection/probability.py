@@ -5,7 +5,7 @@ from scipy.special import chdtrc, expit, gammaln, logsumexp, ndtri_exp, xlogy
 
 from .._validation import check_number
 
-SMALLEST_SCALE = 0.5  # standard deviations of the noise
+SMALLEST_SCALE = 1.0  # standard deviations of the noise; weaker edges cannot be told from none
 LOG_RATIO = 0.5 * np.log(2.0)  # of neighbours on the grid
 NULL_COUNT = 10.0
 OTHER_COUNT = 0.1  # of all groups of edges together
@@ -20,12 +20,12 @@ N_TERMS = 60
 def edge_probabilities(z, noise=1.0):
     r"""Posterior probability that an edge is there, for all pairs of variables together.
 
-    Empirical Bayes for two groups of pairs. With edges of any strength, as long as weak ones are
-    not rarer than strong ones,
+    Empirical Bayes for two groups of pairs. With edges of any strength, but weak ones
+    commoner than strong ones,
 
     .. math:: z \sim \pi_0 N(0, v) + \sum_k \pi_k N(0, v + \sigma_k^2),
 
-    where v is ``noise`` and the :math:`\sigma_k` are a geometric grid from :math:`\sqrt v / 2` to
+    where v is ``noise`` and the :math:`\sigma_k` are a geometric grid from :math:`\sqrt v` to
     twice the largest ``|z|`` [1]_. The weights are the mode of their posterior by EM, under a
     Dirichlet prior worth 10 pairs that are no edges and a tenth of a pair that is. The result is
     :math:`1 - \mathrm{lfdr}(z)`, with the local false-discovery rate [2]_
@@ -33,9 +33,9 @@ def edge_probabilities(z, noise=1.0):
     .. math:: \mathrm{lfdr}(z) = \frac{\pi_0 N(z; 0, v)}
               {\pi_0 N(z; 0, v) + \sum_k \pi_k N(z; 0, v + \sigma_k^2)}.
 
-    It never falls as ``|z|`` grows. Edges far weaker than the noise cannot be told from none. Where
-    weak edges are rarer than strong ones, z-values between the two groups look more probable than
-    they are.
+    It never falls as ``|z|`` grows. Edges weaker than the noise cannot be told from none. Where
+    weak edges are not commoner than strong ones, z-values between the two groups look more
+    probable than they are.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def edge_probabilities(z, noise=1.0):
     --------
     >>> from skmrf.selection.probability import edge_probabilities
     >>> edge_probabilities([0.3, -1.0, 0.6, 12.0]).round(2)
-    array([0.01, 0.02, 0.01, 1.  ])
+    array([0.01, 0.01, 0.01, 1.  ])
     """
     check_number("noise", noise, low=0, open_low=True)
     z = np.asarray(z, dtype=float)

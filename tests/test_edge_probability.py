@@ -1,0 +1,240 @@
+"""Probabilities of edges: calibrated, monotone, at all sizes; z-values of chi-square statistics."""
+
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import chi2, norm
+
+from skmrf.selection import probability
+from skmrf.selection.probability import edge_probabilities, z_of
+
+BINS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.98, 1.0 + 1e-12])
+FAILURE = 1e-6  # of a check with the true probabilities, by Bernstein's inequality
+ALLOWANCE = 0.5  # in log odds, for weights that are estimated
+STRENGTHS = {
+    "normal": lambda rng, n: rng.normal(scale=3.0, size=n),
+    "weak": lambda rng, n: rng.normal(scale=1.5, size=n),
+    "laplace": lambda rng, n: rng.laplace(scale=3.0, size=n),
+    "heavy": lambda rng, n: 3.0 * rng.standard_t(3, size=n),
+    "two scales": lambda rng, n: rng.normal(scale=np.where(rng.random(n) < 0.5, 2.0, 8.0)),
+}
+
+
+def check_calibration(p, edge, allowance=0.0):
+    """Among the pairs of about one probability, that share are edges.
+
+    With the true probabilities and no allowance it fails with probability at most FAILURE.
+    """
+    at = np.digitize(p, BINS) - 1
+    n_bins = len(BINS) - 1
+    expected, variance, found = (np.bincount(at, w, n_bins) for w in (p, p * (1 - p), edge))
+    log = np.log(2 * n_bins / FAILURE)
+    bound = log / 3 + np.sqrt(log**2 / 9 + 2 * variance * log)
+    excess = np.abs(found - expected) - bound - allowance * variance
+    assert (excess <= 0).all(), f"{found} edges where {expected} were expected"
+
+
+def two_groups(rng, strength, n, share, noise=1.0):
+    edge = rng.random(n) < share
+    effect = np.where(edge, STRENGTHS[strength](rng, n), 0.0)
+    return np.sqrt(noise) * (effect + rng.normal(size=n)), edge
+
+
+def true_probabilities(z, share, scale):
+    """Where effects are normal."""
+    null = (1 - share) * norm.pdf(z)
+    return 1 - null / (null + share * norm.pdf(z, scale=np.hypot(1, scale)))
+
+
+# Calibration -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+@pytest.mark.parametrize("strength", STRENGTHS)
+def test_calibrated(strength, share, seed):
+    z, edge = two_groups(np.random.default_rng(seed), strength, 60_000, share)
+    check_calibration(edge_probabilities(z), edge, ALLOWANCE)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_check_of_calibration(share, seed):
+    z, edge = two_groups(np.random.default_rng(seed), "normal", 60_000, share)
+    p = true_probabilities(z, share, 3.0)
+    check_calibration(p, edge)
+    for wrong in (np.sqrt(p), p**2, p**2 / (p**2 + (1 - p) ** 2)):  # too much, too little, too sure
+        with pytest.raises(AssertionError):
+            check_calibration(wrong, edge, ALLOWANCE)
+
+
+@pytest.mark.parametrize("noise", [0.25, 1.0, 9.0])
+def test_near_the_true_probabilities(noise, seed):
+    z, _ = two_groups(np.random.default_rng(seed), "normal", 100_000, 0.2, noise)
+    expected = true_probabilities(z / np.sqrt(noise), 0.2, 3.0)
+    assert_allclose(edge_probabilities(z, noise), expected, atol=0.06)
+
+
+def test_few_pairs_are_calibrated_on_the_whole(seed):
+    rng = np.random.default_rng(seed)
+    found = [two_groups(rng, "normal", 200, 0.2) for _ in range(40)]
+    p = np.concatenate([edge_probabilities(z) for z, _ in found])
+    check_calibration(p, np.concatenate([edge for _, edge in found]), ALLOWANCE)
+
+
+# No edges ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [3, 45, 1000, 50_000])
+def test_noise_alone(n, seed):
+    rng = np.random.default_rng(seed)
+    p = [edge_probabilities(rng.normal(size=n)) for _ in range(max(1, 2000 // n))]
+    assert np.mean(p) < 0.05
+    assert np.quantile(p, 0.95) < 0.15
+
+
+def test_noise_of_another_size_is_told(seed):
+    z = 3.0 * np.random.default_rng(seed).normal(size=2000)
+    assert edge_probabilities(z, noise=9.0).mean() < 0.05
+    assert edge_probabilities(z).mean() > 0.3
+
+
+def test_typical_null_values_without_randomness():
+    z = norm.ppf((np.arange(1000) + 0.5) / 1000)
+    assert edge_probabilities(z).max() < 0.05
+
+
+# Shape and range ---------------------------------------------------------------------------
+
+
+def test_monotone_and_even(seed):
+    rng = np.random.default_rng(seed)
+    z = np.concatenate([rng.normal(size=500), rng.normal(scale=6.0, size=100)])
+    size = np.linspace(0.0, 1e3, 40_001)
+    p = edge_probabilities(np.concatenate([z, size]))
+    assert (np.diff(p[len(z) :]) >= -1e-12).all()
+    assert_array_equal(edge_probabilities(-z), edge_probabilities(z))
+
+
+def test_order_is_immaterial_and_shape_is_kept(seed):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(scale=3.0, size=(12, 5))
+    p = edge_probabilities(z)
+    assert p.shape == (12, 5)
+    assert_allclose(edge_probabilities(z.T), p.T, rtol=1e-12)
+    assert edge_probabilities(4.0).shape == ()
+    assert edge_probabilities([]).shape == (0,)
+
+
+def test_only_the_ratio_to_the_noise_counts(seed):
+    z = np.random.default_rng(seed).normal(scale=3.0, size=300)
+    assert_allclose(edge_probabilities(7.0 * z, noise=49.0), edge_probabilities(z), rtol=1e-9)
+
+
+def test_huge_values():
+    z = np.array([0.1, -0.4, 1.2, 1e3, -1e3, 1e6, 1e300, np.inf])
+    p = edge_probabilities(np.concatenate([z, np.zeros(200)]))[: len(z)]
+    assert np.isfinite(p).all()
+    assert (p[:3] < 0.2).all()
+    assert (p[3:] == 1.0).all()
+
+
+def test_tiny_inputs():
+    assert edge_probabilities([0.0]) < 0.05
+    assert (edge_probabilities([0.0, 0.0, 0.0]) < 0.05).all()
+    p = edge_probabilities([0.2, -0.7, 20.0])
+    assert (p[:2] < 0.1).all()
+    assert p[2] > 0.999
+    assert (edge_probabilities([15.0, 20.0, 25.0]) > 0.999).all()
+
+
+def test_more_strong_pairs_make_a_doubtful_one_more_probable():
+    rest, doubtful = np.zeros(50), 2.5
+    few = edge_probabilities(np.r_[doubtful, rest, [8.0] * 2])[0]
+    many = edge_probabilities(np.r_[doubtful, rest, np.linspace(2, 8, 30)])[0]
+    assert many > few + 0.2
+
+
+def test_bins_change_nothing(seed, monkeypatch):
+    z, _ = two_groups(np.random.default_rng(seed), "laplace", 3000, 0.2)
+    expected = edge_probabilities(z)
+    monkeypatch.setattr(probability, "CELLS", 1e7)
+    assert_allclose(edge_probabilities(z), expected, atol=2e-4)
+
+
+def test_many_pairs_are_fast(seed):
+    z, _ = two_groups(np.random.default_rng(seed), "heavy", 125_000, 0.1)
+    seconds = []
+    for _ in range(3):
+        start = time.process_time()
+        edge_probabilities(z)
+        seconds.append(time.process_time() - start)
+    assert min(seconds) < 1.0
+
+
+@pytest.mark.parametrize("z", [[0.0, np.nan], np.nan])
+def test_nan_is_refused(z):
+    with pytest.raises(ValueError, match="nan"):
+        edge_probabilities(z)
+
+
+@pytest.mark.parametrize("noise", [0.0, -1.0, np.nan, np.inf, "1"])
+def test_bad_noise_is_refused(noise):
+    with pytest.raises(ValueError, match="noise"):
+        edge_probabilities([1.0, 2.0], noise=noise)
+
+
+# z-values of statistics --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dof", [1, 2, 4, 9, 100, 400])
+def test_z_against_scipy(dof):
+    statistic = chi2.isf(np.logspace(-0.05, -250, 300), dof)
+    assert_allclose(z_of(statistic, dof), norm.isf(chi2.sf(statistic, dof) / 2), rtol=1e-9)
+
+
+def test_one_degree_of_freedom_is_the_square():
+    z = np.concatenate([np.linspace(0, 60, 200), [1e3, 1e6, 1e100]])
+    assert_allclose(z_of(z**2, 1), z, rtol=1e-9, atol=1e-12)
+
+
+def test_two_degrees_of_freedom_are_exponential():
+    statistic = np.logspace(-2, 5, 100)
+    assert_allclose(norm.logsf(z_of(statistic, 2)) + np.log(2), -statistic / 2, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dof", [1, 3, 16, 400, 1e5])
+def test_far_tail_joins_the_near_one(dof, monkeypatch):
+    statistic = chi2.isf(np.logspace(-150, -260, 20), dof)
+    expected = z_of(statistic, dof)
+    monkeypatch.setattr(probability, "UNDERFLOW", 0.0)
+    assert_allclose(z_of(statistic, dof), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("dof", [1, 3, 400, 1e5])
+def test_z_grows_with_the_statistic(dof):
+    z = z_of(np.concatenate([np.linspace(0, 3 * dof, 1000), np.logspace(7, 300, 100)]), dof)
+    assert (np.diff(z) >= 0).all()
+    assert np.isfinite(z).all()
+
+
+def test_z_at_the_ends():
+    assert_array_equal(
+        z_of([0.0, 5.0, -1e-13, np.inf, np.inf], [3, 0, 1, 2, 0]), [0, 0, 0, np.inf, 0]
+    )
+    assert z_of(4.0, 1).shape == ()
+    assert z_of(np.ones((3, 1)), np.arange(4)).shape == (3, 4)
+
+
+def test_z_of_null_statistics_is_half_normal(seed):
+    z = z_of(np.random.default_rng(seed).chisquare(5, size=4000), 5)
+    assert abs((z**2).mean() - 1) < 5 * np.sqrt(2 / 4000)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "dof", "match"),
+    [(np.nan, 1, "nan"), (1.0, -1, "dof"), (1.0, np.nan, "dof"), (1.0, np.inf, "dof")],
+)
+def test_bad_statistics_are_refused(statistic, dof, match):
+    with pytest.raises(ValueError, match=match):
+        z_of(statistic, dof)
