@@ -1,0 +1,287 @@
+"""Average products and weights of similar rows, against twins that loop."""
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skmrf.selection import corrections
+from skmrf.selection.corrections import average_product_correction, similarity_weights
+
+LETTERS = np.array(list("-ACDEFG"))
+
+
+def naive_correction(S):
+    n = len(S)
+    others = [[j for j in range(n) if j != i] for i in range(n)]
+    row = [np.mean([S[i][j] for j in others[i]]) for i in range(n)]
+    total = np.mean([S[i][j] for i in range(n) for j in others[i]])
+    out = np.zeros((n, n))
+    for i in range(n):
+        for j in others[i]:
+            out[i, j] = S[i][j] - row[i] * row[j] / total
+    return out
+
+
+def naive_weights(X, identity, gap=None):
+    return np.array([1 / sum(naive_alike(a, b, identity, gap) for b in X) for a in X])
+
+
+def naive_alike(a, b, identity, gap):
+    if list(a) == list(b):
+        return True
+    pairs = [(x, y) for x, y in zip(a, b, strict=True) if gap is None or gap not in (x, y)]
+    return bool(pairs) and sum(x == y for x, y in pairs) / len(pairs) >= identity
+
+
+def relatives(rng, n_rows, n_columns, n_letters=5, change=0.3):
+    """Codes of rows that descend from a few ancestors, some of them copies of others."""
+    ancestors = rng.integers(n_letters, size=(4, n_columns))
+    X = ancestors[rng.integers(4, size=n_rows)]
+    fresh = rng.integers(n_letters, size=X.shape)
+    X = np.where(rng.random(X.shape) < change, fresh, X)
+    X[: n_rows // 5] = X[-(n_rows // 5) :]
+    return X
+
+
+def symmetric(rng, n):
+    S = rng.exponential(size=(n, n))
+    return S + S.T
+
+
+# Average products --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 3, 20])
+def test_correction_against_twin(n, seed):
+    S = symmetric(np.random.default_rng(seed), n)
+    given = S.copy()
+    corrected = average_product_correction(S)
+    assert_allclose(corrected, naive_correction(S), atol=1e-12)
+    assert_array_equal(S, given)
+    assert_array_equal(np.diag(corrected), 0.0)
+
+
+def test_correction_leaves_the_diagonal_out(seed):
+    S = symmetric(np.random.default_rng(seed), 8)
+    with_diagonal = S + np.diag([np.nan, -3.0, np.inf, 1e9, 0, 0, 0, 0])
+    assert_array_equal(average_product_correction(with_diagonal), average_product_correction(S))
+
+
+def test_correction_takes_products_out_but_for_their_diagonal(seed):
+    # Of S = a a' the means without the diagonal are nearly proportional to a when n is large.
+    a = np.random.default_rng(seed).uniform(1, 2, size=1000)
+    S = np.outer(a, a)
+    assert np.abs(average_product_correction(S)).max() < 1e-2 * S.mean()
+
+
+def test_correction_is_equivariant(seed):
+    rng = np.random.default_rng(seed)
+    S, order = symmetric(rng, 9), rng.permutation(9)
+    corrected = average_product_correction(S)
+    assert_allclose(
+        average_product_correction(S[np.ix_(order, order)]), corrected[np.ix_(order, order)]
+    )
+    assert_allclose(average_product_correction(7 * S), 7 * corrected)
+
+
+def test_correction_brings_a_pair_above_hubs():
+    general = np.r_[[2.0] * 5, [1.0] * 25]
+    S = np.outer(general, general)
+    S[28, 29] = S[29, 28] = 3.0  # less than pairs of hubs, but more than these two share
+    corrected = average_product_correction(S)
+    assert S[28, 29] < S[0, 1]
+    assert corrected[28, 29] == corrected.max()
+
+
+def test_correction_of_equal_strengths_is_zero():
+    assert_allclose(average_product_correction(np.full((5, 5), 2.0)), 0.0, atol=1e-15)
+    assert_array_equal(average_product_correction(np.zeros((4, 4))), np.zeros((4, 4)))
+
+
+def altered(i, j, value):
+    S = np.ones((4, 4))
+    S[i, j] = value
+    return S
+
+
+@pytest.mark.parametrize(
+    ("strength", "match"),
+    [
+        (np.ones((3, 4)), "square"),
+        (np.ones(4), "square"),
+        (np.ones((2, 2, 2)), "square"),
+        (np.ones((1, 1)), "square"),
+        (altered(1, 2, 1.5), "symmetric"),
+        (altered(1, 2, np.nan), r"strength\[1, 2\] is nan"),
+        (altered(3, 0, np.inf), r"strength\[3, 0\] is inf"),
+        (altered(0, 1, -0.1), r"strength\[0, 1\] is -0.1"),
+    ],
+)
+def test_bad_strengths_are_refused(strength, match):
+    with pytest.raises(ValueError, match=match):
+        average_product_correction(strength)
+
+
+# Weights -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gap", [None, 0])
+@pytest.mark.parametrize("identity", [0.3, 0.5, 0.6, 0.8, 1.0])
+def test_weights_against_twin(identity, gap, seed):
+    X = relatives(np.random.default_rng(seed), 60, 10)
+    expected = naive_weights(X, identity, gap)
+    assert_allclose(similarity_weights(X, identity=identity, gap=gap), expected, rtol=1e-15)
+
+
+@given(st.integers(1, 12), st.integers(1, 30), st.integers(0, 2**32), st.booleans())
+def test_weights_at_every_share_of_columns(n_columns, tenths, seed, with_gap):
+    X = relatives(np.random.default_rng(seed), 12, n_columns, 3)
+    X[0, 0] = 0
+    gap, identity = 0 if with_gap else None, tenths / 30
+    expected = naive_weights(X, identity, gap)
+    assert_array_equal(similarity_weights(X, identity=identity, gap=gap), expected)
+
+
+@pytest.mark.parametrize("n_columns", [7, 10, 53])
+def test_a_share_written_as_a_decimal_is_reached_exactly(n_columns):
+    for least in range(1, n_columns + 1):
+        X = np.zeros((2, n_columns), dtype=int)
+        X[1, least:] = 1
+        assert similarity_weights(X, identity=least / n_columns).sum() == 1.0
+        if least < n_columns:
+            assert similarity_weights(X, identity=(least + 0.5) / n_columns).sum() == 2.0
+
+
+def test_identical_rows_count_once():
+    X = np.tile([0, 1, 2, 3], (7, 1))
+    assert_allclose(similarity_weights(X), 1 / 7)
+    assert_allclose(similarity_weights(np.r_[X, X + 4]).sum(), 2.0)
+
+
+def test_rows_that_differ_count_fully():
+    X = np.arange(50)[:, None] + np.zeros(6, dtype=int)
+    assert_array_equal(similarity_weights(X), 1.0)
+    assert_array_equal(similarity_weights(X[:1]), 1.0)
+
+
+def test_similarity_is_not_transitive():
+    X = [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]]
+    assert_allclose(similarity_weights(X, identity=0.75), [1 / 2, 1 / 3, 1 / 2])
+
+
+def test_a_row_written_twice_shares_its_weight(seed):
+    X = np.unique(relatives(np.random.default_rng(seed), 40, 8), axis=0)
+    once, twice = similarity_weights(X, identity=1.0), similarity_weights(np.r_[X, X], identity=1.0)
+    assert_allclose(twice, np.r_[once, once] / 2)
+
+
+def test_a_gap_is_a_letter_unless_named():
+    X = np.array([list("--AC"), list("--AD"), list("CD--"), list("EFAC")])
+    assert_allclose(similarity_weights(X, identity=0.75), [1 / 2, 1 / 2, 1, 1])
+    # Of the columns that both show, rows 0 and 3 agree in all; rows 2 and 0 show none.
+    assert_allclose(similarity_weights(X, identity=0.75, gap="-"), [1 / 2, 1, 1, 1 / 2])
+
+
+def test_rows_of_gaps_are_like_their_copies_only():
+    X = np.array([list("---"), list("---"), list("-A-"), list("AAA")])
+    assert_allclose(similarity_weights(X, gap="-"), [1 / 2, 1 / 2, 1 / 2, 1 / 2])
+    assert_allclose(similarity_weights(X[[0, 3]], gap="-"), [1, 1])
+
+
+def test_frames_and_kinds_of_categories(seed):
+    X = relatives(np.random.default_rng(seed), 50, 6, len(LETTERS))
+    expected = similarity_weights(X, gap=0)
+    names = [f"c{i}" for i in range(6)]
+    strings = LETTERS[X]
+    for same in (strings, strings.astype(object), pd.DataFrame(strings, columns=names),
+                 pl.DataFrame(strings, schema=names), strings.tolist()):  # fmt: skip
+        assert_array_equal(similarity_weights(same, gap="-"), expected)
+    assert_array_equal(similarity_weights(X.astype(float), gap=0), expected)
+    assert_array_equal(similarity_weights(X.astype(np.uint8), gap=0), expected)
+    assert_array_equal(similarity_weights(np.asfortranarray(X)[:, ::-1], gap=0), expected)
+    pairs = np.empty(X.shape, dtype=object)
+    pairs[:] = [[(int(v), "x") for v in row] for row in X]
+    assert_array_equal(similarity_weights(pairs, gap=(0, "x")), expected)
+
+
+def test_columns_may_have_their_own_categories():
+    frame = pd.DataFrame(
+        {"a": [1, 1, 2, 3], "b": ["x", "x", "x", "y"], "c": [True, True, False, True]}
+    )
+    expected = naive_weights(frame.to_numpy().tolist(), 0.3)
+    assert_array_equal(similarity_weights(frame, identity=0.3), expected)
+
+
+@pytest.mark.parametrize("gap", [None, 0])
+@pytest.mark.parametrize("n_bytes", [1, 50, 900, 10**6])
+def test_blocks_change_nothing(n_bytes, gap, seed, monkeypatch):
+    X = relatives(np.random.default_rng(seed), 70, 12)
+    expected = similarity_weights(X, identity=0.7, gap=gap)
+    monkeypatch.setattr(corrections, "BLOCK_BYTES", n_bytes)
+    assert_array_equal(similarity_weights(X, identity=0.7, gap=gap), expected)
+
+
+@pytest.mark.parametrize("n_columns", [255, 256, 300])
+def test_counts_of_many_columns_do_not_overflow(n_columns):
+    X = np.zeros((3, n_columns), dtype=int)
+    X[1, 0] = X[2, 1] = 1
+    assert_allclose(similarity_weights(X, identity=0.99), 1 / 3)
+    assert_allclose(similarity_weights(X, identity=0.99, gap=1), 1 / 3)
+
+
+def test_many_categories_do_not_overflow():
+    X = np.tile(np.arange(600)[:, None], (1, 3))
+    assert_array_equal(similarity_weights(X), 1.0)
+
+
+def test_memory_does_not_grow_with_pairs_of_rows(seed):
+    X = relatives(np.random.default_rng(seed), 4000, 20, 20).astype(np.uint8)
+    similarity_weights(X[:100])
+    tracemalloc.start()
+    similarity_weights(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8e6  # a byte a pair of rows would be 16 MB
+
+
+def test_protein_family(data_folder):
+    with np.load(data_folder("msa") / "PF00014_ArDCA.npz") as file:
+        X, letters = file["msa"][::20], np.array(list(str(file["alphabet"])))
+    weights = similarity_weights(X)
+    assert_array_equal(weights, similarity_weights(letters[X]))
+    agree = (X[:, None] == X).mean(axis=2)
+    assert_array_equal(weights, 1 / (agree >= 0.8).sum(axis=1))
+
+
+@pytest.mark.parametrize("identity", [0.0, -0.5, 1.01, 80, np.nan, "0.8", True, None])
+def test_bad_identity_is_refused(identity):
+    with pytest.raises(ValueError, match="identity"):
+        similarity_weights([[0, 1], [1, 0]], identity=identity)
+
+
+@pytest.mark.parametrize(
+    ("X", "gap", "match"),
+    [
+        ([[0.0, np.nan], [1.0, 0.0]], None, "Column 1 has missing"),
+        (np.array([["a", None], ["b", "c"]], dtype=object), None, "Column 1 has missing"),
+        ([["a", "b"], ["b", "b"]], "-", "No column holds the gap '-'"),
+        (np.zeros((0, 3)), None, "minimum of 1"),
+        (np.zeros(3), None, "2D"),
+    ],
+)
+def test_bad_rows_are_refused(X, gap, match):
+    with pytest.raises(ValueError, match=match):
+        similarity_weights(X, gap=gap)
+
+
+def test_unhashable_entries_are_refused():
+    X = np.empty((2, 1), dtype=object)
+    X[:, 0] = [[1], [2]]
+    with pytest.raises(TypeError, match="hashable"):
+        similarity_weights(X)
