@@ -126,6 +126,18 @@ def test_screen_of_fractional_weights(seed):
             assert p == pytest.approx(chi2.sf(statistic[pair], dofs[pair]), rel=1e-6, abs=1e-300)
 
 
+def test_screen_counts_many_rows_exactly(seed):
+    """Counts above 2 ** 24, which single precision would round."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (300, 6)).astype(np.int16)
+    weights = rng.integers(10**6, 10**7, 300).astype(float)
+    pairs, statistic, _ = screen._candidates(X, weights, (2,) * 6, 1.0)
+    for (i, j), got in zip(pairs, statistic, strict=True):
+        table = np.zeros((2, 2))
+        np.add.at(table, (X[:, i], X[:, j]), weights)
+        assert got == pytest.approx(chi2_contingency(table, correction=False).statistic, rel=1e-10)
+
+
 def test_screen_of_nothing():
     X = np.zeros((4, 3), dtype=np.int16)
     for rows, n_states in ((X, (1, 1, 1)), (X, (2, 3, 1)), (X - 1, (2, 3, 2)), (X[:0], (2, 2, 2))):
@@ -435,6 +447,16 @@ def test_an_edge_to_a_constant_says_nothing(seed):
         assert statistic[0, 3] == dof[0, 3] == 0
 
 
+def test_newton_steps_that_go_too_far_are_halved(problem):
+    X, weights, form = problem
+    fits = fit_nodes(X, weights, form)
+    for node, own in zip(nodewise._nodes(form), fits.own, strict=True):
+        if node.n_states > 1:
+            regression = nodewise._Regression(node, X.T, weights)
+            far, _, _ = regression.maximise(np.full(len(own), 20.0))
+            np.testing.assert_allclose(far, own, atol=1e-5)
+
+
 # Tests of edges ----------------------------------------------------------------------------
 
 
@@ -494,6 +516,8 @@ def test_both_ways_to_the_scores_agree(statistic, unary, seed):
     )
     assert_same(first, second, rtol=1e-8, atol=1e-9)
     assert first[0][5, 6] > 0
+    for part in nodewise._symmetric(form, (np.ones((7, 7)), np.ones((7, 7), dtype=int))):
+        assert part.sum() == 7 * 6 - 2 * len(EDGES)
 
 
 @pytest.mark.parametrize(("statistic", "unary"), FORMS)

@@ -470,10 +470,10 @@ def _table_scores(fits, X, weights, form, n_jobs):
         for rows, s in one_hot.parts():
             z = node.regressors(columns, rows)
             sums.add(theta, z, columns[node.variable, rows], weights[rows], s)
-        for partners, first in _alike(q, node.variable):
-            q_j = int(q[partners[0]])
-            basis = _relative_basis(form.statistic, node.n_states, q_j, first)
+        for q_j in np.unique(q[q > 1]).tolist():
+            partners = np.flatnonzero(q == q_j)
             entries = start[partners][:, None] + np.arange(q_j)
+            basis = _relative_basis(form.statistic, node.n_states, q_j, True)
             statistic[partners], rank[partners] = sums.tests(entries, basis)
         return statistic, rank
 
@@ -515,14 +515,6 @@ class _StateSums:
         left = total - np.einsum("pjb,pjd->jbd", cross, solved)
         largest = np.trace(total, axis1=1, axis2=2)
         return _quadratic(score, left, LEAST_INFORMATION + NEGLIGIBLE * largest)
-
-
-def _alike(q, variable):
-    """Groups of variables of more than one state: of equal numbers, on one side of a variable."""
-    others = np.arange(len(q))
-    for first, side in ((True, others > variable), (False, others < variable)):
-        for k in np.unique(q[side & (q > 1)]):
-            yield np.flatnonzero(side & (q == k)), first
 
 
 def _directions(direction, fits, form, n_jobs):
