@@ -17,11 +17,12 @@ from ._encoding import (
 from ._learned import LearnedEstimator
 from ._types import MISSING, Batch
 from ._validation import check_choice, check_generator, check_number, check_sample_weight
-from .learners import PseudoLikelihood, site_log_likelihood
+from .learners import PCD, PseudoLikelihood, site_log_likelihood
 from .selection import average_product_correction, similarity_weights
 
 __all__ = ["MRFStructureLearner", "average_product_correction", "similarity_weights"]
 
+FEW_SWEEPS = 2  # a step, as learning begins near the optimum
 CHOICES = {
     "method": ("cd", "nodewise"),
     "statistic": ("table", "agreement"),
@@ -40,8 +41,8 @@ class MRFStructureLearner(LearnedEstimator):
 
     and :math:`E` is found in rounds. Candidates are all pairs, or, where these are many for the
     rows, pairs that tests of independence find. In a round the parameters of all edges are learned
-    by ``learner``; edges whose :math:`\theta_{ij}` may be zero leave, and pairs that a score test
-    finds missing enter. The rounds end when nothing changes.
+    by ``learner``, and edges whose :math:`\theta_{ij}` may be zero leave. When none leaves, pairs
+    that score tests find missing enter. The rounds end when nothing changes.
 
     With a number as ``threshold`` and ``warmup=0`` it is the algorithm of [1]_, which removes an
     edge for good when its parameter comes near zero while learning goes on; its threshold is far
@@ -50,7 +51,8 @@ class MRFStructureLearner(LearnedEstimator):
     Parameters
     ----------
     learner : str or Learner, default="pcd"
-        How the gradient of the likelihood is estimated, as in :class:`DiscreteMRF`.
+        How the gradient of the likelihood is estimated, as in :class:`DiscreteMRF`; "pcd" is
+        ``PCD(n_steps=2)`` here, as learning begins near the optimum.
     method : {"cd", "nodewise"}, default="cd"
         ``"nodewise"``: the pseudo-likelihood of every column given the others in place of the
         likelihood (``learner`` is not used), with ``penalty="group-l1"`` unless another is given:
@@ -319,7 +321,9 @@ class MRFStructureLearner(LearnedEstimator):
                 check_number(name, getattr(self, name), low=1, integer=True)
         self._check_selection()
         learner = self._check_learner()
-        return PseudoLikelihood() if self.method == "nodewise" else learner
+        if self.method == "nodewise":
+            return PseudoLikelihood()
+        return PCD(n_steps=FEW_SWEEPS) if self.learner == "pcd" else learner
 
     def _check_selection(self):
         if self.threshold != "wald":
@@ -353,7 +357,7 @@ class MRFStructureLearner(LearnedEstimator):
             control=self.control,
             level=self.level,
             warmup=self.warmup,
-            re_entry=bool(self.re_entry),
+            re_entry=bool(self.re_entry) and penalty is None and self.threshold == "wald",
             penalty=penalty and (penalty, self.alpha),
             max_bytes=self.max_bytes,
         )

@@ -1,7 +1,7 @@
 """Pairwise log-linear models: tables that are combinations of fixed basis tables."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -15,14 +15,18 @@ from .layout import Layout
 STATISTICS = ("table", "agreement")
 
 
+@lru_cache
 def contrasts(n_states):
     """Orthonormal contrasts of the states of a variable, shape (n_states, n_states - 1).
 
     The columns are orthogonal to each other and to the constant.
     """
-    return helmert(int(n_states)).T
+    basis = helmert(n_states).T
+    basis.setflags(write=False)  # one array for all who ask
+    return basis
 
 
+@lru_cache
 def pair_basis(statistic, q_i, q_j):
     """Basis tables of a pair of variables, shape (n_basis, q_i, q_j).
 
@@ -30,9 +34,11 @@ def pair_basis(statistic, q_i, q_j):
     ``"agreement"``: the identity.
     """
     if statistic == "agreement":
-        return np.eye(q_i, q_j)[None]
-    left, right = contrasts(q_i).T, contrasts(q_j).T
-    return np.einsum("ax,by->abxy", left, right).reshape(-1, q_i, q_j)
+        basis = np.eye(q_i, q_j)[None]
+    else:
+        basis = np.einsum("xa,yb->abxy", contrasts(q_i), contrasts(q_j)).reshape(-1, q_i, q_j)
+    basis.setflags(write=False)
+    return basis
 
 
 class _Block(NamedTuple):

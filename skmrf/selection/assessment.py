@@ -11,12 +11,12 @@ from .nodewise import likelihood_ratio, score_tests
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """Chi-square statistics of all pairs: of edges whether to keep them, of others to add them.
+    """Chi-square statistics of pairs: of edges whether to keep them, of others to add them.
 
     Attributes
     ----------
     statistic, dof : ndarray of shape (n_variables, n_variables)
-        Symmetric; both 0 where nothing can be tested.
+        Symmetric; both 0 where nothing was tested.
     covariances : list of ndarray
         Of the parameters of every edge.
     """
@@ -24,6 +24,12 @@ class Assessment:
     statistic: np.ndarray
     dof: np.ndarray
     covariances: list
+
+    @property
+    def log_p(self):
+        """Logarithms of the p-values, symmetric; 0 where nothing was tested."""
+        tested = chi2.logsf(self.statistic, np.maximum(self.dof, 1))
+        return np.where(self.dof > 0, tested, 0.0)
 
     @property
     def p(self):
@@ -34,12 +40,10 @@ class Assessment:
 
 
 def assess(energy, rows, completed, fits, rng, n_jobs=None):
-    """Wald tests of the edges and score tests of all other pairs.
+    """Wald tests of the edges, by the likelihood.
 
-    Standard errors are those of the likelihood, from the covariance of the statistics under the
-    model, or with more than 2,000 statistics those of each variable's own conditional likelihood
-    (sandwich form). Edges with a joint state that never occurs, of which Wald tests fail, get a
-    likelihood-ratio test of the conditional likelihoods.
+    Standard errors are from the covariance of the statistics under the model, or with more than
+    2,000 statistics those of each variable's own conditional likelihood (sandwich form).
 
     Parameters
     ----------
@@ -50,27 +54,51 @@ def assess(energy, rows, completed, fits, rng, n_jobs=None):
     fits : NodeFits
         Of the same graph, to ``completed``.
     """
-    form, n = energy.form, energy.n_variables
-    if n < 2:
-        return Assessment(np.zeros((n, n)), np.zeros((n, n)), [])
-    statistic, dof = score_tests(fits, completed.X, completed.weights, form)
     covariances = _covariances(energy, rows, completed, fits, rng)
-    values = np.array(
-        [
-            theta @ np.linalg.pinv(c, hermitian=True) @ theta
-            for theta, c in zip(energy.edge_parameters(), covariances, strict=True)
-        ]
-    )
-    free = np.diff(form.pair_start)
-    doubtful = np.flatnonzero(_with_empty_cells(form, completed))
+    values = [
+        theta @ np.linalg.pinv(c, hermitian=True) @ theta
+        for theta, c in zip(energy.edge_parameters(), covariances, strict=True)
+    ]
+    shown = rows.seen(energy.form.edges) / rows.count
+    return _of_edges(energy.form, np.array(values), covariances, completed, shown, n_jobs)
+
+
+def assess_nodes(fits, rows, n_jobs=None):
+    """Wald tests of the edges, by each variable's own conditional likelihood.
+
+    Parameters
+    ----------
+    fits : NodeFits
+    rows : Rows
+        Those fitted to.
+    """
+    values, _ = fits.wald()
+    return _of_edges(fits.form, values, fits.covariances, rows, np.ones(len(values)), n_jobs)
+
+
+def _of_edges(form, values, covariances, rows, shown, n_jobs):
+    """Edges with a joint state that never occurs, of which Wald tests fail, get another test.
+
+    It is the likelihood-ratio test of the conditional likelihoods.
+    """
+    doubtful = np.flatnonzero(_with_empty_cells(form, rows))
     if len(doubtful):
-        ratios, _ = likelihood_ratio(completed.X, completed.weights, form, doubtful, n_jobs=n_jobs)
-        shown = rows.seen(form.edges[doubtful]) / rows.count
-        values[doubtful] = ratios * shown
+        ratios, _ = likelihood_ratio(rows.X, rows.weights, form, doubtful, n_jobs=n_jobs)
+        values[doubtful] = ratios * shown[doubtful]
+    n = len(form.layout.n_states)
     i, j = form.edges.T
+    statistic, dof = np.zeros((n, n)), np.zeros((n, n), dtype=int)
     statistic[i, j] = statistic[j, i] = values
-    dof[i, j] = dof[j, i] = free
+    dof[i, j] = dof[j, i] = np.diff(form.pair_start)
     return Assessment(statistic, dof, covariances)
+
+
+def with_scores(found, fits, rows, n_jobs=None):
+    """The same, with score tests of all pairs that are no edges."""
+    if len(found.statistic) < 2:
+        return found
+    statistic, dof = score_tests(fits, rows.X, rows.weights, fits.form, n_jobs=n_jobs)
+    return Assessment(found.statistic + statistic, found.dof + dof, found.covariances)
 
 
 def _covariances(energy, rows, completed, fits, rng):
@@ -87,5 +115,5 @@ def _with_empty_cells(form, rows):
     out = np.zeros(len(form.edges), dtype=bool)
     for e, (i, j) in enumerate(form.edges.tolist()):
         joint = rows.X[:, i].astype(np.int64) * q[j] + rows.X[:, j]
-        out[e] = len(np.unique(joint)) < q[i] * q[j]
+        out[e] = (np.bincount(joint, minlength=q[i] * q[j]) == 0).any()
     return out

@@ -8,6 +8,7 @@ import numpy as np
 from .. import learning
 from ..energies import LogLinearEnergy, LogLinearForm, contrasts
 from ..learners import Learner
+from .nodewise import RIDGE
 from .path import Path
 from .removal import EdgeRemoval
 from .rows import Rows
@@ -161,11 +162,17 @@ class Estimation:
         removal : (threshold, warmup), optional
             Of edges while learning goes on.
         penalty : optional
+            By default the ridge of the regressions on neighbours, which keeps finite what has no
+            maximum; none where edges are removed while learning goes on.
         """
         if not len(energy.form.edges):
             return energy
         learner = OfTables(self.learner)
+        if penalty is None and removal is None:
+            penalty = learning.L2(RIDGE / rows.count, energy.penalty_groups())
         settings = self.schedule.settings(learner, rows, warm, penalty, removal)
+        moments = learning.complete_moments(energy.graph, rows.batch)
+        settings.resolution = learning.resolution(moments, rows.batch)
         self.path.begin()
         if removal is not None:
             settings.restriction = EdgeRemoval(*removal, self.path)

@@ -21,6 +21,8 @@ def sparse_edges(rows, edges, criteria, estimation):
     A penalty that is to be chosen is chosen along a path of pseudo-likelihood fits.
     """
     name, alpha = criteria.penalty
+    if not len(edges):
+        return edges
     start = independent(rows, edges, criteria.statistic, criteria.unary)
     if rows.has_missing:
         energy = estimation.learn(start, rows, warm=False)

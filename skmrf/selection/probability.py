@@ -20,8 +20,8 @@ N_TERMS = 60
 def edge_probabilities(z, noise=1.0):
     r"""Posterior probability that an edge is there, for all pairs of variables together.
 
-    Empirical Bayes for two groups of pairs. With edges of any strength, but weak ones
-    commoner than strong ones,
+    Empirical Bayes for two groups of pairs. Edges have any strength, weak ones being commoner than
+    strong ones:
 
     .. math:: z \sim \pi_0 N(0, v) + \sum_k \pi_k N(0, v + \sigma_k^2),
 

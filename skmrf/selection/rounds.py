@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..energies import LogLinearEnergy
-from .assessment import Assessment, assess
+from ..energies import LogLinearEnergy, LogLinearForm
+from .assessment import Assessment, assess, assess_nodes, with_scores
 from .estimates import Estimation, independent
 from .multiple import adjusted
 from .nodewise import fit_nodes
@@ -17,6 +17,7 @@ MAX_ROUNDS = 20
 ROWS_A_PARAMETER = 20
 SCREEN_LEVEL = 0.05
 MOST_CANDIDATES = 2_000
+COMPLETIONS = 8
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Criteria:
     warmup : int or None
         Updates before edges are removed while learning goes on; None: not before it is over.
     re_entry : bool
+        With "wald".
     penalty : (name, alpha) or None
         A penalty that makes edges zero; alpha may be a criterion.
     max_bytes : float
@@ -120,23 +122,69 @@ def candidates(rows, criteria):
 
 
 def _settle(rows, edges, n_candidates, criteria, estimation):
-    """Rounds until nothing changes; pairs do not come back to a graph that was there before."""
-    rounds, visited, energy = [], set(), None
-    re_entry = criteria.re_entry
+    """Rounds until no edge leaves and none enters."""
+    rounds, energy, entered = [], None, set()
     while True:
         energy, completed, fits = _estimate(rows, edges, criteria, estimation, energy)
         found = assess(energy, rows, completed, fits, estimation.rng, estimation.n_jobs)
-        kept, entering = judge(energy, found, criteria)
-        visited.add(edges.tobytes())
-        re_entry = re_entry and _merged(edges[kept], entering).tobytes() not in visited
-        entering = entering if re_entry else entering[:0]
-        changed = len(entering) > 0 or not kept.all()
-        rounds.append({"n_edges": len(edges), "left": int((~kept).sum()), "entered": len(entering)})
-        if not changed or estimation.stopped or len(rounds) == MAX_ROUNDS:
-            return Selection(energy, found, n_candidates, rounds, not changed)
-        estimation.path.remove(edges[~kept])
-        estimation.path.enter(entering)
+        kept = _kept(energy, found, criteria)
+        after = edges[kept]
+        last = estimation.stopped or len(rounds) + 1 == MAX_ROUNDS
+        if kept.all() or last:
+            found = with_scores(found, fits, completed, estimation.n_jobs)
+            if criteria.re_entry and not last:
+                after = _search(completed, edges, found, criteria, entered, estimation.n_jobs)
+        rounds.append(_account(edges, after))
+        if last or np.array_equal(after, edges):
+            return Selection(energy, found, n_candidates, rounds, np.array_equal(after, edges))
+        estimation.path.remove(_without(edges, after))
+        estimation.path.enter(_without(after, edges))
+        edges = after
+
+
+def _account(before, after):
+    """What happened in a round."""
+    return {
+        "n_edges": len(before),
+        "left": len(_without(before, after)),
+        "entered": len(_without(after, before)),
+    }
+
+
+def _without(edges, others):
+    """The edges that are not among others."""
+    known = set(map(tuple, others.tolist()))
+    kept = [tuple(e) not in known for e in edges.tolist()]
+    return edges[np.array(kept, dtype=bool)]
+
+
+def _search(rows, edges, found, criteria, entered, n_jobs):
+    """The graph after pairs that are missing have entered and edges that were needless have left.
+
+    By the conditional likelihoods. In a step a pair enters if none with either of its ends is more
+    significant, and never twice, so that the search ends.
+    """
+    while True:
+        good = _significant(found, criteria)
+        kept = good[edges[:, 0], edges[:, 1]]
+        good[edges[:, 0], edges[:, 1]] = False
+        good[tuple(np.array(sorted(entered), dtype=np.int64).reshape(-1, 2).T)] = False
+        entering = _foremost(np.where(good, found.log_p, np.inf))
+        if kept.all() and not len(entering):
+            return edges
+        entered.update(map(tuple, entering.tolist()))
         edges = _merged(edges[kept], entering)
+        form = LogLinearForm.build(rows.n_states, edges, criteria.statistic, criteria.unary)
+        fits = fit_nodes(rows.X, rows.weights, form, n_jobs=n_jobs)
+        found = with_scores(assess_nodes(fits, rows, n_jobs), fits, rows, n_jobs)
+
+
+def _foremost(log_p):
+    """Pairs ``i < j`` that have the smallest entry of both of their rows."""
+    both = np.minimum(log_p, log_p.T)
+    best = both.min(axis=0)
+    first = np.isfinite(both) & (both <= best) & (both <= best[:, None])
+    return np.argwhere(np.triu(first, 1))
 
 
 def _merged(kept, entering):
@@ -145,17 +193,27 @@ def _merged(kept, entering):
 
 
 def _estimate(rows, edges, criteria, estimation, previous):
-    """The learned energy, the rows without gaps, and the conditional likelihoods' fits to them."""
-    start = independent(rows, edges, criteria.statistic, criteria.unary)
-    if not rows.has_missing:
-        fits = fit_nodes(rows.X, rows.weights, start.form, n_jobs=estimation.n_jobs)
-        return estimation.learn(start.with_theta(fits.theta), rows, warm=True), rows, fits
+    """The learned energy, the rows without gaps, and the conditional likelihoods' fits to them.
+
+    Learning begins at the maximum of the conditional likelihoods, which is near that of the
+    likelihood; where entries are missing, after some rounds of drawing them and fitting again.
+    """
+    energy = independent(rows, edges, criteria.statistic, criteria.unary)
     if previous is not None:
-        start = carried(previous, start)
-    energy = estimation.learn(start, rows, warm=previous is not None)
-    completed = rows.completed(energy, estimation.rng)
-    fits = fit_nodes(completed.X, completed.weights, start.form, n_jobs=estimation.n_jobs)
+        energy = carried(previous, energy)
+    for _ in range(COMPLETIONS if rows.has_missing else 1):
+        completed = rows.completed(energy, estimation.rng)
+        fits = _fitted(completed, energy, estimation)
+        energy = energy.with_theta(fits.theta)
+    energy = estimation.learn(energy, rows, warm=True)
+    if rows.has_missing:
+        completed = rows.completed(energy, estimation.rng)
+        fits = _fitted(completed, energy, estimation)
     return energy, completed, fits
+
+
+def _fitted(rows, energy, estimation):
+    return fit_nodes(rows.X, rows.weights, energy.form, n_jobs=estimation.n_jobs)
 
 
 def carried(energy, other):
@@ -171,20 +229,22 @@ def carried(energy, other):
     return other.with_theta({"unary": energy.theta["unary"], "pairs": flat})
 
 
-def judge(energy, found, criteria):
-    """Which edges stay, and which other pairs should enter."""
+def _kept(energy, found, criteria):
+    """Which edges stay."""
     edges = energy.form.edges
     if criteria.threshold is None:
-        return np.ones(len(edges), dtype=bool), edges[:0]
+        return np.ones(len(edges), dtype=bool)
     if criteria.threshold != "wald":
-        return energy.strengths() >= criteria.threshold, edges[:0]
-    n = energy.n_variables
+        return energy.strengths() >= criteria.threshold
+    return _significant(found, criteria)[edges[:, 0], edges[:, 1]]
+
+
+def _significant(found, criteria):
+    """Pairs ``i < j`` whose tests reject."""
+    n = len(found.statistic)
     good = np.zeros((n, n), dtype=bool)
-    upper = np.triu_indices(n, 1)
-    good[upper] = adjusted(found.p, criteria.control) <= criteria.level
-    kept = good[edges[:, 0], edges[:, 1]]
-    good[edges[:, 0], edges[:, 1]] = False
-    return kept, np.argwhere(good)
+    good[np.triu_indices(n, 1)] = adjusted(found.p, criteria.control) <= criteria.level
+    return good
 
 
 def _selected_while_learning(rows, edges, criteria, estimation):
@@ -195,8 +255,7 @@ def _selected_while_learning(rows, edges, criteria, estimation):
     left = independent(rows, edges[energy.alive], criteria.statistic, criteria.unary)
     final = carried(energy, left)
     completed = rows.completed(final, estimation.rng)
-    fits = fit_nodes(completed.X, completed.weights, final.form, n_jobs=estimation.n_jobs)
+    fits = _fitted(completed, final, estimation)
     found = assess(final, rows, completed, fits, estimation.rng, estimation.n_jobs)
-    n_left = len(final.form.edges)
-    rounds = [{"n_edges": len(edges), "left": len(edges) - n_left, "entered": 0}]
-    return Selection(final, found, len(edges), rounds, True)
+    found = with_scores(found, fits, completed, estimation.n_jobs)
+    return Selection(final, found, len(edges), [_account(edges, left.form.edges)], True)

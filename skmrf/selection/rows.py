@@ -9,7 +9,7 @@ from .._types import MISSING, Batch
 from ..samplers import Product, spawn_generators, sweep
 from .screen import pair_counts_seen
 
-COMPLETION_SWEEPS = 50
+COMPLETION_SWEEPS = 20
 
 
 @dataclass(frozen=True, eq=False)
