@@ -32,5 +32,8 @@ def _replicate(rows, criteria, learner, schedule, seed):
     n_rows = len(rows.X)
     drawn = rng.multinomial(n_rows, rows.weights / rows.count)
     sample = rows.take(drawn / rows.weights * (rows.count / n_rows))
-    selection = select(sample, criteria, Estimation(learner, schedule, rng, Path(), n_jobs=1))
+    estimation = Estimation(learner, schedule, rng, Path(), n_jobs=1)
+    selection = select(sample, criteria, estimation)
+    if estimation.stopped:  # half a selection says nothing
+        raise KeyboardInterrupt
     return selection.energy.form.edges, z_values(selection).astype(np.float32)

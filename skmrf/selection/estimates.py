@@ -1,5 +1,6 @@
 """Parameters of the edges of a graph, learned by the loop."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +24,14 @@ ENTRIES_A_BATCH = 2**18
 
 
 class OfTables(Learner):
-    """A learner of tables of log-potentials, at work on a log-linear energy."""
+    """A learner of tables of log-potentials, at work on a log-linear energy.
+
+    It notes whether it was interrupted by Ctrl-C, of which the loop only warns.
+    """
 
     def __init__(self, learner):
         self.learner = learner
+        self.interrupted = False
 
     @property
     def deterministic(self):
@@ -45,12 +50,22 @@ class OfTables(Learner):
         return self.learner.resume(energy.graph, batch, state, rng)
 
     def step(self, energy, batch, state, rng):
-        return self.learner.step(energy.graph, batch, state, rng)
+        with self._noting():
+            return self.learner.step(energy.graph, batch, state, rng)
 
     def objective(self, energy, batch, state):
         """The learner's, with its gradient by the free parameters."""
-        value, gradient = self.learner.objective(energy.graph, batch, state)
-        return value, energy.by_parameters(gradient)
+        with self._noting():
+            value, gradient = self.learner.objective(energy.graph, batch, state)
+            return value, energy.by_parameters(gradient)
+
+    @contextmanager
+    def _noting(self):
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.interrupted = True
+            raise
 
 
 @dataclass(frozen=True)
@@ -133,7 +148,7 @@ class Estimation:
     converged : bool
         Of the last.
     stopped : bool
-        Whether a callback has asked to stop.
+        Whether a callback, or Ctrl-C, has asked to stop.
     alpha : float or None
         Strength of the penalty that was chosen.
     """
@@ -179,13 +194,13 @@ class Estimation:
         recorder = Recorder(self.path, self.reports)
         state = learning.start(energy, learner, rows.batch, settings, self.rng)
         state = learning.run(learner, rows.batch, settings, state, recorder)
-        self._note(state, recorder)
+        self._note(state, recorder.stopped or learner.interrupted)
         return state.result().restricted(state.energy.alive)
 
-    def _note(self, state, recorder):
+    def _note(self, state, stopped):
         self.n_iter += state.epoch
         self.converged = bool(state.converged)
-        self.stopped |= recorder.stopped
+        self.stopped |= stopped
         for name, column in state.history.columns.items():
             self.history.setdefault(name, []).extend(column)
 

@@ -69,6 +69,8 @@ def parameter_covariances(energy, rows, rng):
 
     ``energy`` has its moments matched to ``rows``, complete ones.
     """
+    if not len(energy.form.edges):
+        return []
     inverse = np.linalg.pinv(information(energy, rows, rng), hermitian=True) / rows.count
     first = energy.form.unary_start[-1]
     bounds = first + energy.form.pair_start

@@ -182,7 +182,7 @@ def _search(rows, edges, found, criteria, entered, n_jobs):
 def _foremost(log_p):
     """Pairs ``i < j`` that have the smallest entry of both of their rows."""
     both = np.minimum(log_p, log_p.T)
-    best = both.min(axis=0)
+    best = both.min(axis=0, initial=np.inf)
     first = np.isfinite(both) & (both <= best) & (both <= best[:, None])
     return np.argwhere(np.triu(first, 1))
 
