@@ -1,0 +1,361 @@
+"""Edges of larger graphs: F1, false edges and seconds by graph, variables, rows and method.
+
+Ising models on four kinds of graphs, attractive and with mixed signs, and disjoint copies of the
+example of Liu and Page (2013), in which a pair without an edge is the most correlated one. Rows are
+drawn exactly where elimination fits into 256 MB, else by 300 sweeps of as many chains. A problem
+is a JSON file that gains the methods it lacks, so the tables fill over several runs. A method that
+takes longer than ``--time-limit`` is stopped, and left out where the same graph is no smaller and
+rows are no fewer. Tables compare all methods on the same problems, those that all of them have.
+"""
+
+import json
+import signal
+import time
+import warnings
+from functools import partial
+from itertools import product
+
+import numpy as np
+from _common import machine, markdown, options, peak_bytes, restart_peak, save
+from structure import (
+    ENERGY,
+    LEAST_CORRELATION,
+    as_set,
+    dependent_pairs,
+    graphical_lasso,
+    l1_by_ebic,
+    ours,
+    pairs_of,
+)
+
+from skmrf.datasets import make_ising
+from skmrf.inference import sample
+
+MODELS = {  # couplings below those at which hubs freeze
+    "erdos-renyi": {"coupling": 0.3, "degree": 4},
+    "grid": {"coupling": 0.3},
+    "power-law": {"coupling": 0.2, "degree": 4},
+    "regular": {"coupling": 0.3, "degree": 3},
+}
+NON_DECAY = "non-decay"
+GRAPHS = [f"{kind}{signs}" for signs in ("", ", mixed") for kind in MODELS] + [NON_DECAY]
+SIZES = 10, 50, 100, 200, 500
+ROWS = 500, 2_000, 10_000, 50_000
+SWEEPS, ELIMINATION_BYTES = 300, 2**28
+METHODS = {
+    "default": ours,
+    "pseudo-likelihood": partial(ours, learner="pseudo-likelihood"),
+    "pseudo-likelihood, FDR": partial(ours, learner="pseudo-likelihood", control="fdr"),
+    "node-wise, EBIC": partial(ours, method="nodewise"),
+    "chi-square, Holm": dependent_pairs,
+    "scikit-learn L1, EBIC": l1_by_ebic,
+    "GraphicalLassoCV, partial r > 0.05": partial(graphical_lasso, least=LEAST_CORRELATION),
+}
+LARGEST = {"GraphicalLassoCV, partial r > 0.05": 100}
+COLUMNS = {
+    "n": "n",
+    "n_rows": "rows",
+    "method": "method",
+    "problems": "problems",
+    "f1": "F1",
+    "f1_error": "s.e.",
+    "false": "false edges",
+    "missing": "missing edges",
+    "seconds": "s a fit",
+    "gain": "default's F1 less this",
+    "gain_error": "s.e.",
+    "over": "stopped",
+}
+
+
+class Stopped(Exception):
+    """The time is up."""
+
+
+# Problems ----------------------------------------------------------------------------------
+
+
+def problem(graph, n, n_rows, seed):
+    """Rows and the set of edges."""
+    if graph == NON_DECAY:
+        return non_decay(n, n_rows, seed)
+    kind, *signs = graph.split(", ")
+    energy = make_ising(
+        kind, n_variables=n, **MODELS[kind], mixed_signs=bool(signs), random_state=seed
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        X = sample(energy, n_rows, max_bytes=ELIMINATION_BYTES, n_sweeps=SWEEPS, random_state=seed)
+    return X, as_set(pairs_of(energy.coupling))
+
+
+def non_decay(n, n_rows, seed):
+    """Disjoint copies of the example."""
+    size = ENERGY.n_variables
+    X = sample(ENERGY, n_rows * (n // size), method="exact", random_state=seed)
+    copies = size * np.arange(n // size)[:, None, None]
+    edges = (pairs_of(ENERGY.coupling) + copies).reshape(-1, 2)
+    return X.reshape(n_rows, n), as_set(edges)
+
+
+def stop(*_):
+    """Handler of the timer."""
+    raise Stopped
+
+
+def judged(method, X, truth, limit):
+    """Scores of a method, or that it took longer than ``limit`` processor seconds."""
+    before = restart_peak()
+    signal.signal(signal.SIGPROF, stop)
+    start = time.process_time()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            signal.setitimer(signal.ITIMER_PROF, limit)
+            found = as_set(method(X, truth))
+        except Stopped:
+            return {"over": limit}
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+    seconds = time.process_time() - start
+    return {
+        "f1": 2 * len(found & truth) / max(len(found) + len(truth), 1),
+        "false": len(found - truth),
+        "missing": len(truth - found),
+        "seconds": seconds,
+        "mb": round((peak_bytes() - before) / 2**20),
+        "warnings": sorted({str(w.message)[:200] for w in caught}),
+    }
+
+
+# Cells -------------------------------------------------------------------------------------
+
+
+def read_cells(folder):
+    """All results by (graph, n, rows, seed)."""
+    cells = {}
+    for path in sorted(folder.glob("*.json")):
+        graph, *numbers = path.stem.rsplit("-", 3)
+        cells[graph.replace("_", ", "), *map(int, numbers)] = json.loads(path.read_text())
+    return cells
+
+
+def write_cell(folder, key, cell):
+    """One file a problem."""
+    graph, *numbers = key
+    name = "-".join([graph.replace(", ", "_"), *map(str, numbers)])
+    (folder / f"{name}.json").write_text(json.dumps(cell) + "\n")
+
+
+def known_too_slow(cells, key, method, limit):
+    """Whether the method was stopped at no less time on a problem that is no larger."""
+    graph, n, n_rows, _ = key
+    return any(
+        other[0] == graph
+        and other[1] <= n
+        and other[2] <= n_rows
+        and cell.get(method, {}).get("over", 0) >= limit
+        for other, cell in cells.items()
+    )
+
+
+def run_cell(folder, cells, key, args):
+    """The results that a problem lacks."""
+    _, n, _, _ = key
+    cell = cells.setdefault(key, {})
+    lacking = [
+        name
+        for name in args.methods
+        if n <= LARGEST.get(name, n)
+        and cell.get(name, {}).get("over", 0) < args.time_limit
+        and "f1" not in cell.get(name, {})
+    ]
+    slow = [name for name in lacking if known_too_slow(cells, key, name, args.time_limit)]
+    cell |= {name: {"over": args.time_limit} for name in slow}
+    wanted = [name for name in lacking if name not in slow]
+    X, truth = problem(*key) if wanted else (None, None)
+    for name in wanted:
+        cell[name] = judged(METHODS[name], X, truth, args.time_limit)
+        print(*key, name, cell[name], flush=True)
+        write_cell(folder, key, {**cell, "machine": machine()})
+    if slow:
+        write_cell(folder, key, {**cell, "machine": machine()})
+
+
+def run(folder, args):
+    """All problems, those of few variables, few rows and the first seed first."""
+    cells = read_cells(folder)
+    X, truth = problem("grid", 10, 200, 0)
+    for name in args.methods:
+        judged(METHODS[name], X, truth, args.time_limit)  # compiles
+    for seed, n, n_rows, graph in product(args.seeds, args.sizes, args.rows, args.graphs):
+        run_cell(folder, cells, (graph, n, n_rows, seed), args)
+
+
+# Tables ------------------------------------------------------------------------------------
+
+
+def mean_and_error(values, seeds):
+    """Mean, and its standard error by the means of seeds; None of a single seed."""
+    values, seeds = np.array(values, dtype=float), np.array(seeds)
+    means = [values[seeds == seed].mean() for seed in np.unique(seeds)]
+    error = np.std(means, ddof=1) / np.sqrt(len(means)) if len(means) > 1 else None
+    return float(values.mean()), None if error is None else float(error)
+
+
+def compared(cells, n, n_rows):
+    """Rows of all methods of one size: on the problems that all have that were never stopped."""
+    here = {k: c for k, c in cells.items() if k[1:3] == (n, n_rows)}
+    met = [name for name in METHODS if any(name in c for c in here.values())]
+    over = {name: max(c.get(name, {}).get("over", 0) for c in here.values()) for name in met}
+    whole = [name for name in met if not over[name]]
+    common = {k: c for k, c in here.items() if all(name in c for name in whole)}
+    for name in met:
+        row = {"n": n, "n_rows": n_rows, "method": name, "problems": len(common)}
+        if name not in whole:
+            yield {**row, "problems": 0, "over": f"{over[name]:g} s"}
+        elif common:
+            yield row | _scores(common, name, "default" in whole)
+
+
+def _scores(cells, name, has_default):
+    seeds = [key[3] for key in cells]
+    row = {}
+    for key in ("f1", "false", "missing", "seconds"):
+        values = [cell[name][key] for cell in cells.values()]
+        row[key], row[f"{key}_error"] = mean_and_error(values, seeds)
+    if has_default and name != "default":
+        gains = [cell["default"]["f1"] - cell[name]["f1"] for cell in cells.values()]
+        row["gain"], row["gain_error"] = mean_and_error(gains, seeds)
+    return row
+
+
+def table(cells):
+    """Rows of all sizes."""
+    sizes = sorted({key[1:3] for key in cells})
+    return [row for size in sizes for row in compared(cells, *size)]
+
+
+def wide(rows, key, digits):
+    """A table in Markdown: a line for every size, a column for every method."""
+    names = [name for name in METHODS if any(row["method"] == name for row in rows)]
+    lines = {}
+    for row in rows:
+        line = lines.setdefault((row["n"], row["n_rows"]), {"n": row["n"], "rows": row["n_rows"]})
+        line["problems"] = max(row["problems"], line.get("problems", 0))
+        error = row.get(f"{key}_error")
+        spread = "" if error is None else f" ± {error:.{digits}f}"
+        line[row["method"]] = f"> {row['over']}" if "over" in row else f"{row[key]:.{digits}f}"
+        line[row["method"]] += "" if "over" in row else spread
+    heads = ("n", "rows", "problems", *names)
+    return markdown(list(lines.values()), {head: head for head in heads})
+
+
+def with_ratios(rows):
+    """The rows of sizes that the default has, with seconds as multiples of its own."""
+    base = {(r["n"], r["n_rows"]): r.get("seconds") for r in rows if r["method"] == "default"}
+    for row in rows:
+        unit = base.get((row["n"], row["n_rows"]))
+        if unit:
+            yield row if "over" in row else {**row, "ratio": row["seconds"] / unit}
+
+
+def write_tables(args, cells):
+    """All tables, printed too, and the JSON file."""
+    rows = table(cells)
+    special = table({k: c for k, c in cells.items() if k[0] == NON_DECAY})
+    save(args, "structure_grid", rows, COLUMNS, ["Errors are those of the means over seeds."])
+    shown = {
+        "f1": (rows, "f1", 3),
+        "non_decay": (special, "f1", 3),
+        "non_decay_false": (special, "false", 1),
+        "false": (rows, "false", 1),
+        "missing": (rows, "missing", 1),
+        "seconds": (rows, "seconds", 2),
+        "ratios": (list(with_ratios(rows)), "ratio", 2),
+    }
+    for name, how in shown.items():
+        text = wide(*how)
+        (args.results / f"structure_grid_{name}.md").write_text(text + "\n")
+        print(f"\n{name}", text, sep="\n", flush=True)
+
+
+# Pictures ----------------------------------------------------------------------------------
+
+
+def line_of(cells, name, along):
+    """Points of a method: key[along], mean and error of F1 or, along n, of seconds."""
+    key = "seconds" if along == 1 else "f1"
+    found = {k: c[name][key] for k, c in cells.items() if key in c.get(name, {})}
+    for x in sorted({k[along] for k in found}):
+        here = {k: v for k, v in found.items() if k[along] == x}
+        mean, error = mean_and_error(list(here.values()), [k[3] for k in here])
+        yield x, mean, error or 0.0
+
+
+def draw_lines(axes, cells, along):
+    """One line a method."""
+    for k, name in enumerate(METHODS):
+        points = np.array(list(line_of(cells, name, along)))
+        if len(points):
+            x, mean, error = points.T
+            axes.errorbar(x, mean, error, fmt="o-", color=f"C{k}", markersize=3, label=name)
+    axes.set_xscale("log")
+
+
+def draw(args, cells):
+    """``structure_grid.png``, F1 by rows graph by graph, and ``structure_grid_seconds.png``."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        print("matplotlib is not installed: no PNG", flush=True)
+        return
+    figure = Figure(figsize=(12, 11), layout="constrained")
+    panels = figure.subplots(3, 3, sharex=True, sharey=True).flat
+    for axes, graph in zip(panels, GRAPHS, strict=True):
+        here = {k: c for k, c in cells.items() if k[:2] == (graph, args.drawn_size)}
+        draw_lines(axes, here, 2)
+        axes.set_title(f"{graph}, {args.drawn_size} variables")
+        axes.set_xlabel("rows")
+        axes.set_ylabel("F1")
+    handles, labels = max(
+        (a.get_legend_handles_labels() for a in figure.axes), key=lambda h: len(h[1])
+    )
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    figure.savefig(args.results / "structure_grid.png", dpi=100)
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    axes = figure.subplots()
+    draw_lines(axes, {k: c for k, c in cells.items() if k[2] == args.drawn_rows}, 1)
+    axes.set_yscale("log")
+    axes.set_xlabel(f"variables; {args.drawn_rows:,} rows")
+    axes.set_ylabel("processor seconds a fit")
+    if axes.containers:
+        axes.legend()
+    figure.savefig(args.results / "structure_grid_seconds.png", dpi=100)
+
+
+def main(argv=None):
+    parser = options(__doc__)
+    parser.add_argument("--graphs", nargs="*", choices=GRAPHS, default=GRAPHS)
+    parser.add_argument("--sizes", nargs="*", type=int, help="variables; default: 10 to 500")
+    parser.add_argument("--rows", nargs="*", type=int, help="default: 500 to 50,000")
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--time-limit", type=float, default=600.0, help="processor seconds a fit")
+    parser.add_argument("--table-only", action="store_true", help="of the problems that are there")
+    parser.add_argument("--drawn-size", type=int, default=50, help="variables in the picture of F1")
+    parser.add_argument("--drawn-rows", type=int, default=10_000, help="in that of seconds")
+    args = parser.parse_args(argv)
+    args.sizes = args.sizes or ((10,) if args.fast else SIZES)
+    args.rows = args.rows or (ROWS[:2] if args.fast else ROWS)
+    folder = args.results / "structure_grid"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not args.table_only:
+        run(folder, args)
+    cells = read_cells(folder)
+    write_tables(args, cells)
+    draw(args, cells)
+
+
+if __name__ == "__main__":
+    main()
