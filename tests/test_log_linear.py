@@ -185,7 +185,7 @@ def test_moments_of_draws(seed):
     energy = random_energy(seed, "table", n_states=(2, 3, 2), edges=[(0, 1), (1, 2)])
     X, p = law(energy)
     drawn = inference.sample(energy, 20_000, random_state=seed)
-    exact = np.array([p @ (X == x).all(axis=1) for x in X])
+    exact = np.array([p @ (x == X).all(axis=1) for x in X])
     check_means((drawn[:, None] == X).all(axis=2), exact)
     close = energy.gradient(States(drawn), States(X, None, np.log(p)))
     assert max(np.abs(v).max() for v in close.values()) < 5 / np.sqrt(20_000)
