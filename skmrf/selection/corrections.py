@@ -166,7 +166,7 @@ def _least_agreements(n_columns, identity):
     """Agreements that make rows alike, by the number of columns compared."""
     compared = np.arange(n_columns + 1)
     shares = compared / np.maximum(compared, 1)[:, None]
-    return np.where(compared == 0, n_columns + 1, (shares < identity).sum(axis=1))
+    return (shares < identity).sum(axis=1)
 
 
 def _count_alike(codes, copies, least, has_gap):

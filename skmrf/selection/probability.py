@@ -14,7 +14,7 @@ LARGEST = 1e6
 MAX_ITER = 5000
 TOL = 1e-8
 UNDERFLOW = -600.0
-N_TERMS = 60
+N_TERMS = 8
 
 
 def edge_probabilities(z, noise=1.0):
