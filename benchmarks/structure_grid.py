@@ -300,7 +300,11 @@ def draw_lines(axes, cells, along):
         if len(points):
             x, mean, error = points.T
             axes.errorbar(x, mean, error, fmt="o-", color=f"C{k}", markersize=3, label=name)
+    ticks = SIZES if along == 1 else ROWS
     axes.set_xscale("log")
+    axes.set_xlim(0.8 * ticks[0], 1.25 * ticks[-1])
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.minorticks_off()
 
 
 def draw(args, cells):
@@ -315,6 +319,7 @@ def draw(args, cells):
     for axes, graph in zip(panels, GRAPHS, strict=True):
         here = {k: c for k, c in cells.items() if k[:2] == (graph, args.drawn_size)}
         draw_lines(axes, here, 2)
+        axes.set_ylim(0.0, 1.03)
         axes.set_title(f"{graph}, {args.drawn_size} variables")
         axes.set_xlabel("rows")
         axes.set_ylabel("F1")
