@@ -26,6 +26,12 @@ ORDER = (
     "nnmrf_curves",
     "nnmrf_mnist",
     "network_kernels",
+    "structure_paths",
+    "structure_recovery",
+    "structure_grid",
+    "structure_calibration",
+    "structure_real",
+    "contacts",
     "density",
     "scale",
 )

@@ -18,6 +18,7 @@ def test_every_example_is_run():
 SCRIPTS = [
     ("plot_belief_propagation.py", "error of marginals"),
     ("plot_digits_completion.py", "log-likelihood of a held-out digit"),
+    ("plot_graph_recovery.py", "16 of 16 edges found, 0 false"),
     ("plot_missing_values.py", "missing entries rightly"),
     ("plot_mixed_table.py", "of all cars below: too dear"),
     ("plot_nn_mrf_classifiers.py", "NNMRFClassifier    moons"),
