@@ -3,9 +3,11 @@
 Erdős-Rényi graphs with couplings from weak to strong, so that many edges are in doubt. All pairs of
 all data sets are put into bins of stated probability; of every bin the table has the share of pairs
 that are edges, with its standard error over the data sets. `edge_frequency_`, the share of
-bootstraps that found an edge, is shown beside `edge_probability_`: it says how stable an edge is, not
-how probable.
+bootstraps that found an edge, is shown beside `edge_probability_`: it says how stable an edge is,
+not how probable.
 """
+
+from itertools import pairwise
 
 import numpy as np
 from _common import markdown, options, save
@@ -60,7 +62,7 @@ def pairs_of(n_variables, n_rows, n_bootstraps, seed, n_jobs):
 def reliability(sets, attribute, n_rows):
     """Rows of the table."""
     rows = []
-    for low, high in zip(BINS[:-1], BINS[1:], strict=True):
+    for low, high in pairwise(BINS):
         stated, hits, counts = [], [], []
         for found in sets:
             p = found[attribute]

@@ -66,7 +66,7 @@ class MRFStructureLearner(LearnedEstimator):
         Which pairs are candidates: None takes all, a number those that are dependent by
         chi-square tests with that level of false discoveries [3]_, of every column at most as many
         as there are rows for (20 a parameter). "auto" takes all if there are rows for all and no
-        more than 2,000 parameters, else 0.05.
+        more than 2,000 parameters, else 0.05 and of every column the 64 strongest at most.
     threshold : "wald" or float, default="wald"
         ``"wald"``: an edge stays if its parameters differ from zero by a Wald test. A number: if
         :math:`\lVert \theta_{ij} \rVert`, the norm of the centred table, is at least that; of

@@ -17,6 +17,7 @@ MAX_ROUNDS = 20
 ROWS_A_PARAMETER = 20
 SCREEN_LEVEL = 0.05
 MOST_CANDIDATES = 2_000
+MOST_PARTNERS = 64
 COMPLETIONS = 8
 
 
@@ -104,7 +105,8 @@ def candidates(rows, criteria):
 
     All of them if asked for, or if they are few and every variable has rows enough for all its
     parameters; else those that tests of independence find at a level of false discoveries, of every
-    variable at most as many as it has rows for.
+    variable at most as many as it has rows for, and unless a level is given 64: where nearly all
+    pairs are dependent, edges are among the strongest.
     """
     n = len(rows.n_states)
     pairs = np.column_stack(np.triu_indices(n, 1))
@@ -118,7 +120,8 @@ def candidates(rows, criteria):
     if automatic and n - 1 <= room and len(pairs) * per_edge <= MOST_CANDIDATES:
         return pairs
     level = SCREEN_LEVEL if automatic else criteria.screen
-    return screen(rows.X, rows.weights, rows.n_states, level=level, max_degree=room).edges
+    most = min(room, MOST_PARTNERS) if automatic else room
+    return screen(rows.X, rows.weights, rows.n_states, level=level, max_degree=most).edges
 
 
 def _settle(rows, edges, n_candidates, criteria, estimation):
