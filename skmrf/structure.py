@@ -1,8 +1,11 @@
 """MRFStructureLearner: which columns are joined by an edge, given all others."""
 
+from copy import deepcopy
+
 import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.utils import Bunch
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import learning, selection
@@ -28,6 +31,11 @@ CHOICES = {
     "statistic": ("table", "agreement"),
     "control": ("holm", "fdr"),
 }
+
+
+def _removes_while_learning(estimator):
+    """Whether edges are removed while learning goes on, which rows may arrive for."""
+    return estimator.warmup is not None
 
 
 class MRFStructureLearner(LearnedEstimator):
@@ -260,6 +268,25 @@ class MRFStructureLearner(LearnedEstimator):
         """
         return self._learn(X, sample_weight)
 
+    @available_if(_removes_while_learning)
+    @with_callbacks
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """One epoch over ``X`` of learning that removes edges, going on from those before.
+
+        Only with a number as ``threshold`` and ``warmup``. The first call fixes the categories and
+        the candidates; tests and bootstraps are those of the rows of the last call.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        self
+        """
+        return self._learn(X, sample_weight, partial=True)
+
     def score(self, X, y=None):
         """Mean pseudo-log-likelihood of the rows without missing entries, in nats.
 
@@ -285,26 +312,32 @@ class MRFStructureLearner(LearnedEstimator):
 
     def _learned(self, X, y, sample_weight, partial, validation):
         learner = self._check_parameters()
-        data, categories = self._encode_training(X, y, resume=False)
-        everything, rows, columns = self._rows(data, categories, sample_weight)
-        rng = check_generator(self.random_state)
-        schedule = selection.Schedule(
-            self.optimizer, self.learning_rate, self.batch_size, self.max_iter, self.tol
-        )
-        reports = learning.EpochReports(self, X, y, None, None)
-        estimation = selection.Estimation(
-            learner, schedule, rng, selection.Path(), reports, self.n_jobs
-        )
-        criteria = self._criteria()
-        chosen = selection.select(rows, criteria, estimation)
-        repeats = None
-        if self.n_bootstraps and not estimation.stopped:
-            repeats = selection.repeated(
-                rows, criteria, learner, schedule, self.n_bootstraps, rng, self.n_jobs, reports
+        before = getattr(self, "_online", None) if partial else None
+        data, categories = self._encode_training(X, y, resume=before is not None)
+        columns, estimation = (None, None) if before is None else deepcopy(before)
+        everything, rows, columns = self._rows(data, categories, sample_weight, columns)
+        reports = learning.EpochReports(self, X, y, 1 if partial else None, None)
+        if estimation is None:
+            rng = check_generator(self.random_state)
+            estimation = selection.Estimation(
+                learner, self._schedule(), rng, selection.Path(), n_jobs=self.n_jobs
             )
+        estimation.reports = reports
+        criteria = self._criteria()
+        search = selection.select_more if partial else selection.select
+        chosen = search(rows, criteria, estimation)
+        repeats = None
+        if self.n_bootstraps and not estimation.stopped and not partial:
+            repeats = selection.repeated(rows, criteria, estimation, self.n_bootstraps)
         fitted = self._results(chosen, repeats, columns, everything, categories, estimation)
         reports.finish(lambda: fitted)
-        return fitted
+        estimation.reports = None  # it holds the rows
+        return fitted | {"_online": (columns, estimation) if partial else None}
+
+    def _schedule(self):
+        return selection.Schedule(
+            self.optimizer, self.learning_rate, self.batch_size, self.max_iter, self.tol
+        )
 
     def _check_parameters(self):
         """Check what needs no data; return the learner."""
@@ -368,21 +401,24 @@ class MRFStructureLearner(LearnedEstimator):
         validate_data(self, X, reset=not resume, skip_check_array=True)
         self.n_features_in_ = len(columns)
         names = self._column_names()
-        if isinstance(self.categories, str) and self.categories == "auto":
+        if resume:
+            categories = self.categories_
+        elif isinstance(self.categories, str) and self.categories == "auto":
             categories = find_categories(columns, names)
         else:
             categories = given_categories(self.categories, names)
-        if self.statistic == "agreement" and max(map(len, categories)) > 2:
+        if not resume and self.statistic == "agreement" and max(map(len, categories)) > 2:
             categories = shared_categories(categories)
         return Batch(encode(columns, categories, names)), categories
 
-    def _rows(self, data, categories, sample_weight):
+    def _rows(self, data, categories, sample_weight, columns=None):
         """All rows that count, and those of the columns that edges can be learned between."""
         weights = check_sample_weight(sample_weight, len(data.X))
         weights = np.ones(len(data.X)) if weights is None else weights
         n_states = np.array([len(c) for c in categories])
         everything = selection.Rows(data.X, weights, n_states).take(1.0 * (weights > 0))
-        columns = selection.Columns.of(everything.X)
+        if columns is None:
+            columns = selection.Columns.of(everything.X)
         kept = columns.kept
         rows = selection.Rows(
             np.ascontiguousarray(everything.X[:, kept]), everything.weights, n_states[kept]

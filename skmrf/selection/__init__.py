@@ -6,7 +6,7 @@ from .corrections import average_product_correction, similarity_weights
 from .estimates import Estimation, Schedule
 from .findings import Findings, network
 from .path import Path
-from .rounds import Criteria, select
+from .rounds import Criteria, select, select_more
 from .rows import Rows
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "network",
     "repeated",
     "select",
+    "select_more",
     "similarity_weights",
 ]

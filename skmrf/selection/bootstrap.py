@@ -9,7 +9,7 @@ from .path import Path
 from .rounds import select
 
 
-def repeated(rows, criteria, learner, schedule, n_bootstraps, rng, n_jobs, reports):
+def repeated(rows, criteria, estimation, n_bootstraps):
     """Share of the bootstraps with each edge, and a z-value of each pair from all of them.
 
     Both are square, of the columns of ``rows``. Drawing rows adds 1 to the expected square of a
@@ -17,13 +17,14 @@ def repeated(rows, criteria, learner, schedule, n_bootstraps, rng, n_jobs, repor
     """
     n = len(rows.n_states)
     shares, squares = np.zeros((n, n)), np.zeros((n, n))
-    seeds = np.random.SeedSequence(rng.integers(0, 2**63, size=2).tolist()).spawn(n_bootstraps)
-    tasks = (delayed(_replicate)(rows, criteria, learner, schedule, seed) for seed in seeds)
-    for edges, values in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
+    root = np.random.SeedSequence(estimation.rng.integers(0, 2**63, size=2).tolist())
+    how = estimation.learner, estimation.schedule
+    tasks = (delayed(_replicate)(rows, criteria, *how, seed) for seed in root.spawn(n_bootstraps))
+    for edges, values in Parallel(n_jobs=estimation.n_jobs, return_as="generator")(tasks):
         shares[edges[:, 0], edges[:, 1]] += 1.0 / n_bootstraps
         squares += values.astype(float) ** 2 / n_bootstraps
-        reports.begin()
-        reports.end(None)
+        estimation.reports.begin()
+        estimation.reports.end(None)
     return shares + shares.T, np.sqrt((squares - 1.0).clip(0.0))
 
 

@@ -1,7 +1,7 @@
 """Parameters of the edges of a graph, learned by the loop."""
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -151,6 +151,10 @@ class Estimation:
         Whether a callback, or Ctrl-C, has asked to stop.
     alpha : float or None
         Strength of the penalty that was chosen.
+    state : LoopState or None
+        Of the last run.
+    restriction : EdgeRemoval or None
+        Of runs that go on.
     """
 
     learner: Learner
@@ -164,6 +168,8 @@ class Estimation:
     converged: bool = True
     stopped: bool = False
     alpha: float | None = None
+    state: Any = None
+    restriction: Any = None
 
     def learn(self, energy, rows: Rows, warm, removal=None, penalty=None):
         """The learned energy of a graph, from this start.
@@ -191,18 +197,36 @@ class Estimation:
         self.path.begin()
         if removal is not None:
             settings.restriction = EdgeRemoval(*removal, self.path)
-        recorder = Recorder(self.path, self.reports)
         state = learning.start(energy, learner, rows.batch, settings, self.rng)
-        state = learning.run(learner, rows.batch, settings, state, recorder)
-        self._note(state, recorder.stopped or learner.interrupted)
-        return state.result().restricted(state.energy.alive)
+        return self._run(learner, rows, settings, state)
 
-    def _note(self, state, stopped):
-        self.n_iter += state.epoch
+    def go_on(self, energy, rows: Rows, removal):
+        """One more epoch of learning that removes edges.
+
+        ``energy`` is where the first one begins; ``rows`` may be others each time.
+        """
+        learner = OfTables(self.learner)
+        schedule = replace(self.schedule, max_iter=1)
+        settings = schedule.settings(learner, rows, False, None, removal)
+        if self.state is None:
+            self.restriction = EdgeRemoval(*removal, self.path)
+            state = learning.start(energy, learner, rows.batch, settings, self.rng)
+        else:
+            state = learning.resume(self.state, learner, rows.batch, settings)
+        settings.restriction = self.restriction
+        return self._run(learner, rows, settings, state)
+
+    def _run(self, learner, rows, settings, state):
+        recorder = Recorder(self.path, self.reports)
+        known = state.epoch
+        state = learning.run(learner, rows.batch, settings, state, recorder)
+        self.n_iter += state.epoch - known
         self.converged = bool(state.converged)
-        self.stopped |= stopped
+        self.stopped |= recorder.stopped or learner.interrupted
         for name, column in state.history.columns.items():
-            self.history.setdefault(name, []).extend(column)
+            self.history.setdefault(name, []).extend(column[known:])
+        self.state = state
+        return state.result().restricted(state.energy.alive)
 
 
 def independent(rows, edges, statistic, unary):

@@ -253,8 +253,27 @@ def _significant(found, criteria):
 def _selected_while_learning(rows, edges, criteria, estimation):
     """One run of the loop that removes edges as it goes on."""
     start = independent(rows, edges, criteria.statistic, criteria.unary)
-    removal = criteria.threshold, criteria.warmup
-    energy = estimation.learn(start, rows, warm=False, removal=removal)
+    energy = estimation.learn(start, rows, warm=False, removal=_removal(criteria))
+    return _surviving(rows, energy, criteria, estimation)
+
+
+def select_more(rows, criteria, estimation):
+    """One more epoch of learning that removes edges; the first begins with all candidates."""
+    edges = candidates(rows, criteria) if estimation.state is None else np.zeros((0, 2), int)
+    start = independent(rows, edges, criteria.statistic, criteria.unary)
+    energy = start
+    if estimation.state is not None or len(edges):
+        energy = estimation.go_on(start, rows, _removal(criteria))
+    return _surviving(rows, energy, criteria, estimation)
+
+
+def _removal(criteria):
+    return criteria.threshold, criteria.warmup
+
+
+def _surviving(rows, energy, criteria, estimation):
+    """The edges that were not removed, with their parameters and tests."""
+    edges = energy.form.edges
     left = independent(rows, edges[energy.alive], criteria.statistic, criteria.unary)
     final = carried(energy, left)
     completed = rows.completed(final, estimation.rng)
