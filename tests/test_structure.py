@@ -4,7 +4,6 @@ Data are drawn from models whose edges are far beyond doubt, and ``STRICT`` keep
 any false edge at 1e-6, so that exact graphs can be asked for.
 """
 
-import warnings
 from itertools import combinations, product
 
 import networkx as nx
@@ -27,7 +26,7 @@ from skmrf._types import STATE, States
 from skmrf.datasets import make_ising, make_non_decay_mrf
 from skmrf.energies import FactorGraph, LogLinearEnergy, LogLinearForm, PairwiseEnergy
 from skmrf.learners import LEARNERS, PCD, Exact
-from skmrf.selection import Columns, Path, Rows, bootstrap, estimates, findings, information, rounds
+from skmrf.selection import Columns, Path, Rows, bootstrap, findings, information, rounds
 from skmrf.selection.nodewise import fit_nodes
 from skmrf.selection.path import MOST_RECORDS
 from skmrf.selection.removal import EdgeRemoval
@@ -214,7 +213,7 @@ def test_no_edges_between_independent_columns(n_sets, level, control, seed):
 
 def test_errors_without_adjustment_are_many(seed, monkeypatch):
     """Negative control of the test above."""
-    monkeypatch.setattr(rounds, "adjusted", lambda p, control: p)
+    monkeypatch.setattr(rounds, "adjusted", lambda p, _: p)
     assert null_errors(seed, 40, level=0.1) > binom.isf(RARE, 40, 0.1)
 
 
@@ -265,7 +264,7 @@ def calibration(z):
 )
 def test_intervals_of_couplings(n_sets, missing, seed, monkeypatch):
     """95% limits hold the true couplings, and p-values of pairs that are no edges are uniform."""
-    monkeypatch.setattr(findings, "adjusted", lambda p, control: p)
+    monkeypatch.setattr(findings, "adjusted", lambda p, _: p)
     truth, where = _chain_couplings()[0], (np.array([0, 1, 2]), np.array([1, 2, 3]))
     z, p = [], []
     for k in range(n_sets):
@@ -402,7 +401,9 @@ def test_weights_count_as_rows_in_standard_errors():
 # What data may look like -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["exact", "pseudo-likelihood", pytest.param("pcd", marks=slow)])
+@pytest.mark.parametrize(
+    "name", ["exact", *(pytest.param(n, marks=slow) for n in ("pseudo-likelihood", "pcd"))]
+)
 def test_missing_entries(name, seed):
     X = chain_rows(seed, 3000)
     full, found = learner(name).fit(X), learner(name).fit(holes(X, 0.2, seed))
@@ -520,7 +521,7 @@ def test_nothing_to_learn_from(parameters):
         assert found.score(rows) == pytest.approx(0.0)
         assert found.path_.edges.shape == (0, 2)
         assert list(found.graph_.nodes) == list(range(rows.shape[1]))
-    two = learner(**parameters).fit(X[[0, np.argmax((X != X[0]).any(axis=1))]])
+    two = learner(**parameters).fit(X[[0, np.argmax((X[0] != X).any(axis=1))]])
     assert np.isinf(two.strength_[two.strength_ > 0]).all()  # what varies repeats
 
 
@@ -629,3 +630,649 @@ def test_given_categories():
     same_fit(same, learner().fit(X))
     with pytest.raises(ValueError, match=r"category 1, which was not seen .* known are \[0, 7\]"):
         learner(categories=[[0, 7]] * 5).fit(X)
+
+
+# Candidates, rounds, thresholds ------------------------------------------------------------
+
+
+def hidden_pair(seed, n_rows=4000):
+    """Columns 0 and 1 are independent, but not given column 2."""
+    J = np.zeros((3, 3))
+    J[0, 2] = J[2, 0] = J[1, 2] = J[2, 1] = 0.6
+    J[0, 1] = J[1, 0] = -np.arctanh(np.tanh(0.6) ** 2)
+    rng = np.random.default_rng([seed, 6])
+    X = inference.sample(PairwiseEnergy(J, np.zeros(3)), n_rows, random_state=rng).astype(int)
+    while abs(np.corrcoef(X[:, 0], X[:, 1])[0, 1]) * np.sqrt(n_rows) > 1:  # no screen finds it
+        X = inference.sample(PairwiseEnergy(J, np.zeros(3)), n_rows, random_state=rng).astype(int)
+    return X
+
+
+def test_pairs_that_the_screen_misses_enter(seed):
+    X = hidden_pair(seed)
+    found = learner(screen=0.05).fit(X)
+    assert found.n_candidates_ == 2
+    assert edges_of(found) == [[0, 1], [0, 2], [1, 2]]
+    assert found.rounds_ == [
+        {"n_edges": 2, "left": 0, "entered": 1},
+        {"n_edges": 3, "left": 0, "entered": 0},
+    ]
+    assert found.path_.edges.tolist() == [[0, 2], [1, 2], [0, 1]]
+    assert found.path_.removed.tolist() == [-1, -1, -1]
+    assert found.path_.parameters[0, 2] == 0
+    assert found.converged_
+    for parameters in ({"re_entry": False}, {"threshold": 0.1}):
+        without = learner(screen=0.05, **parameters).fit(X)
+        assert edges_of(without) == [[0, 2], [1, 2]]
+        assert len(without.rounds_) == 1
+    assert without.p_values_[0, 1] < 1e-6  # the test of the missing pair says so
+    everything = learner(screen=None).fit(X)
+    assert everything.n_candidates_ == 3
+    same_fit(everything, found, atol=1e-4)
+
+
+def test_all_pairs_leave_and_the_truth_comes_back(seed):
+    """Of two columns that nearly repeat each other, one edge too many leaves."""
+    X = chain_rows(seed, 3000, 4, coupling=0.6)
+    found = learner(screen=1.0).fit(X)
+    assert found.n_candidates_ == 6
+    assert edges_of(found) == CHAIN[:3]
+    assert found.rounds_[0] == {"n_edges": 6, "left": 3, "entered": 0}
+    assert sum(r["entered"] - r["left"] for r in found.rounds_) + 6 == 3
+    assert (found.path_.removed > 0).sum() == 3
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_columns", "screen", "expected"),
+    [
+        (2000, 6, "auto", 15),  # all
+        (2000, 6, None, 15),
+        (2000, 6, 1e-140, 5),  # neighbours only: |r| = 0.66, then 0.44
+        (79, 6, "auto", 3),  # 3 pairs a column at most, by independence
+        (100, 6, "auto", 15),
+        (99, 6, "auto", None),  # one row too few for five pairs a column
+    ],
+)
+def test_candidates(n_rows, n_columns, screen, expected):
+    X = chain_rows(0, n_rows, n_columns, coupling=0.8)
+    rows = Rows(X.astype(STATE), np.ones(n_rows), np.full(n_columns, 2))
+    criteria = learner(screen=screen)._criteria()
+    found = rounds.candidates(rows, criteria)
+    if n_rows < 100:
+        assert len(found) < 15
+        assert np.bincount(found.ravel()).max() <= n_rows // 20
+    else:
+        assert len(found) == expected
+    assert (found[:, 0] < found[:, 1]).all()
+
+
+def test_candidates_of_many_parameters(monkeypatch):
+    monkeypatch.setattr(rounds, "MOST_CANDIDATES", 4 * 6)
+    rng = np.random.default_rng(0)
+    rows = Rows(rng.integers(0, 3, (5000, 4)).astype(STATE), np.ones(5000), np.full(4, 3))
+    assert len(rounds.candidates(rows, learner()._criteria())) == 6
+    monkeypatch.setattr(rounds, "MOST_CANDIDATES", 4 * 6 - 1)
+    assert len(rounds.candidates(rows, learner()._criteria())) < 6
+    assert len(rounds.candidates(rows, learner(statistic="agreement")._criteria())) == 6
+
+
+def test_threshold_after_learning(seed):
+    X = chain_rows(seed, 3000)
+    low, high = (learner(threshold=t).fit(X) for t in (0.0, 0.5))
+    assert len(low.edges_) == 10
+    assert edges_of(high) == CHAIN
+    assert high.rounds_[0] == {"n_edges": 10, "left": 6, "entered": 0}
+    assert (high.strength_[tuple(high.edges_.T)] >= 0.5).all()
+    wald = learner().fit(X)
+    np.testing.assert_allclose(high.coupling_, wald.coupling_, atol=1e-5)
+    left = {
+        tuple(e)
+        for e, t in zip(high.path_.edges.tolist(), high.path_.removed, strict=True)
+        if t > 0
+    }
+    assert left == {tuple(e) for e in edges_of(low)} - {tuple(e) for e in CHAIN}
+
+
+def test_warmup(seed):
+    """No edge leaves before the warm-up is over, and then only weak ones."""
+    X = chain_rows(seed, 3000)
+    parameters = {"threshold": 0.4, "learning_rate": 0.5, "max_iter": 160}
+    found = learner(warmup=150, **parameters).fit(X)
+    assert edges_of(found) == CHAIN
+    assert set(found.path_.removed) == {-1, 151}
+    early = learner(warmup=0, **parameters).fit(X)
+    assert early.path_.removed.min() == 1
+    assert early.n_iter_ == 160
+    with pytest.raises(ValueError, match=r'L-BFGS has none of; use optimizer="sgd", or warmup='):
+        learner(warmup=0, optimizer="lbfgs", threshold=0.1).fit(X)
+
+
+def test_edge_removal():
+    """By hand: the norm of a table counts, for good, after the warm-up."""
+    form = LogLinearForm.build((2, 2, 3), [(0, 1), (0, 2), (1, 2)])
+    path = Path()
+    path.now = 7
+    path.begin()
+    removal = EdgeRemoval(0.5, 1, path)
+    weak = LogLinearEnergy(form, {"unary": np.zeros(4), "pairs": np.full(5, 0.1)})
+    assert removal.update(weak, None, None, {}) is weak
+    theta = {"unary": np.ones(4), "pairs": np.array([-0.51, 0.4, 0.3, 0.3, -0.3])}
+    left = removal.update(weak.with_theta(theta), None, None, {})
+    assert left.alive.tolist() == [True, True, False]
+    np.testing.assert_array_equal(left.theta["pairs"], [-0.51, 0.4, 0.3, 0, 0])
+    np.testing.assert_array_equal(left.theta["unary"], 1)
+    back = removal.update(left.with_theta(theta), None, None, {})
+    np.testing.assert_array_equal(back.theta["pairs"], left.theta["pairs"])
+    assert path.removed == {(1, 2): 9}
+    nothing_dead = weak.with_theta({"unary": theta["unary"], "pairs": np.ones(5)})
+    assert removal.update(nothing_dead, None, None, {}) is nothing_dead
+
+
+@pytest.mark.parametrize("q", [2, 3])
+def test_path_by_hand(q):
+    form = LogLinearForm.build((q,) * 3, [(0, 1), (1, 2)])
+    energy = LogLinearEnergy(form, form.zeros())
+    free = (q - 1) ** 2
+    path = Path()
+    path.begin()
+    for t in (1, 2, 3):
+        pairs = np.r_[np.full(free, -t), np.full(free, 0.5)].astype(float)
+        path.record(t, energy.with_theta({"unary": energy.theta["unary"], "pairs": pairs}))
+    path.remove(np.array([[0, 1]]))
+    path.begin()
+    other = LogLinearForm.build((q,) * 3, [(0, 2), (1, 2)])
+    ones = LogLinearEnergy(other, {"unary": energy.theta["unary"], "pairs": np.ones(2 * free)})
+    path.record(1, ones)
+    path.enter(np.array([[0, 2]]))
+    path.remove(np.array([[1, 2]]), 1)
+    found = path.summary(np.array([4, 6, 9]))
+    assert found["edges"].tolist() == [[4, 6], [6, 9], [4, 9]]
+    assert found["iteration"].tolist() == [1, 2, 3, 4]
+    first = [-1, -2, -3, 0] if q == 2 else [2, 4, 6, 0]
+    half = np.sqrt(free) / 2
+    expected = np.transpose([first, [half, half, half, 2 * half], [0, 0, 0, 2 * half]])
+    np.testing.assert_allclose(found["parameters"], expected)
+    assert found["removed"].tolist() == [3, 4, -1]
+    path.enter(np.array([[0, 1]]))
+    assert path.summary(np.arange(3))["removed"].tolist() == [-1, 4, -1]
+
+
+def test_long_paths_are_thinned():
+    form = LogLinearForm.build((2, 2), [(0, 1)])
+    zero = LogLinearEnergy(form, form.zeros())
+    path = Path()
+    path.begin()
+    for t in range(1, 9001):
+        path.record(t, zero.with_theta({"unary": np.zeros(2), "pairs": np.array([float(t)])}))
+    found = path.summary(np.arange(2))
+    n = len(found["iteration"])
+    assert MOST_RECORDS / 2 <= n <= MOST_RECORDS
+    assert set(np.diff(found["iteration"])) == {8}
+    np.testing.assert_array_equal(found["parameters"][:, 0], found["iteration"])
+
+
+# Penalties ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("penalty", ["l1", "group-l1"])
+@pytest.mark.parametrize("alpha", [0.08, "ebic"])
+@pytest.mark.parametrize("name", ["exact", "pseudo-likelihood"])
+def test_penalties(penalty, alpha, name):
+    """Edges that stay are learned again without the penalty."""
+    for X, edges in ((chain_rows(0, 3000), CHAIN), (three_state_rows(0), [[0, 1], [2, 3]])):
+        found = learner(name, penalty=penalty, alpha=alpha).fit(X)
+        assert edges_of(found) == edges
+        assert found.alpha_ == alpha or alpha == "ebic"
+        free = learner(name).fit(X)
+        assert edges_of(free) == edges
+        np.testing.assert_allclose(found.strength_, free.strength_, atol=1e-4)
+        assert found.rounds_ == [{"n_edges": len(edges), "left": 0, "entered": 0}]
+        assert found.converged_
+
+
+def test_strength_of_penalties():
+    """A likelihood has one term for an edge, a pseudo-likelihood two."""
+    X = chain_rows(0, 1000)
+    by_pairs = learner("pseudo-likelihood", penalty="l1").fit(X).alpha_
+    assert learner("exact", penalty="l1").fit(X).alpha_ == pytest.approx(by_pairs / 2)
+    # gradients of an edge at independence: of an agreement, about half a correlation
+    assert len(learner(penalty="l1", alpha=1.0).fit(X).edges_) == 0
+    assert len(learner(penalty="l1", alpha=1e-6).fit(X).edges_) == 10
+
+
+def test_cross_validated_penalty(seed):
+    """Leaves all true edges and, as is known of it, often false ones."""
+    X = chain_rows(seed, 600)
+    found = learner("pseudo-likelihood", penalty="group-l1", alpha="cv", random_state=seed).fit(X)
+    assert {tuple(e) for e in CHAIN} <= {tuple(e) for e in edges_of(found)}
+    ebic = learner("pseudo-likelihood", penalty="group-l1").fit(X)
+    assert found.alpha_ <= ebic.alpha_
+    few = learner("pseudo-likelihood", penalty="l1", alpha="cv").fit(X[:3])
+    assert np.isfinite(few.strength_[np.isfinite(few.strength_)]).all()
+
+
+def test_nodewise(seed):
+    X = chain_rows(seed, 3000)
+    found = learner("pcd", method="nodewise").fit(X)
+    same_fit(found, learner("pseudo-likelihood", penalty="group-l1").fit(X))
+    assert edges_of(found) == CHAIN
+    gaps = learner(method="nodewise", max_iter=30).fit(holes(X, 0.1, seed))
+    assert {tuple(e) for e in CHAIN} <= {tuple(e) for e in edges_of(gaps)}
+
+
+def test_criterion_by_hand():
+    """EBIC: conditional likelihoods, parameters, edges."""
+    from skmrf.selection import penalised
+
+    X = chain_rows(0, 500, 3)
+    rows = Rows(X.astype(STATE), np.full(500, 2.0), np.full(3, 2))
+    form = LogLinearForm.build((2,) * 3, [(0, 1), (0, 2)])
+    energy = LogLinearEnergy(form, {"unary": np.zeros(3), "pairs": np.array([1.0, 0.0])})
+    fits = fit_nodes(rows.X, rows.weights, LogLinearForm.build((2,) * 3, [(0, 1)]))
+    expected = -2 * fits.log_likelihood.sum() + 5 * np.log(1000) + 4 * 0.5 * 2 * np.log(2)
+    assert penalised.ebic(rows, energy) == pytest.approx(expected)
+
+
+# Statistics and learners -------------------------------------------------------------------
+
+
+def test_agreement_of_three_states(seed):
+    X = three_state_rows(seed)
+    found = learner(statistic="agreement").fit(X)
+    assert edges_of(found) == [[0, 1], [2, 3]]
+    assert found.coupling_.shape == (4, 4)
+    np.testing.assert_allclose(found.strength_, 2 * np.abs(found.coupling_))
+    # p(agree) = 2 / 3 = e^theta / (e^theta + 2)
+    share = (X[:, 0] == X[:, 1]).mean()
+    assert 2 * found.coupling_[0, 1] == pytest.approx(np.log(2 * share / (1 - share)), abs=0.05)
+    X = X[X[:, 0] < 2]
+    shared = learner(statistic="agreement").fit(X)
+    assert [c.tolist() for c in shared.categories_] == [[0, 1, 2]] * 4
+    assert edges_of(shared) == [[0, 1], [2, 3]]
+
+
+def test_two_states_need_no_statistic(seed):
+    X = chain_rows(seed)
+    table, agreement = (learner(statistic=s).fit(X) for s in ("table", "agreement"))
+    np.testing.assert_allclose(table.coupling_, agreement.coupling_, atol=1e-5)
+    np.testing.assert_allclose(table.p_values_, agreement.p_values_, rtol=1e-3)
+
+
+def test_without_parameters_of_single_columns(seed):
+    X = chain_rows(seed, 2000)
+    found = learner(unary=False).fit(X)
+    assert edges_of(found) == CHAIN
+    single = inference.marginals(found.energy_, method="exact").single
+    np.testing.assert_allclose(single, 0.5, atol=1e-12)
+    assert (
+        edges_of(learner(unary=False).fit(np.random.default_rng(0).integers(0, 2, (99, 3)))) == []
+    )
+
+
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_every_learner_runs(name):
+    X = chain_rows(0, 400)
+    found = learner(name, max_iter=4, level=1e-3).fit(X)
+    assert {tuple(e) for e in CHAIN} <= {tuple(e) for e in edges_of(found)}
+    assert np.isfinite(found.coupling_).all()
+    gaps = learner(name, max_iter=2).fit(holes(X, 0.1, 0))
+    assert np.isfinite(gaps.coupling_).all()
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"optimizer": "adam", "learning_rate": "adaptive", "max_iter": 30},
+        {"optimizer": "sgd", "learning_rate": 0.1, "max_iter": 30},
+        {"optimizer": "momentum", "learning_rate": "inverse", "max_iter": 30},
+        {"optimizer": "lbfgs", "tol": 1e-3},
+        {"learner": PCD(n_chains=64), "batch_size": 100, "max_iter": 5},
+    ],
+)
+def test_schedules(parameters):
+    parameters = dict(parameters)
+    found = learner(parameters.pop("learner", "exact"), **parameters).fit(chain_rows(0))
+    assert edges_of(found) == CHAIN
+    assert (np.abs(found.coupling_[tuple(found.edges_.T)] - 0.5) < 0.15).all()
+
+
+def test_default_learns_the_maximum(seed):
+    """PCD near the maximum of the likelihood, its noise a fraction of the standard error."""
+    X = chain_rows(seed, 2000, 4)
+    exact, found = learner().fit(X), learner("pcd", random_state=seed).fit(X)
+    assert edges_of(found) == edges_of(exact) == CHAIN[:3]
+    error = np.diff(exact.confidence_intervals_)[:, 0] / 3.92
+    where = tuple(found.edges_.T)
+    assert (np.abs(found.coupling_ - exact.coupling_)[where] < 5 * 0.25 * error).all()
+
+
+# Bootstraps and random numbers -------------------------------------------------------------
+
+
+def test_bootstraps(seed):
+    X = chain_rows(seed, 1500)
+    found = learner("pseudo-likelihood", n_bootstraps=8, random_state=seed).fit(X)
+    assert (found.edge_frequency_[tuple(np.array(CHAIN).T)] == 1).all()
+    assert (np.diag(found.edge_frequency_) == 0).all()
+    np.testing.assert_allclose(8 * found.edge_frequency_ % 1, 0.0, atol=1e-9)
+    with parallel_config(backend="threading"):
+        threads = learner("pseudo-likelihood", n_bootstraps=8, random_state=seed, n_jobs=2).fit(X)
+    np.testing.assert_array_equal(threads.edge_frequency_, found.edge_frequency_)
+    same_fit(threads, found)
+    loose = learner("pseudo-likelihood", n_bootstraps=8, level=0.9).fit(X)
+    others = loose.edge_frequency_ * (found.coupling_ == 0)
+    assert 0 < others.max() < 1  # chance decides
+    assert not hasattr(learner().fit(X), "edge_frequency_")
+
+
+@pytest.mark.slow
+def test_bootstraps_by_processes():
+    X = chain_rows(0, 600)
+    one, two = (learner(n_bootstraps=5, n_jobs=k, level=0.5).fit(X) for k in (1, 2))
+    np.testing.assert_array_equal(one.edge_frequency_, two.edge_frequency_)
+    same_fit(one, two)
+
+
+def test_replicates_are_drawn_by_weight(monkeypatch):
+    """As many rows as there were, of the total weight that there was."""
+    seen = []
+
+    def note(rows, *_):
+        seen.append(rows)
+        raise StopIteration
+
+    monkeypatch.setattr(bootstrap, "select", note)
+    X = np.repeat(np.arange(4), 100)[:, None].astype(STATE)
+    rows = Rows(X, np.repeat([1.0, 2.0, 3.0, 4.0], 100), np.array([4]))
+    for k in range(20):
+        with pytest.raises(StopIteration):
+            bootstrap._replicate(rows, None, None, None, np.random.SeedSequence(k))
+    assert all(r.count == pytest.approx(1000) for r in seen)
+    shares = np.mean([np.bincount(r.X[:, 0], r.weights) / 1000 for r in seen], axis=0)
+    np.testing.assert_allclose(shares, [0.1, 0.2, 0.3, 0.4], atol=5 * 0.5 / np.sqrt(20 * 400))
+
+
+def test_random_state():
+    X = holes(chain_rows(0, 500), 0.1, 0)
+    first, again, other = (learner("pcd", max_iter=20, random_state=s).fit(X) for s in (3, 3, 4))
+    same_fit(first, again)
+    np.testing.assert_array_equal(first.path_.parameters, again.path_.parameters)
+    assert (first.coupling_ != other.coupling_).any()
+    with parallel_config(n_jobs=2):
+        threads = learner("pcd", max_iter=20, random_state=3).fit(X)
+    same_fit(first, threads)
+
+
+# As an estimator ---------------------------------------------------------------------------
+
+
+def test_score_is_the_pseudo_likelihood(seed):
+    X = chain_rows(seed, 300, 4)
+    found = learner().fit(X)
+    log_f = found.energy_.log_potential(X.astype(STATE))
+    expected = 0.0
+    for i in range(4):
+        turned = X.copy()
+        turned[:, i] = 1 - turned[:, i]
+        expected -= np.logaddexp(0, found.energy_.log_potential(turned.astype(STATE)) - log_f)
+    assert found.score(X) == pytest.approx(expected.mean())
+    gaps = X.astype(float)
+    gaps[:100, 0] = np.nan
+    assert found.score(gaps) == pytest.approx(expected[100:].mean())
+    gaps[:, 0] = np.nan
+    with pytest.raises(ValueError, match=r"needs a row without missing entries.*DiscreteMRF.pred"):
+        found.score(gaps)
+    with pytest.raises(NotFittedError):
+        learner().score(X)
+    with pytest.raises(
+        ValueError, match="X has 3 features, but MRFStructureLearner is expecting 4"
+    ):
+        found.score(X[:, :3])
+    with pytest.raises(ValueError, match="not seen in fit"):
+        found.score(X + 5)
+
+
+def test_parameters():
+    model = MRFStructureLearner(PCD(n_chains=10), level=0.01)
+    assert model.get_params()["learner__n_chains"] == 10
+    twin = clone(model.set_params(learner__n_chains=20, screen=None))
+    assert twin.learner.n_chains == 20
+    assert twin.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    assert "MRFStructureLearner(learner=PCD(n_chains=20), level=0.01, screen=None)" in repr(
+        twin
+    ).replace("\n", "").replace("  ", "")
+
+
+REFUSED = [
+    ({"method": "other"}, 'method must be one of .*"?nodewise'),
+    ({"statistic": "x"}, "statistic must be one of .*agreement"),
+    ({"control": "bonferroni"}, "control must be one of .*fdr.*holm"),
+    ({"screen": "chi2"}, "screen must be a.*number.*chi2"),
+    ({"screen": 0.0}, "screen must be .*0.*got 0.0"),
+    ({"screen": 1.5}, "screen must be .*1.*got 1.5"),
+    ({"level": 0}, "level must be .*got 0"),
+    ({"level": 2}, "level must be .*got 2"),
+    ({"threshold": "z"}, "threshold must be \"wald\" or a number; got 'z'"),
+    ({"threshold": -1.0}, "threshold must be .*got -1.0"),
+    ({"warmup": 3}, "a number as threshold.*use warmup=None"),
+    ({"warmup": -1, "threshold": 0.1}, "warmup must be .*got -1"),
+    ({"warmup": 1, "threshold": 0.1, "penalty": "l1"}, "no penalty; with others use warmup=None"),
+    ({"warmup": 1, "threshold": 0.1, "method": "nodewise"}, 'method="cd".*use warmup=None'),
+    ({"penalty": "l2"}, "penalty must be one of .*group-l1.*l1"),
+    ({"penalty": "l1", "alpha": "aic"}, "alpha must be one of .*cv.*ebic"),
+    ({"penalty": "l1", "alpha": 0.0}, "alpha must be .*got 0.0"),
+    ({"n_bootstraps": -1}, "n_bootstraps must be .*got -1"),
+    ({"n_bootstraps": 1.5}, "n_bootstraps must be .*got 1.5"),
+    ({"max_iter": 0}, "max_iter must be .*got 0"),
+    ({"batch_size": 0}, "batch_size must be .*got 0"),
+    ({"tol": -1}, "tol must be .*got -1"),
+    ({"max_bytes": 0}, "max_bytes must be .*got 0"),
+    ({"learner": "newton"}, r"learner must be one of \[.*exact.*pcd"),
+    ({"learner": "lr"}, "MRFStructureLearner cannot take the learner 'lr'; it takes one of"),
+    ({"optimizer": "newton"}, "optimizer must be one of .*lbfgs"),
+    ({"learning_rate": "fast", "learner": "pcd"}, "learning_rate must be .*adaptive"),
+    ({"random_state": "x"}, "random_state must be None, an int"),
+    ({"categories": [[0, 1]] * 2}, "categories has 2 lists, but X has 5 columns; give one each"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "message"), REFUSED, ids=lambda v: str(v)[:40])
+def test_what_is_refused(parameters, message):
+    model = MRFStructureLearner("exact").set_params(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(chain_rows(0, 100))
+    assert not hasattr(model, "n_features_in_")
+    assert not hasattr(model, "edges_")
+
+
+def test_refused_rows():
+    X = chain_rows(0, 100).astype(float)
+    with pytest.raises(
+        ValueError, match=r"All sample weights are zero; at least one row must count"
+    ):
+        learner().fit(X, sample_weight=np.zeros(100))
+    with pytest.raises(ValueError, match=r"hardly repeat, so they are no categories\. Discretise"):
+        learner().fit(np.random.default_rng(0).normal(size=(100, 2)))
+    with pytest.raises(ValueError, match="Column 1 holds infinity; use nan for a missing entry"):
+        learner().fit(np.where(np.arange(5) == 1, np.inf, X))
+    with pytest.raises(ValueError, match="Column 1 has no observed entry; drop it, or name its"):
+        learner().fit(np.where(np.arange(5) == 1, np.nan, X))
+
+
+def test_a_fit_that_fails_changes_nothing():
+    X = chain_rows(0)
+    model = learner().fit(X)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(pd.DataFrame(np.full((9, 2), np.inf), columns=["a", "b"]))
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[k] is v for k, v in before.items())
+
+
+class Count:
+    """A callback that counts, and stops a fit at the end of task ``stop``."""
+
+    def __init__(self, stop=None):
+        self.stop, self.begun, self.ended = stop, 0, 0
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        self.begun += 1
+
+    def on_fit_task_end(self, estimator, context, **rows):
+        self.ended += 1
+        return self.ended == self.stop
+
+
+@pytest.mark.parametrize("parameters", [{}, {"n_bootstraps": 3}, {"penalty": "l1"}])
+def test_callbacks_hear_of_every_epoch(parameters):
+    count = Count()
+    found = learner(**parameters).set_callbacks(count).fit(chain_rows(0))
+    assert count.begun == count.ended == 1 + found.n_iter_ + parameters.get("n_bootstraps", 0)
+    assert {len(column) for column in found.history_.values()} == {found.n_iter_}
+    updates = found.path_.iteration
+    assert updates.tolist() == list(range(1, found.n_iter_ + 1))
+    assert len(found.path_.parameters) == found.n_iter_
+    learner(n_bootstraps=2).set_callbacks(ProgressBar()).fit(chain_rows(0, 200))
+
+
+@pytest.mark.parametrize("name", ["exact", "pcd"])
+@pytest.mark.parametrize("stop", [1, 3])
+def test_a_callback_that_stops(name, stop):
+    """The model is that of the epoch, and neither further rounds nor bootstraps follow."""
+    found = learner(name, n_bootstraps=3).set_callbacks(Count(stop)).fit(chain_rows(0))
+    assert found.n_iter_ == stop
+    assert not found.converged_
+    assert len(found.rounds_) == 1
+    assert not hasattr(found, "edge_frequency_")
+    assert np.isfinite(found.coupling_).all()
+    assert np.isfinite(found.score(chain_rows(1)))
+
+
+class Interrupted(PCD):
+    """Ctrl-C at the third update of the second run of the loop."""
+
+    def init(self, energy, batch, rng):
+        self.runs = getattr(self, "runs", 0) + 1
+        self.updates = 0
+        return super().init(energy, batch, rng)
+
+    def step(self, energy, batch, state, rng):
+        self.updates += 1
+        if (self.runs, self.updates) == (2, 3):
+            raise KeyboardInterrupt
+        return super().step(energy, batch, state, rng)
+
+
+class InterruptedExact(Exact):
+    """Ctrl-C in the solver."""
+
+    n_left = 2
+
+    def objective(self, energy, batch, state):
+        self.n_left -= 1
+        if self.n_left == 0:
+            raise KeyboardInterrupt
+        return super().objective(energy, batch, state)
+
+
+@pytest.mark.parametrize("which", [Interrupted(), InterruptedExact()], ids=repr)
+def test_interruption_leaves_a_usable_model(which):
+    """With a warning; no further rounds, and no bootstraps."""
+    X = chain_rows(0)
+    with pytest.warns(ConvergenceWarning, match="Interrupted; the model is that of the last"):
+        found = learner(which, max_iter=30, n_bootstraps=2).fit(X)
+    assert not found.converged_
+    assert not hasattr(found, "edge_frequency_")
+    assert len(found.rounds_) == (2 if isinstance(which, Interrupted) else 1)
+    assert found.n_iter_ == (32 if isinstance(which, Interrupted) else 0)
+    assert {tuple(e) for e in CHAIN} <= {tuple(e) for e in edges_of(found)}
+    where = tuple(np.array(CHAIN).T)
+    np.testing.assert_allclose(found.coupling_[where], 0.5, atol=0.2)
+    assert np.isfinite(found.score(X))
+
+
+def test_interruption_of_bootstraps_leaves_the_estimator_as_it_was():
+    X = chain_rows(0)
+    which = InterruptedExact()
+    which.n_left = 25
+    model = learner(which, n_bootstraps=50)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
+    assert not hasattr(model, "edges_")
+    assert not hasattr(model, "n_features_in_")
+
+
+# As the cliques of a DiscreteMRF -----------------------------------------------------------
+
+
+def as_cliques(**parameters):
+    return DiscreteMRF(learner("pseudo-likelihood", random_state=None), "exact", **parameters)
+
+
+def test_discrete_mrf_takes_a_structure_learner():
+    X = pd.DataFrame(chain_rows(0), columns=list("abcde"))
+    model = as_cliques(random_state=3).fit(X)
+    assert model.cliques_ == tuple([(i,) for i in range(5)] + [tuple(e) for e in CHAIN])
+    assert edges_of(model.structure_) == CHAIN
+    assert model.structure_.random_state == 3
+    assert model.cliques.random_state is None
+    assert not hasattr(model.cliques, "edges_")
+    by_hand = DiscreteMRF(CHAIN, "exact").fit(X)
+    assert model.score(X) == pytest.approx(by_hand.score(X), abs=1e-6)
+    by_seed = DiscreteMRF(learner(random_state=7), "exact", random_state=3).fit(X)
+    assert by_seed.structure_.random_state == 7
+    model.set_params(cliques="independent").fit(X)
+    assert not hasattr(model, "structure_")
+
+
+def test_structure_learner_gets_weights_and_categories():
+    X, Y = chain_rows(0), np.random.default_rng(1).integers(0, 2, (1500, 5))
+    both, first = np.vstack([X, Y]), np.repeat([1.0, 0.0], 1500)
+    model = as_cliques(categories=[[1, 0]] * 5).fit(both, sample_weight=first)
+    same_fit(model.structure_, learner("pseudo-likelihood", categories=[[1, 0]] * 5).fit(X))
+    assert [c.tolist() for c in model.structure_.categories_] == [[1, 0]] * 5
+    assert edges_of(as_cliques().fit(Y).structure_) == []
+
+
+def test_a_discrete_mrf_that_fails_keeps_its_structure():
+    X = chain_rows(0)
+    model = as_cliques().fit(X)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(np.full((9, 2), np.inf))
+    bad = model.set_params(max_bytes=1)  # fails after the structure was found
+    with pytest.raises(ValueError, match="max_bytes"):
+        bad.fit(np.random.default_rng(1).integers(0, 2, (500, 5)))
+    model.set_params(max_bytes=before["max_bytes"])
+    assert {k: v for k, v in vars(model).items() if k != "max_bytes"}.keys() == (
+        before.keys() - {"max_bytes"}
+    )
+    assert model.structure_ is before["structure_"]
+    assert model.energy_ is before["energy_"]
+
+
+def test_going_on_keeps_the_structure():
+    X = chain_rows(0)
+    model = as_cliques(max_iter=5, warm_start=True).fit(X)
+    first = model.structure_
+    assert model.fit(X).structure_ is first
+    assert model.partial_fit(X).structure_ is first
+
+
+def test_grid_search_and_pipeline():
+    X = chain_rows(0, 300)
+    search = GridSearchCV(
+        as_cliques(), {"cliques__level": [1e-3, 0.99], "cliques__screen": [None]}, cv=2
+    ).fit(X)
+    assert search.best_params_["cliques__level"] in (1e-3, 0.99)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    noise = np.random.default_rng(0).normal(size=(600, 1))
+    Z = np.column_stack([noise, noise + 0.3 * np.random.default_rng(1).normal(size=(600, 1))])
+    pipe = make_pipeline(KBinsDiscretizer(3, encode="ordinal"), learner()).fit(Z)
+    assert edges_of(pipe[-1]) == [[0, 1]]
+    assert pipe.score(Z) < 0
