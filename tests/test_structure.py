@@ -4,6 +4,7 @@ Data are drawn from models whose edges are far beyond doubt, and ``STRICT`` keep
 any false edge at 1e-6, so that exact graphs can be asked for.
 """
 
+import pickle
 from itertools import combinations, product
 
 import networkx as nx
@@ -943,6 +944,64 @@ def test_default_learns_the_maximum(seed):
     error = np.diff(exact.confidence_intervals_)[:, 0] / 3.92
     where = tuple(found.edges_.T)
     assert (np.abs(found.coupling_ - exact.coupling_)[where] < 5 * 0.25 * error).all()
+
+
+# Rows that arrive ---------------------------------------------------------------------------
+
+
+def arriving(**parameters):
+    given = {"threshold": 0.2, "warmup": 10, "learning_rate": 1.0, "max_iter": 15, "screen": None}
+    return learner(**(given | parameters))
+
+
+def test_partial_fit_is_a_fit_in_parts(seed):
+    X = chain_rows(seed, 2000)
+    whole, parts = arriving().fit(X), arriving()
+    for k in range(15):
+        assert parts.partial_fit(X) is parts
+        assert parts.n_iter_ == k + 1
+    same_fit(parts, whole, atol=1e-12)
+    assert edges_of(parts) == CHAIN
+    for name in ("edges", "iteration", "parameters", "removed"):
+        np.testing.assert_array_equal(parts.path_[name], whole.path_[name])
+    assert parts.history_.keys() == whole.history_.keys()
+    assert parts.history_["n_updates"] == list(range(1, 16))
+    assert parts.n_candidates_ == whole.n_candidates_ == 10
+
+
+def test_partial_fit_of_other_rows_every_time(seed):
+    """Chains go on, removed edges stay away, and a fit begins anew."""
+    model = arriving(name="pcd", learning_rate=0.3, warmup=20)
+    for k in range(30):
+        model.partial_fit(chain_rows(1000 * (seed + 1) + k, 300))
+    assert {tuple(e) for e in CHAIN} <= {tuple(e) for e in edges_of(model)}
+    error = 0.1  # the noise of about ten batches of 300 rows and of the chains
+    np.testing.assert_allclose(model.coupling_[tuple(np.array(CHAIN).T)], 0.5, atol=5 * error)
+    gone = model.path_.removed > 0
+    assert (model.path_.removed[gone] > 20).all()
+    assert len(model.edges_) == 10 - gone.sum()
+    assert model.fit(chain_rows(seed)).n_iter_ == 15
+
+
+def test_partial_fit_refuses(seed):
+    X = chain_rows(seed)
+    assert not hasattr(learner(), "partial_fit")
+    assert not hasattr(learner(threshold=0.1), "partial_fit")
+    model = arriving().partial_fit(X)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="not seen in fit"):
+        model.partial_fit(X + 1)
+    with pytest.raises(
+        ValueError, match="X has 4 features, but MRFStructureLearner is expecting 5"
+    ):
+        model.partial_fit(X[:, :4])
+    assert all(vars(model)[k] is v for k, v in before.items())
+    assert vars(model).keys() == before.keys()
+    twin = clone(model).partial_fit(X)
+    same_fit(twin, model)
+    assert model.partial_fit(X).n_iter_ == 2
+    loaded = pickle.loads(pickle.dumps(twin)).partial_fit(X)
+    same_fit(loaded, model)
 
 
 # Bootstraps and random numbers -------------------------------------------------------------
