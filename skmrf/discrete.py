@@ -30,11 +30,11 @@ class DiscreteMRF(VisibleEstimator):
 
     Parameters
     ----------
-    cliques : {"pairwise", "independent"}, list of tuples, networkx graph or structure learner, \
-default="pairwise"
-        Which columns share a table; columns by index or name. A graph means its edges and all
-        single columns. Columns that a list leaves out get a table of their own. A
-        :class:`MRFStructureLearner` finds the edges from the same rows, as ``structure_``.
+    cliques : str, list of tuples, networkx graph or structure learner, default="pairwise"
+        Which columns share a table: "pairwise", all pairs; "independent", none; a list names them,
+        columns by index or name, and columns that it leaves out get a table of their own. A graph
+        means its edges and all single columns. A :class:`MRFStructureLearner` finds the edges from
+        the same rows, as ``structure_``.
     learner : str or Learner, default="pcd"
         How the gradient is estimated: "pcd", "cd", "tempered-transitions", "parallel-tempering",
         "mcmc-mle", "pf-mcmc-mle", "smc", "psmc", "exact", "pseudo-likelihood", "bpchain-cd", "bp",
