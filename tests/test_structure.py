@@ -27,7 +27,7 @@ from skmrf._types import STATE, States
 from skmrf.datasets import make_ising, make_non_decay_mrf
 from skmrf.energies import FactorGraph, LogLinearEnergy, LogLinearForm, PairwiseEnergy
 from skmrf.learners import LEARNERS, PCD, Exact
-from skmrf.selection import Columns, Path, Rows, bootstrap, findings, information, rounds
+from skmrf.selection import Columns, Path, Rows, bootstrap, estimates, findings, information, rounds
 from skmrf.selection.nodewise import fit_nodes
 from skmrf.selection.path import MOST_RECORDS
 from skmrf.selection.removal import EdgeRemoval
@@ -448,6 +448,10 @@ def test_constant_columns_have_no_edges():
         assert (found.edge_probability_[k] == 0).all()
         assert (found.strength_[k] == 0).all()
     assert found.energy_.n_states.tolist() == [1, 2, 2, 1, 2, 2]
+    named = learner(categories=[[2, 3], *[[0, 1]] * 2, [3, 4], *[[0, 1]] * 2]).fit(X)
+    single = inference.marginals(named.energy_, method="exact").single
+    np.testing.assert_allclose(single[0], np.array([0.5, 1500.5]) / 1501)
+    np.testing.assert_allclose(single[3], np.array([1500.5, 0.5]) / 1501)
     alone = learner().fit(X[:, [1, 2, 4, 5]])
     np.testing.assert_allclose(found.coupling_[1, 2], alone.coupling_[0, 1], rtol=1e-6)
 
@@ -503,6 +507,49 @@ def test_columns_relabelled():
     found = Columns.of(np.column_stack([X, X[:, 0], 1 - X[:, 1]]).astype(STATE))
     assert found.kept.tolist() == [0, 1, 4]
     assert found.copies == [(1, 2), (0, 5), (1, 6)]
+
+
+def test_rows_by_hand():
+    """Frequencies count every state half once more, and gaps not at all; independent columns."""
+    X = np.array([[0, 2], [1, -1], [0, 0], [-1, 2]], dtype=STATE)
+    rows = Rows(X, np.array([1.0, 2.0, 3.0, 4.0]), np.array([2, 3]))
+    np.testing.assert_allclose(rows.frequencies(0), np.array([4.5, 2.5]) / 7)
+    np.testing.assert_allclose(rows.frequencies(1), np.array([3.5, 0.5, 5.5]) / 9.5)
+    assert rows.count == 10
+    np.testing.assert_array_equal(rows.seen(np.array([[0, 1]])), [4.0])
+    fewer = rows.take(np.array([0, 2, 0, 1]))
+    assert fewer.weights.tolist() == [4, 4]
+    np.testing.assert_array_equal(fewer.X, X[[1, 3]])
+    np.testing.assert_allclose(np.exp(rows.batch.log_weights), rows.weights)
+    assert Rows(X, np.full(4, 3.0), rows.n_states).batch.log_weights is None
+    start = estimates.independent(rows, np.array([[0, 1]]), "table", True)
+    assert not start.theta["pairs"].any()
+    single = inference.marginals(start, method="exact").single
+    np.testing.assert_allclose(single[1], rows.frequencies(1))
+
+
+def test_gaps_are_drawn_given_the_rest(seed):
+    energy, rows, rng = a_fit(seed, n_rows=3000)
+    X = rows.X.copy()
+    X[:, 1] = -1
+    X[::2, 2] = -1
+    drawn = Rows(X, rows.weights, rows.n_states).completed(energy, rng)
+    np.testing.assert_array_equal(drawn.X[X >= 0], X[X >= 0])
+    assert rows.completed(energy, rng) is rows
+    states, p = joint_law(energy)
+    shares = np.array([(x == drawn.X).all(axis=1).mean() for x in states])
+    assert (np.abs(shares - p) < 5 * np.sqrt(p / 3000) + 1e-9).all()
+
+
+def test_parameters_are_carried_to_another_graph():
+    energy, rows, _ = a_fit(0, n_rows=50)
+    other = estimates.independent(rows, np.array([[0, 1], [0, 3], [2, 3]]), "table", True)
+    found = rounds.carried(energy, other)
+    old, new = energy.edge_parameters(), found.edge_parameters()
+    np.testing.assert_array_equal(new[0], old[0])
+    np.testing.assert_array_equal(new[1], 0.0)
+    np.testing.assert_array_equal(new[2], old[2])
+    np.testing.assert_array_equal(found.theta["unary"], energy.theta["unary"])
 
 
 @pytest.mark.parametrize("parameters", [{}, {"statistic": "agreement", "unary": False}])
@@ -1125,6 +1172,7 @@ REFUSED = [
     ({"batch_size": 0}, "batch_size must be .*got 0"),
     ({"tol": -1}, "tol must be .*got -1"),
     ({"max_bytes": 0}, "max_bytes must be .*got 0"),
+    ({"max_bytes": 100}, "more than max_bytes=100.*Give a screen level.*raise max_bytes"),
     ({"learner": "newton"}, r"learner must be one of \[.*exact.*pcd"),
     ({"learner": "lr"}, "MRFStructureLearner cannot take the learner 'lr'; it takes one of"),
     ({"optimizer": "newton"}, "optimizer must be one of .*lbfgs"),
