@@ -794,6 +794,16 @@ def test_warmup(seed):
         learner(warmup=0, optimizer="lbfgs", threshold=0.1).fit(X)
 
 
+def test_rounds_come_to_an_end(monkeypatch):
+    """And what is not settled then has not converged."""
+    X = chain_rows(0)
+    monkeypatch.setattr(rounds, "MAX_ROUNDS", 1)
+    found = learner().fit(X)
+    assert len(found.rounds_) == 1
+    assert not found.converged_
+    assert learner(threshold=0.0).fit(X).converged_
+
+
 def test_edge_removal():
     """By hand: the norm of a table counts, for good, after the warm-up."""
     form = LogLinearForm.build((2, 2, 3), [(0, 1), (0, 2), (1, 2)])
@@ -1155,6 +1165,8 @@ def test_score_is_the_pseudo_likelihood(seed):
 
 
 def test_parameters():
+    assert MRFStructureLearner()._check_parameters().n_steps == 2
+    assert MRFStructureLearner(PCD())._check_parameters().n_steps == PCD().n_steps
     model = MRFStructureLearner(PCD(n_chains=10), level=0.01)
     assert model.get_params()["learner__n_chains"] == 10
     twin = clone(model.set_params(learner__n_chains=20, screen=None))
