@@ -5,8 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import chi2
 
+from .._validation import warn_caller
 from .information import MOST_STATISTICS, parameter_covariances
 from .nodewise import likelihood_ratio, score_tests
+
+MOST_WORK = 1e12  # multiplications of all score tests
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +97,18 @@ def _of_edges(form, values, covariances, rows, shown, n_jobs):
 
 
 def with_scores(found, fits, rows, n_jobs=None):
-    """The same, with score tests of all pairs that are no edges."""
+    """The same, with score tests of all pairs that are no edges, unless that takes too long."""
     if len(found.statistic) < 2:
+        return found
+    form = fits.form
+    free = form.layout.n_states - 1.0 if form.statistic == "table" else np.ones(len(found.dof))
+    work = len(rows.X) * (free**2).sum() ** 2
+    if work > MOST_WORK:
+        warn_caller(
+            f"Score tests of pairs without an edge would take about {work:.2g} multiplications and "
+            "were left out, so that no edge enters and p-values of such pairs are 1. Merge rare "
+            'categories, or use statistic="agreement".'
+        )
         return found
     statistic, dof = score_tests(fits, rows.X, rows.weights, fits.form, n_jobs=n_jobs)
     return Assessment(found.statistic + statistic, found.dof + dof, found.covariances)

@@ -19,6 +19,7 @@ SCREEN_LEVEL = 0.05
 MOST_CANDIDATES = 2_000
 MOST_PARTNERS = 64
 COMPLETIONS = 8
+MATRICES = 4  # of the size of a column's parameters squared
 
 
 @dataclass(frozen=True)
@@ -206,16 +207,28 @@ def _estimate(rows, edges, criteria, estimation, previous):
         energy = carried(previous, energy)
     for _ in range(COMPLETIONS if rows.has_missing else 1):
         completed = rows.completed(energy, estimation.rng)
-        fits = _fitted(completed, energy, estimation)
+        fits = _fitted(completed, energy, criteria, estimation)
         energy = energy.with_theta(fits.theta)
     energy = estimation.learn(energy, rows, warm=True)
     if rows.has_missing:
         completed = rows.completed(energy, estimation.rng)
-        fits = _fitted(completed, energy, estimation)
+        fits = _fitted(completed, energy, criteria, estimation)
     return energy, completed, fits
 
 
-def _fitted(rows, energy, estimation):
+def _fitted(rows, energy, criteria, estimation):
+    """The conditional likelihoods' fits, if there is memory for them."""
+    form = energy.form
+    sizes = np.diff(form.pair_start).astype(float)
+    ends = form.edges.ravel()
+    each = np.bincount(ends, np.repeat(sizes, 2), minlength=energy.n_variables)
+    needed = 8.0 * MATRICES * each.max(initial=0.0) ** 2
+    if needed > criteria.max_bytes:
+        raise ValueError(
+            f"The edges of one column have {each.max():.0f} parameters, whose covariance takes "
+            f"about {needed:.3g} bytes, more than max_bytes={criteria.max_bytes:.3g}. Give a level "
+            'as screen, merge rare categories, use statistic="agreement", or raise max_bytes.'
+        )
     return fit_nodes(rows.X, rows.weights, energy.form, n_jobs=estimation.n_jobs)
 
 
@@ -277,7 +290,7 @@ def _surviving(rows, energy, criteria, estimation):
     left = independent(rows, edges[energy.alive], criteria.statistic, criteria.unary)
     final = carried(energy, left)
     completed = rows.completed(final, estimation.rng)
-    fits = _fitted(completed, final, estimation)
+    fits = _fitted(completed, final, criteria, estimation)
     found = assess(final, rows, completed, fits, estimation.rng, estimation.n_jobs)
     found = with_scores(found, fits, completed, estimation.n_jobs)
     return Selection(final, found, len(edges), [_account(edges, left.form.edges)], True)
