@@ -264,7 +264,7 @@ def calibration(z):
     [(30, 0.0), pytest.param(500, 0.0, marks=slow), pytest.param(250, 0.2, marks=slow)],
 )
 def test_intervals_of_couplings(n_sets, missing, seed, monkeypatch):
-    """95% limits hold the true couplings, and p-values of pairs that are no edges are right where small."""
+    """95% limits hold the true couplings; p-values of pairs that are no edges hold where small."""
     monkeypatch.setattr(findings, "adjusted", lambda p, _: p)
     truth, where = _chain_couplings()[0], (np.array([0, 1, 2]), np.array([1, 2, 3]))
     z, p = [], []
