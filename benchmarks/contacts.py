@@ -19,10 +19,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _common import options, save, timed
+from _common import markdown, options, save, timed
 
 from skmrf import DiscreteMRF
-from skmrf.selection.corrections import average_product_correction, similarity_weights
+from skmrf.structure import average_product_correction, similarity_weights
 
 GAP = 0
 FAR = 4
@@ -219,6 +219,7 @@ def main(argv=None):
         chance(distance),
     ]
     save(args, "contacts", rows, COLUMNS, notes)
+    (args.results / "contacts.md").write_text(markdown(rows, COLUMNS) + "\n")
     picture(args, {OURS: score, SOURCE: source, "mutual information": corrected}, distance)
 
 

@@ -66,8 +66,8 @@ class MRFStructureLearner(LearnedEstimator):
         likelihood (``learner`` is not used), with ``penalty="group-l1"`` unless another is given:
         neighbourhood selection [2]_, the two directions of an edge sharing their parameters.
     statistic : {"table", "agreement"}, default="table"
-        Parameters of an edge: a table, or one for :math:`1[x_i = x_j]` as in [1]_, for columns
-        of the same categories. Of columns with two categories the two are the same.
+        Parameters of an edge: a table, or one for :math:`1[x_i = x_j]` as in [1]_, which is meant
+        for columns of the same categories. Of columns with two categories the two are the same.
     unary : bool, default=True
         Whether single columns have parameters; [1]_ has none.
     screen : {"auto"}, float or None, default="auto"
@@ -263,8 +263,8 @@ class MRFStructureLearner(LearnedEstimator):
         ------
         ValueError
             Real numbers that are no categories, a column without an observed entry, parameters out
-            of their range, "agreement" of columns with different categories, a number of
-            parameters of a column that does not fit into ``max_bytes``.
+            of their range, a number of parameters of a column that does not fit into
+            ``max_bytes``.
         """
         return self._learn(X, sample_weight)
 

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+for library in ("OPENBLAS", "OMP", "MKL"):  # before numpy: two processes share two cores
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
 DATA = Path(os.environ.get("SKMRF_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 settings.register_profile("skmrf", deadline=None, derandomize=True, max_examples=50)

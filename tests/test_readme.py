@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "doc").glob("*.md"))]
 RUN = 'pip install -e ".[plot]" && python examples/plot_digits_completion.py'
-TEST = 'pip install -e ".[test]" && pytest'
+TEST = 'pip install -e ".[test]" && pytest -n 2'
 
 
 def blocks(language, text=README):

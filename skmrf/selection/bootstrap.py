@@ -12,6 +12,8 @@ from .rounds import select
 def repeated(rows, criteria, estimation, n_bootstraps):
     """Share of the bootstraps with each edge, and a z-value of each pair from all of them.
 
+    A callback that asks to stop ends them.
+
     Both are square, of the columns of ``rows``. Drawing rows adds 1 to the expected square of a
     z-value, so the square returned is the mean of the squares less 1.
     """
@@ -20,12 +22,15 @@ def repeated(rows, criteria, estimation, n_bootstraps):
     root = np.random.SeedSequence(estimation.rng.integers(0, 2**63, size=2).tolist())
     how = estimation.learner, estimation.schedule
     tasks = (delayed(_replicate)(rows, criteria, *how, seed) for seed in root.spawn(n_bootstraps))
+    n_done = 0
     for edges, values in Parallel(n_jobs=estimation.n_jobs, return_as="generator")(tasks):
-        shares[edges[:, 0], edges[:, 1]] += 1.0 / n_bootstraps
-        squares += values.astype(float) ** 2 / n_bootstraps
+        shares[edges[:, 0], edges[:, 1]] += 1.0
+        squares += values.astype(float) ** 2
+        n_done += 1
         estimation.reports.begin()
-        estimation.reports.end(None)
-    return shares + shares.T, np.sqrt((squares - 1.0).clip(0.0))
+        if estimation.reports.end(None):
+            break
+    return (shares + shares.T) / n_done, np.sqrt((squares / n_done - 1.0).clip(0.0))
 
 
 def _replicate(rows, criteria, learner, schedule, seed):

@@ -138,9 +138,10 @@ def _settle(rows, edges, n_candidates, criteria, estimation):
             found = with_scores(found, fits, completed, estimation.n_jobs)
             if criteria.re_entry and not last:
                 after = _search(completed, edges, found, criteria, entered, estimation.n_jobs)
-        rounds.append(_account(edges, after))
-        if last or np.array_equal(after, edges):
-            return Selection(energy, found, n_candidates, rounds, np.array_equal(after, edges))
+        settled = np.array_equal(after, edges)
+        rounds.append(_account(edges, edges if last else after))
+        if last or settled:
+            return Selection(energy, found, n_candidates, rounds, settled)
         estimation.path.remove(_without(edges, after))
         estimation.path.enter(_without(after, edges))
         edges = after
