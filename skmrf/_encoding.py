@@ -153,6 +153,10 @@ def _check_count(categories, name):
 
 def given_categories(categories, names):
     """The user's categories, checked: one list of distinct values a column."""
+    if isinstance(categories, str) or not hasattr(categories, "__len__"):
+        raise ValueError(
+            f'categories must be "auto" or a list of lists, one a column; got {categories!r}.'
+        )
     if len(categories) != len(names):
         raise ValueError(
             f"categories has {len(categories)} lists, but X has {len(names)} columns; give one "

@@ -201,7 +201,8 @@ class DiscreteMRF(VisibleEstimator):
     def partial_fit(self, X, y=None, sample_weight=None):
         """One epoch over ``X``, going on from what was learned so far.
 
-        The first call fixes the categories: pass ``categories=`` if it may not see all of them.
+        The first call fixes the categories, and the graph where a structure learner finds it: pass
+        ``categories=`` if it may not see all of them.
 
         Parameters
         ----------

@@ -139,8 +139,8 @@ class MRFStructureLearner(LearnedEstimator):
         Share of the bootstraps that found the edge. Only with bootstraps.
     graph_ : networkx.Graph
         Nodes are columns, by name where they have one; edges have ``weight`` (coupling, or
-        strength), ``sign``, ``strength``, ``p_value``, ``probability`` and with bootstraps
-        ``frequency``.
+        strength), ``strength``, ``p_value``, ``probability``, of couplings ``sign``, and with
+        bootstraps ``frequency``.
     path_ : Bunch
         ``edges`` (n_paths, 2), ``iteration`` (n_records,), ``parameters`` (n_records, n_paths) by
         update (norms of tables), and ``removed``: the update at which an edge left, or -1.
@@ -273,8 +273,9 @@ class MRFStructureLearner(LearnedEstimator):
     def partial_fit(self, X, y=None, sample_weight=None):
         """One epoch over ``X`` of learning that removes edges, going on from those before.
 
-        Only with a number as ``threshold`` and ``warmup``. The first call fixes the categories and
-        the candidates; tests and bootstraps are those of the rows of the last call.
+        Only with a number as ``threshold`` and ``warmup``. The first call, also after a ``fit``,
+        begins anew and fixes the categories and the candidates; tests are those of the rows of the
+        last call, and there are no bootstraps.
 
         Parameters
         ----------
@@ -314,7 +315,10 @@ class MRFStructureLearner(LearnedEstimator):
         learner = self._check_parameters()
         before = getattr(self, "_online", None) if partial else None
         data, categories = self._encode_training(X, y, resume=before is not None)
-        columns, estimation = (None, None) if before is None else deepcopy(before)
+        estimation = deepcopy(before)
+        columns = None
+        if partial:  # what a column shows may change with the rows
+            columns = selection.Columns(np.flatnonzero([len(c) > 1 for c in categories]), [])
         everything, rows, columns = self._rows(data, categories, sample_weight, columns)
         reports = learning.EpochReports(self, X, y, 1 if partial else None, None)
         if estimation is None:
@@ -332,7 +336,7 @@ class MRFStructureLearner(LearnedEstimator):
         fitted = self._results(chosen, repeats, columns, everything, categories, estimation)
         reports.finish(lambda: fitted)
         estimation.reports = None  # it holds the rows
-        return fitted | {"_online": (columns, estimation) if partial else None}
+        return fitted | {"_online": estimation if partial else None}
 
     def _schedule(self):
         return selection.Schedule(
@@ -343,7 +347,10 @@ class MRFStructureLearner(LearnedEstimator):
         """Check what needs no data; return the learner."""
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
-        if self.screen != "auto" and self.screen is not None:
+        for name in ("unary", "re_entry"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}.")
+        if self.screen is not None and not (isinstance(self.screen, str) and self.screen == "auto"):
             check_number("screen", self.screen, low=0, high=1, open_low=True)
         check_number("level", self.level, low=0, high=1, open_low=True)
         check_number("n_bootstraps", self.n_bootstraps, low=0, integer=True)
@@ -418,7 +425,8 @@ class MRFStructureLearner(LearnedEstimator):
         n_states = np.array([len(c) for c in categories])
         everything = selection.Rows(data.X, weights, n_states).take(1.0 * (weights > 0))
         if columns is None:
-            columns = selection.Columns.of(everything.X)
+            same_states = self.statistic == "agreement"
+            columns = selection.Columns.of(everything.X, same_states)
         kept = columns.kept
         rows = selection.Rows(
             np.ascontiguousarray(everything.X[:, kept]), everything.weights, n_states[kept]
@@ -447,11 +455,12 @@ class MRFStructureLearner(LearnedEstimator):
         }
         by_edge = {
             "weight": coupling if found.by_number else strength,
-            "sign": np.sign(coupling if found.by_number else strength),
             "strength": strength,
             "p_value": p_values,
             "probability": fitted["edge_probability_"],
         }
+        if found.by_number:
+            by_edge["sign"] = np.sign(coupling)
         if repeats is not None:
             fitted["edge_frequency_"] = by_edge["frequency"] = found.frequencies(repeats[0])
         if estimation.alpha is not None:

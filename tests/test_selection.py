@@ -1,6 +1,6 @@
 """Tests of pairs, screening, and regressions of variables on their neighbours."""
 
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skmrf._types import MISSING
 from skmrf.energies import LogLinearEnergy, LogLinearForm, contrasts
-from skmrf.selection import nodewise, screen
+from skmrf.selection import nodewise, screen, tails
 from skmrf.selection.multiple import adjusted
 from skmrf.selection.nodewise import fit_nodes, likelihood_ratio, score_tests
 
@@ -193,7 +193,7 @@ def test_log_p_goes_on_where_p_underflows():
         exact = chi2.logsf(statistic, dof)
         a, z = dof / 2, statistic / 2
         assert np.isfinite(exact).all()
-        beyond = screen._log_p(np.array([1400.0, 3000.0, 5000.0]), np.full(3, dof))
+        beyond = tails.log_tail(np.array([1400.0, 3000.0, 5000.0]), np.full(3, dof))
         assert beyond[0] == pytest.approx(exact[2])
         slope = np.diff(beyond) / [1600, 2000]
         np.testing.assert_allclose(slope, -0.5, atol=0.5 * (dof - 2 if dof > 2 else 1) / 1400)
@@ -297,10 +297,11 @@ def problem(request, seed):
 
 
 def test_fits_are_maximisers(problem):
-    """Gradient zero; covariances, log-likelihoods and means of directions from the definitions."""
+    """Gradient zero; covariances, log-likelihoods and weighted means from the definitions."""
     X, weights, form = problem
     fits = fit_nodes(X, weights, form)
-    pairs, covariances = form.zeros()["pairs"], [np.zeros((d, d)) for d in np.diff(form.pair_start)]
+    pairs = form.zeros()["pairs"]
+    precisions = [np.zeros((d, d)) for d in np.diff(form.pair_start)]
     for i in range(len(MIXED)):
         names, own = parameters_of(form, i), fits.own[i]
         assert fits.n_parameters[i] == len(names) == len(own)
@@ -314,14 +315,17 @@ def test_fits_are_maximisers(problem):
         for k, (name, number) in enumerate(names):
             if name == "unary":
                 assert fits.theta["unary"][number] == own[k]
-                continue
-            pairs[number] += own[k] / 2
-            e = form.owner[number]
-            for m, (other, second) in enumerate(names):
-                if other == "pairs" and form.owner[second] == e:
-                    at = number - form.pair_start[e], second - form.pair_start[e]
-                    covariances[e][at] += sandwich[k, m] / 2
-    np.testing.assert_allclose(fits.theta["pairs"], pairs)
+        for e in {form.owner[number] for name, number in names if name == "pairs"}:
+            at = [k for k, (name, n) in enumerate(names) if name == "pairs" and form.owner[n] == e]
+            numbers = [names[k][1] for k in at]
+            precision = np.linalg.inv(sandwich[np.ix_(at, at)]) / 2
+            order = np.argsort(numbers)
+            precisions[e] += precision[np.ix_(order, order)]
+            pairs[np.sort(numbers)] += (precision @ own[at])[order]
+    covariances = [np.linalg.inv(p) if p.any() else p for p in precisions]
+    for e, (start, stop) in enumerate(pairwise(form.pair_start)):
+        pairs[start:stop] = covariances[e] @ pairs[start:stop]
+    np.testing.assert_allclose(fits.theta["pairs"], pairs, atol=1e-9)
     for got, expected in zip(fits.covariances, covariances, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-10)
     statistic, dof = fits.wald()

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2
 
 from .._validation import warn_caller
 from .information import MOST_STATISTICS, parameter_covariances
 from .nodewise import likelihood_ratio, score_tests
+from .tails import log_tail
 
 MOST_WORK = 1e12  # multiplications of all score tests
 
@@ -31,15 +31,15 @@ class Assessment:
     @property
     def log_p(self):
         """Logarithms of the p-values, symmetric; 0 where nothing was tested."""
-        tested = chi2.logsf(self.statistic, np.maximum(self.dof, 1))
-        return np.where(self.dof > 0, tested, 0.0)
+        out = np.zeros(self.statistic.shape)
+        tested = self.dof > 0
+        out[tested] = log_tail(self.statistic[tested], self.dof[tested])
+        return out
 
     @property
     def p(self):
         """p-values of all pairs ``i < j``, in the order of ``numpy.triu_indices(n, 1)``."""
-        upper = np.triu_indices(len(self.statistic), 1)
-        dof = self.dof[upper]
-        return np.where(dof > 0, chi2.sf(self.statistic[upper], np.maximum(dof, 1)), 1.0)
+        return np.exp(self.log_p[np.triu_indices(len(self.statistic), 1)])
 
 
 def assess(energy, rows, completed, fits, rng, n_jobs=None):
@@ -92,8 +92,16 @@ def _of_edges(form, values, covariances, rows, shown, n_jobs):
     i, j = form.edges.T
     statistic, dof = np.zeros((n, n)), np.zeros((n, n), dtype=int)
     statistic[i, j] = statistic[j, i] = values
-    dof[i, j] = dof[j, i] = np.diff(form.pair_start)
+    dof[i, j] = dof[j, i] = _degrees(form, rows)
     return Assessment(statistic, dof, covariances)
+
+
+def _degrees(form, rows):
+    """Parameters of every edge that rows can tell of: states that never occur have none."""
+    if form.statistic == "agreement":
+        return np.ones(len(form.edges), dtype=int)
+    free = np.array([len(np.unique(column)) - 1 for column in rows.X.T])
+    return free[form.edges[:, 0]] * free[form.edges[:, 1]]
 
 
 def with_scores(found, fits, rows, n_jobs=None):

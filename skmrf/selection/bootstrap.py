@@ -35,9 +35,9 @@ def repeated(rows, criteria, estimation, n_bootstraps):
 
 def _replicate(rows, criteria, learner, schedule, seed):
     rng = np.random.default_rng(seed)
-    n_rows = len(rows.X)
-    drawn = rng.multinomial(n_rows, rows.weights / rows.count)
-    sample = rows.take(drawn / rows.weights * (rows.count / n_rows))
+    n_drawn = max(1, round(rows.count))
+    drawn = rng.multinomial(n_drawn, rows.weights / rows.count)
+    sample = rows.take(drawn / rows.weights * (rows.count / n_drawn))
     estimation = Estimation(learner, schedule, rng, Path(), n_jobs=1)
     selection = select(sample, criteria, estimation)
     if estimation.stopped:  # half a selection says nothing

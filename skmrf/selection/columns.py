@@ -23,13 +23,19 @@ class Columns:
     copies: list
 
     @classmethod
-    def of(cls, X):
-        """The columns of state codes, MISSING where not observed."""
+    def of(cls, X, same_states=False):
+        """The columns of state codes, MISSING where not observed.
+
+        With ``same_states`` a column of more than two states is a copy of one of the same codes
+        only.
+        """
         first, kept, copies = {}, [], []
         for j, column in enumerate(X.T):
             codes = relabelled(column)
             if codes.max() < 1:
                 continue
+            if same_states and codes.max() > 1:
+                codes = column.astype(codes.dtype)
             original = first.setdefault(codes.tobytes(), j)
             if original == j:
                 kept.append(j)

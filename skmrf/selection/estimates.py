@@ -16,6 +16,7 @@ from .rows import Rows
 
 DRAWS_A_ROW = 10  # states of chains in the averaged iterates, so that their noise adds 5%
 LAST_STAGE = 3.375  # windows
+LONGEST_WINDOW = 2_000  # all stages fit into the updates of a run
 N_HALVINGS = 3
 CHAINS = 512
 FIRST_RATE = 0.01
@@ -108,7 +109,7 @@ class Schedule:
 
 def _short(rows):
     """A schedule for starts near the optimum, as long as the number of rows needs."""
-    window = int(max(100, DRAWS_A_ROW * rows.count / CHAINS / LAST_STAGE))
+    window = int(np.clip(DRAWS_A_ROW * rows.count / CHAINS / LAST_STAGE, 100, LONGEST_WINDOW))
     return learning.AdaptiveRate(FIRST_RATE, window, n_halvings=N_HALVINGS)
 
 

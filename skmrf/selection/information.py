@@ -7,6 +7,7 @@ import numpy as np
 from .._types import STATE, normalized_weights
 from ..energies import contrasts, pair_basis
 from ..samplers import spawn_generators, sweep
+from .nodewise import RIDGE
 
 MOST_STATISTICS = 2_000
 ENUMERABLE = 2**14  # joint states
@@ -67,11 +68,13 @@ def _covariance(parts):
 def parameter_covariances(energy, rows, rng):
     """Covariance matrix of the estimated parameters of every edge.
 
-    ``energy`` has its moments matched to ``rows``, complete ones.
+    Those of maximum likelihood, ``rows`` being complete. Directions that the model hardly varies in
+    have a large variance, by the ridge of the regressions on neighbours.
     """
     if not len(energy.form.edges):
         return []
-    inverse = np.linalg.pinv(information(energy, rows, rng), hermitian=True) / rows.count
+    known = rows.count * information(energy, rows, rng)
+    inverse = np.linalg.inv(known + RIDGE * np.eye(len(known)))
     first = energy.form.unary_start[-1]
     bounds = first + energy.form.pair_start
     return [inverse[a:b, a:b] for a, b in pairwise(bounds.tolist())]

@@ -28,11 +28,13 @@ class NodeFits:
     form : LogLinearForm
     theta : dict
         Shaped like ``form.zeros()``: of single variables from their own regressions, of edges the
-        mean of the regressions of both ends; zero for edges to a variable of one state.
+        mean of the regressions of both ends, weighted by their precisions (the leaf of a hub
+        knows more of their edge than the hub); zero for edges to a variable of one state.
     covariances : list of ndarray of shape (d, d)
-        Of the parameters of every edge: the mean of the sandwich covariances
-        :math:`H^{-1} (\\sum_r w_r g_r g_r^T) H^{-1}` of both directions. By the inequality of
-        Cauchy and Schwarz it is an upper bound of the covariance of the mean of the two, and as
+        Of the parameters of every edge: the inverse of the mean precision of both directions,
+        whose covariances are in sandwich form,
+        :math:`H^{-1} (\\sum_r w_r g_r g_r^T) H^{-1}`. By the inequality of
+        Cauchy and Schwarz it is an upper bound of the covariance of the weighted mean, and as
         the two are nearly perfectly correlated it is close to it. The ridge counts in
         both factors as the observations that it stands for, so directions that the data say
         nothing of have a large variance.
@@ -94,14 +96,19 @@ def fit_nodes(X, weights, form, *, n_jobs=None):
     fits = parallel(delayed(_fit)(node, columns, weights) for node in nodes)
     theta = form.zeros()
     lengths = np.diff(form.pair_start)
-    covariances = [np.zeros((d, d)) for d in lengths]
+    precisions = [np.zeros((d, d)) for d in lengths]
     for node, (own, covariance, _) in zip(nodes, fits, strict=True):
         if form.unary:
             start, stop = form.unary_start[node.variable : node.variable + 2]
             theta["unary"][start:stop] = own[: stop - start]
         for e, part in zip(node.edges, node.parts, strict=True):
-            theta["pairs"][form.pair_start[e] : form.pair_start[e + 1]] += own[part] / 2
-            covariances[e] += covariance[part, part] / 2
+            precision = np.linalg.inv(covariance[part, part]) / 2
+            theta["pairs"][form.pair_start[e] : form.pair_start[e + 1]] += precision @ own[part]
+            precisions[e] += precision
+    covariances = [np.linalg.inv(p) if p.any() else p for p in precisions]
+    for e, covariance in enumerate(covariances):
+        pair = slice(form.pair_start[e], form.pair_start[e + 1])
+        theta["pairs"][pair] = covariance @ theta["pairs"][pair]
     return NodeFits(
         form,
         theta,

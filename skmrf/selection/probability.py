@@ -1,9 +1,10 @@
 """How probable every edge is, from the strength of the evidence for all of them."""
 
 import numpy as np
-from scipy.special import chdtrc, expit, gammaln, logsumexp, ndtri_exp, xlogy
+from scipy.special import expit, logsumexp, ndtri_exp
 
 from .._validation import check_number
+from .tails import log_tail
 
 SMALLEST_SCALE = 1.0  # standard deviations of the noise; weaker edges cannot be told from none
 LOG_RATIO = 0.5 * np.log(2.0)  # of neighbours on the grid
@@ -13,8 +14,6 @@ CELLS = 500  # to every factor e of z-values above 1
 LARGEST = 1e6
 MAX_ITER = 5000
 TOL = 1e-8
-UNDERFLOW = -600.0
-N_TERMS = 8
 
 
 def edge_probabilities(z, noise=1.0):
@@ -106,7 +105,7 @@ def z_of(statistic, dof):
         raise ValueError("dof must be finite and not negative.")
     z = np.where((dof > 0) & np.isposinf(statistic), np.inf, 0.0)
     tested = (dof > 0) & np.isfinite(statistic) & (statistic > 0)
-    log_p = _log_tail(statistic[tested], dof[tested])
+    log_p = log_tail(statistic[tested], dof[tested])
     z[tested] = np.maximum(-ndtri_exp(log_p - np.log(2.0)), 0.0)
     return z
 
@@ -154,24 +153,3 @@ def _posterior(size, scales, log_weights):
     """Probability of all groups but the null."""
     log_odds = logsumexp(_log_ratios(size, scales) + log_weights[1:], axis=1) - log_weights[0]
     return expit(log_odds)
-
-
-# Tails of chi-square -----------------------------------------------------------------------
-
-
-def _log_tail(statistic, dof):
-    """log P(chi-square > statistic), also where the probability underflows."""
-    with np.errstate(divide="ignore"):
-        log_p = np.log(chdtrc(dof, statistic))
-    far = log_p < UNDERFLOW
-    log_p[far] = _log_far_tail(statistic[far], dof[far])
-    return log_p
-
-
-def _log_far_tail(statistic, dof):
-    """The same far beyond the mean, by Legendre's continued fraction."""
-    a, x = dof / 2, statistic / 2
-    fraction = np.zeros_like(x)
-    for n in range(N_TERMS, 0, -1):
-        fraction = n * (n - a) / (x + 2 * n + 1 - a - fraction)
-    return xlogy(a, x) - x - gammaln(a) - np.log(x + 1 - a - fraction)

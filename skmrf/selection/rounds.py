@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from .._validation import warn_caller
 from ..energies import LogLinearEnergy, LogLinearForm
 from .assessment import Assessment, assess, assess_nodes, with_scores
 from .estimates import Estimation, independent
@@ -138,10 +140,16 @@ def _settle(rows, edges, n_candidates, criteria, estimation):
             found = with_scores(found, fits, completed, estimation.n_jobs)
             if criteria.re_entry and not last:
                 after = _search(completed, edges, found, criteria, entered, estimation.n_jobs)
-        settled = np.array_equal(after, edges)
+        same = np.array_equal(after, edges)
         rounds.append(_account(edges, edges if last else after))
-        if last or settled:
-            return Selection(energy, found, n_candidates, rounds, settled)
+        if last and not same:
+            warn_caller(
+                f"The selection was ended after {len(rounds)} rounds, before it had settled; "
+                f"{len(_without(edges, after))} of its edges are not significant (see p_values_).",
+                ConvergenceWarning,
+            )
+        if last or same:
+            return Selection(energy, found, n_candidates, rounds, same)
         estimation.path.remove(_without(edges, after))
         estimation.path.enter(_without(after, edges))
         edges = after

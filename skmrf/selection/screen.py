@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
 from scipy.stats import chi2
 
 from .._types import MISSING
 from .multiple import adjusted
+from .tails import log_tail
 
 COLUMNS = 256
 NUMBERS_A_BLOCK = 2**26
@@ -58,7 +58,7 @@ def screen(X, weights, n_states, *, level, max_degree):
     found = adjusted(p, "fdr", n_tests=n * (n - 1) // 2) <= level
     edges, statistic, dof, p = edges[found], statistic[found], dof[found], p[found]
     if max_degree is not None:
-        order = np.lexsort((-statistic, _log_p(statistic, dof)))
+        order = np.lexsort((-statistic, log_tail(statistic, dof)))
         kept = _kept_by_both(edges, order, n, max_degree)
         edges, p = edges[kept], p[kept]
     order = np.lexsort(edges.T[::-1])
@@ -128,15 +128,6 @@ def _pearson(tables):
     statistic = np.divide(square, expected, out=np.zeros_like(square), where=expected > 0)
     free = [np.maximum((counts > 0).sum(axis=(-2, -1)) - 1, 0) for counts in (rows, columns)]
     return statistic.sum(axis=(-2, -1)), free[0] * free[1]
-
-
-def _log_p(statistic, dof):
-    """Log p-values, by the leading terms of the expansion where p underflows."""
-    log_p = chi2.logsf(statistic, dof)
-    small = np.isneginf(log_p)
-    a, z = dof[small] / 2, statistic[small] / 2
-    log_p[small] = (a - 1) * np.log(z) - z - gammaln(a) + np.log1p((a - 1) / z)
-    return log_p
 
 
 def _kept_by_both(edges, order, n, max_degree):

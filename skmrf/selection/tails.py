@@ -1,0 +1,25 @@
+"""Tails of chi-square distributions, however far out."""
+
+import numpy as np
+from scipy.special import chdtrc, gammaln, xlogy
+
+UNDERFLOW = -600.0
+N_TERMS = 8
+
+
+def log_tail(statistic, dof):
+    """log P(chi-square > statistic), also where the probability underflows."""
+    with np.errstate(divide="ignore"):
+        log_p = np.log(chdtrc(dof, statistic))
+    far = log_p < UNDERFLOW
+    log_p[far] = _log_far_tail(statistic[far], dof[far])
+    return log_p
+
+
+def _log_far_tail(statistic, dof):
+    """The same far beyond the mean, by Legendre's continued fraction."""
+    a, x = dof / 2, statistic / 2
+    fraction = np.zeros_like(x)
+    for n in range(N_TERMS, 0, -1):
+        fraction = n * (n - a) / (x + 2 * n + 1 - a - fraction)
+    return xlogy(a, x) - x - gammaln(a) - np.log(x + 1 - a - fraction)
