@@ -1,10 +1,11 @@
 """Parameters of the edges of a graph, learned by the loop."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from joblib import parallel_config
 
 from .. import learning
 from ..energies import LogLinearEnergy, LogLinearForm, contrasts
@@ -220,7 +221,8 @@ class Estimation:
     def _run(self, learner, rows, settings, state):
         recorder = Recorder(self.path, self.reports)
         known = state.epoch
-        state = learning.run(learner, rows.batch, settings, state, recorder)
+        with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
+            state = learning.run(learner, rows.batch, settings, state, recorder)
         self.n_iter += state.epoch - known
         self.converged = bool(state.converged)
         self.stopped |= recorder.stopped or learner.interrupted
