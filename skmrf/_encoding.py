@@ -38,6 +38,23 @@ def known_columns(estimator, X):
     return columns
 
 
+def training_columns(estimator, X, resume):
+    """Columns of rows to learn from, their categories and names.
+
+    The number and the names of columns are recorded, or checked if ``resume``. Categories are then
+    those known already, else those of ``estimator.categories``.
+    """
+    columns = as_columns(X)
+    validate_data(estimator, X, reset=not resume, skip_check_array=True)
+    estimator.n_features_in_ = len(columns)
+    names = estimator._column_names()
+    if resume:
+        return columns, estimator.categories_, names
+    if isinstance(estimator.categories, str) and estimator.categories == "auto":
+        return columns, find_categories(columns, names), names
+    return columns, given_categories(estimator.categories, names), names
+
+
 def _check_frame(columns, shape):
     if shape[0] < 1 or shape[1] < 1:
         what, least = ("sample", shape[0]) if shape[0] < 1 else ("feature", shape[1])

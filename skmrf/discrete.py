@@ -3,18 +3,11 @@
 import numpy as np
 from sklearn.base import clone
 from sklearn.callback import with_callbacks
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from . import learning
 from ._cliques import resolve_cliques
-from ._encoding import (
-    as_columns,
-    decode,
-    encode,
-    find_categories,
-    given_categories,
-    known_columns,
-)
+from ._encoding import decode, encode, given_categories, known_columns, training_columns
 from ._types import Batch
 from ._visible import VisibleEstimator
 from .energies import FactorGraph, Layout, PairwiseEnergy
@@ -235,16 +228,7 @@ class DiscreteMRF(VisibleEstimator):
 
     def _encode_training(self, X, y, resume):
         """State codes and categories; counts and names of columns are recorded or checked."""
-        columns = as_columns(X)
-        validate_data(self, X, reset=not resume, skip_check_array=True)
-        self.n_features_in_ = len(columns)
-        names = self._column_names()
-        if resume:
-            categories = self.categories_
-        elif isinstance(self.categories, str) and self.categories == "auto":
-            categories = find_categories(columns, names)
-        else:
-            categories = given_categories(self.categories, names)
+        columns, categories, names = training_columns(self, X, resume)
         return Batch(encode(columns, categories, names)), categories
 
     def _initial_energy(self, data, decoding):

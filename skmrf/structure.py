@@ -6,17 +6,10 @@ import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from . import learning, selection
-from ._encoding import (
-    as_columns,
-    encode,
-    find_categories,
-    given_categories,
-    known_columns,
-    shared_categories,
-)
+from ._encoding import encode, known_columns, shared_categories, training_columns
 from ._learned import LearnedEstimator
 from ._types import MISSING, Batch
 from ._validation import check_choice, check_generator, check_number, check_sample_weight
@@ -404,16 +397,7 @@ class MRFStructureLearner(LearnedEstimator):
 
     def _encode_training(self, X, y, resume):
         """State codes and categories; counts and names of columns are recorded."""
-        columns = as_columns(X)
-        validate_data(self, X, reset=not resume, skip_check_array=True)
-        self.n_features_in_ = len(columns)
-        names = self._column_names()
-        if resume:
-            categories = self.categories_
-        elif isinstance(self.categories, str) and self.categories == "auto":
-            categories = find_categories(columns, names)
-        else:
-            categories = given_categories(self.categories, names)
+        columns, categories, names = training_columns(self, X, resume)
         if not resume and self.statistic == "agreement" and max(map(len, categories)) > 2:
             categories = shared_categories(categories)
         return Batch(encode(columns, categories, names)), categories

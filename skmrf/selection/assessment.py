@@ -6,7 +6,7 @@ import numpy as np
 
 from .._validation import warn_caller
 from .information import MOST_STATISTICS, parameter_covariances
-from .nodewise import likelihood_ratio, score_tests
+from .nodewise import likelihood_ratio, score_tests, wald_statistics
 from .tails import log_tail
 
 MOST_WORK = 1e12  # multiplications of all score tests
@@ -58,12 +58,9 @@ def assess(energy, rows, completed, fits, rng, n_jobs=None):
         Of the same graph, to ``completed``.
     """
     covariances = _covariances(energy, rows, completed, fits, rng)
-    values = [
-        theta @ np.linalg.pinv(c, hermitian=True) @ theta
-        for theta, c in zip(energy.edge_parameters(), covariances, strict=True)
-    ]
+    values = wald_statistics(energy.form, energy.theta["pairs"], covariances)
     shown = rows.seen(energy.form.edges) / rows.count
-    return _of_edges(energy.form, np.array(values), covariances, completed, shown, n_jobs)
+    return _of_edges(energy.form, values, covariances, completed, shown, n_jobs)
 
 
 def assess_nodes(fits, rows, n_jobs=None):

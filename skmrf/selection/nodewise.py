@@ -54,15 +54,22 @@ class NodeFits:
 
     def wald(self):
         """Wald statistics of the edges and their degrees of freedom, both of shape (n_edges,)."""
-        dof = _free(self.form)
-        statistic = np.zeros(len(dof))
-        lengths = np.diff(self.form.pair_start)
-        for d in np.unique(lengths[dof > 0]):
-            which = np.flatnonzero((dof > 0) & (lengths == d))
-            theta = self.theta["pairs"][self.form.pair_start[which][:, None] + np.arange(d)]
-            covariance = np.stack([self.covariances[e] for e in which])
-            statistic[which] = _quadratic(theta, covariance, 0.0)[0]
-        return statistic, dof
+        return wald_statistics(self.form, self.theta["pairs"], self.covariances), _free(self.form)
+
+
+def wald_statistics(form, parameters, covariances):
+    """Quadratic forms of the parameters of every edge, with the inverse of their covariance.
+
+    0 for edges to a variable of one state.
+    """
+    free, lengths = _free(form), np.diff(form.pair_start)
+    statistic = np.zeros(len(free))
+    for d in np.unique(lengths[free > 0]):
+        which = np.flatnonzero((free > 0) & (lengths == d))
+        theta = parameters[form.pair_start[which][:, None] + np.arange(d)]
+        covariance = np.stack([covariances[e] for e in which])
+        statistic[which] = _quadratic(theta, covariance, 0.0)[0]
+    return statistic
 
 
 def fit_nodes(X, weights, form, *, n_jobs=None):
