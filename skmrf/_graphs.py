@@ -2,7 +2,6 @@
 
 from itertools import combinations
 
-import networkx as nx
 import numpy as np
 
 N_NEIGHBORS = 5
@@ -72,6 +71,8 @@ def _columns(pair, names):
 
 
 def _grid(n):
+    import networkx as nx  # takes as long as the rest of the package
+
     side = round(n**0.5)
     if side * side != n:
         raise ValueError(
@@ -83,6 +84,8 @@ def _grid(n):
 
 
 def _tree(correlation):
+    import networkx as nx  # takes as long as the rest of the package
+
     graph = nx.Graph()
     graph.add_nodes_from(range(len(correlation)))
     for i, j in combinations(range(len(correlation)), 2):

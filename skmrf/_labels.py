@@ -2,9 +2,9 @@
 
 from copy import copy
 from dataclasses import dataclass
+from itertools import starmap
 
 import numpy as np
-from sklearn.utils.parallel import Parallel, delayed
 
 from .energies import NeuralLabels
 from .energies.neural import n_parameters
@@ -53,7 +53,7 @@ def check_memory(n_states, edges, node_layers, edge_layers, n_labels, max_bytes)
         )
 
 
-def learn_labels(networks, completions, labels, weights, rng, *, n_jobs=None, max_iter=None):
+def learn_labels(networks, completions, labels, weights, rng, *, max_iter=None, learn=starmap):
     """Learn every member by the conditional likelihood of labels, weighted at random.
 
     Members differ in their first networks, in gain and penalty, in weights of the rows, which are
@@ -69,9 +69,10 @@ def learn_labels(networks, completions, labels, weights, rng, *, n_jobs=None, ma
     labels : ndarray of int, shape (n_rows,)
     weights : ndarray of shape (n_rows,), or None
     rng : Generator
-    n_jobs : int, optional
     max_iter : int, optional
         Iterations of a member, at most 100.
+    learn : callable, (function, list of tuples) -> iterable
+        The function of every tuple of arguments.
 
     Returns
     -------
@@ -91,7 +92,7 @@ def learn_labels(networks, completions, labels, weights, rng, *, n_jobs=None, ma
         rows, theirs = _bootstrapped(weights, source)
         strength = STRENGTHS[k % len(STRENGTHS)]
         tasks.append((first, completions(source)[rows], labels[rows], theirs, strength, max_iter))
-    return LabelEnsemble(Parallel(n_jobs=n_jobs)(delayed(_member)(*task) for task in tasks))
+    return LabelEnsemble(list(learn(_member, tasks)))
 
 
 def _bootstrapped(weights, rng):

@@ -184,6 +184,8 @@ class MRFStructureLearner(LearnedEstimator):
            [3, 4]])
     """
 
+    _resumable = False
+
     def __init__(
         self,
         learner="pcd",
@@ -313,7 +315,7 @@ class MRFStructureLearner(LearnedEstimator):
         if partial:  # what a column shows may change with the rows
             columns = selection.Columns(np.flatnonzero([len(c) > 1 for c in categories]), [])
         everything, rows, columns = self._rows(data, categories, sample_weight, columns)
-        reports = learning.EpochReports(self, X, y, 1 if partial else None, None)
+        reports = learning.EpochReports(self, X, y, 1 if partial else None)
         if estimation is None:
             rng = check_generator(self.random_state)
             estimation = selection.Estimation(
@@ -329,6 +331,8 @@ class MRFStructureLearner(LearnedEstimator):
         fitted = self._results(chosen, repeats, columns, everything, categories, estimation)
         reports.finish(lambda: fitted)
         estimation.reports = None  # it holds the rows
+        for name in ("alpha_", "edge_frequency_"):  # not every fit has them
+            vars(self).pop(name, None)
         return fitted | {"_online": estimation if partial else None}
 
     def _schedule(self):
@@ -420,13 +424,12 @@ class MRFStructureLearner(LearnedEstimator):
     def _results(self, chosen, repeats, columns, everything, categories, estimation):
         """Fitted attributes."""
         found = selection.Findings(chosen, columns, everything, self.control)
-        coupling, strength, p_values = found.coupling(), found.strength, found.p_values()
         fitted = {
             "edges_": found.edges,
-            "coupling_": coupling,
+            "coupling_": found.coupling(),
             "confidence_intervals_": found.intervals(),
-            "strength_": strength,
-            "p_values_": p_values,
+            "strength_": found.strength,
+            "p_values_": found.p_values(),
             "edge_probability_": found.probabilities(None if repeats is None else repeats[1]),
             "path_": Bunch(**estimation.path.summary(columns.kept)),
             "rounds_": chosen.rounds,
@@ -437,20 +440,28 @@ class MRFStructureLearner(LearnedEstimator):
             "n_iter_": estimation.n_iter,
             "converged_": estimation.converged and chosen.settled,
         }
-        by_edge = {
-            "weight": coupling if found.by_number else strength,
-            "strength": strength,
-            "p_value": p_values,
-            "probability": fitted["edge_probability_"],
-        }
-        if found.by_number:
-            by_edge["sign"] = np.sign(coupling)
         if repeats is not None:
-            fitted["edge_frequency_"] = by_edge["frequency"] = found.frequencies(repeats[0])
+            fitted["edge_frequency_"] = found.frequencies(repeats[0])
         if estimation.alpha is not None:
             fitted["alpha_"] = estimation.alpha
-        fitted["graph_"] = selection.network(self._column_names(), found.edges, by_edge)
         return fitted
+
+    @property
+    def graph_(self):
+        """The edges as a networkx graph, made anew whenever it is asked for."""
+        check_is_fitted(self)
+        by_number = not isinstance(self.coupling_, list)
+        by_edge = {
+            "weight": self.coupling_ if by_number else self.strength_,
+            "strength": self.strength_,
+            "p_value": self.p_values_,
+            "probability": self.edge_probability_,
+        }
+        if by_number:
+            by_edge["sign"] = np.sign(self.coupling_)
+        if hasattr(self, "edge_frequency_"):
+            by_edge["frequency"] = self.edge_frequency_
+        return selection.network(self._column_names(), self.edges_, by_edge)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

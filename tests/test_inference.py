@@ -12,7 +12,7 @@ from montecarlo import check_draws
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import FINITE, MODERATE, ZOO, enumerate_states
 
-from skmrf import inference, messages
+from skmrf import DiscreteMRF, inference, messages
 from skmrf._types import MISSING, STATE, Assignment, LogPartition, Marginals
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
@@ -970,3 +970,16 @@ def test_mean_field_on_an_impossible_model_has_not_converged():
     table = np.array([[-np.inf, 0.0], [0.0, -np.inf]])
     graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [table] * 3)
     assert not marginals(graph, method="mean-field").converged
+
+
+def test_estimators_in_the_place_of_energies():
+    model = DiscreteMRF(learner="exact", alpha=0.1).fit([[0, 1], [1, 0], [1, 1]])
+    for ask in (
+        inference.marginals,
+        inference.log_partition,
+        inference.map_assignment,
+        lambda energy: inference.marginal_map(energy, [0]),
+        lambda energy: inference.sample(energy, 3),
+    ):
+        with pytest.raises(TypeError, match="such as energy_ of a DiscreteMRF; got DiscreteMRF"):
+            ask(model)

@@ -35,7 +35,7 @@ def steps(p, control, level, m):
                 break
             reject[i] = True
         return reject
-    passing = [k for k, i in enumerate(order) if p[i] * m / (k + 1) <= level]
+    passing = [k for k, i in enumerate(order) if p[i] * (m / (k + 1)) <= level]
     reject[order[: max(passing, default=-1) + 1]] = True
     return reject
 

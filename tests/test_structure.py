@@ -5,6 +5,7 @@ any false edge at 1e-6, so that exact graphs can be asked for.
 """
 
 import pickle
+from dataclasses import replace
 from itertools import combinations, product
 
 import networkx as nx
@@ -526,6 +527,52 @@ def test_columns_relabelled():
     found = Columns.of(np.column_stack([X, X[:, 0], 1 - X[:, 1]]).astype(STATE))
     assert found.kept.tolist() == [0, 1, 4]
     assert found.copies == [(1, 2), (0, 5), (1, 6)]
+
+
+def test_copies_where_states_must_agree():
+    """A renamed column agrees with the original nowhere, so an edge can tell something of it."""
+    X = np.array([[0, 1], [1, 0], [2, 1], [1, 0]])
+    X = np.column_stack([X, (X[:, 0] + 1) % 3, X[:, 0], 1 - X[:, 1]]).astype(STATE)
+    assert Columns.of(X, same_states=True).copies == [(0, 3), (1, 4)]
+    assert Columns.of(X).copies == [(0, 2), (0, 3), (1, 4)]
+    rows = three_state_rows(0)
+    rows = np.column_stack([rows, (rows[:, 0] + 1) % 3])
+    found = learner("pseudo-likelihood", statistic="agreement").fit(rows)
+    assert np.isfinite(found.coupling_).all()
+
+
+def test_score_tests_that_take_too_long(monkeypatch):
+    X = chain_rows(0)
+    monkeypatch.setattr(assessment, "MOST_WORK", 1.0)
+    with pytest.warns(UserWarning, match="were left out, so that no edge enters and p-values of"):
+        found = learner(screen=0.001).fit(X)
+    missing = ~np.isin(np.arange(25).reshape(5, 5), [5 * i + j for i, j in CHAIN])
+    assert (found.p_values_[np.triu(missing, 1)] == 1.0).all()
+
+
+def test_the_screen_keeps_the_best_partners(monkeypatch):
+    """Without a level of its own the screen leaves every variable its 64 best partners."""
+    X = chain_rows(0, n_rows=4000)
+    rows = Rows(X.astype(STATE), np.ones(len(X)), np.full(5, 2))
+    criteria = rounds.Criteria(
+        "table", True, "auto", "wald", "holm", 0.05, None, True, None, max_bytes=1e9
+    )
+    assert len(rounds.candidates(rows, criteria)) == 10
+    monkeypatch.setattr("skmrf.selection.rounds.MOST_CANDIDATES", 3)
+    assert len(rounds.candidates(rows, criteria)) > 4
+    monkeypatch.setattr("skmrf.selection.rounds.MOST_PARTNERS", 1)
+    assert len(rounds.candidates(rows, criteria)) <= 2
+    assert len(rounds.candidates(rows, replace(criteria, screen=0.05))) > 4
+
+
+def test_a_selection_that_is_ended_before_it_settles_says_so(monkeypatch):
+    monkeypatch.setattr(rounds, "MAX_ROUNDS", 1)
+    with pytest.warns(
+        ConvergenceWarning, match=r"ended after 1 rounds, .*; 6 of its edges are not"
+    ):
+        found = learner(screen=None).fit(chain_rows(0))
+    assert not found.converged_
+    assert len(found.edges_) == 10
 
 
 def test_rows_by_hand():
@@ -1400,15 +1447,17 @@ def test_interruption_leaves_a_usable_model(which):
     assert np.isfinite(found.score(X))
 
 
-def test_interruption_of_bootstraps_leaves_the_estimator_as_it_was():
+def test_interruption_of_a_bootstrap_leaves_that_one_out():
+    """Half a selection says nothing."""
     X = chain_rows(0)
     which = InterruptedExact()
-    which.n_left = 25
+    which.n_left = 60
     model = learner(which, n_bootstraps=50)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.warns(ConvergenceWarning, match=r"Interrupted after [1-9]\d* of 50 bootstraps"):
         model.fit(X)
-    assert not hasattr(model, "edges_")
-    assert not hasattr(model, "n_features_in_")
+    assert edges_of(model) == CHAIN
+    frequency = model.edge_frequency_[model.edge_frequency_ > 0]
+    assert frequency.max() == 1.0
 
 
 # As the cliques of a DiscreteMRF -----------------------------------------------------------
@@ -1480,3 +1529,12 @@ def test_grid_search_and_pipeline():
     pipe = make_pipeline(KBinsDiscretizer(3, encode="ordinal"), learner()).fit(Z)
     assert edges_of(pipe[-1]) == [[0, 1]]
     assert pipe.score(Z) < 0
+
+
+def test_a_fit_without_bootstraps_forgets_those_of_an_earlier_one():
+    X = np.random.default_rng(0).integers(2, size=(80, 3))
+    learner = MRFStructureLearner("exact", n_bootstraps=2, random_state=0).fit(X)
+    assert learner.edge_frequency_.shape == (3, 3)
+    learner.set_params(n_bootstraps=0).fit(X)
+    assert not hasattr(learner, "edge_frequency_")
+    assert not any("frequency" in edge for *_, edge in learner.graph_.edges(data=True))

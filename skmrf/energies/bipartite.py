@@ -107,7 +107,7 @@ class BipartiteEnergy(Energy):
 
     @classmethod
     def from_theta(cls, theta):
-        """The energy of arrays as :attr:`theta` holds them, neither checked nor copied."""
+        """The energy of arrays as ``theta`` holds them, neither checked nor copied."""
         energy = cls.__new__(cls)
         energy.theta = theta
         return energy

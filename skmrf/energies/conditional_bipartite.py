@@ -15,8 +15,8 @@ class ConditionalBipartiteEnergy:
     .. math:: \log f(v, h | x) = v^\top W^{vh} h + v^\top W^{vx} x + h^\top W^{hx} x
         + v^\top b^v + h^\top b^h
 
-    Given x it is a :class:`BipartiteEnergy` with the weights :math:`W^{vh}` and the fields
-    :math:`b^v + W^{vx} x` and :math:`b^h + W^{hx} x` for biases. Without hidden units it is
+    Given x it is a :class:`~skmrf.energies.BipartiteEnergy` with the weights :math:`W^{vh}` and the
+    fields :math:`b^v + W^{vx} x` and :math:`b^h + W^{hx} x` for biases. Without hidden units it is
     logistic regression of every output.
 
     Parameters
@@ -104,13 +104,13 @@ class ConditionalBipartiteEnergy:
         return hidden
 
     def at(self, batch):
-        """The :class:`BipartiteEnergy` of the rows of a batch, each with biases of its own."""
+        """The ``BipartiteEnergy`` of the rows of a batch, each with biases of its own."""
         visible, hidden = self.fields(batch.X)
         theta = {"weights": self.weights, "visible_bias": visible, "hidden_bias": hidden}
         return BipartiteEnergy.from_theta(theta)
 
     def condition(self, x):
-        """The :class:`BipartiteEnergy` given the inputs of one row, shape (n_inputs,)."""
+        """The ``BipartiteEnergy`` given the inputs of one row, shape (n_inputs,)."""
         visible, hidden = self.fields(np.asarray(x)[None])
         return BipartiteEnergy(self.weights, visible[0], hidden[0])
 
@@ -120,9 +120,14 @@ class ConditionalBipartiteEnergy:
         Parameters
         ----------
         positive, negative : States or UnitMoments
-            Rows of units, one for every row of the batch. :class:`States` without hidden units
+            Rows of units, one for every row of the batch. ``States`` without hidden units
             stand for their means given the visible ones. Rows count alike.
         batch : Batch
+
+        Returns
+        -------
+        dict of str to ndarray
+            Shaped like theta.
         """
         n = self.weights.dtype.type(1.0 / batch.X.shape[0])
         X = batch.X.astype(self.weights.dtype, copy=False)

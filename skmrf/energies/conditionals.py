@@ -10,6 +10,14 @@ class TableConditionals(NamedTuple):
 
     ``var_ptr``, ``var_clique`` and ``var_stride`` list the cliques of every variable and its
     stride in their tables; the rest is as in :class:`~skmrf.energies.Layout`.
+
+    Parameters
+    ----------
+    flat, n_states, clique_ptr, clique_vars, strides, table_start : ndarray
+        As of :class:`~skmrf.energies.Layout`.
+    var_ptr : ndarray of int of shape (n_variables + 1,)
+        Where the cliques of every variable start in the two that follow.
+    var_clique, var_stride : ndarray of int of shape (sum of the orders of the cliques,)
     """
 
     flat: np.ndarray
@@ -28,6 +36,13 @@ class BinaryConditionals(NamedTuple):
 
     ``logit p(x_i = 1 | rest) = bias_i + (coupling x)_i``; ``coupling`` is symmetric with a zero
     diagonal. A variable of one state is always 0 and its bias is far below zero.
+
+    Parameters
+    ----------
+    coupling : ndarray of shape (n_variables, n_variables)
+    bias : ndarray of shape (n_variables,)
+    constant : float
+        In nats, as are the others.
     """
 
     coupling: np.ndarray
@@ -41,6 +56,12 @@ class BipartiteConditionals(NamedTuple):
     ``logit p(h_j = 1 | v) = (v weights + hidden_bias)_j`` and
     ``logit p(v_i = 1 | h) = (h weights' + visible_bias)_i``. The biases have shape (1, n_units), or
     (n_chains, n_units) where every chain has its own.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_visible, n_hidden)
+    visible_bias : ndarray of shape (1, n_visible) or (n_chains, n_visible)
+    hidden_bias : ndarray of shape (1, n_hidden) or (n_chains, n_hidden)
     """
 
     weights: np.ndarray

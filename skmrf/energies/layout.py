@@ -101,6 +101,15 @@ class Layout:
     variable of the clique fastest. Tied cliques share ``table_start``.
 
     Build one with :meth:`build`.
+
+    Parameters
+    ----------
+    n_states : ndarray of int of shape (n_variables,)
+    clique_ptr : ndarray of int of shape (n_cliques + 1,)
+    clique_vars, strides : ndarray of int of shape (sum of the orders of the cliques,)
+    table_start, table_size : ndarray of int of shape (n_cliques,)
+    n_parameters : int
+        Entries of all tables, tied ones counted once.
     """
 
     n_states: np.ndarray
@@ -121,6 +130,16 @@ class Layout:
         cliques : sequence of tuples of variables, or (pointers, variables) arrays
         tie : sequence of sequences of clique numbers, or None
             Every group shares one table; its cliques need tables of one shape.
+
+        Returns
+        -------
+        Layout
+
+        Raises
+        ------
+        ValueError
+            A clique that names a variable twice or one that does not exist, tables that are too
+            large, tied tables of different shapes.
         """
         n_states = _check_n_states(n_states)
         ptr, variables = (

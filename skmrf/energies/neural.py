@@ -129,6 +129,10 @@ class NeuralEnergy:
             Of the base; default 0 and the unit matrix.
         dtype : of the networks
         random_state : int, Generator or None
+
+        Returns
+        -------
+        NeuralEnergy
         """
         rng = np.random.default_rng(random_state)
         n_states = np.asarray(n_states)
@@ -242,7 +246,8 @@ class NeuralEnergy:
         """Inputs of every network: the variables themselves if points are rows."""
         if kind == "nodes":
             return np.arange(self.n_variables)[:, None]
-        return self.edges if rows else np.arange(2 * len(self.edges)).reshape(-1, 2)
+        # Ray hands over read-only arrays, for which kernels would be compiled once more: a copy.
+        return self.edges.copy() if rows else np.arange(2 * len(self.edges)).reshape(-1, 2)
 
     def _numeric(self, kind):
         """Which of the inputs of own points are numbers."""

@@ -44,6 +44,10 @@ class NeuralLabels:
         gain : float
             In units of one over the root of the number of networks of a label.
         random_state : int, Generator or None
+
+        Returns
+        -------
+        NeuralLabels
         """
         rng = np.random.default_rng(random_state)
         layers = {"node_layers": networks.shape.nodes, "edge_layers": networks.shape.edges}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from .._types import Assignment
-from .._validation import check_choice, check_evidence, check_number
+from .._validation import check_choice, check_energy, check_evidence, check_number
 from ..likelihood import log_partition_bounds
 from ..messages.elimination import DEFAULT_MAX_BYTES
 from .marginals import MARGINALS
@@ -60,6 +60,7 @@ def log_partition(
     >>> result.method, round(float(result), 4)
     ('exact', 12.227)
     """
+    check_energy(energy)
     evidence = check_evidence(evidence, energy.n_states)
     conditioned = energy.condition(evidence) if evidence else energy
     if "order" in options:

@@ -7,7 +7,13 @@ import numpy as np
 
 from .. import messages, samplers
 from .._types import STATE
-from .._validation import check_choice, check_evidence, check_generator, check_options
+from .._validation import (
+    check_choice,
+    check_evidence,
+    check_generator,
+    check_options,
+    factor_graph_of,
+)
 from ..energies import FactorGraph
 from ..likelihood import exact_fits
 
@@ -40,7 +46,7 @@ class Question:
     @classmethod
     def about(cls, energy, evidence, max_bytes, random_state):
         """Check the evidence."""
-        graph = energy.factor_graph()
+        graph = factor_graph_of(energy)
         evidence = check_evidence(evidence, graph.n_states)
         row = np.full(graph.n_variables, -1, dtype=STATE)
         for variable, state in evidence.items():

@@ -71,6 +71,16 @@ def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
 def row_marginals(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     """Marginals of all variables given the observed entries of every row.
 
+    Parameters
+    ----------
+    graph : FactorGraph
+    X : ndarray of shape (n_rows, n_variables)
+        State codes; -1 where an entry is missing.
+    max_bytes : float, default=4 GiB
+        Elimination beyond it is not tried.
+    rng : Generator, int or None
+        Of the chains, where elimination does not fit.
+
     Returns
     -------
     list of ndarray of shape (n_rows, n_states_i), one a variable
@@ -99,6 +109,20 @@ def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     """Rows with their missing entries filled by a joint mode given the observed ones.
 
     Exact where elimination fits, else the best that simulated annealing finds.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+    X : ndarray of shape (n_rows, n_variables)
+        State codes; -1 where an entry is missing.
+    max_bytes : float, default=4 GiB
+        Elimination beyond it is not tried.
+    rng : Generator, int or None
+        Of annealing.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_variables)
     """
 
     rng = np.random.default_rng(rng)
@@ -116,6 +140,19 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
     """One draw of the missing entries of every row given the observed ones.
 
     Exact where elimination fits, else the last state of a Gibbs chain, with a warning.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+    X : ndarray of shape (n_rows, n_variables)
+        State codes; -1 where an entry is missing.
+    rng : Generator
+    max_bytes : float, default=4 GiB
+        Elimination beyond it is not tried.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_variables)
     """
 
     def exact(plan, flat, rows):

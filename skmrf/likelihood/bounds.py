@@ -12,13 +12,37 @@ from .chained import bpchain
 
 
 def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=None):
-    """Whether elimination is forecast to stay within ``max_bytes`` and about a minute."""
+    """Whether elimination is forecast to stay within ``max_bytes`` and about a minute.
+
+    Parameters
+    ----------
+    layout : Layout
+    observed : ndarray of bool of shape (n_variables,), optional
+        Variables whose states are given.
+    max_bytes : float, default=4 GiB
+    maximised : ndarray of bool of shape (n_variables,), optional
+        Variables that are maximised over, after the others have been summed out.
+
+    Returns
+    -------
+    bool
+    """
     cost = messages.forecast(layout, observed, maximised)
     return cost.order is not None and cost.bytes <= max_bytes and cost.entries <= MAX_ENTRIES
 
 
 def exact_log_partition(energy, *, max_bytes=DEFAULT_MAX_BYTES):
     """Log Z by enumeration or variable elimination, see :func:`skmrf.messages.exact_model`.
+
+    Parameters
+    ----------
+    energy : Energy
+    max_bytes : float, default=4 GiB
+
+    Returns
+    -------
+    LogPartition
+        With ``lower == value == upper``, in nats.
 
     Raises
     ------

@@ -112,6 +112,10 @@ def arrange(layout, order=None, *, counting=None, maximised=None):
         Counting numbers of tree-reweighted propagation; ones by default.
     maximised : ndarray of bool of shape (n_variables,), optional
         Variables to maximise over; the others are summed over.
+
+    Returns
+    -------
+    Arrangement
     """
     n = len(layout.n_states)
     order = np.arange(n) if order is None else np.asarray(order)

@@ -10,12 +10,11 @@ from threading import local
 from typing import NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
-from sklearn.utils.parallel import Parallel, delayed
 
 from .._kernels import bipartite as kernels
 from .._kernels.coordinate import ascend
 from .._kernels.layers import unit_means
+from .._parallel import run_blocks
 
 PRODUCTS = {"sum": kernels.SUM, "max": kernels.MAX, "mixed": kernels.MIXED}
 ROWS = 32  # of a block, at most
@@ -273,10 +272,7 @@ def _in_blocks(run, couplings, rows, options, max_iter, n_jobs):
         (couplings, *(a[s : s + size] for a in rows), *options)
         for s in range(0, max(len(rows[0]), 1), size)
     ]
-    if len(tasks) == 1 or effective_n_jobs(n_jobs) == 1:
-        return (run(*task) for task in tasks)
-    parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-    return parallel(delayed(run)(*task) for task in tasks)
+    return run_blocks(run, tasks, n_jobs)
 
 
 def _joined(parts):

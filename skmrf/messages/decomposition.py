@@ -56,6 +56,11 @@ def forecast(layout, observed=None, maximised=None):
     maximised : ndarray of bool of shape (n_variables,), or None
         Variables that every other one is eliminated before, as a sum inside a maximum must be.
         Such an order can cost far more than a free one.
+
+    Returns
+    -------
+    Forecast
+        Without an order where none is cheap enough to be followed.
     """
     n = len(layout.n_states)
     free = np.ones(n, dtype=bool) if observed is None else ~observed

@@ -30,6 +30,10 @@ def prepare(layout, observed=None, *, maximised=None, max_bytes=DEFAULT_MAX_BYTE
     max_bytes : float
         Bound on the peak memory of one row of evidence.
 
+    Returns
+    -------
+    BucketTree
+
     Raises
     ------
     ValueError
@@ -131,7 +135,13 @@ def log_partitions(plan, flat, X=None):
 
 
 class ImpossibleEvidence(ValueError):
-    """Evidence of probability zero; ``row`` is its number in the batch."""
+    """Evidence of probability zero; ``row`` is its number in the batch.
+
+    Parameters
+    ----------
+    row : int
+        The first row whose evidence is.
+    """
 
     def __init__(self, row):
         self.row = int(row)
@@ -171,6 +181,16 @@ def _downward(plan, flat, X, first_row, weights, singles, moments, out_layout):
 
 def single_marginals(plan, flat, X=None):
     """Marginals of all variables given each row's evidence.
+
+    Parameters
+    ----------
+    plan : BucketTree
+        From :func:`prepare`.
+    flat : ndarray of shape (n_parameters,)
+        Log-potentials of all tables, side by side.
+    X : ndarray of shape (n_rows, n_variables), optional
+        State codes, of which those of the plan's observed variables are read; by default one row
+        without any.
 
     Returns
     -------
@@ -237,7 +257,23 @@ def _no_uniforms(n_rows):
 
 
 def maximise(plan, flat, X=None):
-    """A most probable completion of every row, shape (n_rows, n_variables)."""
+    """A most probable completion of every row, shape (n_rows, n_variables).
+
+    Parameters
+    ----------
+    plan : BucketTree
+        From :func:`prepare`.
+    flat : ndarray of shape (n_parameters,)
+        Log-potentials of all tables, side by side.
+    X : ndarray of shape (n_rows, n_variables), optional
+        State codes, of which those of the plan's observed variables are read; by default one row
+        without any.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_variables)
+        State codes.
+    """
     X = _no_evidence(plan.layout) if X is None else X
     return _choose(plan, flat, X, 0, 0, _no_uniforms)[0]
 

@@ -66,6 +66,16 @@ def quick_exact_model(energy, *, max_bytes=DEFAULT_MAX_BYTES):
     """:func:`exact_model` with ``sparse``, or None where it would take more than about a minute.
 
     Only small arrays are allocated to find out.
+
+    Parameters
+    ----------
+    energy : Energy
+    max_bytes : float, default=4 GiB
+
+    Returns
+    -------
+    model or None
+        As of :func:`exact_model`.
     """
     models = (m for m in _candidates(energy, True) if m.quick and m.fits(max_bytes))
     return next(models, None)
@@ -98,6 +108,11 @@ def _(energy: BipartiteEnergy, sparse):
 def exact_tables(energy):
     """Tables from which all expected statistics of an energy without latent variables follow.
 
+    Parameters
+    ----------
+    energy : Energy
+        Discrete, and without latent variables.
+
     Returns
     -------
     GraphTables or PairTables
@@ -114,7 +129,18 @@ def _(energy: PairwiseEnergy):
 
 @singledispatch
 def mean_log_potential(energy, moments):
-    """``E[log f]`` from expected statistics, in nats; what is impossible has no part in it."""
+    """``E[log f]`` from expected statistics, in nats; what is impossible has no part in it.
+
+    Parameters
+    ----------
+    energy : Energy
+    moments : dict of str to ndarray
+        Expected statistics, shaped like theta.
+
+    Returns
+    -------
+    float
+    """
     value = 0.0
     for name, theta in energy.theta.items():
         happens = moments[name] != 0
@@ -165,7 +191,7 @@ class NonZeroTables(GraphTables):
 
 @dataclass
 class PairTables:
-    """Tables of all variables and of all pairs of a :class:`PairwiseEnergy`.
+    """Tables of all variables and of all pairs of a :class:`~skmrf.energies.PairwiseEnergy`.
 
     Parameters
     ----------

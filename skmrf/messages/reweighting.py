@@ -100,6 +100,14 @@ def spanning_forests(layout):
     """Forests that together have every clique, shape (n_forests, n_cliques), bool.
 
     No forest could take another clique.
+
+    Parameters
+    ----------
+    layout : Layout
+
+    Returns
+    -------
+    ndarray of bool of shape (n_forests, n_cliques)
     """
     n_cliques, n_variables = layout.n_cliques, len(layout.n_states)
     degree = np.bincount(layout.clique_vars[np.repeat(layout.orders, layout.orders) > 1])

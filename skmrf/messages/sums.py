@@ -56,7 +56,7 @@ def binary_states(n_bits, first=0, last=None):
 
 @dataclass(frozen=True)
 class LayerSum:
-    r"""Sum over the states of the smaller layer of a :class:`BipartiteEnergy`.
+    r"""Sum over the states of the smaller layer of a :class:`~skmrf.energies.BipartiteEnergy`.
 
     .. math:: \log Z = \log \sum_h \exp\Big(b^\top h + \sum_i \log(1 + e^{c_i + (W h)_i})\Big)
 
@@ -175,7 +175,7 @@ def _add_block(sums, outer, states, weights, means):
 
 @dataclass(frozen=True)
 class TwoBlockSum:
-    r"""Sum over the states of two halves of the variables of a :class:`PairwiseEnergy`.
+    r"""Sum over the states of two halves of the variables of a ``PairwiseEnergy``.
 
     .. math:: \log f(a, b) = f_A(a) + f_B(b) + a^\top J_{AB}\, b
 

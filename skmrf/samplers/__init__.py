@@ -11,11 +11,13 @@ from .parallel_tempering import Replicas, adapted, check_ladder, parallel_temper
 from .paths import Interpolation, Tempering
 from .smc import Climb, climb, equal, resample
 from .tempered_transitions import tempered_transition
+from .traces import ChainTraces, trace_chains
 
 __all__ = [
     "BLOCK",
     "Chain",
     "ChainSettings",
+    "ChainTraces",
     "Climb",
     "Draws",
     "Interpolation",
@@ -44,4 +46,5 @@ __all__ = [
     "spawn_generators",
     "sweep",
     "tempered_transition",
+    "trace_chains",
 ]

@@ -13,6 +13,25 @@ def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
     """States of ``n_samples`` independent Gibbs chains after a tempered start.
 
     Half of the sweeps raise the inverse temperature from 0 to 1, half are made at 1.
+
+    Parameters
+    ----------
+    energy : Energy
+    n_samples : int
+    rng : Generator
+    n_sweeps : int, default=1000
+    n_jobs : int, optional
+        Threads over blocks of chains; results do not depend on it.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_variables)
+        State codes.
+
+    Raises
+    ------
+    ValueError
+        When all chains end in states of probability zero.
     """
     check_number("n_sweeps", n_sweeps, low=1, integer=True)
     betas = np.minimum(np.linspace(0.0, 2.0, n_sweeps + 1), 1.0)
@@ -49,7 +68,19 @@ def draw_given(energy, X, rng, *, n_sweeps=1000, n_jobs=None):
 
 
 def check_possible(energy, X):
-    """Refuse chains that all are in states of probability zero; warn about some."""
+    """Refuse chains that all are in states of probability zero; warn about some.
+
+    Parameters
+    ----------
+    energy : Energy
+    X : ndarray of shape (n_chains, n_variables)
+        Where the chains stand.
+
+    Raises
+    ------
+    ValueError
+        When all of them are.
+    """
     lost = np.count_nonzero(energy.log_potential(X) == -np.inf)
     if lost and lost == len(X):
         raise ValueError(
@@ -68,6 +99,23 @@ def averages(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=N
     """States visited by Gibbs chains, shape (n_chains * n_records, n_variables), and a residual.
 
     The residual is the largest standard error of a single marginal, from the chains' own means.
+
+    Parameters
+    ----------
+    energy : Energy
+    rng : Generator
+    n_chains : int, default=256
+    n_sweeps : int, default=1000
+        Before the first record, and half as many from the first to the last.
+    n_records : int, default=50
+        States kept of every chain.
+    n_jobs : int, optional
+        Threads over blocks of chains; results do not depend on it.
+
+    Returns
+    -------
+    X : ndarray of shape (n_chains * n_records, n_variables)
+    residual : float
     """
     check_number("n_chains", n_chains, low=2, integer=True)
     check_number("n_records", n_records, low=1, integer=True)
@@ -87,7 +135,29 @@ def averages(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=N
 
 
 def anneal(energy, rng, *, n_chains=64, n_sweeps=500, n_jobs=None):
-    """The best state that simulated annealing finds, and its log-potential."""
+    """The best state that simulated annealing finds, and its log-potential.
+
+    Parameters
+    ----------
+    energy : Energy
+    rng : Generator
+    n_chains : int, default=64
+    n_sweeps : int, default=500
+    n_jobs : int, optional
+        Threads over blocks of chains; results do not depend on it.
+
+    Returns
+    -------
+    x : ndarray of shape (n_variables,)
+        State codes.
+    log_potential : float
+        In nats.
+
+    References
+    ----------
+    S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi, "Optimization by simulated annealing", Science 220
+    (1983).
+    """
     check_number("n_chains", n_chains, low=1, integer=True)
     check_number("n_sweeps", n_sweeps, low=1, integer=True)
     betas = np.append(np.geomspace(HOTTEST, COLDEST, n_sweeps), 1e6)

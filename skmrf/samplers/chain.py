@@ -205,7 +205,22 @@ def _order(layout, wanted):
 
 
 def check_order(order, n):
-    """An order of n variables that names each once, as an array."""
+    """An order of n variables that names each once, as an array.
+
+    Parameters
+    ----------
+    order : sequence of int
+    n : int
+
+    Returns
+    -------
+    ndarray of int of shape (n,)
+
+    Raises
+    ------
+    ValueError
+        A variable that is missing, or there twice.
+    """
     given = np.array(order, dtype=object)  # ragged lists, too
     numbers_only = given.shape == (n,) and all(isinstance(i, numbers.Real) for i in given)
     if not numbers_only or sorted(given) != list(range(n)):

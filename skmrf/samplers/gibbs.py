@@ -3,10 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
-from sklearn.utils.parallel import Parallel, delayed
 
 from .._kernels.gibbs import binary_field, sweep_binary, sweep_tables
+from .._parallel import run_blocks
 from .._types import STATE, dense_rows
 from ..energies import BinaryConditionals, BipartiteConditionals
 from .layers import sweep_layers
@@ -14,10 +13,18 @@ from .layers import sweep_layers
 BLOCK = 64
 CHUNK = 4096  # rows counted at once
 UPDATES_A_CALL = 4_000_000
+UPDATES_TO_SEND = 20_000_000  # about a second
 
 
 class Product(NamedTuple):
-    """Independent variables: log-probabilities side by side, and where each variable's start."""
+    """Independent variables: log-probabilities side by side, and where each variable's start.
+
+    Parameters
+    ----------
+    log_p : ndarray of shape (sum of n_states,)
+        Log-probabilities in nats.
+    start : ndarray of int of shape (n_variables,)
+    """
 
     log_p: np.ndarray
     start: np.ndarray
@@ -64,14 +71,34 @@ class Product(NamedTuple):
 
 
 def spawn_generators(rng, n_chains):
-    """One Generator for every block of chains, drawn from ``rng``."""
+    """One Generator for every block of chains, drawn from ``rng``.
+
+    Parameters
+    ----------
+    rng : Generator
+    n_chains : int
+
+    Returns
+    -------
+    list of Generator
+    """
     n_blocks = -(-n_chains // BLOCK)
     seeds = np.random.SeedSequence(rng.integers(0, 2**63, size=2).tolist())
     return [np.random.default_rng(s) for s in seeds.spawn(n_blocks)]
 
 
 def blocks_of(n_chains):
-    """The slices of chains that have a generator each."""
+    """The slices of chains that have a generator each.
+
+    Parameters
+    ----------
+    n_chains : int
+
+    Returns
+    -------
+    list of slice
+        Of 64 chains, the last of what is left.
+    """
     return [slice(s, min(s + BLOCK, n_chains)) for s in range(0, n_chains, BLOCK)]
 
 
@@ -111,8 +138,9 @@ def sweep(
     reverse : bool, default=False
         Visit the sites from the last to the first (the reversal of the forward sweep).
     n_jobs : int, optional
-        Blocks run in parallel, by threads unless a joblib context says otherwise; results do not
-        depend on it. Layers are matrix products of all chains and do not use it.
+        Blocks run in parallel, by threads, or where a joblib context says if one takes about a
+        second; results do not depend on it. Layers are matrix products of all chains and do not
+        use it.
 
     Returns
     -------
@@ -138,10 +166,8 @@ def sweep(
         (conditionals, base, betas, order, X[b], clamped[b], log_weights[b], rng)
         for b, rng in zip(blocks, generators, strict=True)
     ]
-    if len(tasks) == 1 or effective_n_jobs(n_jobs) == 1:
-        done = [run(*task) for task in tasks]
-    else:
-        done = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(run)(*task) for task in tasks)
+    long = BLOCK * (len(betas) - 1) * energy.sweep_work > UPDATES_TO_SEND
+    done = list(run_blocks(run, tasks, n_jobs, long=long))
     generators[:] = [rng for _, _, rng in done]
     return np.concatenate([x for x, _, _ in done]), np.concatenate([w for _, w, _ in done])
 

@@ -34,6 +34,15 @@ def metropolis(X, log_weights, proposals, proposal_weights, rng):
 def chain_states(chain, graph, n_chains, n_steps, rng):
     """States of Metropolis chains whose start and proposals are draws of a :class:`Chain`.
 
+    Parameters
+    ----------
+    chain : Chain
+        What proposes.
+    graph : FactorGraph
+        The target.
+    n_chains, n_steps : int
+    rng : Generator
+
     Returns
     -------
     X : ndarray of shape (n_chains, n_variables)

@@ -81,7 +81,19 @@ class Weighted(NamedTuple):
 
 
 def annealed_states(graph, n_chains, rng):
-    """Distinct states of positive probability in which annealed Gibbs chains end."""
+    """Distinct states of positive probability in which annealed Gibbs chains end.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+    n_chains : int
+    rng : Generator
+
+    Returns
+    -------
+    ndarray of shape (n_states, n_variables)
+        State codes; as many rows as different states were found.
+    """
     X = Product.uniform(graph.n_states).sample(n_chains, rng)
     X, _ = sweep(graph, X, spawn_generators(rng, n_chains), betas=ANNEAL)
     X = np.unique(X, axis=0)

@@ -26,6 +26,8 @@ class Replicas:
         Which end of the ladder each replica has seen last.
     refusals : ndarray of shape (n_temperatures - 1,)
         Running share of refused swaps of every pair of neighbours.
+    chances : ndarray of shape (n_temperatures - 1,)
+        Mean probability of a swap in the last step; nan of pairs whose turn it was not.
     parity : int
         Which pairs swap next: even and odd ones take turns.
     """
@@ -35,6 +37,7 @@ class Replicas:
     generators: list
     visited: np.ndarray
     refusals: np.ndarray
+    chances: np.ndarray
     parity: int = 0
 
     @classmethod
@@ -43,11 +46,26 @@ class Replicas:
         betas = check_ladder(betas)
         generators = [spawn_generators(rng, X.shape[1]) for _ in betas]
         visited = np.full(X.shape[:2], NEITHER)
-        return cls(betas, X, generators, visited, np.full(len(betas) - 1, 0.5))
+        n_pairs = len(betas) - 1
+        return cls(betas, X, generators, visited, np.full(n_pairs, 0.5), np.full(n_pairs, np.nan))
 
 
 def check_ladder(betas):
-    """Inverse temperatures that rise to 1."""
+    """Inverse temperatures that rise to 1.
+
+    Parameters
+    ----------
+    betas : array-like of shape (n_temperatures,)
+
+    Returns
+    -------
+    ndarray of float
+
+    Raises
+    ------
+    ValueError
+        Fewer than two, not rising, or not ending at 1.
+    """
     betas = np.asarray(betas, dtype=float)
     if betas.ndim != 1 or len(betas) < 2 or betas[-1] != 1.0 or not (np.diff(betas) > 0).all():
         raise ValueError(
@@ -93,17 +111,25 @@ def parallel_tempering(energy, base, replicas, rng, *, n_sweeps=1):
     ]
     X, visited = np.stack(moved), replicas.visited.copy()
     refusals = replicas.refusals.copy()
+    chances = np.full(len(refusals), np.nan)
     accepted = []
     for low in range(replicas.parity, len(X) - 1, 2):
-        swapped, probability = _swaps(path, X, replicas.betas, low, rng)
+        swapped, chances[low] = _swaps(path, X, replicas.betas, low, rng)
         pair = X[low : low + 2, swapped].copy()
         X[low : low + 2, swapped] = pair[::-1]
         visited[low : low + 2, swapped] = visited[low : low + 2, swapped][::-1].copy()
-        refusals[low] = MEMORY * refusals[low] + (1.0 - MEMORY) * (1.0 - probability)
+        refusals[low] = MEMORY * refusals[low] + (1.0 - MEMORY) * (1.0 - chances[low])
         accepted.append(swapped.mean())
     trips = _mark_ends(visited)
     info = {"swap_rate": float(np.mean(accepted)) if accepted else 1.0, "round_trips": trips}
-    after = replace(replicas, X=X, visited=visited, refusals=refusals, parity=1 - replicas.parity)
+    after = replace(
+        replicas,
+        X=X,
+        visited=visited,
+        refusals=refusals,
+        chances=chances,
+        parity=1 - replicas.parity,
+    )
     return after, info
 
 
@@ -125,7 +151,17 @@ def _mark_ends(visited):
 
 
 def adapted(replicas):
-    """The same chains at inverse temperatures at which all swaps would be refused equally often."""
+    """The same chains at inverse temperatures at which all swaps would be refused equally often.
+
+    Parameters
+    ----------
+    replicas : Replicas
+        With the refusals of the sweeps so far.
+
+    Returns
+    -------
+    Replicas
+    """
     refused = np.maximum(replicas.refusals, 1e-3)
     reached = np.append(0.0, np.cumsum(refused))
     wanted = np.linspace(0.0, reached[-1], len(replicas.betas))

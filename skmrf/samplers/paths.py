@@ -16,6 +16,11 @@ class Tempering(NamedTuple):
     r"""From independent variables to an energy: :math:`p_0^{1-\beta} f^\beta`.
 
     With a uniform :math:`p_0` these are the tempered distributions of the energy.
+
+    Parameters
+    ----------
+    base : Product
+    energy : Energy
     """
 
     base: Product
@@ -35,6 +40,11 @@ class Tempering(NamedTuple):
 class Interpolation(NamedTuple):
     r"""From one setting of the parameters to another:
     :math:`\theta_\beta = (1 - \beta) \theta_\mathrm{first} + \beta \theta_\mathrm{last}`.
+
+    Parameters
+    ----------
+    first, last : Energy
+        Of the same kind and size.
     """
 
     first: Energy

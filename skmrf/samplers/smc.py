@@ -51,7 +51,20 @@ class Climb:
 
 
 def resample(log_weights, n, rng):
-    """Systematic resampling: n indices, each about n * weight times."""
+    """Systematic resampling: n indices, each about n * weight times.
+
+    Parameters
+    ----------
+    log_weights : ndarray of shape (n_particles,)
+        Not necessarily normalised; if all are -inf, as if all were equal.
+    n : int
+    rng : Generator
+
+    Returns
+    -------
+    ndarray of int of shape (n,)
+        Rising.
+    """
     weights = normalized_weights(log_weights, len(log_weights))
     if not weights.any():  # nothing is possible: as good as any
         weights = np.full(len(log_weights), 1.0 / len(log_weights))
@@ -60,7 +73,16 @@ def resample(log_weights, n, rng):
 
 
 def equal(n):
-    """Normalised log weights that are all the same."""
+    """Normalised log weights that are all the same.
+
+    Parameters
+    ----------
+    n : int
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
     return np.full(n, -np.log(n))
 
 

@@ -1,8 +1,9 @@
 """The selection repeated on rows drawn with replacement."""
 
 import numpy as np
-from sklearn.utils.parallel import Parallel, delayed
 
+from .._parallel import run_parts
+from ..learning import warn_interrupted
 from .estimates import Estimation
 from .findings import z_values
 from .path import Path
@@ -12,7 +13,8 @@ from .rounds import select
 def repeated(rows, criteria, estimation, n_bootstraps):
     """Share of the bootstraps with each edge, and a z-value of each pair from all of them.
 
-    A callback that asks to stop ends them.
+    A callback that asks to stop ends them, and so does Ctrl-C, with a warning; None if there are
+    none before it.
 
     Both are square, of the columns of ``rows``. Drawing rows adds 1 to the expected square of a
     z-value, so the square returned is the mean of the squares less 1.
@@ -21,15 +23,20 @@ def repeated(rows, criteria, estimation, n_bootstraps):
     shares, squares = np.zeros((n, n)), np.zeros((n, n))
     root = np.random.SeedSequence(estimation.rng.integers(0, 2**63, size=2).tolist())
     how = estimation.learner, estimation.schedule
-    tasks = (delayed(_replicate)(rows, criteria, *how, seed) for seed in root.spawn(n_bootstraps))
+    tasks = ((rows, criteria, *how, seed) for seed in root.spawn(n_bootstraps))
     n_done = 0
-    for edges, values in Parallel(n_jobs=estimation.n_jobs, return_as="generator")(tasks):
-        shares[edges[:, 0], edges[:, 1]] += 1.0
-        squares += values.astype(float) ** 2
-        n_done += 1
-        estimation.reports.begin()
-        if estimation.reports.end(None):
-            break
+    try:
+        for edges, values in run_parts(_replicate, tasks, estimation.n_jobs):
+            shares[edges[:, 0], edges[:, 1]] += 1.0
+            squares += values.astype(float) ** 2
+            n_done += 1
+            estimation.reports.begin()
+            if estimation.reports.end(None):
+                break
+    except KeyboardInterrupt:
+        warn_interrupted(n_done, n_bootstraps, "bootstraps")
+        if not n_done:
+            return None
     return (shares + shares.T) / n_done, np.sqrt((squares / n_done - 1.0).clip(0.0))
 
 

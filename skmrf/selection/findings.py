@@ -1,6 +1,5 @@
 """What was selected, by the columns of the data."""
 
-import networkx as nx
 import numpy as np
 from scipy.stats import norm
 
@@ -155,6 +154,8 @@ def z_values(selection):
 
 def network(names, edges, attributes):
     """A networkx graph of columns; ``attributes`` are arrays over the edges, or square ones."""
+    import networkx as nx  # takes as long as the rest of the package
+
     graph = nx.Graph()
     graph.add_nodes_from(names)
     for k, (i, j) in enumerate(edges.tolist()):

@@ -46,7 +46,7 @@ def _holm(p, m):
 
 
 def _benjamini_hochberg(p, m):
-    return np.minimum.accumulate((p * m / np.arange(1, len(p) + 1))[::-1])[::-1]
+    return np.minimum.accumulate((p * (m / np.arange(1, len(p) + 1)))[::-1])[::-1]
 
 
 STEPS = {"holm": _holm, "fdr": _benjamini_hochberg}

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 from scipy.special import expit, log_softmax
-from sklearn.utils.parallel import Parallel, delayed
 
+from .._parallel import run_blocks
 from ..energies import contrasts, pair_basis
 
 RIDGE = 0.01  # information of the prior of every parameter: half of it times theta^2 is taken off
@@ -99,8 +99,7 @@ def fit_nodes(X, weights, form, *, n_jobs=None):
     """
     columns = np.ascontiguousarray(X.T)
     nodes = _nodes(form)
-    parallel = Parallel(n_jobs=n_jobs, prefer="threads")
-    fits = parallel(delayed(_fit)(node, columns, weights) for node in nodes)
+    fits = list(run_blocks(_fit, [(node, columns, weights) for node in nodes], n_jobs))
     theta = form.zeros()
     lengths = np.diff(form.pair_start)
     precisions = [np.zeros((d, d)) for d in lengths]
@@ -152,8 +151,7 @@ def likelihood_ratio(X, weights, form, which, *, n_jobs=None):
     asked = np.zeros(len(form.edges), dtype=bool)
     asked[which] = True
     nodes = [node for node in _nodes(form) if asked[node.edges].any()]
-    parallel = Parallel(n_jobs=n_jobs, prefer="threads")
-    losses = parallel(delayed(_losses)(node, columns, weights, asked) for node in nodes)
+    losses = run_blocks(_losses, [(node, columns, weights, asked) for node in nodes], n_jobs)
     statistic = np.zeros(len(form.edges))
     for node, loss in zip(nodes, losses, strict=True):
         statistic[node.edges] += loss  # twice the loss, and half of it from each end
@@ -532,9 +530,8 @@ class _StateSums:
 
 
 def _directions(direction, fits, form, n_jobs):
-    parallel = Parallel(n_jobs=n_jobs, prefer="threads")
-    tasks = zip(_nodes(form), fits.own, strict=True)
-    found = parallel(delayed(direction)(node, theta) for node, theta in tasks)
+    tasks = list(zip(_nodes(form), fits.own, strict=True))
+    found = list(run_blocks(direction, tasks, n_jobs))
     return np.stack([f[0] for f in found]), np.stack([f[1] for f in found])
 
 

@@ -23,6 +23,15 @@ class Path:
         self.now = 0
         self.calls = 0
 
+    def __getstate__(self):
+        """Without dictionaries by edge, which not every format of files can hold."""
+        return vars(self) | {"columns": list(self.columns), "removed": list(self.removed.items())}
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        self.columns = {tuple(edge): k for k, edge in enumerate(state["columns"])}
+        self.removed = {tuple(edge): at for edge, at in state["removed"]}
+
     def begin(self):
         """Another run of the loop begins."""
         self.before = self.now

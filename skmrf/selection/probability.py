@@ -3,7 +3,6 @@
 import numpy as np
 from scipy.special import expit, logsumexp, ndtri_exp
 
-from .._validation import check_number
 from .tails import log_tail
 
 SMALLEST_SCALE = 1.0  # standard deviations of the noise; weaker edges cannot be told from none
@@ -16,21 +15,21 @@ MAX_ITER = 5000
 TOL = 1e-8
 
 
-def edge_probabilities(z, noise=1.0):
+def edge_probabilities(z):
     r"""Posterior probability that an edge is there, for all pairs of variables together.
 
     Empirical Bayes for two groups of pairs. Edges have any strength, weak ones being commoner than
     strong ones:
 
-    .. math:: z \sim \pi_0 N(0, v) + \sum_k \pi_k N(0, v + \sigma_k^2),
+    .. math:: z \sim \pi_0 N(0, 1) + \sum_k \pi_k N(0, 1 + \sigma_k^2),
 
-    where v is ``noise`` and the :math:`\sigma_k` are a geometric grid from :math:`\sqrt v` to
-    twice the largest ``|z|`` [1]_. The weights are the mode of their posterior by EM, under a
-    Dirichlet prior worth 10 pairs that are no edges and a tenth of a pair that is. The result is
+    where the :math:`\sigma_k` are a geometric grid from 1 to twice the largest ``|z|`` [1]_. The
+    weights are the mode of their posterior by EM, under a Dirichlet prior worth 10 pairs that are
+    no edges and a tenth of a pair that is. The result is
     :math:`1 - \mathrm{lfdr}(z)`, with the local false-discovery rate [2]_
 
-    .. math:: \mathrm{lfdr}(z) = \frac{\pi_0 N(z; 0, v)}
-              {\pi_0 N(z; 0, v) + \sum_k \pi_k N(z; 0, v + \sigma_k^2)}.
+    .. math:: \mathrm{lfdr}(z) = \frac{\pi_0 N(z; 0, 1)}
+              {\pi_0 N(z; 0, 1) + \sum_k \pi_k N(z; 0, 1 + \sigma_k^2)}.
 
     It never falls as ``|z|`` grows. Edges weaker than the noise cannot be told from none. Where
     weak edges are not commoner than strong ones, z-values between the two groups look more
@@ -41,8 +40,6 @@ def edge_probabilities(z, noise=1.0):
     z : array-like
         z-values of any shape; the sign is immaterial, and what exceeds a million standard
         deviations counts as a million.
-    noise : float, default=1.0
-        Variance of z where there is no edge.
 
     Returns
     -------
@@ -51,7 +48,7 @@ def edge_probabilities(z, noise=1.0):
     Raises
     ------
     ValueError
-        A z-value that is nan, a variance that is not positive.
+        A z-value that is nan.
 
     References
     ----------
@@ -65,11 +62,10 @@ def edge_probabilities(z, noise=1.0):
     >>> edge_probabilities([0.3, -1.0, 0.6, 12.0]).round(2)
     array([0.01, 0.01, 0.01, 1.  ])
     """
-    check_number("noise", noise, low=0, open_low=True)
     z = np.asarray(z, dtype=float)
     if np.isnan(z).any():
         raise ValueError("z holds nan; leave out pairs that have no z-value.")
-    size = np.minimum(np.abs(z) / np.sqrt(noise), LARGEST)
+    size = np.minimum(np.abs(z), LARGEST)
     if size.size == 0:
         return size
     scales = _grid(size.max())

@@ -1,0 +1,291 @@
+"""Records of chains: what they visit, against enumeration, and how often tempered ones swap."""
+
+import pickle
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+import twins
+from montecarlo import check_means
+from numpy.testing import assert_allclose, assert_array_equal
+from transitions import law, number_of, visible_states
+from zoo import LAYERED, ZOO
+
+from skmrf._types import STATE
+from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.samplers import Product, trace_chains
+from skmrf.samplers import traces as module
+
+MODELS = {n: ZOO[n] for n in ("cycle", "tied_binary", "zero_one", "constant_variables", "isolated")}
+MODELS |= {n: LAYERED[n] for n in ("few_hidden", "many_hidden", "single_precision")}
+LADDER = (0.0, 0.4, 1.0)
+every = pytest.mark.parametrize("name", MODELS)
+plain_or_tempered = pytest.mark.parametrize("betas", [None, LADDER], ids=["plain", "tempered"])
+
+
+def joint_shares(traces, states):
+    """How often each chain was in each joint state, shape (n_chains, n_states)."""
+    n_chains, n_draws, _ = traces.states.shape
+    which = number_of(traces.states.reshape(n_chains * n_draws, -1), states)
+    cells = np.repeat(np.arange(n_chains), n_draws) * len(states) + which
+    return np.bincount(cells, minlength=n_chains * len(states)).reshape(n_chains, -1) / n_draws
+
+
+def check_visits(traces, states, p):
+    """Chains, each one value, have the marginals of single variables and pairs that p has.
+
+    States of less than a hundredth are left out, whose errors are far from normal.
+    """
+    visits = joint_shares(traces, states)
+    assert not visits[:, p == 0].any(), "a state of probability zero was visited"
+    n = states.shape[1]
+    for members in [(i,) for i in range(n)] + list(combinations(range(n), 2)):
+        cells = (states[:, None, members] == np.unique(states[:, members], axis=0)).all(axis=2)
+        cells = cells[:, p @ cells > 0.01]
+        check_means(visits @ cells, p @ cells)
+
+
+def two_wells():
+    """Eight spins that agree, mostly on the upper state; single flips do not get across."""
+    coupling = 0.9 * (1 - np.eye(8))
+    return PairwiseEnergy(coupling, np.full(8, 0.1))
+
+
+# What is visited ---------------------------------------------------------------------------
+
+
+@plain_or_tempered
+@every
+def test_chains_visit_states_by_their_probability(name, betas, seed):
+    energy = MODELS[name](seed)
+    how = {"n_chains": 400, "n_sweeps": 60, "n_discarded": 150, "random_state": seed}
+    traces = trace_chains(energy, betas=betas, **how)
+    states, (_, p) = visible_states(energy), law(energy)
+    check_visits(traces, states, p)
+
+
+@plain_or_tempered
+def test_another_distribution_is_noticed(betas, seed):
+    """The negative control: a chain without warm-up, and a model that is a little hotter."""
+    energy = MODELS["cycle"](seed)
+    states, (_, p) = visible_states(energy), law(energy)
+    how = {"betas": betas, "random_state": seed}
+    early = trace_chains(energy, n_chains=4000, n_sweeps=1, n_discarded=0, **how)
+    hotter = trace_chains(energy.tempered(0.8), n_chains=400, n_sweeps=60, n_discarded=150, **how)
+    for traces in (early, hotter):
+        with pytest.raises(AssertionError):
+            check_visits(traces, states, p)
+
+
+def test_tempered_chains_cross_where_plain_ones_are_stuck(seed):
+    energy = two_wells()
+    states, (_, p) = visible_states(energy), law(energy)
+    how = {"n_chains": 256, "n_sweeps": 400, "n_discarded": 400, "random_state": seed}
+    check_visits(trace_chains(energy, betas=6, **how), states, p)
+    stuck = trace_chains(energy, **how)
+    with pytest.raises(AssertionError):
+        check_visits(stuck, states, p)
+    upper = stuck.states.mean(axis=(1, 2))
+    assert ((upper < 0.1) | (upper > 0.9)).mean() > 0.95
+
+
+@plain_or_tempered
+@pytest.mark.parametrize(
+    ("name", "evidence"),
+    [("cycle", {1: 2}), ("zero_one", {5: 0, 0: 1}), ("few_hidden", {1: 1, 3: 0})],
+)
+def test_evidence_stays(name, evidence, betas, seed):
+    energy = MODELS[name](seed)
+    states, (_, p) = visible_states(energy), law(energy)
+    p = np.where(twins.consistent(states, evidence), p, 0.0)
+    how = {"n_chains": 400, "n_sweeps": 60, "n_discarded": 150, "random_state": seed}
+    traces = trace_chains(energy, betas=betas, evidence=evidence, **how)
+    check_visits(traces, states, p / p.sum())
+
+
+@plain_or_tempered
+def test_log_potentials_are_those_of_the_states(betas, seed):
+    for name, evidence in (("cycle", {0: 1}), ("few_hidden", None), ("few_hidden", {2: 1})):
+        energy = MODELS[name](seed)
+        traces = trace_chains(
+            energy, n_chains=3, n_sweeps=20, betas=betas, evidence=evidence, random_state=seed
+        )
+        states, (log_f, _) = visible_states(energy), law(energy)
+        assert traces.states.shape == (3, 20, states.shape[1])
+        assert traces.states.dtype == STATE
+        which = number_of(traces.states.reshape(60, -1), states).reshape(3, 20)
+        assert_allclose(traces.log_potential, log_f[which], rtol=0, atol=1e-10)
+
+
+@plain_or_tempered
+@every
+def test_thinned_chains_are_every_so_manyth_state(name, betas, seed):
+    energy = MODELS[name](seed)
+    how = {"n_chains": 1, "n_sweeps": 23, "n_discarded": 10, "betas": betas}
+    how["random_state"] = seed
+    every_one, thinned = (trace_chains(energy, thin=thin, **how) for thin in (1, 5))
+    assert_array_equal(thinned.states, every_one.states[:, 4:20:5])
+    assert_array_equal(thinned.log_potential, every_one.log_potential[:, 4:20:5])
+
+
+@pytest.mark.parametrize("betas", [None, 3])
+def test_results_do_not_depend_on_n_jobs(betas, seed):
+    energy = MODELS["few_hidden"](seed)
+    how = {"n_chains": 150, "n_sweeps": 5, "n_discarded": 120, "betas": betas, "random_state": seed}
+    one, two = (trace_chains(energy, n_jobs=n, **how) for n in (None, 2))
+    assert_array_equal(one.states, two.states)
+    assert_array_equal(one.swap_rates, two.swap_rates)
+    assert_array_equal(one.betas, two.betas)
+    assert one.round_trips == two.round_trips
+
+
+@pytest.mark.parametrize("betas", [None, LADDER])
+def test_short_blocks_are_not_sent_away(betas, monkeypatch):
+    """Blocks of less than about a second stay with the caller's threads."""
+    sent = []
+
+    def run_blocks(function, blocks, _n_jobs, *, long):
+        sent.append(long)
+        return [function(*block) for block in blocks]
+
+    monkeypatch.setattr(module, "run_blocks", run_blocks)
+    how = {"n_chains": 65, "n_sweeps": 30, "n_discarded": 10, "random_state": 0}
+    work = 64 * 40 * (3 if betas else 1) * 2
+    for limit in (work - 1, work):
+        monkeypatch.setattr(module, "UPDATES_TO_SEND", limit)
+        trace_chains(FactorGraph([2, 2], [], []), betas=betas, **how)
+    assert sent == [True, False]
+
+
+def test_chains_of_all_blocks_start_apart(seed):
+    traces = trace_chains(
+        FactorGraph([2] * 40, [], []), n_chains=130, n_sweeps=1, n_discarded=0, random_state=seed
+    )
+    assert len(np.unique(traces.states[:, 0], axis=0)) == 130
+
+
+def test_traces_pickle(seed):
+    for betas in (None, LADDER):
+        traces = trace_chains(MODELS["cycle"](seed), n_sweeps=3, betas=betas, random_state=seed)
+        back = pickle.loads(pickle.dumps(traces))
+        assert_array_equal(back.states, traces.states)
+        assert_array_equal(back.swap_rates, traces.swap_rates)
+        assert back.round_trips == traces.round_trips
+    plain = trace_chains(MODELS["cycle"](seed), n_sweeps=3)
+    assert (plain.betas, plain.swap_rates, plain.round_trips) == (None, None, None)
+
+
+# Swaps -------------------------------------------------------------------------------------
+
+
+def exact_swap_rates(energy, betas):
+    """Of neighbours that both have their own distribution."""
+    base, out = Product.uniform(energy.visible_states), []
+    for hot, cold in pairwise(betas):
+        (log_hot, p), (log_cold, q) = (law(energy, beta, base) for beta in (hot, cold))
+        gain = (log_cold - log_hot)[:, None] - (log_cold - log_hot)[None]
+        out.append(np.sum(np.outer(p, q) * np.exp(np.minimum(gain, 0.0))))
+    return np.array(out)
+
+
+@pytest.mark.parametrize("name", ["cycle", "zero_one", "few_hidden"])
+def test_swap_rates(name, seed):
+    energy = MODELS[name](seed)
+    rng = np.random.default_rng(seed)
+    how = {"n_chains": 70, "n_sweeps": 30, "n_discarded": 70, "betas": LADDER}
+    runs = [trace_chains(energy, random_state=rng, **how).swap_rates for _ in range(40)]
+    runs = np.array(runs)
+    error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
+    assert (error < 0.005).all()
+    expected = exact_swap_rates(energy, LADDER)
+    assert (np.abs(runs.mean(axis=0) - expected) < 5 * error).all()
+    for wrong in (expected[::-1], exact_swap_rates(energy, (0.0, 0.5, 1.0))):
+        assert (np.abs(runs.mean(axis=0) - wrong) > 5 * error).any()
+
+
+def test_blocks_count_by_their_chains(seed):
+    """65 chains are a block of 64 and one of a single chain, each with its own swaps."""
+    energy = FactorGraph([2], [(0,)], [[0.0, 3.0]])
+    how = {"n_sweeps": 1, "n_discarded": 0, "betas": (0.0, 1.0), "random_state": seed}
+    alone = trace_chains(energy, n_chains=64, **how).swap_rates[0]
+    rate = trace_chains(energy, n_chains=65, **how).swap_rates[0]
+    assert min(abs(65 * rate - 64 * alone - c) for c in (1.0, np.exp(-3.0))) < 1e-10
+
+
+def test_a_pair_without_a_turn_has_no_rate(seed):
+    traces = trace_chains(
+        MODELS["cycle"](seed), n_sweeps=1, n_discarded=0, betas=(0.1, 0.5, 1.0), random_state=seed
+    )
+    assert traces.swap_rates[0] > 0
+    assert np.isnan(traces.swap_rates[1])
+
+
+def test_ladders_are_adapted(seed):
+    energy = two_wells()
+    how = {"n_chains": 64, "n_sweeps": 400, "random_state": seed}
+    even = trace_chains(energy, betas=np.linspace(0, 1, 6), **how)
+    adapted = trace_chains(energy, betas=6, n_discarded=1000, **how)
+    assert_array_equal(even.betas, np.linspace(0, 1, 6))
+    assert (adapted.betas[0], adapted.betas[-1]) == (0.0, 1.0)
+    assert adapted.swap_rates.min() > 1.2 * even.swap_rates.min()
+    assert np.ptp(adapted.swap_rates) < 0.5 * np.ptp(even.swap_rates)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_round_trips(n):
+    """Where every swap is made, a replica is back after 2 n sweeps."""
+    energy = FactorGraph([2, 2], [], [])
+    traces = trace_chains(energy, n_chains=67, n_sweeps=2 * n * 5, n_discarded=8 * n, betas=n)
+    assert traces.round_trips == 67 * n * 5
+    assert_array_equal(traces.swap_rates, np.ones(n - 1))
+    assert_allclose(traces.betas, np.linspace(0, 1, n))
+
+
+# Edges -------------------------------------------------------------------------------------
+
+
+@plain_or_tempered
+def test_nothing_left_to_draw(betas, seed):
+    energy = ZOO["chain"](seed)
+    evidence = {i: i % 2 for i in range(6)}
+    traces = trace_chains(energy, n_sweeps=3, betas=betas, evidence=evidence)
+    assert (traces.states == np.arange(6) % 2).all()
+    assert_allclose(traces.log_potential, energy.log_potential([[0, 1, 0, 1, 0, 1]])[0])
+
+
+def test_chains_that_find_nothing_possible_are_refused():
+    """Two states of six that agree are possible, and single flips never get there."""
+    table = np.full((3,) * 6, -np.inf)
+    table[(0,) * 6] = table[(2,) * 6] = 0.0
+    energy = FactorGraph([3] * 6, [tuple(range(6))], [table])
+    with pytest.raises(ValueError, match="None of 4 Gibbs chains found a state of positive"):
+        trace_chains(energy, n_sweeps=1, n_discarded=0, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"n_chains": 0}, "n_chains must be an integer >= 1"),
+        ({"n_sweeps": 0}, "n_sweeps must be an integer >= 1"),
+        ({"n_discarded": -1}, "n_discarded must be an integer >= 0"),
+        ({"n_sweeps": 4, "thin": 5}, "thin must be an integer >= 1 and <= 4"),
+        ({"betas": 1}, "betas must be an integer >= 2"),
+        ({"betas": [0.5, 0.9]}, "betas must rise to 1"),
+        ({"evidence": {9: 0}}, "Evidence names variable 9"),
+        ({"evidence": {0: 2}}, "Evidence gives variable 0 the state 2"),
+        ({"random_state": "a"}, "random_state must be"),
+    ],
+)
+def test_bad_parameters(how, message):
+    with pytest.raises(ValueError, match=message):
+        trace_chains(ZOO["chain"](0), **how)
+
+
+def test_evidence_on_hidden_units_is_refused(seed):
+    with pytest.raises(ValueError, match="the variables are 0 to 4"):
+        trace_chains(LAYERED["few_hidden"](seed), evidence={5: 1})
+
+
+def test_what_is_no_energy_is_refused():
+    with pytest.raises(TypeError, match=r"takes an energy of discrete variables.*got ndarray"):
+        trace_chains(np.eye(2))
