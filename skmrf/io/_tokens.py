@@ -15,14 +15,17 @@ SHOWN = 40
 
 IS_SPACE = np.zeros(256, dtype=bool)
 IS_SPACE[list(b" \t\n\r\v\f")] = True
-COMMENT = re.compile(rb"\n[ \t]*+(?:#|c(?=\s|\Z))[^\n]*")
+IS_DIGIT = np.zeros(256, dtype=bool)
+IS_DIGIT[list(b"0123456789")] = True
+COMMENT = re.compile(rb"\n[ \t]*+#[^\n]*")
+UAI_COMMENT = re.compile(rb"\n[ \t]*+(?:#|c(?=\s|\Z))[^\n]*")
 
 
-def _blank_comments(text):
-    """Empty the lines that start with ``#`` or with the word ``c``; no line is lost."""
+def _blank_comments(text, comment):
+    """Empty the lines that are comments; no line is lost."""
     if b"#" not in text and b"c" not in text:
         return text
-    return COMMENT.sub(b"\n", b"\n" + text)[1:]
+    return comment.sub(b"\n", b"\n" + text)[1:]
 
 
 def _token_starts(text):
@@ -43,11 +46,14 @@ class Tokens:
     path : str or path-like
     max_bytes : int
         Bound on the (unpacked) text.
+    comment : re.Pattern
+        A line break and the comment line that follows it: by default, lines that start with ``#``
+        or with the word ``c``.
     """
 
-    def __init__(self, path, max_bytes):
+    def __init__(self, path, max_bytes, comment=UAI_COMMENT):
         self.path = os.fsdecode(path)
-        self.text = _blank_comments(read_bytes(path, max_bytes))
+        self.text = _blank_comments(read_bytes(path, max_bytes), comment)
         self.start = memoryview(_token_starts(self.text))
 
     def __len__(self):
@@ -87,15 +93,21 @@ class Tokens:
         if i < len(self):
             raise self.error(i, f"the end of the file after {after}")
 
-    def count(self, i, what, low=0):
-        """How many ``what`` token ``i`` declares; each takes a token at least."""
+    def are_digits(self):
+        """Which tokens consist of digits only."""
+        text = np.frombuffer(self.text, dtype=np.uint8)
+        return ~np.logical_or.reduceat(~(IS_DIGIT | IS_SPACE)[text], self.start[:-1])
+
+    def count(self, i, what, low=0, each=1):
+        """How many ``what`` token ``i`` declares; each takes ``each`` tokens at least."""
         token = self[i] if i < len(self) else b""
-        left = len(self) - i - 1
+        left = (len(self) - i - 1) // each
         if token.isdigit() and len(token) <= MAX_DIGITS and low <= int(token) <= left:
             return int(token)
         bound = f"at least {low}"
         if token.isdigit() and int(token[:MAX_DIGITS]) > left:
-            bound = f"at most {left}, as many as tokens follow"
+            follow = "tokens" if each == 1 else f"{each} tokens each"
+            bound = f"at most {left}, as many as {follow} follow"
         raise self.error(i, f"the number of {what} (an integer, {bound})")
 
     def lists(self, first, n, what, low=0):

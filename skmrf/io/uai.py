@@ -1,26 +1,20 @@
 """Models in the UAI format."""
 
-import decimal
-
 import numpy as np
 
 from .._types import MAX_STATES
+from .._validation import factor_graph_of
 from ..energies import FactorGraph, Layout
 from ._files import MAX_BYTES, write_bytes
-from ._tokens import Tokens
-
-MAX_ORDER = 64  # what an array can have dimensions
-TINY = np.finfo(float).tiny
-MAX_LOG = 2e18
-POTENTIAL = "a potential (a finite number of at least 0)"
-
-# for the potentials that a float cannot hold, and their logarithms it can
-DECIMAL = decimal.Context(
-    prec=25,
-    Emin=decimal.MIN_EMIN,
-    Emax=decimal.MAX_EMAX,
-    traps=[decimal.InvalidOperation, decimal.Overflow, decimal.Underflow],
+from ._tables import (
+    MAX_ORDER,
+    POTENTIAL,
+    first_repeat,
+    potentials,
+    table_sizes,
+    take_log,
 )
+from ._tokens import Tokens
 
 
 def read_uai(path, *, max_bytes=MAX_BYTES):
@@ -91,7 +85,7 @@ def read_uai(path, *, max_bytes=MAX_BYTES):
     n_variables = tokens.count(1, "variables")
     n_states = tokens.integers(2, n_variables, "a number of states", 1, MAX_STATES)
     cliques, end = _read_cliques(tokens, 2 + n_variables, n_variables)
-    flat = _read_tables(tokens, end, _table_sizes(n_states, *cliques))
+    flat = _read_tables(tokens, end, table_sizes(n_states, *cliques))
     flat.flags.writeable = False
     return FactorGraph.from_layout(Layout.build(n_states, cliques), flat)
 
@@ -113,22 +107,10 @@ def _read_cliques(tokens, at, n_variables):
             int(place[missing[0]]), f"one of the {n_variables} variables, numbered from 0"
         )
     owner = np.repeat(np.arange(n_cliques), np.diff(ptr))
-    order = np.lexsort((variables, owner))
-    twice = (np.diff(owner[order]) == 0) & (np.diff(variables[order]) == 0)
-    if twice.any():
-        again = int(place[order[1:][twice].min()])
-        raise tokens.error(again, "a variable that the clique does not have yet")
+    again = first_repeat(owner, variables)
+    if again is not None:
+        raise tokens.error(int(place[again]), "a variable that the clique does not have yet")
     return (ptr, variables), end
-
-
-def _table_sizes(n_states, ptr, variables):
-    """Numbers of entries as floats: they may be beyond any integer."""
-    sizes = np.ones(len(ptr) - 1)
-    filled = np.diff(ptr) > 0
-    if filled.any():
-        cardinality = n_states[variables].astype(float)
-        sizes[filled] = np.multiply.reduceat(cardinality, ptr[:-1][filled])
-    return sizes
 
 
 def _read_tables(tokens, at, sizes):
@@ -137,7 +119,7 @@ def _read_tables(tokens, at, sizes):
     entries = np.ones(len(tokens) - at, dtype=bool)
     entries[heads - at] = False
     flat = tokens.floats(at, len(entries), POTENTIAL)[entries]
-    _take_log(flat, tokens, at, entries)
+    take_log(flat, tokens, at, entries)
     if len(heads):
         best = np.maximum.reduceat(flat, heads - at - np.arange(len(heads)))
         if (best == -np.inf).any():
@@ -167,36 +149,6 @@ def _table_heads(tokens, at, sizes):
     return heads
 
 
-def _take_log(flat, tokens, at, entries):
-    """Logarithms in place; ``entries`` marks the tokens after ``at`` that ``flat`` came from."""
-    wrong = ~(flat >= 0)  # nan too
-    extreme = (flat < TINY) | (flat == np.inf)
-    with np.errstate(divide="ignore"):
-        np.log(flat, out=flat, where=~wrong)
-    if not (wrong | extreme).any():
-        return
-    place = np.flatnonzero(entries) + at
-    if wrong.any():
-        raise tokens.error(int(place[np.argmax(wrong)]), POTENTIAL)
-    for i, token in zip(np.flatnonzero(extreme), place[extreme].tolist(), strict=True):
-        text = tokens[token]
-        if text != b"0":
-            flat[i] = _exact_log(text)
-            if not flat[i] < np.inf:
-                raise tokens.error(token, POTENTIAL)
-
-
-def _exact_log(token):
-    """Natural logarithm of a decimal number of any size; nan where that is no finite number."""
-    try:
-        number = DECIMAL.create_decimal(token.decode("ascii"))
-        if number.is_zero():
-            return -np.inf
-        return float(DECIMAL.ln(number))
-    except decimal.DecimalException:
-        return np.nan
-
-
 def write_uai(energy, path):
     r"""Write a discrete model as a Markov network in the UAI format.
 
@@ -209,6 +161,8 @@ def write_uai(energy, path):
 
     Raises
     ------
+    TypeError
+        What has no factor graph, such as an estimator.
     ValueError
         A log-potential is nan, ``+inf`` or beyond 2e18 in size.
 
@@ -251,31 +205,11 @@ def write_uai(energy, path):
     1.0 1.0 2.718281828459045 1.0
     <BLANKLINE>
     """
-    graph = energy.factor_graph()
-    layout, words = graph.layout, _potentials(graph)
+    graph = factor_graph_of(energy)
+    layout, words = graph.layout, potentials(graph)
     lines = ["MARKOV", str(graph.n_variables), " ".join(map(str, graph.n_states.tolist()))]
     lines.append(str(layout.n_cliques))
     lines += [" ".join(map(str, (len(clique), *clique))) for clique in graph.cliques]
     for start, size in zip(layout.table_start.tolist(), layout.table_size.tolist(), strict=True):
         lines += ["", str(size), " ".join(words[start : start + size])]
     write_bytes(path, ("\n".join(lines) + "\n").encode("ascii"))
-
-
-def _potentials(graph):
-    """The potentials as decimal numbers."""
-    flat = graph.flat
-    wrong = ~((np.abs(flat) <= MAX_LOG) | (flat == -np.inf))
-    if wrong.any():
-        i, layout = int(np.argmax(wrong)), graph.layout
-        a = int(np.argmax(layout.table_start + layout.table_size > i))
-        raise ValueError(
-            f"The table of clique {a} {graph.cliques[a]} holds {flat[i]}; log-potentials are "
-            f"-inf or at most {MAX_LOG:g} in size."
-        )
-    with np.errstate(over="ignore", under="ignore"):
-        potentials = np.exp(flat)
-    words = list(map(repr, potentials.tolist()))
-    for i in np.flatnonzero((potentials < TINY) | (potentials == np.inf)).tolist():
-        word = DECIMAL.exp(decimal.Decimal(float(flat[i])))
-        words[i] = "0" if flat[i] == -np.inf else str(word)
-    return words

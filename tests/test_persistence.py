@@ -1,0 +1,299 @@
+"""Fitted estimators in files: skops, pickle and joblib give back what was fitted, elsewhere too."""
+
+import importlib
+import pickle
+import subprocess
+import sys
+import warnings
+from copy import deepcopy
+from pathlib import Path
+
+import joblib
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skmrf import (
+    RBM,
+    BoltzmannMachine,
+    CRBMStructuredPredictor,
+    DiscreteMRF,
+    MRFStructureLearner,
+    NNMRFClassifier,
+    NNMRFDensity,
+)
+from skmrf._trusted import LEFT_OUT, TRUSTED_TYPES
+from skmrf.energies import FactorGraph
+from skmrf.io import NamedFactorGraph
+from skmrf.learners import PCD
+from skmrf.learning import OPTIMIZERS, Checkpoint, EarlyStopping
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+rng = np.random.default_rng(0)
+BITS = ((rng.random((60, 1)) < 0.5) ^ (rng.random((60, 4)) < 0.2)).astype(int)
+GAPS = np.where(rng.random(BITS.shape) < 0.1, np.nan, BITS)
+NUMBERS = rng.normal(size=(60, 3)) + 2.0 * BITS[:, :1]
+BOTH = np.column_stack([NUMBERS, BITS[:, 3]])
+WORDS = np.where(BITS == 1, "yes", "né").astype(object)
+WORDS[:5, 0] = None
+MIXED = np.empty((60, 4), dtype=object)
+for column, kinds in enumerate([("a", 1), (1, 2.5), (True, False), (("t", 0), ("t", 1))]):
+    MIXED[:, column] = [kinds[code] for code in BITS[:, column]]
+FRAME = pd.DataFrame(MIXED, columns=["Größe", "b", "c", "d"])
+
+WEAK = {"alpha": 0.1, "max_iter": 2, "random_state": 0}
+STATE = WEAK | {"warm_start": True}
+SMALL = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 2, "random_state": 0}
+
+
+def taken(kind):
+    """Learners of an estimator, by name."""
+    return list(kind()._learners())
+
+
+CASES = {
+    **{f"DiscreteMRF {n}": (DiscreteMRF(learner=n, **STATE), GAPS) for n in taken(DiscreteMRF)},
+    **{f"RBM {n}": (RBM(3, n, **STATE), BITS) for n in taken(RBM)},
+    **{
+        f"BoltzmannMachine {n}": (BoltzmannMachine(n, states=(0, 1), **STATE), BITS)
+        for n in taken(BoltzmannMachine)
+    },
+    **{
+        f"CRBM {n}": (CRBMStructuredPredictor(3, n, **STATE), NUMBERS, BITS[:, :2])
+        for n in taken(CRBMStructuredPredictor)
+    },
+    **{
+        f"NNMRFDensity {n}": (NNMRFDensity(learner=n, warm_start=True, **SMALL), NUMBERS[:, :2])
+        for n in taken(NNMRFDensity)
+    },
+    **{
+        f"optimizer {n}": (
+            DiscreteMRF(optimizer=n, learning_rate="step", penalty="group-l1", **STATE),
+            BITS,
+        )
+        for n in OPTIMIZERS
+        if n != "adam"
+    },
+    **{
+        f"rate {rate}": (DiscreteMRF(learning_rate=rate, early_stopping=True, **STATE), BITS)
+        for rate in ("adaptive", "constant", "inverse", 0.1)
+    },
+    "penalty l1": (DiscreteMRF(learner="exact", penalty="l1", **STATE), BITS),
+    "instance": (DiscreteMRF(learner=PCD(n_chains=20), **WEAK), BITS),
+    "callback": (DiscreteMRF(**WEAK).set_callbacks(EarlyStopping()), BITS),
+    "generator": (DiscreteMRF(**STATE | {"random_state": np.random.default_rng(1)}), BITS),
+    "random state": (DiscreteMRF(**STATE | {"random_state": np.random.RandomState(1)}), BITS),
+    "words": (DiscreteMRF(**WEAK), WORDS),
+    "mixed": (DiscreteMRF(learner="exact", **WEAK), MIXED),
+    "frame": (DiscreteMRF([("Größe", "b", "c"), ("d",)], "exact", **WEAK), FRAME),
+    "tied": (DiscreteMRF([(0, 1), (1, 2), (2, 3)], "exact", tie=[[0, 1]], **WEAK), BITS),
+    "structure": (MRFStructureLearner("exact"), BITS),
+    "structure of words": (MRFStructureLearner(max_iter=5, random_state=0), WORDS[5:]),
+    "bootstraps": (MRFStructureLearner("exact", n_bootstraps=2, random_state=0), BITS),
+    "DiscreteMRF structure": (DiscreteMRF(MRFStructureLearner("exact"), "exact", **WEAK), BITS),
+    "mixed numbers": (NNMRFDensity(categorical_features=[3], **SMALL), BOTH),
+    "NNMRFClassifier": (NNMRFClassifier(**SMALL), NUMBERS, WORDS[:, 1].astype(str)),
+    "NNMRFClassifier bayes": (NNMRFClassifier(rule="bayes", **SMALL), NUMBERS, BITS[:, 0]),
+    "pipeline": (make_pipeline(FunctionTransformer(np.abs), RBM(3, "cd", **WEAK)), BITS),
+    "grid search": (
+        GridSearchCV(DiscreteMRF(learner=PCD(n_chains=10), **WEAK), {"alpha": [0.1, 1.0]}, cv=2),
+        BITS,
+    ),
+    "search of classifiers": (
+        GridSearchCV(NNMRFClassifier(**SMALL), {"max_iter": [1, 2]}, cv=2),
+        NUMBERS,
+        BITS[:, 0],
+    ),
+}
+each_case = pytest.mark.parametrize("name", CASES)
+
+
+def fitted(name):
+    """A fitted estimator, asked for log Z already where it has one, so that this is kept."""
+    estimator, *data = CASES[name]
+    model = deepcopy(estimator).fit(*data)
+    if hasattr(model, "log_partition_"):
+        assert np.isfinite(model.log_partition_)
+    return model
+
+
+def answers(model, name):
+    """All that an estimator says of its rows, and draws."""
+    X = CASES[name][1][:20]
+    found = {}
+    for query in ("score_samples", "predict", "predict_proba", "transform", "marginals"):
+        if hasattr(model, query):
+            value = getattr(model, query)(X)
+            found[query] = list(value) if query == "marginals" else np.asarray(value)
+    if hasattr(model, "sample"):
+        found["sample"] = model.sample(5, random_state=1)
+    if isinstance(model, MRFStructureLearner):
+        found["score"] = np.asarray(model.score(X))
+        found["edges"] = np.array(sorted(map(repr, model.graph_.edges(data=True))))
+    assert found
+    return found
+
+
+def assert_same(one, two):
+    assert one.keys() == two.keys()
+    for query, value in one.items():
+        pairs = (
+            zip(value, two[query], strict=True)
+            if isinstance(value, list)
+            else [(value, two[query])]
+        )
+        for mine, theirs in pairs:
+            assert_array_equal(mine, theirs, err_msg=query)
+
+
+def went_on(model, name):
+    """What was learned after one more epoch."""
+    return dict(model.partial_fit(*CASES[name][1:]).energy_.theta)
+
+
+@pytest.fixture(scope="module")
+def models():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return {name: fitted(name) for name in CASES}
+
+
+# --- skops -------------------------------------------------------------------------------------
+
+
+@each_case
+def test_skops_gives_back_what_was_fitted(models, name):
+    skops = pytest.importorskip("skops.io")
+    model = models[name]
+    data = skops.dumps(model)
+    types = skops.get_untrusted_types(data=data)
+    assert any(kind.startswith("skmrf.") for kind in types)
+    assert set(types) <= set(TRUSTED_TYPES)
+    loaded = skops.loads(data, trusted=TRUSTED_TYPES)
+    assert_same(answers(loaded, name), answers(model, name))
+    if getattr(model, "warm_start", False):
+        assert_same(went_on(loaded, name), went_on(deepcopy(model), name))
+
+
+def types_within(value, seen):
+    """Classes of this package among all that an object is made of."""
+    if id(value) in seen:
+        return set()
+    seen[id(value)] = value
+    kind = type(value)
+    parts = list(value) if isinstance(value, list | tuple | set) else []
+    if isinstance(value, dict):
+        parts = [*value, *value.values()]
+    elif isinstance(value, np.ndarray) and value.dtype == object:
+        parts = value.ravel().tolist()
+    elif hasattr(value, "__dict__") and not isinstance(value, type):
+        parts += vars(value).values()
+    own = {f"{kind.__module__}.{kind.__qualname__}"} if kind.__module__[:6] == "skmrf." else set()
+    return own.union(*(types_within(part, seen) for part in parts))
+
+
+def test_no_class_of_an_estimator_is_forgotten(models):
+    found = types_within(models, {})
+    assert {"skmrf.learning.loop.LoopState", "skmrf.energies.layout.Layout"} <= found
+    assert len(found) > 50
+    assert found <= set(TRUSTED_TYPES)
+
+
+def test_what_is_trusted():
+    assert len(set(TRUSTED_TYPES)) == len(TRUSTED_TYPES)
+    for name in TRUSTED_TYPES:
+        module, _, kind = name.rpartition(".")
+        assert isinstance(getattr(importlib.import_module(module), kind), type), name
+    for room in LEFT_OUT:
+        importlib.import_module(f"skmrf.{room}")
+        assert not any(name.startswith(f"skmrf.{room}") for name in TRUSTED_TYPES)
+
+
+def test_checkpoints_are_not_trusted(tmp_path):
+    """They unpickle a file of whatever name they are given."""
+    skops = pytest.importorskip("skops.io")
+    model = DiscreteMRF(**WEAK).set_callbacks(Checkpoint(tmp_path / "fit")).fit(BITS)
+    with pytest.raises(TypeError, match="Checkpoint"):
+        skops.loads(skops.dumps(model), trusted=TRUSTED_TYPES)
+
+
+def test_the_list_costs_nothing_before_it_is_asked_for():
+    code = "import skmrf, sys; print({'skmrf._trusted', 'skops'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_named_models_are_kept_without_their_names():
+    skops = pytest.importorskip("skops.io")
+    graph = FactorGraph([2, 3], [(0, 1)], [np.arange(6.0)])
+    named = NamedFactorGraph(graph, ["a", "b"], [["x", "y"], [1, 2.5, "z"]])
+    model = DiscreteMRF.from_energy(named, named.categories)
+    loaded = skops.loads(skops.dumps(model), trusted=TRUSTED_TYPES)
+    rows = [["x", 2.5], ["y", None]]
+    assert_array_equal(loaded.score_samples(rows), model.score_samples(rows))
+    assert loaded.predict(rows).tolist() == [["x", 2.5], ["y", "z"]]
+
+
+def test_a_graph_that_was_looked_at_can_be_saved(models):
+    skops = pytest.importorskip("skops.io")
+    learner = models["structure"]
+    assert len(learner.graph_.edges) == len(learner.edges_) > 0
+    loaded = skops.loads(skops.dumps(learner), trusted=TRUSTED_TYPES)
+    assert nx.utils.graphs_equal(loaded.graph_, learner.graph_)
+
+
+# --- pickle and joblib -------------------------------------------------------------------------
+
+ASK = """
+import pickle, sys
+sys.path.insert(0, {tests!r})
+from test_persistence import answers
+with open("models.pickle", "rb") as file:
+    models = pickle.load(file)
+with open("answers.pickle", "wb") as file:
+    pickle.dump({{name: answers(model, name) for name, model in models.items()}}, file)
+"""
+
+
+def test_another_process_answers_alike(models, tmp_path):
+    (tmp_path / "models.pickle").write_bytes(pickle.dumps(models))
+    code = ASK.format(tests=str(Path(__file__).parent))
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, cwd=tmp_path)
+    found = pickle.loads((tmp_path / "answers.pickle").read_bytes())
+    assert found.keys() == models.keys()
+    for name, model in models.items():
+        assert_same(found[name], answers(model, name))
+
+
+@pytest.mark.parametrize(
+    "name",  # kernels of mixed columns take a minute to compile for arrays that cannot be written
+    [pytest.param(n, marks=pytest.mark.slow) if n == "mixed numbers" else n for n in CASES],
+)
+def test_memory_maps_are_read_and_learning_goes_on(models, name, tmp_path):
+    joblib.dump(models[name], tmp_path / "model.joblib")
+    mapped = joblib.load(tmp_path / "model.joblib", mmap_mode="r")
+    assert_same(answers(mapped, name), answers(models[name], name))
+    if hasattr(mapped, "energy_"):
+        assert not any(array.flags.writeable for array in mapped.energy_.theta.values())
+    if hasattr(mapped, "partial_fit"):
+        before = (tmp_path / "model.joblib").read_bytes()
+        assert_same(went_on(mapped, name), went_on(deepcopy(models[name]), name))
+        assert (tmp_path / "model.joblib").read_bytes() == before
+
+
+def test_a_search_by_partial_fit_goes_on_after_skops():
+    skops = pytest.importorskip("skops.io")
+    model = MRFStructureLearner(threshold=0.1, warmup=2, random_state=0).partial_fit(BITS)
+    loaded = skops.loads(skops.dumps(model), trusted=TRUSTED_TYPES)
+    for one in (model, loaded):
+        one.partial_fit(BITS)
+    assert_array_equal(loaded.coupling_, model.coupling_)
+    for name, values in model.path_.items():
+        assert_array_equal(loaded.path_[name], values)
