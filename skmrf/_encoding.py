@@ -70,6 +70,15 @@ def _is_missing(value):
     return isinstance(value, float | np.floating) and np.isnan(value)
 
 
+def is_number(value):
+    """Whether a value is a number or stands for one."""
+    try:
+        float(value)
+    except (OverflowError, TypeError, ValueError):
+        return False
+    return True
+
+
 def missing(column):
     """Mask of the entries that are None, nan, NaT or NA."""
     if column.dtype.kind == "f":

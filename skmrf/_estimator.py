@@ -113,5 +113,16 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         return self._encode_given(row)
 
     def score(self, X, y=None):
-        """Mean of :meth:`score_samples`."""
+        """Mean of :meth:`score_samples`.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        float
+            In nats.
+        """
         return float(np.mean(self.score_samples(X)))

@@ -1,6 +1,7 @@
 """What all estimators that learn by the loop share: the way from data to fitted attributes."""
 
 from contextlib import contextmanager, nullcontext
+from functools import partial as partial_of
 
 import numpy as np
 from joblib import parallel_config
@@ -37,6 +38,8 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     converged_ : bool
     """
 
+    _checkpoint = learning.NoCheckpoint()  # a callback puts another one here during a fit
+    _resumable = True  # whether a fit is one run of the loop, which goes on from a file
     _auto_optimizer = "auto"  # what optimizer="auto" stands for, of those that the loop knows
     _doc_link_module = "skmrf"
     _doc_link_template = (
@@ -115,33 +118,33 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         go_on = keep and "energy_" in vars(self)
         data, decoding = self._encode_training(X, y, go_on)
         data, decoding = self._prepare(_counted_rows(data, sample_weight), decoding, go_on)
+        max_iter = 1 if partial else self.max_iter
+        reports = learning.EpochReports(self, X, y, max_iter)
+        kept = getattr(self, "_loop_state", None) if go_on else None
+        energy = self._first_energy(kept, go_on, data, decoding)
+        checkpoint = learning.NoCheckpoint() if partial else self._checkpoint
         rng = check_generator(self.random_state)
-        state = getattr(self, "_loop_state", None) if go_on else None
-        energy = self._first_energy(state, go_on, data, decoding)
+        went_on_from = (energy.theta, 0 if kept is None else kept.epoch) if go_on else None
+        rng = checkpoint.begin(rng, self, energy, data, decoding, went_on_from)
         if validation is None:
             data, held_out = self._split(data, rng, partial)
         else:
             held_out = self._encode_validation(*validation, decoding)
-        max_iter = 1 if partial else self.max_iter
         settings = self._settings(learner, energy, data, held_out, max_iter)
         settings.resolution, n_never = self._facts(energy, data)
         settings.complete = not partial
-        seed = None if state is None else self._seed
-        if state is None:
-            state = learning.start(energy, learner, data, settings, rng)
-        else:
-            state = learning.resume(state, learner, data, settings)
+        start = partial_of(self._started, kept, energy, learner, data, settings, rng)
+        state, seed = checkpoint.first(start)
         first = [state]
-        del energy, state  # parameters that learning leaves behind are not to be kept
-        seed = int(rng.integers(2**63)) if seed is None else seed
+        # parameters that learning leaves behind are not to be kept
+        del energy, kept, went_on_from, start, state
 
         def summary(state):
             fitted = self._summary(state, decoding, seed)
             return fitted | self._seen(fitted["energy_"], data, seed)
 
-        reports = learning.EpochReports(self, X, y, max_iter, summary)
-        with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
-            state = learning.run(learner, data, settings, first.pop(), reports)
+        reports.summary, reports.checkpoint = summary, checkpoint
+        state = self._run(checkpoint, learner, data, settings, first, reports)
         reports.finish((lambda: summary(state)) if state.epoch > state.began else None)
         if self.alpha == 0:
             learning.warn_unbounded(n_never)
@@ -152,6 +155,24 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         if state is not None:
             return state.energy
         return self.energy_ if go_on else self._initial_energy(data, decoding)
+
+    def _started(self, kept, energy, learner, data, settings, rng):
+        """The state of the loop to begin with, and the seed of queries."""
+        if kept is not None:
+            return learning.resume(kept, learner, data, settings), self._seed
+        state = learning.start(energy, learner, data, settings, rng)
+        return state, int(rng.integers(2**63))
+
+    def _run(self, checkpoint, learner, data, settings, first, reports):
+        """The last state of the loop; ``first`` is a list of the first one, which is taken out."""
+        if checkpoint.ended:
+            return first.pop()
+        began = first[0].began
+        with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
+            state = learning.run(learner, data, settings, first.pop(), reports, began)
+        if not state.interrupted:
+            checkpoint.write(state, ended=True)
+        return state
 
     def _check_parameters(self):
         """Check what needs no data; return the learner."""

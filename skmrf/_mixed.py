@@ -4,7 +4,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ._encoding import decode, encode, find_categories, given_categories, missing
+from ._encoding import (
+    decode,
+    encode,
+    find_categories,
+    given_categories,
+    is_number,
+    missing,
+)
 from ._types import MISSING
 from ._validation import warn_caller
 
@@ -115,13 +122,13 @@ def as_numbers(column, name):
     try:
         out[~absent] = column[~absent].astype(float)
     except TypeError:
-        value = next(v for v in column[~absent].tolist() if not _is_number(v))
+        value = next(v for v in column[~absent].tolist() if not is_number(v))
         raise TypeError(
             f"Column {name!r} holds a {type(value).__name__}; every entry of this argument must be "
             "a number, a string that stands for a number, or missing (nan or None)."
         ) from None
-    except ValueError:
-        value = next(v for v in column[~absent].tolist() if not _is_number(v))
+    except (OverflowError, ValueError):
+        value = next(v for v in column[~absent].tolist() if not is_number(v))
         raise ValueError(
             f"Column {name!r} holds {value!r}, which is no number; name the column in "
             "categorical_features if its values are categories."
@@ -131,14 +138,6 @@ def as_numbers(column, name):
             f"Column {name!r} holds infinity; use nan for a missing entry or a finite number."
         )
     return out
-
-
-def _is_number(value):
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def _moments(x, weights, name):

@@ -7,6 +7,8 @@ import numpy as np
 from ._types import MISSING, STATE
 from ._validation import check_number
 
+OTHER_KINDS = "give two states as numbers, or take DiscreteMRF, which learns from any categories."
+
 
 def check_two_states(states):
     """The two states as floats; two increasing finite numbers."""
@@ -53,7 +55,7 @@ def two_state_codes(X, states, binarize, names):
         wrong = np.isinf(X)
     if wrong.any():
         _refuse(X, wrong, states, names)
-    codes = upper.astype(STATE)
+    codes = upper.astype(STATE, order="C")  # sums then have one order
     codes[absent] = MISSING
     return codes
 

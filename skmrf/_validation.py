@@ -188,3 +188,18 @@ def warn_caller(message, category=UserWarning):
     while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def check_energy(energy, has="n_states"):
+    """Tell an estimator, or anything else, from an energy that has an attribute."""
+    if not hasattr(energy, has):
+        raise TypeError(
+            "energy must be an energy of discrete variables, such as energy_ of a DiscreteMRF; got "
+            f"{type(energy).__name__}."
+        )
+
+
+def factor_graph_of(energy):
+    """The factor graph of an energy."""
+    check_energy(energy, "factor_graph")
+    return energy.factor_graph()

@@ -2,10 +2,11 @@
 
 import numpy as np
 from sklearn.callback import with_callbacks
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from . import learning
-from ._two_states import check_threshold, check_two_states, two_state_codes
+from ._numbers import numeric_rows
+from ._two_states import OTHER_KINDS, check_threshold, check_two_states, two_state_codes
 from ._types import Batch
 from ._visible import VisibleEstimator
 from .energies import PairwiseEnergy
@@ -223,7 +224,7 @@ class BoltzmannMachine(VisibleEstimator):
 
     def _codes(self, X, states, reset):
         """State codes of rows; counts and names of columns are recorded or checked."""
-        X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
+        X = numeric_rows(self, X, reset=reset, remedy=OTHER_KINDS, missing=True)
         return two_state_codes(X, states, self.binarize, self._column_names())
 
     def _initial_energy(self, data, decoding):

@@ -7,9 +7,10 @@ from joblib import parallel_config
 from sklearn.base import ClassifierMixin, MultiOutputMixin, clone
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ._learned import LearnedEstimator
+from ._numbers import numeric_rows
 from ._outputs import labels_of, output_codes, two_labels
 from ._scaling import scaled, scaler_of
 from ._types import Batch, dense_rows
@@ -119,7 +120,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     References
     ----------
     W. Ping and A. Ihler, "Belief propagation in conditional RBMs for structured prediction",
-    AISTATS 2017.
+    AISTATS 2017, sections 3.2 (the model) and 4 (learning).
 
     V. Mnih, H. Larochelle and G. E. Hinton, "Conditional restricted Boltzmann machines for
     structured output prediction", UAI 2011.
@@ -428,8 +429,13 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     # Rows ---------------------------------------------------------------------------------
 
     def _inputs(self, X, reset):
-        return validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32)
+        return numeric_rows(
+            self,
+            X,
+            reset=reset,
+            remedy="encode it (sklearn.preprocessing.OneHotEncoder).",
+            accept_sparse="csr",
+            dtype=(np.float64, np.float32),
         )
 
     def _outputs(self, y, n_rows, resume):

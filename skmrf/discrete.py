@@ -92,6 +92,11 @@ class DiscreteMRF(VisibleEstimator):
     --------
     skmrf.inference : queries of a model, learned or given.
 
+    References
+    ----------
+    D. Koller and N. Friedman, "Probabilistic graphical models: principles and techniques" (2009),
+    sections 4.4 (log-linear models) and 20.2 and 20.3 (their likelihood, and learning with gaps).
+
     Examples
     --------
     >>> import numpy as np
@@ -156,6 +161,15 @@ class DiscreteMRF(VisibleEstimator):
         categories : list of array-like, optional
             What the states of every variable are called: by default the codes 0, 1, ..., or the
             two states of a PairwiseEnergy.
+
+        Returns
+        -------
+        DiscreteMRF
+
+        Raises
+        ------
+        ValueError
+            Another number of categories than a variable has states.
         """
         graph = energy.factor_graph()
         names = list(range(graph.n_variables))

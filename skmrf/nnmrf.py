@@ -135,7 +135,7 @@ class NNMRFDensity(EnergyEstimator):
     References
     ----------
     H. Xiong and N. Ruozzi, "General purpose MRF learning with neural network potentials", IJCAI
-    2020.
+    2020, section 3.
 
     Examples
     --------

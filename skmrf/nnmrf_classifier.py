@@ -1,35 +1,38 @@
 """NNMRFClassifier: a Markov random field with neural potentials for every class."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from ._encoding import as_columns, known_columns
 from ._gaussians import class_shrinkage, pooled_covariance
 from ._graphs import edges_of
 from ._labels import (
+    N_MEMBERS,
     check_memory,
     class_log_joint,
     completed_rows,
     learn_labels,
     mean_log_proba,
 )
-from ._learned import _unchanged_on_error
+from ._learned import LearnedEstimator, _unchanged_on_error
 from ._mixed import DEGENERATE, categorical_mask, find_columns, warn_degenerate
 from ._validation import check_choice, check_generator, check_number, check_sample_weight
 from .energies import NeuralEnergy
 from .learners import completed
+from .learning import PartReports
 from .nnmrf import NNMRFDensity, correlation
 
 OWN = "rule", "priors", "n_jobs"  # parameters that densities do not take from the classifier
 
 
-class NNMRFClassifier(ClassifierMixin, BaseEstimator):
+class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     r"""Classifier of numbers and categories by Markov random fields with neural potentials.
 
     Every class has a density :math:`p(x | y)`, a :class:`NNMRFDensity` of its own rows. Covariances
@@ -107,6 +110,9 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
+    _doc_link_module = LearnedEstimator._doc_link_module
+    _doc_link_template = LearnedEstimator._doc_link_template
+
     def __init__(
         self,
         graph="complete",
@@ -158,6 +164,7 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Learn a density for every class, and with ``rule="conditional"`` networks of labels.
 
@@ -187,8 +194,8 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         """Fitted attributes."""
         self._check_rule()
         NNMRFDensity(**self._shared())._check_parameters()
-        y = self._labels(X, y)
         columns = as_columns(X)
+        y = self._labels(X, y)
         validate_data(self, X, skip_check_array=True)
         self.n_features_in_ = len(columns)
         names = list(getattr(self, "feature_names_in_", range(len(columns))))
@@ -207,12 +214,15 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         seeds = check_generator(self.random_state).integers(2**31, size=len(classes) + 1).tolist()
         rng, conditional = np.random.default_rng(seeds[-1]), self.rule == "conditional"
         edges = self._label_edges(rows, weights, found, len(classes), rng) if conditional else None
-        densities = self._densities(rows, labels, weights, found, seeds[:-1])
+        n_parts = len(classes) + (N_MEMBERS if conditional else 0)
+        reports = PartReports(self, X, y, n_parts)
+        densities = self._densities(rows, labels, weights, found, seeds[:-1], reports)
         ensemble = None
         if conditional:
             joint = densities, np.log(shares)
-            ensemble = self._ensemble(rows, labels, weights, found.n_states, edges, joint, rng)
-        return {
+            networks = self._networks(found.n_states, edges, rng)
+            ensemble = self._ensemble(networks, rows, labels, weights, joint, rng, reports)
+        fitted = {
             "classes_": classes,
             "class_prior_": priors,
             "densities_": densities,
@@ -223,6 +233,8 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
             "_shares": shares,
             "_seed": seeds[-1],
         }
+        reports.finish(fitted)
+        return fitted
 
     def _labels(self, X, y):
         if y is None:
@@ -267,16 +279,14 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         check_memory(columns.n_states, edges, *layers, n_classes, self.max_bytes)
         return edges
 
-    def _ensemble(self, rows, labels, weights, n_states, edges, joint, rng):
+    def _networks(self, n_states, edges, rng):
+        """Networks of the graph, with first weights."""
+        layers = {"node_layers": tuple(self.node_layers), "edge_layers": tuple(self.edge_layers)}
+        return NeuralEnergy.random(n_states, edges, **layers, random_state=rng)
+
+    def _ensemble(self, networks, rows, labels, weights, joint, rng, reports):
         """Networks of labels; ``joint`` are the densities and log shares of the classes."""
         gaps = np.isnan(rows).any(axis=1)
-        networks = NeuralEnergy.random(
-            n_states,
-            edges,
-            node_layers=tuple(self.node_layers),
-            edge_layers=tuple(self.edge_layers),
-            random_state=rng,
-        )
         logs = class_log_joint(*joint, rows[gaps])
 
         def completions(rng):
@@ -284,11 +294,12 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
             full[gaps] = completed_rows(joint[0], logs, rows[gaps], rng)
             return full
 
+        learn = partial(reports.learn, "members of the ensemble", n_jobs=self.n_jobs, least=1)
         return learn_labels(
-            networks, completions, labels, weights, rng, n_jobs=self.n_jobs, max_iter=self.max_iter
+            networks, completions, labels, weights, rng, max_iter=self.max_iter, learn=learn
         )
 
-    def _densities(self, rows, labels, weights, columns, seeds):
+    def _densities(self, rows, labels, weights, columns, seeds, reports):
         """A fitted density for every class."""
         params = self._shared()
         if not isinstance(self.graph, str):
@@ -301,7 +312,7 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
             here = labels == k
             model = NNMRFDensity(**(params | {"random_state": seed}))
             tasks.append((model, rows[here], None if weights is None else weights[here]))
-        return Parallel(n_jobs=self.n_jobs)(delayed(_fitted)(*task) for task in tasks)
+        return reports.learn("density of a class", _fitted, tasks, n_jobs=self.n_jobs)
 
     def _prior(self, X, labels, weights):
         """What the covariances of classes are shrunk towards, and how far."""
@@ -338,12 +349,34 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         return np.logaddexp.reduce(joint, axis=1, keepdims=True) + self._log_proba(rows)
 
     def score_samples(self, X):
-        """Log density of rows, ``log p(x)``, shape (n_samples,), by the densities."""
+        """Log density of rows, ``log p(x)``, shape (n_samples,), by the densities.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Numbers and categories; nan, None or NA where missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            In nats, and the units of the columns.
+        """
         rows = self._encoded(X)
         return np.logaddexp.reduce(self._joint(rows), axis=1) - self._columns.log_volume(rows)
 
     def predict_log_proba(self, X):
-        """Log of ``p(y | x)``, shape (n_samples, n_classes)."""
+        """Log of ``p(y | x)``, shape (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Numbers and categories; nan, None or NA where missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
         return self._log_proba(self._encoded(X))
 
     def _encoded(self, X):
@@ -373,11 +406,32 @@ class NNMRFClassifier(ClassifierMixin, BaseEstimator):
         return logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
 
     def predict_proba(self, X):
-        """``p(y | x)``, shape (n_samples, n_classes)."""
+        """``p(y | x)``, shape (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Numbers and categories; nan, None or NA where missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
         return np.exp(self.predict_log_proba(X))
 
     def predict(self, X):
-        """The most probable class of every row."""
+        """The most probable class of every row.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Numbers and categories; nan, None or NA where missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
         best = np.argmax(self.predict_log_proba(X), axis=1)
         return self.classes_[best]
 

@@ -9,7 +9,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import learning, samplers
 from ._estimator import EnergyEstimator
-from ._two_states import check_threshold, two_state_codes
+from ._numbers import numeric_rows
+from ._two_states import OTHER_KINDS, check_threshold, two_state_codes
 from ._types import Batch, dense_rows
 from ._validation import check_choice, check_generator, check_number
 from .energies import BipartiteEnergy
@@ -282,7 +283,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
     def _codes(self, X, reset):
         """Zeros and ones, sparse if X is; counts and names of columns are recorded or checked."""
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric")
+        X = numeric_rows(self, X, reset=reset, remedy=OTHER_KINDS, accept_sparse="csr")
         names = self._column_names()
         if not issparse(X):
             return two_state_codes(X, STATES, self.binarize, names).astype(np.int8)

@@ -1,4 +1,4 @@
-"""What bad input gets: the exact error, and never a half-written estimator."""
+"""What bad input of one kind of estimator gets; what all get is in test_bad_input_everywhere.py."""
 
 import networkx as nx
 import numpy as np
@@ -26,20 +26,7 @@ def numbers(n=100):
 
 
 BAD_DATA = [
-    ([[0, np.inf]] * 3, ValueError, "Column 1 holds infinity; use nan for a missing entry"),
-    (numbers(), ValueError, "Column 0 holds real numbers such as .*KBinsDiscretizer"),
-    (X[:0], ValueError, r"Found array with 0 sample\(s\)"),
-    (X[:, :0], ValueError, r"Found array with 0 feature\(s\)"),
     (NAMED.iloc[:0], ValueError, r"Found array with 0 sample\(s\)"),
-    ([0, 1, 0], ValueError, "Expected 2D array, got 1D array"),
-    (X + 1j, ValueError, "Complex data not supported"),
-    (sp.csr_array(X), TypeError, "Sparse data was passed"),
-    ([[np.nan, 0], [np.nan, 1]], ValueError, "Column 0 has no observed entry; drop it"),
-    (
-        pd.DataFrame({"tags": [["a"], ["b"]]}),
-        TypeError,
-        "Column 'tags' holds a list; categories must be hashable",
-    ),
     (
         np.arange(40_000)[:, None],
         ValueError,
@@ -181,17 +168,9 @@ two_states = pytest.mark.parametrize("model", TWO_STATES, ids=lambda model: type
 
 BAD_BITS = [
     (X * 2, ValueError, "Column 0 holds 2, but the states are 0 and 1"),
-    (numbers(), ValueError, "Column 0 holds .*, but the states are 0 and 1. Give a threshold as"),
-    ([[0, np.inf]] * 3, ValueError, "infinity"),
-    (X[:0], ValueError, r"Found array with 0 sample\(s\)"),
-    (X[:, :0], ValueError, r"Found array with 0 feature\(s\)"),
     (NAMED.iloc[:0, :1], ValueError, r"Found array with 0 sample\(s\)"),
     (NAMED[["age"]], ValueError, "Column 'age' holds 2, but the states are 0 and 1"),
-    (NAMED, ValueError, "could not convert string to float: 'a'"),
-    ([0, 1, 0], ValueError, "Expected 2D array, got 1D array"),
-    (X + 1j, ValueError, "Complex data not supported"),
-    (pd.DataFrame({"tags": [["a"], ["b"]]}), ValueError, "setting an array element|numeric"),
-    (X.astype(str), ValueError, "numeric|states"),
+    (X.astype(str), ValueError, "Column 0 holds '0', which is no number; give two states"),
 ]
 
 
@@ -288,17 +267,9 @@ def not_fitted(model):
 
 
 BAD_INPUTS = [
-    (np.where(X > 0, np.nan, 0), ValueError, "Input X contains NaN"),
-    (np.where(X > 0, np.inf, 0), ValueError, "Input X contains infinity"),
-    (sp.csr_array(np.where(X > 0, np.inf, 0)), ValueError, "Input X contains infinity"),
-    (X[:0], ValueError, r"Found array with 0 sample\(s\)"),
-    (X[:, :0], ValueError, r"Found array with 0 feature\(s\)"),
-    (X[:, 0], ValueError, "Expected 2D array, got 1D array"),
-    (X + 1j, ValueError, "Complex data not supported"),
-    (np.array([["a", "b"]] * 20), ValueError, "numeric|could not convert string to float"),
-    (np.array([["a", "b"]] * 20, dtype=object), ValueError, "could not convert string to float"),
-    (pd.DataFrame({"n": [1] * 20, "c": ["a"] * 20}), ValueError, "convert string to float: 'a'"),
-    (pd.DataFrame({"tags": [["a"]] * 20}), ValueError, "setting an array element|numeric"),
+    (sp.csr_array(np.where(X > 0, np.inf, 0)), ValueError, "Column 1 holds infinity; give finite"),
+    (sp.csr_array(np.where(X > 0, np.nan, 0)), ValueError, "Column 1 holds NaN, but CRBM"),
+    (np.array([["a", "1"]] * 20), ValueError, "Column 0 holds 'a', which is no number; encode it"),
     (X * 1e300 + numbers(20), ValueError, "Column 0 of X holds numbers too large to be standard"),
     (sp.csr_array(X * 1e300), ValueError, "Column 0 of X holds numbers too large to be standard"),
     (X[:7], ValueError, r"y must have shape \(7, 3\), a row of outputs for every row of inputs"),
@@ -396,7 +367,7 @@ def test_bad_parameters_of_conditional_models(parameters, message):
         ({"X_val": X, "y_val": OUTPUTS[:, :2]}, r"y_val must have shape \(20, 3\), .* \(20, 2\)"),
         ({"X_val": X[:9], "y_val": OUTPUTS}, r"y_val must have shape \(9, 3\), .* \(20, 3\)"),
         ({"X_val": X, "y_val": OUTPUTS * 2}, f"Output 1 of row 0 of y_val is 2; {WRONG}"),
-        ({"X_val": X * np.nan, "y_val": OUTPUTS}, "contains NaN"),
+        ({"X_val": X * np.nan, "y_val": OUTPUTS}, "holds NaN, but CRBM"),
     ],
 )
 def test_bad_rows_for_validation(validation, message):
@@ -443,10 +414,10 @@ def test_queries_of_conditional_models(query):
     ask = getattr(conditional().fit(X, OUTPUTS), query)
     for rows, message in (
         (np.zeros((2, 3)), "X has 3 features, but CRBMStructuredPredictor is expecting 2"),
-        (np.full((2, 2), np.nan), "Input X contains NaN"),
+        (np.full((2, 2), np.nan), "holds NaN, but CRBM.* takes complete rows"),
         (X[:0], r"Found array with 0 sample\(s\)"),
         (X[0], "Expected 2D array, got 1D array"),
-        (X.astype(str), "could not convert|numeric"),
+        (X.astype(str), "Column 0 holds .*, which is no number; encode it"),
     ):
         if rows.dtype.kind == "U":
             rows = np.where(rows == "0", "a", "b")

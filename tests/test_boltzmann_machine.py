@@ -402,8 +402,8 @@ BAD_DATA = [
     (SIGNS[:, 0], ValueError, "Expected 2D array, got 1D array"),
     (SIGNS + 1j, ValueError, "Complex data not supported"),
     (sp.csr_array(SIGNS), TypeError, "Sparse data was passed"),
-    (np.array([["a", "b"]] * 3), ValueError, "numeric"),
-    (np.array([[1, "up"]], dtype=object), ValueError, "could not convert string to float: 'up'"),
+    (np.array([["a", "b"]] * 3), ValueError, "which is no number; give two states"),
+    (np.array([[1, "up"]], dtype=object), ValueError, "Column 1 holds 'up', which is no number"),
     (pd.DataFrame({"x": [1, 1], "y": [-1, 7]}), ValueError, "Column 'y' holds 7, but the states"),
 ]
 

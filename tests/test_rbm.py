@@ -593,13 +593,13 @@ BAD_DATA = [
     (BITS * 2, ValueError, "Column 0 holds 2, but the states are 0 and 1. .* as binarize="),
     (BITS * 0.5, ValueError, r"Column 0 holds 0\.5, but the states are 0 and 1"),
     (sp.csr_array(BITS * 2), ValueError, "Column 0 holds 2, but the states are 0 and 1"),
-    (np.where(BITS > 0, np.nan, 0), ValueError, "Input X contains NaN"),
-    (np.where(BITS > 0, np.inf, 0), ValueError, "Input X contains infinity"),
+    (np.where(BITS > 0, np.nan, 0), ValueError, "Column 0 holds NaN, but RBM takes complete rows"),
+    (np.where(BITS > 0, np.inf, 0), ValueError, "Column . holds infinity; give finite"),
     (BITS[:0], ValueError, r"Found array with 0 sample\(s\)"),
     (BITS[:, :0], ValueError, r"Found array with 0 feature\(s\)"),
     (BITS[:, 0], ValueError, "Expected 2D array, got 1D array"),
     (BITS + 1j, ValueError, "Complex data not supported"),
-    (np.array([["a", "b"]] * 3), ValueError, "numeric"),
+    (np.array([["a", "b"]] * 3), ValueError, "which is no number; give two states"),
     (pd.DataFrame({"x": [1, 1], "y": [0, 7]}), ValueError, "Column 'y' holds 7, but the states"),
 ]
 

@@ -19,7 +19,7 @@ MAX_ENUMERATED = 51  # 337,062 sequences, 138 MB
 def make_structured_sequences(n_variables, *, n_samples, random_state=None):
     r"""Draw binary sequences whose every window of five holds three ones and two zeros.
 
-    .. math:: p(x) = \frac{1}{M} \prod_{j = 0, 2, \dots, n - 5}
+    .. math:: p(x) = \frac{1}{M} \prod_{j = 0, 2, \ldots, n - 5}
               \mathbb{1} \Big[ \sum_{k=0}^{4} x_{j + k} = 3 \Big]
 
     with :math:`n` variables and :math:`M` satisfying sequences [1]_. The draws are independent

@@ -44,11 +44,11 @@ class Learner(BaseEstimator, ABC):
     def step(self, energy, batch, state, rng):
         """One estimate: ``(positive, negative, state, info)``.
 
-        ``positive`` and ``negative`` are phases (:class:`States`, :class:`CliqueMoments` or, of
-        conditional models, :class:`UnitMoments`),
-        ``info`` a dict of diagnostics, which ``history_`` averages by epoch (of a
-        :class:`~skmrf._types.Latest` it keeps the last); a share of converged runs in
-        ``inference_converged`` is warned about when it is low in the last epoch.
+        ``positive`` and ``negative`` are phases (:class:`~skmrf._types.States`,
+        :class:`~skmrf._types.CliqueMoments` or, of conditional models,
+        :class:`~skmrf._types.UnitMoments`), ``info`` a dict of diagnostics, which ``history_``
+        averages by epoch (of a :class:`~skmrf._types.Latest` it keeps the last); a share of
+        converged runs in ``inference_converged`` is warned about when it is low in the last epoch.
         """
 
 

@@ -27,7 +27,17 @@ def first_mixture(energy, batch, n_components, diagonal, rng):
 
 
 def normal_beliefs(energy):
-    """Beliefs of the base alone: its Gaussian, and all states alike."""
+    """Beliefs of the base alone: its Gaussian, and all states alike.
+
+    Parameters
+    ----------
+    energy : NeuralEnergy
+
+    Returns
+    -------
+    Mixture
+        Of one component.
+    """
     n = len(energy.mean)
     d, q = int((energy.n_states > 0).sum()), energy.n_slots
     empty = Mixture(
@@ -40,6 +50,21 @@ def completed(X, n_states, weights, rng):
     """Rows with what is missing drawn from one component that fits them.
 
     Draws and fits take turns, so that covariances are those of complete rows.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_variables)
+        Numbers, and state codes of categories; nan where an entry is missing.
+    n_states : ndarray of int of shape (n_variables,)
+        Of every category its states; 0 of numbers.
+    weights : ndarray of shape (n_rows,)
+        Of the rows, of sum 1.
+    rng : Generator
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_variables)
+        X itself where nothing is missing.
     """
     if not np.isnan(X).any():
         return X

@@ -111,6 +111,11 @@ class Exact(Learner):
     ----------
     max_bytes : float, default=4 GiB
         Refuse a model whose sums are forecast to need more.
+
+    References
+    ----------
+    D. Koller and N. Friedman, "Probabilistic graphical models: principles and techniques" (2009),
+    section 20.3: the gradient and why there is one maximum; section 20.3.3: missing entries.
     """
 
     deterministic = True

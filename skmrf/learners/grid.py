@@ -33,6 +33,11 @@ class Grid(Learner):
     ----------
     n_points : int, default=41
         Of the grid along every number, which spans eight deviations of the base to either side.
+
+    References
+    ----------
+    H. Xiong and N. Ruozzi, "General purpose MRF learning with neural network potentials", IJCAI
+    2020, section 3: the gradient that their beliefs approximate.
     """
 
     deterministic = True

@@ -11,6 +11,14 @@ class LR(ConditionalLearner):
     """Exact likelihood gradient of a model without hidden units.
 
     Its objective is deterministic and concave, so ``optimizer="lbfgs"`` finds the maximum.
+
+    References
+    ----------
+    D. R. Cox, "The regression analysis of binary sequences", Journal of the Royal Statistical
+    Society B 20 (1958).
+
+    W. Ping and A. Ihler, "Belief propagation in conditional RBMs for structured prediction",
+    AISTATS 2017, section 6, where it is the baseline.
     """
 
     deterministic = True

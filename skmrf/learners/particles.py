@@ -72,7 +72,7 @@ class ParticleLearner(Learner):
 
     @abstractmethod
     def start(self, energy, data, batch, rng):
-        """The first :class:`Particles`."""
+        """The first particles."""
 
     @abstractmethod
     def advance(self, energy, state, rng):

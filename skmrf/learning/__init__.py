@@ -1,6 +1,7 @@
 """The one learning loop and what it is made of."""
 
 from .callbacks import EarlyStopping, ScoreMonitor
+from .checkpoints import Checkpoint, NoCheckpoint
 from .loop import MIN_UPDATES, LoopState, Settings, SilentReports, resume, run, start
 from .optimizers import OPTIMIZERS, SGD, Adam, Momentum, make_optimizer
 from .penalties import L1, L2, GroupL1, NoPenalty, make_penalty
@@ -16,7 +17,7 @@ from .preparation import (
     warn_unbounded,
 )
 from .rates import AdaptiveRate, ConstantRate, InverseRate, StepRate, make_rate
-from .reports import EpochReports
+from .reports import EpochReports, PartReports, warn_interrupted
 from .solvers import maximise_deterministic
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "SGD",
     "Adam",
     "AdaptiveRate",
+    "Checkpoint",
     "ConstantRate",
     "EarlyStopping",
     "EpochReports",
@@ -34,7 +36,9 @@ __all__ = [
     "InverseRate",
     "LoopState",
     "Momentum",
+    "NoCheckpoint",
     "NoPenalty",
+    "PartReports",
     "ScoreMonitor",
     "Settings",
     "SilentReports",
@@ -54,5 +58,6 @@ __all__ = [
     "resume",
     "run",
     "start",
+    "warn_interrupted",
     "warn_unbounded",
 ]

@@ -35,7 +35,7 @@ class Settings:
 
     Attributes
     ----------
-    optimizer : of :mod:`skmrf.learning.optimizers`, or None
+    optimizer : of :mod:`skmrf.learning`, or None
         None hands the learner's objective to a deterministic solver.
     rate, penalty, restriction : see their modules
     batch_size : int
@@ -100,6 +100,8 @@ class LoopState:
     best : (score, energy) or None
     began : int
         Epochs done when this run began.
+    interrupted : bool
+        Whether Ctrl-C ended this run.
     made_by : tuple
         Which optimizer and schedule their states belong to.
     """
@@ -117,6 +119,7 @@ class LoopState:
     converged: bool = False
     best: Any = None
     began: int = 0
+    interrupted: bool = False
     made_by: tuple = ()
 
     def result(self, average=True):
@@ -129,7 +132,23 @@ class LoopState:
 
 
 def start(energy, learner, data, settings, rng):
-    """State before the first epoch."""
+    """State before the first epoch.
+
+    Parameters
+    ----------
+    energy : Energy
+        Where learning starts.
+    learner : Learner
+    data : Batch
+        All training rows.
+    settings : Settings
+    rng : Generator
+        The state's own from now on.
+
+    Returns
+    -------
+    LoopState
+    """
     return LoopState(
         energy,
         _no_average(settings, energy),
@@ -146,6 +165,19 @@ def resume(state, learner, data, settings):
     """A state to go on from, on the same or other rows; the one given stays as it is.
 
     An optimizer or a schedule with other parameters starts anew, as does a schedule that is done.
+
+    Parameters
+    ----------
+    state : LoopState
+        From an earlier :func:`run`.
+    learner : Learner
+    data : Batch
+        All training rows.
+    settings : Settings
+
+    Returns
+    -------
+    LoopState
     """
     state = deepcopy(state)
     learner_state = learner.resume(state.energy, data, state.learner, state.rng)
@@ -165,6 +197,7 @@ def resume(state, learner, data, settings):
         converged=False,
         best=None,
         began=state.epoch,
+        interrupted=False,
         made_by=makers,
     )
 
@@ -195,7 +228,7 @@ class SilentReports:
         return False
 
 
-def run(learner, data, settings, state, reports=None):
+def run(learner, data, settings, state, reports=None, began=None):
     """Learn until done.
 
     Parameters
@@ -207,6 +240,9 @@ def run(learner, data, settings, state, reports=None):
     state : LoopState
         From :func:`start`, or one that an earlier run returned.
     reports : object with the methods of :class:`SilentReports`, optional
+    began : int, optional
+        Epochs done when this run began, if it is one that was broken off; by default those of the
+        state.
 
     Returns
     -------
@@ -222,7 +258,7 @@ def run(learner, data, settings, state, reports=None):
     are asked for the average of the iterates, the two sums of an adaptive rate and the best model
     by held-out score, which takes two while it is found of averages.
     """
-    holder = [state]
+    holder = [replace(state, began=state.epoch if began is None else began)]
     del state  # of which an epoch makes a new one
     reports = SilentReports() if reports is None else reports
     try:
@@ -247,6 +283,7 @@ def _after_interruption(state, settings):
         averaged=state.averaged if state.n_averaged else _no_average(settings, state.energy),
         optimizer=_first_optimizer(settings, state.energy),
         rate=settings.rate.new_window(state.rate),
+        interrupted=True,
     )
 
 
@@ -270,16 +307,15 @@ def _epoch_limit(settings, updates_an_epoch):
 
 def _iterate(learner, data, settings, holder, reports):
     """Epochs of minibatch updates."""
-    updates = -(-data.X.shape[0] // settings.batch_size)
-    first = holder[0].epoch
-    while holder[0].epoch - first < _epoch_limit(settings, updates):
+    limit = _epoch_limit(settings, -(-data.X.shape[0] // settings.batch_size))
+    while not _over(holder[0], settings, limit):
         reports.begin()
         state, info = _epoch(learner, data, settings, _leave_model(holder))
         holder[0] = _judge(state, settings, info)
         del state  # whose parameters the next epoch leaves behind
-        if reports.end(holder[0]) or _finished(holder[0], settings):
+        if reports.end(holder[0]):
             return
-    if settings.complete and not holder[0].converged:
+    if settings.complete and not _finished(holder[0], settings):
         _warn_unconverged(holder[0])
 
 
@@ -297,6 +333,12 @@ def _warn_unconverged(state):
         "max_iter, or accept the model as it is (see history_).",
         ConvergenceWarning,
     )
+
+
+def _over(state, settings, limit):
+    """Whether this run has done all its epochs, or enough of them."""
+    done = state.epoch - state.began
+    return done >= limit or (done > 0 and _finished(state, settings))
 
 
 def _finished(state, settings):
@@ -449,6 +491,9 @@ def _solve(learner, data, settings, holder, reports):
         return reports.end(holder[0]) or stale
 
     limit = MAX_UPDATES if settings.max_iter is None else settings.max_iter
+    limit -= holder[0].epoch - holder[0].began
+    if holder[0].converged or limit <= 0:
+        return
     energy, converged = maximise_deterministic(
         holder[0].energy,
         objective,

@@ -129,7 +129,26 @@ OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "adam": Adam}
 
 
 def make_optimizer(optimizer, solvable, penalty, penalty_name):
-    """An optimizer, or None for the deterministic solver."""
+    """An optimizer, or None for the deterministic solver.
+
+    Parameters
+    ----------
+    optimizer : {"auto", "lbfgs", "adam", "sgd", "momentum"} or instance
+    solvable : bool
+        Whether the learner has a deterministic objective on these data.
+    penalty : penalty of :mod:`skmrf.learning`
+    penalty_name : str
+        What the user called it.
+
+    Returns
+    -------
+    instance or None
+
+    Raises
+    ------
+    ValueError
+        An unknown name, or "lbfgs" without an objective.
+    """
     if not isinstance(optimizer, str):
         if not (hasattr(optimizer, "init") and hasattr(optimizer, "step")):
             raise ValueError(

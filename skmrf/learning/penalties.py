@@ -30,7 +30,17 @@ class NoPenalty:
 
 
 class L2(NoPenalty):
-    r""":math:`\frac{\alpha}{2} \lVert \theta \rVert_2^2`."""
+    r""":math:`\frac{\alpha}{2} \lVert \theta \rVert_2^2`.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength, against the mean log-likelihood in nats.
+    groups : dict of str to ndarray of int
+        Numbers of groups, shaped like theta; -1 is not penalised.
+    copies : dict of str to int, optional
+        How often the entries of an array of theta stand for one parameter, where not once.
+    """
 
     def __init__(self, alpha, groups, copies=None):
         self.alpha = alpha
@@ -47,7 +57,17 @@ class L2(NoPenalty):
 
 
 class L1(NoPenalty):
-    r""":math:`\alpha \lVert \theta \rVert_1`, by soft thresholding."""
+    r""":math:`\alpha \lVert \theta \rVert_1`, by soft thresholding.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength, against the mean log-likelihood in nats.
+    groups : dict of str to ndarray of int
+        Numbers of groups, shaped like theta; -1 is not penalised.
+    copies : dict of str to int, optional
+        How often the entries of an array of theta stand for one parameter, where not once.
+    """
 
     smooth = False
 
@@ -73,6 +93,15 @@ class GroupL1(NoPenalty):
     r""":math:`\alpha \sum_a \sqrt{d_a} \lVert \theta_a \rVert_2` over the tables of cliques.
 
     :math:`d_a` is the number of entries of the table; whole tables become zero.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength, against the mean log-likelihood in nats.
+    groups : dict of str to ndarray of int
+        Numbers of groups, shaped like theta; -1 is not penalised.
+    copies : dict of str to int, optional
+        How often the entries of an array of theta stand for one parameter, where not once.
     """
 
     smooth = False
@@ -117,7 +146,23 @@ PENALTIES = {"l2": L2, "l1": L1, "group-l1": GroupL1}
 
 
 def make_penalty(name, alpha, groups, copies=None):
-    """The penalty of that name, or :class:`NoPenalty` for ``alpha=0``."""
+    """The penalty of that name, or :class:`NoPenalty` for ``alpha=0``.
+
+    Parameters
+    ----------
+    name : {"l2", "l1", "group-l1"}
+    alpha : float
+        Strength, at least 0.
+    groups : dict of str to ndarray of int
+        From :meth:`~skmrf.energies.Energy.penalty_groups`: numbers of groups, shaped like theta;
+        -1 is not penalised.
+    copies : dict of str to int, optional
+        How often the entries of an array of theta stand for one parameter, where not once.
+
+    Returns
+    -------
+    L2, L1, GroupL1 or NoPenalty
+    """
     check_choice("penalty", name, PENALTIES)
     check_number("alpha", alpha, low=0)
     return PENALTIES[name](alpha, groups, copies) if alpha > 0 else NoPenalty()

@@ -15,7 +15,21 @@ PROXY_SITES = 16  # a row, of a pseudo-likelihood
 
 
 def independent_start(layout, codes, tie):
-    """Log frequencies of every column, in the first table that has it, if any has."""
+    """Log frequencies of every column, in the first table that has it, if any has.
+
+    Parameters
+    ----------
+    layout : Layout
+    codes : ndarray of shape (n_rows, n_variables)
+        State codes; -1 where an entry is missing.
+    tie : list of lists of int or None
+        Groups of cliques that share one table; then all tables start at zero.
+
+    Returns
+    -------
+    ndarray of shape (n_parameters,)
+        Log-potentials of all tables, side by side; each state counted half once more.
+    """
     flat = np.zeros(layout.n_parameters)
     if tie:
         return flat
@@ -33,13 +47,36 @@ def independent_start(layout, codes, tie):
 
 
 def log_odds(codes):
-    """Log odds of code 1 against 0 in every column, each state counted half a row more."""
+    """Log odds of code 1 against 0 in every column, each state counted half a row more.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_variables)
+        Of two states; -1 where an entry is missing.
+
+    Returns
+    -------
+    ndarray of shape (n_variables,)
+        In nats.
+    """
     up, down = (codes == 1).sum(axis=0), (codes == 0).sum(axis=0)
     return np.log((up + 0.5) / (down + 0.5))
 
 
 def complete_moments(energy, data):
-    """Clique moments of the complete rows; empty if there are none."""
+    """Clique moments of the complete rows; empty if there are none.
+
+    Parameters
+    ----------
+    energy : Energy
+    data : Batch
+        All training rows, with -1 where an entry is missing.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Means of the statistics, shaped like theta.
+    """
     complete = (data.X != MISSING).all(axis=1)
     if not complete.any():
         return {}
@@ -48,7 +85,20 @@ def complete_moments(energy, data):
 
 
 def resolution(moments, data):
-    """A hundredth of the squared sampling error of the data's own moments."""
+    """A hundredth of the squared sampling error of the data's own moments.
+
+    Parameters
+    ----------
+    moments : dict of str to ndarray
+        From :func:`complete_moments`.
+    data : Batch
+        All training rows.
+
+    Returns
+    -------
+    float
+        Squared norm of a gradient that is only noise.
+    """
     variance = sum(float((m * (1.0 - m)).clip(0.0).sum()) for m in moments.values())
     return 0.01 * variance / _effective_rows(data)
 
@@ -60,14 +110,37 @@ def _effective_rows(data):
 
 
 def count_never(moments):
-    """Joint states of cliques that never occur."""
+    """Joint states of cliques that never occur.
+
+    Parameters
+    ----------
+    moments : dict of str to ndarray
+        From :func:`complete_moments`.
+
+    Returns
+    -------
+    int
+    """
     return sum(int((m <= 1e-15).sum()) for m in moments.values())
 
 
 def pair_facts(energy, data):
-    """The resolution and the number of unseen joint states of a :class:`PairwiseEnergy`.
+    """The resolution and the number of unseen joint states of a ``PairwiseEnergy``.
 
     Of the complete rows; both are 0 if there are none.
+
+    Parameters
+    ----------
+    energy : PairwiseEnergy
+    data : Batch
+        All training rows.
+
+    Returns
+    -------
+    resolution : float
+        As of :func:`resolution`.
+    n_never : int
+        As of :func:`count_never`, of pairs.
     """
     complete = (data.X != MISSING).all(axis=1)
     if not complete.any():
@@ -96,7 +169,13 @@ def _pair_variance(states, high, low, mixed):
 
 
 def warn_unbounded(n_never):
-    """A clique state that never occurs sends its log-potential to minus infinity."""
+    """A clique state that never occurs sends its log-potential to minus infinity.
+
+    Parameters
+    ----------
+    n_never : int
+        How many there are, from :func:`count_never`; 0 does not warn.
+    """
     if n_never:
         warn_caller(
             f"{n_never} joint states of cliques never occur in the data, so the likelihood has its "
@@ -109,6 +188,22 @@ def held_out_score(layout, held_out):
     """Mean log-likelihood where elimination is cheap, else mean pseudo-log-likelihood.
 
     A function of an energy and the state of the loop, which has no influence.
+
+    Parameters
+    ----------
+    layout : Layout
+        Of the model's tables.
+    held_out : Batch
+
+    Returns
+    -------
+    callable
+        ``(energy, state) -> float``, in nats.
+
+    Raises
+    ------
+    ValueError
+        Where elimination is not cheap and no held-out row is complete.
     """
     weights = normalized_weights(held_out.log_weights, len(held_out.X))
     cost = forecast(layout)
@@ -133,6 +228,17 @@ def layered_score(energy, held_out):
     """Mean log-likelihood where a layer is small, else mean pseudo-log-likelihood of some sites.
 
     A function of an energy and the state of the loop, which has no influence.
+
+    Parameters
+    ----------
+    energy : BipartiteEnergy
+        Of the size of those to be scored.
+    held_out : Batch
+
+    Returns
+    -------
+    callable
+        ``(energy, state) -> float``, in nats.
     """
     weights = normalized_weights(held_out.log_weights, held_out.X.shape[0])
     if min(energy.weights.shape) <= SMALL_LAYER:

@@ -160,6 +160,21 @@ def make_rate(rate, optimizer=None):
     """A schedule from its name, a number (constant) or an instance.
 
     Schedules chosen by name start at the default rate of the optimizer.
+
+    Parameters
+    ----------
+    rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
+    optimizer : optional
+        Whose ``default_rate`` schedules by name begin at.
+
+    Returns
+    -------
+    schedule
+
+    Raises
+    ------
+    ValueError
+        An unknown name, or a number that is not positive.
     """
     if isinstance(rate, _Rate):
         return rate

@@ -1,17 +1,39 @@
-"""The loop's epochs as tasks of scikit-learn's callbacks."""
+"""Epochs, and parts of a fit, as tasks of scikit-learn's callbacks."""
+
+from contextlib import nullcontext
+
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from .._parallel import run_parts
+from .._validation import warn_caller
+from .checkpoints import NoCheckpoint
 
 
 class EpochReports:
     """Tells scikit-learn's callbacks of every epoch.
 
-    ``summary`` makes the fitted attributes of a state of the loop, where an epoch leaves a model;
-    else it is None.
+    Parameters
+    ----------
+    estimator : estimator that scikit-learn's callbacks can be set of
+    X, y : array-like
+        What it is fitted to.
+    max_iter : int or None
+        Epochs at most, where that is known.
+
+    Attributes
+    ----------
+    summary : callable or None
+        Makes the fitted attributes of a state of the loop, where an epoch leaves a model.
+    checkpoint : NoCheckpoint
+        What writes the state of the loop to a file.
     """
 
-    def __init__(self, estimator, X, y, max_iter, summary):
+    def __init__(self, estimator, X, y, max_iter):
         self.estimator = estimator
         self.rows = {"X": X, "y": y}
-        self.summary = summary
+        self.summary = None
+        self.checkpoint = NoCheckpoint()
         self.root = estimator._init_callback_context(max_subtasks=max_iter)
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
 
@@ -22,14 +44,87 @@ class EpochReports:
 
     def end(self, state):
         """An epoch is over; True asks to stop."""
-        return self.epoch.call_on_fit_task_end(
-            estimator=self.estimator,
-            **self.rows,
-            reconstruction_attributes=self.summary and (lambda: self.summary(state)),
-        )
+        self.checkpoint.write(state)
+        return self._ends(self.epoch, self.summary and (lambda: self.summary(state)))
 
     def finish(self, attributes=None):
         """The fit is over; ``attributes`` makes what was fitted, if it was."""
+        self._ends(self.root, attributes)
+
+    def _ends(self, task, attributes):
+        return task.call_on_fit_task_end(
+            estimator=self.estimator, **self.rows, reconstruction_attributes=attributes
+        )
+
+
+class PartReports:
+    """Learns the parts of a fit that are independent in parallel, and tells callbacks of each.
+
+    A part that is an estimator itself tells them of its epochs too, if they ask for nested tasks.
+
+    Parameters
+    ----------
+    estimator : estimator that scikit-learn's callbacks can be set of
+    X, y : array-like
+        What it is fitted to.
+    n_parts : int
+    """
+
+    def __init__(self, estimator, X, y, n_parts):
+        self.estimator = estimator
+        self.rows = {"X": X, "y": y}
+        self.root = estimator._init_callback_context(
+            max_subtasks=n_parts, sequential_subtasks=False
+        )
+        self.n_begun = 0
+        self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
+
+    def learn(self, name, function, parts, *, n_jobs=None, least=None):
+        """What ``function`` makes of every part, a tuple of arguments, in order.
+
+        Where ``least`` parts are enough, Ctrl-C leaves out the others, with a warning.
+        """
+        first = self.n_begun
+        self.n_begun += len(parts)
+        estimator = clone(self.estimator)  # without what an earlier fit has left
+        tasks = [
+            (self.root.subcontext(name, first + k), estimator, function, part)
+            for k, part in enumerate(parts)
+        ]
+        learned = []
+        try:
+            for part in run_parts(_learn_part, tasks, n_jobs):
+                learned.append(part)
+        except KeyboardInterrupt:
+            if least is None or len(learned) < least:
+                raise
+            warn_interrupted(len(learned), len(parts), name)
+        return learned
+
+    def finish(self, attributes):
+        """The fit is over; ``attributes`` makes what was fitted."""
         self.root.call_on_fit_task_end(
             estimator=self.estimator, **self.rows, reconstruction_attributes=attributes
         )
+
+
+def warn_interrupted(n_done, n, what):
+    """That Ctrl-C ended something early.
+
+    Parameters
+    ----------
+    n_done, n : int
+        How many of how many.
+    what : str
+        Of what, in the plural.
+    """
+    warn_caller(f"Interrupted after {n_done} of {n} {what}; there are no more.", ConvergenceWarning)
+
+
+def _learn_part(task, estimator, function, part):
+    nested = hasattr(part[0], "fit")
+    with task.propagate_callback_context(part[0]) if nested else nullcontext():
+        task.call_on_fit_task_begin(estimator=estimator)
+        learned = function(*part)
+        task.call_on_fit_task_end(estimator=estimator)
+    return learned

@@ -31,7 +31,7 @@ def maximise_deterministic(energy, objective, penalty, *, max_iter, tol, on_iter
     energy : Energy
         Start.
     objective : callable, energy -> (value, gradient)
-    penalty : penalty of :mod:`skmrf.learning.penalties`
+    penalty : penalty of :mod:`skmrf.learning`
     max_iter : int
     tol : float
         Stop when the largest entry of the (proximal) gradient is at most this.

@@ -1,0 +1,390 @@
+"""Fits that are killed and go on from a file."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from threading import Barrier
+
+import joblib
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.parallel import Parallel, delayed
+
+from skmrf import (
+    RBM,
+    BoltzmannMachine,
+    CRBMStructuredPredictor,
+    DiscreteMRF,
+    MRFStructureLearner,
+    NNMRFClassifier,
+    NNMRFDensity,
+)
+from skmrf.learners import LEARNERS
+from skmrf.learning import Checkpoint, EarlyStopping, ScoreMonitor
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+class Killed(BaseException):
+    """Not caught by anything."""
+
+
+class Killer:
+    """Ends a fit after some epochs."""
+
+    def __init__(self, n_epochs, error=Killed):
+        self.n_epochs = n_epochs
+        self.error = error
+
+    def setup(self, estimator, context):
+        self.left = self.n_epochs
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        self.left -= 1
+        if not self.left:
+            raise self.error
+
+
+def table(seed, n_rows=120):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(2, size=(n_rows, 5))
+    X[:, 1] ^= X[:, 0] & rng.integers(2, size=n_rows)
+    return X
+
+
+X = table(0)
+HOLES = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
+SMALL = {"max_iter": 6, "batch_size": 40, "random_state": 0}
+STOCHASTIC = sorted(name for name, kind in LEARNERS.items() if not kind.deterministic)
+
+FITS = [
+    *((DiscreteMRF(learner=name, **SMALL), (X,)) for name in STOCHASTIC),
+    (DiscreteMRF(**SMALL), (HOLES,)),
+    (DiscreteMRF(optimizer="adam", learning_rate="inverse", **SMALL), (X,)),
+    (DiscreteMRF(learner="exact", optimizer="momentum", **SMALL), (X,)),
+    (DiscreteMRF(penalty="l1", alpha=0.01, **SMALL), (X,)),
+    (DiscreteMRF(early_stopping=True, **SMALL), (X,)),
+    (DiscreteMRF(MRFStructureLearner("exact"), **SMALL), (X,)),
+    (BoltzmannMachine(states=(0, 1), **SMALL), (X,)),
+    (RBM(3, early_stopping=True, **SMALL), (X,)),
+    (RBM(3, "pcd", **SMALL), (sp.csr_array(X),)),
+    (CRBMStructuredPredictor(3, **SMALL), (X[:, :3], X[:, 3:])),
+    (CRBMStructuredPredictor(3, "mssvm", early_stopping=True, **SMALL), (X[:, :3], X[:, 3:])),
+    (NNMRFDensity(**SMALL), (np.random.default_rng(0).normal(size=(80, 3)),)),
+]
+
+
+def theta(model):
+    return {k: v.copy() for k, v in model.energy_.theta.items()}
+
+
+def assert_same(model, found):
+    for name, values in found.items():
+        np.testing.assert_array_equal(model.energy_.theta[name], values, strict=True)
+
+
+@pytest.mark.parametrize(("model", "rows"), FITS, ids=range(len(FITS)))
+def test_killed_fits_go_on_bit_for_bit(model, rows, tmp_path):
+    weights = {"sample_weight": np.linspace(0, 2, rows[0].shape[0])}
+    model.set_callbacks().fit(*rows, **weights)
+    whole, history = theta(model), model.history_
+    assert model.n_iter_ > 4
+    killed = [Checkpoint(tmp_path / "fit", 0), Killer(4)]
+    with pytest.raises(Killed):
+        model.set_callbacks(*killed).fit(*rows, **weights)
+    assert "_checkpoint" not in vars(model)
+    model.set_callbacks(killed[0]).fit(*rows, **weights)
+    assert_same(model, whole)
+    assert model.history_ == history
+    if hasattr(model, "sample"):
+        again = model.sample(5, random_state=0)
+        np.testing.assert_array_equal(again, model.fit(*rows, **weights).sample(5, random_state=0))
+    assert_same(model, whole)  # the fit had ended
+    model.set_callbacks()
+
+
+def test_a_process_that_is_killed(tmp_path):
+    path, code = (
+        tmp_path / "fit",
+        (
+            "import sys, numpy as np\n"
+            "from skmrf import RBM\n"
+            "from skmrf.learning import Checkpoint\n"
+            "X = np.random.default_rng(0).integers(2, size=(2000, 20))\n"
+            "model = RBM(30, 'pcd', random_state=0, max_iter=int(sys.argv[2]))\n"
+            "model.set_callbacks(Checkpoint(sys.argv[1], 0)).fit(X)\n"
+            "np.save(sys.argv[1] + '.npy', model.components_)\n"
+        ),
+    )
+    run = [sys.executable, "-W", "ignore", "-c", code, str(path), "100"]
+    process = subprocess.Popen(run)
+    while not path.exists() and process.poll() is None:
+        time.sleep(0.001)
+    time.sleep(0.2)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    epoch = joblib.load(path)["state"].epoch
+    assert 0 < epoch < 100, "killed too late"
+    subprocess.run(run, check=True)
+    found = np.load(f"{path}.npy")
+    path.unlink()
+    subprocess.run(run, check=True)
+    np.testing.assert_array_equal(found, np.load(f"{path}.npy"))
+
+
+def test_generators_are_those_of_the_first_run(tmp_path):
+    model = DiscreteMRF(max_iter=6, early_stopping=True, random_state=np.random.default_rng(5))
+    whole = theta(model.fit(X))
+    model.set_params(random_state=np.random.default_rng(5))
+    with pytest.raises(Killed):
+        model.set_callbacks(Checkpoint(tmp_path / "fit", 0), Killer(3)).fit(X)
+    model.set_params(random_state=np.random.default_rng(5))
+    assert_same(model.set_callbacks(Checkpoint(tmp_path / "fit")).fit(X), whole)
+
+
+def test_without_a_seed_the_same_rows_are_held_out(tmp_path):
+    path = tmp_path / "fit"
+    model = DiscreteMRF(max_iter=6, early_stopping=True)
+    with pytest.raises(Killed):
+        model.set_callbacks(Checkpoint(path, 0), Killer(3)).fit(X)
+    killed = path.read_bytes()
+    model.set_callbacks(Checkpoint(path))
+    first, seed, history = theta(model.fit(X)), model._seed, model.history_
+    path.write_bytes(killed)
+    assert_same(model.fit(X), first)
+    assert (model._seed, model.history_) == (seed, history)
+    assert len(history["validation_score"]) == 6
+
+
+class FoundElsewhere(BaseEstimator):
+    """Finds another edge every time."""
+
+    known = iter([[0, 1], [0, 1], [2, 3]])
+
+    def fit(self, X, y=None, sample_weight=None):
+        self.edges_ = np.array([next(self.known)])
+        return self
+
+    def __init__(self, categories=None, random_state=None):
+        self.categories = categories
+        self.random_state = random_state
+
+
+def test_another_graph_is_another_fit(tmp_path):
+    model = DiscreteMRF(FoundElsewhere(), **SMALL).set_callbacks(Checkpoint(tmp_path / "fit"))
+    model.fit(X).fit(X)
+    with pytest.raises(ValueError, match="is of another fit"):
+        model.fit(X)
+
+
+def test_ctrl_c_leaves_the_file_of_the_last_complete_epoch(tmp_path):
+    path = tmp_path / "fit"
+    whole = theta(RBM(3, **SMALL).fit(X))
+    model = RBM(3, **SMALL).set_callbacks(Checkpoint(path, 0), Killer(4, KeyboardInterrupt))
+    with pytest.warns(ConvergenceWarning, match="Interrupted; the model is that of .* epoch, 4"):
+        model.fit(X)
+    assert model.n_iter_ == 4
+    assert not joblib.load(path)["state"].interrupted
+    assert_same(model.set_callbacks(Checkpoint(path)).fit(X), whole)
+
+
+def test_deterministic_solvers_find_the_same_maximum(tmp_path):
+    for model in (
+        DiscreteMRF(learner="exact", alpha=0.01),
+        DiscreteMRF(learner="exact", penalty="l1", alpha=0.01),
+    ):
+        path = tmp_path / model.penalty
+        whole = theta(model.fit(X))
+        with pytest.raises(Killed):
+            model.set_callbacks(Checkpoint(path, 0), Killer(4)).fit(X)
+        model.set_callbacks(Checkpoint(path)).fit(X)
+        again = theta(model)
+        for name, values in whole.items():
+            np.testing.assert_allclose(again[name], values, atol=1e-3)
+        assert_same(model.fit(X), again)
+    path = tmp_path / "few"
+    few = DiscreteMRF(learner="exact", max_iter=5).set_callbacks(Checkpoint(path, 0), Killer(3))
+    with pytest.raises(Killed):
+        few.fit(X)
+    assert few.set_callbacks(Checkpoint(path)).fit(X).n_iter_ == 5
+
+
+def test_other_fits_are_told_apart(tmp_path):
+    path = tmp_path / "fit"
+    rows = X.astype(str)
+    model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path))
+    model.fit(rows, sample_weight=np.ones(len(rows)))
+    before = theta(model)
+    for change, X_other, weights in (
+        ({}, rows[::-1], np.ones(len(rows))),
+        ({}, np.char.add(rows, "x"), np.ones(len(rows))),
+        ({}, rows, np.linspace(1, 2, len(rows))),
+        ({"alpha": 0.1}, rows, np.ones(len(rows))),
+        ({"learner": LEARNERS["pcd"](n_chains=7)}, rows, np.ones(len(rows))),
+        ({"cliques": "independent"}, rows, np.ones(len(rows))),
+        ({"random_state": 1}, rows, np.ones(len(rows))),
+    ):
+        other = DiscreteMRF(**SMALL | change).set_callbacks(Checkpoint(path))
+        with pytest.raises(ValueError, match=r"is of another fit: .*Delete it, or give this fit"):
+            other.fit(X_other, sample_weight=weights)
+        assert not hasattr(other, "energy_")
+    same = DiscreteMRF(n_jobs=2, **SMALL).set_callbacks(Checkpoint(path))
+    assert_same(same.fit(rows, sample_weight=np.ones(len(rows))), before)
+
+
+def test_other_files_are_refused(tmp_path):
+    path = tmp_path / "fit"
+    model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path, 0))
+    model.fit(X)
+    whole = path.read_bytes()
+    half = whole[: len(whole) // 2]
+    for content in (b"", b"a,b\n1,2\n", half, pickle.dumps([1, 2]), pickle.dumps({"state": 1})):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="fit holds no fit"):
+            model.fit(X)
+    path.unlink()
+    (tmp_path / "fit.1-1.part").write_bytes(whole[:99])  # killed while it wrote
+    assert model.fit(X).n_iter_ == 6
+    model.set_callbacks(Checkpoint(tmp_path / "no such folder" / "fit"))
+    with pytest.raises(FileNotFoundError, match=r"no such folder does not exist; make it first"):
+        model.fit(X)
+    model.set_callbacks(Checkpoint(tmp_path))
+    with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
+        model.fit(X)
+    model.set_callbacks(Checkpoint(path), Checkpoint(tmp_path / "other"))
+    with pytest.raises(ValueError, match="A fit has one Checkpoint"):
+        model.fit(X)
+
+
+def test_paths_are_of_the_folder_they_were_given_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint("fit"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    model.fit(X)
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["fit"]
+
+
+def test_a_disk_that_is_full(tmp_path, monkeypatch):
+    """The model is there, and no broken file."""
+    path = tmp_path / "fit"
+    whole = theta(DiscreteMRF(**SMALL).fit(X))
+    model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path, 0))
+    for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
+
+        def fails(state, file, error=error):
+            file.write_bytes(b"half")
+            if isinstance(error, OSError) or state["ended"]:
+                raise error
+
+        monkeypatch.setattr(joblib, "dump", fails)
+        with pytest.warns(UserWarning, match="was not written, and the fit goes on without: "):
+            assert_same(model.fit(X), whole)
+        assert not list(tmp_path.glob("*.part"))
+        path.unlink(missing_ok=True)
+
+
+def test_clones_that_share_a_file_do_not_break_it(tmp_path, monkeypatch):
+    path, dump, together = tmp_path / "fit", joblib.dump, Barrier(2, timeout=60)
+
+    def at_once(state, file):
+        dump(state, file)
+        if state["state"].epoch == 1:
+            together.wait()  # neither has given its file the name yet
+
+    monkeypatch.setattr(joblib, "dump", at_once)
+    model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path, 0))
+    tasks = [delayed(clone(model).fit)(X) for _ in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = Parallel(2, backend="threading")(tasks)
+    assert_same(fitted[0], theta(fitted[1]))
+    assert_same(model.fit(X), theta(fitted[0]))
+    assert [file.name for file in tmp_path.iterdir()] == ["fit"]
+
+
+def test_which_estimators_go_on():
+    for model, rows in (
+        (MRFStructureLearner(), (X,)),
+        (NNMRFClassifier(), (X, X[:, 0])),
+    ):
+        if hasattr(model, "set_callbacks"):
+            model.set_callbacks(Checkpoint("nowhere"))
+            with pytest.raises(TypeError, match=f"{type(model).__name__} cannot go on from a file"):
+                model.fit(*rows)
+    with pytest.raises(ValueError, match="interval must be a number >= 0; got -1"):
+        Checkpoint("nowhere", -1)
+
+
+def test_writes_no_more_often_than_asked(tmp_path):
+    path, seen = tmp_path / "fit", []
+
+    class Look(Killer):
+        def on_fit_task_end(self, estimator, context):
+            seen.append(path.exists())
+
+    DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path), Look(0)).fit(X)
+    assert seen == [False] * 6 + [True]
+    DiscreteMRF(**SMALL).set_callbacks(Checkpoint(tmp_path / "other")).partial_fit(X)
+    assert not (tmp_path / "other").exists()
+
+
+def test_beside_other_callbacks(tmp_path):
+    monitor, stopping = ScoreMonitor(X), EarlyStopping(X, patience=2, min_delta=10.0)
+    model = DiscreteMRF(**SMALL).set_callbacks(monitor, Checkpoint(tmp_path / "fit"), stopping)
+    model.fit(X)
+    assert len(monitor.scores) == model.n_iter_ == 3
+    assert joblib.load(tmp_path / "fit")["state"].epoch == 3
+    stopped = theta(model)
+    assert_same(model.fit(X), stopped)  # that it had ended is on file
+    assert model.n_iter_ == 3
+    assert monitor.scores == []
+
+
+def test_warm_starts_go_on(tmp_path):
+    path = tmp_path / "fit"
+    twice = theta(RBM(3, warm_start=True, **SMALL).fit(X).fit(X))
+    model = RBM(3, warm_start=True, **SMALL).fit(X)
+    model.set_callbacks(Checkpoint(path, 0), Killer(3))
+    with pytest.raises(Killed):
+        model.fit(X)
+    assert np.isfinite(model.score(X))  # a question in between makes no difference
+    model.set_callbacks(Checkpoint(path))
+    assert_same(model.fit(X), twice)
+    assert model.n_iter_ == 12
+    with pytest.raises(ValueError, match=r"is of another fit: .*, where it started"):
+        model.fit(X)  # a third time, from another start
+    assert_same(model, twice)
+
+
+def test_questions_and_how_parameters_are_written_make_no_difference(tmp_path):
+    path = tmp_path / "fit"
+    graph = nx.path_graph(5)
+    how = SMALL | {"warm_start": True, "alpha": 0.1, "categories": [[0, 1]] * 5}
+    model = DiscreteMRF(graph, **how).set_callbacks(Checkpoint(path, 0), Killer(3))
+    with pytest.raises(Killed):
+        model.fit(X)
+    assert len(graph.edges) == len(graph.adj) - 1
+    how |= {"alpha": np.float64(0.1), "categories": [[0, 1] for _ in range(5)]}
+    again = DiscreteMRF(graph, **how).set_callbacks(Checkpoint(path))
+    found = theta(again.fit(np.asfortranarray(X)))
+    assert again.n_iter_ == 6
+    assert_same(DiscreteMRF(graph, **how).fit(X), found)
+    other = DiscreteMRF(nx.star_graph(4), **how).set_callbacks(Checkpoint(path))
+    with pytest.raises(ValueError, match="is of another fit"):
+        other.fit(X)

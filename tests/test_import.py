@@ -1,0 +1,93 @@
+"""What importing the package costs, and where it can be done."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skmrf
+
+EVERYTHING = """
+import pkgutil, importlib, sys
+import skmrf
+for module in pkgutil.walk_packages(skmrf.__path__, "skmrf."):
+    importlib.import_module(module.name)
+"""
+
+
+def python(code, *options, folder=None, **environment):
+    """What a fresh interpreter in a folder prints, on either stream."""
+    done = subprocess.run(
+        [sys.executable, *options, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=os.environ | environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_every_public_name_is_there_and_warns_of_nothing():
+    code = "import skmrf; print([getattr(skmrf, name).__name__ for name in skmrf.__all__[:-1]])"
+    assert python(code, "-W", "error").strip() == str(skmrf.__all__[:-1])
+    assert set(skmrf.__all__) <= set(dir(skmrf))
+    with pytest.raises(AttributeError, match="'skmrf' has no attribute 'MRF'"):
+        skmrf.MRF  # noqa: B018
+
+
+def test_rooms_need_no_import_of_their_own():
+    rooms = sorted(skmrf._ROOMS)
+    code = f"import skmrf; print([getattr(skmrf, room).__name__ for room in {rooms}])"
+    assert python(code).strip() == str([f"skmrf.{room}" for room in rooms])
+
+
+def test_importing_compiles_nothing():
+    code = (
+        EVERYTHING
+        + """
+import gc
+from numba.core.dispatcher import Dispatcher
+kernels = [x for x in gc.get_objects() if isinstance(x, Dispatcher)]
+ours = [x for x in kernels if x.py_func.__module__.startswith("skmrf.")]
+print(len(ours) > 50, [x.py_func.__name__ for x in ours if x.signatures])
+"""
+    )
+    assert python(code).strip() == "True []"
+
+
+def test_importing_leaves_optional_packages_alone():
+    optional = ["matplotlib", "polars", "pgmpy", "arviz", "skops", "dask", "ray", "pooch"]
+    code = EVERYTHING + f"print([name for name in {optional} if name in sys.modules])"
+    assert python(code).strip() == "[]"
+
+
+def test_nowhere_to_write(tmp_path, monkeypatch):
+    """Root may write anywhere, but not into a file as if it were a folder."""
+    copy = tmp_path / "skmrf"
+    shutil.copytree(Path(skmrf.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in [copy, *(p for p in copy.rglob("*") if p.is_dir())]:
+        (folder / "__pycache__").touch()
+    code = """
+import skmrf
+graph = skmrf.energies.FactorGraph([2], [(0,)], [[0.0, 1.0]])
+print(skmrf.__file__, graph.log_potential([[1]]))
+"""
+    nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull}
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    said = python(code, "-W", "ignore", folder=tmp_path, **nowhere)
+    assert said.splitlines()[-1] == f"{copy / '__init__.py'} [1.]"
+
+
+@pytest.mark.slow
+def test_importing_all_estimators_takes_half_as_long_again_as_scikit_learn():
+    def seconds(code):
+        lines = python(code, "-X", "importtime").splitlines()[1:]
+        return sum(int(line.split("|")[0].removeprefix("import time:")) for line in lines) / 1e6
+
+    ratios = [seconds("from skmrf import *") / seconds("import sklearn") for _ in range(3)]
+    assert min(ratios) < 1.5

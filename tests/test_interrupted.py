@@ -1,0 +1,150 @@
+"""Ctrl-C, and callbacks, in every fit that is long."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.callback import ProgressBar
+from sklearn.exceptions import ConvergenceWarning
+
+from skmrf import (
+    RBM,
+    BoltzmannMachine,
+    CRBMStructuredPredictor,
+    DiscreteMRF,
+    MRFStructureLearner,
+    NNMRFClassifier,
+    NNMRFDensity,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.integers(2, size=(60, 4))
+X[:, 1] ^= X[:, 0] & RNG.integers(2, size=60)
+NUMBERS = RNG.normal(size=(60, 2)) + X[:, :2]
+LABELS = X[:, 0]
+FEW = {"max_iter": 6, "random_state": 0}
+SMALL = {"node_layers": (3,), "edge_layers": (3,), "random_state": 0}
+
+CASES = {
+    "discrete": (DiscreteMRF(**FEW), (X,)),
+    "exact": (DiscreteMRF(learner="exact", alpha=1e-3), (X,)),
+    "boltzmann": (BoltzmannMachine(states=(0, 1), **FEW), (X,)),
+    "rbm": (RBM(3, **FEW), (X,)),
+    "crbm": (CRBMStructuredPredictor(3, **FEW), (X[:, :2], X[:, 2:])),
+    "density": (NNMRFDensity(**SMALL), (NUMBERS,)),
+    "structure": (MRFStructureLearner("exact", n_bootstraps=8, random_state=0), (X,)),
+    "classifier": (NNMRFClassifier(max_iter=2, **SMALL), (NUMBERS, LABELS)),
+}
+pytestmark = pytest.mark.filterwarnings("ignore:Learning had not converged")
+each = pytest.mark.parametrize("name", CASES)
+
+
+class CtrlC:
+    """Presses Ctrl-C at a task, counted from 1, and counts all."""
+
+    def __init__(self, at=None):
+        self.at = at
+
+    def setup(self, estimator, context):
+        self.names = []
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        self.names.append(context.task_name)
+        if len(self.names) - 1 == self.at:  # after the fit's own
+            raise KeyboardInterrupt
+
+    def on_fit_task_end(self, estimator, context):
+        pass
+
+
+def check_usable(model, name):
+    """Answers are finite, and the model goes on to learn."""
+    if name == "structure":
+        assert np.isfinite(model.coupling_).all()
+        assert np.isfinite(model.score(X))
+    elif name in ("crbm", "classifier"):
+        rows, targets = CASES[name][1]
+        assert 0 <= model.score(rows, targets) <= 1
+        assert np.isfinite(model.predict_proba(rows)).all()
+    else:
+        assert np.isfinite(model.score_samples(*CASES[name][1])).all()
+
+
+@each
+def test_ctrl_c_leaves_a_usable_estimator(name):
+    model, rows = CASES[name]
+    model = clone(model)
+    at = {"structure": 2, "classifier": 5}.get(name, 3)
+    model.set_callbacks(CtrlC(at))
+    with pytest.warns(ConvergenceWarning, match="Interrupted"):
+        model.fit(*rows)
+    check_usable(model, name)
+    model.set_callbacks().fit(*rows)
+    check_usable(model, name)
+
+
+@each
+def test_progress_is_shown(name, capsys):
+    model, rows = CASES[name]
+    clone(model).set_callbacks(ProgressBar()).fit(*rows)
+    shown = capsys.readouterr().out
+    assert type(model).__name__ in shown
+    assert ("NNMRFDensity" in shown) == (name in ("classifier", "density"))
+
+
+def test_bootstraps_before_ctrl_c_are_kept():
+    model = clone(CASES["structure"][0])
+    rounds = CtrlC()
+    model.set_params(n_bootstraps=0).set_callbacks(rounds).fit(X)
+    before = len(rounds.names) - 1
+    model.set_params(n_bootstraps=8).set_callbacks(CtrlC(before + 4))
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 4 of 8 bootstraps"):
+        some = model.fit(X).edge_frequency_
+    model.set_params(n_bootstraps=8).set_callbacks()
+    whole = model.fit(X).edge_frequency_
+    assert np.isin(some * 4, np.arange(5)).all()
+    assert (np.abs(some * 4 - whole * 8) <= 4).all()
+
+
+def test_callbacks_end_bootstraps():
+    class Enough(CtrlC):
+        last = None
+
+        def on_fit_task_end(self, estimator, context):
+            return len(self.names) - 1 == self.last
+
+    model = clone(CASES["structure"][0])
+    rounds = CtrlC()
+    model.set_params(n_bootstraps=0).set_callbacks(rounds).fit(X)
+    stop = Enough()
+    stop.last = len(rounds.names) + 2
+    model.set_params(n_bootstraps=8).set_callbacks(stop).fit(X)
+    assert len(stop.names) - 1 == stop.last
+    assert np.isin(model.edge_frequency_ * 3, np.arange(4)).all()
+
+
+def test_members_before_ctrl_c_are_kept():
+    pressed = CtrlC(2 + 3)  # classes, and the third member
+    model = clone(CASES["classifier"][0]).set_callbacks(pressed)
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 6 members"):
+        model.fit(NUMBERS, LABELS)
+    assert len(model.ensemble_.members) == 2
+    whole = clone(model).set_callbacks().fit(NUMBERS, LABELS)
+    for found, expected in zip(model.ensemble_.members, whole.ensemble_.members, strict=False):
+        for part, values in expected.theta.items():
+            np.testing.assert_array_equal(found.theta[part], values)
+    first = clone(model).set_callbacks(CtrlC(2 + 1))
+    with pytest.raises(KeyboardInterrupt):  # there is nothing yet to go by
+        first.fit(NUMBERS, LABELS)
+    assert not [name for name in vars(first) if name.endswith("_")]
+
+
+def test_tasks_of_a_classifier():
+    seen = CtrlC()
+    CASES["classifier"][0].set_callbacks(seen).fit(NUMBERS, LABELS)
+    CASES["classifier"][0].set_callbacks()
+    assert seen.names == (["fit"] + 2 * ["density of a class"] + 6 * ["members of the ensemble"])
+    density = CASES["classifier"][0].densities_[0]
+    assert not [name for name in vars(density) if "callback" in name]
