@@ -61,4 +61,8 @@ for axes, (damage, found) in zip(panels, restored.items(), strict=True):
     axes.set_title(damage)
     axes.set_xticks([])
     axes.set_yticks(4 + 9 * np.arange(len(rows)), list(rows))
+
+path = "restored_digits.png"
+figure.savefig(path, dpi=120)
+print(f"saved {path}")
 plt.show()

@@ -1,0 +1,287 @@
+"""Dask and Ray through joblib: the numbers of one process, and what is sent to get them."""
+
+import os
+import pickle
+import signal
+import threading
+import time
+from contextlib import contextmanager, suppress
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.base import clone
+from sklearn.callback import ProgressBar
+from sklearn.model_selection import GridSearchCV
+
+from skmrf import DiscreteMRF, MRFStructureLearner, NNMRFClassifier, inference, likelihood
+from skmrf.datasets import make_ising
+from skmrf.learners import PCD
+from skmrf.learning import reports
+from skmrf.samplers import gibbs
+from skmrf.selection import bootstrap
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:The interval of log Z"),
+]
+CHAIN = make_ising("chain", n_variables=6, coupling=0.5)
+X = inference.sample(CHAIN, 400, random_state=0)
+RNG = np.random.default_rng(0)
+NUMBERS = RNG.normal(size=(90, 3)) + X[:90, :3]
+LABELS = X[:90, 0] + X[:90, 1]
+FEW_CHAINS = PCD(n_chains=128)  # two blocks, so that every step could be sent
+
+
+def grid_search():
+    """Held-out log-likelihoods of every fold and parameter."""
+    model = DiscreteMRF(learner=FEW_CHAINS, max_iter=40, random_state=0)
+    search = GridSearchCV(model, {"alpha": [0.0, 0.1]}, cv=2).fit(X)
+    splits = [search.cv_results_[f"split{k}_test_score"] for k in range(2)]
+    return [*splits, search.best_estimator_.score_samples(X)]
+
+
+def bootstraps():
+    """What the repetitions of a selection say."""
+    model = MRFStructureLearner("exact", n_bootstraps=4, random_state=0).fit(X)
+    return [model.edge_frequency_, model.edge_probability_, model.coupling_]
+
+
+def classes():
+    """Probabilities of labels, and densities."""
+    small = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3, "random_state": 0}
+    model = NNMRFClassifier(**small).fit(NUMBERS, LABELS)
+    return [model.predict_proba(NUMBERS), model.score_samples(NUMBERS)]
+
+
+def chains():
+    """Annealed importance sampling."""
+    energy = make_ising("grid", n_variables=16, coupling=0.6)
+    found = likelihood.ais(energy, n_chains=192, n_temperatures=300, random_state=0, n_jobs=2)
+    return [np.array([found.value, found.std_error, found.lower, found.upper])]
+
+
+JOBS = {"grid search": grid_search, "bootstraps": bootstraps, "classes": classes, "chains": chains}
+MOST_TASKS = {"grid search": 4, "bootstraps": 4, "classes": 3 + 6, "chains": 0}
+
+
+def check_same(job, expected):
+    for found, known in zip(JOBS[job](), expected, strict=True):
+        np.testing.assert_array_equal(found, known, err_msg=job)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The results of every job on one process."""
+    return {job: function() for job, function in JOBS.items()}
+
+
+# Dask --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def dask_client():
+    """A client of two worker processes."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def n_executed(client):
+    """Tasks that workers have done so far."""
+    return sum(client.run(lambda dask_worker: dask_worker.state.executed_count).values())
+
+
+def test_dask(alone, monkeypatch, capsys):
+    """All on one cluster, as to start one takes seconds."""
+    with dask_client() as client, parallel_config("dask"):
+        for job, most in MOST_TASKS.items():
+            before = n_executed(client)
+            check_same(job, alone[job])
+            sent = n_executed(client) - before
+            assert min(most, 1) <= sent <= most, f"{job}: {sent} tasks"
+        monkeypatch.setattr(gibbs, "UPDATES_TO_SEND", 0)
+        before = n_executed(client)
+        check_same("chains", alone["chains"])
+        assert n_executed(client) > before, "long blocks of chains are sent"
+        check_progress(capsys)
+        check_worker_killed(client)
+
+
+def check_worker_killed(client):
+    """SIGKILL in the middle of bootstraps: they are done again elsewhere."""
+    model = MRFStructureLearner("exact", n_bootstraps=16, random_state=0)
+    with parallel_config("sequential"):
+        expected = model.fit(X).edge_probability_
+    pids = set(client.run(os.getpid).values())
+    killed = []
+
+    def kill():
+        while not all(client.processing().values()):
+            time.sleep(0.01)
+        killed.append(min(pids))
+        os.kill(killed[0], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    found = model.fit(X).edge_probability_
+    thread.join(60)
+    assert killed, "no worker was killed"
+    np.testing.assert_array_equal(found, expected)
+    client.wait_for_workers(2)
+    assert killed[0] not in client.run(os.getpid).values()
+
+
+# Ray ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def local_ray():
+    """Ray with two processors, and its backend."""
+    ray = pytest.importorskip("ray")
+    from ray.util.joblib import register_ray
+
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        object_store_memory=100 * 2**20,
+        log_to_driver=False,
+        logging_level="error",
+    )
+    try:
+        register_ray()
+        yield
+    finally:
+        ray.shutdown()
+
+
+def test_ray(alone):
+    with local_ray(), parallel_config("ray", n_jobs=2):
+        for job in JOBS:
+            check_same(job, alone[job])
+
+
+@pytest.mark.slow
+def test_ray_actor_killed():
+    """Bootstraps fail with an actor that dies, unless Ray is asked to start it again."""
+    ray = pytest.importorskip("ray")
+    with local_ray():
+        check_actor_killed(ray)
+
+
+def check_actor_killed(ray):
+    model = MRFStructureLearner("exact", n_bootstraps=16, random_state=0)
+    with parallel_config("sequential"):
+        expected = model.fit(X).edge_probability_
+    restarts = {"max_restarts": 3, "max_task_retries": 3}
+    with parallel_config("ray", n_jobs=2, ray_remote_args=restarts), one_actor_killed() as killed:
+        found = model.fit(X).edge_probability_
+    assert killed
+    np.testing.assert_array_equal(found, expected)
+    with (
+        parallel_config("ray", n_jobs=2),
+        one_actor_killed(),
+        pytest.raises(ray.exceptions.ActorDiedError),
+    ):
+        model.fit(X)
+
+
+@contextmanager
+def one_actor_killed():
+    """SIGKILL to the first process of Ray that runs a task; yields a list of it."""
+    psutil = pytest.importorskip("psutil")
+    killed, over = [], threading.Event()
+
+    def kill():
+        while not killed and not over.wait(0.005):
+            for process in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error):
+                    if process.cmdline()[:1] == ["ray::PoolActor.run_batch"]:
+                        process.kill()
+                        killed.append(process.pid)
+                        return
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        thread.join()
+
+
+# Callbacks ---------------------------------------------------------------------------------
+
+
+def check_progress(capsys):
+    """A bar of every estimator is shown, wherever its parts are learned."""
+    small = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 2, "random_state": 0}
+    model = NNMRFClassifier(**small, n_jobs=2).set_callbacks(ProgressBar())
+    model.fit(NUMBERS, LABELS)
+    shown = capsys.readouterr().out
+    assert "NNMRFClassifier" in shown
+    assert "NNMRFDensity" in shown
+    inner = DiscreteMRF(max_iter=3, random_state=0)
+    search = GridSearchCV(inner, {"alpha": [0.0, 0.1]}, cv=2, n_jobs=2)
+    search.set_callbacks(ProgressBar()).fit(X)
+    shown = capsys.readouterr().out
+    assert "GridSearchCV" in shown
+    assert "DiscreteMRF" in shown
+
+
+def test_progress_of_processes(capsys):
+    with parallel_config("loky"):
+        check_progress(capsys)
+
+
+# What is sent ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Sizes in bytes of the tasks of bootstraps, classes and members, which run here."""
+    sizes = []
+
+    def run_parts(function, parts, _n_jobs):
+        for part in parts:
+            sizes.append(len(pickle.dumps((function, part))))
+            yield function(*part)
+
+    for module in (bootstrap, reports):
+        monkeypatch.setattr(module, "run_parts", run_parts)
+    return sizes
+
+
+def test_a_bootstrap_carries_the_rows(sent):
+    rows = RNG.integers(3, size=(4000, 5))
+    model = MRFStructureLearner("exact", n_bootstraps=2, random_state=0)
+    model.set_callbacks(ProgressBar())
+    for _ in range(2):  # the second finds what the first has left
+        model.fit(rows, sample_weight=RNG.integers(1, 4, size=4000))
+    codes = 2 * rows.size + 8 * len(rows)  # and weights
+    assert len(sent) == 4
+    assert max(sent) < 1.5 * codes + 4000
+
+
+def test_a_class_carries_its_rows(sent):
+    labels = np.arange(3000) % 3
+    rows = RNG.normal(size=(3000, 5)) + labels[:, None]
+    layers = {"node_layers": (3,), "edge_layers": (3,)}
+    model = NNMRFClassifier(**layers, max_iter=1, random_state=0).set_callbacks(ProgressBar())
+    for _ in range(2):
+        model.fit(rows, labels)
+    densities, members = sent[:3] + sent[9:12], sent[3:9] + sent[12:]
+    assert len(sent) == 18
+    assert max(densities) < rows.nbytes / 3 + 4000
+    assert max(members) < rows.nbytes + 16 * len(rows) + 16_000  # labels, weights, networks
+
+
+def test_a_fitted_estimator_is_searched_as_a_new_one():
+    model = DiscreteMRF(learner=FEW_CHAINS, max_iter=200, random_state=0)
+    before = len(pickle.dumps(clone(model)))
+    assert len(pickle.dumps(clone(model.fit(X)))) == before
