@@ -10,6 +10,7 @@ ORDER = (
     "gibbs",
     "gradient_step",
     "nltcs_exact",
+    "learners",
     "propagation_cost",
     "propagation_chain",
     "boltzmann",

@@ -9,6 +9,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import draw_map  # noqa: E402
+import list_capabilities  # noqa: E402
 import list_learners  # noqa: E402
 
 project = "skmrf"
@@ -19,13 +20,18 @@ version = release = skmrf.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
+    "mathml",
 ]
+html_math_renderer = "mathml"
 exclude_patterns = ["_build", "generated", "results"]
 templates_path = ["_templates"]
+html_static_path = ["_static"]
+html_css_files = ["skmrf.css"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 
 # The reference lists what every __all__ names, so a new public name cannot be forgotten.
@@ -38,6 +44,13 @@ autodoc_default_options = {
         "set_fit_request, set_partial_fit_request, set_score_request, set_score_samples_request"
     ),
 }
+# Names of other packages have no pages here, nor have those that begin with an underscore.
+nitpicky = True
+nitpick_ignore_regex = [
+    ("py:.*", r"(arviz|matplotlib|networkx|numpy|pgmpy|scipy|sklearn)\..*"),
+    ("py:class", r"skmrf\.(_\w+|messages)\..*"),
+    ("py:obj", r"log_partition_\w*"),
+]
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
 
@@ -69,6 +82,7 @@ def _write_generated(_app):
     folder.mkdir(exist_ok=True)
     (folder / "map.svg").write_text(draw_map.draw(HERE.parent), encoding="utf-8")
     (folder / "learners.md").write_text(list_learners.table(), encoding="utf-8")
+    (folder / "capabilities.md").write_text(list_capabilities.table(HERE.parent), encoding="utf-8")
 
 
 def setup(app):

@@ -113,6 +113,23 @@ def test_nltcs_rows(load, seed):
     assert peer is None or abs(peer["train"] - found["exact"]["train"]) < 0.01
 
 
+def test_learners_rows(load, tmp_path):
+    script = load("learners")
+    known = ["exact", "pcd", "bp-cd"]
+    script.main(["--fast", "--results", str(tmp_path), "--learners", *known])
+    rows = [json.loads(row) for row in (tmp_path / "learners.jsonl").read_text().splitlines()]
+    assert len(rows) == len(known) * len(script.MODELS) * 2
+    for row in rows:
+        assert len(row["gaps"]) == 2
+        if row["learner"] == "exact":
+            assert row["converged"]
+            assert 0 < row["gaps"][-1] < 0.1  # what 2,000 rows allow
+    lost = script.gaps_of(rows, "weak grid", "bp-cd") - script.gaps_of(rows, "weak grid", "exact")
+    assert (lost > 0.05).all()
+    assert '`"pcd"`' in (tmp_path / "learners.md").read_text()
+    assert (tmp_path / "learners.png").stat().st_size > 5000
+
+
 def test_couplings_are_recovered(load, seed):
     row = load("scale").wide_model(6, 6, 2000, seed)
     assert row["correlation"] > 0.5

@@ -9,7 +9,8 @@ from skmrf.learners import LEARNERS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [ROOT / "README.md", *sorted((ROOT / "doc").glob("*.md"))]
+FOLDERS = ROOT / "doc", ROOT / "doc" / "papers"
+PAGES = [ROOT / "README.md", *(page for folder in FOLDERS for page in sorted(folder.glob("*.md")))]
 RUN = 'pip install -e ".[plot]" && python examples/plot_digits_completion.py'
 TEST = 'pip install -e ".[test]" && pytest -n 2'
 
@@ -32,7 +33,7 @@ def test_first_screen():
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {}

@@ -1,0 +1,306 @@
+"""What every estimator can do beside scikit-learn's tools, each thing exercised on a fitted one.
+
+``CAPABILITIES`` are functions of a case that raise where something does not work;
+``EXCEPTIONS`` are the pairs of an estimator and a capability that are not to be, and why. The
+documentation's table is made of both by ``doc/list_capabilities.py``.
+"""
+
+import pickle
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone, is_classifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skmrf import (
+    RBM,
+    TRUSTED_TYPES,
+    BoltzmannMachine,
+    CRBMStructuredPredictor,
+    DiscreteMRF,
+    MRFStructureLearner,
+    NNMRFClassifier,
+    NNMRFDensity,
+)
+from skmrf.learners import CD, MLEBP, PCD, PseudoLikelihood, Variational
+
+ROUNDING = 1e-6
+NAMES = ["a", "b", "c", "d"]
+SMALL = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 2, "random_state": 0}
+QUERIES = "score_samples", "predict", "predict_proba", "decision_function", "transform"
+
+
+class Case(NamedTuple):
+    """An estimator, rows for it, targets where it takes any, and two settings to search."""
+
+    estimator: Any
+    X: np.ndarray
+    y: Any
+    grid: dict
+
+    def fitted(self, X=None, **parameters):
+        """A fresh fit, of other rows than its own if they are given."""
+        model = clone(self.estimator).set_params(**parameters)
+        return model.fit(self.X if X is None else X, self.y)
+
+
+def answers(model, X):
+    """What a fitted estimator says of rows, by all queries that it has."""
+    found = {name: np.asarray(getattr(model, name)(X)) for name in QUERIES if hasattr(model, name)}
+    if isinstance(model, MRFStructureLearner):
+        found |= {"coupling": model.coupling_, "score": np.asarray(model.score(X))}
+    assert found
+    return found
+
+
+def assert_same(left, right, rtol=0.0):
+    """The same answers; bit for bit, unless sums may be taken in another order."""
+    assert left.keys() == right.keys()
+    for name, value in left.items():
+        assert_allclose(value, right[name], rtol=rtol, err_msg=name)
+
+
+def cases(seed=0):
+    """An estimator of every class."""
+    rng = np.random.default_rng(seed)
+    bits = (rng.random((60, 1)) < 0.5) ^ (rng.random((60, 4)) < 0.2)
+    bits = bits.astype(int)
+    numbers = rng.normal(size=(60, 4)) + 2.0 * bits[:, :1]
+    weak = {"max_iter": 3, "random_state": 0}
+    nets = {"learner__n_components": [2, 3]}
+    return {
+        "DiscreteMRF": Case(
+            DiscreteMRF(learner=PCD(n_chains=20), alpha=0.1, **weak),
+            bits,
+            None,
+            {"learner__n_chains": [10, 20]},
+        ),
+        "BoltzmannMachine": Case(
+            BoltzmannMachine(PCD(n_chains=20), states=(0, 1), alpha=0.1, **weak),
+            bits,
+            None,
+            {"learner__n_chains": [10, 20]},
+        ),
+        "RBM": Case(RBM(3, CD(), **weak), bits, None, {"learner__n_steps": [1, 2]}),
+        "CRBMStructuredPredictor": Case(
+            CRBMStructuredPredictor(3, MLEBP(), **weak),
+            numbers,
+            bits[:, 0],
+            {"learner__n_iter": [5, 10]},
+        ),
+        "NNMRFDensity": Case(NNMRFDensity(learner=Variational(2), **SMALL), numbers, None, nets),
+        "NNMRFClassifier": Case(
+            NNMRFClassifier(learner=Variational(2), **SMALL), numbers, bits[:, 0], nets
+        ),
+        "MRFStructureLearner": Case(
+            MRFStructureLearner(PseudoLikelihood(), control="fdr", random_state=0),
+            bits,
+            None,
+            {"level": [0.01, 0.1]},
+        ),
+    }
+
+
+# The capabilities --------------------------------------------------------------------------
+
+
+def by_pickle(case):
+    """A pickled model gives the same answers."""
+    model = case.fitted()
+    assert_same(answers(pickle.loads(pickle.dumps(model)), case.X), answers(model, case.X))
+
+
+def by_joblib(case):
+    """A model in a compressed file of joblib gives the same answers."""
+    model, file = case.fitted(), BytesIO()
+    joblib.dump(model, file, compress=3)
+    file.seek(0)
+    assert_same(answers(joblib.load(file), case.X), answers(model, case.X))
+
+
+def by_skops(case):
+    """A model in a file of skops gives the same answers, and holds trusted types only."""
+    import pytest
+
+    io = pytest.importorskip("skops.io")
+    model = case.fitted()
+    found = io.loads(io.dumps(model), trusted=TRUSTED_TYPES)
+    assert_same(answers(found, case.X), answers(model, case.X))
+
+
+def by_clone(case):
+    """A clone has the same parameters, nothing fitted, and fits alike."""
+    model = case.fitted()
+    copy = clone(model)
+    assert str(copy.get_params()) == str(model.get_params())
+    assert not [name for name in vars(copy) if name.endswith("_") and not name.startswith("_")]
+    assert_same(answers(copy.fit(case.X, case.y), case.X), answers(model, case.X))
+
+
+def in_pipeline(case):
+    """A pipeline that ends with it, or a classifier behind it where it transforms."""
+    model = case.fitted()
+    last = clone(case.estimator)
+    if hasattr(model, "transform"):
+        steps = make_pipeline(last, LogisticRegression()).fit(case.X, case.X[:, 0])
+        features = model.transform(case.X)
+        assert_array_equal(steps[0].transform(case.X), features)
+        alone = LogisticRegression().fit(features, case.X[:, 0])
+        assert_array_equal(steps.predict(case.X), alone.predict(features))
+    else:
+        steps = make_pipeline(FunctionTransformer(np.ascontiguousarray), last).fit(case.X, case.y)
+        assert_same(answers(steps[-1], case.X), answers(model, case.X))
+        assert steps.score(case.X, case.y) == model.score(case.X, case.y)
+
+
+def in_grid_search(case):
+    """A search over a parameter, of its learner where that has some, refits the best."""
+    search = GridSearchCV(case.estimator, case.grid, cv=2, error_score="raise")
+    search.fit(case.X, case.y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_params_.items() <= search.best_estimator_.get_params().items()
+    answers(search.best_estimator_, case.X)
+
+
+def of_pandas(case):
+    """A frame of pandas, with an index of its own, is learned from and asked about."""
+    import pandas as pd
+
+    frame = pd.DataFrame(case.X, columns=NAMES, index=np.arange(len(case.X)) + 100)
+    _same_as_array(case, frame)
+
+
+def of_polars(case):
+    """A frame of polars is learned from and asked about."""
+    import polars as pl
+
+    _same_as_array(case, pl.DataFrame(case.X, schema=NAMES))
+
+
+def _same_as_array(case, frame):
+    model = case.fitted(frame)
+    assert list(model.feature_names_in_) == NAMES
+    assert_same(answers(model, frame), answers(case.fitted(), case.X), ROUNDING)
+
+
+def with_feature_names(case):
+    """Columns of other names, or in another order, are refused."""
+    import pandas as pd
+    import pytest
+
+    frame = pd.DataFrame(case.X, columns=NAMES)
+    model = case.fitted(frame)
+    assert model.n_features_in_ == len(NAMES)
+    for query in [name for name in (*QUERIES, "score") if hasattr(model, name)]:
+        for other in (frame[NAMES[::-1]], frame.rename(columns={"a": "other"})):
+            with pytest.raises(ValueError, match="feature names"):
+                getattr(model, query)(other, *(() if query in QUERIES else (case.y,)))
+
+
+def by_set_output(case):
+    """What it transforms comes back as a frame, with names of the columns."""
+    import pandas as pd
+
+    model = case.fitted(pd.DataFrame(case.X, columns=NAMES))
+    plain = model.transform(pd.DataFrame(case.X, columns=NAMES))
+    for kind in ("pandas", "polars"):
+        found = model.set_output(transform=kind).transform(pd.DataFrame(case.X, columns=NAMES))
+        assert type(found).__module__.startswith(kind)
+        assert list(found.columns) == list(model.get_feature_names_out())
+        assert_array_equal(np.asarray(found), plain)
+
+
+def as_html(case):
+    """Notebooks show its name, its parameters, whether it is fitted, and a link to its page."""
+    name = type(case.estimator).__name__
+    new, fitted = clone(case.estimator)._repr_html_(), case.fitted()._repr_html_()
+    assert name in new
+    assert "learner" in new
+    assert f"skmrf.{name}.html" in new
+    assert "<span>Not fitted</span>" in new
+    assert "<span>Fitted</span>" in fitted
+
+
+def by_sample_weight(case):
+    """Rows of weight zero do not count."""
+    X = np.concatenate([case.X, case.X[:10][:, ::-1]])
+    y = None if case.y is None else np.concatenate([case.y, 1 - case.y[:10]])
+    weights = np.repeat([1.0, 0.0], [len(case.X), 10])
+    model = clone(case.estimator).fit(X, y, sample_weight=weights)
+    without = clone(case.estimator).fit(case.X, case.y, sample_weight=np.ones(len(case.X)))
+    assert_same(answers(model, case.X), answers(without, case.X), ROUNDING)
+
+
+def by_partial_fit(case):
+    """A second part of the rows changes what was learned from the first."""
+    more = {"classes": np.unique(case.y)} if is_classifier(case.estimator) else {}
+    model = clone(case.estimator)
+    y = [None, None] if case.y is None else np.split(case.y, 2)
+    first, second = np.split(case.X, 2)
+    model.partial_fit(first, y[0], **more)
+    before = answers(model, case.X)
+    model.partial_fit(second, y[1])
+    after = answers(model, case.X)
+    assert any((before[name] != after[name]).any() for name in before)
+
+
+def with_callbacks(case):
+    """scikit-learn's callbacks are called as learning goes on."""
+    calls = []
+
+    class Count:
+        def setup(self, estimator, context):
+            calls.append("setup")
+
+        def on_fit_task_begin(self, estimator, context):
+            calls.append("begin")
+
+        def on_fit_task_end(self, estimator, context):
+            calls.append("end")
+
+        def teardown(self, estimator, context):
+            calls.append("teardown")
+
+    clone(case.estimator).set_callbacks(Count()).fit(case.X, case.y)
+    assert calls[0] == "setup"
+    assert calls[-1] == "teardown"
+    assert calls.count("begin") == calls.count("end") > 2
+
+
+CAPABILITIES = {
+    "pickle": by_pickle,
+    "joblib": by_joblib,
+    "skops": by_skops,
+    "clone": by_clone,
+    "Pipeline": in_pipeline,
+    "GridSearchCV": in_grid_search,
+    "pandas": of_pandas,
+    "polars": of_polars,
+    "feature names": with_feature_names,
+    "set_output": by_set_output,
+    "HTML": as_html,
+    "sample_weight": by_sample_weight,
+    "partial_fit": by_partial_fit,
+    "callbacks": with_callbacks,
+}
+
+_AT_ONCE = "its networks of labels are learned from all rows at once, by L-BFGS"
+_NO_TRANSFORM = "it has no `transform`; what queries return are arrays"
+EXCEPTIONS = {
+    ("DiscreteMRF", "set_output"): _NO_TRANSFORM,
+    ("BoltzmannMachine", "set_output"): _NO_TRANSFORM,
+    ("CRBMStructuredPredictor", "set_output"): _NO_TRANSFORM,
+    ("NNMRFDensity", "set_output"): _NO_TRANSFORM,
+    ("NNMRFClassifier", "set_output"): _NO_TRANSFORM,
+    ("MRFStructureLearner", "set_output"): _NO_TRANSFORM,
+    ("NNMRFClassifier", "partial_fit"): _AT_ONCE,
+    ("MRFStructureLearner", "partial_fit"): (
+        "only of learning that removes edges on its way, with a number as `threshold` and `warmup`"
+    ),
+}
