@@ -8,7 +8,8 @@ an exponential nor a logarithm. With ``w = exp(W)``, ``t`` the odds of the belie
 
 or with ``max`` for the sums. Odds enter as the probabilities ``1 / (1 + t)`` and ``t / (1 + t)``,
 so that every sum lies between ``min(1, w)`` and ``max(1, w)`` and nothing overflows. Products of
-ratios are taken over segments in which ``sum |W|`` is bounded, one logarithm a segment.
+ratios are taken over segments in which the sums of positive and of negative ``W`` are bounded, one
+logarithm a segment.
 
 Hidden units are rows: row j turns the messages that reached its neighbours into those it gets,
 finds its belief and sends its own messages, while the row is in the cache. Only the messages from
@@ -23,65 +24,106 @@ from ._jit import borrowed, inlined, kernel
 from .exponential import exponentials, logarithms
 
 SUM, MAX, MIXED = 0, 1, 2  # products
-TILE = 16  # rows transposed at once: a line of the cache
+UNIT = 16  # bytes that are moved as one where weights are turned
+UNITS = 4  # of a line of the cache
 BLOCK = 8  # hidden units whose beliefs are found at once, in vectors
+
+
+@inlined
+def measured(weights, limit, out, positive, negative):
+    """Copy a row; add up both signs' sizes, and count what is beyond the limit."""
+    kind = out.dtype.type
+    zero = kind(0)
+    above, below, beyond = zero, zero, zero
+    for j in range(out.size):
+        x = kind(weights[j])
+        up, down = max(x, zero), max(-x, zero)
+        beyond += zero if abs(x) <= limit else kind(1)  # nan is beyond, too
+        above += up
+        below += down
+        positive[j] += up
+        negative[j] += down
+        out[j] = x
+    return above, below, beyond
+
+
+@inlined
+def interleaved(rows, out):
+    """The first entries of the two or four rows, then the second ones, and so on."""
+    a, b, c, d = rows[0], rows[1], rows[-2], rows[-1]
+    if rows.shape[0] == 4:
+        for j in range(a.size):
+            out[4 * j] = a[j]
+            out[4 * j + 1] = b[j]
+            out[4 * j + 2] = c[j]
+            out[4 * j + 3] = d[j]
+    else:
+        for j in range(a.size):
+            out[2 * j] = a[j]
+            out[2 * j + 1] = b[j]
 
 
 @kernel
 def turned(weights, limit, w, hidden_sums, visible_sums):
-    """Hidden units as rows, and the sums of ``|W|`` over all that sends to a unit.
+    """Hidden units as rows, and the sums of positive and of negative ``W`` at every unit.
 
     ``weights`` is (n_visible, n_hidden); w gets their exponentials in single precision, themselves
-    in double precision; ``hidden_sums`` begins at zero. Returns how many are beyond the limit.
+    in double precision, and its rows are whole lines of the cache, of which what is left over gets
+    anything. The sums are (2, n_hidden) and (2, n_visible), of sizes; those of hidden units begin
+    at zero. Returns how many are beyond the limit, or fewer where these are very many.
     """
     n_visible, n_hidden = weights.shape
-    tile = np.empty((TILE, n_hidden), w.dtype)
-    single = w.itemsize == 4
-    beyond = 0
-    for first in range(0, n_visible, TILE):
-        height = min(TILE, n_visible - first)
-        for i in range(height):
-            row, at = tile[i], first + i
-            total = w.dtype.type(0)
-            for j in range(n_hidden):
-                row[j] = weights[at, j]
-                size = abs(row[j])
-                beyond += not size <= limit
-                total += size
-                hidden_sums[j] += size
-            visible_sums[at] = total
-            if single:
-                exponentials(row)
-        if height == TILE:
-            for j in range(n_hidden):
-                line = w[j, first : first + TILE]
-                for i in range(TILE):  # whose number is known, so that there is no loop left
-                    line[i] = tile[i, j]
-        else:
-            for j in range(n_hidden):
-                for i in range(height):
-                    w[j, first + i] = tile[i, j]
+    n_rows = UNIT // w.itemsize
+    rows = np.ones((n_rows, n_hidden), w.dtype)
+    tile = np.empty((UNITS, n_rows * n_hidden), w.dtype)
+    units, lines = tile.view(np.complex128), w.view(np.complex128)
+    beyond = w.dtype.type(0)
+    for first in range(0, n_visible, UNITS * n_rows):
+        for unit in range(UNITS):
+            for k in range(n_rows):
+                i, row = first + n_rows * unit + k, rows[k]
+                if i < n_visible:
+                    above, below, more = measured(
+                        weights[i], limit, row, hidden_sums[0], hidden_sums[1]
+                    )
+                    visible_sums[0, i], visible_sums[1, i] = above, below
+                    beyond += more
+                    if n_rows == 4:
+                        exponentials(row)
+            interleaved(rows, tile[unit])
+        a, b, c, d = units[0], units[1], units[2], units[3]
+        at = first // n_rows
+        for j in range(n_hidden):
+            line = lines[j, at : at + UNITS]
+            line[0] = a[j]
+            line[1] = b[j]
+            line[2] = c[j]
+            line[3] = d[j]
     return beyond
 
 
 @kernel
 def segments_of(weights, limit, bounds, sums):
-    """Cut rows into as few segments as keep every column's sum of sizes within a limit.
+    """Cut rows into as few segments as keep every column's sums of either sign within a limit.
 
     ``bounds`` has room for one more than there are rows; returns how many of it are used. ``sums``
-    is scratch, one a column, zero.
+    is scratch, two a column, zero.
     """
+    positive, negative = sums[0], sums[1]
+    zero = sums.dtype.type(0)
     bounds[0], count = 0, 1
     for i in range(weights.shape[0]):
         beyond = 0
-        for j in range(sums.size):
-            sums[j] += abs(weights[i, j])
-            beyond += sums[j] > limit
+        for j in range(positive.size):
+            positive[j] += max(weights[i, j], zero)
+            negative[j] += max(-weights[i, j], zero)
+            beyond += max(positive[j], negative[j]) > limit
         if beyond and i > bounds[count - 1]:
             bounds[count] = i
             count += 1
-            for j in range(sums.size):
-                sums[j] = abs(weights[i, j])
+            for j in range(positive.size):
+                positive[j] = max(weights[i, j], zero)
+                negative[j] = max(-weights[i, j], zero)
     bounds[count] = weights.shape[0]
     return count + 1
 
@@ -137,7 +179,10 @@ def log_product(ratios, segments):
 
 @inlined
 def message_product(w, sent, one, zero, product):
-    """Product of the messages from visible units to a hidden one, which sent them ``sent``."""
+    """Product of the messages from visible units to a hidden one, which sent them ``sent``.
+
+    For SUM and MAX ``sent`` is left as what a visible unit's odds of 0 are without it.
+    """
     kind = w.dtype.type
     above, below = kind(1), kind(1)
     if product == SUM:
@@ -145,10 +190,12 @@ def message_product(w, sent, one, zero, product):
             rest = zero[i] * sent[i]
             above *= rest + one[i] * w[i]
             below *= rest + one[i]
+            sent[i] = rest
     elif product == MAX:  # either side alone might be 1 / 2 time and again
         for i in range(w.size):
             rest = zero[i] * sent[i]
             above *= max(rest, one[i] * w[i]) / max(rest, one[i])
+            sent[i] = rest
     else:
         for i in range(w.size):
             above *= w[i] if one[i] > kind(0.5) else kind(1)
@@ -157,7 +204,10 @@ def message_product(w, sent, one, zero, product):
 
 @inlined
 def hear(w, sent, one, zero, product, segments, logits, products, bits):
-    """Add the logs of all messages to a block of hidden units to their logits."""
+    """Add the logs of all messages to a block of hidden units to their logits.
+
+    What they had sent is replaced, see :func:`message_product`.
+    """
     for k in range(segments.size - 1):
         part = slice(segments[k], segments[k + 1])
         for j in range(logits.size):
@@ -184,42 +234,48 @@ def send_first(w, on, off, product, sent, factors):
 
 
 @inlined
-def send(w, one, zero, on, off, product, sent, factors):
+def send(w, one, on, off, product, rest, factors):
     """Messages of a hidden unit, of probabilities ``on`` and ``off``, to all visible ones.
 
-    ``factors`` are multiplied by them. What it received is found anew from what it had sent.
+    ``factors`` are multiplied by them; they replace ``rest``, what :func:`hear` left.
     """
     kind = w.dtype.type
-    if product == SUM:
+    if product == SUM and on <= off:
+        odds = on / off
         for i in range(factors.size):
-            rest = zero[i] * sent[i]
-            out, into = off * (rest + one[i] * w[i]), on * (rest + one[i])
+            out, into = rest[i] + one[i] * w[i], odds * (rest[i] + one[i])
             message = (out + into * w[i]) / (out + into)
-            sent[i] = message
+            rest[i] = message
+            factors[i] *= message
+    elif product == SUM:
+        odds = off / on
+        for i in range(factors.size):
+            out, into = odds * (rest[i] + one[i] * w[i]), rest[i] + one[i]
+            message = (out + into * w[i]) / (out + into)
+            rest[i] = message
             factors[i] *= message
     elif product == MAX:
         for i in range(factors.size):
-            rest = zero[i] * sent[i]
-            out, into = off * max(rest, one[i] * w[i]), on * max(rest, one[i])
+            out, into = off * max(rest[i], one[i] * w[i]), on * max(rest[i], one[i])
             message = max(out, into * w[i]) / max(out, into)
-            sent[i] = message
+            rest[i] = message
             factors[i] *= message
     else:
         for i in range(factors.size):
             out = off * (w[i] if one[i] > kind(0.5) else kind(1))
             message = (out + on * w[i]) / (out + on)
-            sent[i] = message
+            rest[i] = message
             factors[i] *= message
 
 
 @inlined
-def add_pairs(w, sent, one, zero, logit, bound, pairs):
+def add_pairs(w, rest, one, logit, bound, pairs):
     """Add the probabilities that a hidden unit and each visible one are both 1."""
     kind = w.dtype.type
     hidden = kind(1) / (kind(1) + kind(np.exp(-min(max(logit, -bound), bound))))
     for i in range(pairs.size):
         both = one[i] * w[i]
-        pairs[i] += hidden * both / (zero[i] * sent[i] + both)
+        pairs[i] += hidden * both / (rest[i] + both)
 
 
 @kernel
@@ -288,7 +344,7 @@ def propagate(
                     beliefs(own, bound, on, off)
                     for j in range(own.size):
                         if count > 0:
-                            send(near[j], one, zero, on[j], off[j], product, told[j], factors)
+                            send(near[j], one, on[j], off[j], product, told[j], factors)
                         else:
                             send_first(near[j], on[j], off[j], product, told[j], factors)
                 gather(factors, logits, bits)
@@ -302,6 +358,6 @@ def propagate(
             hear(near, told, one, zero, product, segments_to_hidden, own, products, bits)
             if pairs.size:
                 for j in range(own.size):
-                    add_pairs(near[j], told[j], one, zero, own[j], bound, pairs[start + j])
+                    add_pairs(near[j], told[j], one, own[j], bound, pairs[start + j])
         out_visible[c] = logits
         n_iter[c], moved[c] = count, n_moved

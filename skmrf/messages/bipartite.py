@@ -21,7 +21,8 @@ ROWS = 32  # of a block, at most
 LINE = 64  # bytes of a line of the cache
 KEPT = 2**23  # bytes of scratch that may stay
 MESSAGES_A_CALL = 5e8  # some 0.1 s
-# Largest |W| whose ratios, times one another, are in range; and largest sum of |W| of a segment.
+# Largest |W| whose ratios, times one another, are in range; and largest sum of either sign's |W| in
+# a segment.
 LIMITS = {np.dtype(np.float32): (35.0, 80.0), np.dtype(np.float64): (300.0, 600.0)}
 
 
@@ -197,7 +198,7 @@ class _Couplings:
         n_visible, n_hidden = weights.shape
         largest, limit = (dtype.type(x) for x in LIMITS[dtype])
         self.ratios = _rooms.lines("ratios", n_hidden, n_visible, dtype)
-        to_hidden, to_visible = np.zeros(n_hidden, dtype), np.empty(n_visible, dtype)
+        to_hidden, to_visible = np.zeros((2, n_hidden), dtype), np.empty((2, n_visible), dtype)
         if kernels.turned(self.weights, largest, self.ratios, to_hidden, to_visible):
             self._turn(weights, check_weights(weights))
             return
@@ -252,9 +253,9 @@ def check_weights(weights):
 
 
 def _segments(weights, totals, limit):
-    """Bounds of segments of rows, in each of which the sums of sizes by column are limited.
+    """Bounds of segments of rows, in each of which the sums of either sign by column are limited.
 
-    ``totals`` are these sums over all rows. A row alone may exceed the limit.
+    ``totals`` are these sums over all rows, two a column. A row alone may exceed the limit.
     """
     n = len(weights)
     if totals.max(initial=0.0) <= limit:
