@@ -21,7 +21,7 @@ messages begin at lines of the cache: across two of them, loading takes as long 
 import numpy as np
 
 from ._jit import borrowed, inlined, kernel
-from .exponential import exponentials, logarithms
+from .exponential import exponential, exponentials, logarithms
 
 SUM, MAX, MIXED = 0, 1, 2  # products
 UNIT = 16  # bytes that are moved as one where weights are turned
@@ -30,8 +30,8 @@ BLOCK = 8  # hidden units whose beliefs are found at once, in vectors
 
 
 @inlined
-def measured(weights, limit, out, positive, negative):
-    """Copy a row; add up both signs' sizes, and count what is beyond the limit."""
+def ratios_of(weights, limit, out, positive, negative):
+    """Exponentials of a row; adds up sizes of either sign, and counts those beyond the limit."""
     kind = out.dtype.type
     zero = kind(0)
     above, below, beyond = zero, zero, zero
@@ -43,7 +43,7 @@ def measured(weights, limit, out, positive, negative):
         below += down
         positive[j] += up
         negative[j] += down
-        out[j] = x
+        out[j] = exponential(min(max(x, -limit), limit))
     return above, below, beyond
 
 
@@ -65,12 +65,11 @@ def interleaved(rows, out):
 
 @kernel
 def turned(weights, limit, w, hidden_sums, visible_sums):
-    """Hidden units as rows, and the sums of positive and of negative ``W`` at every unit.
+    """Ratios with hidden units as rows, and the sums of positive and of negative ``W`` at units.
 
-    ``weights`` is (n_visible, n_hidden); w gets their exponentials in single precision, themselves
-    in double precision, and its rows are whole lines of the cache, of which what is left over gets
-    anything. The sums are (2, n_hidden) and (2, n_visible), of sizes; those of hidden units begin
-    at zero. Returns how many are beyond the limit, or fewer where these are very many.
+    ``weights`` is (n_visible, n_hidden); w gets their exponentials, and its rows are whole lines of
+    the cache, of which what is left over gets anything. The sums, of sizes, are (2, n_hidden) and
+    (2, n_visible); those of hidden units begin at zero. Returns whether any is beyond the limit.
     """
     n_visible, n_hidden = weights.shape
     n_rows = UNIT // w.itemsize
@@ -83,13 +82,11 @@ def turned(weights, limit, w, hidden_sums, visible_sums):
             for k in range(n_rows):
                 i, row = first + n_rows * unit + k, rows[k]
                 if i < n_visible:
-                    above, below, more = measured(
+                    above, below, more = ratios_of(
                         weights[i], limit, row, hidden_sums[0], hidden_sums[1]
                     )
                     visible_sums[0, i], visible_sums[1, i] = above, below
                     beyond += more
-                    if n_rows == 4:
-                        exponentials(row)
             interleaved(rows, tile[unit])
         a, b, c, d = units[0], units[1], units[2], units[3]
         at = first // n_rows
@@ -99,7 +96,7 @@ def turned(weights, limit, w, hidden_sums, visible_sums):
             line[1] = b[j]
             line[2] = c[j]
             line[3] = d[j]
-    return beyond
+    return beyond > 0
 
 
 @kernel

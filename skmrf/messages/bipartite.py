@@ -202,8 +202,6 @@ class _Couplings:
         if kernels.turned(self.weights, largest, self.ratios, to_hidden, to_visible):
             self._turn(weights, check_weights(weights))
             return
-        if dtype == np.float64:
-            np.exp(self.ratios[:, :n_visible], out=self.ratios[:, :n_visible])
         self.to_hidden = _segments(self.weights, to_hidden, limit)
         self.to_visible = _segments(self.weights.T, to_visible, limit)
 
