@@ -26,7 +26,7 @@ from .exponential import exponential, exponentials, logarithms
 SUM, MAX, MIXED = 0, 1, 2  # products
 UNIT = 16  # bytes that are moved as one where weights are turned
 UNITS = 4  # of a line of the cache
-BLOCK = 8  # hidden units whose beliefs are found at once, in vectors
+BLOCK = 16  # hidden units whose beliefs are found at once, in vectors
 
 
 @inlined

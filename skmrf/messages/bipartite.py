@@ -6,6 +6,7 @@ A row is one instance: the weights are common, the fields :math:`b^v, b^h` its o
 """
 
 from functools import cached_property
+from itertools import pairwise
 from threading import local
 from typing import NamedTuple
 
@@ -265,11 +266,12 @@ def _segments(weights, totals, limit):
 
 def _in_blocks(run, couplings, rows, options, max_iter, n_jobs):
     """Results of blocks of rows, in order."""
-    work = 2 * couplings.weights.size * max_iter
+    work, n_rows = 2 * couplings.weights.size * max_iter, len(rows[0])
     size = int(np.clip(MESSAGES_A_CALL // max(work, 1), 1, ROWS))
+    n_blocks = max(-(-n_rows // size), 1)
+    bounds = [n_rows * k // n_blocks for k in range(n_blocks + 1)]  # as equal as can be
     tasks = [
-        (couplings, *(a[s : s + size] for a in rows), *options)
-        for s in range(0, max(len(rows[0]), 1), size)
+        (couplings, *(a[start:stop] for a in rows), *options) for start, stop in pairwise(bounds)
     ]
     return run_blocks(run, tasks, n_jobs)
 
