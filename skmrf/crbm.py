@@ -376,7 +376,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         ones = weights @ data.Y
         theta = {
             "weights": _first_weights(rng, (n_visible, n_hidden), max(n_visible, n_hidden)),
-            "visible_inputs": np.zeros((n_inputs, n_visible), np.float32),
+            "visible_inputs": np.broadcast_to(np.float32(0), (n_inputs, n_visible)),
             "hidden_inputs": _first_weights(rng, (n_inputs, n_hidden), n_inputs),
             "visible_bias": np.log((ones + 0.5) / (weights.sum() - ones + 0.5)),
             "hidden_bias": np.zeros(n_hidden),

@@ -27,6 +27,7 @@ from skmrf.learning import (
     make_penalty,
     make_rate,
 )
+from skmrf.learning.loop import NoRestriction
 
 GROUPS = {"a": np.array([-1, 0, 0, 1, 1, 1]), "b": np.array([-1, -1])}
 
@@ -245,13 +246,71 @@ class Interrupt(learning.SilentReports):
         return False
 
 
-def test_interrupt_leaves_the_last_epoch():
+def test_interrupt_between_epochs():
     data, energy = problem(0)
     learner, settings, state = stochastic(data, energy, max_iter=9)
-    with pytest.warns(ConvergenceWarning, match="Interrupted; .* last complete epoch, 2"):
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 complete epochs"):
         state = learning.run(learner, data, settings, state, Interrupt())
     assert state.epoch == 2
     assert np.isfinite(state.result().flat).all()
+
+
+class InterruptUpdate:
+    """No restriction, but Ctrl-C in the middle of an update."""
+
+    def __init__(self, at):
+        self.left = at
+
+    def update(self, energy, positive, negative, info):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return energy
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+@pytest.mark.parametrize("average", [False, True])
+def test_interrupt_leaves_the_last_update(optimizer, average):
+    """As many updates as if the rows had ended there, and learning goes on."""
+    data, energy = problem(0)
+    options = {"average": average, "optimizer": learning.OPTIMIZERS[optimizer]()}
+    n_updates = 2 * -(-len(data.X) // stochastic(data, energy)[1].batch_size) + 1
+    learner, settings, state = stochastic(data, energy, max_iter=9, **options)
+    settings.restriction = InterruptUpdate(n_updates + 1)
+    before = []
+    settings.score = lambda energy, _: before.append(energy.flat.copy()) or 0.0
+    with pytest.warns(ConvergenceWarning, match=f"2 complete epochs; .* update, {n_updates}"):
+        state = learning.run(learner, data, settings, state)
+    assert (state.epoch, state.step, state.n_averaged) == (2, n_updates, average * n_updates)
+    learned = (state.averaged if average else state.energy.theta)["log_potentials"]
+    assert np.isfinite(learned).all()
+    assert not np.array_equal(np.ravel(learned), before[-1])
+    assert len(state.history.columns["epoch"]) == 2
+    settings.restriction, settings.score = NoRestriction(), None
+    state = learning.resume(state, learner, data, settings)
+    with pytest.warns(ConvergenceWarning, match="had not converged"):
+        state = learning.run(learner, data, settings, state)
+    assert state.epoch == 11
+
+
+class Explode:
+    """Parameters that are not finite, and Ctrl-C after it."""
+
+    def __init__(self):
+        self.n_calls = 0
+
+    def update(self, energy, positive, negative, info):
+        self.n_calls += 1
+        if self.n_calls == 2:
+            raise KeyboardInterrupt
+        return energy.with_theta({k: v + np.inf for k, v in energy.theta.items()})
+
+
+def test_interrupt_never_leaves_a_model_that_diverged():
+    data, energy = problem(0)
+    learner, settings, state = stochastic(data, energy, max_iter=9, restriction=Explode())
+    with pytest.raises(ValueError, match="not finite"):
+        learning.run(learner, data, settings, state)
 
 
 class FreezeFirst:

@@ -160,9 +160,9 @@ class ConditionalBipartiteEnergy:
         n_inputs = len(self.theta["visible_inputs"])
         hidden, visible = np.arange(n_hidden), np.arange(n_visible)
         return {
-            "weights": np.tile(hidden, (n_visible, 1)),
-            "visible_inputs": np.tile(visible, (n_inputs, 1)),
-            "hidden_inputs": np.tile(hidden, (n_inputs, 1)),
+            "weights": np.broadcast_to(hidden, (n_visible, n_hidden)),
+            "visible_inputs": np.broadcast_to(visible, (n_inputs, n_visible)),
+            "hidden_inputs": np.broadcast_to(hidden, (n_inputs, n_hidden)),
             "visible_bias": np.full(n_visible, -1),
             "hidden_bias": np.full(n_hidden, -1),
         }

@@ -247,16 +247,17 @@ def run(learner, data, settings, state, reports=None, began=None):
     Returns
     -------
     LoopState
-        Of the last complete epoch, also after Ctrl-C (with a warning). After that the iterates go
-        on from the average where one is kept, and the optimizer and the window of an adaptive rate
-        begin anew.
+        After Ctrl-C (with a warning) that of the last complete update, from which learning can go
+        on; the optimizer and the window of an adaptive rate then begin anew. Where the average of
+        the iterates is kept, some of its arrays may already hold the iterate that was to follow.
 
     Notes
     -----
-    Arrays of the size of the parameters: the iterate, its gradient, the last complete model, what
-    the optimizer keeps (none for ``SGD``, one for ``Momentum``, two for ``Adam``), and where they
-    are asked for the average of the iterates, the two sums of an adaptive rate and the best model
-    by held-out score, which takes two while it is found of averages.
+    Arrays of the size of the parameters: the iterate, its gradient, what the optimizer keeps (none
+    for ``SGD``, one for ``Momentum``, two for ``Adam``), and where they are asked for the average
+    of the iterates, the two sums of an adaptive rate and the best model by held-out score, which
+    takes two while it is found of averages. Nothing is kept for Ctrl-C: an iterate is never written
+    to, and the state is exchanged as a whole.
     """
     holder = [replace(state, began=state.epoch if began is None else began)]
     del state  # of which an epoch makes a new one
@@ -267,17 +268,19 @@ def run(learner, data, settings, state, reports=None, began=None):
         else:
             _iterate(learner, data, settings, holder, reports)
     except KeyboardInterrupt:
+        holder[0] = _after_interruption(holder[0], settings)
         warn_caller(
-            f"Interrupted; the model is that of the last complete epoch, {holder[0].epoch}.",
+            f"Interrupted after {holder[0].epoch} complete epochs; the model is that of the last "
+            f"complete update, {holder[0].step}.",
             ConvergenceWarning,
         )
-        holder[0] = _after_interruption(holder[0], settings)
     _warn_inference(holder[0], settings)
     return holder[0]
 
 
 def _after_interruption(state, settings):
-    """A complete state without what the updates after it changed in place."""
+    """A complete state without what the update after it may have changed in place."""
+    _check_finite(state)
     return replace(
         state,
         averaged=state.averaged if state.n_averaged else _no_average(settings, state.energy),
@@ -310,21 +313,12 @@ def _iterate(learner, data, settings, holder, reports):
     limit = _epoch_limit(settings, -(-data.X.shape[0] // settings.batch_size))
     while not _over(holder[0], settings, limit):
         reports.begin()
-        state, info = _epoch(learner, data, settings, _leave_model(holder))
-        holder[0] = _judge(state, settings, info)
-        del state  # whose parameters the next epoch leaves behind
+        info = _epoch(learner, data, settings, holder)
+        holder[0] = _judge(replace(holder[0], epoch=holder[0].epoch + 1), settings, info)
         if reports.end(holder[0]):
             return
     if settings.complete and not _finished(holder[0], settings):
         _warn_unconverged(holder[0])
-
-
-def _leave_model(holder):
-    """The state to go on from; where the model is an average, no other iterate stays behind."""
-    state = holder[0]
-    if state.n_averaged:
-        holder[0] = replace(state, energy=state.energy.with_theta(state.averaged))
-    return state
 
 
 def _warn_unconverged(state):
@@ -353,22 +347,26 @@ def _stale(state, settings):
     return len(scores) - 1 - int(np.argmax(scores)) >= settings.patience
 
 
-def _epoch(learner, data, settings, state):
-    """One pass over the rows in random order; the state after it and mean diagnostics."""
-    state = _own(state)
-    order = _order(data, state.rng)
+def _epoch(learner, data, settings, holder):
+    """One pass over the rows in random order; mean diagnostics.
+
+    The holder has the state after every update: with another name for one, its parameters would
+    stay behind.
+    """
+    holder[0] = replace(holder[0], converged=False)
+    order = _order(data, holder[0].rng)
     sums, count, latest = {}, 0, {}
     for s in range(0, len(order), settings.batch_size):
         rows = np.sort(order[s : s + settings.batch_size])
-        state, info = _update(learner, _take(data, rows, state), settings, state)
+        batch = _take(data, rows, holder[0])
+        holder[0], info = _update(learner, batch, settings, holder[0])
         count += 1
         for name, value in info.items():
             if isinstance(value, Latest):
                 latest[name] = float(value)
             else:
                 sums[name] = sums.get(name, 0.0) + value
-    means = {k: v / count for k, v in sums.items()}
-    return replace(state, epoch=state.epoch + 1), means | latest
+    return {k: v / count for k, v in sums.items()} | latest
 
 
 def _order(data, rng):
@@ -381,20 +379,6 @@ def _order(data, rng):
     if data.log_weights is None:
         return rng.permutation(n)
     return rng.permutation(resample(data.log_weights, n, rng))
-
-
-def _own(state):
-    """A state with copies of what updates change in place and the model is made of.
-
-    So an interrupted epoch leaves the model of the last complete one untouched; the learner's
-    chains, their generators and the optimizer may have gone on.
-    """
-    return replace(
-        state,
-        converged=False,
-        rng=deepcopy(state.rng),
-        averaged=deepcopy(state.averaged) if state.n_averaged else state.averaged,
-    )
 
 
 def _take(data, rows, state):
@@ -410,7 +394,7 @@ def _update(learner, batch, settings, state):
     gradient = energy.gradient(positive, negative, batch)
     pull = settings.penalty.gradient(energy.theta)
     if pull is not None:
-        gradient = {k: g - pull[k] for k, g in gradient.items()}
+        gradient = {k: np.subtract(g, pull[k], out=pull[k]) for k, g in gradient.items()}
     rate = settings.rate.value(state.rate)
     mean_square = np.mean([np.vdot(g, g) / g.size for g in gradient.values() if g.size])
     if settings.penalty.smooth:  # before the optimizer writes into the gradient

@@ -45,7 +45,7 @@ class L2(NoPenalty):
     def __init__(self, alpha, groups, copies=None):
         self.alpha = alpha
         self.copies = copies or {}
-        self.weights = {k: alpha * (g >= 0) for k, g in groups.items()}
+        self.weights = {k: _strengths(alpha, g >= 0) for k, g in groups.items()}
 
     def value(self, theta):
         """The penalty at theta."""
@@ -135,6 +135,13 @@ class GroupL1(NoPenalty):
             out[k] = v.copy()
             out[k][inside] *= keep[members]
         return out
+
+
+def _strengths(alpha, penalised):
+    """Strength of the penalty on every parameter of an array; one number where all are alike."""
+    if penalised.all():
+        return float(alpha)
+    return alpha * penalised if penalised.any() else 0.0
 
 
 def _total(copies, terms):
