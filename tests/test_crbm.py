@@ -477,7 +477,7 @@ def test_interrupt_leaves_the_last_update(optimizer, average):
     SEEN.clear()
     options = {"optimizer": optimizer, "average": average, "early_stopping": False}
     model = quick(learner=Interrupted(), max_iter=30, warm_start=True, **options)
-    with pytest.warns(ConvergenceWarning, match="2 complete epochs; .* update, 19"):
+    with pytest.warns(ConvergenceWarning, match="update, 19, after 2 epochs"):
         model.fit(X, Y)
     assert model.n_iter_ == len(model.history_["n_updates"]) == 2
     for name, learned in model.energy_.theta.items():

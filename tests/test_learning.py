@@ -249,7 +249,7 @@ class Interrupt(learning.SilentReports):
 def test_interrupt_between_epochs():
     data, energy = problem(0)
     learner, settings, state = stochastic(data, energy, max_iter=9)
-    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 complete epochs"):
+    with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 2 epochs"):
         state = learning.run(learner, data, settings, state, Interrupt())
     assert state.epoch == 2
     assert np.isfinite(state.result().flat).all()
@@ -279,7 +279,7 @@ def test_interrupt_leaves_the_last_update(optimizer, average):
     settings.restriction = InterruptUpdate(n_updates + 1)
     before = []
     settings.score = lambda energy, _: before.append(energy.flat.copy()) or 0.0
-    with pytest.warns(ConvergenceWarning, match=f"2 complete epochs; .* update, {n_updates}"):
+    with pytest.warns(ConvergenceWarning, match=f"update, {n_updates}, after 2 epochs"):
         state = learning.run(learner, data, settings, state)
     assert (state.epoch, state.step, state.n_averaged) == (2, n_updates, average * n_updates)
     learned = (state.averaged if average else state.energy.theta)["log_potentials"]

@@ -270,8 +270,8 @@ def run(learner, data, settings, state, reports=None, began=None):
     except KeyboardInterrupt:
         holder[0] = _after_interruption(holder[0], settings)
         warn_caller(
-            f"Interrupted after {holder[0].epoch} complete epochs; the model is that of the last "
-            f"complete update, {holder[0].step}.",
+            f"Interrupted; the model is that of the last complete update, {holder[0].step}, after "
+            f"{holder[0].epoch} epochs.",
             ConvergenceWarning,
         )
     _warn_inference(holder[0], settings)

@@ -1,7 +1,7 @@
 """First-order ascent steps. State is a dict of arrays, so that it pickles and resumes.
 
 A step may write into the arrays of its state and into those of the gradient; never into theta.
-After an interrupted epoch the loop starts with :meth:`init` again. ``default_rate`` is where an
+After an interrupted update the loop starts with :meth:`init` again. ``default_rate`` is where an
 adaptive learning rate starts.
 """
 

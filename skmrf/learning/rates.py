@@ -25,7 +25,7 @@ class _Rate(BaseEstimator):
         return {"t": state["t"] + 1}, False, False
 
     def new_window(self, state):
-        """The state without sums of gradients, which may be those of an interrupted epoch."""
+        """The state without sums of gradients, which an interrupted update may have changed."""
         return state
 
 
