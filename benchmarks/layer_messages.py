@@ -123,33 +123,43 @@ def threads(n_visible, n_hidden, n_rows):
     }
 
 
-def epoch_share(n_rows, n_outputs, n_hidden):
-    """Share of an epoch's time in kernels and in matrix products."""
+def epoch_share(n_rows, n_outputs, n_hidden, repeats):
+    """Share of an epoch's time in kernels and in matrix products.
+
+    The profiler tells what these take. It takes time itself, so all of it is that of fits without.
+    """
     rng = np.random.default_rng(0)
     Y = (rng.random((n_rows, n_outputs)) < 0.3).astype(np.float32)
     X = np.abs(Y - (rng.random(Y.shape) < 0.1)).astype(np.float32)
     model = CRBMStructuredPredictor(n_hidden, max_iter=3, early_stopping=False, random_state=0)
+    own, total = [], []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X[:50], Y[:50])
-        profile = cProfile.Profile(time.process_time)
-        start = time.process_time()
-        profile.runcall(model.fit, X, Y)
-        total = time.process_time() - start
-    stats = pstats.Stats(profile).stats
-    products = {"gradient", "fields", "_hidden_fields", "hidden_means"}
-    own = sum(
-        v[2]
-        for (path, _, name), v in stats.items()
-        if "_kernels" in path or ("skmrf" in path and name in products)
-    )
+        for _ in range(repeats):
+            start = time.process_time()
+            model.fit(X, Y)
+            total.append(time.process_time() - start)
+            profile = cProfile.Profile(time.process_time)
+            profile.runcall(model.fit, X, Y)
+            own.append(seconds_in_products(profile))
     return {
-        "what": f"learning: {own / total:.0%} in kernels and matrix products",
+        "what": f"learning: {min(own) / min(total):.0%} in kernels and matrix products",
         "size": f"{n_outputs} x {n_hidden}",
         "rows": n_rows,
         "dtype": "float32",
-        "seconds": total / 3 / n_rows,
+        "seconds": min(total) / 3 / n_rows,
     }
+
+
+def seconds_in_products(profile):
+    """Seconds in kernels and in functions that are matrix products."""
+    products = {"gradient", "fields", "_hidden_fields", "hidden_means"}
+    return sum(
+        v[2]
+        for (path, _, name), v in pstats.Stats(profile).stats.items()
+        if "_kernels" in path or ("skmrf" in path and name in products)
+    )
 
 
 def main(argv=None):
@@ -160,7 +170,7 @@ def main(argv=None):
             for dtype in (np.float32, np.float64):
                 rows.append(speed(n_visible, n_hidden, n_rows, dtype, 3 if args.fast else 7))
         rows.append(threads(784, 256, 64 if args.fast else 1000))
-        rows.append(epoch_share(200 if args.fast else 4000, 784, 256))
+        rows.append(epoch_share(*((200, 784, 256, 1) if args.fast else (4000, 784, 256, 3))))
     save(args, "layer_messages", rows, COLUMNS)
     (args.results / "layer_messages.md").write_text(markdown(rows, COLUMNS) + "\n")
     bars(
