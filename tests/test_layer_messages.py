@@ -176,6 +176,32 @@ def test_products_in_segments(product, dtype, spread, seed):
         assert_allclose(found.pairs, pairs, rtol=0, atol=within * spread * 10)
 
 
+@compiled
+@each_dtype
+@each_product
+@pytest.mark.parametrize("share", [0.99, 1.01, 2.5])
+def test_products_at_the_limit_of_a_segment(product, dtype, share):
+    """Weights of one sign, then of the other, whose sums are about what one segment may hold."""
+    limit = 80.0 if dtype is np.float32 else 600.0
+    size = share * limit / 100
+    weights = np.full((200, 2), size, dtype=dtype)
+    weights[100:] = -size
+    weights[:, 1] *= -1
+    visible, hidden = np.zeros((3, 200), dtype=dtype), np.zeros((3, 2), dtype=dtype)
+    visible += np.array([[-9], [0], [9]], dtype=dtype)  # as good as off, unknown, as good as on
+    for turned in (False, True):
+        arrays = (weights.T, hidden, visible) if turned else (weights, visible, hidden)
+        found = propagate(*arrays, product=product, max_iter=2, tol=-1.0)
+        for k in range(3):
+            fields = arrays[1][k].astype(float), arrays[2][k].astype(float)
+            shown, odds, _ = twins.layer_messages(
+                arrays[0].astype(float), *fields, 2, product=product
+            )
+            within = 1e-9 if dtype is np.float64 else 1e-4
+            assert_allclose(found.visible[k], shown, rtol=within, atol=within * limit)
+            assert_allclose(found.hidden[k], odds, rtol=within, atol=within * limit)
+
+
 # Enumeration -------------------------------------------------------------------------------
 
 

@@ -267,7 +267,7 @@ def _segments(weights, totals, limit):
 def _in_blocks(run, couplings, rows, options, max_iter, n_jobs):
     """Results of blocks of rows, in order."""
     work, n_rows = 2 * couplings.weights.size * max_iter, len(rows[0])
-    size = int(np.clip(MESSAGES_A_CALL // max(work, 1), 1, ROWS))
+    size = int(min(max(MESSAGES_A_CALL // max(work, 1), 1), ROWS))
     n_blocks = max(-(-n_rows // size), 1)
     bounds = [n_rows * k // n_blocks for k in range(n_blocks + 1)]  # as equal as can be
     tasks = [
