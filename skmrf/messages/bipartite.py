@@ -25,6 +25,8 @@ MESSAGES_A_CALL = 5e8  # some 0.1 s
 # Largest |W| whose ratios, times one another, are in range; and largest sum of either sign's |W| in
 # a segment.
 LIMITS = {np.dtype(np.float32): (35.0, 80.0), np.dtype(np.float64): (300.0, 600.0)}
+# Logits are held within these, so that neither odds nor what they are multiplied by overflows.
+BOUNDS = {kind: kind.type(0.98 * np.log(np.finfo(kind).max)) for kind in LIMITS}
 
 
 class UnitBeliefs(NamedTuple):
@@ -191,7 +193,7 @@ class _Couplings:
 
     def __init__(self, weights):
         self._turn(weights, weights.dtype)
-        self.bound = self.dtype.type(0.98 * np.log(np.finfo(self.dtype).max))
+        self.bound = BOUNDS[self.dtype]
 
     def _turn(self, weights, dtype):
         """Ratios of that type, or of the one that the weights need."""
@@ -223,15 +225,23 @@ class _Rooms(local):
         self.kept = {}
 
     def lines(self, name, n_rows, n_columns, dtype):
-        width = -(-n_columns * dtype.itemsize // LINE) * LINE
-        size = n_rows * width + LINE
-        room = self.kept.get(name)
-        if room is None or room.size < size:
-            room = np.empty(size, dtype=np.uint8)
-            self.kept[name] = room if size <= KEPT else None
-        start = -room.__array_interface__["data"][0] % LINE
-        rows = room[start : start + n_rows * width].view(dtype)
-        return rows.reshape(n_rows, width // dtype.itemsize)
+        wanted = n_rows, n_columns, dtype
+        last, rows = self.kept.get(name, (None, None))
+        if last != wanted:
+            self.kept.pop(name, None)
+            rows = _aligned(*wanted)
+            if rows.nbytes <= KEPT:
+                self.kept[name] = wanted, rows
+        return rows
+
+
+def _aligned(n_rows, n_columns, dtype):
+    """Rows that are whole lines of the cache."""
+    width = -(-n_columns * dtype.itemsize // LINE) * LINE
+    room = np.empty(n_rows * width + LINE, dtype=np.uint8)
+    start = -room.__array_interface__["data"][0] % LINE
+    rows = room[start : start + n_rows * width].view(dtype)
+    return rows.reshape(n_rows, width // dtype.itemsize)
 
 
 _rooms = _Rooms()
@@ -277,6 +287,8 @@ def _in_blocks(run, couplings, rows, options, max_iter, n_jobs):
 
 
 def _joined(parts):
+    if len(parts) == 1:
+        return parts[0]
     return (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
 
