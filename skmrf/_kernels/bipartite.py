@@ -37,7 +37,8 @@ def ratios_of(weights, limit, out, positive, negative):
     above, below, beyond = zero, zero, zero
     for j in range(out.size):
         x = kind(weights[j])
-        up, down = max(x, zero), max(-x, zero)
+        up = max(x, zero)
+        down = up - x
         beyond += zero if abs(x) <= limit else kind(1)  # nan is beyond, too
         above += up
         below += down
