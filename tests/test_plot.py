@@ -334,6 +334,25 @@ def test_moments_are_those_of_enumeration(name, seed):
     assert n_points == len(display.model)
 
 
+def test_moments_of_weighted_rows(seed):
+    """A row of weight two is two rows for shares; one of weight zero is none."""
+    energy = ZOO["chain"](seed)
+    model, rows = DiscreteMRF.from_energy(energy), rows_of(energy, 200, seed).astype(float)
+    rows[np.random.default_rng(seed).random(rows.shape) < 0.2] = np.nan
+    times = np.random.default_rng(seed).integers(3, size=200)
+    weighted = MomentsDisplay.from_estimator(model, rows, sample_weight=times)
+    repeated = MomentsDisplay.from_estimator(model, np.repeat(rows, times, axis=0))
+    assert_allclose(weighted.data, repeated.data, atol=1e-12)
+    seen = ~np.isnan(rows[:, 0])
+    worth = times[seen].sum() ** 2 / (times[seen] ** 2).sum()
+    ratio = (weighted.standard_error / repeated.standard_error)[weighted.kinds == "column"][0]
+    assert ratio == pytest.approx(np.sqrt(times[seen].sum() / worth))
+    equal = MomentsDisplay.from_estimator(model, rows, sample_weight=np.full(200, 0.5))
+    assert_allclose(equal.z_, MomentsDisplay.from_estimator(model, rows).z_)
+    with pytest.raises(ValueError, match="sample_weight"):
+        MomentsDisplay.from_estimator(model, rows, sample_weight=-times)
+
+
 @pytest.mark.parametrize("method", ["exact", "samples"])
 def test_differences_are_in_standard_errors(method, seed):
     """Of rows that the model drew, the mean square of z is one, half of it from draws."""
