@@ -584,6 +584,21 @@ def test_layouts_of_graphs_in_parts():
     assert (apart + np.eye(9) > 0.1).all()
 
 
+@pytest.mark.parametrize("joined", [0, 6])
+def test_many_columns_without_an_edge_are_left_out(joined):
+    weights = np.zeros((300, 300))
+    weights[:joined, :joined] = nx.to_numpy_array(nx.cycle_graph(joined))
+    names = [f"column {i}" for i in range(300)]
+    display = CouplingGraphDisplay(weights, names, True).plot()
+    assert sorted(display.graph_) == list(range(joined))
+    assert len(display.nodes_.get_offsets()) == len(display.ax_.texts) == joined
+    left_out = f"{joined} edges; {300 - joined} columns without one are left out"
+    assert display.ax_.get_title() == left_out
+    display.figure_.canvas.draw()
+    everywhere = {i: (i, i % 7) for i in range(300)}
+    assert len(CouplingGraphDisplay(weights, names, True).plot(layout=everywhere).graph_) == 300
+
+
 def test_names_of_columns(models):
     for name in ("discrete", "structure"):
         display = CouplingGraphDisplay.from_estimator(models[name])
