@@ -39,7 +39,6 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     """
 
     _checkpoint = learning.NoCheckpoint()  # a callback puts another one here during a fit
-    _resumable = True  # whether a fit is one run of the loop, which goes on from a file
     _auto_optimizer = "auto"  # what optimizer="auto" stands for, of those that the loop knows
     _doc_link_module = "skmrf"
     _doc_link_template = (
@@ -125,7 +124,8 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         checkpoint = learning.NoCheckpoint() if partial else self._checkpoint
         rng = check_generator(self.random_state)
         went_on_from = (energy.theta, 0 if kept is None else kept.epoch) if go_on else None
-        rng = checkpoint.begin(rng, self, energy, data, decoding, went_on_from)
+        form = learning.form_of(energy)
+        rng = checkpoint.begin(rng, self, form, data, decoding, went_on_from)
         if validation is None:
             data, held_out = self._split(data, rng, partial)
         else:
@@ -148,7 +148,8 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         reports.finish((lambda: summary(state)) if state.epoch > state.began else None)
         if self.alpha == 0:
             learning.warn_unbounded(n_never)
-        return summary(state) | {"_loop_state": state if keep else None}
+        kept = state if keep else None
+        return summary(state) | {"_loop_state": kept, "_interrupted": state.interrupted}
 
     def _first_energy(self, state, go_on, data, decoding):
         """Where learning goes on: from its state, or from a model whose state was not kept."""
