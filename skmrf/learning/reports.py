@@ -77,12 +77,21 @@ class PartReports:
             max_subtasks=n_parts, sequential_subtasks=False
         )
         self.n_begun = 0
+        self.whole = True  # so far, no part was cut short
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
+
+    def begin(self, rng, *given):
+        """The generator that the fit starts with; what is ``given`` tells it from other fits."""
+        self.checkpoint = self.estimator._checkpoint
+        rng = self.checkpoint.begin(rng, self.estimator, *given)
+        self.done, _ = self.checkpoint.first(lambda: ([], None))
+        return rng
 
     def learn(self, name, function, parts, *, n_jobs=None, least=None):
         """What ``function`` makes of every part, a tuple of arguments, in order.
 
-        Where ``least`` parts are enough, Ctrl-C leaves out the others, with a warning.
+        Parts on file are not learned again. Where ``least`` parts are enough, Ctrl-C leaves out the
+        others, with a warning.
         """
         first = self.n_begun
         self.n_begun += len(parts)
@@ -90,19 +99,29 @@ class PartReports:
         tasks = [
             (self.root.subcontext(name, first + k), estimator, function, part)
             for k, part in enumerate(parts)
+            if first + k >= len(self.done)
         ]
-        learned = []
         try:
             for part in run_parts(_learn_part, tasks, n_jobs):
-                learned.append(part)
+                self._keep(part)
         except KeyboardInterrupt:
-            if least is None or len(learned) < least:
+            n_done = len(self.done) - first
+            if least is None or n_done < least:
                 raise
-            warn_interrupted(len(learned), len(parts), name)
-        return learned
+            self.whole = False
+            warn_interrupted(n_done, len(parts), name)
+        return self.done[first : self.n_begun]
+
+    def _keep(self, part):
+        self.done.append(part)
+        self.whole &= not getattr(part, "_interrupted", False)
+        if self.whole:
+            self.checkpoint.write(self.done)
 
     def finish(self, attributes):
         """The fit is over; ``attributes`` makes what was fitted."""
+        if self.whole and not self.checkpoint.ended:
+            self.checkpoint.write(self.done, ended=True)
         self.root.call_on_fit_task_end(
             estimator=self.estimator, **self.rows, reconstruction_attributes=attributes
         )
