@@ -26,9 +26,9 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     It fills in:
 
     - :meth:`_encode_training` and :meth:`_initial_energy`, always;
-    - :meth:`_prepare`, :meth:`_encode_validation`, :meth:`_learners`, :meth:`_copies`,
-      :meth:`_facts`, :meth:`_held_out_score`, :meth:`_attributes` and :meth:`_seen` where what is
-      here does not suit it.
+    - :meth:`_firsts`, :meth:`_prepare`, :meth:`_encode_validation`, :meth:`_learners`,
+      :meth:`_copies`, :meth:`_facts`, :meth:`_held_out_score`, :meth:`_attributes` and
+      :meth:`_seen` where what is here does not suit it.
 
     Attributes
     ----------
@@ -53,6 +53,10 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         them if ``resume``.
         """
         raise NotImplementedError
+
+    def _firsts(self):
+        """Estimators to fit to the rows before all else, by the attributes that they become."""
+        return {}
 
     def _prepare(self, data, decoding, resume):
         """The training rows that count, and ``decoding``, after what is done to them by weight."""
@@ -115,10 +119,13 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         learner = self._check_parameters()
         keep = partial or self.warm_start
         go_on = keep and "energy_" in vars(self)
+        max_iter = 1 if partial else self.max_iter
+        firsts = {} if go_on else self._firsts()
+        reports = learning.EpochReports(self, X, y, max_iter, len(firsts))
+        for name, first in firsts.items():
+            vars(self)[name] = reports.fit(name.strip("_"), first, sample_weight)
         data, decoding = self._encode_training(X, y, go_on)
         data, decoding = self._prepare(_counted_rows(data, sample_weight), decoding, go_on)
-        max_iter = 1 if partial else self.max_iter
-        reports = learning.EpochReports(self, X, y, max_iter)
         kept = getattr(self, "_loop_state", None) if go_on else None
         energy = self._first_energy(kept, go_on, data, decoding)
         checkpoint = learning.NoCheckpoint() if partial else self._checkpoint

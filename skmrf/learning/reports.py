@@ -20,6 +20,8 @@ class EpochReports:
         What it is fitted to.
     max_iter : int or None
         Epochs at most, where that is known.
+    n_firsts : int, default=0
+        Estimators that are fitted before the epochs.
 
     Attributes
     ----------
@@ -29,13 +31,23 @@ class EpochReports:
         What writes the state of the loop to a file.
     """
 
-    def __init__(self, estimator, X, y, max_iter):
+    def __init__(self, estimator, X, y, max_iter, n_firsts=0):
         self.estimator = estimator
         self.rows = {"X": X, "y": y}
         self.summary = None
         self.checkpoint = NoCheckpoint()
-        self.root = estimator._init_callback_context(max_subtasks=max_iter)
+        n_tasks = None if max_iter is None else max_iter + n_firsts
+        self.root = estimator._init_callback_context(max_subtasks=n_tasks)
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
+
+    def fit(self, name, first, sample_weight):
+        """Fit an estimator to the same rows, with its tasks below one of this name."""
+        task = self.root.subcontext(task_name=name)
+        with _propagated(task, first):
+            task.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
+            fitted = first.fit(self.rows["X"], sample_weight=sample_weight)
+            self._ends(task, None)
+        return fitted
 
     def begin(self):
         """An epoch begins."""
@@ -140,9 +152,14 @@ def warn_interrupted(n_done, n, what):
     warn_caller(f"Interrupted after {n_done} of {n} {what}; there are no more.", ConvergenceWarning)
 
 
+def _propagated(task, part):
+    """Tasks of a part that can have callbacks are below this one."""
+    nested = hasattr(part, "set_callbacks")
+    return task.propagate_callback_context(part) if nested else nullcontext()
+
+
 def _learn_part(task, estimator, function, part):
-    nested = hasattr(part[0], "fit")
-    with task.propagate_callback_context(part[0]) if nested else nullcontext():
+    with _propagated(task, part[0]):
         task.call_on_fit_task_begin(estimator=estimator)
         learned = function(*part)
         task.call_on_fit_task_end(estimator=estimator)
