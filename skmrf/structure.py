@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial as partial_of
 
 import numpy as np
 from sklearn.callback import with_callbacks
@@ -323,16 +324,7 @@ class MRFStructureLearner(LearnedEstimator):
                 learner, self._schedule(), rng, selection.Path(), n_jobs=self.n_jobs
             )
         criteria = self._criteria()
-
-        def search():
-            estimation.reports = reports
-            find = selection.select_more if partial else selection.select
-            chosen = find(rows, criteria, estimation)
-            estimation.reports = None  # it holds the rows
-            several = self.n_bootstraps and not partial and not estimation.stopped
-            n, rng = len(rows.n_states), estimation.rng
-            return selection.Bootstraps.none(n, rng) if several else None, (chosen, estimation)
-
+        search = partial_of(self._search, rows, criteria, estimation, reports, partial)
         bootstraps, (chosen, estimation) = checkpoint.first(search)
         interrupted = estimation.state is not None and estimation.state.interrupted
         if bootstraps is not None and not checkpoint.ended:
@@ -346,6 +338,17 @@ class MRFStructureLearner(LearnedEstimator):
         for name in ("alpha_", "edge_frequency_"):  # not every fit has them
             vars(self).pop(name, None)
         return fitted | {"_online": estimation if partial else None}
+
+    def _search(self, rows, criteria, estimation, reports, partial):
+        """Bootstraps before the first, if there are to be any, and the graph."""
+        estimation.reports = reports
+        find = selection.select_more if partial else selection.select
+        chosen = find(rows, criteria, estimation)
+        estimation.reports = None  # it holds the rows
+        bootstraps = None
+        if self.n_bootstraps and not estimation.stopped and not partial:
+            bootstraps = selection.Bootstraps.none(len(rows.n_states), estimation.rng)
+        return bootstraps, (chosen, estimation)
 
     def _repeat(self, bootstraps, rows, criteria, estimation, reports, checkpoint):
         """Make the bootstraps that are not done yet."""

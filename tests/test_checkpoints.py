@@ -371,6 +371,14 @@ def test_writes_no_more_often_than_asked(tmp_path):
 
     DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path), Look(0)).fit(X)
     assert seen == [False] * 6 + [True]
+    path.unlink()
+    seen.clear()
+    clone(CLASSES[0]).set_callbacks(Checkpoint(path), Look(0)).fit(NUMBERS, LABELS)
+    assert seen == [False] * 2 + [True]
+    path.unlink()
+    seen.clear()
+    clone(GRAPHS[0][0]).set_callbacks(Checkpoint(path), Look(0)).fit(X)
+    assert seen == [False] * (len(seen) - 1) + [True]
     DiscreteMRF(**SMALL).set_callbacks(Checkpoint(tmp_path / "other")).partial_fit(X)
     assert not (tmp_path / "other").exists()
 

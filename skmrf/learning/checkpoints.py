@@ -197,7 +197,17 @@ class Checkpoint:
 
 
 def form_of(energy):
-    """What an energy is, besides its parameters."""
+    """What an energy is, besides its parameters.
+
+    Parameters
+    ----------
+    energy : Energy
+
+    Returns
+    -------
+    tuple
+        Name of the class, shapes and types of the parameters, and cliques where there are any.
+    """
     arrays = {k: (v.shape, v.dtype.str) for k, v in energy.theta.items()}
     return type(energy).__name__, arrays, getattr(energy, "cliques", None)
 
