@@ -15,7 +15,7 @@ from itertools import product
 
 import numpy as np
 from _common import markdown, options, save
-from scipy.stats import binomtest, chi2
+from scipy.stats import binomtest, chi2, norm
 from sklearn.covariance import GraphicalLassoCV
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -24,6 +24,7 @@ from skmrf import MRFStructureLearner
 from skmrf.datasets import make_non_decay_mrf
 from skmrf.inference import sample
 from skmrf.learners import PCD
+from skmrf.selection.multiple import adjusted
 
 N_MIDDLE, BETA, N_ROWS = 8, 0.6, 5_000
 ENERGY = make_non_decay_mrf(N_MIDDLE, beta=BETA)
@@ -59,10 +60,7 @@ def correlations(X):
 def dependent_pairs(X, _truth):
     """Pairs that chi-square tests of independence tell apart, at a level of 5% by Holm."""
     i, j = np.triu_indices(X.shape[1], 1)
-    p = chi2.sf(len(X) * correlations(X)[i, j] ** 2, 1)
-    order = np.argsort(p)
-    passed = p[order] * np.arange(len(p), 0, -1) <= LEVEL
-    found = order[: len(p) if passed.all() else np.argmin(passed)]
+    found = adjusted(chi2.sf(len(X) * correlations(X)[i, j] ** 2, 1), "holm") <= LEVEL
     return np.column_stack([i[found], j[found]])
 
 
@@ -81,14 +79,17 @@ def strengths(X):
     return np.geomspace(1.0, WIDEST, N_STRENGTHS) / np.abs(gradient).max()
 
 
+def neighbours(X, i, C):
+    """Columns that an L1-penalised logistic regression of column i leaves."""
+    others = 2.0 * np.delete(X, i, axis=1) - 1.0
+    model = LogisticRegression(C=C, l1_ratio=1.0, solver="liblinear", max_iter=1000, random_state=0)
+    return np.insert(model.fit(others, X[:, i]).coef_[0] != 0, i, False)
+
+
 def neighbourhoods(X, i):
     """Columns that L1-penalised logistic regressions of column i leave, C by C."""
-    others = 2.0 * np.delete(X, i, axis=1) - 1.0
     for C in strengths(X):
-        model = LogisticRegression(
-            C=C, l1_ratio=1.0, solver="liblinear", max_iter=1000, random_state=0
-        )
-        yield np.insert(model.fit(others, X[:, i]).coef_[0] != 0, i, False)
+        yield neighbours(X, i, C)
 
 
 def ebic(X, i, chosen):
@@ -117,6 +118,19 @@ def best_neighbourhood(X, i):
 def l1_by_ebic(X, _truth):
     """Logistic regressions, the strength of the L1 penalty by EBIC, edges that both ends choose."""
     chosen = np.array([best_neighbourhood(X, i) for i in range(X.shape[1])])
+    return pairs_of(chosen & chosen.T)
+
+
+def l1_family_wise(X, _truth):
+    """The same at the strength of Meinshausen and Buehlmann (2006), which holds a level of 5%.
+
+    It is the least at which the probability of joining two components of the graph is at most that:
+    the score of an independent column is normal, of variance p (1 - p) / rows.
+    """
+    n_rows, n = X.shape
+    quantile = norm.isf(LEVEL / (2.0 * n**2))
+    C = 1.0 / (X.std(axis=0) * np.sqrt(n_rows) * quantile)
+    chosen = np.array([neighbours(X, i, C[i]) for i in range(n)])
     return pairs_of(chosen & chosen.T)
 
 
@@ -164,6 +178,7 @@ METHODS = {
     "node-wise, EBIC": partial(ours, method="nodewise"),
     "chi-square, Holm": dependent_pairs,
     "16 strongest pairs (oracle)": strongest_pairs,
+    "scikit-learn L1, level 5%": l1_family_wise,
     "scikit-learn L1, EBIC": l1_by_ebic,
     "scikit-learn L1, best C (oracle)": l1_by_oracle,
     "GraphicalLassoCV": graphical_lasso,

@@ -24,6 +24,7 @@ from structure import (
     dependent_pairs,
     graphical_lasso,
     l1_by_ebic,
+    l1_family_wise,
     ours,
     pairs_of,
 )
@@ -48,10 +49,21 @@ METHODS = {
     "pseudo-likelihood, FDR": partial(ours, learner="pseudo-likelihood", control="fdr"),
     "node-wise, EBIC": partial(ours, method="nodewise"),
     "chi-square, Holm": dependent_pairs,
+    "scikit-learn L1, level 5%": l1_family_wise,
     "scikit-learn L1, EBIC": l1_by_ebic,
     "GraphicalLassoCV, partial r > 0.05": partial(graphical_lasso, least=LEAST_CORRELATION),
 }
 LARGEST = {"GraphicalLassoCV, partial r > 0.05": 100}
+CRITERIA = {
+    "any false edge: 5%": (
+        "default",
+        "pseudo-likelihood",
+        "chi-square, Holm",
+        "scikit-learn L1, level 5%",
+    ),
+    "false discoveries: 5%": ("pseudo-likelihood, FDR",),
+    "EBIC": ("node-wise, EBIC", "scikit-learn L1, EBIC"),
+}
 COLUMNS = {
     "n": "n",
     "n_rows": "rows",
@@ -251,6 +263,23 @@ def wide(rows, key, digits):
     return markdown(list(lines.values()), {head: head for head in heads})
 
 
+def over_sizes(rows):
+    """Means over the sizes that all methods with a criterion have."""
+    names = [name for group in CRITERIA.values() for name in group]
+    sizes = {}
+    for row in rows:
+        if row["method"] in names and "f1" in row:
+            sizes.setdefault((row["n"], row["n_rows"]), {})[row["method"]] = row
+    whole = [size for size in sizes.values() if len(size) == len(names)]
+    for criterion, group in CRITERIA.items() if whole else ():
+        for name in group:
+            means = {
+                key: float(np.mean([size[name][key] for size in whole]))
+                for key in ("f1", "false", "missing")
+            }
+            yield {"criterion": criterion, "method": name, "sizes": len(whole), **means}
+
+
 def with_ratios(rows):
     """The rows of sizes that the default has, with seconds as multiples of its own."""
     base = {(r["n"], r["n_rows"]): r.get("seconds") for r in rows if r["method"] == "default"}
@@ -274,8 +303,12 @@ def write_tables(args, cells):
         "seconds": (rows, "seconds", 2),
         "ratios": (list(with_ratios(rows)), "ratio", 2),
     }
-    for name, how in shown.items():
-        text = wide(*how)
+    heads = {key: COLUMNS.get(key, key) for key in ("criterion", "method", "sizes")}
+    heads |= {key: COLUMNS[key] for key in ("f1", "false", "missing")}
+    texts = {name: wide(*how) for name, how in shown.items()}
+    texts |= {"criteria": markdown(list(over_sizes(rows)), heads)}
+    texts |= {"non_decay_criteria": markdown(list(over_sizes(special)), heads)}
+    for name, text in texts.items():
         (args.results / f"structure_grid_{name}.md").write_text(text + "\n")
         print(f"\n{name}", text, sep="\n", flush=True)
 

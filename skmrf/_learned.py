@@ -26,9 +26,9 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     It fills in:
 
     - :meth:`_encode_training` and :meth:`_initial_energy`, always;
-    - :meth:`_prepare`, :meth:`_encode_validation`, :meth:`_learners`, :meth:`_copies`,
-      :meth:`_facts`, :meth:`_held_out_score`, :meth:`_attributes` and :meth:`_seen` where what is
-      here does not suit it.
+    - :meth:`_firsts`, :meth:`_prepare`, :meth:`_encode_validation`, :meth:`_learners`,
+      :meth:`_copies`, :meth:`_facts`, :meth:`_held_out_score`, :meth:`_attributes` and
+      :meth:`_seen` where what is here does not suit it.
 
     Attributes
     ----------
@@ -39,7 +39,6 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     """
 
     _checkpoint = learning.NoCheckpoint()  # a callback puts another one here during a fit
-    _resumable = True  # whether a fit is one run of the loop, which goes on from a file
     _auto_optimizer = "auto"  # what optimizer="auto" stands for, of those that the loop knows
     _doc_link_module = "skmrf"
     _doc_link_template = (
@@ -54,6 +53,10 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         them if ``resume``.
         """
         raise NotImplementedError
+
+    def _firsts(self):
+        """Estimators to fit to the rows before all else, by the attributes that they become."""
+        return {}
 
     def _prepare(self, data, decoding, resume):
         """The training rows that count, and ``decoding``, after what is done to them by weight."""
@@ -116,16 +119,20 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         learner = self._check_parameters()
         keep = partial or self.warm_start
         go_on = keep and "energy_" in vars(self)
+        max_iter = 1 if partial else self.max_iter
+        firsts = {} if go_on else self._firsts()
+        reports = learning.EpochReports(self, X, y, max_iter, len(firsts))
+        for name, first in firsts.items():
+            vars(self)[name] = reports.fit(name.strip("_"), first, sample_weight)
         data, decoding = self._encode_training(X, y, go_on)
         data, decoding = self._prepare(_counted_rows(data, sample_weight), decoding, go_on)
-        max_iter = 1 if partial else self.max_iter
-        reports = learning.EpochReports(self, X, y, max_iter)
         kept = getattr(self, "_loop_state", None) if go_on else None
         energy = self._first_energy(kept, go_on, data, decoding)
         checkpoint = learning.NoCheckpoint() if partial else self._checkpoint
         rng = check_generator(self.random_state)
         went_on_from = (energy.theta, 0 if kept is None else kept.epoch) if go_on else None
-        rng = checkpoint.begin(rng, self, energy, data, decoding, went_on_from)
+        form = learning.form_of(energy)
+        rng = checkpoint.begin(rng, self, form, data, decoding, went_on_from)
         if validation is None:
             data, held_out = self._split(data, rng, partial)
         else:
@@ -148,7 +155,8 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         reports.finish((lambda: summary(state)) if state.epoch > state.began else None)
         if self.alpha == 0:
             learning.warn_unbounded(n_never)
-        return summary(state) | {"_loop_state": state if keep else None}
+        kept = state if keep else None
+        return summary(state) | {"_loop_state": kept, "_interrupted": state.interrupted}
 
     def _first_energy(self, state, go_on, data, decoding):
         """Where learning goes on: from its state, or from a model whose state was not kept."""

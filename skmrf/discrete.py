@@ -222,23 +222,18 @@ class DiscreteMRF(VisibleEstimator):
         """
         return self._learn(X, sample_weight, partial=True)
 
-    def _learned(self, X, y, sample_weight, partial, validation):
-        going_on = (partial or self.warm_start) and "energy_" in vars(self)
-        if not going_on:
-            vars(self).pop("structure_", None)
-            if hasattr(self.cliques, "fit"):
-                self.structure_ = self._found_structure(X, sample_weight)
-        return super()._learned(X, y, sample_weight, partial, validation)
-
-    def _found_structure(self, X, sample_weight):
-        """The structure learner fitted to the same rows, columns and categories."""
+    def _firsts(self):
+        """The structure learner, where there is one, of the same columns and categories."""
+        vars(self).pop("structure_", None)
+        if not hasattr(self.cliques, "fit"):
+            return {}
         structure = clone(self.cliques)
         known = structure.get_params(deep=False)
         if known.get("random_state") is None:
             structure.set_params(random_state=self.random_state)
         if not isinstance(self.categories, str):
             structure.set_params(categories=self.categories)
-        return structure.fit(X, sample_weight=sample_weight)
+        return {"structure_": structure}
 
     def _encode_training(self, X, y, resume):
         """State codes and categories; counts and names of columns are recorded or checked."""

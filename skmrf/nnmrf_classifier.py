@@ -26,7 +26,7 @@ from ._mixed import DEGENERATE, categorical_mask, find_columns, warn_degenerate
 from ._validation import check_choice, check_generator, check_number, check_sample_weight
 from .energies import NeuralEnergy
 from .learners import completed
-from .learning import PartReports
+from .learning import NoCheckpoint, PartReports
 from .nnmrf import NNMRFDensity, correlation
 
 OWN = "rule", "priors", "n_jobs"  # parameters that densities do not take from the classifier
@@ -112,6 +112,7 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     _doc_link_module = LearnedEstimator._doc_link_module
     _doc_link_template = LearnedEstimator._doc_link_template
+    _checkpoint = NoCheckpoint()  # a callback puts another one here during a fit
 
     def __init__(
         self,
@@ -211,11 +212,14 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         shares = counts / counts.sum()
         priors = self._checked_priors(shares)
         _check_classes(rows, labels, classes, found)
-        seeds = check_generator(self.random_state).integers(2**31, size=len(classes) + 1).tolist()
-        rng, conditional = np.random.default_rng(seeds[-1]), self.rule == "conditional"
-        edges = self._label_edges(rows, weights, found, len(classes), rng) if conditional else None
+        conditional = self.rule == "conditional"
         n_parts = len(classes) + (N_MEMBERS if conditional else 0)
         reports = PartReports(self, X, y, n_parts)
+        rng = check_generator(self.random_state)
+        rng = reports.begin(rng, rows, labels, classes, weights, vars(found))
+        seeds = rng.integers(2**31, size=len(classes) + 1).tolist()
+        rng = np.random.default_rng(seeds[-1])
+        edges = self._label_edges(rows, weights, found, len(classes), rng) if conditional else None
         densities = self._densities(rows, labels, weights, found, seeds[:-1], reports)
         ensemble = None
         if conditional:

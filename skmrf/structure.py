@@ -1,6 +1,8 @@
 """MRFStructureLearner: which columns are joined by an edge, given all others."""
 
 from copy import deepcopy
+from dataclasses import replace
+from functools import partial as partial_of
 
 import numpy as np
 from sklearn.callback import with_callbacks
@@ -184,8 +186,6 @@ class MRFStructureLearner(LearnedEstimator):
            [3, 4]])
     """
 
-    _resumable = False
-
     def __init__(
         self,
         learner="pcd",
@@ -316,24 +316,46 @@ class MRFStructureLearner(LearnedEstimator):
             columns = selection.Columns(np.flatnonzero([len(c) > 1 for c in categories]), [])
         everything, rows, columns = self._rows(data, categories, sample_weight, columns)
         reports = learning.EpochReports(self, X, y, 1 if partial else None)
+        checkpoint = learning.NoCheckpoint() if partial else self._checkpoint
         if estimation is None:
             rng = check_generator(self.random_state)
+            rng = checkpoint.begin(rng, self, everything.X, everything.weights, categories)
             estimation = selection.Estimation(
                 learner, self._schedule(), rng, selection.Path(), n_jobs=self.n_jobs
             )
-        estimation.reports = reports
         criteria = self._criteria()
-        search = selection.select_more if partial else selection.select
-        chosen = search(rows, criteria, estimation)
-        repeats = None
-        if self.n_bootstraps and not estimation.stopped and not partial:
-            repeats = selection.repeated(rows, criteria, estimation, self.n_bootstraps)
+        search = partial_of(self._search, rows, criteria, estimation, reports, partial)
+        bootstraps, (chosen, estimation) = checkpoint.first(search)
+        interrupted = estimation.state is not None and estimation.state.interrupted
+        if bootstraps is not None and not checkpoint.ended:
+            self._repeat(bootstraps, rows, criteria, estimation, reports, checkpoint)
+            interrupted = bootstraps.interrupted
+        if not interrupted and not checkpoint.ended:
+            checkpoint.write(bootstraps, ended=True)
+        repeats = bootstraps and bootstraps.summary()
         fitted = self._results(chosen, repeats, columns, everything, categories, estimation)
         reports.finish(lambda: fitted)
-        estimation.reports = None  # it holds the rows
         for name in ("alpha_", "edge_frequency_"):  # not every fit has them
             vars(self).pop(name, None)
         return fitted | {"_online": estimation if partial else None}
+
+    def _search(self, rows, criteria, estimation, reports, partial):
+        """Bootstraps before the first, if there are to be any, and the graph."""
+        estimation.reports = reports
+        find = selection.select_more if partial else selection.select
+        chosen = find(rows, criteria, estimation)
+        estimation.reports = None  # it holds the rows
+        bootstraps = None
+        if self.n_bootstraps and not estimation.stopped and not partial:
+            bootstraps = selection.Bootstraps.none(len(rows.n_states), estimation.rng)
+        return bootstraps, (chosen, estimation)
+
+    def _repeat(self, bootstraps, rows, criteria, estimation, reports, checkpoint):
+        """Make the bootstraps that are not done yet."""
+        checkpoint.write(bootstraps)
+        reports.checkpoint = checkpoint
+        here = replace(estimation, reports=reports, n_jobs=self.n_jobs)
+        selection.repeated(rows, criteria, here, self.n_bootstraps, bootstraps)
 
     def _schedule(self):
         return selection.Schedule(

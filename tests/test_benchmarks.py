@@ -113,6 +113,7 @@ def test_nltcs_rows(load, seed):
     assert peer is None or abs(peer["train"] - found["exact"]["train"]) < 0.01
 
 
+@pytest.mark.slow
 def test_learners_rows(load, tmp_path):
     script = load("learners")
     known = ["exact", "pcd", "bp-cd"]
@@ -174,6 +175,7 @@ def test_algorithm_as_printed_draws_the_same_law(load, seed):
     assert row["flooding"] > 0
 
 
+@pytest.mark.slow
 def test_boltzmann_rows(load, tmp_path):
     boltzmann = load("boltzmann")
     boltzmann.main(["--fast", "--results", str(tmp_path)])
@@ -265,6 +267,7 @@ def test_cells_go_on_where_they_were_interrupted(structured, monkeypatch, tmp_pa
     assert not list((tmp_path / "parts" / "checkpoints").iterdir())
 
 
+@pytest.mark.slow
 def test_structured_tables(structured, tmp_path):
     places = ["--results", str(tmp_path), "--checkpoints", str(tmp_path / "checkpoints")]
     tried = ["--rates", "0.1", "0.01", "--batches", "20", "--epochs", "4", "--seeds", "0", "1"]
@@ -279,6 +282,7 @@ def test_structured_tables(structured, tmp_path):
     assert (tmp_path / "structured_curves.png").stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_layer_messages_rows(load, tmp_path):
     load("layer_messages").main(["--fast", "--results", str(tmp_path)])
     rows = json.loads((tmp_path / "layer_messages.json").read_text())["rows"]
@@ -286,6 +290,7 @@ def test_layer_messages_rows(load, tmp_path):
     assert all(row["seconds"] > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_multilabel_rows(load, seed, tmp_path):
     multilabel = load("multilabel")
     rng = np.random.default_rng(seed)
@@ -419,6 +424,7 @@ def test_curves_and_samples(uci, load, monkeypatch, tmp_path):
     assert (tmp_path / "nnmrf_tsne.png").stat().st_size > 3000
 
 
+@pytest.mark.slow
 def test_small_digits(load, monkeypatch, seed, tmp_path):
     mnist = load("nnmrf_mnist")
     assert_allclose(mnist.averages().sum(axis=1), 1.0)
@@ -437,6 +443,7 @@ def test_small_digits(load, monkeypatch, seed, tmp_path):
     assert (tmp_path / "nnmrf_mnist.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_network_kernels_rows(load, tmp_path):
     script = load("network_kernels")
     for kind, layers in product(("nodes", "edges"), script.SHAPES):

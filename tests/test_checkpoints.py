@@ -14,8 +14,10 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from joblib import parallel_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.parallel import Parallel, delayed
 
 from skmrf import (
@@ -26,9 +28,12 @@ from skmrf import (
     MRFStructureLearner,
     NNMRFClassifier,
     NNMRFDensity,
+    nnmrf_classifier,
+    selection,
 )
 from skmrf.learners import LEARNERS
 from skmrf.learning import Checkpoint, EarlyStopping, ScoreMonitor
+from skmrf.selection import bootstrap
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -58,6 +63,9 @@ class Killer:
         if not self.left:
             raise self.error
 
+    def fail(self, *_, **__):
+        raise self.error
+
 
 def table(seed, n_rows=120):
     rng = np.random.default_rng(seed)
@@ -69,10 +77,23 @@ def table(seed, n_rows=120):
 X = table(0)
 HOLES = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
 SMALL = {"max_iter": 6, "batch_size": 40, "random_state": 0}
-STOCHASTIC = sorted(name for name, kind in LEARNERS.items() if not kind.deterministic)
+NUMBERS = np.random.default_rng(0).normal(size=(80, 3))
 
 FITS = [
-    *((DiscreteMRF(learner=name, **SMALL), (X,)) for name in STOCHASTIC),
+    *((DiscreteMRF(learner=name, **SMALL), (X,)) for name in sorted(LEARNERS)),
+    *(
+        (DiscreteMRF(learner=name, penalty=penalty, alpha=0.01), (X,))
+        for name in ("exact", "pseudo-likelihood")
+        for penalty in ("l1", "l2", "group-l1")
+    ),
+    (DiscreteMRF(learner="exact", early_stopping=True, max_iter=30, random_state=0), (HOLES,)),
+    (BoltzmannMachine("exact", states=(0, 1), alpha=0.01), (X,)),
+    (RBM(2, "exact", optimizer="lbfgs", max_iter=30, random_state=0), (X,)),
+    (CRBMStructuredPredictor(learner="lr", optimizer="lbfgs"), (X[:, :3], X[:, 3:])),
+    (
+        NNMRFDensity(learner="grid", optimizer="lbfgs", max_iter=6, random_state=0),
+        (NUMBERS[:, :1],),
+    ),
     (DiscreteMRF(**SMALL), (HOLES,)),
     (DiscreteMRF(optimizer="adam", learning_rate="inverse", **SMALL), (X,)),
     (DiscreteMRF(learner="exact", optimizer="momentum", **SMALL), (X,)),
@@ -84,7 +105,7 @@ FITS = [
     (RBM(3, "pcd", **SMALL), (sp.csr_array(X),)),
     (CRBMStructuredPredictor(3, **SMALL), (X[:, :3], X[:, 3:])),
     (CRBMStructuredPredictor(3, "mssvm", early_stopping=True, **SMALL), (X[:, :3], X[:, 3:])),
-    (NNMRFDensity(**SMALL), (np.random.default_rng(0).normal(size=(80, 3)),)),
+    (NNMRFDensity(**SMALL), (NUMBERS,)),
 ]
 
 
@@ -202,25 +223,40 @@ def test_ctrl_c_leaves_the_file_of_the_last_complete_epoch(tmp_path):
     assert_same(model.set_callbacks(Checkpoint(path)).fit(X), whole)
 
 
-def test_deterministic_solvers_find_the_same_maximum(tmp_path):
-    for model in (
-        DiscreteMRF(learner="exact", alpha=0.01),
-        DiscreteMRF(learner="exact", penalty="l1", alpha=0.01),
-    ):
-        path = tmp_path / model.penalty
-        whole = theta(model.fit(X))
+@pytest.mark.parametrize("penalty", ["l2", "l1"])
+def test_solvers_go_on_from_every_iteration(penalty, tmp_path):
+    path = tmp_path / "fit"
+    model = DiscreteMRF(learner="exact", penalty=penalty, alpha=0.01, max_iter=12)
+    whole = theta(model.fit(X))
+    for n_epochs in range(1, 13):
         with pytest.raises(Killed):
-            model.set_callbacks(Checkpoint(path, 0), Killer(4)).fit(X)
-        model.set_callbacks(Checkpoint(path)).fit(X)
-        again = theta(model)
-        for name, values in whole.items():
-            np.testing.assert_allclose(again[name], values, atol=1e-3)
-        assert_same(model.fit(X), again)
-    path = tmp_path / "few"
-    few = DiscreteMRF(learner="exact", max_iter=5).set_callbacks(Checkpoint(path, 0), Killer(3))
+            model.set_callbacks(Checkpoint(path, 0), Killer(n_epochs)).fit(X)
+        assert joblib.load(path)["state"].epoch == n_epochs
+        assert_same(model.set_callbacks(Checkpoint(path)).fit(X), whole)
+        assert model.n_iter_ == 12
+        path.unlink()
+
+
+def test_a_solver_killed_again_and_again(tmp_path):
+    model = DiscreteMRF(learner="exact", alpha=0.01)
+    whole = theta(model.fit(X))
+    assert model.n_iter_ > 12
+    model.set_callbacks(Checkpoint(tmp_path / "fit", 0), Killer(5))
+    for _ in range((model.n_iter_ - 1) // 5):
+        with pytest.raises(Killed):
+            model.fit(X)
+    assert_same(model.set_callbacks(Checkpoint(tmp_path / "fit")).fit(X), whole)
+
+
+def test_what_a_solver_remembers_is_on_file_only_while_it_is_needed(tmp_path):
+    path = tmp_path / "fit"
+    model = DiscreteMRF(learner="exact", alpha=0.01, warm_start=True)
     with pytest.raises(Killed):
-        few.fit(X)
-    assert few.set_callbacks(Checkpoint(path)).fit(X).n_iter_ == 5
+        model.set_callbacks(Checkpoint(path, 0), Killer(9)).fit(X)
+    assert len(joblib.load(path)["state"].optimizer.pairs) == 9
+    model.set_callbacks(Checkpoint(path)).fit(X)
+    assert joblib.load(path)["state"].optimizer is None
+    assert model._loop_state.optimizer is None
 
 
 def test_other_fits_are_told_apart(tmp_path):
@@ -318,15 +354,10 @@ def test_clones_that_share_a_file_do_not_break_it(tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["fit"]
 
 
-def test_which_estimators_go_on():
-    for model, rows in (
-        (MRFStructureLearner(), (X,)),
-        (NNMRFClassifier(), (X, X[:, 0])),
-    ):
-        if hasattr(model, "set_callbacks"):
-            model.set_callbacks(Checkpoint("nowhere"))
-            with pytest.raises(TypeError, match=f"{type(model).__name__} cannot go on from a file"):
-                model.fit(*rows)
+def test_what_cannot_go_on():
+    search = GridSearchCV(DiscreteMRF(), {"alpha": [0.0, 0.1]}).set_callbacks(Checkpoint("nowhere"))
+    with pytest.raises(TypeError, match="GridSearchCV cannot go on from a file"):
+        search.fit(X)
     with pytest.raises(ValueError, match="interval must be a number >= 0; got -1"):
         Checkpoint("nowhere", -1)
 
@@ -340,6 +371,14 @@ def test_writes_no_more_often_than_asked(tmp_path):
 
     DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path), Look(0)).fit(X)
     assert seen == [False] * 6 + [True]
+    path.unlink()
+    seen.clear()
+    clone(CLASSES[0]).set_callbacks(Checkpoint(path), Look(0)).fit(NUMBERS, LABELS)
+    assert seen == [False] * 2 + [True]
+    path.unlink()
+    seen.clear()
+    clone(GRAPHS[0][0]).set_callbacks(Checkpoint(path), Look(0)).fit(X)
+    assert seen == [False] * (len(seen) - 1) + [True]
     DiscreteMRF(**SMALL).set_callbacks(Checkpoint(tmp_path / "other")).partial_fit(X)
     assert not (tmp_path / "other").exists()
 
@@ -388,3 +427,223 @@ def test_questions_and_how_parameters_are_written_make_no_difference(tmp_path):
     other = DiscreteMRF(nx.star_graph(4), **how).set_callbacks(Checkpoint(path))
     with pytest.raises(ValueError, match="is of another fit"):
         other.fit(X)
+
+
+# Fits of many parts ------------------------------------------------------------------------
+
+LABELS = (NUMBERS[:, 0] + 0.5 * np.random.default_rng(2).normal(size=80) > 0).astype(int)
+GAPS = np.where(np.random.default_rng(3).random(NUMBERS.shape) < 0.1, np.nan, NUMBERS)
+GRAPHS = [
+    (MRFStructureLearner("exact", n_bootstraps=4, random_state=0), (X,)),
+    (MRFStructureLearner("pcd", n_bootstraps=4, max_iter=20, random_state=0), (HOLES,)),
+]
+CLASSES = [
+    NNMRFClassifier(node_layers=(3,), edge_layers=(3,), max_iter=3, rule=rule, random_state=0)
+    for rule in ("bayes", "conditional")
+]
+
+
+class Tasks(Killer):
+    """Counts the tasks of a fit."""
+
+    def setup(self, estimator, context):
+        self.n = 0
+
+    def on_fit_task_end(self, estimator, context):
+        self.n += 1
+
+
+def found_in(model):
+    """Everything that was learned, as arrays."""
+    if isinstance(model, MRFStructureLearner):
+        found = [model.edges_, model.coupling_, model.p_values_, model.path_.parameters]
+        found += [model.edge_frequency_, model.edge_probability_]
+        return [*found, *model.energy_.theta.values()]
+    members = [] if model.ensemble_ is None else model.ensemble_.members
+    energies = [density.energy_ for density in model.densities_] + members
+    return [values for energy in energies for values in energy.theta.values()]
+
+
+def assert_found(model, expected):
+    for values, wanted in zip(found_in(model), expected, strict=True):
+        np.testing.assert_array_equal(values, wanted, strict=True)
+
+
+def fit_counting(model, rows):
+    """The tasks of a fit, and what it finds."""
+    tasks = Tasks(0)
+    found = found_in(model.set_callbacks(tasks).fit(*rows))
+    return tasks.n, found
+
+
+@pytest.mark.filterwarnings("ignore:.*have been cancelled:UserWarning")
+@pytest.mark.parametrize(
+    ("model", "rows", "n_jobs"), [(*GRAPHS[0], None), (*GRAPHS[0], 2), (*GRAPHS[1], None)]
+)
+def test_graphs_go_on_bit_for_bit(model, rows, n_jobs, tmp_path):
+    path, model = tmp_path / "fit", clone(model).set_params(n_jobs=n_jobs)
+    with parallel_config("threading"):
+        n_tasks, whole = fit_counting(model, rows)
+        for n_done in (1, 3):
+            model.set_callbacks(Checkpoint(path, 0), Killer(n_tasks - 5 + n_done))
+            with pytest.raises(Killed):
+                model.fit(*rows)
+            assert joblib.load(path)["state"].n_done == n_done
+            assert_found(model.set_callbacks(Checkpoint(path)).fit(*rows), whole)
+            path.unlink()
+
+
+@pytest.mark.parametrize(("model", "rows"), GRAPHS, ids=["exact", "pcd"])
+def test_a_graph_goes_on_from_the_search(model, rows, tmp_path, monkeypatch):
+    path, model = tmp_path / "fit", clone(model)
+    _, whole = fit_counting(model, rows)
+    with monkeypatch.context() as patch:
+        patch.setattr(bootstrap, "_replicate", Killer(0, Killed).fail)
+        with pytest.raises(Killed):
+            model.set_callbacks(Checkpoint(path, 0)).fit(*rows)
+    monkeypatch.setattr(selection, "select", Killer(0, Killed).fail)  # which is over
+    tasks = Tasks(0)
+    model.set_callbacks(Checkpoint(path), tasks).fit(*rows)
+    assert tasks.n == 4 + 1
+    assert_found(model, whole)
+    tasks = Tasks(0)
+    model.set_callbacks(Checkpoint(path), tasks).fit(*rows)
+    assert tasks.n == 1  # the fit had ended
+    assert_found(model, whole)
+
+
+def test_a_graph_that_was_not_found_is_looked_for_anew(tmp_path):
+    model, rows = clone(GRAPHS[0][0]), GRAPHS[0][1]
+    _, whole = fit_counting(model, rows)
+    with pytest.raises(Killed):
+        model.set_callbacks(Checkpoint(tmp_path / "fit", 0), Killer(2)).fit(*rows)
+    assert not (tmp_path / "fit").exists()
+    assert_found(model.set_callbacks(Checkpoint(tmp_path / "fit")).fit(*rows), whole)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("model", CLASSES, ids=lambda model: model.rule)
+def test_classes_go_on_bit_for_bit(model, n_jobs, tmp_path):
+    rows, path, model = (GAPS, LABELS), tmp_path / "fit", clone(model).set_params(n_jobs=n_jobs)
+    with parallel_config("threading"):
+        n_tasks, whole = fit_counting(model, rows)
+        for n_done in {2, n_tasks - 1}:
+            model.set_callbacks(Checkpoint(path, 0), Killer(n_done))
+            with pytest.raises(Killed):
+                model.fit(*rows)
+            done = len(joblib.load(path)["state"]) if path.exists() else 0
+            assert done == n_done - 1 if n_jobs is None else done < n_tasks - 1
+            tasks = Tasks(0)
+            assert_found(model.set_callbacks(Checkpoint(path), tasks).fit(*rows), whole)
+            assert tasks.n == n_tasks - done
+            assert_found(model.set_callbacks(Checkpoint(path), tasks).fit(*rows), whole)
+            assert tasks.n == 1
+            path.unlink()
+    assert np.isfinite(model.predict_proba(GAPS)).all()
+
+
+def test_a_class_cut_short_is_learned_again(tmp_path):
+    path, model = tmp_path / "fit", clone(CLASSES[1])
+    rows = NUMBERS, LABELS
+    _, whole = fit_counting(model, rows)
+
+    def interrupted(density, *given):
+        return fitted(density.set_callbacks(Killer(2, KeyboardInterrupt)), *given)
+
+    fitted = nnmrf_classifier._fitted
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nnmrf_classifier, "_fitted", interrupted)
+        with pytest.warns(ConvergenceWarning, match="Interrupted; .* complete epoch, 2"):
+            model.set_callbacks(Checkpoint(path, 0)).fit(*rows)
+    assert not path.exists()
+    assert_found(model.fit(*rows), whole)
+
+
+@pytest.mark.parametrize(
+    ("model", "rows"), [GRAPHS[0], (CLASSES[1], (NUMBERS, LABELS))], ids=["graph", "classes"]
+)
+def test_parts_of_other_fits_are_told_apart(model, rows, tmp_path):
+    model = clone(model).set_callbacks(Checkpoint(tmp_path / "fit"))
+    model.fit(*rows)
+    whole = found_in(model)
+    weights = np.linspace(1, 2, len(rows[0]))
+    for change, other, given in (
+        ({}, (rows[0][::-1], *rows[1:]), {}),
+        ({}, (2 * rows[0], *rows[1:]), {}),
+        ({}, rows, {"sample_weight": weights}),
+        ({"random_state": 1}, rows, {}),
+        ({"max_iter": 7}, rows, {}),
+    ):
+        with pytest.raises(ValueError, match="is of another fit"):
+            clone(model).set_params(**change).fit(*other, **given)
+    assert_found(clone(model).set_params(n_jobs=2).fit(*rows), whole)
+    with pytest.raises(ValueError, match="is of another fit"):
+        DiscreteMRF(**SMALL).set_callbacks(Checkpoint(tmp_path / "fit")).fit(X)
+
+
+def test_ctrl_c_leaves_the_file_of_the_last_part(tmp_path):
+    path, model = tmp_path / "fit", clone(GRAPHS[0][0])
+    n_tasks, whole = fit_counting(model, (X,))
+    model.set_callbacks(Checkpoint(path, 0), Killer(n_tasks - 5 + 2, KeyboardInterrupt))
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 4 bootstraps"):
+        model.fit(X)
+    assert not joblib.load(path)["ended"]
+    assert_found(model.set_callbacks(Checkpoint(path)).fit(X), whole)
+    path.unlink()
+    model.set_callbacks(Checkpoint(path, 0), Killer(2, KeyboardInterrupt))
+    with pytest.warns(ConvergenceWarning, match="Interrupted"):
+        model.fit(X)
+    assert not path.exists()  # half a search says nothing
+    model = clone(CLASSES[1]).set_callbacks(Checkpoint(path, 0), Killer(2 + 3, KeyboardInterrupt))
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 6 members"):
+        model.fit(NUMBERS, LABELS)
+    on_file = joblib.load(path)
+    assert len(on_file["state"]) == 2 + 2
+    assert not on_file["ended"]
+    model.set_callbacks(Checkpoint(path)).fit(NUMBERS, LABELS)
+    assert_found(model, found_in(clone(model).set_callbacks().fit(NUMBERS, LABELS)))
+
+
+def test_bootstraps_that_a_callback_ended_are_a_fit_that_ended(tmp_path):
+    class Enough(Tasks):
+        def on_fit_task_end(self, estimator, context):
+            super().on_fit_task_end(estimator, context)
+            return self.n == self.n_epochs
+
+    path, model = tmp_path / "fit", clone(GRAPHS[0][0])
+    n_tasks, _ = fit_counting(model, (X,))
+    some = found_in(model.set_callbacks(Enough(n_tasks - 5 + 2), Checkpoint(path)).fit(X))
+    tasks = Tasks(0)
+    assert_found(model.set_callbacks(Checkpoint(path), tasks).fit(X), some)
+    assert tasks.n == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_classifier_whose_process_is_killed(n_jobs, tmp_path):
+    path, code = (
+        tmp_path / "fit",
+        (
+            "import sys, numpy as np\n"
+            "from skmrf import NNMRFClassifier\n"
+            "from skmrf.learning import Checkpoint\n"
+            "rng = np.random.default_rng(0)\n"
+            "y = np.arange(600) % 3\n"
+            "X = rng.normal(size=(600, 4)) + y[:, None]\n"
+            f"model = NNMRFClassifier(max_iter=30, random_state=0, n_jobs={n_jobs})\n"
+            "model.set_callbacks(Checkpoint(sys.argv[1], 0)).fit(X, y)\n"
+            "np.save(sys.argv[1] + '.npy', model.predict_proba(X))\n"
+        ),
+    )
+    run = [sys.executable, "-W", "ignore", "-c", code, str(path)]
+    process = subprocess.Popen(run, start_new_session=True)
+    while not path.exists() and process.poll() is None:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not joblib.load(path)["ended"], "killed too late"
+    subprocess.run(run, check=True)
+    found = np.load(f"{path}.npy")
+    path.unlink()
+    subprocess.run(run, check=True)
+    np.testing.assert_array_equal(found, np.load(f"{path}.npy"))

@@ -15,6 +15,7 @@ from skmrf import (
     NNMRFClassifier,
     NNMRFDensity,
 )
+from skmrf.learning import Checkpoint, EarlyStopping, ScoreMonitor
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(2, size=(60, 4))
@@ -32,6 +33,7 @@ CASES = {
     "crbm": (CRBMStructuredPredictor(3, **FEW), (X[:, :2], X[:, 2:])),
     "density": (NNMRFDensity(**SMALL), (NUMBERS,)),
     "structure": (MRFStructureLearner("exact", n_bootstraps=8, random_state=0), (X,)),
+    "found": (DiscreteMRF(MRFStructureLearner("exact"), **FEW), (X,)),
     "classifier": (NNMRFClassifier(max_iter=2, **SMALL), (NUMBERS, LABELS)),
 }
 pytestmark = pytest.mark.filterwarnings("ignore:Learning had not converged")
@@ -92,6 +94,48 @@ def test_progress_is_shown(name, capsys):
     shown = capsys.readouterr().out
     assert type(model).__name__ in shown
     assert ("NNMRFDensity" in shown) == (name in ("classifier", "density"))
+    assert ("MRFStructureLearner" in shown) == (name in ("structure", "found"))
+
+
+class Deep(CtrlC):
+    """Is told of nested tasks too."""
+
+    max_propagation_depth = 1
+
+
+def test_the_search_for_a_graph_is_a_task():
+    model, rows = CASES["found"]
+    seen, deep = CtrlC(), Deep()
+    model = clone(model).set_callbacks(seen, deep).fit(*rows)
+    assert seen.names == ["fit", "structure"] + 6 * ["epoch"]
+    search = Deep()
+    found = clone(model.structure_).set_callbacks(search).fit(*rows)
+    assert deep.names == ["fit", *search.names, *seen.names[2:]]
+    assert found.edges_.tolist() == model.structure_.edges_.tolist()
+    assert not [name for name in vars(model.structure_) if "callback" in name]
+    once = clone(model).set_callbacks(seen).partial_fit(*rows).partial_fit(*rows)
+    assert seen.names == ["fit", "epoch"]  # of the second
+    assert once.n_iter_ == 2
+
+
+def test_callbacks_of_models_leave_the_search_alone(tmp_path):
+    model, rows = CASES["found"]
+    monitor, stopping = ScoreMonitor(X), EarlyStopping(X, patience=2, min_delta=10.0)
+    how = monitor, stopping, Checkpoint(tmp_path / "fit"), ProgressBar()
+    model = clone(model).set_callbacks(*how).fit(*rows)
+    assert len(monitor.scores) == model.n_iter_ == 3
+    before = model.score(X)
+    assert model.fit(*rows).score(X) == before  # from the file
+    assert monitor.scores == []
+
+
+def test_the_graph_has_a_file_of_its_own(tmp_path):
+    model, rows = CASES["found"]
+    structure = clone(model.cliques).set_callbacks(Checkpoint(tmp_path / "graph"))
+    model = clone(model).set_params(cliques=structure).set_callbacks(Checkpoint(tmp_path / "fit"))
+    expected = model.fit(*rows).score(X)
+    assert {path.name for path in tmp_path.iterdir()} == {"graph", "fit"}
+    assert model.fit(*rows).score(X) == expected
 
 
 def test_bootstraps_before_ctrl_c_are_kept():

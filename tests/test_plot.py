@@ -334,6 +334,25 @@ def test_moments_are_those_of_enumeration(name, seed):
     assert n_points == len(display.model)
 
 
+def test_moments_of_weighted_rows(seed):
+    """A row of weight two is two rows for shares; one of weight zero is none."""
+    energy = ZOO["chain"](seed)
+    model, rows = DiscreteMRF.from_energy(energy), rows_of(energy, 200, seed).astype(float)
+    rows[np.random.default_rng(seed).random(rows.shape) < 0.2] = np.nan
+    times = np.random.default_rng(seed).integers(3, size=200)
+    weighted = MomentsDisplay.from_estimator(model, rows, sample_weight=times)
+    repeated = MomentsDisplay.from_estimator(model, np.repeat(rows, times, axis=0))
+    assert_allclose(weighted.data, repeated.data, atol=1e-12)
+    seen = ~np.isnan(rows[:, 0])
+    worth = times[seen].sum() ** 2 / (times[seen] ** 2).sum()
+    ratio = (weighted.standard_error / repeated.standard_error)[weighted.kinds == "column"][0]
+    assert ratio == pytest.approx(np.sqrt(times[seen].sum() / worth))
+    equal = MomentsDisplay.from_estimator(model, rows, sample_weight=np.full(200, 0.5))
+    assert_allclose(equal.z_, MomentsDisplay.from_estimator(model, rows).z_)
+    with pytest.raises(ValueError, match="sample_weight"):
+        MomentsDisplay.from_estimator(model, rows, sample_weight=-times)
+
+
 @pytest.mark.parametrize("method", ["exact", "samples"])
 def test_differences_are_in_standard_errors(method, seed):
     """Of rows that the model drew, the mean square of z is one, half of it from draws."""
@@ -563,6 +582,21 @@ def test_layouts_of_graphs_in_parts():
     apart = np.linalg.norm(P[:, None] - P[None], axis=2)
     assert apart[:5, 5:].min() > apart[weights > 0].max()
     assert (apart + np.eye(9) > 0.1).all()
+
+
+@pytest.mark.parametrize("joined", [0, 6])
+def test_many_columns_without_an_edge_are_left_out(joined):
+    weights = np.zeros((300, 300))
+    weights[:joined, :joined] = nx.to_numpy_array(nx.cycle_graph(joined))
+    names = [f"column {i}" for i in range(300)]
+    display = CouplingGraphDisplay(weights, names, True).plot()
+    assert sorted(display.graph_) == list(range(joined))
+    assert len(display.nodes_.get_offsets()) == len(display.ax_.texts) == joined
+    left_out = f"{joined} edges; {300 - joined} columns without one are left out"
+    assert display.ax_.get_title() == left_out
+    display.figure_.canvas.draw()
+    everywhere = {i: (i, i % 7) for i in range(300)}
+    assert len(CouplingGraphDisplay(weights, names, True).plot(layout=everywhere).graph_) == 300
 
 
 def test_names_of_columns(models):

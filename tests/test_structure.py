@@ -951,6 +951,9 @@ def test_penalties(penalty, alpha, name):
         np.testing.assert_allclose(found.strength_, free.strength_, atol=1e-4)
         assert found.rounds_ == [{"n_edges": len(edges), "left": 0, "entered": 0}]
         assert found.converged_
+        removed = found.path_["removed"]
+        assert found.path_["edges"][removed < 0].tolist() == edges
+        assert (removed[removed >= 0] <= found.path_["iteration"].max()).all()
 
 
 def test_strength_of_penalties():

@@ -1,7 +1,7 @@
 """The one learning loop and what it is made of."""
 
 from .callbacks import EarlyStopping, ScoreMonitor
-from .checkpoints import Checkpoint, NoCheckpoint
+from .checkpoints import Checkpoint, NoCheckpoint, form_of
 from .loop import MIN_UPDATES, LoopState, Settings, SilentReports, resume, run, start
 from .optimizers import OPTIMIZERS, SGD, Adam, Momentum, make_optimizer
 from .penalties import L1, L2, GroupL1, NoPenalty, make_penalty
@@ -18,7 +18,7 @@ from .preparation import (
 )
 from .rates import AdaptiveRate, ConstantRate, InverseRate, StepRate, make_rate
 from .reports import EpochReports, PartReports, warn_interrupted
-from .solvers import maximise_deterministic
+from .solvers import make_solver, maximise_deterministic
 
 __all__ = [
     "L1",
@@ -45,6 +45,7 @@ __all__ = [
     "StepRate",
     "complete_moments",
     "count_never",
+    "form_of",
     "held_out_score",
     "independent_start",
     "layered_score",
@@ -52,6 +53,7 @@ __all__ = [
     "make_optimizer",
     "make_penalty",
     "make_rate",
+    "make_solver",
     "maximise_deterministic",
     "pair_facts",
     "resolution",

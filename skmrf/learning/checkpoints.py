@@ -25,19 +25,23 @@ class NoCheckpoint:
 
     ended = False
 
-    def begin(self, rng, estimator, energy, *given):
+    def begin(self, rng, estimator, *given):
         """The generator that the fit starts with: ``rng``, or that of the fit on file.
 
-        The estimator, the form of the energy and what is ``given`` tell one fit from another.
+        The parameters of the estimator and what is ``given`` tell one fit from another.
         """
         return rng
 
     def first(self, start):
-        """State of the loop and seed of queries: what ``start`` makes, or what is on file."""
+        """What ``start`` makes, or what is on file.
+
+        These are a state, which is written again and again as it changes, and what stays as it is:
+        the seed of queries, or a part of the fit that comes first.
+        """
         return start()
 
     def write(self, state, *, ended=False):
-        """An epoch has left a state, or the fit has."""
+        """An epoch or a part has left a state, or the fit has."""
 
 
 class FitOnFile(NoCheckpoint):
@@ -55,9 +59,9 @@ class FitOnFile(NoCheckpoint):
         self._written = time.monotonic()
         self._known = None
 
-    def begin(self, rng, estimator, energy, *given):
+    def begin(self, rng, estimator, *given):
         """The generator that the fit starts with: ``rng``, or that of the fit on file."""
-        identity = _identity(estimator, energy, given)
+        identity = _identity(estimator, given)
         if not self.path.exists():
             self._fit = {"identity": identity, "rng": deepcopy(rng)}
             return rng
@@ -67,20 +71,20 @@ class FitOnFile(NoCheckpoint):
                 f"{self.path} is of another fit: parameters, rows, weights, where it started, or "
                 "the version of skmrf. Delete it, or give this fit a path of its own."
             )
-        self._known, self.ended = (saved["state"], saved["seed"]), saved["ended"]
+        self._known, self.ended = (saved["state"], saved["fixed"]), saved["ended"]
         self._fit = {"identity": identity, "rng": saved["rng"]}
         return deepcopy(saved["rng"])
 
     def first(self, start):
-        """State of the loop and seed of queries: what ``start`` makes, or what is on file."""
+        """What ``start`` makes, or what is on file."""
         known, self._known = self._known, None
-        state, self._fit["seed"] = start() if known is None else known
-        return state, self._fit["seed"]
+        state, self._fit["fixed"] = start() if known is None else known
+        return state, self._fit["fixed"]
 
     def _read(self):
         try:
             saved = joblib.load(self.path)
-            if {"identity", "rng", "state", "seed", "ended"} <= set(saved):
+            if {"identity", "rng", "state", "fixed", "ended"} <= set(saved):
                 return saved
         except OSError:
             raise
@@ -89,7 +93,7 @@ class FitOnFile(NoCheckpoint):
         raise ValueError(f"{self.path} holds no fit; give Checkpoint a path of its own.")
 
     def write(self, state, *, ended=False):
-        """An epoch has left a state, or the fit has."""
+        """An epoch or a part has left a state, or the fit has."""
         if not ended and time.monotonic() - self._written < self.interval:
             return
         beside = self.path.with_name(f"{self.path.name}.{os.getpid()}-{get_ident()}.part")
@@ -111,6 +115,10 @@ class Checkpoint:
     A fit that was killed is repeated with the same line; it begins after the last epoch on file
     and ends with the same model, bit for bit. A fit that had ended gives its model at once.
 
+    Of estimators that learn in parts, what counts is the last part on file: of
+    ``MRFStructureLearner`` the search for the graph, and then every bootstrap; of
+    ``NNMRFClassifier`` the density of a class, or a member of the ensemble.
+
     Parameters
     ----------
     path : str or path-like
@@ -118,14 +126,13 @@ class Checkpoint:
         the file before (and one that ends in ``.part``). It is a pickle: load none that you do not
         trust.
     interval : float, default=60.0
-        Seconds that pass, at the least, between two writes; with 0 every epoch is written. The end
-        of a fit always is.
+        Seconds that pass, at the least, between two writes; with 0 every epoch, or part, is
+        written. The end of a fit always is.
 
     Raises
     ------
     TypeError
-        From ``fit``: the estimator cannot go on from a file. ``MRFStructureLearner`` and
-        ``NNMRFClassifier`` learn many models, not one.
+        From ``fit``: the estimator is not one of this package, such as a ``GridSearchCV``.
     ValueError
         From ``fit``: the file is of another fit (other parameters, rows, weights, start or version
         of skmrf), or not of a fit at all; the estimator has another checkpoint.
@@ -134,13 +141,13 @@ class Checkpoint:
 
     Notes
     -----
-    On file are the parameters, the state of the optimizer and of the learner (chains, particles
-    and their random generators) and ``history_``. A deterministic solver (L-BFGS) begins with the
-    parameters on file and no memory of its curvature: it ends at the same maximum to within
-    ``tol``, not at the same bits. Other callbacks begin anew: patience of :class:`EarlyStopping`
-    is counted from there, that of ``early_stopping=True`` is on file. ``partial_fit`` and
-    validation rows given to ``fit`` are not looked at. A file that cannot be written, as on a full
-    disk, is warned about, and the fit goes on.
+    On file are the parameters, the state of the optimizer or solver (L-BFGS keeps 41 arrays of
+    their size) and of the learner (chains, particles and their random generators) and ``history_``;
+    of estimators that learn in parts, what these have left. Parts that Ctrl-C has cut short are not
+    written. Other callbacks begin anew: patience of :class:`EarlyStopping` is counted from there,
+    that of ``early_stopping=True`` is on file. ``partial_fit`` and validation rows given to ``fit``
+    are not looked at. A file that cannot be written, as on a full disk, is warned about, and the
+    fit goes on.
 
     Examples
     --------
@@ -165,10 +172,10 @@ class Checkpoint:
 
     def setup(self, estimator, context):
         """Called by scikit-learn before a fit."""
-        if not getattr(estimator, "_resumable", False):
+        if not hasattr(estimator, "_checkpoint"):
             raise TypeError(
-                f"{type(estimator).__name__} cannot go on from a file; Checkpoint takes "
-                "DiscreteMRF, BoltzmannMachine, RBM, CRBMStructuredPredictor and NNMRFDensity."
+                f"{type(estimator).__name__} cannot go on from a file; Checkpoint takes the "
+                "estimators of skmrf. In a search each candidate would need a file of its own."
             )
         if "_checkpoint" in vars(estimator):
             raise ValueError("A fit has one Checkpoint; set_callbacks was given two.")
@@ -189,12 +196,26 @@ class Checkpoint:
         """Nothing to do: the fit itself hands over its state."""
 
 
-def _identity(estimator, energy, given):
+def form_of(energy):
+    """What an energy is, besides its parameters.
+
+    Parameters
+    ----------
+    energy : Energy
+
+    Returns
+    -------
+    tuple
+        Name of the class, shapes and types of the parameters, and cliques where there are any.
+    """
+    arrays = {k: (v.shape, v.dtype.str) for k, v in energy.theta.items()}
+    return type(energy).__name__, arrays, getattr(energy, "cliques", None)
+
+
+def _identity(estimator, given):
     """What a fit is a fit of."""
     parameters = {k: v for k, v in estimator.get_params(deep=False).items() if k != "n_jobs"}
-    form = {k: (v.shape, v.dtype.str) for k, v in energy.theta.items()}
-    form = type(energy).__name__, form, getattr(energy, "cliques", None)
-    return joblib.hash(_text([__version__, type(estimator).__name__, parameters, form, *given]))
+    return joblib.hash(_text([__version__, type(estimator).__name__, parameters, *given]))
 
 
 def _text(value):

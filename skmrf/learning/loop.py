@@ -14,7 +14,7 @@ from ..samplers import resample
 from .optimizers import Adam
 from .penalties import NoPenalty
 from .rates import AdaptiveRate
-from .solvers import maximise_deterministic
+from .solvers import make_solver
 
 MIN_UPDATES = 2_000
 MAX_UPDATES = 20_000
@@ -92,7 +92,7 @@ class LoopState:
     energy : Energy, the current iterate
     averaged : dict, mean of the iterates of this stage; empty where it is not kept
     n_averaged : int
-    learner, optimizer, rate : states of these
+    learner, optimizer, rate : states of these; that of a solver is dropped when a run is over
     rng : numpy.random.Generator
     epoch, step : int, done so far
     history : History
@@ -254,10 +254,10 @@ def run(learner, data, settings, state, reports=None, began=None):
     Notes
     -----
     Arrays of the size of the parameters: the iterate, its gradient, what the optimizer keeps (none
-    for ``SGD``, one for ``Momentum``, two for ``Adam``), and where they are asked for the average
-    of the iterates, the two sums of an adaptive rate and the best model by held-out score, which
-    takes two while it is found of averages. Nothing is kept for Ctrl-C: an iterate is never written
-    to, and the state is exchanged as a whole.
+    for ``SGD``, one for ``Momentum``, two for ``Adam``; 41 for L-BFGS, two for FISTA), and where
+    they are asked for the average of the iterates, the two sums of an adaptive rate and the best
+    model by held-out score, which takes two while it is found of averages. Nothing is kept for
+    Ctrl-C: an iterate is never written to, and the state is exchanged as a whole.
     """
     holder = [replace(state, began=state.epoch if began is None else began)]
     del state  # of which an epoch makes a new one
@@ -459,32 +459,41 @@ def _check_finite(state):
 
 
 def _solve(learner, data, settings, holder, reports):
-    """A deterministic solver; every iteration counts as an epoch."""
+    """Iterations of a deterministic solver, each of which counts as an epoch."""
+    limit = MAX_UPDATES if settings.max_iter is None else settings.max_iter
 
     def objective(energy):
         return learner.objective(energy, data, holder[0].learner)
 
-    def on_iteration(energy, value, norm):
-        state = holder[0]
-        state = replace(
-            state, energy=energy, n_averaged=0, epoch=state.epoch + 1, step=state.step + 1
-        )
-        holder[0] = _judge(state, settings, {"objective": value, "gradient_max": norm})
-        stale = settings.score is not None and _stale(holder[0], settings)
+    solver = make_solver(objective, settings.penalty, settings.tol, settings.copies)
+    if holder[0].optimizer is None:
+        first = solver.start(holder[0].energy)
+        holder[0] = replace(holder[0], optimizer=first, converged=first.converged)
+    while not _solved(holder[0], settings, limit):
         reports.begin()
-        return reports.end(holder[0]) or stale
+        holder[0] = _iteration(solver, settings, holder[0])
+        if reports.end(holder[0]):
+            break
+    holder[0] = replace(holder[0], n_averaged=0, optimizer=None)
 
-    limit = MAX_UPDATES if settings.max_iter is None else settings.max_iter
-    limit -= holder[0].epoch - holder[0].began
-    if holder[0].converged or limit <= 0:
-        return
-    energy, converged = maximise_deterministic(
-        holder[0].energy,
-        objective,
-        settings.penalty,
-        max_iter=limit,
-        tol=settings.tol,
-        on_iteration=on_iteration,
-        copies=settings.copies,
+
+def _solved(state, settings, limit):
+    """Whether the solver has come to its end, or this run has."""
+    done = state.epoch - state.began
+    stale = settings.score is not None and done > 0 and _stale(state, settings)
+    return state.optimizer.over or done >= limit or stale
+
+
+def _iteration(solver, settings, state):
+    """The state after one iteration."""
+    energy, at = solver.step(state.energy, state.optimizer)
+    state = replace(
+        state,
+        energy=energy,
+        n_averaged=0,
+        optimizer=at,
+        converged=at.converged,
+        epoch=state.epoch + 1,
+        step=state.step + 1,
     )
-    holder[0] = replace(holder[0], energy=energy, n_averaged=0, converged=converged)
+    return _judge(state, settings, {"objective": at.value, "gradient_max": at.norm})

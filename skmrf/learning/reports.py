@@ -20,6 +20,8 @@ class EpochReports:
         What it is fitted to.
     max_iter : int or None
         Epochs at most, where that is known.
+    n_firsts : int, default=0
+        Estimators that are fitted before the epochs.
 
     Attributes
     ----------
@@ -29,13 +31,23 @@ class EpochReports:
         What writes the state of the loop to a file.
     """
 
-    def __init__(self, estimator, X, y, max_iter):
+    def __init__(self, estimator, X, y, max_iter, n_firsts=0):
         self.estimator = estimator
         self.rows = {"X": X, "y": y}
         self.summary = None
         self.checkpoint = NoCheckpoint()
-        self.root = estimator._init_callback_context(max_subtasks=max_iter)
+        n_tasks = None if max_iter is None else max_iter + n_firsts
+        self.root = estimator._init_callback_context(max_subtasks=n_tasks)
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
+
+    def fit(self, name, first, sample_weight):
+        """Fit an estimator to the same rows, with its tasks below one of this name."""
+        task = self.root.subcontext(task_name=name)
+        with _propagated(task, first):
+            task.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
+            fitted = first.fit(self.rows["X"], sample_weight=sample_weight)
+            self._ends(task, None)
+        return fitted
 
     def begin(self):
         """An epoch begins."""
@@ -77,12 +89,21 @@ class PartReports:
             max_subtasks=n_parts, sequential_subtasks=False
         )
         self.n_begun = 0
+        self.whole = True  # so far, no part was cut short
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
+
+    def begin(self, rng, *given):
+        """The generator that the fit starts with; what is ``given`` tells it from other fits."""
+        self.checkpoint = self.estimator._checkpoint
+        rng = self.checkpoint.begin(rng, self.estimator, *given)
+        self.done, _ = self.checkpoint.first(lambda: ([], None))
+        return rng
 
     def learn(self, name, function, parts, *, n_jobs=None, least=None):
         """What ``function`` makes of every part, a tuple of arguments, in order.
 
-        Where ``least`` parts are enough, Ctrl-C leaves out the others, with a warning.
+        Parts on file are not learned again. Where ``least`` parts are enough, Ctrl-C leaves out the
+        others, with a warning.
         """
         first = self.n_begun
         self.n_begun += len(parts)
@@ -90,19 +111,29 @@ class PartReports:
         tasks = [
             (self.root.subcontext(name, first + k), estimator, function, part)
             for k, part in enumerate(parts)
+            if first + k >= len(self.done)
         ]
-        learned = []
         try:
             for part in run_parts(_learn_part, tasks, n_jobs):
-                learned.append(part)
+                self._keep(part)
         except KeyboardInterrupt:
-            if least is None or len(learned) < least:
+            n_done = len(self.done) - first
+            if least is None or n_done < least:
                 raise
-            warn_interrupted(len(learned), len(parts), name)
-        return learned
+            self.whole = False
+            warn_interrupted(n_done, len(parts), name)
+        return self.done[first : self.n_begun]
+
+    def _keep(self, part):
+        self.done.append(part)
+        self.whole &= not getattr(part, "_interrupted", False)
+        if self.whole:
+            self.checkpoint.write(self.done)
 
     def finish(self, attributes):
         """The fit is over; ``attributes`` makes what was fitted."""
+        if self.whole and not self.checkpoint.ended:
+            self.checkpoint.write(self.done, ended=True)
         self.root.call_on_fit_task_end(
             estimator=self.estimator, **self.rows, reconstruction_attributes=attributes
         )
@@ -121,9 +152,14 @@ def warn_interrupted(n_done, n, what):
     warn_caller(f"Interrupted after {n_done} of {n} {what}; there are no more.", ConvergenceWarning)
 
 
+def _propagated(task, part):
+    """Tasks of a part that can have callbacks are below this one."""
+    nested = hasattr(part, "set_callbacks")
+    return task.propagate_callback_context(part) if nested else nullcontext()
+
+
 def _learn_part(task, estimator, function, part):
-    nested = hasattr(part[0], "fit")
-    with task.propagate_callback_context(part[0]) if nested else nullcontext():
+    with _propagated(task, part[0]):
         task.call_on_fit_task_begin(estimator=estimator)
         learned = function(*part)
         task.call_on_fit_task_end(estimator=estimator)

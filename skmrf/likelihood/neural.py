@@ -69,7 +69,7 @@ def grid_log_partition(energy, n_points=None):
     every = tuple(slice(None, None, 2 if q == 0 else 1) for q in energy.n_states)
     coarse = logsumexp(logs.reshape(shape)[every].ravel()) + numbers * np.log(2.0)
     error = abs(value - coarse) if numbers else 0.0
-    return LogPartition(value, error, value - error, value + error, True, "grid", error < 0.1)
+    return LogPartition(value, error, value - error, value + error, False, "grid", error < 0.1)
 
 
 def neural_log_partition(

@@ -16,6 +16,7 @@ LAYOUTS = ("kamada-kawai", "circular")
 WIDEST = 6.0  # points
 SHORT = 3  # letters that fit into a node
 LINE = 16  # letters in a line of a longer name
+MOST_ALONE = 20  # nodes without an edge that are drawn
 POSITIVE, NEGATIVE = "attract (coupling > 0)", "repel (coupling < 0)"
 
 
@@ -24,7 +25,8 @@ class CouplingGraphDisplay:
 
     An edge is as wide as it is strong. Where no column has more than two states its colour is the
     sign of the coupling J of states -1 and 1, else all edges have one colour and their strength is
-    the norm of the centred table, :math:`\lVert \theta_{ij} \rVert`.
+    the norm of the centred table, :math:`\lVert \theta_{ij} \rVert`. Columns without an edge are
+    left out where they are more than 20, unless the layout has positions for them.
 
     Parameters
     ----------
@@ -136,6 +138,9 @@ class CouplingGraphDisplay:
             check_number("n_strongest", n_strongest, low=1, integer=True)
         n_all = np.count_nonzero(np.triu(np.asarray(self.weights), 1))
         self.graph_ = _strongest(np.asarray(self.weights, dtype=float), threshold, n_strongest)
+        alone = list(nx.isolates(self.graph_))
+        left_out = len(alone) > MOST_ALONE and not isinstance(layout, dict)
+        self.graph_.remove_nodes_from(alone if left_out else ())
         self.positions_ = _positions(self.graph_, layout)
         self.ax_ = single_axes(ax, (5.6, 5.0) if self._names_fit() else (6.6, 5.8))
         self.figure_ = self.ax_.figure
@@ -144,7 +149,9 @@ class CouplingGraphDisplay:
         self._legend()
         n_drawn = self.graph_.number_of_edges()
         few = f"{n_drawn} strongest of " if n_drawn < n_all else ""
-        self.ax_.set_title(few + counted(n_all, "edge"), fontsize="medium")
+        title = few + counted(n_all, "edge")
+        title += f"; {len(alone)} columns without one are left out" if left_out else ""
+        self.ax_.set_title(title, fontsize="medium")
         self.ax_.set_axis_off()
         self.ax_.margins(0.08)
         return self
@@ -181,7 +188,7 @@ class CouplingGraphDisplay:
     def _draw_nodes(self):
         """Short names within the nodes, longer ones below them."""
         inside = self._names_fit()
-        places = np.array([self.positions_[i] for i in self.graph_.nodes])
+        places = np.array([self.positions_[i] for i in self.graph_.nodes]).reshape(-1, 2)
         self.nodes_ = self.ax_.scatter(
             *places.T, s=230 if inside else 40, color="white" if inside else BLACK, zorder=2,
             edgecolors=BLACK, linewidths=0.8

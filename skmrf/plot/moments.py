@@ -7,7 +7,7 @@ from scipy.sparse import issparse
 
 from .. import inference, messages
 from .._types import MISSING, STATE, dense_rows
-from .._validation import check_choice, check_generator, check_number
+from .._validation import check_choice, check_generator, check_number, check_sample_weight
 from ..boltzmann import BoltzmannMachine
 from ..discrete import DiscreteMRF
 from ..rbm import RBM
@@ -80,6 +80,7 @@ class MomentsDisplay:
         estimator,
         X,
         *,
+        sample_weight=None,
         method="auto",
         n_samples=2000,
         n_pairs=2000,
@@ -87,11 +88,10 @@ class MomentsDisplay:
         ax=None,
         **kwargs,
     ):
-        """Compare a model with rows.
+        r"""Compare a model with rows.
 
         Of columns with two states the upper one is shown, of others all; of pairs all combinations
-        of these. Missing entries are left out, so a pair is counted where both were observed. Every
-        row counts once, whatever weights the model was learned with.
+        of these. Missing entries are left out, so a pair is counted where both were observed.
 
         Parameters
         ----------
@@ -99,6 +99,9 @@ class MomentsDisplay:
             Fitted.
         X : array-like or frame of shape (n_samples, n_features)
             The rows it was learned from, or others; of an RBM also a sparse matrix.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much a row counts; those that the model was learned with, if it was. Rows of weights
+            w are worth :math:`(\sum w)^2 / \sum w^2` rows.
         method : {"auto", "exact", "samples"}, default="auto"
             Where probabilities come from: "exact" is elimination; "samples" are draws of the model,
             whose Monte Carlo error is part of the standard errors. "auto" is "exact" where that
@@ -122,15 +125,20 @@ class MomentsDisplay:
         check_number("n_samples", n_samples, low=2, integer=True)
         check_number("n_pairs", n_pairs, low=0, integer=True)
         codes = _encoded(estimator, X)
+        weights = check_sample_weight(
+            1.0 if sample_weight is None else sample_weight, codes.shape[0]
+        )
         rng = check_generator(random_state)
         n_states = estimator.energy_.visible_states
         places = _Places(n_states, _chosen_pairs(len(n_states), n_pairs, rng))
-        shares, n_rows = places.frequencies(codes)
+        shares, n_rows = places.frequencies(codes, weights)
         if _exactly(estimator, method):
-            model, n_draws = places.probabilities(estimator.energy_.factor_graph()), np.inf
+            graph = estimator.energy_.factor_graph()
+            model, n_draws = places.probabilities(graph, estimator.max_bytes), np.inf
         else:
             empty = np.full((n_samples, len(n_states)), MISSING, dtype=STATE)
-            model, n_draws = places.frequencies(estimator._draw(empty, rng))[0], n_samples
+            drawn = estimator._draw(empty, rng)
+            model, n_draws = places.frequencies(drawn, np.ones(n_samples))[0], n_samples
         error = _standard_errors(shares, n_rows, model, n_draws)
         seen = n_rows > 0
         kinds = places.kinds(_kinds_of_pairs(estimator, places.pairs))
@@ -205,27 +213,35 @@ class _Places:
         of_moments = np.repeat(np.array(of_pairs, dtype=object), self.n_a_pair)
         return np.array([COLUMN] * len(self.single) + of_moments.tolist(), dtype=object)
 
-    def frequencies(self, codes):
-        """Shares of rows, nan where none shows both entries, and of how many rows."""
+    def frequencies(self, codes, weights):
+        """Shares of rows, nan where none shows both entries, and what these rows are worth."""
         size = int(self.n_states.sum())
-        owner = np.repeat(np.arange(len(self.n_states)), self.n_states)
-        counts, both = np.zeros((size, size)), np.zeros((len(self.start),) * 2)
+        counts, (both, squared) = np.zeros((size, size)), np.zeros((2, *(len(self.start),) * 2))
         for s in range(0, codes.shape[0], CHUNK):
             part = dense_rows(codes[s : s + CHUNK])
+            w = weights[s : s + CHUNK, None]
             seen = part != MISSING
-            one_hot = np.zeros((len(part), size), dtype=np.float32)
+            one_hot = np.zeros((len(part), size))
             rows, columns = np.nonzero(seen)
             one_hot[rows, self.start[columns] + part[seen]] = 1.0
-            counts += one_hot.T @ one_hot
-            both += seen.T.astype(np.float32) @ seen.astype(np.float32)
-        of_pairs = both[owner[self.first], owner[self.second]]
-        n_rows = np.concatenate([np.diagonal(both)[owner[self.single]], of_pairs])
-        found = np.concatenate([np.diagonal(counts)[self.single], counts[self.first, self.second]])
-        return np.divide(found, n_rows, out=np.full(len(found), np.nan), where=n_rows > 0), n_rows
+            counts += one_hot.T @ (w * one_hot)
+            both += seen.T @ (w * seen)
+            squared += seen.T @ (w**2 * seen)
+        found = self._of_moments(counts)
+        owner = np.repeat(np.arange(len(self.n_states)), self.n_states)
+        total, squares = (self._of_moments(m[np.ix_(owner, owner)]) for m in (both, squared))
+        known = total > 0
+        shares = np.divide(found, total, out=np.full(len(found), np.nan), where=known)
+        return shares, np.divide(total**2, squares, out=np.zeros(len(found)), where=known)
 
-    def probabilities(self, graph):
+    def _of_moments(self, values):
+        """Those of a matrix by states, shape (n_moments,)."""
+        return np.concatenate([np.diagonal(values)[self.single], values[self.first, self.second]])
+
+    def probabilities(self, graph, max_bytes):
         """By elimination: of each column, and of all others given each of its states."""
-        single = np.concatenate(inference.marginals(graph, method="exact").single)
+        exact = inference.marginals(graph, method="exact", max_bytes=max_bytes)
+        single = np.concatenate(exact.single)
         given = np.full((len(single), len(self.start)), MISSING, dtype=STATE)
         owner = np.repeat(np.arange(len(self.n_states)), self.n_states)
         states = np.arange(len(single))
@@ -233,9 +249,10 @@ class _Places:
         asked = np.intersect1d(self.first, np.flatnonzero(single > 0))
         joint = np.zeros((len(single), len(single)))
         if asked.size:
-            others = np.concatenate(inference.row_marginals(graph, given[asked]), axis=1)
-            joint[asked] = single[asked, None] * others
-        return np.concatenate([single[self.single], joint[self.first, self.second]])
+            found = inference.row_marginals(graph, given[asked], max_bytes=max_bytes)
+            joint[asked] = single[asked, None] * np.concatenate(found, axis=1)
+        np.fill_diagonal(joint, single)
+        return self._of_moments(joint)
 
 
 def _encoded(estimator, X):

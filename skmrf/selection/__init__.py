@@ -1,6 +1,6 @@
 """Which pairs of variables interact: candidates, estimates, tests, and what edges are worth."""
 
-from .bootstrap import repeated
+from .bootstrap import Bootstraps, repeated
 from .columns import Columns
 from .corrections import average_product_correction, similarity_weights
 from .estimates import Estimation, Schedule
@@ -10,6 +10,7 @@ from .rounds import Criteria, select, select_more
 from .rows import Rows
 
 __all__ = [
+    "Bootstraps",
     "Columns",
     "Criteria",
     "Estimation",

@@ -1,6 +1,6 @@
 """Parameters of the edges of a graph, learned by the loop."""
 
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,14 +26,10 @@ ENTRIES_A_BATCH = 2**18
 
 
 class OfTables(Learner):
-    """A learner of tables of log-potentials, at work on a log-linear energy.
-
-    It notes whether it was interrupted by Ctrl-C, of which the loop only warns.
-    """
+    """A learner of tables of log-potentials, at work on a log-linear energy."""
 
     def __init__(self, learner):
         self.learner = learner
-        self.interrupted = False
 
     @property
     def deterministic(self):
@@ -52,22 +48,12 @@ class OfTables(Learner):
         return self.learner.resume(energy.graph, batch, state, rng)
 
     def step(self, energy, batch, state, rng):
-        with self._noting():
-            return self.learner.step(energy.graph, batch, state, rng)
+        return self.learner.step(energy.graph, batch, state, rng)
 
     def objective(self, energy, batch, state):
         """The learner's, with its gradient by the free parameters."""
-        with self._noting():
-            value, gradient = self.learner.objective(energy.graph, batch, state)
-            return value, energy.by_parameters(gradient)
-
-    @contextmanager
-    def _noting(self):
-        try:
-            yield
-        except KeyboardInterrupt:
-            self.interrupted = True
-            raise
+        value, gradient = self.learner.objective(energy.graph, batch, state)
+        return value, energy.by_parameters(gradient)
 
 
 @dataclass(frozen=True)
@@ -225,7 +211,7 @@ class Estimation:
             state = learning.run(learner, rows.batch, settings, state, recorder)
         self.n_iter += state.epoch - known
         self.converged = bool(state.converged)
-        self.stopped |= recorder.stopped or learner.interrupted
+        self.stopped |= recorder.stopped or state.interrupted
         for name, column in state.history.columns.items():
             self.history.setdefault(name, []).extend(column[known:])
         self.state = state

@@ -34,7 +34,9 @@ def sparse_edges(rows, edges, criteria, estimation):
     estimation.alpha = alpha
     penalty = learning.make_penalty(name, alpha, start.penalty_groups())
     energy = estimation.learn(start, rows, warm=False, penalty=penalty)
-    return edges[energy.strengths() > 0]
+    kept = energy.strengths() > 0
+    estimation.path.remove(edges[~kept])
+    return edges[kept]
 
 
 def choose_alpha(rows, start, name, criterion, estimation):
