@@ -553,7 +553,7 @@ def test_a_class_cut_short_is_learned_again(tmp_path):
     fitted = nnmrf_classifier._fitted
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nnmrf_classifier, "_fitted", interrupted)
-        with pytest.warns(ConvergenceWarning, match="Interrupted; .* complete epoch, 2"):
+        with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 2 epochs"):
             model.set_callbacks(Checkpoint(path, 0)).fit(*rows)
     assert not path.exists()
     assert_found(model.fit(*rows), whole)
