@@ -2,6 +2,8 @@
 
 from sklearn.utils.parallel import Parallel, delayed
 
+from ._interrupts import InterruptLater
+
 
 def run_parts(function, parts, n_jobs):
     """What ``function`` makes of every part, in order, wherever joblib's backend runs them.
@@ -48,7 +50,12 @@ def run_blocks(function, blocks, n_jobs, *, long=False):
         parallel = _parallel(n_jobs, **where)
         if parallel.n_jobs != 1:
             return _calls(parallel, function, blocks)
-    return (function(*block) for block in blocks)
+    return (_whole(function, block) for block in blocks)
+
+
+def _whole(function, block):
+    with InterruptLater():
+        return function(*block)
 
 
 def _parallel(n_jobs, **where):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._interrupts import InterruptLater
 from .._kernels.ascent import blend
 from .._types import Batch, History, Latest, identity_of
 from .._validation import warn_caller
@@ -248,8 +249,9 @@ def run(learner, data, settings, state, reports=None, began=None):
     -------
     LoopState
         After Ctrl-C (with a warning) that of the last complete update, from which learning can go
-        on; the optimizer and the window of an adaptive rate then begin anew. Where the average of
-        the iterates is kept, some of its arrays may already hold the iterate that was to follow.
+        on; the optimizer and the window of an adaptive rate then begin anew. Ctrl-C waits for the
+        end of an update; a second one does not, and where the average of the iterates is kept, some
+        of its arrays may then already hold the iterate that was to follow.
 
     Notes
     -----
@@ -314,7 +316,8 @@ def _iterate(learner, data, settings, holder, reports):
     while not _over(holder[0], settings, limit):
         reports.begin()
         info = _epoch(learner, data, settings, holder)
-        holder[0] = _judge(replace(holder[0], epoch=holder[0].epoch + 1), settings, info)
+        with InterruptLater():
+            holder[0] = _judge(replace(holder[0], epoch=holder[0].epoch + 1), settings, info)
         if reports.end(holder[0]):
             return
     if settings.complete and not _finished(holder[0], settings):
@@ -359,7 +362,8 @@ def _epoch(learner, data, settings, holder):
     for s in range(0, len(order), settings.batch_size):
         rows = np.sort(order[s : s + settings.batch_size])
         batch = _take(data, rows, holder[0])
-        holder[0], info = _update(learner, batch, settings, holder[0])
+        with InterruptLater():
+            holder[0], info = _update(learner, batch, settings, holder[0])
         count += 1
         for name, value in info.items():
             if isinstance(value, Latest):
@@ -471,7 +475,8 @@ def _solve(learner, data, settings, holder, reports):
         holder[0] = replace(holder[0], optimizer=first, converged=first.converged)
     while not _solved(holder[0], settings, limit):
         reports.begin()
-        holder[0] = _iteration(solver, settings, holder[0])
+        with InterruptLater():
+            holder[0] = _iteration(solver, settings, holder[0])
         if reports.end(holder[0]):
             break
     holder[0] = replace(holder[0], n_averaged=0, optimizer=None)

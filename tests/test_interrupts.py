@@ -1,0 +1,102 @@
+"""Ctrl-C at any time: it waits for the end of an update, and ends no process."""
+
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from skmrf._interrupts import InterruptLater
+
+FITS = """
+import signal, sys, warnings
+import numpy as np
+from skmrf import DiscreteMRF
+
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(int(sys.argv[1]))
+X = rng.integers(2, size=(200, 12))
+settings = {"max_iter": 400, "optimizer": "sgd", "average": False, "random_state": 0}
+DiscreteMRF(learner="pcd", **settings | {"max_iter": 2}).fit(X)
+signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+for _ in range(40):
+    signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.01, 0.06))
+    model = DiscreteMRF(learner="pcd", **settings).fit(X)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert model.n_iter_ == len(model.history_["gradient_rms"])
+    assert np.isfinite(model.score_samples(X[:3])).all()
+print("whole")
+"""
+
+
+def press():
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture(autouse=True)
+def handler():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+def test_it_waits_for_the_end():
+    done = []
+    with pytest.raises(KeyboardInterrupt), InterruptLater():
+        with InterruptLater():  # the outer one decides
+            press()
+            done.append("inner")
+        done.append("outer")
+    assert done == ["inner", "outer"]
+
+
+def test_a_second_one_does_not_wait():
+    done = []
+    with pytest.raises(KeyboardInterrupt), InterruptLater():
+        press()
+        done.append("first")
+        press()
+        done.append("second")
+    assert done == ["first"]
+
+
+def test_errors_come_first():
+    with pytest.raises(ZeroDivisionError), InterruptLater():
+        press()
+        1 / 0
+
+
+def test_other_handlers_stay():
+    heard = []
+
+    def mine(number, frame):
+        heard.append(number)
+
+    signal.signal(signal.SIGINT, mine)
+    with InterruptLater():
+        press()
+        assert heard == [signal.SIGINT]
+    assert signal.signal(signal.SIGINT, signal.default_int_handler) is mine
+
+
+def test_other_threads_change_nothing():
+    kept = []
+
+    def work():
+        with InterruptLater() as later:
+            kept.append(later.holds)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert kept == [False]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer of POSIX")
+def test_fits_end_whole(seed):
+    """Without holding back, this process ends by a segmentation fault or with a row too many."""
+    run = [sys.executable, "-c", FITS, str(seed)]
+    found = subprocess.run(run, capture_output=True, text=True, timeout=300)
+    assert (found.returncode, found.stdout) == (0, "whole\n"), found.stderr[-2000:]
