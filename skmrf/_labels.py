@@ -112,19 +112,15 @@ def learn_labels(networks, completions, labels, weights, rng, *, max_iter=None, 
     for fold, source in enumerate(rng.spawn(N_FOLDS)):
         X = completions(source)
         seen, out = (_some(np.flatnonzero(here), source) for here in (folds != fold, folds == fold))
-        left.append(out)
+        rows = X[seen], labels[seen], weights[seen] / weights[seen].sum()
         for kind in KINDS:
             first = NeuralLabels.random(
                 networks, labels.max() + 1, kind.gain, kind.inner, kind.outer, random_state=source
             )
-            rows = X[seen], labels[seen], weights[seen] / weights[seen].sum()
             tasks.append((first, kind, rows, (X[out], labels[out]), max_iter))
+        left.append(weights[out])
     members, logs = zip(*learn(_member, tasks), strict=True)
-    n = len(members) // len(KINDS)  # folds of which all kinds have learned
-    logs = [np.stack(logs[f * len(KINDS) : (f + 1) * len(KINDS)]) for f in range(n)]
-    here = np.concatenate([np.empty(0, int), *left[:n]])
-    shares = stacked(np.concatenate([np.empty((len(KINDS), 0)), *logs], axis=1), weights[here])
-    return _kept(members, shares)
+    return _mixed(members, _shares(logs, left))
 
 
 def folds_of(labels, rng):
@@ -144,6 +140,15 @@ def _some(rows, rng):
     return rows
 
 
+def _shares(logs, weights):
+    """Shares of kinds, by the folds for which all kinds have learned."""
+    n = len(KINDS)
+    whole = [np.stack(logs[m : m + n]) for m in range(0, len(logs) - n + 1, n)]
+    if not whole:
+        return np.full(n, 1 / n)
+    return stacked(np.concatenate(whole, axis=1), np.concatenate(weights[: len(whole)]))
+
+
 def stacked(logs, weights, n_iter=100):
     """Shares of kinds at which their mixture has the greatest likelihood, by EM from equal ones.
 
@@ -155,7 +160,7 @@ def stacked(logs, weights, n_iter=100):
     n_iter : int
     """
     shares = np.full(len(logs), 1 / len(logs))
-    if not weights.sum() > 0:
+    if not len(weights):
         return shares
     p = np.exp(logs - logs.max(axis=0))
     for _ in range(n_iter):
@@ -164,12 +169,12 @@ def stacked(logs, weights, n_iter=100):
     return shares
 
 
-def _kept(members, shares):
+def _mixed(members, shares):
     """The ensemble of members, kinds in turn, but for kinds of small shares."""
-    counts = np.bincount(np.arange(len(members)) % len(shares), minlength=len(shares))
-    each = (shares / np.maximum(counts, 1))[np.arange(len(members)) % len(shares)]
-    kept = np.flatnonzero((shares >= LEAST_SHARE)[np.arange(len(members)) % len(shares)])
-    return LabelEnsemble([members[m] for m in kept], each[kept] / each[kept].sum())
+    kinds = np.arange(len(members)) % len(shares)
+    weights = (shares / np.maximum(np.bincount(kinds, minlength=len(shares)), 1))[kinds]
+    kept = np.flatnonzero(shares[kinds] >= LEAST_SHARE)
+    return LabelEnsemble([members[m] for m in kept], weights[kept] / weights[kept].sum())
 
 
 def _member(first, kind, rows, left, max_iter):

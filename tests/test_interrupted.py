@@ -128,7 +128,7 @@ def test_callbacks_end_bootstraps():
 def test_members_before_ctrl_c_are_kept():
     pressed = CtrlC(2 + 3)  # classes, and the third member
     model = clone(CASES["classifier"][0]).set_callbacks(pressed)
-    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 6 members"):
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 15 members"):
         model.fit(NUMBERS, LABELS)
     assert len(model.ensemble_.members) == 2
     whole = clone(model).set_callbacks().fit(NUMBERS, LABELS)
