@@ -145,6 +145,6 @@ def test_tasks_of_a_classifier():
     seen = CtrlC()
     CASES["classifier"][0].set_callbacks(seen).fit(NUMBERS, LABELS)
     CASES["classifier"][0].set_callbacks()
-    assert seen.names == (["fit"] + 2 * ["density of a class"] + 6 * ["members of the ensemble"])
+    assert seen.names == (["fit"] + 2 * ["density of a class"] + 15 * ["members of the ensemble"])
     density = CASES["classifier"][0].densities_[0]
     assert not [name for name in vars(density) if "callback" in name]
