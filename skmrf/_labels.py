@@ -3,6 +3,7 @@
 from copy import copy
 from dataclasses import dataclass
 from itertools import starmap
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +12,25 @@ from .energies.neural import n_parameters
 from .learning.penalties import L2
 from .learning.solvers import maximise_deterministic
 
-GAINS, STRENGTHS = (1.0, 3.0), (0.03, 0.3)  # of networks and penalties of members in turn
-N_MEMBERS = 6
+
+class Kind(NamedTuple):
+    """How members begin, and the strength of what pulls them: to 0, or to their first networks."""
+
+    gain: float
+    inner: float
+    outer: float
+    strength: float
+    to_first: bool
+
+
+KINDS = (
+    Kind(gain=1.0, inner=1.0, outer=1.0, strength=0.03, to_first=False),
+    Kind(gain=3.0, inner=1.0, outer=1.0, strength=0.3, to_first=False),
+    Kind(gain=1.0, inner=3.0, outer=10.0, strength=0.1, to_first=True),
+)
+N_FOLDS = 5
+N_MEMBERS = N_FOLDS * len(KINDS)
+LEAST_SHARE = 0.01  # of a kind that is kept
 N_ITERATIONS = 100  # stops before networks fit every row
 MOST_ROWS = 20_000  # of a member
 COPIES = 80  # arrays of parameters that learning holds at once, most of them those of L-BFGS
@@ -22,21 +40,24 @@ ROWS = 1024  # with gaps, at a time
 
 @dataclass(frozen=True)
 class LabelEnsemble:
-    """The mean of what several members say of labels.
+    """The weighted mean of what several members say of labels.
 
     Attributes
     ----------
     members : list of NeuralLabels
+    weights : ndarray of shape (n_members,)
+        Of sum 1.
     """
 
     members: list
+    weights: np.ndarray
 
     def log_proba(self, X):
         """``log p(y | x)`` of rows without gaps, shape (n_rows, n_labels)."""
-        total = self.members[0].log_proba(X)
-        for member in self.members[1:]:
-            np.logaddexp(total, member.log_proba(X), out=total)
-        return total - np.log(len(self.members))
+        total = -np.inf
+        for member, weight in zip(self.members, self.weights, strict=True):
+            total = np.logaddexp(total, member.log_proba(X) + np.log(weight))
+        return total
 
 
 def check_memory(n_states, edges, node_layers, edge_layers, n_labels, max_bytes):
@@ -54,25 +75,25 @@ def check_memory(n_states, edges, node_layers, edge_layers, n_labels, max_bytes)
 
 
 def learn_labels(networks, completions, labels, weights, rng, *, max_iter=None, learn=starmap):
-    """Learn every member by the conditional likelihood of labels, weighted at random.
+    """Learn members of every kind by the conditional likelihood of labels.
 
-    Members differ in their first networks, in gain and penalty, in weights of the rows, which are
-    exponentially distributed (the Bayesian bootstrap), and in what is drawn into gaps. Of very many
-    rows each has a random part.
+    Every member leaves out a fold of the rows. A kind has the share in the ensemble at which the
+    mixture of kinds gives the rows left out the greatest likelihood (stacking). Members of a kind
+    differ in their first networks, in rows, and in what is drawn into gaps.
 
     Parameters
     ----------
     networks : NeuralEnergy
         The graph and the shape of networks.
     completions : callable, Generator -> ndarray of shape (n_rows, n_variables)
-        Rows without gaps; those of a member are drawn anew.
+        Rows without gaps; those of a fold are drawn anew.
     labels : ndarray of int, shape (n_rows,)
     weights : ndarray of shape (n_rows,), or None
     rng : Generator
     max_iter : int, optional
         Iterations of a member, at most 100.
     learn : callable, (function, list of tuples) -> iterable
-        The function of every tuple of arguments.
+        The function of every tuple of arguments; it may stop early.
 
     Returns
     -------
@@ -80,46 +101,104 @@ def learn_labels(networks, completions, labels, weights, rng, *, max_iter=None, 
 
     References
     ----------
-    D. B. Rubin, "The Bayesian bootstrap", Annals of Statistics 9, 1981.
+    D. H. Wolpert, "Stacked generalization", Neural Networks 5, 1992.
+
+    T. Pearce, F. Leibfried and A. Brintrup, "Uncertainty in neural networks: approximately Bayesian
+    ensembling", AISTATS 2020, for the pull to first networks.
     """
     max_iter = N_ITERATIONS if max_iter is None else min(max_iter, N_ITERATIONS)
     weights = np.ones(len(labels)) if weights is None else weights
-    tasks = []
-    for k, source in enumerate(rng.spawn(N_MEMBERS)):
-        first = NeuralLabels.random(
-            networks, labels.max() + 1, GAINS[k % len(GAINS)], random_state=source
-        )
-        rows, theirs = _bootstrapped(weights, source)
-        strength = STRENGTHS[k % len(STRENGTHS)]
-        tasks.append((first, completions(source)[rows], labels[rows], theirs, strength, max_iter))
-    return LabelEnsemble(list(learn(_member, tasks)))
+    folds, tasks, left = folds_of(labels, rng), [], []
+    for fold, source in enumerate(rng.spawn(N_FOLDS)):
+        X = completions(source)
+        seen, out = (_some(np.flatnonzero(here), source) for here in (folds != fold, folds == fold))
+        rows = X[seen], labels[seen], weights[seen] / weights[seen].sum()
+        for kind in KINDS:
+            first = NeuralLabels.random(
+                networks, labels.max() + 1, kind.gain, kind.inner, kind.outer, random_state=source
+            )
+            tasks.append((first, kind, rows, (X[out], labels[out]), max_iter))
+        left.append(weights[out])
+    members, logs = zip(*learn(_member, tasks), strict=True)
+    return _mixed(members, _shares(logs, left))
 
 
-def _bootstrapped(weights, rng):
-    """Rows of a member and their weights, of sum 1."""
-    rows = np.arange(len(weights))
+def folds_of(labels, rng):
+    """A fold of every row, classes spread over them; -1 for the only row of a class."""
+    order = rng.permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    folds = np.empty(len(labels), int)
+    folds[order] = np.arange(len(labels)) % N_FOLDS
+    folds[np.bincount(labels)[labels] == 1] = -1
+    return folds
+
+
+def _some(rows, rng):
+    """All of them, or as many as a member takes."""
     if len(rows) > MOST_ROWS:
-        rows = np.sort(rng.choice(len(rows), MOST_ROWS, replace=False))
-    drawn = weights[rows] * rng.exponential(size=len(rows))
-    return rows, drawn / drawn.sum()
+        rows = np.sort(rng.choice(rows, MOST_ROWS, replace=False))
+    return rows
 
 
-def _member(first, X, labels, weights, strength, max_iter):
-    """Networks of greatest penalised likelihood, as far as few iterations reach it."""
+def _shares(logs, weights):
+    """Shares of kinds, by the folds for which all kinds have learned."""
+    n = len(KINDS)
+    whole = [np.stack(logs[m : m + n]) for m in range(0, len(logs) - n + 1, n)]
+    if not whole:
+        return np.full(n, 1 / n)
+    return stacked(np.concatenate(whole, axis=1), np.concatenate(weights[: len(whole)]))
 
-    def objective(energy):
-        theta = {k: v.astype(np.float32) for k, v in energy.theta.items()}
-        return energy.with_theta(theta).objective(X, labels, weights)
 
-    learned, _ = maximise_deterministic(
-        first,
-        objective,
-        L2(strength / len(X), first.penalty_groups()),
+def stacked(logs, weights, n_iter=100):
+    """Shares of kinds at which their mixture has the greatest likelihood, by EM from equal ones.
+
+    Parameters
+    ----------
+    logs : ndarray of shape (n_kinds, n_rows)
+        Log-likelihoods of rows.
+    weights : ndarray of shape (n_rows,)
+    n_iter : int
+    """
+    shares = np.full(len(logs), 1 / len(logs))
+    if not len(weights):
+        return shares
+    p = np.exp(logs - logs.max(axis=0))
+    for _ in range(n_iter):
+        beliefs = shares[:, None] * p
+        shares = beliefs / beliefs.sum(axis=0) @ weights / weights.sum()
+    return shares
+
+
+def _mixed(members, shares):
+    """The ensemble of members, kinds in turn, but for kinds of small shares."""
+    kinds = np.arange(len(members)) % len(shares)
+    weights = (shares / np.maximum(np.bincount(kinds, minlength=len(shares)), 1))[kinds]
+    kept = np.flatnonzero(shares[kinds] >= LEAST_SHARE)
+    return LabelEnsemble([members[m] for m in kept], weights[kept] / weights[kept].sum())
+
+
+def _member(first, kind, rows, left, max_iter):
+    """Networks of greatest penalised likelihood, as far as few iterations reach it.
+
+    Also the log-likelihood that they give to rows left out.
+    """
+    origin = {k: v if kind.to_first else np.zeros_like(v) for k, v in first.theta.items()}
+
+    def moved(steps):
+        theta = {k: (v + steps.theta[k]).astype(np.float32) for k, v in origin.items()}
+        return first.with_theta(theta)
+
+    steps, _ = maximise_deterministic(
+        first.with_theta({k: v - origin[k] for k, v in first.theta.items()}),
+        lambda steps: moved(steps).objective(*rows),
+        L2(kind.strength / len(rows[0]), first.penalty_groups()),
         max_iter=max_iter,
         tol=1e-6,
         on_iteration=lambda *_: False,
     )
-    return learned.with_theta({k: v.astype(np.float32) for k, v in learned.theta.items()})
+    X, labels = left
+    learned = moved(steps)
+    return learned, learned.log_proba(X)[np.arange(len(X)), labels]
 
 
 # Rows with gaps ----------------------------------------------------------------------------

@@ -48,8 +48,9 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     .. math:: p(y | x) \propto \exp\Bigl(b_y + c \sum_i s_{yi} \tanh n_{yi}(x_i)
         + c \sum_{ij} s_{yij} \tanh n_{yij}(x_i, x_j)\Bigr).
 
-    It is the mean of six such models that weigh rows differently, and, where a row has gaps, the
-    mean over 100 completions of it, drawn from the mixtures of the densities. The joint
+    It is a weighted mean of fifteen such models: of three kinds, five each that leave out another
+    fifth of the rows, with the weights of the kinds that make these rows likeliest. Where a row has
+    gaps, it is the mean over 100 completions, drawn from the mixtures of the densities. The joint
     distribution is then :math:`p(x) p(y | x)`, where :math:`p(x) = \sum_y p(y) p(x | y)` is by the
     densities with either rule.
 
@@ -63,7 +64,7 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Likewise.
     n_iter_no_change, max_bytes
         Likewise. ``max_iter`` also bounds the iterations of L-BFGS for networks of labels, of which
-        there are at most 100, and ``max_bytes`` the memory of one of the six models of labels.
+        there are at most 100, and ``max_bytes`` the memory of one of the models of labels.
     rule : {"conditional", "bayes"}, default="conditional"
         By what rows are classified. After a fit with "conditional" both can be asked.
     priors : array-like of shape (n_classes,), optional
@@ -80,7 +81,8 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         One a class, of rows whose numbers are standardised over all classes and whose categories
         are their positions in ``categories_``.
     ensemble_ : LabelEnsemble or None
-        Its ``members`` are :class:`~skmrf.energies.NeuralLabels`; None with ``rule="bayes"``.
+        Its ``members`` are :class:`~skmrf.energies.NeuralLabels`, with ``weights``; kinds of small
+        weight are left out. None with ``rule="bayes"``.
     categories_ : list of ndarray
         Of the columns that hold categories.
     n_iter_ : int

@@ -275,8 +275,8 @@ def test_a_class_carries_its_rows(sent):
     model = NNMRFClassifier(**layers, max_iter=1, random_state=0).set_callbacks(ProgressBar())
     for _ in range(2):
         model.fit(rows, labels)
-    densities, members = sent[:3] + sent[9:12], sent[3:9] + sent[12:]
-    assert len(sent) == 18
+    densities, members = sent[:3] + sent[18:21], sent[3:18] + sent[21:]
+    assert len(sent) == 36
     assert max(densities) < rows.nbytes / 3 + 4000
     assert max(members) < rows.nbytes + 16 * len(rows) + 16_000  # labels, weights, networks
 

@@ -172,7 +172,7 @@ def test_callbacks_end_bootstraps():
 def test_members_before_ctrl_c_are_kept():
     pressed = CtrlC(2 + 3)  # classes, and the third member
     model = clone(CASES["classifier"][0]).set_callbacks(pressed)
-    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 6 members"):
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 15 members"):
         model.fit(NUMBERS, LABELS)
     assert len(model.ensemble_.members) == 2
     whole = clone(model).set_callbacks().fit(NUMBERS, LABELS)
@@ -189,6 +189,6 @@ def test_tasks_of_a_classifier():
     seen = CtrlC()
     CASES["classifier"][0].set_callbacks(seen).fit(NUMBERS, LABELS)
     CASES["classifier"][0].set_callbacks()
-    assert seen.names == (["fit"] + 2 * ["density of a class"] + 6 * ["members of the ensemble"])
+    assert seen.names == (["fit"] + 2 * ["density of a class"] + 15 * ["members of the ensemble"])
     density = CASES["classifier"][0].densities_[0]
     assert not [name for name in vars(density) if "callback" in name]

@@ -34,7 +34,7 @@ class NeuralLabels:
         self.gain = gain
 
     @classmethod
-    def random(cls, networks, n_labels, gain=1.0, random_state=None):
+    def random(cls, networks, n_labels, gain=1.0, inner=1.0, outer=1.0, random_state=None):
         """First networks of every label, and equal labels.
 
         Parameters
@@ -43,6 +43,9 @@ class NeuralLabels:
         n_labels : int
         gain : float
             In units of one over the root of the number of networks of a label.
+        inner, outer : float
+            Factors of the first weights and biases of the inputs, and of those of the outputs:
+            with greater ones networks bend within a shorter range, and by more.
         random_state : int, Generator or None
 
         Returns
@@ -59,6 +62,9 @@ class NeuralLabels:
             for _ in range(n_labels)
         ]
         theta = {k: np.concatenate([stack[k] for stack in stacks]) for k in ("nodes", "edges")}
+        for k, n_variables, layers in zip(theta, (1, 2), networks.shape, strict=True):
+            theta[k][:, : (n_variables * networks.n_slots + 1) * layers[0]] *= inner
+            theta[k][:, -layers[-1] - 2 : -2] *= outer
         gain = gain / np.sqrt(networks.n_variables + len(networks.edges))
         return cls(theta | {"labels": np.zeros(n_labels, dtype)}, networks, gain)
 
