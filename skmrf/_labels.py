@@ -194,7 +194,6 @@ def _member(first, kind, rows, left, max_iter):
         L2(kind.strength / len(rows[0]), first.penalty_groups()),
         max_iter=max_iter,
         tol=1e-6,
-        on_iteration=lambda *_: False,
     )
     X, labels = left
     learned = moved(steps)

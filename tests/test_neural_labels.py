@@ -149,7 +149,6 @@ def test_the_penalised_optimum(seed):
         penalty,
         max_iter=5000,
         tol=1e-7,
-        on_iteration=lambda *_: False,
     )
     assert converged
 

@@ -67,9 +67,17 @@ def banana(point):
     return -float(np.sum(100 * bend**2 + (1 - left) ** 2)), {"x": gradient}
 
 
-def solve(objective, start, penalty=None, tol=1e-8, **options):
-    options = {"max_iter": 5000, "on_iteration": lambda *_: False} | options
-    return maximise_deterministic(start, objective, penalty or NoPenalty(), tol=tol, **options)
+def solve(objective, start, penalty=None, tol=1e-8, max_iter=5000, copies=None, look=None):
+    """The maximum; ``look`` is shown the energy, value and norm after every iteration."""
+    solver = make_solver(objective, penalty or NoPenalty(), tol, copies)
+    energy, at = start, solver.start(start)
+    for _ in range(max_iter):
+        if at.over:
+            break
+        energy, at = solver.step(energy, at)
+        if look is not None:
+            look(energy, at.value, at.norm)
+    return energy, at.converged
 
 
 # The maximum -------------------------------------------------------------------------------
@@ -148,7 +156,7 @@ def test_copies_count_once(seed):
 
     def norms(objective, start, **options):
         seen = []
-        solve(objective, start, on_iteration=lambda *a: seen.append(a[2]), **options)
+        solve(objective, start, look=lambda *a: seen.append(a[2]), **options)
         return seen
 
     assert len(norms(symmetric, Point({"x": np.zeros((4, 4))}), copies={"x": 2})) < 60
@@ -182,7 +190,7 @@ def test_the_value_reported_is_that_of_the_energy(seed):
             expected = objective(point)[0] - penalty.value(point.theta)
             assert value == pytest.approx(expected, rel=1e-12)
 
-        solve(objective, zeros(), penalty, max_iter=20, on_iteration=check)
+        solve(objective, zeros(), penalty, max_iter=20, look=check)
 
 
 # Going on ----------------------------------------------------------------------------------
@@ -218,7 +226,7 @@ def test_a_start_at_the_maximum_is_left_alone(seed):
     objective, _, best = quadratic(np.random.default_rng(seed))
     start = Point({"a": best[:10], "b": best[10:].reshape(4, 5)})
     seen = []
-    found, converged = solve(objective, start, on_iteration=lambda *a: seen.append(a))
+    found, converged = solve(objective, start, look=lambda *a: seen.append(a))
     assert converged
     assert not seen
     assert found is start
@@ -269,12 +277,13 @@ def test_parameters_without_a_maximum_grow_until_the_gradient_is_small():
 def test_iterations_are_limited(seed):
     objective = quadratic(np.random.default_rng(seed), spread=1e6)[0]
     seen = []
-    _, converged = solve(objective, zeros(), max_iter=3, on_iteration=lambda *a: seen.append(a[1]))
+    _, converged = solve(objective, zeros(), max_iter=3, look=lambda *a: seen.append(a[1]))
     assert not converged
     assert len(seen) == 3
     assert seen == sorted(seen)
-    _, converged = solve(objective, zeros(), on_iteration=lambda *_: True)
+    found, converged = maximise_deterministic(zeros(), objective, NoPenalty(), max_iter=3, tol=1e-8)
     assert not converged
+    assert objective(found)[0] == seen[-1]
 
 
 # The line search ---------------------------------------------------------------------------

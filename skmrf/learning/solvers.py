@@ -78,7 +78,7 @@ class FISTAState(SolverState):
     size: float = 1.0
 
 
-def maximise_deterministic(energy, objective, penalty, *, max_iter, tol, on_iteration, copies=None):
+def maximise_deterministic(energy, objective, penalty, *, max_iter, tol, copies=None):
     """Maximise ``objective(energy) - penalty``.
 
     Parameters
@@ -90,8 +90,6 @@ def maximise_deterministic(energy, objective, penalty, *, max_iter, tol, on_iter
     max_iter : int
     tol : float
         Stop when the largest entry of the (proximal) gradient is at most this.
-    on_iteration : callable, (energy, value, gradient_norm) -> bool
-        Called after every iteration; True stops.
     copies : dict, optional
         As of :func:`make_solver`.
 
@@ -106,8 +104,6 @@ def maximise_deterministic(energy, objective, penalty, *, max_iter, tol, on_iter
         if at.over:
             break
         energy, at = solver.step(energy, at)
-        if on_iteration(energy, at.value, at.norm):
-            break
     return energy, at.converged
 
 

@@ -80,7 +80,7 @@ def _path(rows, energy, name, alphas):
     for alpha in alphas:
         penalty = learning.make_penalty(name, alpha, energy.penalty_groups())
         energy, _ = learning.maximise_deterministic(
-            energy, objective, penalty, max_iter=MAX_ITER, tol=TOL, on_iteration=lambda *_: False
+            energy, objective, penalty, max_iter=MAX_ITER, tol=TOL
         )
         yield energy
 
