@@ -595,13 +595,25 @@ def test_ctrl_c_leaves_the_file_of_the_last_part(tmp_path):
         model.fit(X)
     assert not path.exists()  # half a search says nothing
     model = clone(CLASSES[1]).set_callbacks(Checkpoint(path, 0), Killer(2 + 3, KeyboardInterrupt))
-    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 6 members"):
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 15 members"):
         model.fit(NUMBERS, LABELS)
     on_file = joblib.load(path)
     assert len(on_file["state"]) == 2 + 2
     assert not on_file["ended"]
     model.set_callbacks(Checkpoint(path)).fit(NUMBERS, LABELS)
     assert_found(model, found_in(clone(model).set_callbacks().fit(NUMBERS, LABELS)))
+
+
+@pytest.mark.parametrize("params", [{"method": "nodewise"}, {"penalty": "l1", "alpha": 0.02}])
+def test_a_penalised_search_cut_short_is_made_again(params, tmp_path):
+    path, model = tmp_path / "fit", MRFStructureLearner("exact", random_state=0, **params)
+    whole = model.fit(X).coupling_
+    model.set_callbacks(Checkpoint(path, 0), Killer(2, KeyboardInterrupt))
+    with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 2 epochs"):
+        model.fit(X)
+    assert not path.exists()  # a later run of the loop was not interrupted
+    again = model.set_callbacks(Checkpoint(path)).fit(X).coupling_
+    np.testing.assert_array_equal(again, whole, strict=True)
 
 
 def test_bootstraps_that_a_callback_ended_are_a_fit_that_ended(tmp_path):
