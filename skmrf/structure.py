@@ -326,7 +326,7 @@ class MRFStructureLearner(LearnedEstimator):
         criteria = self._criteria()
         search = partial_of(self._search, rows, criteria, estimation, reports, partial)
         bootstraps, (chosen, estimation) = checkpoint.first(search)
-        interrupted = estimation.state is not None and estimation.state.interrupted
+        interrupted = estimation.interrupted
         if bootstraps is not None and not checkpoint.ended:
             self._repeat(bootstraps, rows, criteria, estimation, reports, checkpoint)
             interrupted = bootstraps.interrupted

@@ -137,6 +137,8 @@ class Estimation:
         Of the last.
     stopped : bool
         Whether a callback, or Ctrl-C, has asked to stop.
+    interrupted : bool
+        Whether Ctrl-C has cut any of the runs short.
     alpha : float or None
         Strength of the penalty that was chosen.
     state : LoopState or None
@@ -155,6 +157,7 @@ class Estimation:
     n_iter: int = 0
     converged: bool = True
     stopped: bool = False
+    interrupted: bool = False
     alpha: float | None = None
     state: Any = None
     restriction: Any = None
@@ -211,6 +214,7 @@ class Estimation:
             state = learning.run(learner, rows.batch, settings, state, recorder)
         self.n_iter += state.epoch - known
         self.converged = bool(state.converged)
+        self.interrupted |= state.interrupted
         self.stopped |= recorder.stopped or state.interrupted
         for name, column in state.history.columns.items():
             self.history.setdefault(name, []).extend(column[known:])
