@@ -128,7 +128,8 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         data, decoding = self._prepare(_counted_rows(data, sample_weight), decoding, go_on)
         kept = getattr(self, "_loop_state", None) if go_on else None
         energy = self._first_energy(kept, go_on, data, decoding)
-        checkpoint = learning.NoCheckpoint() if partial else self._checkpoint
+        cut_short = any(getattr(first, "_interrupted", False) for first in firsts.values())
+        checkpoint = learning.NoCheckpoint() if partial or cut_short else self._checkpoint
         rng = check_generator(self.random_state)
         went_on_from = (energy.theta, 0 if kept is None else kept.epoch) if go_on else None
         form = learning.form_of(energy)

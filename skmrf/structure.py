@@ -337,7 +337,8 @@ class MRFStructureLearner(LearnedEstimator):
         reports.finish(lambda: fitted)
         for name in ("alpha_", "edge_frequency_"):  # not every fit has them
             vars(self).pop(name, None)
-        return fitted | {"_online": estimation if partial else None}
+        online = estimation if partial else None
+        return fitted | {"_online": online, "_interrupted": interrupted}
 
     def _search(self, rows, criteria, estimation, reports, partial):
         """Bootstraps before the first, if there are to be any, and the graph."""

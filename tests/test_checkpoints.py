@@ -212,6 +212,17 @@ def test_another_graph_is_another_fit(tmp_path):
         model.fit(X)
 
 
+def test_a_graph_cut_short_leaves_no_file(tmp_path):
+    search = MRFStructureLearner("exact").set_callbacks(Killer(2, KeyboardInterrupt))
+    model = DiscreteMRF(search, **SMALL).set_callbacks(Checkpoint(tmp_path / "fit", 0))
+    with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 2 epochs"):
+        model.fit(X)
+    assert not (tmp_path / "fit").exists()  # the whole graph would be refused
+    search.set_callbacks()
+    found = theta(model.fit(X))
+    assert_same(model.fit(X), found)
+
+
 def test_ctrl_c_leaves_the_file_of_the_last_complete_epoch(tmp_path):
     path = tmp_path / "fit"
     whole = theta(RBM(3, **SMALL).fit(X))
