@@ -2,10 +2,13 @@
 
 import signal
 from threading import current_thread, main_thread
+from time import monotonic
+
+TWICE = 1.0  # seconds between two that are meant
 
 
 class InterruptLater:
-    """Hold Ctrl-C back until the block is done; a second one comes through.
+    """Hold Ctrl-C back until the block is done; a second one, a second later, comes through.
 
     Compiled code that is handed a random generator of numpy ends the process where an exception
     comes up in the middle of that, and an update that was broken off leaves arrays of which some
@@ -14,7 +17,7 @@ class InterruptLater:
     """
 
     def __enter__(self):
-        self.pending = False
+        self.first = None
         self.holds = (
             signal.getsignal(signal.SIGINT) is signal.default_int_handler
             and current_thread() is main_thread()
@@ -26,10 +29,11 @@ class InterruptLater:
     def __exit__(self, *exception):
         if self.holds:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            if self.pending and exception[0] is None:
+            if self.first is not None and exception[0] is None:
                 raise KeyboardInterrupt
 
     def _hold(self, number, frame):
-        if self.pending:
+        if self.first is None:
+            self.first = monotonic()
+        elif monotonic() > self.first + TWICE:
             signal.default_int_handler(number, frame)
-        self.pending = True

@@ -62,7 +62,7 @@ def chains():
 
 
 JOBS = {"grid search": grid_search, "bootstraps": bootstraps, "classes": classes, "chains": chains}
-MOST_TASKS = {"grid search": 4, "bootstraps": 4, "classes": 3 + 6, "chains": 0}
+MOST_TASKS = {"grid search": 4, "bootstraps": 4, "classes": 3 + 15, "chains": 0}
 
 
 def check_same(job, expected):

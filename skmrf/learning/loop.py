@@ -250,8 +250,8 @@ def run(learner, data, settings, state, reports=None, began=None):
     LoopState
         After Ctrl-C (with a warning) that of the last complete update, from which learning can go
         on; the optimizer and the window of an adaptive rate then begin anew. Ctrl-C waits for the
-        end of an update; a second one does not, and where the average of the iterates is kept, some
-        of its arrays may then already hold the iterate that was to follow.
+        end of an update; a second one, a second later, does not, and where the average of the
+        iterates is kept, some of its arrays may then already hold the iterate that was to follow.
 
     Notes
     -----
@@ -339,7 +339,7 @@ def _over(state, settings, limit):
 
 
 def _finished(state, settings):
-    if settings.score is not None and _stale(state, settings):
+    if _past_best(state, settings):
         return True
     return state.converged and (settings.max_iter is not None or state.step >= settings.min_updates)
 
@@ -479,14 +479,22 @@ def _solve(learner, data, settings, holder, reports):
             holder[0] = _iteration(solver, settings, holder[0])
         if reports.end(holder[0]):
             break
+    else:
+        if settings.complete and not (holder[0].converged or _past_best(holder[0], settings)):
+            _warn_unconverged(holder[0])
     holder[0] = replace(holder[0], n_averaged=0, optimizer=None)
 
 
 def _solved(state, settings, limit):
     """Whether the solver has come to its end, or this run has."""
     done = state.epoch - state.began
-    stale = settings.score is not None and done > 0 and _stale(state, settings)
-    return state.optimizer.over or done >= limit or stale
+    return state.optimizer.over or done >= limit or _past_best(state, settings)
+
+
+def _past_best(state, settings):
+    """Whether rows held out have been judged, and get no better."""
+    judged = settings.score is not None and state.epoch > state.began
+    return judged and _stale(state, settings)
 
 
 def _iteration(solver, settings, state):
