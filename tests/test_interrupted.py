@@ -16,6 +16,7 @@ from skmrf import (
     NNMRFDensity,
 )
 from skmrf.learning import Checkpoint, EarlyStopping, ScoreMonitor
+from skmrf.selection import penalised
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(2, size=(60, 4))
@@ -192,3 +193,29 @@ def test_tasks_of_a_classifier():
     assert seen.names == (["fit"] + 2 * ["density of a class"] + 15 * ["members of the ensemble"])
     density = CASES["classifier"][0].densities_[0]
     assert not [name for name in vars(density) if "callback" in name]
+
+
+@pytest.mark.parametrize(
+    ("function", "alpha", "at", "judged"),
+    [("ebic", "ebic", 4, "3 of 20 penalties"), ("site_log_likelihood", "cv", 25, "1 of 5 folds")],
+)
+def test_ctrl_c_while_a_penalty_is_chosen(monkeypatch, function, alpha, at, judged):
+    """The best of those judged; without any there is no model."""
+    judge, calls = getattr(penalised, function), []
+
+    def interrupting(*args):
+        calls.append(args)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return judge(*args)
+
+    monkeypatch.setattr(penalised, function, interrupting)
+    model = MRFStructureLearner("pseudo-likelihood", penalty="l1", alpha=alpha, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=f"Interrupted after {judged}"):
+        model.fit(X)
+    assert model.alpha_ > 0
+    assert np.isfinite(model.coupling_).all()
+    assert np.isfinite(model.score(X))
+    calls[:] = [None] * (at - 1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)

@@ -40,22 +40,47 @@ def sparse_edges(rows, edges, criteria, estimation):
 
 
 def choose_alpha(rows, start, name, criterion, estimation):
-    """The strength of best criterion: "ebic" or "cv"."""
+    """The strength of best criterion: "ebic" or "cv".
+
+    Ctrl-C leaves that among the strongest, or by the folds, which were judged before it.
+    """
     alphas = _alphas(rows, start, name)
+    judged = []
     if criterion == "ebic":
-        scores = [
-            ebic(rows, energy, estimation.n_jobs) for energy in _path(rows, start, name, alphas)
-        ]
-        return float(alphas[np.argmin(scores)])
+        costs, what = _costs(rows, start, name, alphas, estimation.n_jobs), "penalties"
+        _until_interrupted(judged, costs, len(alphas), what, estimation)
+        return float(alphas[np.argmin(judged)])
     fold = estimation.rng.permutation(len(rows.X)) % min(N_FOLDS, len(rows.X))
-    total = np.zeros(len(alphas))
+    gains = _gains(rows, start, name, alphas, fold)
+    _until_interrupted(judged, gains, int(fold.max()) + 1, "folds", estimation)
+    return float(alphas[np.argmax(np.sum(judged, axis=0))])
+
+
+def _until_interrupted(judged, values, n, what, estimation):
+    """Collect the values; Ctrl-C after the first one ends them and the search, with a warning."""
+    try:
+        judged.extend(values)
+    except KeyboardInterrupt:
+        if not judged:
+            raise
+        learning.warn_interrupted(len(judged), n, what)
+        estimation.stopped = estimation.interrupted = True
+
+
+def _costs(rows, start, name, alphas, n_jobs):
+    """Criterion of every strength."""
+    for energy in _path(rows, start, name, alphas):
+        yield ebic(rows, energy, n_jobs)
+
+
+def _gains(rows, start, name, alphas, fold):
+    """Log-pseudo-likelihoods of every strength, fold by fold."""
     for k in range(fold.max() + 1):
         train, test = rows.take(1.0 * (fold != k)), rows.take(1.0 * (fold == k))
-        total += [
+        yield [
             test.weights @ site_log_likelihood(energy.graph, test.X)[0]
             for energy in _path(train, start, name, alphas)
         ]
-    return float(alphas[np.argmax(total)])
 
 
 def _objective(rows, start):
