@@ -292,7 +292,8 @@ def occlusion(args, cells):
             if len(here) > 2:
                 sizes = [int(row["task"].split("x")[-1]) for row in here]
                 errors = [row["all"] for row in here]
-                axes.plot(sizes, errors, "o-", label=f"{learner}, {n_train} images")
+                axes.plot(sizes, errors, "o-", label=f"{learner}, {n_train:,} images")
+    axes.set_xticks(sorted({int(row["task"].split("x")[-1]) for row in rows}))
     axes.set_xlabel("side of the hidden patch, pixels")
     axes.set_ylabel("test error, % of all pixels")
     if axes.lines:
