@@ -442,3 +442,17 @@ def test_effective_sample_size_stays_within_its_bounds():
         assert n - 1e-9 <= effective_sample_size(equal) <= n
     assert effective_sample_size(np.array([0.0, -800.0])) == 1.0
     assert effective_sample_size(np.full(3, -np.inf)) == 0.0
+
+
+@pytest.mark.parametrize("penalty", ["l2", "l1"])
+@pytest.mark.parametrize("learner", ["exact", "pseudo-likelihood"])
+def test_deterministic_learning_that_has_not_converged_says_so(learner, penalty, seed):
+    X = np.random.default_rng(seed).integers(2, size=(50, 4))
+    model = DiscreteMRF("pairwise", learner, penalty=penalty, alpha=0.01)
+    with pytest.warns(ConvergenceWarning, match=r"had not converged after 1 epochs \(1 updates\)"):
+        model.set_params(max_iter=1).fit(X)
+    assert not model.converged_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.set_params(max_iter=None).fit(X)
+    assert model.converged_
