@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
@@ -15,6 +16,8 @@ from ._gaussians import class_shrinkage, pooled_covariance
 from ._graphs import edges_of
 from ._labels import (
     N_MEMBERS,
+    BayesLabels,
+    LabelEnsemble,
     check_memory,
     class_log_joint,
     completed_rows,
@@ -23,7 +26,13 @@ from ._labels import (
 )
 from ._learned import LearnedEstimator, _unchanged_on_error
 from ._mixed import DEGENERATE, categorical_mask, find_columns, warn_degenerate
-from ._validation import check_choice, check_generator, check_number, check_sample_weight
+from ._validation import (
+    check_choice,
+    check_generator,
+    check_number,
+    check_sample_weight,
+    warn_caller,
+)
 from .energies import NeuralEnergy
 from .learners import completed
 from .learning import NoCheckpoint, PartReports
@@ -82,7 +91,8 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         are their positions in ``categories_``.
     ensemble_ : LabelEnsemble or None
         Its ``members`` are :class:`~skmrf.energies.NeuralLabels`, with ``weights``; kinds of small
-        weight are left out. None with ``rule="bayes"``.
+        weight are left out. None with ``rule="bayes"``; Bayes' rule by the densities where Ctrl-C
+        came before the first member.
     categories_ : list of ndarray
         Of the columns that hold categories.
     n_iter_ : int
@@ -226,8 +236,10 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         ensemble = None
         if conditional:
             joint = densities, np.log(shares)
-            networks = self._networks(found.n_states, edges, rng)
-            ensemble = self._ensemble(networks, rows, labels, weights, joint, rng, reports)
+            if reports.whole:
+                networks = self._networks(found.n_states, edges, rng)
+                ensemble = self._ensemble(networks, rows, labels, weights, joint, rng, reports)
+            ensemble = ensemble or _by_densities(*joint)
         fitted = {
             "classes_": classes,
             "class_prior_": priors,
@@ -300,7 +312,7 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             full[gaps] = completed_rows(joint[0], logs, rows[gaps], rng)
             return full
 
-        learn = partial(reports.learn, "members of the ensemble", n_jobs=self.n_jobs, least=1)
+        learn = partial(reports.learn, "members of the ensemble", n_jobs=self.n_jobs)
         return learn_labels(
             networks, completions, labels, weights, rng, max_iter=self.max_iter, learn=learn
         )
@@ -318,7 +330,9 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             here = labels == k
             model = NNMRFDensity(**(params | {"random_state": seed}))
             tasks.append((model, rows[here], None if weights is None else weights[here]))
-        return reports.learn("density of a class", _fitted, tasks, n_jobs=self.n_jobs)
+        return reports.learn(
+            "densities of the classes", _fitted, tasks, n_jobs=self.n_jobs, brief=_fitted_briefly
+        )
 
     def _prior(self, X, labels, weights):
         """What the covariances of classes are shrunk towards, and how far."""
@@ -519,3 +533,17 @@ def _fitted(density, rows, weights):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=DEGENERATE)  # columns have no names here
         return density.fit(rows, sample_weight=weights)
+
+
+def _fitted_briefly(density, rows, weights):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return _fitted(density.set_params(max_iter=1), rows, weights)
+
+
+def _by_densities(densities, log_shares):
+    """The ensemble where Ctrl-C left none."""
+    warn_caller(
+        "Interrupted before networks of labels; labels are by the densities.", ConvergenceWarning
+    )
+    return LabelEnsemble([BayesLabels(densities, log_shares)], np.ones(1))

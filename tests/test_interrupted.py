@@ -180,17 +180,38 @@ def test_members_before_ctrl_c_are_kept():
     for found, expected in zip(model.ensemble_.members, whole.ensemble_.members, strict=False):
         for part, values in expected.theta.items():
             np.testing.assert_array_equal(found.theta[part], values)
-    first = clone(model).set_callbacks(CtrlC(2 + 1))
-    with pytest.raises(KeyboardInterrupt):  # there is nothing yet to go by
-        first.fit(NUMBERS, LABELS)
-    assert not [name for name in vars(first) if name.endswith("_")]
+
+
+@pytest.mark.parametrize(("n_done", "n_jobs"), [(0, None), (0, 2), (1, None), (2, None)])
+def test_ctrl_c_before_the_first_member(n_done, n_jobs):
+    """Densities that are done are kept, the others have one epoch, and Bayes' rule is left."""
+    model = clone(CASES["classifier"][0]).set_params(n_jobs=n_jobs)
+    whole = clone(model).fit(NUMBERS, LABELS)
+    model.set_callbacks(CtrlC(n_done + 1))
+    what = "2 densities of the classes" if n_done < 2 else "15 members"
+    with pytest.warns(ConvergenceWarning) as warned:
+        model.fit(NUMBERS, LABELS)
+    messages = [str(warning.message) for warning in warned]
+    assert any(f"Interrupted after {n_done % 2} of {what}" in message for message in messages)
+    assert any("labels are by the densities" in message for message in messages)
+    places = {w.filename for w, m in zip(warned, messages, strict=True) if "Interrupted" in m}
+    assert places == {__file__}
+    assert [density.n_iter_ for density in model.densities_] == n_done * [2] + (2 - n_done) * [1]
+    for found, expected in zip(model.densities_[:n_done], whole.densities_, strict=False):
+        np.testing.assert_array_equal(found.score_samples(NUMBERS), expected.score_samples(NUMBERS))
+    found = model.predict_proba(NUMBERS)
+    np.testing.assert_allclose(found, model.set_params(rule="bayes").predict_proba(NUMBERS))
+    assert np.abs(found - whole.predict_proba(NUMBERS)).max() > 0.01
+    assert model.score(NUMBERS, LABELS) > 0.6
 
 
 def test_tasks_of_a_classifier():
     seen = CtrlC()
     CASES["classifier"][0].set_callbacks(seen).fit(NUMBERS, LABELS)
     CASES["classifier"][0].set_callbacks()
-    assert seen.names == (["fit"] + 2 * ["density of a class"] + 15 * ["members of the ensemble"])
+    assert seen.names == (
+        ["fit"] + 2 * ["densities of the classes"] + 15 * ["members of the ensemble"]
+    )
     density = CASES["classifier"][0].densities_[0]
     assert not [name for name in vars(density) if "callback" in name]
 

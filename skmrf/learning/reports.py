@@ -99,11 +99,11 @@ class PartReports:
         self.done, _ = self.checkpoint.first(lambda: ([], None))
         return rng
 
-    def learn(self, name, function, parts, *, n_jobs=None, least=None):
+    def learn(self, name, function, parts, *, n_jobs=None, brief=None):
         """What ``function`` makes of every part, a tuple of arguments, in order.
 
-        Parts on file are not learned again. Where ``least`` parts are enough, Ctrl-C leaves out the
-        others, with a warning.
+        Parts on file are not learned again. After Ctrl-C the parts that are not done are left out,
+        or are what ``brief`` makes of them where that is given.
         """
         first = self.n_begun
         self.n_begun += len(parts)
@@ -113,16 +113,22 @@ class PartReports:
             for k, part in enumerate(parts)
             if first + k >= len(self.done)
         ]
+        self._run(tasks, n_jobs)
+        learned = self.done[first : self.n_begun]
+        left = parts[len(learned) :]
+        if left:
+            rest = "there are no more" if brief is None else "the others are learned in brief"
+            warn_interrupted(len(learned), len(parts), name, rest)
+        return learned if brief is None else learned + [brief(*part) for part in left]
+
+    def _run(self, tasks, n_jobs):
         try:
             for part in run_parts(_learn_part, tasks, n_jobs):
                 self._keep(part)
+                if not self.whole:
+                    break
         except KeyboardInterrupt:
-            n_done = len(self.done) - first
-            if least is None or n_done < least:
-                raise
             self.whole = False
-            warn_interrupted(n_done, len(parts), name)
-        return self.done[first : self.n_begun]
 
     def _keep(self, part):
         self.done.append(part)
@@ -139,7 +145,7 @@ class PartReports:
         )
 
 
-def warn_interrupted(n_done, n, what):
+def warn_interrupted(n_done, n, what, rest="there are no more"):
     """That Ctrl-C ended something early.
 
     Parameters
@@ -148,8 +154,10 @@ def warn_interrupted(n_done, n, what):
         How many of how many.
     what : str
         Of what, in the plural.
+    rest : str
+        What becomes of the others.
     """
-    warn_caller(f"Interrupted after {n_done} of {n} {what}; there are no more.", ConvergenceWarning)
+    warn_caller(f"Interrupted after {n_done} of {n} {what}; {rest}.", ConvergenceWarning)
 
 
 def _propagated(task, part):
