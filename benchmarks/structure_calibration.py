@@ -50,11 +50,9 @@ def pairs_of(n_variables, n_rows, n_bootstraps, seed, n_jobs):
         "pseudo-likelihood", n_bootstraps=n_bootstraps, n_jobs=n_jobs, random_state=seed
     ).fit(X)
     upper = np.triu_indices(n_variables, 1)
-    single = MRFStructureLearner("pseudo-likelihood", random_state=seed).fit(X)
     return {
         "truth": energy.coupling[upper] != 0,
         "edge_probability_": learner.edge_probability_[upper],
-        "edge_probability_, no bootstraps": single.edge_probability_[upper],
         "edge_frequency_": learner.edge_frequency_[upper],
     }
 
@@ -119,8 +117,8 @@ def draw(args, rows):
 
 def main(argv=None):
     parser = options(__doc__)
-    parser.add_argument("--n-sets", type=int, default=60)
-    parser.add_argument("--n-bootstraps", type=int, default=30)
+    parser.add_argument("--n-sets", type=int, default=40)
+    parser.add_argument("--n-bootstraps", type=int, default=10)
     parser.add_argument("--n-variables", type=int, default=20)
     parser.add_argument("--n-jobs", type=int, default=1)
     args = parser.parse_args(argv)

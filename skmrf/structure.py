@@ -129,7 +129,7 @@ class MRFStructureLearner(LearnedEstimator):
         needed, of other pairs that they are not missing.
     edge_probability_ : ndarray of shape (n_features, n_features)
         Posterior probability that a pair is an edge, by a model of two groups of the tests of all
-        pairs [5]_; with bootstraps, of their means over these.
+        pairs [5]_.
     edge_frequency_ : ndarray of shape (n_features, n_features)
         Share of the bootstraps that found the edge. Only with bootstraps.
     graph_ : networkx.Graph
@@ -332,8 +332,8 @@ class MRFStructureLearner(LearnedEstimator):
             interrupted = bootstraps.interrupted
         if not interrupted and not checkpoint.ended:
             checkpoint.write(bootstraps, ended=True)
-        repeats = bootstraps and bootstraps.summary()
-        fitted = self._results(chosen, repeats, columns, everything, categories, estimation)
+        shares = bootstraps and bootstraps.frequencies()
+        fitted = self._results(chosen, shares, columns, everything, categories, estimation)
         reports.finish(lambda: fitted)
         for name in ("alpha_", "edge_frequency_"):  # not every fit has them
             vars(self).pop(name, None)
@@ -444,7 +444,7 @@ class MRFStructureLearner(LearnedEstimator):
         )
         return everything, rows, columns
 
-    def _results(self, chosen, repeats, columns, everything, categories, estimation):
+    def _results(self, chosen, shares, columns, everything, categories, estimation):
         """Fitted attributes."""
         found = selection.Findings(chosen, columns, everything, self.control)
         fitted = {
@@ -453,7 +453,7 @@ class MRFStructureLearner(LearnedEstimator):
             "confidence_intervals_": found.intervals(),
             "strength_": found.strength,
             "p_values_": found.p_values(),
-            "edge_probability_": found.probabilities(None if repeats is None else repeats[1]),
+            "edge_probability_": found.probabilities(),
             "path_": Bunch(**estimation.path.summary(columns.kept)),
             "rounds_": chosen.rounds,
             "n_candidates_": chosen.n_candidates,
@@ -463,8 +463,8 @@ class MRFStructureLearner(LearnedEstimator):
             "n_iter_": estimation.n_iter,
             "converged_": estimation.converged and chosen.settled,
         }
-        if repeats is not None:
-            fitted["edge_frequency_"] = found.frequencies(repeats[0])
+        if shares is not None:
+            fitted["edge_frequency_"] = found.frequencies(shares)
         if estimation.alpha is not None:
             fitted["alpha_"] = estimation.alpha
         return fitted

@@ -44,7 +44,7 @@ def grid_search():
 def bootstraps():
     """What the repetitions of a selection say."""
     model = MRFStructureLearner("exact", n_bootstraps=4, random_state=0).fit(X)
-    return [model.edge_frequency_, model.edge_probability_, model.coupling_]
+    return [model.edge_frequency_, model.coupling_]
 
 
 def classes():
@@ -117,7 +117,7 @@ def check_worker_killed(client):
     """SIGKILL in the middle of bootstraps: they are done again elsewhere."""
     model = MRFStructureLearner("exact", n_bootstraps=16, random_state=0)
     with parallel_config("sequential"):
-        expected = model.fit(X).edge_probability_
+        expected = model.fit(X).edge_frequency_
     pids = set(client.run(os.getpid).values())
     killed = []
 
@@ -129,7 +129,7 @@ def check_worker_killed(client):
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
-    found = model.fit(X).edge_probability_
+    found = model.fit(X).edge_frequency_
     thread.join(60)
     assert killed, "no worker was killed"
     np.testing.assert_array_equal(found, expected)
@@ -177,10 +177,10 @@ def test_ray_actor_killed():
 def check_actor_killed(ray):
     model = MRFStructureLearner("exact", n_bootstraps=16, random_state=0)
     with parallel_config("sequential"):
-        expected = model.fit(X).edge_probability_
+        expected = model.fit(X).edge_frequency_
     restarts = {"max_restarts": 3, "max_task_retries": 3}
     with parallel_config("ray", n_jobs=2, ray_remote_args=restarts), one_actor_killed() as killed:
-        found = model.fit(X).edge_probability_
+        found = model.fit(X).edge_frequency_
     assert killed
     np.testing.assert_array_equal(found, expected)
     with (

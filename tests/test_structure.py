@@ -1225,21 +1225,21 @@ def test_states_that_never_occur_cost_nothing():
     assert edges_of(more) == edges_of(plain)
 
 
-def test_z_values_of_bootstraps(monkeypatch):
-    """Root of the mean square less one, which drawing rows adds."""
-    values = iter([3.0, 1.0, 0.5, 0.5])
-
-    def replicate(*_):
-        z = next(values)
-        return np.array([[0, 1]])[: int(z == 3)], np.array([[0, z], [z, 0]])
-
-    monkeypatch.setattr(bootstrap, "_replicate", replicate)
-    rows = Rows(np.zeros((2, 2), dtype=STATE), np.ones(2), np.array([2, 2]))
+def test_frequencies_of_bootstraps(monkeypatch):
+    edges = iter([[[0, 1]], [], [[0, 1], [1, 2]]])
+    monkeypatch.setattr(
+        bootstrap, "_replicate", lambda *_: np.array(next(edges), dtype=int).reshape(-1, 2)
+    )
+    rows = Rows(np.zeros((2, 3), dtype=STATE), np.ones(2), np.array([2, 2, 2]))
     estimation = estimates.Estimation(None, None, np.random.default_rng(0), Path())
-    for share, z in ((0.5, 2.0), (0.0, 0.0)):
-        shares, squares = bootstrap.repeated(rows, None, estimation, 2)
-        np.testing.assert_allclose(shares, [[0, share], [share, 0]])
-        np.testing.assert_allclose(squares, [[0, z], [z, 0]])
+    shares = bootstrap.repeated(rows, None, estimation, 3)
+    np.testing.assert_allclose(shares, np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]]) / 3)
+
+
+def test_bootstraps_leave_probabilities_as_they_are():
+    X = chain_rows(0, 300)
+    plain, repeated = learner("exact").fit(X), learner("exact", n_bootstraps=3).fit(X)
+    np.testing.assert_array_equal(repeated.edge_probability_, plain.edge_probability_)
 
 
 def test_random_state():

@@ -7,60 +7,50 @@ import numpy as np
 from .._parallel import run_parts
 from ..learning import warn_interrupted
 from .estimates import Estimation
-from .findings import z_values
 from .path import Path
 from .rounds import select
 
 
 @dataclass
 class Bootstraps:
-    """What the bootstraps that are done have found, as sums over them.
+    """What the bootstraps that are done have found.
 
     Attributes
     ----------
     root : list of int
         Seed of all bootstraps.
     n_done : int
-    shares : ndarray of shape (n_columns, n_columns)
+    counts : ndarray of shape (n_columns, n_columns)
         How many found each edge, above the diagonal.
-    squares : ndarray of shape (n_columns, n_columns)
-        Of the z-values of pairs.
     interrupted : bool
         Whether Ctrl-C has ended them.
     """
 
     root: list
     n_done: int
-    shares: np.ndarray
-    squares: np.ndarray
+    counts: np.ndarray
     interrupted: bool = False
 
     @classmethod
     def none(cls, n_columns, rng):
         """Before the first."""
         root = rng.integers(0, 2**63, size=2).tolist()
-        return cls(root, 0, *np.zeros((2, n_columns, n_columns)))
+        return cls(root, 0, np.zeros((n_columns, n_columns), dtype=int))
 
-    def add(self, edges, values):
+    def add(self, edges):
         """One more is done."""
-        self.shares[edges[:, 0], edges[:, 1]] += 1.0
-        self.squares += values.astype(float) ** 2
+        self.counts[edges[:, 0], edges[:, 1]] += 1
         self.n_done += 1
 
-    def summary(self):
-        """Share of the bootstraps with each edge, and a z-value of each pair from all of them.
-
-        Drawing rows adds 1 to the expected square of a z-value, so the square returned is the mean
-        of the squares less 1. None before the first bootstrap.
-        """
+    def frequencies(self):
+        """Share of the bootstraps with each edge; None before the first bootstrap."""
         if not self.n_done:
             return None
-        mean_square = self.squares / self.n_done
-        return (self.shares + self.shares.T) / self.n_done, np.sqrt((mean_square - 1.0).clip(0.0))
+        return (self.counts + self.counts.T) / self.n_done
 
 
 def repeated(rows, criteria, estimation, n_bootstraps, known=None):
-    """Summary of the selection repeated so many times, of which some may be ``known`` already.
+    """Frequencies of edges in so many selections, of which some may be ``known`` already.
 
     A callback that asks to stop ends them, and so does Ctrl-C, with a warning; None if there are
     none before it. Those that are known are added to.
@@ -70,15 +60,15 @@ def repeated(rows, criteria, estimation, n_bootstraps, known=None):
     how = estimation.learner, estimation.schedule
     tasks = ((rows, criteria, *how, seed) for seed in seeds)
     try:
-        for found in run_parts(_replicate, tasks, estimation.n_jobs):
-            known.add(*found)
+        for edges in run_parts(_replicate, tasks, estimation.n_jobs):
+            known.add(edges)
             estimation.reports.begin()
             if estimation.reports.end(known):
                 break
     except KeyboardInterrupt:
         known.interrupted = True
         warn_interrupted(known.n_done, n_bootstraps, "bootstraps")
-    return known.summary()
+    return known.frequencies()
 
 
 def _replicate(rows, criteria, learner, schedule, seed):
@@ -90,4 +80,4 @@ def _replicate(rows, criteria, learner, schedule, seed):
     selection = select(sample, criteria, estimation)
     if estimation.stopped:  # half a selection says nothing
         raise KeyboardInterrupt
-    return selection.energy.form.edges, z_values(selection).astype(np.float32)
+    return selection.energy.form.edges

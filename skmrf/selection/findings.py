@@ -120,13 +120,13 @@ class Findings:
         out[upper] = adjusted(self.selection.assessment.p, self.control)
         return self._spread(np.minimum(out, out.T), 1.0, 0.0)
 
-    def probabilities(self, z=None):
-        """Posterior probability of every pair, of the z-values of its tests or of those given."""
-        z = z_values(self.selection) if z is None else z
+    def probabilities(self):
+        """Posterior probability of every pair, by the tests of all."""
         n = len(self.columns.kept)
         out = np.zeros((n, n))
         upper = np.triu_indices(n, 1)
-        out[upper] = edge_probabilities(z[upper])
+        assessment = self.selection.assessment
+        out[upper] = edge_probabilities(z_of(assessment.statistic, assessment.dof)[upper])
         return self._spread(out + out.T, 0.0, 1.0)
 
     def frequencies(self, shares):
@@ -145,11 +145,6 @@ class Findings:
         for k in apart - {j for _, j in self.columns.copies}:
             tables[(k,)] = np.log(self.rows.frequencies(k))
         return FactorGraph(self.rows.n_states, list(tables), list(tables.values()))
-
-
-def z_values(selection):
-    """Of the tests of all pairs."""
-    return z_of(selection.assessment.statistic, selection.assessment.dof)
 
 
 def network(names, edges, attributes):
