@@ -125,7 +125,10 @@ class HistoryDisplay:
         check_choice("x", x, tuple(COUNTS))
         history = estimator.history_
         if not history:
-            raise ValueError("history_ is empty: the model was not learned by this estimator.")
+            raise ValueError(
+                "history_ is empty: learning began at the maximum and made no update, or the model "
+                "was not learned by this estimator."
+            )
         names = _shown(history) if names is None else _known(names, history)
         labels = {name: LABELS.get(name, name) for name in names}
         if isinstance(estimator, CRBMStructuredPredictor) and "validation_score" in labels:
