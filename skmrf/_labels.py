@@ -45,7 +45,6 @@ class LabelEnsemble:
     Attributes
     ----------
     members : list of NeuralLabels
-        After Ctrl-C before the first of them was learned, one :class:`BayesLabels`.
     weights : ndarray of shape (n_members,)
         Of sum 1.
     """
@@ -59,25 +58,6 @@ class LabelEnsemble:
         for member, weight in zip(self.members, self.weights, strict=True):
             total = np.logaddexp(total, member.log_proba(X) + np.log(weight))
         return total
-
-
-@dataclass(frozen=True)
-class BayesLabels:
-    """What Bayes' rule says of labels.
-
-    Attributes
-    ----------
-    densities : list of NNMRFDensity
-    log_prior : ndarray of shape (n_classes,)
-    """
-
-    densities: list
-    log_prior: np.ndarray
-
-    def log_proba(self, X):
-        """``log p(y | x)``, shape (n_rows, n_labels)."""
-        logs = class_log_joint(self.densities, self.log_prior, X)
-        return logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
 
 
 def check_memory(n_states, edges, node_layers, edge_layers, n_labels, max_bytes):

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 
+import joblib
 import numpy as np
 import sklearn
 
@@ -182,8 +183,8 @@ def check_sample_weight(sample_weight, n_rows):
 
 
 def warn_caller(message, category=UserWarning):
-    """Warn of the first line outside of this package and scikit-learn that led here."""
-    inside = os.path.dirname(__file__), os.path.dirname(sklearn.__file__)
+    """Warn of the first line outside of this package, scikit-learn and joblib that led here."""
+    inside = tuple(os.path.dirname(file) for file in (__file__, sklearn.__file__, joblib.__file__))
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
         frame, level = frame.f_back, level + 1

@@ -4,7 +4,7 @@ import warnings
 from functools import partial
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite, column_or_1d
@@ -16,8 +16,6 @@ from ._gaussians import class_shrinkage, pooled_covariance
 from ._graphs import edges_of
 from ._labels import (
     N_MEMBERS,
-    BayesLabels,
-    LabelEnsemble,
     check_memory,
     class_log_joint,
     completed_rows,
@@ -91,8 +89,8 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         are their positions in ``categories_``.
     ensemble_ : LabelEnsemble or None
         Its ``members`` are :class:`~skmrf.energies.NeuralLabels`, with ``weights``; kinds of small
-        weight are left out. None with ``rule="bayes"``; Bayes' rule by the densities where Ctrl-C
-        came before the first member.
+        weight are left out. None with ``rule="bayes"``, and where Ctrl-C came before the first
+        member; then rows are classified by Bayes' rule.
     categories_ : list of ndarray
         Of the columns that hold categories.
     n_iter_ : int
@@ -235,11 +233,8 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         densities = self._densities(rows, labels, weights, found, seeds[:-1], reports)
         ensemble = None
         if conditional:
-            joint = densities, np.log(shares)
-            if reports.whole:
-                networks = self._networks(found.n_states, edges, rng)
-                ensemble = self._ensemble(networks, rows, labels, weights, joint, rng, reports)
-            ensemble = ensemble or _by_densities(*joint)
+            given = rows, labels, weights, (densities, np.log(shares))
+            ensemble = self._ensemble(found.n_states, edges, *given, rng, reports)
         fitted = {
             "classes_": classes,
             "class_prior_": priors,
@@ -250,6 +245,7 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             "_columns": found,
             "_shares": shares,
             "_seed": seeds[-1],
+            "_interrupted": reports.interrupted,
         }
         reports.finish(fitted)
         return fitted
@@ -302,8 +298,26 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         layers = {"node_layers": tuple(self.node_layers), "edge_layers": tuple(self.edge_layers)}
         return NeuralEnergy.random(n_states, edges, **layers, random_state=rng)
 
-    def _ensemble(self, networks, rows, labels, weights, joint, rng, reports):
-        """Networks of labels; ``joint`` are the densities and log shares of the classes."""
+    def _ensemble(self, n_states, edges, rows, labels, weights, joint, rng, reports):
+        """Networks of labels; None if Ctrl-C came before the first member.
+
+        ``joint`` are the densities and log shares of the classes.
+        """
+        ensemble = None
+        if not reports.interrupted:
+            try:
+                networks = self._networks(n_states, edges, rng)
+                ensemble = self._members(networks, rows, labels, weights, joint, rng, reports)
+            except KeyboardInterrupt:
+                reports.interrupted = True
+        if ensemble is None:
+            warn_caller(
+                "Interrupted before networks of labels; rows are classified by Bayes' rule.",
+                ConvergenceWarning,
+            )
+        return ensemble
+
+    def _members(self, networks, rows, labels, weights, joint, rng, reports):
         gaps = np.isnan(rows).any(axis=1)
         logs = class_log_joint(*joint, rows[gaps])
 
@@ -312,7 +326,8 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             full[gaps] = completed_rows(joint[0], logs, rows[gaps], rng)
             return full
 
-        learn = partial(reports.learn, "members of the ensemble", n_jobs=self.n_jobs)
+        names = "member of the ensemble", "members of the ensemble"
+        learn = partial(reports.learn, *names, n_jobs=self.n_jobs)
         return learn_labels(
             networks, completions, labels, weights, rng, max_iter=self.max_iter, learn=learn
         )
@@ -330,9 +345,8 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             here = labels == k
             model = NNMRFDensity(**(params | {"random_state": seed}))
             tasks.append((model, rows[here], None if weights is None else weights[here]))
-        return reports.learn(
-            "densities of the classes", _fitted, tasks, n_jobs=self.n_jobs, brief=_fitted_briefly
-        )
+        names = "density of a class", "densities of classes"
+        return reports.learn(*names, _fitted, tasks, n_jobs=self.n_jobs, brief=_fitted_briefly)
 
     def _prior(self, X, labels, weights):
         """What the covariances of classes are shrunk towards, and how far."""
@@ -411,7 +425,7 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             return class_log_joint(self.densities_, np.log(self.class_prior_), rows)
 
     def _log_proba(self, rows):
-        if self.rule == "bayes":
+        if self.rule == "bayes" or (self.ensemble_ is None and self._interrupted):
             logs = self._joint(rows)
         elif self.ensemble_ is None:
             raise ValueError(
@@ -536,14 +550,7 @@ def _fitted(density, rows, weights):
 
 
 def _fitted_briefly(density, rows, weights):
+    density = clone(density).set_params(max_iter=1)  # a thread may still be at work on the other
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return _fitted(density.set_params(max_iter=1), rows, weights)
-
-
-def _by_densities(densities, log_shares):
-    """The ensemble where Ctrl-C left none."""
-    warn_caller(
-        "Interrupted before networks of labels; labels are by the densities.", ConvergenceWarning
-    )
-    return LabelEnsemble([BayesLabels(densities, log_shares)], np.ones(1))
+        return _fitted(density, rows, weights)

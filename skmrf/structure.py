@@ -129,7 +129,8 @@ class MRFStructureLearner(LearnedEstimator):
         needed, of other pairs that they are not missing.
     edge_probability_ : ndarray of shape (n_features, n_features)
         Posterior probability that a pair is an edge, by a model of two groups of the tests of all
-        pairs [5]_.
+        pairs [5]_, [6]_: those without an edge, and edges strong enough to be seen. Edges weaker
+        than about 0.7 standard errors count as none.
     edge_frequency_ : ndarray of shape (n_features, n_features)
         Share of the bootstraps that found the edge. Only with bootstraps.
     graph_ : networkx.Graph
@@ -171,6 +172,8 @@ class MRFStructureLearner(LearnedEstimator):
     .. [4] R. Foygel Barber and M. Drton, "High-dimensional Ising model selection with Bayesian
        information criteria", Electronic Journal of Statistics 9 (2015).
     .. [5] M. Stephens, "False discovery rates: a new deal", Biostatistics 18 (2017).
+    .. [6] V. E. Johnson and D. Rossell, "On the use of non-local prior densities in Bayesian
+       hypothesis tests", JRSS B 72 (2010).
 
     Examples
     --------
@@ -332,8 +335,8 @@ class MRFStructureLearner(LearnedEstimator):
             interrupted = bootstraps.interrupted
         if not interrupted and not checkpoint.ended:
             checkpoint.write(bootstraps, ended=True)
-        shares = bootstraps and bootstraps.frequencies()
-        fitted = self._results(chosen, shares, columns, everything, categories, estimation)
+        frequencies = bootstraps and bootstraps.frequencies()
+        fitted = self._results(chosen, frequencies, columns, everything, categories, estimation)
         reports.finish(lambda: fitted)
         for name in ("alpha_", "edge_frequency_"):  # not every fit has them
             vars(self).pop(name, None)
@@ -444,7 +447,7 @@ class MRFStructureLearner(LearnedEstimator):
         )
         return everything, rows, columns
 
-    def _results(self, chosen, shares, columns, everything, categories, estimation):
+    def _results(self, chosen, frequencies, columns, everything, categories, estimation):
         """Fitted attributes."""
         found = selection.Findings(chosen, columns, everything, self.control)
         fitted = {
@@ -463,8 +466,8 @@ class MRFStructureLearner(LearnedEstimator):
             "n_iter_": estimation.n_iter,
             "converged_": estimation.converged and chosen.settled,
         }
-        if shares is not None:
-            fitted["edge_frequency_"] = found.frequencies(shares)
+        if frequencies is not None:
+            fitted["edge_frequency_"] = found.frequencies(frequencies)
         if estimation.alpha is not None:
             fitted["alpha_"] = estimation.alpha
         return fitted

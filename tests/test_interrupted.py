@@ -14,8 +14,10 @@ from skmrf import (
     MRFStructureLearner,
     NNMRFClassifier,
     NNMRFDensity,
+    nnmrf_classifier,
 )
 from skmrf.learning import Checkpoint, EarlyStopping, ScoreMonitor
+from skmrf.learning.checkpoints import FitOnFile
 from skmrf.selection import penalised
 
 RNG = np.random.default_rng(0)
@@ -187,31 +189,83 @@ def test_ctrl_c_before_the_first_member(n_done, n_jobs):
     """Densities that are done are kept, the others have one epoch, and Bayes' rule is left."""
     model = clone(CASES["classifier"][0]).set_params(n_jobs=n_jobs)
     whole = clone(model).fit(NUMBERS, LABELS)
-    model.set_callbacks(CtrlC(n_done + 1))
-    what = "2 densities of the classes" if n_done < 2 else "15 members"
+    pressed = CtrlC(n_done + 1)
+    model.set_callbacks(pressed)
+    what = "2 densities of classes" if n_done < 2 else "15 members"
     with pytest.warns(ConvergenceWarning) as warned:
         model.fit(NUMBERS, LABELS)
     messages = [str(warning.message) for warning in warned]
     assert any(f"Interrupted after {n_done % 2} of {what}" in message for message in messages)
-    assert any("labels are by the densities" in message for message in messages)
-    places = {w.filename for w, m in zip(warned, messages, strict=True) if "Interrupted" in m}
-    assert places == {__file__}
+    assert any("classified by Bayes' rule" in message for message in messages)
+    if n_jobs is None:  # the others' one epoch is no news
+        assert sum("had not converged" in message for message in messages) == n_done
+    assert pressed.names.count("member of the ensemble") == (n_done == 2)
+    assert {warning.filename for warning in warned} == {__file__}
     assert [density.n_iter_ for density in model.densities_] == n_done * [2] + (2 - n_done) * [1]
     for found, expected in zip(model.densities_[:n_done], whole.densities_, strict=False):
         np.testing.assert_array_equal(found.score_samples(NUMBERS), expected.score_samples(NUMBERS))
-    found = model.predict_proba(NUMBERS)
-    np.testing.assert_allclose(found, model.set_params(rule="bayes").predict_proba(NUMBERS))
-    assert np.abs(found - whole.predict_proba(NUMBERS)).max() > 0.01
+    gaps = np.where(RNG.random(NUMBERS.shape) < 0.3, np.nan, NUMBERS)
+    found = model.predict_proba(gaps)
+    assert np.abs(found - whole.predict_proba(gaps)).max() > 0.01
+    np.testing.assert_array_equal(found, model.set_params(rule="bayes").predict_proba(gaps))
     assert model.score(NUMBERS, LABELS) > 0.6
+
+
+def test_ctrl_c_between_the_densities_and_the_first_member(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(nnmrf_classifier, "learn_labels", interrupted)
+    model = clone(CASES["classifier"][0])
+    with pytest.warns(ConvergenceWarning, match="Interrupted before networks of labels"):
+        model.fit(NUMBERS, LABELS)
+    assert model.ensemble_ is None
+    assert [density.n_iter_ for density in model.densities_] == [2, 2]
+    assert np.isfinite(model.predict_log_proba(NUMBERS)).all()
+
+
+def test_threads_that_go_on_after_ctrl_c_change_nothing(monkeypatch):
+    """A class that a thread is still learning is learned in brief as another object."""
+    seen, original = [], nnmrf_classifier._fitted
+
+    def fitted(density, *given):
+        seen.append(density)
+        if density.max_iter > 1:
+            raise KeyboardInterrupt
+        return original(density, *given)
+
+    monkeypatch.setattr(nnmrf_classifier, "_fitted", fitted)
+    model = clone(CASES["classifier"][0])
+    with pytest.warns(ConvergenceWarning) as warned:
+        model.fit(NUMBERS, LABELS)
+    assert "Interrupted after 0 of 2 densities" in str(warned[0].message)
+    assert seen[0].max_iter == 2
+    assert not any(density is seen[0] for density in model.densities_)
+    assert not [name for name in vars(model.densities_[0]) if "callback" in name]
+
+
+def test_ctrl_c_after_the_last_member(monkeypatch, tmp_path):
+    """While the last part is written: the model is whole, and it is said that Ctrl-C came."""
+    write = FitOnFile.write
+
+    def interrupted(self, state, *, ended=False):
+        if len(state) == 2 + 15 and not ended:
+            raise KeyboardInterrupt
+        return write(self, state, ended=ended)
+
+    monkeypatch.setattr(FitOnFile, "write", interrupted)
+    model = clone(CASES["classifier"][0]).set_callbacks(Checkpoint(tmp_path / "fit", 0))
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 15 of 15 members"):
+        model.fit(NUMBERS, LABELS)
+    whole = clone(model).set_callbacks().fit(NUMBERS, LABELS)
+    np.testing.assert_array_equal(model.predict_proba(NUMBERS), whole.predict_proba(NUMBERS))
 
 
 def test_tasks_of_a_classifier():
     seen = CtrlC()
     CASES["classifier"][0].set_callbacks(seen).fit(NUMBERS, LABELS)
     CASES["classifier"][0].set_callbacks()
-    assert seen.names == (
-        ["fit"] + 2 * ["densities of the classes"] + 15 * ["members of the ensemble"]
-    )
+    assert seen.names == (["fit"] + 2 * ["density of a class"] + 15 * ["member of the ensemble"])
     density = CASES["classifier"][0].densities_[0]
     assert not [name for name in vars(density) if "callback" in name]
 

@@ -1236,6 +1236,13 @@ def test_frequencies_of_bootstraps(monkeypatch):
     np.testing.assert_allclose(shares, np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]]) / 3)
 
 
+def test_probabilities_of_tables_know_their_degrees_of_freedom(seed):
+    """Independent columns of four states: nine degrees of freedom a pair."""
+    X = np.random.default_rng(seed).integers(4, size=(400, 6))
+    assert learner("exact").fit(X).edge_probability_.max() < 0.5
+    assert learner("exact").fit(X).edge_probability_.mean() < 0.05
+
+
 def test_bootstraps_leave_probabilities_as_they_are():
     X = chain_rows(0, 300)
     plain, repeated = learner("exact").fit(X), learner("exact", n_bootstraps=3).fit(X)

@@ -89,7 +89,7 @@ class PartReports:
             max_subtasks=n_parts, sequential_subtasks=False
         )
         self.n_begun = 0
-        self.whole = True  # so far, no part was cut short
+        self.interrupted = False  # no part is learned, nor put on file, after Ctrl-C
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
 
     def begin(self, rng, *given):
@@ -99,11 +99,12 @@ class PartReports:
         self.done, _ = self.checkpoint.first(lambda: ([], None))
         return rng
 
-    def learn(self, name, function, parts, *, n_jobs=None, brief=None):
+    def learn(self, name, plural, function, parts, *, n_jobs=None, brief=None):
         """What ``function`` makes of every part, a tuple of arguments, in order.
 
-        Parts on file are not learned again. After Ctrl-C the parts that are not done are left out,
-        or are what ``brief`` makes of them where that is given.
+        Parts on file are not learned again. Ctrl-C leaves out the part at which it comes and those
+        after it, or they are what ``brief`` makes of them where that is given; a part that keeps
+        what it has learned until then is kept.
         """
         first = self.n_begun
         self.n_begun += len(parts)
@@ -113,32 +114,29 @@ class PartReports:
             for k, part in enumerate(parts)
             if first + k >= len(self.done)
         ]
-        self._run(tasks, n_jobs)
-        learned = self.done[first : self.n_begun]
-        left = parts[len(learned) :]
-        if left:
-            rest = "there are no more" if brief is None else "the others are learned in brief"
-            warn_interrupted(len(learned), len(parts), name, rest)
-        return learned if brief is None else learned + [brief(*part) for part in left]
-
-    def _run(self, tasks, n_jobs):
         try:
             for part in run_parts(_learn_part, tasks, n_jobs):
                 self._keep(part)
-                if not self.whole:
+                if self.interrupted:
                     break
         except KeyboardInterrupt:
-            self.whole = False
+            self.interrupted = True
+        learned = self.done[first : self.n_begun]
+        if self.interrupted:
+            rest = "there are no more" if brief is None else "the others are learned in brief"
+            warn_interrupted(len(learned), len(parts), plural, rest)
+        left = [] if brief is None else parts[len(learned) :]
+        return learned + [brief(*part) for part in left]
 
     def _keep(self, part):
         self.done.append(part)
-        self.whole &= not getattr(part, "_interrupted", False)
-        if self.whole:
+        self.interrupted |= getattr(part, "_interrupted", False)
+        if not self.interrupted:
             self.checkpoint.write(self.done)
 
     def finish(self, attributes):
         """The fit is over; ``attributes`` makes what was fitted."""
-        if self.whole and not self.checkpoint.ended:
+        if not self.interrupted and not self.checkpoint.ended:
             self.checkpoint.write(self.done, ended=True)
         self.root.call_on_fit_task_end(
             estimator=self.estimator, **self.rows, reconstruction_attributes=attributes

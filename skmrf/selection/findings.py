@@ -129,9 +129,9 @@ class Findings:
         out[upper] = edge_probabilities(z_of(assessment.statistic, assessment.dof)[upper])
         return self._spread(out + out.T, 0.0, 1.0)
 
-    def frequencies(self, shares):
-        """Shares of bootstraps, of all pairs of columns."""
-        return self._spread(shares, 0.0, 1.0)
+    def frequencies(self, kept):
+        """Of all pairs of columns, from those of the columns that were kept."""
+        return self._spread(kept, 0.0, 1.0)
 
     def model(self):
         """All columns as one :class:`FactorGraph`."""

@@ -5,7 +5,7 @@ from scipy.special import expit, logsumexp, ndtri_exp
 
 from .tails import log_tail
 
-SMALLEST_SCALE = 1.0  # standard deviations of the noise
+SMALLEST_SCALE = 1.0  # standard deviations of the noise; weaker edges would only compete with none
 LOG_RATIO = 0.5 * np.log(2.0)  # of neighbours on the grid
 NULL_COUNT = 10.0
 OTHER_COUNT = 0.1  # of all groups of edges together
@@ -34,8 +34,9 @@ def edge_probabilities(z):
               N(z; 0, v_k) (1 + z^2 \sigma_k^2 / v_k) / v_k}.
 
     It never falls as ``|z|`` grows. Edges weaker than about 0.7 standard deviations of the noise
-    cannot be told from none, and count as none. Of a few hundred pairs or fewer, probabilities
-    below 0.05 may be a few hundredths too small.
+    cannot be told from none, and count as none. Of a few hundred pairs, probabilities below 0.05
+    may be a few hundredths too small, and of fewer than a hundred those below one half a tenth: a
+    few pairs are not enough to tell how many edges there are.
 
     Parameters
     ----------
@@ -127,7 +128,7 @@ def _binned(size):
 
 
 def _log_ratios(size, scales):
-    """log of the density of edges' z-values to that of others, shape (n_sizes, n_scales)."""
+    """log of the density at z of edges, by scale, less that of no edge, (n_sizes, n_scales)."""
     variance = 1 + scales**2
     gain = np.square(size)[:, None] * (scales**2 / variance)
     return 0.5 * gain + np.log1p(gain) - 1.5 * np.log(variance)
