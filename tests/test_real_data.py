@@ -31,6 +31,7 @@ def test_exact_reaches_maximum_likelihood(density, name):
     assert model.score(data.test) == pytest.approx(MAXIMUM_LIKELIHOOD[name], abs=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAXIMUM_LIKELIHOOD)
 @pytest.mark.parametrize("learner", ["pcd", CD(n_steps=10)], ids=["pcd", "cd-10"])
 def test_sampled_learners_come_close(density, name, learner, seed):

@@ -220,6 +220,7 @@ def test_a_pair_without_a_turn_has_no_rate(seed):
     assert np.isnan(traces.swap_rates[1])
 
 
+@pytest.mark.slow
 def test_ladders_are_adapted(seed):
     energy = two_wells()
     how = {"n_chains": 64, "n_sweeps": 400, "random_state": seed}
