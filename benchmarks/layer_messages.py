@@ -3,10 +3,12 @@
 Ten iterations on random weights, in one run side by side: the kernel of
 :func:`skmrf.messages.bipartite.propagate` and the equations of Ping and Ihler (2017) in numpy, in
 float32 and float64. Each is called several times in a row, so that what it needs is in the cache
-for both. Two messages cost one division; an iteration reads and writes an array of messages and
-reads one of weights, so the bytes moved are 12 (24) for two messages, and the rate at which a
-kernel that does nothing else moves them is the limit. The last rows are two threads against one,
-and what part of an epoch of learning is spent in kernels and in matrix products.
+for both; exponentials of the weights are kept while these stay the same, so "new weights" is the
+ratio where every call has other weights than the last. Two messages cost one division; an iteration
+reads and writes an array of messages and reads one of weights, so the bytes moved are 12 (24) for
+two messages, and the rate at which a kernel that does nothing else moves them is the limit. The
+last rows are two threads against one, and what part of an epoch of learning is spent in kernels and
+in matrix products.
 """
 
 import cProfile
@@ -36,6 +38,7 @@ COLUMNS = {
     "ns": "ns a message",
     "matrix_seconds": "matrix form, s a row",
     "ratio": "matrix form / kernel",
+    "ratio_new": "new weights",
     "ratio_double": "matrix form in float64 / kernel",
     "limit": "bytes at the limit, share",
 }
@@ -82,7 +85,11 @@ def speed(n_visible, n_hidden, n_rows, dtype, repeats):
     """Both implementations side by side."""
     data = problem(n_visible, n_hidden, n_rows, dtype)
     double = [a.astype(np.float64) for a in data]
-    functions = {"kernel": lambda: by_kernel(*data)}
+    other = -data[0], *data[1:]
+    functions = {
+        "kernel": lambda: by_kernel(*data),
+        "new": lambda: (by_kernel(*other), by_kernel(*data)),
+    }
     if n_visible <= 1000:
         functions["matrix"] = lambda: by_matrices(*data)
         functions["double"] = lambda: by_matrices(*double)
@@ -101,6 +108,7 @@ def speed(n_visible, n_hidden, n_rows, dtype, repeats):
     if "matrix" in found:
         row["matrix_seconds"] = found["matrix"]
         row["ratio"] = found["matrix"] / seconds
+        row["ratio_new"] = found["matrix"] / (found["new"] / (2 * n_rows))
         row["ratio_double"] = found["double"] / seconds
     return row
 

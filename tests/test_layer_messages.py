@@ -3,6 +3,8 @@
 What is small enough runs with NUMBA_DISABLE_JIT=1 as well.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import twins
@@ -530,6 +532,52 @@ def test_arguments_stay_as_they_are(dtype, seed):
     for before, after in zip(plain, again, strict=True):
         assert_allclose(before.visible, after.visible, rtol=within, atol=within)
         assert_allclose(before.hidden, after.hidden, rtol=within, atol=within)
+
+
+# Calls one after the other -------------------------------------------------------------------
+
+
+def in_a_new_thread(*arrays, **options):
+    """What a thread finds that keeps nothing from earlier calls."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(propagate, *arrays, max_iter=7, **options).result()
+
+
+def same_as_in_a_new_thread(*arrays):
+    found = propagate(*arrays, max_iter=7, pairs=True)
+    for a, b in zip(found, in_a_new_thread(*arrays, pairs=True), strict=True):
+        assert_array_equal(a, b)
+        assert a.dtype == b.dtype
+
+
+@each_dtype
+@pytest.mark.parametrize("row", [0, 4])
+def test_weights_changed_in_place(dtype, row, seed):
+    weights, *fields = layers(np.random.default_rng(seed), 5, 3, 2, dtype=dtype)
+    for size in 1.0, -2.0, 40.0, np.nan, 0.5:
+        weights[row, 1] = size
+        if np.isnan(size):
+            with pytest.raises(ValueError, match="weights of up to"):
+                propagate(weights, *fields)
+        else:
+            same_as_in_a_new_thread(weights, *fields)
+            same_as_in_a_new_thread(weights, *fields)
+
+
+def test_weights_that_differ_in_type_shape_or_order(seed):
+    weights, visible, hidden = layers(np.random.default_rng(seed), 6, 3, 2, dtype=np.float32)
+    arrays = weights, visible, hidden
+    same_as_in_a_new_thread(*arrays)
+    same_as_in_a_new_thread(*(a.astype(float) for a in arrays))
+    same_as_in_a_new_thread(*arrays)
+    same_as_in_a_new_thread(np.asfortranarray(weights), visible, hidden)
+    same_as_in_a_new_thread(weights[:4], visible[:, :4], hidden)
+    same_as_in_a_new_thread(*arrays)
+    start = (visible > 0).astype(np.float32)
+    first = coordinate_ascent(*arrays, start)
+    propagate(-weights, visible, hidden)
+    for a, b in zip(first, coordinate_ascent(*arrays, start), strict=True):
+        assert_array_equal(a, b)
 
 
 # Mean field --------------------------------------------------------------------------------

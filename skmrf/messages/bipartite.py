@@ -95,7 +95,7 @@ def propagate(
     W. Ping and A. Ihler, "Belief propagation in conditional RBMs for structured prediction",
     AISTATS 2017, Algorithm 1.
     """
-    couplings = _Couplings(weights)
+    couplings = _couplings_of(weights)
     options = PRODUCTS[product], max_iter, tol, pairs
     total, parts = None, []
     for *part, of_block in _in_blocks(
@@ -133,7 +133,7 @@ def coordinate_ascent(weights, visible_fields, hidden_fields, start, *, max_iter
         ``visible`` are log odds of each unit given the others at their states, positive where the
         state is 1.
     """
-    couplings = _Couplings(weights)
+    couplings = _couplings_of(weights)
     blocks = _in_blocks(
         _ascend_block,
         couplings,
@@ -188,10 +188,27 @@ def unit_probabilities(log_odds):
     return out
 
 
+def _couplings_of(weights):
+    """Those of the last call, where its weights were the same: they take as long as two iterations.
+
+    Large ones are not kept.
+    """
+    last = _rooms.couplings
+    if last is not None and last.are_of(weights):
+        return last
+    _rooms.couplings = None  # whose ratios are overwritten
+    small = weights.nbytes <= KEPT
+    found = _Couplings(weights.copy(order="K") if small else weights)
+    if small:
+        _rooms.couplings = found
+    return found
+
+
 class _Couplings:
     """What kernels want to know of weights."""
 
     def __init__(self, weights):
+        self.given = weights
         self._turn(weights, weights.dtype)
         self.bound = BOUNDS[self.dtype]
 
@@ -208,6 +225,14 @@ class _Couplings:
         self.to_hidden = _segments(self.weights, to_hidden, limit)
         self.to_visible = _segments(self.weights.T, to_visible, limit)
 
+    def are_of(self, weights):
+        given = self.given
+        return (
+            (given.dtype, given.shape) == (weights.dtype, weights.shape)
+            and np.array_equal(given[:1], weights[:1])  # learning changes all of them
+            and np.array_equal(given, weights)
+        )
+
     @cached_property
     def by_visible(self):
         """The ratios with visible units as rows."""
@@ -215,7 +240,7 @@ class _Couplings:
 
 
 class _Rooms(local):
-    """Scratch that a thread keeps from one call to the next: fresh pages cost as much as messages.
+    """What a thread keeps from one call to the next: fresh pages cost as much as messages.
 
     Rows begin at lines of the cache, so there may be more columns than asked for. What is larger
     than ``KEPT`` bytes is not kept.
@@ -223,6 +248,7 @@ class _Rooms(local):
 
     def __init__(self):
         self.kept = {}
+        self.couplings = None
 
     def lines(self, name, n_rows, n_columns, dtype):
         wanted = n_rows, n_columns, dtype
