@@ -20,6 +20,7 @@ from .solvers import make_solver
 MIN_UPDATES = 2_000
 MAX_UPDATES = 20_000
 CONVERGED = 0.99  # share of inference runs
+MARKED = 16  # batches of this part of all rows or more
 
 
 class NoRestriction:
@@ -360,7 +361,7 @@ def _epoch(learner, data, settings, holder):
     order = _order(data, holder[0].rng)
     sums, count, latest = {}, 0, {}
     for s in range(0, len(order), settings.batch_size):
-        rows = np.sort(order[s : s + settings.batch_size])
+        rows = _ascending(order[s : s + settings.batch_size], data)
         batch = _take(data, rows, holder[0])
         with InterruptLater():
             holder[0], info = _update(learner, batch, settings, holder[0])
@@ -385,10 +386,21 @@ def _order(data, rng):
     return rng.permutation(resample(data.log_weights, n, rng))
 
 
+def _ascending(rows, data):
+    """Numbers of rows in order; marks of many take a tenth of the time of sorting them."""
+    n = data.X.shape[0]
+    if data.log_weights is not None or MARKED * len(rows) < n:
+        return np.sort(rows)
+    marks = np.zeros(n, dtype=bool)
+    marks[rows] = True
+    return np.flatnonzero(marks)
+
+
 def _take(data, rows, state):
     """The batch of these rows."""
     targets = None if data.Y is None else data.Y[rows]
-    return Batch(data.X[rows], targets, None, rows, state.epoch, state.step)
+    X = np.take(data.X, rows, axis=0) if isinstance(data.X, np.ndarray) else data.X[rows]
+    return Batch(X, targets, None, rows, state.epoch, state.step)
 
 
 def _update(learner, batch, settings, state):
