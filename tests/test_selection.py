@@ -11,9 +11,10 @@ from sklearn.linear_model import LogisticRegression
 
 from skmrf._types import MISSING
 from skmrf.energies import LogLinearEnergy, LogLinearForm, contrasts
-from skmrf.selection import nodewise, screen, tails
+from skmrf.selection import regression, scores, screen, tails
 from skmrf.selection.multiple import adjusted
-from skmrf.selection.nodewise import fit_nodes, likelihood_ratio, score_tests
+from skmrf.selection.nodewise import fit_nodes, likelihood_ratio
+from skmrf.selection.scores import score_tests
 
 TAIL = 5.7e-7  # both tails of a normal variable beyond five sigma
 MIXED = (2, 3, 2, 4, 1, 2)
@@ -411,8 +412,25 @@ def test_how_the_rows_come_does_not_count(n_states, seed, monkeypatch):
     repeated = np.repeat(X, weights.astype(int), axis=0)
     assert_same(once, everything(repeated, np.ones(len(repeated)), form), **tolerance)
     assert_same(once, everything(np.asfortranarray(X), weights, form, n_jobs=2), rtol=0, atol=1e-9)
-    monkeypatch.setattr(nodewise, "NUMBERS_A_CHUNK", 200)
+    monkeypatch.setattr(regression, "NUMBERS_A_CHUNK", 200)
     assert_same(once, everything(X, weights, form), **tolerance)
+    monkeypatch.setattr(regression, "REPEATED", np.inf)
+    assert_same(once, everything(X, weights, form), **tolerance)
+
+
+def test_rows_of_a_pattern_share_the_states_of_all_partners(problem):
+    X, weights, form = problem
+    for node in regression.nodes_of(form):
+        patterns = regression.Patterns(node, X.T)
+        theirs = X[:, node.partners]
+        np.testing.assert_array_equal(theirs[patterns.first][patterns.which], theirs)
+        assert len(patterns) == len(np.unique(theirs, axis=0))
+        counts = patterns.counts(weights)
+        assert counts.shape == (node.n_states, len(patterns))
+        for a in range(node.n_states):
+            these = X[:, node.variable] == a
+            expected = np.bincount(patterns.which[these], weights[these], len(patterns))
+            np.testing.assert_allclose(counts[a], expected)
 
 
 def test_separated_and_repeated_columns_stay_finite(seed):
@@ -445,7 +463,7 @@ def test_an_edge_to_a_constant_says_nothing(seed):
     assert lost[2] < 0.1
     without = LogLinearForm.build((2,) * 4, [(0, 1)])
     fits = fit_nodes(X, weights, without)
-    for score in (nodewise._two_state_scores, nodewise._table_scores):
+    for score in (scores._two_state_scores, scores._table_scores):
         statistic, dof = score(fits, X, weights, without, None)
         assert statistic[0, 2] == dof[0, 2] == 0  # what 1 says already
         assert statistic[0, 3] == dof[0, 3] == 0
@@ -454,10 +472,9 @@ def test_an_edge_to_a_constant_says_nothing(seed):
 def test_newton_steps_that_go_too_far_are_halved(problem):
     X, weights, form = problem
     fits = fit_nodes(X, weights, form)
-    for node, own in zip(nodewise._nodes(form), fits.own, strict=True):
+    for node, own in zip(regression.nodes_of(form), fits.own, strict=True):
         if node.n_states > 1:
-            regression = nodewise._Regression(node, X.T, weights)
-            far, _, _ = regression.maximise(np.full(len(own), 20.0))
+            far, _, _ = regression.Regression(node, X.T, weights).maximise(np.full(len(own), 20.0))
             np.testing.assert_allclose(far, own, atol=1e-5)
 
 
@@ -515,12 +532,12 @@ def test_both_ways_to_the_scores_agree(statistic, unary, seed):
     form = LogLinearForm.build(n_states, EDGES, statistic, unary)
     fits = fit_nodes(X, weights, form)
     first, second = (
-        nodewise._symmetric(form, score(fits, X, weights, form, None))
-        for score in (nodewise._two_state_scores, nodewise._table_scores)
+        scores._symmetric(form, score(fits, X, weights, form, None))
+        for score in (scores._two_state_scores, scores._table_scores)
     )
     assert_same(first, second, rtol=1e-8, atol=1e-9)
     assert first[0][5, 6] > 0
-    for part in nodewise._symmetric(form, (np.ones((7, 7)), np.ones((7, 7), dtype=int))):
+    for part in scores._symmetric(form, (np.ones((7, 7)), np.ones((7, 7), dtype=int))):
         assert part.sum() == 7 * 6 - 2 * len(EDGES)
 
 

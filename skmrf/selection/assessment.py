@@ -6,7 +6,8 @@ import numpy as np
 
 from .._validation import warn_caller
 from .information import MOST_STATISTICS, parameter_covariances
-from .nodewise import likelihood_ratio, score_tests, wald_statistics
+from .nodewise import likelihood_ratio, wald_statistics
+from .scores import score_tests
 from .tails import log_tail
 
 MOST_WORK = 1e12  # multiplications of all score tests

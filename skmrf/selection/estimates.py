@@ -10,8 +10,8 @@ from joblib import parallel_config
 from .. import learning
 from ..energies import LogLinearEnergy, LogLinearForm, contrasts
 from ..learners import Learner
-from .nodewise import RIDGE
 from .path import Path
+from .regression import RIDGE
 from .removal import EdgeRemoval
 from .rows import Rows
 

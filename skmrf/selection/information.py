@@ -7,7 +7,7 @@ import numpy as np
 from .._types import STATE, normalized_weights
 from ..energies import contrasts, pair_basis
 from ..samplers import spawn_generators, sweep
-from .nodewise import RIDGE
+from .regression import RIDGE
 
 MOST_STATISTICS = 2_000
 ENUMERABLE = 2**14  # joint states

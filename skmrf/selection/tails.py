@@ -1,10 +1,26 @@
-"""Tails of chi-square distributions, however far out."""
+"""Statistics with a chi-square distribution, and its tails, however far out."""
 
 import numpy as np
 from scipy.special import chdtrc, gammaln, xlogy
 
 UNDERFLOW = -600.0
 N_TERMS = 8
+
+
+def quadratic_forms(vectors, matrices, floor):
+    """``v^T M^-1 v`` over the eigenvectors of M of eigenvalues above the floor, and their number.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n, d)
+    matrices : ndarray of shape (n, d, d)
+    floor : float or ndarray of shape (n,)
+    """
+    values, axes = np.linalg.eigh((matrices + matrices.transpose(0, 2, 1)) / 2)
+    along = np.einsum("nde,nd->ne", axes, vectors)
+    counts = values > np.reshape(floor, (-1, 1))
+    terms = np.where(counts, along**2, 0.0) / np.where(counts, values, 1.0)
+    return terms.sum(axis=1), counts.sum(axis=1)
 
 
 def log_tail(statistic, dof):

@@ -1,0 +1,159 @@
+"""Score tests of pairs that are no edges."""
+
+import numpy as np
+from scipy.special import expit
+
+from .._parallel import run_blocks
+from .regression import RIDGE, Encoded, Patterns, gram, nodes_of, relative_basis, spread
+from .tails import quadratic_forms
+
+LEAST_INFORMATION = 0.1  # of a parameter worth testing: its standard error would be above 3
+NEGLIGIBLE = 1e-8  # share of the information of a parameter that rounding may leave
+
+
+def score_tests(fits, X, weights, form, *, n_jobs=None):
+    """Score (Rao) tests of every pair that is no edge.
+
+    From each end's regression, with its fitted parameters projected out of the score, and the
+    information of the model.
+
+    Parameters
+    ----------
+    fits : NodeFits
+        Of the same rows and form.
+    X : ndarray of shape (n_rows, n_variables)
+        State codes, nothing missing.
+    weights : ndarray of shape (n_rows,)
+    form : LogLinearForm
+    n_jobs : int or None
+
+    Returns
+    -------
+    statistic : ndarray of shape (n_variables, n_variables)
+        Mean of both directions, symmetric. 0 at edges, on the diagonal and where one variable is a
+        function of the neighbours of the other.
+    dof : ndarray of shape (n_variables, n_variables)
+        0 where there is nothing to test.
+    """
+    score = _two_state_scores if (form.layout.n_states <= 2).all() else _table_scores
+    return _symmetric(form, score(fits, X, weights, form, n_jobs))
+
+
+def _two_state_scores(fits, X, weights, form, n_jobs):
+    """Statistics (n, n) and degrees of freedom (n, n) from the regression of the first variable.
+
+    The statistic of a pair is x_j in {-1, 1}, so every sum over rows is a matrix product.
+    """
+    columns = np.ascontiguousarray(X.T)
+    signs = Encoded(lambda rows: 2.0 * X[rows] - 1.0, len(X), X.shape[1])
+    varied = form.layout.n_states > 1
+
+    def direction(node, theta):
+        if node.n_states == 1:
+            return np.zeros(len(varied)), np.zeros(len(varied), dtype=np.int64)
+        loadings = node.loadings[:, 0]
+        score, total, cross, information = 0.0, 0.0, 0.0, RIDGE * np.eye(len(theta))
+        for rows, s in signs.parts():
+            z = node.regressors(columns[node.partners, rows])
+            p = expit(theta @ loadings @ z)
+            w = weights[rows]
+            scaled = z * (w * p * (1 - p))
+            score += (w * (columns[node.variable, rows] - p)) @ s
+            total += w @ (p * (1 - p))
+            cross += loadings @ (scaled @ s)
+            information += loadings @ (scaled @ z.T) @ loadings.T
+        left = total - (cross * np.linalg.solve(information, cross)).sum(axis=0)
+        tested = varied & (left > LEAST_INFORMATION + NEGLIGIBLE * total)
+        return np.where(tested, score**2, 0.0) / np.where(tested, left, 1.0), tested.astype(int)
+
+    return _directions(direction, fits, form, n_jobs)
+
+
+def _table_scores(fits, X, weights, form, n_jobs):
+    """The same for any numbers of states, from sums over the rows of every state of a partner."""
+    columns = np.ascontiguousarray(X.T)
+    q = form.layout.n_states
+    start = np.concatenate([[0], np.cumsum(q)])
+    states = X + start[:-1]
+
+    def direction(node, theta):
+        statistic, rank = np.zeros(len(q)), np.zeros(len(q), dtype=np.int64)
+        if node.n_states == 1:
+            return statistic, rank
+        sums = _StateSums(node, theta, Patterns(node, columns), states, weights, start[-1])
+        for q_j in np.unique(q[q > 1]).tolist():
+            partners = np.flatnonzero(q == q_j)
+            entries = start[partners][:, None] + np.arange(q_j)
+            basis = relative_basis(form.statistic, node.n_states, q_j, True)
+            statistic[partners], rank[partners] = sums.tests(entries, basis)
+        return statistic, rank
+
+    return _directions(direction, fits, form, n_jobs)
+
+
+class _StateSums:
+    """Sums over rows by the states of all other variables, which all score tests are made of."""
+
+    def __init__(self, node, theta, patterns, states, weights, n_columns):
+        p, k, m = node.loadings.shape
+        loadings = node.loadings.reshape(p, k * m)
+        self.score = _occurrences(patterns.states, states, weights, (k + 1, n_columns))[1:]
+        self.second = np.zeros((k * k, n_columns))
+        cross = np.zeros((k * m, k * n_columns))
+        information = np.zeros((k * m, k * m))
+        counts, order = patterns.counts(weights).sum(axis=0), np.argsort(patterns.which)
+        starts = np.searchsorted(patterns.which[order], np.arange(len(patterns) + 1))
+        encoded = Encoded(patterns.regressors, len(patterns), n_columns + 2 * m + (k + 1) ** 2)
+        for some, z in encoded.parts():
+            rows = order[starts[some.start] : starts[some.stop]]
+            shape = z.shape[1], n_columns
+            seen = _occurrences(
+                patterns.which[rows] - some.start, states[rows], weights[rows], shape
+            )
+            probabilities = np.exp(node.log_law(theta, z)[1:])
+            covariances = spread(probabilities, 1.0)
+            self.score -= probabilities @ seen
+            self.second += covariances.reshape(k * k, -1) @ seen
+            cross += gram(covariances, z, seen).reshape(cross.shape)
+            information += gram(covariances * counts[some], z, z.T).reshape(information.shape)
+        self.second = self.second.reshape(k, k, n_columns)
+        self.cross = (loadings @ cross).reshape(p, k, n_columns)
+        self.information = RIDGE * np.eye(p) + loadings @ information @ loadings.T
+
+    def tests(self, entries, basis):
+        """Statistics and ranks of partners whose states are these columns."""
+        score = np.tensordot(self.score[:, entries], basis, axes=((0, 2), (1, 2)))
+        cross = np.tensordot(self.cross[:, :, entries], basis, axes=((1, 3), (1, 2)))
+        p, n, d = cross.shape
+        solved = np.linalg.solve(self.information, cross.reshape(p, n * d)).reshape(cross.shape)
+        explained = np.matmul(cross.transpose(1, 2, 0), solved.transpose(1, 0, 2))
+        second = self.second[:, :, entries].transpose(3, 0, 1, 2)  # a matrix product a state
+        half = np.matmul(basis.transpose(2, 0, 1), second.reshape(*second.shape[:2], -1))
+        half = half.reshape(len(half), d, -1, n)
+        total = np.tensordot(half, basis, axes=((0, 2), (2, 1))).transpose(1, 0, 2)
+        left = total - explained
+        largest = np.trace(total, axis1=1, axis2=2)
+        return quadratic_forms(score, left, LEAST_INFORMATION + NEGLIGIBLE * largest)
+
+
+def _occurrences(groups, states, weights, shape):
+    """Weights of the rows of every group by the states of all variables, numbered through."""
+    cells = np.asarray(groups, dtype=np.int64)[:, None] * shape[1] + states
+    each = np.repeat(weights, states.shape[1])
+    return np.bincount(cells.ravel(), each, minlength=shape[0] * shape[1]).reshape(shape)
+
+
+def _directions(direction, fits, form, n_jobs):
+    tasks = list(zip(nodes_of(form), fits.own, strict=True))
+    found = list(run_blocks(direction, tasks, n_jobs))
+    return np.stack([f[0] for f in found]), np.stack([f[1] for f in found])
+
+
+def _symmetric(form, directed):
+    """Mean of the statistics of both directions, the larger of their degrees of freedom."""
+    statistic, dof = (directed[0] + directed[0].T) / 2, np.maximum(directed[1], directed[1].T)
+    for values in (statistic, dof):
+        values[form.edges[:, 0], form.edges[:, 1]] = 0
+        values[form.edges[:, 1], form.edges[:, 0]] = 0
+        np.fill_diagonal(values, 0)
+    return statistic, dof
