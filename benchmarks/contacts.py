@@ -11,7 +11,8 @@ The penalty was not chosen by these contacts. ``alpha = 0.02`` is the default of
 the squared norm of the tables against the mean over the effective sequences (Ekeberg et al., 2013),
 as are sequences alike from 80 % and the gap left out. Other penalties are shown for comparison.
 Beside it: mutual information, the score that comes with the data (how it was made is not said
-there), and what pairs at random would reach.
+there), the graph of MRFStructureLearner with its defaults, which is no ranking, and what pairs at
+random would reach.
 """
 
 import os
@@ -21,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from _common import markdown, options, save, timed
 
-from skmrf import DiscreteMRF
+from skmrf import DiscreteMRF, MRFStructureLearner
 from skmrf.structure import average_product_correction, similarity_weights
 
 GAP = 0
@@ -33,7 +34,7 @@ OTHER_ALPHAS = 0.002, 0.2
 TOL = 1e-3
 MAX_ITER = 300
 TOPS = "top_fifth", "top_half", "top_all", "top_double"
-OURS, SOURCE = "Potts", "source"
+OURS, SOURCE, GRAPH = "Potts", "source", "default graph"
 COLUMNS = {
     "method": "method",
     "alpha": "alpha",
@@ -44,6 +45,8 @@ COLUMNS = {
     "top_half": "top L/2",
     "top_all": "top L",
     "top_double": "top 2L",
+    "edges": "edges far apart",
+    "right": "of them contacts",
     "iterations": "iterations",
     "seconds": "fit s",
 }
@@ -154,6 +157,22 @@ def potts_rows(X, weights, alpha, distance, *, ablation=False):
     return rows, score
 
 
+def graph_row(X, weights, distance):
+    """Line of the graph that the structure learner finds by default."""
+    start = time.process_time()
+    learner = MRFStructureLearner(random_state=0).fit(X, sample_weight=weights)
+    i, j = learner.edges_.T
+    near = distance[i, j][j - i > FAR] < CONTACT
+    return {
+        "method": GRAPH,
+        "weights": weights is not None,
+        "edges": len(near),
+        "right": int(near.sum()),
+        "iterations": learner.n_iter_,
+        "seconds": time.process_time() - start,
+    }
+
+
 # Picture -----------------------------------------------------------------------------------
 
 
@@ -216,6 +235,7 @@ def main(argv=None):
         row("mutual information", corrected, distance, weights=True, gap=True, apc=True),
         row("mutual information", information, distance, weights=True, gap=True, apc=False),
         row(SOURCE, source, distance),
+        graph_row(X, weights, distance),
         chance(distance),
     ]
     save(args, "contacts", rows, COLUMNS, notes)

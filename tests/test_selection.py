@@ -391,7 +391,7 @@ def everything(X, weights, form, **options):
         fits.n_parameters,
         *fits.wald(),
         *score_tests(fits, X, weights, form, **options),
-        *likelihood_ratio(X, weights, form, edges, **options),
+        *likelihood_ratio(fits, X, weights, edges, **options),
     ]
 
 
@@ -445,7 +445,7 @@ def test_separated_and_repeated_columns_stay_finite(seed):
         form = LogLinearForm.build((2, 2, 2, 2, 4, 2), edges, statistic, unary)
         found = everything(X, weights, form)
         assert all(np.isfinite(part).all() for part in found)
-        lost, dof = likelihood_ratio(X, weights, form, [1, 3])
+        lost, dof = likelihood_ratio(fit_nodes(X, weights, form), X, weights, [1, 3])
         assert (chi2.sf(lost, dof) < 1e-8).all()
 
 
@@ -457,8 +457,9 @@ def test_an_edge_to_a_constant_says_nothing(seed):
     X = np.column_stack([x[:, 0], y, y, np.zeros(2000)]).astype(np.int16)
     weights = np.ones(2000)
     form = LogLinearForm.build((2,) * 4, [(0, 1), (0, 2), (0, 3)])
-    statistic, _ = fit_nodes(X, weights, form).wald()
-    lost, _ = likelihood_ratio(X, weights, form, [0, 1, 2])
+    fits = fit_nodes(X, weights, form)
+    statistic, _ = fits.wald()
+    lost, _ = likelihood_ratio(fits, X, weights, [0, 1, 2])
     assert statistic[2] < 0.1
     assert lost[2] < 0.1
     without = LogLinearForm.build((2,) * 4, [(0, 1)])
@@ -547,7 +548,7 @@ def test_likelihood_ratio_is_that_of_two_fits(statistic, unary, seed):
     X, weights = counted(rng, random_energy(rng, MIXED, EDGES, statistic, unary), 3000)
     form = LogLinearForm.build(MIXED, EDGES, statistic, unary)
     which = [3, 0, 4, 5]
-    found, dof = likelihood_ratio(X, weights, form, which)
+    found, dof = likelihood_ratio(fit_nodes(X, weights, form), X, weights, which)
     for e, got, d in zip(which, found, dof, strict=True):
         if 4 in EDGES[e]:
             assert got == d == 0
@@ -595,8 +596,9 @@ def pair_statistics(rng, pair, n_states, repeats, strength):
     for k in range(repeats):
         X, weights = counted(rng, energy, 3000)
         statistic, dof = score_tests(fit_nodes(X, weights, less), X, weights, less)
-        wald = fit_nodes(X, weights, more).wald()
-        ratio = likelihood_ratio(X, weights, more, [n - 1])
+        fits = fit_nodes(X, weights, more)
+        wald = fits.wald()
+        ratio = likelihood_ratio(fits, X, weights, [n - 1])
         assert (
             dof[pair] == wald[1][-1] == ratio[1][0] == (more.pair_start[-1] - more.pair_start[-2])
         )

@@ -61,7 +61,7 @@ def assess(energy, rows, completed, fits, rng, n_jobs=None):
     covariances = _covariances(energy, rows, completed, fits, rng)
     values = wald_statistics(energy.form, energy.theta["pairs"], covariances)
     shown = rows.seen(energy.form.edges) / rows.count
-    return _of_edges(energy.form, values, covariances, completed, shown, n_jobs)
+    return _of_edges(fits, values, covariances, completed, shown, n_jobs)
 
 
 def assess_nodes(fits, rows, n_jobs=None):
@@ -74,17 +74,18 @@ def assess_nodes(fits, rows, n_jobs=None):
         Those fitted to.
     """
     values, _ = fits.wald()
-    return _of_edges(fits.form, values, fits.covariances, rows, np.ones(len(values)), n_jobs)
+    return _of_edges(fits, values, fits.covariances, rows, np.ones(len(values)), n_jobs)
 
 
-def _of_edges(form, values, covariances, rows, shown, n_jobs):
+def _of_edges(fits, values, covariances, rows, shown, n_jobs):
     """Edges with a joint state that never occurs, of which Wald tests fail, get another test.
 
     It is the likelihood-ratio test of the conditional likelihoods.
     """
+    form = fits.form
     doubtful = np.flatnonzero(_with_empty_cells(form, rows))
     if len(doubtful):
-        ratios, _ = likelihood_ratio(rows.X, rows.weights, form, doubtful, n_jobs=n_jobs)
+        ratios, _ = likelihood_ratio(fits, rows.X, rows.weights, doubtful, n_jobs=n_jobs)
         values[doubtful] = ratios * shown[doubtful]
     n = len(form.layout.n_states)
     i, j = form.edges.T

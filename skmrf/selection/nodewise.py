@@ -115,17 +115,17 @@ def fit_nodes(X, weights, form, *, n_jobs=None):
     )
 
 
-def likelihood_ratio(X, weights, form, which, *, n_jobs=None):
+def likelihood_ratio(fits, X, weights, which, *, n_jobs=None):
     """Twice the log-likelihood that is lost where an edge is dropped from the regressions.
 
     Each edge is dropped alone, and the other parameters are fitted again.
 
     Parameters
     ----------
+    fits : NodeFits
     X : ndarray of shape (n_rows, n_variables)
-        State codes, nothing missing.
+        State codes of the rows fitted to.
     weights : ndarray of shape (n_rows,)
-    form : LogLinearForm
     which : array-like of int
         Numbers of the edges.
     n_jobs : int or None
@@ -136,14 +136,17 @@ def likelihood_ratio(X, weights, form, which, *, n_jobs=None):
         Mean of both ends.
     dof : ndarray of shape (len(which),)
     """
-    which = np.asarray(which, dtype=np.int64)
+    form, which = fits.form, np.asarray(which, dtype=np.int64)
     columns = np.ascontiguousarray(X.T)
     asked = np.zeros(len(form.edges), dtype=bool)
     asked[which] = True
     nodes = [node for node in nodes_of(form) if asked[node.edges].any()]
-    losses = run_blocks(_losses, [(node, columns, weights, asked) for node in nodes], n_jobs)
+    tasks = [
+        (node, columns, weights, asked, fits.own[node.variable], fits.log_likelihood[node.variable])
+        for node in nodes
+    ]
     statistic = np.zeros(len(form.edges))
-    for node, loss in zip(nodes, losses, strict=True):
+    for node, loss in zip(nodes, run_blocks(_losses, tasks, n_jobs), strict=True):
         statistic[node.edges] += loss  # twice the loss, and half of it from each end
     return statistic[which], _free(form)[which]
 
@@ -158,14 +161,13 @@ def _fit(node, columns, weights):
     return theta, inverse @ regression.meat(theta) @ inverse, log_likelihood
 
 
-def _losses(node, columns, weights, asked):
+def _losses(node, columns, weights, asked, theta, log_likelihood):
     """Log-likelihood lost by every edge that is asked for, 0 for the others."""
-    theta, full, _ = Regression(node, columns, weights).maximise(np.zeros(node.n_parameters))
     losses = np.zeros(len(node.edges))
     for k in np.flatnonzero(asked[node.edges]):
         start = np.delete(theta, node.parts[k])
         _, less, _ = Regression(node.without(k), columns, weights).maximise(start)
-        losses[k] = max(full - less, 0.0)
+        losses[k] = max(log_likelihood - less, 0.0)
     return losses
 
 
