@@ -245,7 +245,7 @@ class Regression:
         return theta, log_likelihood, self.derivatives(theta)[1]
 
     def _ascended(self, theta, step, value):
-        """Where a step of half the length, or half of that, ends no lower; None if nowhere."""
+        """Where the step, half of it, or half of that and so on ends no lower; None if nowhere."""
         slack = 1e-12 * abs(value)
         for _ in range(MAX_HALVINGS):
             log_likelihood, new = self.value(theta + step)
