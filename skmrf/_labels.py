@@ -32,7 +32,7 @@ N_FOLDS = 5
 N_MEMBERS = N_FOLDS * len(KINDS)
 LEAST_SHARE = 0.01  # of a kind that is kept
 N_ITERATIONS = 100  # stops before networks fit every row
-MOST_ROWS = 20_000  # of a member
+MOST_ROWS, FEWEST_ROWS = 20_000, 100  # of a member, and of one of its classes
 COPIES = 80  # arrays of parameters that learning holds at once, most of them those of L-BFGS
 N_FILLS = 100  # completions of a row with gaps
 ROWS = 1024  # with gaps, at a time
@@ -111,14 +111,17 @@ def learn_labels(networks, completions, labels, weights, rng, *, max_iter=None, 
     folds, tasks, left = folds_of(labels, rng), [], []
     for fold, source in enumerate(rng.spawn(N_FOLDS)):
         X = completions(source)
-        seen, out = (_some(np.flatnonzero(here), source) for here in (folds != fold, folds == fold))
-        rows = X[seen], labels[seen], weights[seen] / weights[seen].sum()
+        (seen, each), (out, of_left) = (
+            some_of(np.flatnonzero(here), labels, source) for here in (folds != fold, folds == fold)
+        )
+        each = each * weights[seen]
+        rows = X[seen], labels[seen], each / each.sum()
         for kind in KINDS:
             first = NeuralLabels.random(
                 networks, labels.max() + 1, kind.gain, kind.inner, kind.outer, random_state=source
             )
             tasks.append((first, kind, rows, (X[out], labels[out]), max_iter))
-        left.append(weights[out])
+        left.append(of_left * weights[out])
     learned = list(learn(_member, tasks))
     if not learned:
         return None
@@ -136,11 +139,24 @@ def folds_of(labels, rng):
     return folds
 
 
-def _some(rows, rng):
-    """All of them, or as many as a member takes."""
-    if len(rows) > MOST_ROWS:
-        rows = np.sort(rng.choice(rows, MOST_ROWS, replace=False))
-    return rows
+def some_of(rows, labels, rng):
+    """All rows, or as many as a member takes, with none of few classes left out.
+
+    Returns
+    -------
+    rows : ndarray of shape (n_some,)
+        In order; of every class about the same share, and at least 100 where there are as many.
+    each : ndarray of shape (n_some,)
+        How many rows each stands for.
+    """
+    counts = np.bincount(labels[rows])
+    share = min(1.0, MOST_ROWS / max(len(rows), 1))
+    kept = np.minimum(counts, np.maximum(np.floor(share * counts), FEWEST_ROWS))
+    order = rng.permutation(rows) if share < 1 else rows
+    order = order[np.argsort(labels[order], kind="stable")]
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    some = np.sort(order[rank < kept[labels[order]]])
+    return some, counts[labels[some]] / kept[labels[some]]
 
 
 def _shares(logs, weights):

@@ -25,6 +25,7 @@ from skmrf._labels import (
     folds_of,
     learn_labels,
     mean_log_proba,
+    some_of,
     stacked,
 )
 from skmrf.energies import NeuralEnergy, NeuralLabels
@@ -305,6 +306,41 @@ def test_folds(seed):
         assert counts.sum() == n
         assert np.ptp(counts) <= 1
     assert (folds != folds_of(labels, np.random.default_rng(seed + 1))).any()
+
+
+def test_a_member_of_many_rows_takes_some_of_every_class(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.repeat(np.arange(4), [4000, 900, 30, 7]))
+    rows = np.flatnonzero(rng.random(len(labels)) < 0.9)
+    counts = np.bincount(labels[rows])
+    for most, fewest in ((10_000, 5), (2000, 100), (500, 20)):
+        monkeypatch.setattr(_labels, "MOST_ROWS", most)
+        monkeypatch.setattr(_labels, "FEWEST_ROWS", fewest)
+        some, each = some_of(rows, labels, rng)
+        kept = np.bincount(labels[some], minlength=4)
+        assert (np.diff(some) > 0).all()
+        assert np.isin(some, rows).all()
+        assert len(some) <= min(most + 4 * fewest, len(rows))
+        assert (kept >= np.minimum(counts, fewest)).all()
+        assert_allclose(np.bincount(labels[some], each), counts)
+        if most < len(rows):
+            assert abs(kept[0] - most * counts[0] / len(rows)) <= 1
+            assert (some != some_of(rows, labels, rng)[0]).any()
+        else:
+            assert_array_equal(some, rows)
+            assert_array_equal(each, 1)
+    assert not some_of(rows[:0], labels, rng)[0].size
+
+
+def test_a_rare_class_of_many_rows_is_learned(monkeypatch, seed):
+    monkeypatch.setattr(_labels, "MOST_ROWS", 300)
+    monkeypatch.setattr(_labels, "FEWEST_ROWS", 20)
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1, 2], [3000, 3000, 20])
+    X = np.c_[y, rng.normal(size=len(y))] * [3.0, 1.0] + rng.normal(0.0, 0.4, (len(y), 2))
+    model = NNMRFClassifier(**SMALL).fit(X, y)
+    assert model.score(X[y == 2], y[y == 2]) > 0.9
+    assert model.predict_proba(X)[:, 2].mean() == pytest.approx(20 / len(y), rel=0.3)
 
 
 def asked(monkeypatch):
