@@ -1,5 +1,7 @@
 """Score tests of pairs that are no edges."""
 
+from itertools import pairwise
+
 import numpy as np
 from scipy.special import expit
 
@@ -74,13 +76,12 @@ def _table_scores(fits, X, weights, form, n_jobs):
     columns = np.ascontiguousarray(X.T)
     q = form.layout.n_states
     start = np.concatenate([[0], np.cumsum(q)])
-    states = X + start[:-1]
 
     def direction(node, theta):
         statistic, rank = np.zeros(len(q)), np.zeros(len(q), dtype=np.int64)
         if node.n_states == 1:
             return statistic, rank
-        sums = _StateSums(node, theta, Patterns(node, columns), states, weights, start[-1])
+        sums = _StateSums(node, theta, Patterns(node, columns), weights, start)
         for q_j in np.unique(q[q > 1]).tolist():
             partners = np.flatnonzero(q == q_j)
             entries = start[partners][:, None] + np.arange(q_j)
@@ -94,22 +95,22 @@ def _table_scores(fits, X, weights, form, n_jobs):
 class _StateSums:
     """Sums over rows by the states of all other variables, which all score tests are made of."""
 
-    def __init__(self, node, theta, patterns, states, weights, n_columns):
+    def __init__(self, node, theta, patterns, weights, start):
         p, k, m = node.loadings.shape
+        n_columns = start[-1]
         loadings = node.loadings.reshape(p, k * m)
-        self.score = _occurrences(patterns.states, states, weights, (k + 1, n_columns))[1:]
-        self.second = np.zeros((k * k, n_columns))
+        seen = _occurrences(patterns.states, k + 1, patterns.columns, weights, start)
+        self.score, self.second = seen[1:], np.zeros((k * k, n_columns))
         cross = np.zeros((k * m, k * n_columns))
         information = np.zeros((k * m, k * m))
         counts, order = patterns.counts(weights).sum(axis=0), np.argsort(patterns.which)
-        starts = np.searchsorted(patterns.which[order], np.arange(len(patterns) + 1))
+        ends = np.searchsorted(patterns.which[order], np.arange(len(patterns) + 1))
         encoded = Encoded(patterns.regressors, len(patterns), n_columns + 2 * m + (k + 1) ** 2)
         for some, z in encoded.parts():
-            rows = order[starts[some.start] : starts[some.stop]]
-            shape = z.shape[1], n_columns
-            seen = _occurrences(
-                patterns.which[rows] - some.start, states[rows], weights[rows], shape
-            )
+            rows = order[ends[some.start] : ends[some.stop]]
+            which = patterns.which[rows] - some.start
+            columns = (column[rows] for column in patterns.columns)
+            seen = _occurrences(which, z.shape[1], columns, weights[rows], start)
             probabilities = np.exp(node.log_law(theta, z)[1:])
             covariances = spread(probabilities, 1.0)
             self.score -= probabilities @ seen
@@ -136,11 +137,14 @@ class _StateSums:
         return quadratic_forms(score, left, LEAST_INFORMATION + NEGLIGIBLE * largest)
 
 
-def _occurrences(groups, states, weights, shape):
+def _occurrences(groups, n_groups, columns, weights, start):
     """Weights of the rows of every group by the states of all variables, numbered through."""
-    cells = np.asarray(groups, dtype=np.int64)[:, None] * shape[1] + states
-    each = np.repeat(weights, states.shape[1])
-    return np.bincount(cells.ravel(), each, minlength=shape[0] * shape[1]).reshape(shape)
+    out = np.empty((n_groups, start[-1]))
+    for column, (a, b) in zip(columns, pairwise(start.tolist()), strict=True):
+        cells = groups * (b - a) + column
+        found = np.bincount(cells, weights, minlength=n_groups * (b - a))
+        out[:, a:b] = found.reshape(n_groups, b - a)
+    return out
 
 
 def _directions(direction, fits, form, n_jobs):
