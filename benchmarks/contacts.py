@@ -236,6 +236,7 @@ def main(argv=None):
         row("mutual information", information, distance, weights=True, gap=True, apc=False),
         row(SOURCE, source, distance),
         graph_row(X, weights, distance),
+        graph_row(X, None, distance),
         chance(distance),
     ]
     save(args, "contacts", rows, COLUMNS, notes)
