@@ -145,13 +145,15 @@ def some_of(rows, labels, rng):
     Returns
     -------
     rows : ndarray of shape (n_some,)
-        In order; of every class about the same share, and at least 100 where there are as many.
+        In order; of every class about the same share, and at least 100 where there are as many, or
+        fewer where there are more than 200 classes.
     each : ndarray of shape (n_some,)
         How many rows each stands for.
     """
     counts = np.bincount(labels[rows])
     share = min(1.0, MOST_ROWS / max(len(rows), 1))
-    kept = np.minimum(counts, np.maximum(np.floor(share * counts), FEWEST_ROWS))
+    fewest = min(FEWEST_ROWS, MOST_ROWS // max(np.count_nonzero(counts), 1))
+    kept = np.minimum(counts, np.maximum(np.floor(share * counts), max(fewest, 1)))
     order = rng.permutation(rows) if share < 1 else rows
     order = order[np.argsort(labels[order], kind="stable")]
     rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)

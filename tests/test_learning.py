@@ -1,10 +1,13 @@
 """The loop and its parts."""
 
 import pickle
+import tracemalloc
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from test_learners import model_rows
 from zoo import ZOO
@@ -27,7 +30,7 @@ from skmrf.learning import (
     make_penalty,
     make_rate,
 )
-from skmrf.learning.loop import NoRestriction
+from skmrf.learning.loop import NoRestriction, _ascending, _take
 
 GROUPS = {"a": np.array([-1, 0, 0, 1, 1, 1]), "b": np.array([-1, -1])}
 
@@ -456,3 +459,35 @@ def test_deterministic_learning_that_has_not_converged_says_so(learner, penalty,
         warnings.simplefilter("error", ConvergenceWarning)
         model.set_params(max_iter=None).fit(X)
     assert model.converged_
+
+
+# Batches -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 30, 400, 1000])
+def test_rows_of_a_batch_are_in_order(size, seed):
+    rng = np.random.default_rng(seed)
+    plain = Batch(np.zeros((1000, 1)), None, None)
+    rows = rng.permutation(1000)[:size]
+    np.testing.assert_array_equal(_ascending(rows, plain), np.sort(rows))
+    weighted = Batch(np.zeros((1000, 1)), None, np.zeros(1000))
+    rows = rng.choice(1000, size)  # some twice
+    np.testing.assert_array_equal(_ascending(rows, weighted), np.sort(rows))
+
+
+@pytest.mark.parametrize(
+    "layout", [np.ascontiguousarray, np.asfortranarray, lambda X: X[:, ::2], sparse.csr_array]
+)
+def test_a_batch_is_all_that_is_copied(layout, seed):
+    X = layout((np.random.default_rng(seed).random((20_000, 40)) < 0.5).astype(float))
+    rows = np.arange(5, 20_000, 200)
+    at = SimpleNamespace(epoch=0, step=0)
+    tracemalloc.start()
+    batch = _take(Batch(X, None, None), rows, at)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    expected = X[rows]
+    if sparse.issparse(X):
+        batch, expected = SimpleNamespace(X=batch.X.toarray()), expected.toarray()
+    np.testing.assert_array_equal(batch.X, expected)
+    assert peak < 200_000  # all rows are 3 to 6 MB

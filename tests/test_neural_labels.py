@@ -308,6 +308,10 @@ def test_folds(seed):
     assert (folds != folds_of(labels, np.random.default_rng(seed + 1))).any()
 
 
+def labels_of_some(labels, rng):
+    return labels[some_of(np.arange(len(labels)), labels, rng)[0]]
+
+
 def test_a_member_of_many_rows_takes_some_of_every_class(monkeypatch, seed):
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.repeat(np.arange(4), [4000, 900, 30, 7]))
@@ -330,6 +334,8 @@ def test_a_member_of_many_rows_takes_some_of_every_class(monkeypatch, seed):
             assert_array_equal(some, rows)
             assert_array_equal(each, 1)
     assert not some_of(rows[:0], labels, rng)[0].size
+    many = np.repeat(np.arange(300), 4)
+    assert_array_equal(np.bincount(labels_of_some(many, rng)), 1)  # 500 // 300
 
 
 def test_a_rare_class_of_many_rows_is_learned(monkeypatch, seed):
@@ -371,11 +377,14 @@ def test_every_kind_leaves_every_row_out_once(monkeypatch, seed):
 
 def test_members_of_many_rows_learn_from_some(monkeypatch, seed):
     monkeypatch.setattr(_labels, "MOST_ROWS", 60)
+    monkeypatch.setattr(_labels, "FEWEST_ROWS", 5)
     seen = asked(monkeypatch)
     X, y, ensemble = learned(seed, n=400)
     labels = {tuple(x): k for x, k in zip(X.tolist(), y.tolist(), strict=True)}
     for _, _, (rows, theirs, weights), (others, _), _ in seen:
-        assert len(rows) == len(theirs) == len(weights) == len(others) == 60
+        assert len(rows) == len(theirs) == len(weights)
+        for count in (len(rows), len(others)):
+            assert 60 - len(np.unique(y)) < count <= 60
         assert weights.sum() == pytest.approx(1.0)
         assert [labels[tuple(x)] for x in rows.tolist()] == theirs.tolist()
     assert len({tuple(map(tuple, task[2][0].tolist())) for task in seen}) == N_FOLDS

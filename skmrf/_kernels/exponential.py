@@ -20,7 +20,6 @@ MANTISSA = np.int32(23)  # bits
 # The same in double precision.
 LONG_LOG2_E, LONG_RANGE = 1.4426950408889634, 708.0
 LONG_LOG_2, LONG_LOG_2_REST = 0.693147180369123816490, 1.90821492927058770002e-10
-LONG_LOG_2_WHOLE = 0.6931471805599453
 L0, L1, L2 = 0.6931471805599462, 0.24022650695910075, 0.05550410866465167
 L3, L4, L5 = 0.009618129107618665, 0.0013333558200794592, 0.00015403530424776529
 L6, L7 = 1.5252672924850737e-05, 1.3215451633221434e-06
@@ -31,11 +30,6 @@ D0, D1, D2 = np.float32(3.3333910770e-1), np.float32(-2.5001337016e-1), np.float
 D3, D4, D5 = np.float32(-1.6577586007e-1), np.float32(1.4914787022e-1), np.float32(-1.4267476323e-1)
 D6 = np.float32(8.7003599471e-2)
 ROOT_HALF_BITS = np.int32(0x3F3504F3)  # of sqrt(1/2) as a float32
-# The same by 2 artanh(s) = s (2 + z (E0 + E1 z + ...)) with s = f / (2 + f) and z = s^2.
-E0, E1, E2 = 0.666666666666667, 0.39999999999899505, 0.2857142862597591
-E3, E4, E5 = 0.22222211134716446, 0.1818288913133436, 0.1533172139659193
-E6 = 0.14616452165540142
-LONG_ROOT_HALF_BITS = np.int64(0x3FE6A09E667F3BCD)  # of sqrt(1/2) as a float64
 # Not "reassoc", which would add up the two parts of log 2.
 EXACT = {"fastmath": {"contract", "nsz"}, "error_model": "numpy"}
 
@@ -117,16 +111,14 @@ def _exponentials(x):
 
 
 def logarithms(x, bits):  # noqa: ARG001
-    """Replace x > 0 by log(x), if it is no subnormal number.
-
-    float32 is right to 2e-7 or to that share of the value, float64 to 1e-15 of the value.
+    """Replace x > 0 by log(x); float32 is right to 2e-7 or to that share of the value.
 
     ``bits`` is scratch of the same length and dtype int32.
     """
     np.log(x, out=x)
 
 
-def _short_logarithms(x, bits):
+def _vectorised_logarithms(x, bits):
     pattern = x.view(np.int32)
     for j in range(x.size):
         exponent = (pattern[j] - ROOT_HALF_BITS) >> np.int32(23)
@@ -138,20 +130,11 @@ def _short_logarithms(x, bits):
         x[j] = n * LOG_2_REST + f * f * (p * f - HALF) + f + n * LOG_2
 
 
-def _long_logarithms(x, bits):
-    pattern = x.view(np.int64)
+def _logarithms_by_calls(x, bits):  # noqa: ARG001
     for j in range(x.size):
-        exponent = (pattern[j] - LONG_ROOT_HALF_BITS) >> LONG_MANTISSA
-        bits[j] = exponent
-        pattern[j] -= exponent << LONG_MANTISSA
-    for j in range(x.size):
-        f = x[j] - 1.0
-        s = f / (2.0 + f)
-        z = s * s
-        p = E0 + z * (E1 + z * (E2 + z * (E3 + z * (E4 + z * (E5 + z * E6)))))
-        x[j] = bits[j] * LONG_LOG_2_WHOLE + (2.0 * s + s * (z * p))
+        x[j] = np.log(x[j])
 
 
 @overload(logarithms, inline="always")
 def _logarithms(x, bits):  # noqa: ARG001
-    return _short_logarithms if x.dtype == types.float32 else _long_logarithms
+    return _vectorised_logarithms if x.dtype == types.float32 else _logarithms_by_calls

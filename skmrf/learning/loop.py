@@ -387,7 +387,10 @@ def _order(data, rng):
 
 
 def _ascending(rows, data):
-    """Numbers of rows in order; marks of many take a tenth of the time of sorting them."""
+    """Numbers of rows in order.
+
+    Marks of many take a tenth of the time of sorting, where none occurs twice, as weighted rows do.
+    """
     n = data.X.shape[0]
     if data.log_weights is not None or MARKED * len(rows) < n:
         return np.sort(rows)
@@ -399,7 +402,9 @@ def _ascending(rows, data):
 def _take(data, rows, state):
     """The batch of these rows."""
     targets = None if data.Y is None else data.Y[rows]
-    X = np.take(data.X, rows, axis=0) if isinstance(data.X, np.ndarray) else data.X[rows]
+    X = data.X
+    plain = isinstance(X, np.ndarray) and X.flags.c_contiguous  # else take copies all of it first
+    X = np.take(X, rows, axis=0) if plain else X[rows]
     return Batch(X, targets, None, rows, state.epoch, state.step)
 
 

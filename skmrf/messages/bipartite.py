@@ -189,9 +189,9 @@ def unit_probabilities(log_odds):
 
 
 def _couplings_of(weights):
-    """Those of the last call, where its weights were the same: they take as long as two iterations.
+    """Those of the last call, where its weights were the same; large ones are not kept.
 
-    Large ones are not kept.
+    To make them takes as long as two iterations of a row.
     """
     last = _rooms.couplings
     if last is not None and last.are_of(weights):
@@ -199,7 +199,7 @@ def _couplings_of(weights):
     _rooms.couplings = None  # whose ratios are overwritten
     small = weights.nbytes <= KEPT
     found = _Couplings(weights.copy(order="K") if small else weights)
-    if small:
+    if small and found.ratios.nbytes <= KEPT:
         _rooms.couplings = found
     return found
 
