@@ -391,6 +391,17 @@ def test_members_of_many_rows_learn_from_some(monkeypatch, seed):
     assert np.mean(ensemble.log_proba(X).argmax(axis=1) == y) > 0.7
 
 
+def test_rows_left_out_of_members_stand_for_all(monkeypatch, seed):
+    monkeypatch.setattr(_labels, "MOST_ROWS", 60)
+    monkeypatch.setattr(_labels, "FEWEST_ROWS", 5)
+    seen, shares = [], _labels._shares
+    monkeypatch.setattr(_labels, "_shares", lambda *a: seen.append(a[1]) or shares(*a))
+    _, y, _ = learned(seed, n=400)
+    (left,) = seen
+    assert np.concatenate(left).sum() == pytest.approx(len(y))
+    assert sum(map(len, left)) < len(y)
+
+
 def test_members_that_were_learned_before_an_end(seed):
     """Those of the first fold and two of the second; shares are by the first."""
 
