@@ -30,7 +30,8 @@ from skmrf.learning import (
     make_penalty,
     make_rate,
 )
-from skmrf.learning.loop import NoRestriction, _ascending, _take
+from skmrf.learning.batches import ascending, take
+from skmrf.learning.loop import NoRestriction
 
 GROUPS = {"a": np.array([-1, 0, 0, 1, 1, 1]), "b": np.array([-1, -1])}
 
@@ -469,10 +470,10 @@ def test_rows_of_a_batch_are_in_order(size, seed):
     rng = np.random.default_rng(seed)
     plain = Batch(np.zeros((1000, 1)), None, None)
     rows = rng.permutation(1000)[:size]
-    np.testing.assert_array_equal(_ascending(rows, plain), np.sort(rows))
+    np.testing.assert_array_equal(ascending(rows, plain), np.sort(rows))
     weighted = Batch(np.zeros((1000, 1)), None, np.zeros(1000))
     rows = rng.choice(1000, size)  # some twice
-    np.testing.assert_array_equal(_ascending(rows, weighted), np.sort(rows))
+    np.testing.assert_array_equal(ascending(rows, weighted), np.sort(rows))
 
 
 @pytest.mark.parametrize(
@@ -483,7 +484,7 @@ def test_a_batch_is_all_that_is_copied(layout, seed):
     rows = np.arange(5, 20_000, 200)
     at = SimpleNamespace(epoch=0, step=0)
     tracemalloc.start()
-    batch = _take(Batch(X, None, None), rows, at)
+    batch = take(Batch(X, None, None), rows, at)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     expected = X[rows]

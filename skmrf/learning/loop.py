@@ -9,9 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._interrupts import InterruptLater
 from .._kernels.ascent import blend
-from .._types import Batch, History, Latest, identity_of
+from .._types import History, Latest, identity_of
 from .._validation import warn_caller
-from ..samplers import resample
+from .batches import ascending, random_order, take
 from .optimizers import Adam
 from .penalties import NoPenalty
 from .rates import AdaptiveRate
@@ -20,7 +20,6 @@ from .solvers import make_solver
 MIN_UPDATES = 2_000
 MAX_UPDATES = 20_000
 CONVERGED = 0.99  # share of inference runs
-MARKED = 16  # batches of this part of all rows or more
 
 
 class NoRestriction:
@@ -358,11 +357,11 @@ def _epoch(learner, data, settings, holder):
     stay behind.
     """
     holder[0] = replace(holder[0], converged=False)
-    order = _order(data, holder[0].rng)
+    order = random_order(data, holder[0].rng)
     sums, count, latest = {}, 0, {}
     for s in range(0, len(order), settings.batch_size):
-        rows = _ascending(order[s : s + settings.batch_size], data)
-        batch = _take(data, rows, holder[0])
+        rows = ascending(order[s : s + settings.batch_size], data)
+        batch = take(data, rows, holder[0])
         with InterruptLater():
             holder[0], info = _update(learner, batch, settings, holder[0])
         count += 1
@@ -372,40 +371,6 @@ def _epoch(learner, data, settings, holder):
             else:
                 sums[name] = sums.get(name, 0.0) + value
     return {k: v / count for k, v in sums.items()} | latest
-
-
-def _order(data, rng):
-    """All rows in random order; weighted ones about as often as their weights say.
-
-    Batches of equal rows estimate the phases without bias. Weights within batches would not: a
-    batch of light rows would count as much as one of heavy rows.
-    """
-    n = data.X.shape[0]
-    if data.log_weights is None:
-        return rng.permutation(n)
-    return rng.permutation(resample(data.log_weights, n, rng))
-
-
-def _ascending(rows, data):
-    """Numbers of rows in order.
-
-    Marks of many take a tenth of the time of sorting, where none occurs twice, as weighted rows do.
-    """
-    n = data.X.shape[0]
-    if data.log_weights is not None or MARKED * len(rows) < n:
-        return np.sort(rows)
-    marks = np.zeros(n, dtype=bool)
-    marks[rows] = True
-    return np.flatnonzero(marks)
-
-
-def _take(data, rows, state):
-    """The batch of these rows."""
-    targets = None if data.Y is None else data.Y[rows]
-    X = data.X
-    plain = isinstance(X, np.ndarray) and X.flags.c_contiguous  # else take copies all of it first
-    X = np.take(X, rows, axis=0) if plain else X[rows]
-    return Batch(X, targets, None, rows, state.epoch, state.step)
 
 
 def _update(learner, batch, settings, state):

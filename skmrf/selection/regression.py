@@ -225,9 +225,9 @@ class Regression:
             outer += self.of_parameters(gram(products, z, z.T))
         return outer
 
-    def of_parameters(self, gram):
+    def of_parameters(self, products):
         """Products of parameters from those of regressors by state."""
-        return self.loadings @ gram.reshape(2 * (self.loadings.shape[1],)) @ self.loadings.T
+        return self.loadings @ products.reshape(2 * (self.loadings.shape[1],)) @ self.loadings.T
 
     def maximise(self, theta):
         """The maximiser by damped Newton steps, its log-likelihood and its information."""
@@ -278,11 +278,11 @@ def spread(p, weights):
     return out
 
 
-def gram(spread, left, right):
-    """Sums over patterns of ``spread[a, b] left[c] right[d]``, shape (k, n_left, k, n_right)."""
-    k = len(spread)
+def gram(covariances, left, right):
+    """Sums of ``covariances[a, b] left[c] right[d]``, shape (k, n_left, k, n_right)."""
+    k = len(covariances)
     out = np.empty((k, len(left), k, right.shape[1]))
     for a in range(k):
         for b in range(a + 1):
-            out[a, :, b] = out[b, :, a] = (left * spread[a, b]) @ right
+            out[a, :, b] = out[b, :, a] = (left * covariances[a, b]) @ right
     return out
