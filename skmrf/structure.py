@@ -89,8 +89,9 @@ class MRFStructureLearner(LearnedEstimator):
         parameters are then learned again without it.
     alpha : {"ebic", "cv"} or float, default="ebic"
         Strength of the penalty against the mean log-likelihood (or pseudo-log-likelihood) in nats,
-        or how it is chosen along a path of 20: by the extended Bayesian information criterion [4]_
-        or by 5-fold cross-validated pseudo-likelihood, which leaves many false edges.
+        or how it is chosen along a path of 20: by the extended Bayesian information criterion [4]_,
+        with finer steps about the best, or by 5-fold cross-validated pseudo-likelihood, which
+        leaves many false edges.
     n_bootstraps : int, default=0
         Times that the whole selection is repeated on rows drawn with replacement.
     categories : "auto" or list of lists, default="auto"

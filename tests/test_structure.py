@@ -7,6 +7,7 @@ any false edge at 1e-6, so that exact graphs can be asked for.
 import pickle
 from dataclasses import replace
 from itertools import combinations, product
+from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
@@ -37,6 +38,7 @@ from skmrf.selection import (
     estimates,
     findings,
     information,
+    penalised,
     rounds,
 )
 from skmrf.selection.nodewise import fit_nodes
@@ -988,15 +990,33 @@ def test_nodewise(seed):
 
 def test_criterion_by_hand():
     """EBIC: conditional likelihoods, parameters, edges."""
-    from skmrf.selection import penalised
-
     X = chain_rows(0, 500, 3)
     rows = Rows(X.astype(STATE), np.full(500, 2.0), np.full(3, 2))
     form = LogLinearForm.build((2,) * 3, [(0, 1), (0, 2)])
     energy = LogLinearEnergy(form, {"unary": np.zeros(3), "pairs": np.array([1.0, 0.0])})
     fits = fit_nodes(rows.X, rows.weights, LogLinearForm.build((2,) * 3, [(0, 1)]))
-    expected = -2 * fits.log_likelihood.sum() + 5 * np.log(1000) + 4 * 0.5 * 2 * np.log(2)
+    expected = -2 * fits.log_likelihood.sum() + 5 * np.log(1000) + 2 * 0.5 * 2 * np.log(2)
     assert penalised.ebic(rows, energy) == pytest.approx(expected)
+
+
+def test_penalty_of_least_criterion(monkeypatch):
+    """The path of 20 is made finer about the best of it."""
+    X = chain_rows(0)
+    rows = Rows(X.astype(STATE), np.ones(len(X)), np.full(5, 2))
+    start = estimates.independent(rows, np.array(list(combinations(range(5), 2))), "table", True)
+    judged = []
+
+    def distance(rows, energy, n_jobs=None):
+        judged.append(abs(np.linalg.norm(energy.strengths()) - 0.7))
+        return judged[-1]
+
+    monkeypatch.setattr(penalised, "ebic", distance)
+    estimation = SimpleNamespace(n_jobs=None, stopped=False)
+    alpha = penalised.choose_alpha(rows, start, "l1", "ebic", estimation)
+    assert len(judged) == 20 + penalised.N_FINER
+    assert min(judged[20:]) < 0.5 * min(judged[:20])
+    (best,) = penalised._path(rows, start, "l1", [alpha])
+    assert distance(rows, best) == pytest.approx(min(judged), abs=1e-3)
 
 
 # Statistics and learners -------------------------------------------------------------------

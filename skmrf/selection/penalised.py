@@ -9,6 +9,7 @@ from .estimates import OfTables, independent
 from .nodewise import fit_nodes
 
 N_ALPHAS = 20
+N_FINER = 6  # further ones between the neighbours of the best
 SMALLEST = 0.01  # of the path, as a share of the penalty that leaves no edge
 N_FOLDS = 5
 GAMMA = 0.5  # of the extended Bayesian information criterion
@@ -45,15 +46,27 @@ def choose_alpha(rows, start, name, criterion, estimation):
     Ctrl-C leaves that among the strongest, or by the folds, which were judged before it.
     """
     alphas = _alphas(rows, start, name)
-    judged = []
     if criterion == "ebic":
-        costs, what = _costs(rows, start, name, alphas, estimation.n_jobs), "penalties"
-        _until_interrupted(judged, costs, len(alphas), what, estimation)
-        return float(alphas[np.argmin(judged)])
+        return _of_least_cost(rows, start, name, alphas, estimation)
     fold = estimation.rng.permutation(len(rows.X)) % min(N_FOLDS, len(rows.X))
-    gains = _gains(rows, start, name, alphas, fold)
+    judged, gains = [], _gains(rows, start, name, alphas, fold)
     _until_interrupted(judged, gains, int(fold.max()) + 1, "folds", estimation)
     return float(alphas[np.argmax(np.sum(judged, axis=0))])
+
+
+def _of_least_cost(rows, start, name, alphas, estimation):
+    """The strength of least criterion on the path, or on finer steps about the best of these."""
+    judged, what = [], "penalties"
+    costs = _costs(rows, start, name, alphas, estimation.n_jobs)
+    _until_interrupted(judged, costs, len(alphas), what, estimation)
+    if len(judged) == len(alphas):
+        best = int(np.argmin(judged))
+        around = alphas[max(best - 1, 0)], alphas[min(best + 1, len(alphas) - 1)]
+        finer = np.geomspace(*around, N_FINER + 2)[1:-1]
+        costs = _costs(rows, start, name, finer, estimation.n_jobs)
+        alphas = np.append(alphas, finer)
+        _until_interrupted(judged, costs, len(alphas), what, estimation)
+    return float(alphas[np.argmin(judged)])
 
 
 def _until_interrupted(judged, values, n, what, estimation):
@@ -113,7 +126,7 @@ def _path(rows, energy, name, alphas):
 def ebic(rows, energy, n_jobs=None):
     r"""Extended Bayesian information criterion of the edges that are not zero.
 
-    .. math:: \sum_i \left( -2 \ell_i + k_i \log N + 4 \gamma d_i \log(n - 1) \right)
+    .. math:: \sum_i \left( -2 \ell_i + k_i \log N + 2 \gamma d_i \log(n - 1) \right)
 
     with :math:`\ell_i` the maximal conditional log-likelihood of variable i given its
     :math:`d_i` neighbours, :math:`k_i` its parameters, N rows, n variables and
@@ -129,5 +142,5 @@ def ebic(rows, energy, n_jobs=None):
     fits = fit_nodes(rows.X, rows.weights, form, n_jobs=n_jobs)
     n = len(rows.n_states)
     cost = fits.n_parameters.sum() * np.log(rows.count)
-    cost += 8.0 * GAMMA * len(edges) * np.log(max(n - 1, 1))
+    cost += 4.0 * GAMMA * len(edges) * np.log(max(n - 1, 1))
     return float(cost - 2.0 * np.sum(fits.log_likelihood))
