@@ -1006,7 +1006,7 @@ def test_penalty_of_least_criterion(monkeypatch):
     start = estimates.independent(rows, np.array(list(combinations(range(5), 2))), "table", True)
     judged = []
 
-    def distance(rows, energy, n_jobs=None):
+    def distance(_rows, energy, _n_jobs=None):
         judged.append(abs(np.linalg.norm(energy.strengths()) - 0.7))
         return judged[-1]
 
