@@ -234,7 +234,7 @@ class BoltzmannMachine(VisibleEstimator):
             n * (n + 1), "couplings and biases", "Use fewer columns, or raise max_bytes."
         )
         low, high = check_two_states(self.states)
-        odds = learning.log_odds(data.X)
+        odds = learning.log_odds(data.X, data.log_weights)
         return PairwiseEnergy(np.zeros((n, n)), odds / (high - low), (low, high))
 
     def _facts(self, energy, data):

@@ -9,6 +9,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from . import learning
 from ._learned import LearnedEstimator
 from ._numbers import numeric_rows
 from ._outputs import labels_of, output_codes, two_labels
@@ -372,13 +373,11 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             "Use fewer n_components or features, or raise max_bytes.",
         )
         rng = check_generator(self.random_state).spawn(1)[0]  # not the numbers that learning draws
-        weights = np.ones(len(data.Y)) if data.log_weights is None else _weights_of(data)
-        ones = weights @ data.Y
         theta = {
             "weights": _first_weights(rng, (n_visible, n_hidden), max(n_visible, n_hidden)),
             "visible_inputs": np.broadcast_to(np.float32(0), (n_inputs, n_visible)),
             "hidden_inputs": _first_weights(rng, (n_inputs, n_hidden), n_inputs),
-            "visible_bias": np.log((ones + 0.5) / (weights.sum() - ones + 0.5)),
+            "visible_bias": learning.log_odds(data.Y, data.log_weights),
             "hidden_bias": np.zeros(n_hidden),
         }
         return ConditionalBipartiteEnergy(**theta)

@@ -252,7 +252,7 @@ class DiscreteMRF(VisibleEstimator):
             "log-potentials",
             "Use fewer or smaller cliques, merge rare categories, or raise max_bytes.",
         )
-        start = learning.independent_start(layout, data.X, self.tie)
+        start = learning.independent_start(layout, data.X, self.tie, data.log_weights)
         return FactorGraph.from_layout(layout, start)
 
     def _facts(self, energy, data):

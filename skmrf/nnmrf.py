@@ -389,6 +389,7 @@ class NNMRFDensity(EnergyEstimator):
         if not by_rows:
             edges = edges_of(self.graph, None, columns.names)
             changed += ["graph"] * (not np.array_equal(edges, self.energy_.edges))
+        changed += ["base"] * (self.base != self._base)
         if changed:
             raise ValueError(
                 f"{changed[0]} differs from that of the fit to go on from; start anew with fit and "
@@ -493,7 +494,7 @@ class NNMRFDensity(EnergyEstimator):
         return fitted | {"mixture_": beliefs.defended(energy.mean, energy.covariance, TAIL)}
 
     def _attributes(self, decoding):
-        return {"_columns": decoding, "categories_": decoding.categories}
+        return {"_columns": decoding, "categories_": decoding.categories, "_base": self.base}
 
     @property
     def edges_(self):

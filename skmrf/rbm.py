@@ -302,8 +302,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
     def _initial_energy(self, data, decoding):
         """Small random weights, so that the hidden units differ."""
-        n_rows, n_visible = data.X.shape
-        n_hidden = self.n_components
+        n_visible, n_hidden = data.X.shape[1], self.n_components
         self._check_memory(
             n_visible * n_hidden, "weights", "Use fewer n_components, or raise max_bytes."
         )
@@ -311,8 +310,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         weights = rng.normal(0.0, SPREAD, size=(n_visible, n_hidden)).astype(np.float32)
         bias = np.zeros(n_visible)
         if self.init_visible_bias == "data":
-            ones = np.asarray((data.X == 1).sum(axis=0)).ravel()
-            bias = np.log((ones + 0.5) / (n_rows - ones + 0.5))
+            bias = learning.log_odds(data.X, data.log_weights)
         return BipartiteEnergy(weights, bias, np.zeros(n_hidden))
 
     def _settings(self, learner, energy, data, held_out, max_iter):

@@ -141,6 +141,17 @@ def test_sample_weight_is_repetition(seed):
     assert np.abs(weighted.score_samples(X) - other.score_samples(X)).max() > 1e-3
 
 
+def test_start_counts_weights(seed):
+    """Before learning, columns are independent with the frequencies of weighted rows."""
+    X = table(seed)
+    weights = np.random.default_rng(seed + 1000).integers(0, 3, len(X))
+    still = DiscreteMRF(learner="pcd", learning_rate=1e-12, max_iter=1, random_state=seed)
+    weighted = clone(still).fit(X, sample_weight=weights)
+    repeated = clone(still).fit(np.repeat(X, weights, axis=0))
+    np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), atol=1e-6)
+    assert np.abs(still.fit(X).score_samples(X) - weighted.score_samples(X)).max() > 1e-3
+
+
 def test_from_energy():
     ising = make_ising("grid", n_variables=9, coupling=0.4)
     model = DiscreteMRF.from_energy(ising)

@@ -674,7 +674,9 @@ def test_going_on(seed):
     assert cold.fit(X).n_iter_ == 4
 
 
-@pytest.mark.parametrize("change", [{"graph": "empty"}, {"node_layers": (5,)}], ids=str)
+@pytest.mark.parametrize(
+    "change", [{"graph": "empty"}, {"node_layers": (5,)}, {"base": 0.5}], ids=str
+)
 def test_going_on_with_another_model_is_refused(change, seed):
     X = ring(60, seed)
     model = small(warm_start=True).fit(X)

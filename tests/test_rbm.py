@@ -21,7 +21,7 @@ from sklearn.neural_network import BernoulliRBM
 from sklearn.pipeline import make_pipeline
 from zoo import layers
 
-from skmrf import RBM
+from skmrf import RBM, learning
 from skmrf._types import STATE, Batch
 from skmrf.energies import BipartiteEnergy
 from skmrf.learners import BP, CD, MSSVM, PCD, PSMC, Exact
@@ -304,6 +304,21 @@ def test_initial_biases():
     model = quick(learning_rate=1e-12, max_iter=1, init_visible_bias="zeros").fit(X)
     np.testing.assert_allclose(model.intercept_visible_, 0.0, atol=1e-9)
     assert 0 < np.abs(model.components_).max() < 0.1
+    weights = np.array([1, 2, 3, 0])
+    for rows in (X, sp.csr_matrix(X)):
+        model = quick(learning_rate=1e-12, max_iter=1).fit(rows, sample_weight=weights)
+        expected = np.log([13, 1 / 13, 11 / 3])
+        np.testing.assert_allclose(model.intercept_visible_, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_log_odds_of_columns(weighted):
+    codes = np.array([[1, 0, -1], [1, -1, 0], [0, 1, -1], [1, 0, -1]], dtype=STATE)
+    weights = np.array([1, 1, 2, 3]) if weighted else np.ones(4, int)
+    copies = np.repeat(codes, weights, axis=0)
+    ones, zeros = (copies == 1).sum(axis=0), (copies == 0).sum(axis=0)
+    found = learning.log_odds(codes, np.log(weights) if weighted else None)
+    np.testing.assert_allclose(found, np.log((ones + 0.5) / (zeros + 0.5)), atol=1e-12)
 
 
 def test_hidden_statistics(fitted):
