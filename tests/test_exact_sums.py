@@ -308,7 +308,7 @@ def test_refusals():
         (BipartiteEnergy(np.ones((20, 784)), np.zeros(20), np.zeros(784)), True),
         (BipartiteEnergy(np.ones((784, 25)), np.zeros(784), np.zeros(25)), False),
         (BipartiteEnergy(np.ones((784, 1000)), np.zeros(784), np.zeros(1000)), False),
-        (pairwise(24), True),
+        (pairwise(30), True),
         (pairwise(40), False),
     ],
 )
@@ -335,6 +335,20 @@ def test_sparse_couplings_are_eliminated():
     matching = BipartiteEnergy(2.0 * np.eye(n), np.zeros(n), np.zeros(n))
     value = log_partition_bounds(matching)
     assert value.value == pytest.approx(n * np.log(3 + np.exp(2.0)), rel=1e-13)
+
+
+@pytest.mark.parametrize("n", [8, 20, 21, 28])
+def test_fewest_terms_are_summed(n):
+    """All states of dense couplings, tables of sparse ones."""
+    dense = pairwise(n)
+    for sparse in (False, True):
+        assert isinstance(messages.exact_model(dense, sparse=sparse), messages.TwoBlockSum)
+    coupling = np.diag(np.full(n - 1, 0.5), 1)
+    chain = PairwiseEnergy(coupling + coupling.T, np.zeros(n))
+    blocks = n <= messages.TwoBlockSum.FEW
+    assert isinstance(messages.exact_model(chain, sparse=True), messages.TwoBlockSum) == blocks
+    log_z = n * np.log(2) + (n - 1) * np.log(np.cosh(0.5))
+    assert exact_log_partition(chain).value == pytest.approx(log_z, rel=1e-13)
 
 
 def test_means_of_log_potentials():

@@ -90,11 +90,11 @@ def _candidates(energy, sparse):  # noqa: ARG001
 @_candidates.register
 def _(energy: PairwiseEnergy, sparse):
     two_blocks = TwoBlockSum(energy.n_variables)
-    if two_blocks.quick:
+    if two_blocks.few:
         yield two_blocks
-    yield Eliminated(NonZeroTables.of(energy) if sparse else PairTables(energy.n_variables))
-    if not two_blocks.quick:
-        yield two_blocks
+    tables = Eliminated(NonZeroTables.of(energy) if sparse else PairTables(energy.n_variables))
+    better = two_blocks.quick and two_blocks.n_variables < np.log2(tables.entries)
+    yield from (two_blocks, tables) if better else (tables, two_blocks)
 
 
 @_candidates.register
@@ -251,9 +251,14 @@ class Eliminated:
         return build_tree(self.tables.layout, nothing, nothing, self.cost)
 
     @property
+    def entries(self):
+        """Of all tables."""
+        return self.cost.entries if self.cost.order is not None else np.inf
+
+    @property
     def quick(self):
         """Whether it takes about a minute at most."""
-        return self.cost.order is not None and self.cost.entries <= MAX_ENTRIES
+        return self.entries <= MAX_ENTRIES
 
     def fits(self, max_bytes):
         """Whether memory is bearable."""

@@ -188,7 +188,7 @@ class TwoBlockSum:
     """
 
     MOST = 30  # variables
-    QUICK = 24
+    FEW = 20  # up to which it takes less than planning another way
 
     n_variables: int
 
@@ -211,13 +211,18 @@ class TwoBlockSum:
         return FLOAT_BYTES * (2.0 * self.rows * 2**second + states + 4 * n * n)
 
     @property
+    def few(self):
+        """Whether it takes some milliseconds at most."""
+        return self.n_variables <= self.FEW
+
+    @property
     def quick(self):
-        """Whether it takes some seconds at most."""
-        return self.n_variables <= self.QUICK
+        """Whether it takes about a minute at most."""
+        return self.n_variables <= self.MOST
 
     def fits(self, max_bytes):
         """Whether memory and time are bearable."""
-        return self.n_variables <= self.MOST and self.bytes <= max_bytes
+        return self.quick and self.bytes <= max_bytes
 
     def refusal(self, max_bytes):
         """Why it does not fit, and what does."""
