@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._kernels.gaussians import fill_numbers, seen_log_densities
+
 LOG_2PI = np.log(2 * np.pi)
 TINY = 1e-300
 
@@ -86,13 +88,29 @@ class Mixture:
 
     def log_density(self, X):
         """Log density of every row; entries that are nan are integrated out."""
-        X = np.asarray(X, dtype=float)
-        out = np.zeros(len(X))
-        for rows, seen in _patterns(X):
-            here = self if seen.all() else self.marginal(np.flatnonzero(seen))
-            parts = here.component_log_densities(X[np.ix_(rows, seen)])
-            out[rows] = logsumexp(parts + self.log_weights[:, None], axis=0)
-        return out
+        parts = self._parts(np.asarray(X, dtype=float))
+        return logsumexp(parts + self.log_weights[:, None], axis=0)
+
+    def _parts(self, X):
+        """Log density of what rows have under every component, shape (n_components, n_rows)."""
+        gaps = np.isnan(X).any(axis=1)
+        if not gaps.any():
+            return self.component_log_densities(X)
+        parts = np.empty((self.n_components, len(X)))
+        parts[:, ~gaps] = self.component_log_densities(X[~gaps])
+        parts[:, gaps] = self._seen_parts(X[gaps])
+        return parts
+
+    def _seen_parts(self, X):
+        parts, numbers = np.zeros((self.n_components, len(X))), self._numbers_of(X)
+        pattern = _patterns(numbers)
+        order = np.argsort(pattern, kind="stable")
+        seen_log_densities(numbers, pattern, order, self.means, self.covariances, parts)
+        log_tables = self.log_tables
+        for d, i in enumerate(self.discrete):
+            rows = np.flatnonzero(~np.isnan(X[:, i]))
+            parts[:, rows] += log_tables[:, d, X[rows, i].astype(np.int64)]
+        return parts
 
     def defended(self, mean, covariance, share=0.1):
         """With one more component, so that densities of draws are nowhere too small.
@@ -136,38 +154,32 @@ class Mixture:
     def fill(self, X, rng):
         """Rows with what is nan drawn given the rest."""
         X = np.array(X, dtype=float)
-        for rows, seen in _patterns(X):
-            if not seen.all():
-                X[rows] = self._fill_pattern(X[rows], seen, rng)
+        gaps = np.isnan(X).any(axis=1)
+        if gaps.any():
+            X[gaps] = self._filled(X[gaps], rng)
         return X
 
-    def _fill_pattern(self, X, seen, rng):
-        here = self.marginal(np.flatnonzero(seen))
-        logs = here.component_log_densities(X[:, seen]) + self.log_weights[:, None]
+    def _filled(self, X, rng):
+        logs = self._seen_parts(X) + self.log_weights[:, None]
         chosen = np.argmax(logs + rng.gumbel(size=logs.shape), axis=0)
-        for k in np.unique(chosen):
-            rows = np.flatnonzero(chosen == k)
-            self._fill_numbers(X, rows, seen, k, rng)
-        absent = ~seen[self.discrete]
-        if absent.any():
-            states = self._states(chosen, rng.random((len(X), len(absent), 1)))
-            X[:, self.discrete[absent]] = states[:, absent]
+        X[:, self.numbers] = self._filled_numbers(self._numbers_of(X), chosen, rng)
+        if len(self.discrete):
+            states = self._states(chosen, rng.random((len(X), len(self.discrete), 1)))
+            X[:, self.discrete] = np.where(
+                np.isnan(X[:, self.discrete]), states, X[:, self.discrete]
+            )
         return X
 
-    def _fill_numbers(self, X, rows, seen, k, rng):
-        """Missing numbers of some rows from component k given the others."""
-        known = seen[self.numbers]
-        if known.all():
-            return
-        C, to = self.covariances[k], self.numbers[~known]
-        mean, cov = self.means[k][~known], C[np.ix_(~known, ~known)]
-        shift = np.zeros((len(rows), len(to)))
-        if known.any():
-            cross = np.linalg.solve(C[np.ix_(known, known)], C[np.ix_(known, ~known)])
-            shift = (X[np.ix_(rows, self.numbers[known])] - self.means[k][known]) @ cross
-            cov = cov - C[np.ix_(~known, known)] @ cross
-        root = np.linalg.cholesky(0.5 * (cov + cov.T) + 1e-12 * np.eye(len(to)))
-        X[np.ix_(rows, to)] = mean + shift + rng.normal(size=(len(rows), len(to))) @ root.T
+    def _numbers_of(self, X):
+        return np.ascontiguousarray(X[:, self.numbers])
+
+    def _filled_numbers(self, X, chosen, rng):
+        pattern, noise = _patterns(X), rng.normal(size=X.shape)
+        roots = np.linalg.inv(np.linalg.cholesky(self.covariances))
+        precisions = roots.transpose(0, 2, 1) @ roots  # no pivot below zero by rounding
+        order = np.lexsort((pattern, chosen))
+        fill_numbers(X, pattern, order, chosen, self.means, precisions, noise)
+        return X
 
 
 def logsumexp(logs, axis=0, keepdims=False):
@@ -190,10 +202,9 @@ def average(mixtures):
 
 
 def _patterns(X):
-    """Rows that miss the same entries, with which entries these rows have."""
-    seen = ~np.isnan(X)
-    if seen.all():
-        return [(np.arange(len(X)), np.ones(X.shape[1], bool))]
-    patterns, which = np.unique(seen, axis=0, return_inverse=True)
-    which = which.ravel()
-    return [(np.flatnonzero(which == k), pattern) for k, pattern in enumerate(patterns)]
+    """Numbers of the sets of entries that rows have, shape (n_rows,)."""
+    packed = np.packbits(~np.isnan(X), axis=1)
+    if not packed.shape[1]:
+        return np.zeros(len(X), np.int64)
+    names = np.ascontiguousarray(packed).view(f"V{packed.shape[1]}").ravel()
+    return np.unique(names, return_inverse=True)[1].astype(np.int64)
