@@ -237,6 +237,8 @@ def _codes(values, known, name):
         codes = order[place]
         unseen = np.flatnonzero(known[codes] != values)
     else:
+        if "m" in (known.dtype.kind + values.dtype.kind).lower():
+            known, values = _kept_as_they_are(known), _kept_as_they_are(values)
         table = {v: s for s, v in enumerate(known.tolist())}
         codes = np.fromiter(
             (table.get(v, -1) for v in values.tolist()), dtype=int, count=len(values)
@@ -247,7 +249,8 @@ def _codes(values, known, name):
         more = ", ..." if len(known) > SHOWN else ""
         raise ValueError(
             f"Column {name!r} has the category {values.tolist()[unseen[0]]!r}, which was not seen "
-            f"in fit; known are [{shown}{more}]. Use nan or None for a missing entry."
+            f"in fit; known are [{shown}{more}]. Name all in categories= before fit, or use nan or "
+            "None for a missing entry."
         )
     return codes
 
@@ -260,5 +263,10 @@ def decode(X, categories):
     else:
         out = np.empty(X.shape, dtype=object)
     for j, known in enumerate(categories):
-        out[:, j] = known[X[:, j]]
+        out[:, j] = (_kept_as_they_are(known) if out.dtype == object else known)[X[:, j]]
     return out
+
+
+def _kept_as_they_are(values):
+    """An object array; numpy would make numbers of times."""
+    return np.fromiter(values, dtype=object, count=len(values))

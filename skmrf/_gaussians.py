@@ -144,7 +144,8 @@ def precision_on_graph(covariance, edges, *, max_iter=100, tol=1e-8):
     """
     n = len(covariance)
     if len(edges) == n * (n - 1) // 2:
-        return np.linalg.inv(covariance)
+        precision = np.linalg.inv(covariance)
+        return 0.5 * (precision + precision.T)
     neighbours = [np.concatenate([edges[edges[:, 0] == i, 1], edges[edges[:, 1] == i, 0]])
                   for i in range(n)]  # fmt: skip
     W = covariance.copy()

@@ -36,6 +36,8 @@ def edges_of(graph, correlation, names):
         pairs = makers[graph]()
     else:
         pairs = [_columns(pair, names) for pair in _listed(graph)]
+        for node in graph.nodes if hasattr(graph, "edges") else ():
+            _column(node, names)
     return np.array(sorted({tuple(sorted(p)) for p in pairs}), dtype=np.int64).reshape(-1, 2)
 
 
@@ -54,20 +56,22 @@ def _listed(graph):
 
 
 def _columns(pair, names):
-    found = []
-    for column in pair:
-        if column in names:
-            found.append(names.index(column))
-        elif isinstance(column, int | np.integer) and 0 <= column < len(names):
-            found.append(int(column))
-        else:
-            raise ValueError(
-                f"graph names column {column!r}; the columns are {names[:8]}"
-                f"{' ...' if len(names) > 8 else ''}."
-            )
+    found = [_column(column, names) for column in pair]
     if len(set(found)) != 2:
         raise ValueError(f"Edges join two different columns; got {pair!r}.")
     return found
+
+
+def _column(column, names):
+    if not isinstance(column, bool | np.bool_):
+        if column in names:
+            return names.index(column)
+        if isinstance(column, int | np.integer) and 0 <= column < len(names):
+            return int(column)
+    raise ValueError(
+        f"graph names column {column!r}; the columns are {names[:8]}"
+        f"{' ...' if len(names) > 8 else ''}."
+    )
 
 
 def _grid(n):

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 
 from . import learning
-from ._validation import check_generator, check_number, check_sample_weight
+from ._validation import check_flag, check_generator, check_number, check_sample_weight
 from .learners import CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS, LEARNERS, Learner
 from .learners.base import has_missing
 
@@ -185,6 +185,8 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _check_parameters(self):
         """Check what needs no data; return the learner."""
+        check_flag("average", self.average)
+        check_flag("warm_start", self.warm_start)
         check_number("tol", self.tol, low=0)
         check_number("batch_size", self.batch_size, low=1, integer=True)
         check_number("max_bytes", self.max_bytes, low=0, open_low=True)

@@ -86,7 +86,7 @@ class Columns:
         return ~np.isnan(X[:, self.numbers]) @ np.log(self.scale)
 
 
-def find_columns(columns, names, categorical, categories, weights=None):
+def find_columns(columns, names, categorical, categories, weights=None, declared=None):
     """The :class:`Columns` of a table.
 
     Parameters
@@ -96,13 +96,20 @@ def find_columns(columns, names, categorical, categories, weights=None):
     categorical : ndarray of bool
     categories : "auto" or list of lists, one for every categorical column
     weights : ndarray of shape (n_rows,), optional
+    declared : list of list or None, one for every categorical column, optional
+        With "auto": its categories, or None for those that it holds.
     """
     discrete, numbers = np.flatnonzero(categorical), np.flatnonzero(~categorical)
     shown = [names[j] for j in discrete]
     if not isinstance(categories, list | tuple | np.ndarray) and categories != "auto":
         raise ValueError(f'categories must be "auto" or a list of lists; got {categories!r}.')
     if isinstance(categories, str):
-        found = find_categories([columns[j] for j in discrete], shown)
+        found = [
+            find_categories([columns[j]], [names[j]])[0]
+            if known is None
+            else given_categories([known], [names[j]])[0]
+            for j, known in zip(discrete, declared or [None] * len(discrete), strict=True)
+        ]
     else:
         found = given_categories(categories, shown)
     mean, scale = np.zeros(len(numbers)), np.ones(len(numbers))
@@ -209,18 +216,20 @@ def categorical_mask(categorical_features, X, names):
         return np.zeros(n, dtype=bool)
     if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         return _categorical_dtypes(X, n)
-    listed = np.asarray(categorical_features)
+    # as objects, or numpy makes text of indices beside names
+    dtype = None if hasattr(categorical_features, "dtype") else object
+    listed = np.asarray(categorical_features, dtype=dtype)
     if listed.ndim != 1:
         raise ValueError(
             'categorical_features must be "from_dtype", None, or a list of names, indices or '
             f"booleans; got {categorical_features!r}."
         )
-    if listed.dtype == bool:
+    if listed.size and all(isinstance(v, bool | np.bool_) for v in listed):
         if listed.shape != (n,):
             raise ValueError(
                 f"categorical_features has {listed.size} booleans, but X has {n} columns."
             )
-        return listed
+        return listed.astype(bool)
     mask = np.zeros(n, dtype=bool)
     for column in listed.tolist():
         mask[_position(column, names)] = True
@@ -246,3 +255,23 @@ def _categorical_dtypes(X, n):
     return np.array(
         [str(t).lower().startswith(("category", "categorical", "enum")) for t in X.dtypes]
     )
+
+
+def declared_categories(X, categorical):
+    """The categories that the types of a frame's columns declare, None where they do not.
+
+    Parameters
+    ----------
+    X : array-like or frame
+    categorical : ndarray of bool
+
+    Returns
+    -------
+    list of list or None, one for every categorical column
+    """
+    types = list(X.dtypes) if hasattr(X, "columns") and hasattr(X, "dtypes") else []
+    declared = [getattr(t, "categories", None) for t in types] or [None] * len(categorical)
+    wanted = [known for known, here in zip(declared, categorical, strict=True) if here]
+    return [
+        known.to_numpy() if hasattr(known, "to_numpy") and len(known) else None for known in wanted
+    ]

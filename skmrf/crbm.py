@@ -321,7 +321,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     def _check_parameters(self):
         check_number("n_components", self.n_components, low=1, integer=True)
-        if not isinstance(self.early_stopping, (bool, np.bool_)):
+        if not isinstance(self.early_stopping, bool | np.bool_):
             check_auto("early_stopping", self.early_stopping)
         return super()._check_parameters()
 

@@ -1,5 +1,6 @@
 """NNMRFDensity: Markov random fields of numbers and categories with neural potentials."""
 
+import joblib
 import numpy as np
 from sklearn.base import clone
 from sklearn.callback import with_callbacks
@@ -9,7 +10,7 @@ from ._encoding import as_columns, known_columns
 from ._estimator import EnergyEstimator
 from ._gaussians import gaussian_base
 from ._graphs import edges_of
-from ._mixed import categorical_mask, find_columns, warn_degenerate
+from ._mixed import categorical_mask, declared_categories, find_columns, warn_degenerate
 from ._types import Batch, log_mean_exp, normalized_weights
 from ._validation import (
     check_auto,
@@ -23,6 +24,7 @@ from .learners import CONTINUOUS_LEARNERS, completed
 from .learning import AdaptiveRate
 from .likelihood import neural_log_partition
 
+KEPT = "base", "prior_covariance", "shrinkage", "categorical_features", "categories"  # going on
 FEWEST = 500  # rows of which some are held out
 N_COMPONENTS = 5  # of beliefs, in forecasts of memory
 N_CANDIDATES = 100  # draws of a row, of which one is kept by its importance
@@ -67,7 +69,8 @@ class NNMRFDensity(EnergyEstimator):
         Towards which the covariance of ``base="gaussian"`` is shrunk, in the units of the columns;
         by default its own diagonal.
     shrinkage : "auto" or float, default="auto"
-        How far, from 0 to 1; "auto" as predicts rows left out best.
+        How far, from 0 to 1; "auto" as predicts rows left out best. At least a share of about
+        0.01 columns / rows.
     density : {"mixture", "mrf"}, default="mixture"
         What is scored and drawn: the beliefs of the learned model, a mixture that is normalised
         exactly, or the model itself, with an estimate of log Z (``log_partition_``).
@@ -75,7 +78,8 @@ class NNMRFDensity(EnergyEstimator):
         Columns that hold categories: those of a frame's categorical type, none, or the ones given
         by names, indices or a mask.
     categories : "auto" or list of lists, default="auto"
-        Categories of these columns; by default those seen in fit.
+        Categories of these columns; by default those that a frame's type declares, or else those
+        seen in fit.
     optimizer : {"auto", "adam", "sgd", "momentum", "lbfgs"} or instance, default="auto"
         "auto" is Adam. "lbfgs" needs ``learner="grid"``.
     learning_rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
@@ -117,8 +121,9 @@ class NNMRFDensity(EnergyEstimator):
     categories_ : list of ndarray
         Of the columns that hold categories.
     history_ : dict of lists
-        Diagnostics by epoch, among them ``log_partition_bound``, a lower bound of log Z with
-        ``entropy="joint"``.
+        Diagnostics by epoch, among them ``log_partition_bound``: with ``entropy="joint"`` an
+        estimate of a lower bound of log Z, some hundredths too high, as it is maximised at the
+        points that it is computed from.
     n_iter_ : int
         Epochs.
     converged_ : bool
@@ -316,6 +321,7 @@ class NNMRFDensity(EnergyEstimator):
         return self._cache["log_partition"]
 
     def _draw(self, codes, rng):
+        check_choice("density", self.density, ("mixture", "mrf"))
         if self.density == "mixture":
             return self.mixture_.fill(codes, rng)
         proposal = self._proposal()
@@ -353,7 +359,7 @@ class NNMRFDensity(EnergyEstimator):
             )
         if not isinstance(self.shrinkage, str):
             check_number("shrinkage", self.shrinkage, low=0, high=1)
-        if not isinstance(self.early_stopping, (bool, np.bool_)):
+        if not isinstance(self.early_stopping, bool | np.bool_):
             check_auto("early_stopping", self.early_stopping)
         return super()._check_parameters()
 
@@ -366,7 +372,8 @@ class NNMRFDensity(EnergyEstimator):
         else:
             names = self._column_names()
             mask = categorical_mask(self.categorical_features, X, names)
-            found = find_columns(columns, names, mask, self.categories)
+            declared = declared_categories(X, mask)
+            found = find_columns(columns, names, mask, self.categories, declared=declared)
         return Batch(found.encode(columns)), found
 
     def _prepare(self, data, decoding, resume):
@@ -386,10 +393,12 @@ class NNMRFDensity(EnergyEstimator):
         kept = {"node_layers": shape.nodes, "edge_layers": shape.edges}
         changed = [k for k, layers in kept.items() if tuple(getattr(self, k)) != layers]
         by_rows = isinstance(self.graph, str) and self.graph in ("tree", "knn")
-        if not by_rows:
+        if by_rows:
+            changed += ["graph"] * (self._kept["graph"] != self.graph)
+        else:
             edges = edges_of(self.graph, None, columns.names)
             changed += ["graph"] * (not np.array_equal(edges, self.energy_.edges))
-        changed += ["base"] * (self.base != self._base)
+        changed += [k for k in KEPT if joblib.hash(getattr(self, k)) != joblib.hash(self._kept[k])]
         if changed:
             raise ValueError(
                 f"{changed[0]} differs from that of the fit to go on from; start anew with fit and "
@@ -494,7 +503,9 @@ class NNMRFDensity(EnergyEstimator):
         return fitted | {"mixture_": beliefs.defended(energy.mean, energy.covariance, TAIL)}
 
     def _attributes(self, decoding):
-        return {"_columns": decoding, "categories_": decoding.categories, "_base": self.base}
+        kept = {k: getattr(self, k) for k in KEPT}
+        kept["graph"] = self.graph if isinstance(self.graph, str) else None
+        return {"_columns": decoding, "categories_": decoding.categories, "_kept": kept}
 
     @property
     def edges_(self):

@@ -1,7 +1,9 @@
 """NNMRFClassifier: a Markov random field with neural potentials for every class."""
 
 import warnings
+from copy import copy
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -11,7 +13,7 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from ._encoding import as_columns, known_columns
+from ._encoding import as_columns, known_columns, missing
 from ._gaussians import class_shrinkage, pooled_covariance
 from ._graphs import edges_of
 from ._labels import (
@@ -23,7 +25,14 @@ from ._labels import (
     mean_log_proba,
 )
 from ._learned import LearnedEstimator, _unchanged_on_error
-from ._mixed import DEGENERATE, categorical_mask, find_columns, warn_degenerate
+from ._mixed import (
+    DEGENERATE,
+    Columns,
+    categorical_mask,
+    declared_categories,
+    find_columns,
+    warn_degenerate,
+)
 from ._validation import (
     check_choice,
     check_generator,
@@ -37,6 +46,32 @@ from .learning import NoCheckpoint, PartReports
 from .nnmrf import NNMRFDensity, correlation
 
 OWN = "rule", "priors", "n_jobs"  # parameters that densities do not take from the classifier
+
+
+class Table(NamedTuple):
+    """Rows to learn from.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_rows, n_columns)
+        Encoded, numbers standardised over all classes.
+    labels : ndarray of int, shape (n_rows,)
+    classes : ndarray
+    weights : ndarray of shape (n_rows,), or None
+    columns : Columns
+    """
+
+    rows: np.ndarray
+    labels: np.ndarray
+    classes: np.ndarray
+    weights: np.ndarray | None
+    columns: Columns
+
+    @property
+    def shares(self):
+        """Of the classes."""
+        counts = np.bincount(self.labels, weights=self.weights)
+        return counts / counts.sum()
 
 
 class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -65,7 +100,7 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     ----------
     graph, learner, node_layers, edge_layers, base
         Of the densities, see :class:`NNMRFDensity`.
-    density, categorical_features, optimizer, learning_rate, penalty, alpha
+    density, categorical_features, categories, optimizer, learning_rate, penalty, alpha
         Likewise.
     batch_size, max_iter, tol, average, early_stopping, validation_fraction
         Likewise.
@@ -134,6 +169,7 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         base="gaussian",
         density="mixture",
         categorical_features="from_dtype",
+        categories="auto",
         rule="conditional",
         priors=None,
         optimizer="auto",
@@ -158,6 +194,7 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.base = base
         self.density = density
         self.categorical_features = categorical_features
+        self.categories = categories
         self.rule = rule
         self.priors = priors
         self.optimizer = optimizer
@@ -205,50 +242,51 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Fitted attributes."""
         self._check_rule()
         NNMRFDensity(**self._shared())._check_parameters()
+        table = self._table(X, y, sample_weight)
+        priors = self._checked_priors(table.shares)
+        conditional = self.rule == "conditional"
+        n_parts = len(table.classes) + (N_MEMBERS if conditional else 0)
+        reports = PartReports(self, X, y, n_parts)
+        rng = check_generator(self.random_state)
+        rng = reports.begin(rng, *table[:-1], vars(table.columns))
+        seeds = rng.integers(2**31, size=len(table.classes) + 1).tolist()
+        rng = np.random.default_rng(seeds[-1])
+        edges = self._label_edges(table, rng) if conditional else None
+        densities = self._densities(table, seeds[:-1], reports)
+        ensemble = self._ensemble(table, edges, densities, rng, reports) if conditional else None
+        fitted = {
+            "classes_": table.classes,
+            "class_prior_": priors,
+            "densities_": densities,
+            "ensemble_": ensemble,
+            "categories_": table.columns.categories,
+            "n_iter_": max(density.n_iter_ for density in densities),
+            "_columns": table.columns,
+            "_shares": table.shares,
+            "_seed": seeds[-1],
+            "_interrupted": reports.interrupted,
+        }
+        reports.finish(fitted)
+        return fitted
+
+    def _table(self, X, y, sample_weight):
+        """What is learned from, checked."""
         columns = as_columns(X)
         y = self._labels(X, y)
         validate_data(self, X, skip_check_array=True)
         self.n_features_in_ = len(columns)
         names = list(getattr(self, "feature_names_in_", range(len(columns))))
         mask = categorical_mask(self.categorical_features, X, names)
+        declared = declared_categories(X, mask)
         weights = check_sample_weight(sample_weight, len(y))
         if weights is not None:
-            counted = weights > 0
+            counted, weights = weights > 0, weights / weights.max()
             columns, y, weights = [c[counted] for c in columns], y[counted], weights[counted]
-        found = find_columns(columns, names, mask, "auto", weights)
+        found = find_columns(columns, names, mask, self.categories, weights, declared)
         rows = found.encode(columns)
         classes, labels = np.unique(y, return_inverse=True)
-        counts = np.bincount(labels, weights=weights)
-        shares = counts / counts.sum()
-        priors = self._checked_priors(shares)
         _check_classes(rows, labels, classes, found)
-        conditional = self.rule == "conditional"
-        n_parts = len(classes) + (N_MEMBERS if conditional else 0)
-        reports = PartReports(self, X, y, n_parts)
-        rng = check_generator(self.random_state)
-        rng = reports.begin(rng, rows, labels, classes, weights, vars(found))
-        seeds = rng.integers(2**31, size=len(classes) + 1).tolist()
-        rng = np.random.default_rng(seeds[-1])
-        edges = self._label_edges(rows, weights, found, len(classes), rng) if conditional else None
-        densities = self._densities(rows, labels, weights, found, seeds[:-1], reports)
-        ensemble = None
-        if conditional:
-            given = rows, labels, weights, (densities, np.log(shares))
-            ensemble = self._ensemble(found.n_states, edges, *given, rng, reports)
-        fitted = {
-            "classes_": classes,
-            "class_prior_": priors,
-            "densities_": densities,
-            "ensemble_": ensemble,
-            "categories_": found.categories,
-            "n_iter_": max(density.n_iter_ for density in densities),
-            "_columns": found,
-            "_shares": shares,
-            "_seed": seeds[-1],
-            "_interrupted": reports.interrupted,
-        }
-        reports.finish(fitted)
-        return fitted
+        return Table(rows, labels, classes, weights, found)
 
     def _labels(self, X, y):
         if y is None:
@@ -284,13 +322,14 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             )
         return priors / priors.sum()
 
-    def _label_edges(self, rows, weights, columns, n_classes, rng):
+    def _label_edges(self, table, rng):
         """The graph of networks of labels, if they fit into memory."""
-        weights = np.full(len(rows), 1 / len(rows)) if weights is None else weights / weights.sum()
-        full = completed(rows, columns.n_states, weights, rng)
-        edges = edges_of(self.graph, correlation(full, weights), columns.names)
+        n, n_states, weights = len(table.rows), table.columns.n_states, table.weights
+        weights = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+        full = completed(table.rows, n_states, weights, rng)
+        edges = edges_of(self.graph, correlation(full, weights), table.columns.names)
         layers = self.node_layers, self.edge_layers
-        check_memory(columns.n_states, edges, *layers, n_classes, self.max_bytes)
+        check_memory(n_states, edges, *layers, len(table.classes), self.max_bytes)
         return edges
 
     def _networks(self, n_states, edges, rng):
@@ -298,16 +337,13 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         layers = {"node_layers": tuple(self.node_layers), "edge_layers": tuple(self.edge_layers)}
         return NeuralEnergy.random(n_states, edges, **layers, random_state=rng)
 
-    def _ensemble(self, n_states, edges, rows, labels, weights, joint, rng, reports):
-        """Networks of labels; None if Ctrl-C came before the first member.
-
-        ``joint`` are the densities and log shares of the classes.
-        """
+    def _ensemble(self, table, edges, densities, rng, reports):
+        """Networks of labels; None if Ctrl-C came before the first member."""
         ensemble = None
         if not reports.interrupted:
             try:
-                networks = self._networks(n_states, edges, rng)
-                ensemble = self._members(networks, rows, labels, weights, joint, rng, reports)
+                networks = self._networks(table.columns.n_states, edges, rng)
+                ensemble = self._members(networks, table, densities, rng, reports)
             except KeyboardInterrupt:
                 reports.interrupted = True
         if ensemble is None:
@@ -317,23 +353,23 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             )
         return ensemble
 
-    def _members(self, networks, rows, labels, weights, joint, rng, reports):
-        gaps = np.isnan(rows).any(axis=1)
-        logs = class_log_joint(*joint, rows[gaps])
+    def _members(self, networks, table, densities, rng, reports):
+        gaps = np.isnan(table.rows).any(axis=1)
+        logs = class_log_joint(densities, np.log(table.shares), table.rows[gaps])
 
         def completions(rng):
-            full = rows.copy()
-            full[gaps] = completed_rows(joint[0], logs, rows[gaps], rng)
+            full = table.rows.copy()
+            full[gaps] = completed_rows(densities, logs, table.rows[gaps], rng)
             return full
 
         names = "member of the ensemble", "members of the ensemble"
         learn = partial(reports.learn, *names, n_jobs=self.n_jobs)
-        return learn_labels(
-            networks, completions, labels, weights, rng, max_iter=self.max_iter, learn=learn
-        )
+        given = networks, completions, table.labels, table.weights, rng
+        return learn_labels(*given, max_iter=self.max_iter, learn=learn)
 
-    def _densities(self, rows, labels, weights, columns, seeds, reports):
+    def _densities(self, table, seeds, reports):
         """A fitted density for every class."""
+        rows, labels, _, weights, columns = table
         params = self._shared()
         if not isinstance(self.graph, str):
             params["graph"] = edges_of(self.graph, None, columns.names).tolist()
@@ -422,7 +458,14 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _joint(self, rows):
         """Log of prior times density, of standardised rows."""
         with np.errstate(divide="ignore"):
-            return class_log_joint(self.densities_, np.log(self.class_prior_), rows)
+            return class_log_joint(self._asked(), np.log(self.class_prior_), rows)
+
+    def _asked(self):
+        """The densities, as ``density`` now says."""
+        check_choice("density", self.density, ("mixture", "mrf"))
+        if all(density.density == self.density for density in self.densities_):
+            return self.densities_
+        return [copy(density).set_params(density=self.density) for density in self.densities_]
 
     def _log_proba(self, rows):
         if self.rule == "bayes" or (self.ensemble_ is None and self._interrupted):
@@ -488,10 +531,10 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_number("n_samples", n_samples, low=1, integer=True)
         rng = check_generator(random_state)
         labels = self._drawn_labels(n_samples, y, rng)
-        rows = np.empty((n_samples, self.n_features_in_))
+        rows, densities = np.empty((n_samples, self.n_features_in_)), self._asked()
         for k in np.unique(labels):
             here = labels == k
-            rows[here] = self.densities_[k].sample(int(here.sum()), random_state=rng)
+            rows[here] = densities[k].sample(int(here.sum()), random_state=rng)
         return self._columns.decode(rows)
 
     def _drawn_labels(self, n, y, rng):
@@ -518,9 +561,11 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
 def _check_labels(y):
     """Refuse labels that are missing or of several types, which have no order."""
-    kinds = {type(label) for label in y.tolist()} if y.dtype == object else set()
-    if type(None) in kinds:
-        raise ValueError("y holds None; leave out the rows without a label.")
+    labels = y.tolist() if y.dtype == object else []
+    kinds = {type(label) for label in labels}
+    if type(None) in kinds or any(kind.__name__ in ("NAType", "NaTType") for kind in kinds):
+        absent = next(label for label, gone in zip(labels, missing(y), strict=True) if gone)
+        raise ValueError(f"y holds {absent!r}; leave out the rows without a label.")
     if len(kinds) > 1 and str in kinds:
         raise ValueError(
             f"y mixes labels of the types {sorted(kind.__name__ for kind in kinds)}; make them all "

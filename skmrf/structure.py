@@ -14,7 +14,13 @@ from . import learning, selection
 from ._encoding import encode, known_columns, shared_categories, training_columns
 from ._learned import LearnedEstimator
 from ._types import MISSING, Batch
-from ._validation import check_choice, check_generator, check_number, check_sample_weight
+from ._validation import (
+    check_choice,
+    check_flag,
+    check_generator,
+    check_number,
+    check_sample_weight,
+)
 from .learners import PCD, PseudoLikelihood, site_log_likelihood
 from .selection import average_product_correction, similarity_weights
 
@@ -372,8 +378,7 @@ class MRFStructureLearner(LearnedEstimator):
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         for name in ("unary", "re_entry"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}.")
+            check_flag(name, getattr(self, name))
         if self.screen is not None and not (isinstance(self.screen, str) and self.screen == "auto"):
             check_number("screen", self.screen, low=0, high=1, open_low=True)
         check_number("level", self.level, low=0, high=1, open_low=True)

@@ -76,6 +76,8 @@ BAD_PARAMETERS = [
     ({"n_iter_no_change": 0}, "n_iter_no_change must be an integer >= 1; got 0"),
     ({"max_bytes": 0}, "max_bytes must be a number > 0; got 0"),
     ({"random_state": "seed"}, "random_state must be None, an int"),
+    ({"random_state": -1}, "random_state must be None, an int >= 0.*got -1"),
+    ({"average": "yes"}, "average must be True or False; got 'yes'"),
     ({"learner": "exact", "max_bytes": 10}, "needs about 384 bytes, more than max_bytes=10"),
 ]
 
@@ -445,6 +447,7 @@ def test_bad_parameters_of_neural_models(parameters, message):
     ("labels", "message"),
     [
         ([None] * 10 + ["b"] * 10, "y holds None; leave out the rows without a label"),
+        ([pd.NA] * 10 + ["b"] * 10, "y holds <NA>; leave out the rows without a label"),
         (["a"] * 10 + [1] * 10, r"y mixes labels of the types \['int', 'str'\]"),
         (["a"] * 10 + [np.nan] * 10, r"y mixes labels of the types \['float', 'str'\]"),
         ([1.0] * 10 + [np.nan] * 10, "Input y contains NaN"),
@@ -452,6 +455,7 @@ def test_bad_parameters_of_neural_models(parameters, message):
 )
 def test_bad_labels_of_classes(labels, message):
     model = NNMRFClassifier(max_iter=1)
+    labels = np.array(labels, dtype=None if isinstance(labels[0], float) else object)
     with pytest.raises(ValueError, match=message):
-        model.fit(numbers(20), np.array(labels, dtype=None if labels[0] == 1.0 else object))
+        model.fit(numbers(20), labels)
     assert not_fitted(model)

@@ -263,7 +263,7 @@ def test_few_possible_starts_are_no_error(seed):
         ({"max_width": np.nan}, "max_width must be a number; got nan."),
         (
             {"random_state": "seed"},
-            "random_state must be None, an int, a numpy.random.RandomState or a "
+            "random_state must be None, an int >= 0, a numpy.random.RandomState or a "
             "numpy.random.Generator; got 'seed'.",
         ),
     ],

@@ -410,6 +410,7 @@ def test_frames_and_ways_to_name_categories(seed):
         (pandas, [False, True]),
         (plain, [1]),
         (plain, [-1]),
+        (pandas, np.array(["kind"])),
         (plain, np.array([False, True])),
         (plain.tolist(), [1]),
         (codes, [1]),
@@ -420,6 +421,45 @@ def test_frames_and_ways_to_name_categories(seed):
     expected = classes().fit(pandas, y).predict_proba(pandas)
     found = classes(categorical_features=["kind"]).fit(polars, y).predict_proba(polars)
     assert_array_equal(found, expected)
+
+
+def declared(columns):
+    """A frame of pandas and one of polars, of which a type declares a category that no row has."""
+    known = [*KINDS.tolist(), "never"]
+    pandas = pd.DataFrame(columns)
+    pandas["kind"] = pd.Categorical(pandas["kind"], categories=known)
+    return pandas, pl.DataFrame(columns).with_columns(pl.col("kind").cast(pl.Enum(known)))
+
+
+def test_declared_categories(seed):
+    """Those of a frame's type are known, though no row has them."""
+    codes = plants(60, seed)
+    columns = {"height": codes[:, 0], "kind": KINDS[codes[:, 1].astype(int)].tolist()}
+    y = np.resize([0, 1], 60)
+    for table in declared(columns):
+        other = declared(columns | {"kind": ["never"] * 60})[isinstance(table, pl.DataFrame)]
+        model, parts = small().fit(table), classes().fit(table, y)
+        assert model.categories_[0].tolist() == parts.categories_[0].tolist()
+        assert model.categories_[0].tolist()[-1] == "never"
+        assert model.score_samples(other).mean() < model.score_samples(table).mean()
+        assert_allclose(parts.predict_proba(other).sum(axis=1), 1.0)
+    plain = pd.DataFrame(columns)
+    given = {"categorical_features": ["kind"], "categories": [[*KINDS.tolist(), "never"]]}
+    parts = classes(**given).fit(plain, y)
+    assert_array_equal(parts.predict_proba(plain), classes().fit(table, y).predict_proba(table))
+    with pytest.raises(ValueError, match=r"not seen in fit.*Name all in categories= before fit"):
+        classes(categorical_features=["kind"]).fit(plain, y).predict(plain.assign(kind="never"))
+    rare = declared(columns | {"kind": ["never", *columns["kind"][1:]]})[0]
+    assert np.isfinite(cross_val_score(classes(), rare, y, cv=3, error_score="raise")).all()
+
+
+def test_categories_that_are_times(seed):
+    days = pd.to_datetime(["2026-01-01", "2026-01-02"]).to_numpy().astype("datetime64[ns]")
+    table = pd.DataFrame({"x": ring(40, seed)[:, 0], "day": pd.Categorical(np.resize(days, 40))})
+    model = small().fit(table)
+    assert set(model.sample(30, random_state=seed)[:, 1]) == set(days)
+    rows = pd.DataFrame(model.sample(3, random_state=seed), columns=["x", "day"])
+    assert np.isfinite(model.score_samples(rows)).all()
 
 
 @both
@@ -675,7 +715,17 @@ def test_going_on(seed):
 
 
 @pytest.mark.parametrize(
-    "change", [{"graph": "empty"}, {"node_layers": (5,)}, {"base": 0.5}], ids=str
+    "change",
+    [
+        {"graph": "empty"},
+        {"graph": "tree"},
+        {"node_layers": (5,)},
+        {"base": 0.5},
+        {"shrinkage": 0.3},
+        {"prior_covariance": np.eye(2)},
+        {"categorical_features": [0]},
+    ],
+    ids=str,
 )
 def test_going_on_with_another_model_is_refused(change, seed):
     X = ring(60, seed)
@@ -720,6 +770,18 @@ DEGENERATE = {
     "outlier": (lambda X: np.concatenate([X, [[1e4, -1e4]]]), None),
     "more columns than rows": (lambda X: X[:20].reshape(4, 10), None),
 }
+
+
+@pytest.mark.parametrize("rule", ["bayes", "conditional"])
+def test_columns_that_follow_from_others(rule, seed):
+    """Also the same quantities in other units, of classes that are shrunk to a singular whole."""
+    X = np.random.default_rng(seed).normal(size=(120, 3))
+    y = (X[:, 0] + X[:, 1] * X[:, 2] > 0).astype(int)
+    for more in (X, X * 1e6 + 3):
+        table = np.column_stack([X, more])
+        parts = classes(rule=rule).fit(table, y)
+        assert np.isfinite(parts.score_samples(table)).all()
+        assert_allclose(parts.predict_proba(table).sum(axis=1), 1.0)
 
 
 @both
@@ -835,10 +897,33 @@ def test_priors(seed):
         model.set_params(rule="bayes")
     expected = counted.predict_joint_log_proba(X) + shift
     assert_allclose(given.predict_joint_log_proba(X), expected)
+    X[y == 1] += 100.0
     never = classes(priors=[1, 0]).fit(X, y)
     assert_array_equal(never.predict(X), 0)
     assert_allclose(never.predict_proba(X), np.tile([1.0, 0.0], (90, 1)))
-    assert set(never.sample(50, random_state=0)[:, 0]).isdisjoint(X[:, 0])
+    assert (never.sample(50, random_state=0) < 50.0).all()
+    assert not (never.sample(50, y=1, random_state=0) < 50.0).any()
+
+
+def test_density_can_be_chosen_after_a_fit(seed):
+    X, y = ring(60, seed), np.resize([0, 1], 60)
+    parts, later = classes(density="mrf").fit(X, y), classes().fit(X, y)
+    before = later.score_samples(X)
+    later.set_params(density="mrf")
+    assert_allclose(later.score_samples(X), parts.score_samples(X))
+    assert_array_equal(later.sample(5, random_state=1), parts.sample(5, random_state=1))
+    assert np.abs(later.score_samples(X) - before).max() > 1e-6
+    for model in (later.set_params(density="foo"), small().fit(X).set_params(density="foo")):
+        for ask in (model.score_samples, lambda _, model=model: model.sample(2)):
+            with pytest.raises(ValueError, match="density must be one of"):
+                ask(X)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e308])
+def test_only_shares_of_weights_count(size, seed):
+    X, y = ring(60, seed), np.resize([0, 1], 60)
+    weighted = classes().fit(X, y, sample_weight=np.full(60, size))
+    assert_allclose(weighted.predict_proba(X), classes().fit(X, y, np.ones(60)).predict_proba(X))
 
 
 @both

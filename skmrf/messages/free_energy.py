@@ -69,7 +69,7 @@ class Expectations(NamedTuple):
 # Quadrature --------------------------------------------------------------------------------
 
 
-class Grid(NamedTuple):
+class Quadrature(NamedTuple):
     """Quadrature points of all components.
 
     Attributes
@@ -92,7 +92,7 @@ class Grid(NamedTuple):
 
 
 def quadrature(mixture, edges, n_points):
-    """The :class:`Grid` of a mixture on the edges of a graph."""
+    """The :class:`Quadrature` of a mixture on the edges of a graph."""
     numeric = mixture.n_states == 0
     nodes, weights, standard = _rule(mixture, n_points)
     L, n, S = weights.shape
@@ -117,7 +117,7 @@ def quadrature(mixture, edges, n_points):
         ),
         _side_by_side(alpha * pair_weights),
     )
-    return Grid(points, weights, pair_weights, standard, roots)
+    return Quadrature(points, weights, pair_weights, standard, roots)
 
 
 def _side_by_side(x):
@@ -353,7 +353,8 @@ def _bethe_terms(mixture, edges, degrees, grid):
 def free_energy(energy, mixture, rule):
     """Minus the free energy, an estimate of log Z, and :class:`Expectations` of log f - log b.
 
-    With ``entropy="joint"`` the value is a lower bound of log Z up to the error of quadrature.
+    With ``entropy="joint"`` the value is a lower bound of log Z up to the error of quadrature;
+    of beliefs that maximise it at the same points that error is upwards.
     """
     grid = quadrature(mixture, energy.edges, rule.n_points)
     nodes, edges = energy.clique_values(grid.points)
