@@ -254,7 +254,8 @@ class MRFStructureLearner(LearnedEstimator):
         X : array-like or frame of shape (n_samples, n_features)
             Categories; nan, None or NA where missing (at random: gaps are filled by draws from the
             model, and pairs count as often as both were observed). Constant columns have no edges;
-            a column that repeats another one has an edge to it and to no other.
+            a column that repeats another one has an edge to it and to no other, unless that may
+            be chance, as where rows are few or states rare.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             How often a row counts: a weight of 2 is the row twice, so the weights should sum to
@@ -323,7 +324,8 @@ class MRFStructureLearner(LearnedEstimator):
         estimation = deepcopy(before)
         columns = None
         if partial:  # what a column shows may change with the rows
-            columns = selection.Columns(np.flatnonzero([len(c) > 1 for c in categories]), [])
+            varied = np.flatnonzero([len(c) > 1 for c in categories])
+            columns = selection.Columns(varied, [], [])
         everything, rows, columns = self._rows(data, categories, sample_weight, columns)
         reports = learning.EpochReports(self, X, y, 1 if partial else None)
         checkpoint = learning.NoCheckpoint() if partial else self._checkpoint
@@ -446,7 +448,7 @@ class MRFStructureLearner(LearnedEstimator):
         everything = selection.Rows(data.X, weights, n_states).take(1.0 * (weights > 0))
         if columns is None:
             same_states = self.statistic == "agreement"
-            columns = selection.Columns.of(everything.X, same_states)
+            columns = selection.Columns.of(everything.X, everything.weights, same_states)
         kept = columns.kept
         rows = selection.Rows(
             np.ascontiguousarray(everything.X[:, kept]), everything.weights, n_states[kept]

@@ -93,6 +93,15 @@ def by_scipy(x, y):
     return found.pvalue, found.statistic
 
 
+def all_of(form):
+    return np.ones(len(form.layout.n_states), dtype=bool)
+
+
+def partners(n, most):
+    """As many partners as asked for, whatever their parameters."""
+    return screen.Budget(np.ones(n), np.inf, most)
+
+
 @pytest.mark.parametrize("columns", [256, 4, 1])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_screen_is_the_test_of_every_pair(columns, weighted, seed, monkeypatch):
@@ -105,7 +114,7 @@ def test_screen_is_the_test_of_every_pair(columns, weighted, seed, monkeypatch):
     pairs = list(combinations(range(len(n_states)), 2))
     p = np.array([by_scipy(repeated[:, i], repeated[:, j])[0] for i, j in pairs])
     for level in (0.9999, 0.2, 0.01, 1e-4):
-        found = screen.screen(X, weights, n_states, level=level, max_degree=None)
+        found = screen.screen(X, weights, n_states, level=level)
         expected = adjusted(p, "fdr") <= level
         np.testing.assert_array_equal(found.edges, np.array(pairs)[expected].reshape(-1, 2))
         np.testing.assert_allclose(found.p, p[expected], rtol=1e-6, atol=1e-300)
@@ -115,7 +124,7 @@ def test_screen_of_fractional_weights(seed):
     """Weights that single precision does not hold exactly."""
     X = dependent_rows(np.random.default_rng(seed), (2, 3, 2, 2, 4), 200)
     for factor in (1.1, 1e6):
-        ones = screen.screen(X, np.full(200, factor), (2, 3, 2, 2, 4), level=1, max_degree=None)
+        ones = screen.screen(X, np.full(200, factor), (2, 3, 2, 2, 4), level=1)
         statistic = {
             pair: factor * by_scipy(*X[:, pair].T)[1] for pair in combinations(range(5), 2)
         }
@@ -142,10 +151,12 @@ def test_screen_counts_many_rows_exactly(seed):
 def test_screen_of_nothing():
     X = np.zeros((4, 3), dtype=np.int16)
     for rows, n_states in ((X, (1, 1, 1)), (X, (2, 3, 1)), (X - 1, (2, 3, 2)), (X[:0], (2, 2, 2))):
-        found = screen.screen(rows, np.ones(len(rows)), n_states, level=0.5, max_degree=2)
+        found = screen.screen(
+            rows, np.ones(len(rows)), n_states, level=0.5, budget=partners(len(n_states), 2)
+        )
         assert found.edges.shape == (0, 2)
         assert found.p.shape == (0,)
-    found = screen.screen(X[:, :1], np.ones(4), (2,), level=0.5, max_degree=None)
+    found = screen.screen(X[:, :1], np.ones(4), (2,), level=0.5)
     assert found.edges.shape == (0, 2)
 
 
@@ -154,7 +165,7 @@ def test_screen_is_calibrated(seed):
     rng = np.random.default_rng(seed)
     n_states = np.repeat([2, 3], 20)
     X = rng.integers(0, n_states, (3000, 40)).astype(np.int16)
-    p = screen.screen(X, np.ones(len(X)), n_states, level=1.0, max_degree=None).p
+    p = screen.screen(X, np.ones(len(X)), n_states, level=1.0).p
     assert len(p) == 780
     for level in (0.05, 0.3, 0.7):
         assert TAIL < binom.cdf((p <= level).sum(), 780, level) < 1 - TAIL
@@ -166,15 +177,40 @@ def test_screen_caps_degrees(seed):
     n_states = (2,) * 9
     X = dependent_rows(rng, n_states, 400, 0.1)
     weights = np.ones(400)
-    every = screen.screen(X, weights, n_states, level=0.3, max_degree=None)
+    every = screen.screen(X, weights, n_states, level=0.3)
     assert len(every.edges) > 10
     p = {(i, j): by_scipy(X[:, i], X[:, j])[0] for i, j in every.edges.tolist()}
     for cap in (0, 1, 2, 4):
         best = {v: sorted((e for e in p if v in e), key=p.get)[:cap] for v in range(len(n_states))}
         expected = [e for e in sorted(p) if e in best[e[0]] and e in best[e[1]]]
-        found = screen.screen(X, weights, n_states, level=0.3, max_degree=cap)
+        found = screen.screen(X, weights, n_states, level=0.3, budget=partners(X.shape[1], cap))
         assert [tuple(e) for e in found.edges.tolist()] == expected
         np.testing.assert_allclose(found.p, [p[e] for e in expected], rtol=1e-6)
+
+
+def test_screen_has_room_for_parameters(seed):
+    """A partner too large is passed over for later ones, unless it is the first."""
+    rng = np.random.default_rng(seed)
+    n_rows, noise = 4000, (0.5, 0.6, 0.7, 0.8)
+    x = rng.integers(0, 2, n_rows)
+    columns = [
+        np.where(rng.random(n_rows) < share, rng.integers(0, 2, n_rows), x) for share in noise
+    ]
+    many = np.where(rng.random(n_rows) < 0.2, rng.integers(0, 6, n_rows), x)
+    X = np.column_stack([x, many, *columns]).astype(np.int16)
+    n_states = np.array([2, 6, 2, 2, 2, 2])
+
+    def partners_of_first(room, most=64):
+        budget = screen.Budget(n_states - 1.0, room, most)
+        found = screen.screen(X, np.ones(n_rows), n_states, level=0.01, budget=budget).edges
+        return sorted(j for i, j in found.tolist() if i == 0)
+
+    assert partners_of_first(5.0) == [1]
+    assert partners_of_first(7.0) == [1, 2, 3]
+    assert partners_of_first(7.0, 2) == [1, 2]
+    assert partners_of_first(1.0) == [1]
+    X[:, 1] = rng.permutation(X[:, 1])
+    assert partners_of_first(2.0) == [2, 3]
 
 
 def test_screen_tells_underflowing_p_values_apart(seed):
@@ -183,7 +219,7 @@ def test_screen_tells_underflowing_p_values_apart(seed):
     x = rng.integers(0, 2, n_rows)
     flips = [rng.random(n_rows) < share for share in (0.2, 0.1, 0.3)]
     X = np.column_stack([x] + [np.where(flip, 1 - x, x) for flip in flips]).astype(np.int16)
-    found = screen.screen(X, np.ones(n_rows), (2,) * 4, level=0.01, max_degree=1)
+    found = screen.screen(X, np.ones(n_rows), (2,) * 4, level=0.01, budget=partners(4, 1))
     assert found.edges.tolist() == [[0, 2]]
     assert found.p.tolist() == [0.0]
 
@@ -390,7 +426,7 @@ def everything(X, weights, form, **options):
         fits.log_likelihood,
         fits.n_parameters,
         *fits.wald(),
-        *score_tests(fits, X, weights, form, **options),
+        *score_tests(fits, X, weights, form, all_of(form), **options),
         *likelihood_ratio(fits, X, weights, edges, **options),
     ]
 
@@ -465,7 +501,7 @@ def test_an_edge_to_a_constant_says_nothing(seed):
     without = LogLinearForm.build((2,) * 4, [(0, 1)])
     fits = fit_nodes(X, weights, without)
     for score in (scores._two_state_scores, scores._table_scores):
-        statistic, dof = score(fits, X, weights, without, None)
+        statistic, dof = score(fits, X, weights, without, all_of(without), None)
         assert statistic[0, 2] == dof[0, 2] == 0  # what 1 says already
         assert statistic[0, 3] == dof[0, 3] == 0
 
@@ -510,7 +546,7 @@ def test_scores_against_the_definition(n_states, statistic, unary, seed):
     X, weights = counted(rng, energy, 3000)
     form = LogLinearForm.build(n_states, edges[:-2], statistic, unary)
     fits = fit_nodes(X, weights, form)
-    found, dof = score_tests(fits, X, weights, form)
+    found, dof = score_tests(fits, X, weights, form, all_of(form))
     np.testing.assert_array_equal(found, found.T)
     np.testing.assert_array_equal(dof, dof.T)
     assert not found.diagonal().any()
@@ -533,7 +569,7 @@ def test_both_ways_to_the_scores_agree(statistic, unary, seed):
     form = LogLinearForm.build(n_states, EDGES, statistic, unary)
     fits = fit_nodes(X, weights, form)
     first, second = (
-        scores._symmetric(form, score(fits, X, weights, form, None))
+        scores._symmetric(form, score(fits, X, weights, form, form.layout.n_states > 1, None))
         for score in (scores._two_state_scores, scores._table_scores)
     )
     assert_same(first, second, rtol=1e-8, atol=1e-9)
@@ -595,7 +631,7 @@ def pair_statistics(rng, pair, n_states, repeats, strength):
     found = np.zeros((repeats, 3))
     for k in range(repeats):
         X, weights = counted(rng, energy, 3000)
-        statistic, dof = score_tests(fit_nodes(X, weights, less), X, weights, less)
+        statistic, dof = score_tests(fit_nodes(X, weights, less), X, weights, less, all_of(less))
         fits = fit_nodes(X, weights, more)
         wald = fits.wald()
         ratio = likelihood_ratio(fits, X, weights, [n - 1])
@@ -635,7 +671,7 @@ def test_no_edges_and_no_parameters(seed):
         fits = fit_nodes(X, 1000 * weights, form)  # the ridge counts for little
         assert fits.n_parameters.tolist() == ([1, 2, 0] if unary else [0, 0, 0])
         assert [part.shape for part in fits.wald()] == [(0,), (0,)]
-        statistic, dof = score_tests(fits, X, 1000 * weights, form)
+        statistic, dof = score_tests(fits, X, 1000 * weights, form, all_of(form))
         assert dof.tolist() == [[0, 2, 0], [2, 0, 0], [0, 0, 0]]
         if unary:
             expected = by_scipy(*np.repeat(X, weights.astype(int), axis=0)[:, :2].T)[1]

@@ -6,7 +6,7 @@ any false edge at 1e-6, so that exact graphs can be asked for.
 
 import pickle
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 from types import SimpleNamespace
 
 import networkx as nx
@@ -41,6 +41,7 @@ from skmrf.selection import (
     penalised,
     rounds,
 )
+from skmrf.selection.columns import coincidence, relabelled
 from skmrf.selection.nodewise import fit_nodes
 from skmrf.selection.path import MOST_RECORDS
 from skmrf.selection.removal import EdgeRemoval
@@ -526,17 +527,48 @@ def test_repeats_of_three_states_and_gaps():
 
 def test_columns_relabelled():
     X = np.array([[0, 1, 2, 0, -1], [0, 0, 1, 0, 2], [1, 1, 2, 0, 2], [-1, 0, 1, -1, 0]])
-    found = Columns.of(np.column_stack([X, X[:, 0], 1 - X[:, 1]]).astype(STATE))
+    X = np.column_stack([X, X[:, 0], 1 - X[:, 1]]).astype(STATE)
+    found = Columns.of(X, np.full(4, 20.0))
     assert found.kept.tolist() == [0, 1, 4]
     assert found.copies == [(1, 2), (0, 5), (1, 6)]
+    assert max(found.copied_p) < 1e-9
+    assert Columns.of(X, np.ones(4)).copies == []
+
+
+@pytest.mark.parametrize(
+    "codes", [[0, 1, 1, 1, 1], [0, 1, 0, 1], [0, 1, 2, 2, -1], [0, 1, 1, 0, 2]]
+)
+def test_probability_of_coincidences(codes):
+    """Of all orders of a column, those that tell the same rows apart."""
+    codes = np.array(codes)
+    seen = codes[codes >= 0]
+    orders = np.array(list(permutations(seen)))
+    same = [np.array_equal(relabelled(o), relabelled(seen)) for o in orders]
+    assert coincidence(codes, np.ones(len(codes))) == pytest.approx(np.mean(same))
+
+
+@pytest.mark.parametrize("n_rows", [200, 3])
+def test_coincidences_are_no_edges(n_rows, seed):
+    """Columns with a single rare state in the same row, or of hardly any rows."""
+    rng = np.random.default_rng(seed)
+    wrong = 0
+    for _ in range(20):
+        X = (rng.random((n_rows, 25)) < (0.01 if n_rows > 3 else 0.5)).astype(int)
+        X[0, :2], X[1:, :2] = 1, 0
+        found = MRFStructureLearner("pseudo-likelihood", random_state=0).fit(X)
+        assert np.isfinite(found.coupling_).all()
+        assert found.p_values_[0, 1] > 0.05
+        wrong += len(found.edges_) > 0
+    assert wrong <= binom.isf(RARE, 20, 0.05)
 
 
 def test_copies_where_states_must_agree():
     """A renamed column agrees with the original nowhere, so an edge can tell something of it."""
     X = np.array([[0, 1], [1, 0], [2, 1], [1, 0]])
     X = np.column_stack([X, (X[:, 0] + 1) % 3, X[:, 0], 1 - X[:, 1]]).astype(STATE)
-    assert Columns.of(X, same_states=True).copies == [(0, 3), (1, 4)]
-    assert Columns.of(X).copies == [(0, 2), (0, 3), (1, 4)]
+    weights = np.full(4, 20.0)
+    assert Columns.of(X, weights, same_states=True).copies == [(0, 3), (1, 4)]
+    assert Columns.of(X, weights).copies == [(0, 2), (0, 3), (1, 4)]
     rows = three_state_rows(0)
     rows = np.column_stack([rows, (rows[:, 0] + 1) % 3])
     found = learner("pseudo-likelihood", statistic="agreement").fit(rows)
@@ -546,10 +578,21 @@ def test_copies_where_states_must_agree():
 def test_score_tests_that_take_too_long(monkeypatch):
     X = chain_rows(0)
     monkeypatch.setattr(assessment, "MOST_WORK", 1.0)
-    with pytest.warns(UserWarning, match="were left out, so that no edge enters and p-values of"):
+    with pytest.warns(UserWarning, match="Score tests of columns of 2 categories and more would"):
         found = learner(screen=0.001).fit(X)
     missing = ~np.isin(np.arange(25).reshape(5, 5), [5 * i + j for i, j in CHAIN])
     assert (found.p_values_[np.triu(missing, 1)] == 1.0).all()
+
+
+def test_a_column_that_names_the_rows(seed):
+    """It costs itself its edges, and no other column."""
+    X = chain_rows(seed, n_rows=500, n_variables=6)
+    whole = learner("pseudo-likelihood").fit(X)
+    with pytest.warns(UserWarning, match="columns of 500 categories and more.*drop columns that"):
+        found = learner("pseudo-likelihood").fit(np.column_stack([X, np.arange(500)]))
+    assert edges_of(found) == edges_of(whole)
+    assert (found.p_values_[6, :6] == 1.0).all()
+    assert 0.5 < (found.p_values_[:6, :6] < 1.0).sum() / (whole.p_values_ < 1.0).sum() < 2.0
 
 
 def test_the_screen_keeps_the_best_partners(monkeypatch):
@@ -1006,7 +1049,7 @@ def test_penalty_of_least_criterion(monkeypatch):
     start = estimates.independent(rows, np.array(list(combinations(range(5), 2))), "table", True)
     judged = []
 
-    def distance(_rows, energy, _n_jobs=None):
+    def distance(_rows, energy, *_):
         judged.append(abs(np.linalg.norm(energy.strengths()) - 0.7))
         return judged[-1]
 
@@ -1017,6 +1060,27 @@ def test_penalty_of_least_criterion(monkeypatch):
     assert min(judged[20:]) < 0.5 * min(judged[:20])
     (best,) = penalised._path(rows, start, "l1", [alpha])
     assert distance(rows, best) == pytest.approx(min(judged), abs=1e-3)
+
+
+@pytest.mark.parametrize("method", ["nodewise", "cd"])
+def test_penalties_that_leave_nothing(method):
+    """Of independent columns few sets have an edge: the criterion asks for chi-square of 8.2."""
+    penalty = {} if method == "nodewise" else {"penalty": "l1"}
+    sets = [np.random.default_rng(7000 + s).integers(0, 2, (500, 8)) for s in range(40)]
+    found = [learner("exact", method=method, **penalty).fit(X) for X in sets]
+    wrong = [len(f.edges_) > 0 for f in found]
+    assert sum(wrong) <= binom.isf(RARE, 40, 0.12)
+    for f, X in zip(found, sets, strict=True):
+        assert (np.abs(f.coupling_) * np.sqrt(len(X)) > 2.5).sum() == 2 * len(f.edges_)
+
+
+def test_gaps_are_no_evidence_of_edges():
+    found = []
+    for s in range(12):
+        rng = np.random.default_rng(8000 + s)
+        X = holes(rng.integers(0, 2, (500, 8)), 0.3, s)
+        found.append(len(learner("exact", method="nodewise", random_state=s).fit(X).edges_) > 0)
+    assert sum(found) <= binom.isf(RARE, 12, 0.15)
 
 
 # Statistics and learners -------------------------------------------------------------------

@@ -107,18 +107,29 @@ def with_scores(found, fits, rows, n_jobs=None):
     """The same, with score tests of all pairs that are no edges, unless that takes too long."""
     if len(found.statistic) < 2:
         return found
-    form = fits.form
-    free = form.layout.n_states - 1.0 if form.statistic == "table" else np.ones(len(found.dof))
-    work = len(rows.X) * (free**2).sum() ** 2
-    if work > MOST_WORK:
-        warn_caller(
-            f"Score tests of pairs without an edge would take about {work:.2g} multiplications and "
-            "were left out, so that no edge enters and p-values of such pairs are 1. Merge rare "
-            'categories, or use statistic="agreement".'
-        )
+    tested = _affordable(fits.form, len(rows.X))
+    if not tested.any():
         return found
-    statistic, dof = score_tests(fits, rows.X, rows.weights, fits.form, n_jobs=n_jobs)
+    statistic, dof = score_tests(fits, rows.X, rows.weights, fits.form, tested, n_jobs=n_jobs)
     return Assessment(found.statistic + statistic, found.dof + dof, found.covariances)
+
+
+def _affordable(form, n_rows):
+    """Variables of which score tests take no longer than bearable, those of few states first."""
+    q = form.layout.n_states
+    free = q - 1.0 if form.statistic == "table" else np.ones(len(q))
+    tested = np.ones(len(q), dtype=bool)
+    while (work := n_rows * (free[tested] ** 2).sum() ** 2) > MOST_WORK:
+        most, needed = int(q[tested].max()), work
+        tested &= q < most
+    if not tested.all():
+        warn_caller(
+            f"Score tests of columns of {most} categories and more would take about {needed:.2g} "
+            "multiplications and were left out: no edge of such a column enters, and p-values "
+            "where it has none are 1. Merge rare categories, drop columns that name the rows, or "
+            'use statistic="agreement".'
+        )
+    return tested
 
 
 def _covariances(energy, rows, completed, fits, rng):

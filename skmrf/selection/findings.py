@@ -54,8 +54,9 @@ class Findings:
         out = np.full((n, n), diagonal)
         out[np.ix_(kept, kept)] = matrix
         np.fill_diagonal(out, diagonal)
-        for i, j in self.columns.copies:
-            out[i, j] = out[j, i] = copies
+        values = np.broadcast_to(copies, self.n_copies)
+        for (i, j), value in zip(self.columns.copies, values, strict=True):
+            out[i, j] = out[j, i] = value
         return out
 
     @property
@@ -118,7 +119,7 @@ class Findings:
         out = np.ones((n, n))
         upper = np.triu_indices(n, 1)
         out[upper] = adjusted(self.selection.assessment.p, self.control)
-        return self._spread(np.minimum(out, out.T), 1.0, 0.0)
+        return self._spread(np.minimum(out, out.T), 1.0, self.columns.copied_p)
 
     def probabilities(self):
         """Posterior probability of every pair, by the tests of all."""

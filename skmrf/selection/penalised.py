@@ -10,9 +10,11 @@ from .nodewise import fit_nodes
 
 N_ALPHAS = 20
 N_FINER = 6  # further ones between the neighbours of the best
+ABOVE = 1.001  # of the path's first penalty, against the least that leaves no edge
 SMALLEST = 0.01  # of the path, as a share of the penalty that leaves no edge
 N_FOLDS = 5
 GAMMA = 0.5  # of the extended Bayesian information criterion
+TURNS = 4  # of drawing what is missing and choosing a penalty
 MAX_ITER, TOL = 500, 1e-4
 
 
@@ -25,45 +27,64 @@ def sparse_edges(rows, edges, criteria, estimation):
     if not len(edges):
         return edges
     start = independent(rows, edges, criteria.statistic, criteria.unary)
-    if rows.has_missing:
-        energy = estimation.learn(start, rows, warm=False)
-        rows = rows.completed(energy, estimation.rng)
-    if isinstance(alpha, str):
-        alpha = choose_alpha(rows, start, name, alpha, estimation)
-        if not isinstance(estimation.learner, PseudoLikelihood):
-            alpha *= 0.5  # a likelihood has one term for an edge, a pseudo-likelihood two
-    estimation.alpha = alpha
-    penalty = learning.make_penalty(name, alpha, start.penalty_groups())
-    energy = estimation.learn(start, rows, warm=False, penalty=penalty)
-    kept = energy.strengths() > 0
+    # a likelihood has one term for an edge, a pseudo-likelihood two
+    scale = 1.0 if isinstance(estimation.learner, PseudoLikelihood) else 0.5
+    given = alpha if isinstance(alpha, str) else alpha / scale
+    rows, found = _strength(rows, start, name, given, estimation)
+    estimation.alpha, kept = scale * found, np.zeros(len(edges), dtype=bool)
+    if found < _largest(rows, start, name):
+        penalty = learning.make_penalty(name, estimation.alpha, start.penalty_groups())
+        kept = estimation.learn(start, rows, warm=False, penalty=penalty).strengths() > 0
     estimation.path.remove(edges[~kept])
     return edges[kept]
 
 
-def choose_alpha(rows, start, name, criterion, estimation):
+def _strength(rows, start, name, alpha, estimation):
+    """Rows without gaps, and the strength of a pseudo-likelihood's penalty.
+
+    Gaps are drawn from independent variables, then from those that the penalty leaves, in turn:
+    drawn from all candidates, chance would return as evidence.
+    """
+    energy, share = start, _share_seen(rows, start)
+    for _ in range(TURNS if rows.has_missing else 1):
+        completed, found = rows.completed(energy, estimation.rng), alpha
+        if isinstance(alpha, str):
+            found = choose_alpha(completed, start, name, alpha, estimation, share)
+        if rows.has_missing:
+            (energy,) = _path(completed, start, name, [found])
+    return completed, found
+
+
+def _share_seen(rows, energy):
+    """Mean share of the rows that show both ends of a pair."""
+    return float(rows.seen(energy.form.edges).mean() / rows.count)
+
+
+def choose_alpha(rows, start, name, criterion, estimation, share=1.0):
     """The strength of best criterion: "ebic" or "cv".
 
-    Ctrl-C leaves that among the strongest, or by the folds, which were judged before it.
+    ``share`` of what rows say was observed. Ctrl-C leaves the best of those among the strongest, or
+    by the folds, which were judged before it.
     """
     alphas = _alphas(rows, start, name)
     if criterion == "ebic":
-        return _of_least_cost(rows, start, name, alphas, estimation)
+        return _of_least_cost(rows, start, name, alphas, estimation, share)
     fold = estimation.rng.permutation(len(rows.X)) % min(N_FOLDS, len(rows.X))
     judged, gains = [], _gains(rows, start, name, alphas, fold)
     _until_interrupted(judged, gains, int(fold.max()) + 1, "folds", estimation)
     return float(alphas[np.argmax(np.sum(judged, axis=0))])
 
 
-def _of_least_cost(rows, start, name, alphas, estimation):
+def _of_least_cost(rows, start, name, alphas, estimation, share):
     """The strength of least criterion on the path, or on finer steps about the best of these."""
     judged, what = [], "penalties"
-    costs = _costs(rows, start, name, alphas, estimation.n_jobs)
+    costs = _costs(rows, start, name, alphas, share, estimation.n_jobs)
     _until_interrupted(judged, costs, len(alphas), what, estimation)
     if len(judged) == len(alphas):
         best = int(np.argmin(judged))
         around = alphas[max(best - 1, 0)], alphas[min(best + 1, len(alphas) - 1)]
         finer = np.geomspace(*around, N_FINER + 2)[1:-1]
-        costs = _costs(rows, start, name, finer, estimation.n_jobs)
+        costs = _costs(rows, start, name, finer, share, estimation.n_jobs)
         alphas = np.append(alphas, finer)
         _until_interrupted(judged, costs, len(alphas), what, estimation)
     return float(alphas[np.argmin(judged)])
@@ -80,10 +101,10 @@ def _until_interrupted(judged, values, n, what, estimation):
         estimation.stopped = estimation.interrupted = True
 
 
-def _costs(rows, start, name, alphas, n_jobs):
+def _costs(rows, start, name, alphas, share, n_jobs):
     """Criterion of every strength."""
     for energy in _path(rows, start, name, alphas):
-        yield ebic(rows, energy, n_jobs)
+        yield ebic(rows, energy, share, n_jobs)
 
 
 def _gains(rows, start, name, alphas, fold):
@@ -102,14 +123,18 @@ def _objective(rows, start):
     return lambda energy: learner.objective(energy, rows.batch, state)
 
 
-def _alphas(rows, start, name):
-    """Falling strengths, from the one that leaves no edge."""
+def _largest(rows, start, name):
+    """The strength from which on no edge is left."""
     _, gradient = _objective(rows, start)(start)
     pairs, owner = gradient["pairs"], start.form.owner
     sizes = np.maximum(np.bincount(owner), 1)
     norms = np.sqrt(np.bincount(owner, pairs**2) / sizes)
-    largest = np.abs(pairs).max() if name == "l1" else norms.max()
-    return max(largest, 1e-12) * np.geomspace(1.0, SMALLEST, N_ALPHAS)
+    return max(float(np.abs(pairs).max() if name == "l1" else norms.max()), 1e-12)
+
+
+def _alphas(rows, start, name):
+    """Falling strengths, from one that leaves no edge, whatever is rounded."""
+    return ABOVE * _largest(rows, start, name) * np.geomspace(1.0, SMALLEST, N_ALPHAS)
 
 
 def _path(rows, energy, name, alphas):
@@ -123,14 +148,16 @@ def _path(rows, energy, name, alphas):
         yield energy
 
 
-def ebic(rows, energy, n_jobs=None):
+def ebic(rows, energy, share=1.0, n_jobs=None):
     r"""Extended Bayesian information criterion of the edges that are not zero.
 
     .. math:: \sum_i \left( -2 \ell_i + k_i \log N + 2 \gamma d_i \log(n - 1) \right)
 
     with :math:`\ell_i` the maximal conditional log-likelihood of variable i given its
     :math:`d_i` neighbours, :math:`k_i` its parameters, N rows, n variables and
-    :math:`\gamma = 1/2`.
+    :math:`\gamma = 1/2`. For two states it is that of the source; tables of more count as one
+    neighbour, too. Where a ``share`` of the rows was observed, log-likelihoods and N are that
+    share of themselves.
 
     References
     ----------
@@ -141,6 +168,6 @@ def ebic(rows, energy, n_jobs=None):
     form = LogLinearForm.build(rows.n_states, edges, energy.form.statistic, energy.form.unary)
     fits = fit_nodes(rows.X, rows.weights, form, n_jobs=n_jobs)
     n = len(rows.n_states)
-    cost = fits.n_parameters.sum() * np.log(rows.count)
+    cost = fits.n_parameters.sum() * np.log(share * rows.count)
     cost += 4.0 * GAMMA * len(edges) * np.log(max(n - 1, 1))
-    return float(cost - 2.0 * np.sum(fits.log_likelihood))
+    return float(cost - 2.0 * share * np.sum(fits.log_likelihood))

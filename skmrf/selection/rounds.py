@@ -13,7 +13,7 @@ from .estimates import Estimation, independent
 from .multiple import adjusted
 from .nodewise import fit_nodes
 from .penalised import sparse_edges
-from .screen import screen
+from .screen import Budget, screen
 
 MAX_ROUNDS = 20
 ROWS_A_PARAMETER = 20
@@ -106,25 +106,31 @@ def select(rows, criteria, estimation: Estimation):
 def candidates(rows, criteria):
     """Pairs that learning begins with.
 
-    All of them if asked for, or if they are few and every variable has rows enough for all its
-    parameters; else those that tests of independence find at a level of false discoveries, of every
-    variable at most as many as it has rows for, and unless a level is given 64: where nearly all
-    pairs are dependent, edges are among the strongest.
+    All of them if asked for. By default those of so few parameters that a column has rows enough
+    for as many with all others, if these pairs are not many. Of the rest those that tests of
+    independence find at a level of false discoveries, of every column at most as many as it has
+    rows for, and unless a level is given 64: where nearly all pairs are dependent, edges are among
+    the strongest.
     """
     n = len(rows.n_states)
     pairs = np.column_stack(np.triu_indices(n, 1))
     if criteria.screen is None or not len(pairs):
         return pairs
-    per_edge = 1.0
-    if criteria.statistic == "table":
-        per_edge = float(np.mean(rows.n_states - 1.0) ** 2)
-    room = max(1, int(rows.count / (ROWS_A_PARAMETER * per_edge)))
+    free = rows.n_states - 1.0 if criteria.statistic == "table" else np.ones(n)
+    room = rows.count / ROWS_A_PARAMETER
     automatic = criteria.screen == "auto"
-    if automatic and n - 1 <= room and len(pairs) * per_edge <= MOST_CANDIDATES:
+    light = np.zeros((0, 2), dtype=np.int64)
+    if automatic:
+        sizes = free[pairs].prod(axis=1)
+        light = pairs[(n - 1) * sizes <= room]
+        if free[light].prod(axis=1).sum() > MOST_CANDIDATES:
+            light = light[:0]
+    if len(light) == len(pairs):
         return pairs
     level = SCREEN_LEVEL if automatic else criteria.screen
-    most = min(room, MOST_PARTNERS) if automatic else room
-    return screen(rows.X, rows.weights, rows.n_states, level=level, max_degree=most).edges
+    budget = Budget(free, room, MOST_PARTNERS if automatic else n)
+    found = screen(rows.X, rows.weights, rows.n_states, level=level, budget=budget).edges
+    return _merged(light, _without(found, light))
 
 
 def _settle(rows, edges, n_candidates, criteria, estimation):

@@ -13,8 +13,8 @@ LEAST_INFORMATION = 0.1  # of a parameter worth testing: its standard error woul
 NEGLIGIBLE = 1e-8  # share of the information of a parameter that rounding may leave
 
 
-def score_tests(fits, X, weights, form, *, n_jobs=None):
-    """Score (Rao) tests of every pair that is no edge.
+def score_tests(fits, X, weights, form, tested, *, n_jobs=None):
+    """Score (Rao) tests of every pair of some variables that is no edge.
 
     From each end's regression, with its fitted parameters projected out of the score, and the
     information of the model.
@@ -27,6 +27,7 @@ def score_tests(fits, X, weights, form, *, n_jobs=None):
         State codes, nothing missing.
     weights : ndarray of shape (n_rows,)
     form : LogLinearForm
+    tested : ndarray of bool, shape (n_variables,)
     n_jobs : int or None
 
     Returns
@@ -38,21 +39,21 @@ def score_tests(fits, X, weights, form, *, n_jobs=None):
         0 where there is nothing to test.
     """
     score = _two_state_scores if (form.layout.n_states <= 2).all() else _table_scores
-    return _symmetric(form, score(fits, X, weights, form, n_jobs))
+    tested = tested & (form.layout.n_states > 1)
+    return _symmetric(form, score(fits, X, weights, form, tested, n_jobs))
 
 
-def _two_state_scores(fits, X, weights, form, n_jobs):
+def _two_state_scores(fits, X, weights, form, tested, n_jobs):
     """Statistics (n, n) and degrees of freedom (n, n) from the regression of the first variable.
 
     The statistic of a pair is x_j in {-1, 1}, so every sum over rows is a matrix product.
     """
     columns = np.ascontiguousarray(X.T)
     signs = Encoded(lambda rows: 2.0 * X[rows] - 1.0, len(X), X.shape[1])
-    varied = form.layout.n_states > 1
 
     def direction(node, theta):
-        if node.n_states == 1:
-            return np.zeros(len(varied)), np.zeros(len(varied), dtype=np.int64)
+        if not tested[node.variable]:
+            return np.zeros(len(tested)), np.zeros(len(tested), dtype=np.int64)
         loadings = node.loadings[:, 0]
         score, total, cross, information = 0.0, 0.0, 0.0, RIDGE * np.eye(len(theta))
         for rows, s in signs.parts():
@@ -65,25 +66,25 @@ def _two_state_scores(fits, X, weights, form, n_jobs):
             cross += loadings @ (scaled @ s)
             information += loadings @ (scaled @ z.T) @ loadings.T
         left = total - (cross * np.linalg.solve(information, cross)).sum(axis=0)
-        tested = varied & (left > LEAST_INFORMATION + NEGLIGIBLE * total)
-        return np.where(tested, score**2, 0.0) / np.where(tested, left, 1.0), tested.astype(int)
+        told = tested & (left > LEAST_INFORMATION + NEGLIGIBLE * total)
+        return np.where(told, score**2, 0.0) / np.where(told, left, 1.0), told.astype(int)
 
     return _directions(direction, fits, form, n_jobs)
 
 
-def _table_scores(fits, X, weights, form, n_jobs):
+def _table_scores(fits, X, weights, form, tested, n_jobs):
     """The same for any numbers of states, from sums over the rows of every state of a partner."""
     columns = np.ascontiguousarray(X.T)
     q = form.layout.n_states
-    start = np.concatenate([[0], np.cumsum(q)])
+    start = np.concatenate([[0], np.cumsum(np.where(tested, q, 0))])
 
     def direction(node, theta):
         statistic, rank = np.zeros(len(q)), np.zeros(len(q), dtype=np.int64)
-        if node.n_states == 1:
+        if not tested[node.variable]:
             return statistic, rank
         sums = _StateSums(node, theta, Patterns(node, columns), weights, start)
-        for q_j in np.unique(q[q > 1]).tolist():
-            partners = np.flatnonzero(q == q_j)
+        for q_j in np.unique(q[tested]).tolist():
+            partners = np.flatnonzero(tested & (q == q_j))
             entries = start[partners][:, None] + np.arange(q_j)
             basis = relative_basis(form.statistic, node.n_states, q_j, True)
             statistic[partners], rank[partners] = sums.tests(entries, basis)
@@ -141,6 +142,8 @@ def _occurrences(groups, n_groups, columns, weights, start):
     """Weights of the rows of every group by the states of all variables, numbered through."""
     out = np.empty((n_groups, start[-1]))
     for column, (a, b) in zip(columns, pairwise(start.tolist()), strict=True):
+        if a == b:
+            continue
         cells = groups * (b - a) + column
         found = np.bincount(cells, weights, minlength=n_groups * (b - a))
         out[:, a:b] = found.reshape(n_groups, b - a)

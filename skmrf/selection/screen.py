@@ -29,7 +29,25 @@ class Screened(NamedTuple):
     p: np.ndarray
 
 
-def screen(X, weights, n_states, *, level, max_degree):
+class Budget(NamedTuple):
+    """How many partners a variable keeps.
+
+    Attributes
+    ----------
+    free : ndarray of shape (n_variables,)
+        A pair has the product of its ends' as parameters.
+    room : float
+        Parameters of a variable; those of its first partner always fit.
+    most : int
+        Partners.
+    """
+
+    free: np.ndarray
+    room: float
+    most: int
+
+
+def screen(X, weights, n_states, *, level, budget=None):
     """Pairs that Pearson's chi-square test of independence tells apart from independent ones.
 
     A pair is tested on the rows where both are observed; states that none of these rows has do not
@@ -44,8 +62,8 @@ def screen(X, weights, n_states, *, level, max_degree):
     n_states : ndarray of shape (n_variables,)
     level : float
         False discovery rate, by Benjamini and Hochberg over all pairs.
-    max_degree : int or None
-        A variable keeps at most so many partners, those of smallest p-value; a pair stays if both
+    budget : Budget, optional
+        A variable keeps the partners of smallest p-value that fit into it; a pair stays if both
         ends keep it.
 
     Returns
@@ -57,9 +75,9 @@ def screen(X, weights, n_states, *, level, max_degree):
     p = chi2.sf(statistic, dof)
     found = adjusted(p, "fdr", n_tests=n * (n - 1) // 2) <= level
     edges, statistic, dof, p = edges[found], statistic[found], dof[found], p[found]
-    if max_degree is not None:
+    if budget is not None:
         order = np.lexsort((-statistic, log_tail(statistic, dof)))
-        kept = _kept_by_both(edges, order, n, max_degree)
+        kept = _kept_by_both(edges, order, budget)
         edges, p = edges[kept], p[kept]
     order = np.lexsort(edges.T[::-1])
     return Screened(edges[order], p[order])
@@ -130,12 +148,16 @@ def _pearson(tables):
     return statistic.sum(axis=(-2, -1)), free[0] * free[1]
 
 
-def _kept_by_both(edges, order, n, max_degree):
-    """Which edges are among the first ``max_degree`` of both their ends."""
-    kept_by = np.zeros(len(edges), dtype=int)
-    degree = np.zeros(n, dtype=int)
+def _kept_by_both(edges, order, budget):
+    """Which edges fit into what both of their ends have left, in this order."""
+    kept = np.zeros(len(edges), dtype=bool)
+    degree, used = np.zeros(len(budget.free), dtype=int), np.zeros(len(budget.free))
+    sizes = budget.free[edges].prod(axis=1)
     for e in order:
         ends = edges[e]
-        kept_by[e] = (degree[ends] < max_degree).sum()
-        degree[ends] += 1
-    return kept_by == 2
+        fits = (degree[ends] == 0) | (used[ends] + sizes[e] <= budget.room)
+        fits &= degree[ends] < budget.most
+        kept[e] = fits.all()
+        degree[ends] += fits
+        used[ends] += np.where(fits, sizes[e], 0.0)
+    return kept
