@@ -619,7 +619,9 @@ def test_ctrl_c_leaves_the_file_of_the_last_part(tmp_path):
     assert_found(model, found_in(clone(model).set_callbacks().fit(NUMBERS, LABELS)))
 
 
-@pytest.mark.parametrize("params", [{"method": "nodewise"}, {"penalty": "l1", "alpha": 0.02}])
+@pytest.mark.parametrize(
+    "params", [{"method": "nodewise", "alpha": 0.02}, {"penalty": "l1", "alpha": 0.02}], ids=str
+)
 def test_a_penalised_search_cut_short_is_made_again(params, tmp_path):
     path, model = tmp_path / "fit", MRFStructureLearner("exact", random_state=0, **params)
     whole = model.fit(X).coupling_
