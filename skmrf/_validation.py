@@ -147,6 +147,17 @@ def check_number(name, value, *, low=None, high=None, integer=False, open_low=Fa
     return value
 
 
+def check_number_or(names, name, value, **bounds):
+    """One of some names, among which None may be, or a number in a range."""
+    named = value is None or isinstance(value, str)
+    if named and value in names:
+        return value
+    if named or isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        shown = ", ".join("None" if n is None else f'"{n}"' for n in names)
+        raise ValueError(f"{name} must be {shown} or a number; got {value!r}.")
+    return check_number(name, value, **bounds)
+
+
 def check_flag(name, value):
     """Check a parameter that is True or False."""
     if not isinstance(value, bool | np.bool_):

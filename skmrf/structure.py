@@ -19,7 +19,9 @@ from ._validation import (
     check_flag,
     check_generator,
     check_number,
+    check_number_or,
     check_sample_weight,
+    warn_caller,
 )
 from .learners import PCD, PseudoLikelihood, site_log_likelihood
 from .selection import average_product_correction, similarity_weights
@@ -74,8 +76,9 @@ class MRFStructureLearner(LearnedEstimator):
     screen : {"auto"}, float or None, default="auto"
         Which pairs are candidates: None takes all, a number those that are dependent by
         chi-square tests with that level of false discoveries [3]_, of every column at most as many
-        as there are rows for (20 a parameter). "auto" takes all if there are rows for all and no
-        more than 2,000 parameters, else 0.05 and of every column the 64 strongest at most.
+        as there are rows for (20 a parameter). "auto" takes all pairs of which a column's rows
+        would bear as many as there are columns, if these have no more than 2,000 parameters; of the
+        rest it takes 0.05, and of every column the 64 strongest at most.
     threshold : "wald" or float, default="wald"
         ``"wald"``: an edge stays if its parameters differ from zero by a Wald test. A number: if
         :math:`\lVert \theta_{ij} \rVert`, the norm of the centred table, is at least that; of
@@ -281,7 +284,7 @@ class MRFStructureLearner(LearnedEstimator):
 
         Only with a number as ``threshold`` and ``warmup``. The first call, also after a ``fit``,
         begins anew and fixes the categories and the candidates; tests are those of the rows of the
-        last call, and there are no bootstraps.
+        last call, and there are no bootstraps. A column that repeats another one is like any other.
 
         Parameters
         ----------
@@ -381,8 +384,7 @@ class MRFStructureLearner(LearnedEstimator):
             check_choice(name, getattr(self, name), choices)
         for name in ("unary", "re_entry"):
             check_flag(name, getattr(self, name))
-        if self.screen is not None and not (isinstance(self.screen, str) and self.screen == "auto"):
-            check_number("screen", self.screen, low=0, high=1, open_low=True)
+        check_number_or(("auto", None), "screen", self.screen, low=0, high=1, open_low=True)
         check_number("level", self.level, low=0, high=1, open_low=True)
         check_number("n_bootstraps", self.n_bootstraps, low=0, integer=True)
         check_number("tol", self.tol, low=0)
@@ -397,10 +399,7 @@ class MRFStructureLearner(LearnedEstimator):
         return PCD(n_steps=FEW_SWEEPS) if self.learner == "pcd" else learner
 
     def _check_selection(self):
-        if self.threshold != "wald":
-            if isinstance(self.threshold, str):
-                raise ValueError(f'threshold must be "wald" or a number; got {self.threshold!r}.')
-            check_number("threshold", self.threshold, low=0)
+        check_number_or(("wald",), "threshold", self.threshold, low=0)
         if self.warmup is not None:
             check_number("warmup", self.warmup, low=0, integer=True)
             if self.threshold == "wald" or self._penalty() is not None:
@@ -410,10 +409,7 @@ class MRFStructureLearner(LearnedEstimator):
                 )
         if self.penalty is not None:
             check_choice("penalty", self.penalty, ("l1", "group-l1"))
-        if isinstance(self.alpha, str):
-            check_choice("alpha", self.alpha, ("ebic", "cv"))
-        else:
-            check_number("alpha", self.alpha, low=0, open_low=True)
+        check_number_or(("ebic", "cv"), "alpha", self.alpha, low=0, open_low=True)
 
     def _penalty(self):
         return self.penalty or ("group-l1" if self.method == "nodewise" else None)
@@ -444,6 +440,11 @@ class MRFStructureLearner(LearnedEstimator):
         """All rows that count, and those of the columns that edges can be learned between."""
         weights = check_sample_weight(sample_weight, len(data.X))
         weights = np.ones(len(data.X)) if weights is None else weights
+        if sample_weight is not None and weights.sum() < 2.0:
+            warn_caller(
+                f"sample_weight sums to {weights.sum():.3g}, as if there were no more rows. A "
+                "weight is how often a row counts; multiply them by the number of independent rows."
+            )
         n_states = np.array([len(c) for c in categories])
         everything = selection.Rows(data.X, weights, n_states).take(1.0 * (weights > 0))
         if columns is None:

@@ -584,6 +584,13 @@ def test_score_tests_that_take_too_long(monkeypatch):
     assert (found.p_values_[np.triu(missing, 1)] == 1.0).all()
 
 
+def test_weights_that_are_shares_are_told(seed):
+    X = chain_rows(seed)
+    with pytest.warns(UserWarning, match="sample_weight sums to 1, .* how often a row counts"):
+        found = learner("pseudo-likelihood").fit(X, sample_weight=np.full(len(X), 1 / len(X)))
+    assert len(found.edges_) == 0
+
+
 def test_a_column_that_names_the_rows(seed):
     """It costs itself its edges, and no other column."""
     X = chain_rows(seed, n_rows=500, n_variables=6)
@@ -1390,7 +1397,10 @@ REFUSED = [
     ({"method": "other"}, 'method must be one of .*"?nodewise'),
     ({"statistic": "x"}, "statistic must be one of .*agreement"),
     ({"control": "bonferroni"}, "control must be one of .*fdr.*holm"),
-    ({"screen": "chi2"}, "screen must be a.*number.*chi2"),
+    ({"screen": "all"}, "screen must be \"auto\", None or a number; got 'all'"),
+    ({"threshold": None}, 'threshold must be "wald" or a number; got None'),
+    ({"threshold": np.ones(2)}, 'threshold must be "wald" or a number; got array'),
+    ({"penalty": "l1", "alpha": None}, 'alpha must be "ebic", "cv" or a number; got None'),
     ({"screen": 0.0}, "screen must be .*0.*got 0.0"),
     ({"screen": 1.5}, "screen must be .*1.*got 1.5"),
     ({"level": 0}, "level must be .*got 0"),
@@ -1402,7 +1412,7 @@ REFUSED = [
     ({"warmup": 1, "threshold": 0.1, "penalty": "l1"}, "no penalty; with others use warmup=None"),
     ({"warmup": 1, "threshold": 0.1, "method": "nodewise"}, 'method="cd".*use warmup=None'),
     ({"penalty": "l2"}, "penalty must be one of .*group-l1.*l1"),
-    ({"penalty": "l1", "alpha": "aic"}, "alpha must be one of .*cv.*ebic"),
+    ({"penalty": "l1", "alpha": "aic"}, 'alpha must be "ebic", "cv" or a number; got \'aic\''),
     ({"penalty": "l1", "alpha": 0.0}, "alpha must be .*got 0.0"),
     ({"n_bootstraps": -1}, "n_bootstraps must be .*got -1"),
     ({"n_bootstraps": 1.5}, "n_bootstraps must be .*got 1.5"),
