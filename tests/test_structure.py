@@ -584,6 +584,18 @@ def test_score_tests_that_take_too_long(monkeypatch):
     assert (found.p_values_[np.triu(missing, 1)] == 1.0).all()
 
 
+@pytest.mark.parametrize(("most", "n_tested"), [(1e6, 5), (1e5, 4), (1e4, 0), (1.0, 0)])
+def test_columns_left_out_of_score_tests(most, n_tested, monkeypatch, recwarn):
+    """Those of most states, or all where it would be many."""
+    monkeypatch.setattr(assessment, "MOST_WORK", most)
+    form = LogLinearForm.build((2, 2, 2, 5, 9), np.zeros((0, 2), int))
+    tested = assessment._affordable(form, 100)
+    assert tested.tolist() == [k < n_tested for k in range(5)]
+    told = [str(w.message) for w in recwarn]
+    assert len(told) == (n_tested < 5)
+    assert all(f"of {9 if n_tested else 2} categories and more would take" in m for m in told)
+
+
 def test_weights_that_are_shares_are_told(seed):
     X = chain_rows(seed)
     with pytest.warns(UserWarning, match="sample_weight sums to 1, .* how often a row counts"):

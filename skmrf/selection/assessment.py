@@ -11,6 +11,7 @@ from .scores import score_tests
 from .tails import log_tail
 
 MOST_WORK = 1e12  # multiplications of all score tests
+MOST_LEFT_OUT = 0.25  # share of the columns; if it takes more, no pair is tested
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +116,16 @@ def with_scores(found, fits, rows, n_jobs=None):
 
 
 def _affordable(form, n_rows):
-    """Variables of which score tests take no longer than bearable, those of few states first."""
+    """Variables of which score tests take no longer than bearable: but for those of most states."""
     q = form.layout.n_states
     free = q - 1.0 if form.statistic == "table" else np.ones(len(q))
-    tested = np.ones(len(q), dtype=bool)
-    while (work := n_rows * (free[tested] ** 2).sum() ** 2) > MOST_WORK:
-        most, needed = int(q[tested].max()), work
-        tested &= q < most
+    needed = n_rows * (free**2).sum() ** 2
+    most, tested = int(q.max()) + 1, np.ones(len(q), dtype=bool)
+    while n_rows * (free[tested] ** 2).sum() ** 2 > MOST_WORK:
+        most = int(q[tested].max())
+        tested = q < most
+    if (~tested).mean() > MOST_LEFT_OUT:
+        most, tested = 2, np.zeros(len(q), dtype=bool)
     if not tested.all():
         warn_caller(
             f"Score tests of columns of {most} categories and more would take about {needed:.2g} "
