@@ -230,9 +230,9 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            Infinities, text that is not named in ``categorical_features``, a column without any
-            entry in one of the classes, priors that are no probabilities of the classes, networks
-            that need more than ``max_bytes``.
+            Infinities, text that is not named in ``categorical_features``, a column without an
+            entry, priors that are no probabilities of the classes, networks that need more than
+            ``max_bytes``.
         """
         with _unchanged_on_error(self):
             vars(self).update(self._learned(X, y, sample_weight))
@@ -369,7 +369,8 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _densities(self, table, seeds, reports):
         """A fitted density for every class."""
-        rows, labels, _, weights, columns = table
+        _, labels, _, weights, columns = table
+        rows = _with_some_entry(table.rows, labels)
         params = self._shared()
         if not isinstance(self.graph, str):
             params["graph"] = edges_of(self.graph, None, columns.names).tolist()
@@ -574,18 +575,30 @@ def _check_labels(y):
 
 
 def _check_classes(rows, labels, classes, columns):
-    """Refuse columns that a class has no entry of; warn of those without a density in it."""
+    """Warn of columns that a class has no entry of, and of those without a density in it."""
     everywhere = warn_degenerate(rows, columns.numbers, columns.names)
     for k, label in enumerate(classes.tolist()):
         here = rows[labels == k]
-        empty = np.flatnonzero(np.isnan(here).all(axis=0))
-        if len(empty):
-            raise ValueError(
-                f"Column {columns.names[empty[0]]!r} has no observed entry in class {label!r}; "
-                "drop the column, or fill in what is missing (sklearn.impute)."
+        empty = np.flatnonzero(np.isnan(here).all(axis=0)).tolist()
+        for j in empty:
+            warn_caller(
+                f"Column {columns.names[j]!r} has no observed entry in class {label!r}; its density "
+                "takes the column to be as in all classes together."
             )
-        rest = np.setdiff1d(columns.numbers, everywhere)
+        rest = np.setdiff1d(columns.numbers, everywhere + empty)
         warn_degenerate(here, rest, columns.names, f" in class {label!r}")
+
+
+def _with_some_entry(rows, labels):
+    """Where a class has no entry of a column, quantiles of those of all classes, in any order."""
+    out, rng = rows.copy(), np.random.default_rng(0)
+    for k in range(labels.max() + 1):
+        here = np.flatnonzero(labels == k)
+        for j in np.flatnonzero(np.isnan(rows[here]).all(axis=0)):
+            known = rows[~np.isnan(rows[:, j]), j]
+            shares = (rng.permutation(len(here)) + 0.5) / len(here)
+            out[here, j] = np.quantile(known, shares, method="nearest")
+    return out
 
 
 def _fitted(density, rows, weights):

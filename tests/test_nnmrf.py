@@ -1211,13 +1211,22 @@ def test_bad_targets(y, message):
     assert not_fitted(model)
 
 
-def test_columns_that_a_class_has_no_entry_of():
-    y = np.repeat(["x", "y"], 15)
-    table = NAMED.assign(b=np.where(y == "y", np.nan, NAMED["b"]))
-    model = classes()
-    with pytest.raises(ValueError, match="Column 'b' has no observed entry in class 'y'; drop the"):
-        model.fit(table, y)
-    assert not_fitted(model)
+@pytest.mark.parametrize("n", [1, 15])
+def test_columns_that_a_class_has_no_entry_of(n):
+    """There they are as in all classes, which says nothing of the class."""
+    y = np.where(np.arange(30) < 30 - n, "x", "y")
+    kinds = np.resize(["u", "v", "v"], 30).astype(object)
+    table = NAMED.assign(
+        b=NAMED["b"].where(y == "x"), kind=pd.Categorical(np.where(y == "x", kinds, None))
+    )
+    with pytest.warns(UserWarning, match="Column 'b' has no observed entry in class 'y'; the dens"):
+        model = classes(rule="bayes").fit(table, y)
+    drawn = model.sample(400, y="y", random_state=0)
+    mean, spread = NAMED["b"].mean(), NAMED["b"].std()
+    assert abs(np.mean(drawn[:, 1].astype(float)) - mean) < spread
+    assert set(drawn[:, -1]) == {"u", "v"}
+    assert np.isfinite(model.score_samples(table)).all()
+    assert_allclose(classes().fit(table, y).predict_proba(table).sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize(
