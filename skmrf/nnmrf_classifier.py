@@ -582,8 +582,8 @@ def _check_classes(rows, labels, classes, columns):
         empty = np.flatnonzero(np.isnan(here).all(axis=0)).tolist()
         for j in empty:
             warn_caller(
-                f"Column {columns.names[j]!r} has no observed entry in class {label!r}; its density "
-                "takes the column to be as in all classes together."
+                f"Column {columns.names[j]!r} has no observed entry in class {label!r}; its "
+                "density takes the column to be as in all classes together."
             )
         rest = np.setdiff1d(columns.numbers, everywhere + empty)
         warn_degenerate(here, rest, columns.names, f" in class {label!r}")

@@ -1219,7 +1219,7 @@ def test_columns_that_a_class_has_no_entry_of(n):
     table = NAMED.assign(
         b=NAMED["b"].where(y == "x"), kind=pd.Categorical(np.where(y == "x", kinds, None))
     )
-    with pytest.warns(UserWarning, match="Column 'b' has no observed entry in class 'y'; the dens"):
+    with pytest.warns(UserWarning, match="Column 'b' has no observed entry in class 'y'; its"):
         model = classes(rule="bayes").fit(table, y)
     drawn = model.sample(400, y="y", random_state=0)
     mean, spread = NAMED["b"].mean(), NAMED["b"].std()
