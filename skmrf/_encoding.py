@@ -263,7 +263,8 @@ def decode(X, categories):
     else:
         out = np.empty(X.shape, dtype=object)
     for j, known in enumerate(categories):
-        out[:, j] = (_kept_as_they_are(known) if out.dtype == object else known)[X[:, j]]
+        known = _kept_as_they_are(known) if known.dtype.kind in "mM" else known
+        out[:, j] = known[X[:, j]]
     return out
 
 
