@@ -64,6 +64,23 @@ CRITERIA = {
     "false discoveries: 5%": ("pseudo-likelihood, FDR",),
     "EBIC": ("node-wise, EBIC", "scikit-learn L1, EBIC"),
 }
+PAIRS = {  # ours and L1 by the same criterion
+    "any false edge: 5%": ("default", "scikit-learn L1, level 5%"),
+    "EBIC": ("node-wise, EBIC", "scikit-learn L1, EBIC"),
+}
+GAINS = {
+    "criterion": "criterion",
+    "ours": "ours",
+    "graphs": "graphs",
+    "rows": "rows",
+    "problems": "problems",
+    "f1": "F1",
+    "other": "F1 of L1",
+    "gain": "difference",
+    "gain_error": "s.e.",
+    "better": "better",
+    "worse": "worse",
+}
 COLUMNS = {
     "n": "n",
     "n_rows": "rows",
@@ -280,6 +297,30 @@ def over_sizes(rows):
             yield {"criterion": criterion, "method": name, "sizes": len(whole), **means}
 
 
+def gains(cells):
+    """Ours against L1 by the same criterion, problem by problem."""
+    graphs = {"all": set(GRAPHS), NON_DECAY: {NON_DECAY}}
+    sizes = {"all": (0, np.inf), "500": (0, 500), "2,000 and more": (2_000, np.inf)}
+    for criterion, (kind, names), (label, (low, high)) in product(
+        PAIRS, graphs.items(), sizes.items()
+    ):
+        here = [c for k, c in cells.items() if k[0] in names and low <= k[2] <= high]
+        row = {"criterion": criterion, "graphs": kind, "rows": label}
+        yield row | _gain(here, *PAIRS[criterion])
+
+
+def _gain(cells, own, other):
+    both = [[cell.get(name, {}).get("f1", np.nan) for name in (own, other)] for cell in cells]
+    f1 = np.array([pair for pair in both if not np.isnan(pair).any()]).reshape(-1, 2)
+    gain = f1[:, 0] - f1[:, 1]
+    row = {"ours": own, "problems": len(f1)}
+    if len(f1) > 1:
+        row |= dict(zip(("f1", "other"), f1.mean(axis=0).tolist(), strict=True))
+        row |= {"gain": float(gain.mean()), "gain_error": float(gain.std(ddof=1) / len(f1) ** 0.5)}
+        row |= {"better": int((gain > 0).sum()), "worse": int((gain < 0).sum())}
+    return row
+
+
 def with_ratios(rows):
     """The rows of sizes that the default has, with seconds as multiples of its own."""
     base = {(r["n"], r["n_rows"]): r.get("seconds") for r in rows if r["method"] == "default"}
@@ -306,6 +347,7 @@ def write_tables(args, cells):
     heads = {key: COLUMNS.get(key, key) for key in ("criterion", "method", "sizes")}
     heads |= {key: COLUMNS[key] for key in ("f1", "false", "missing")}
     texts = {name: wide(*how) for name, how in shown.items()}
+    texts |= {"gains": markdown(list(gains(cells)), GAINS)}
     texts |= {"criteria": markdown(list(over_sizes(rows)), heads)}
     texts |= {"non_decay_criteria": markdown(list(over_sizes(special)), heads)}
     for name, text in texts.items():
