@@ -74,6 +74,7 @@ def check_coverage(found):
     assert np.median([r.upper - r.lower for _, r, *_ in found]) < 1.0
 
 
+@pytest.mark.slow
 def test_intervals_hold_log_z(seed):
     check_coverage(fast_intervals(seed))
 

@@ -23,7 +23,7 @@ def density(data_folder):
     return lambda name: fetch_density_benchmark(name, data_home=folder, download_if_missing=False)
 
 
-@pytest.mark.parametrize("name", MAXIMUM_LIKELIHOOD)
+@pytest.mark.parametrize("name", ["nltcs", pytest.param("msnbc", marks=pytest.mark.slow)])
 def test_exact_reaches_maximum_likelihood(density, name):
     data = density(name)
     model = DiscreteMRF(learner="exact").fit(data.train)

@@ -1081,6 +1081,21 @@ def test_penalty_of_least_criterion(monkeypatch):
     assert distance(rows, best) == pytest.approx(min(judged), abs=1e-3)
 
 
+PENALTIES = {"method": "nodewise"}, {"penalty": "l1"}, {"penalty": "group-l1"}
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=str)
+@pytest.mark.parametrize("gaps", [False, True])
+def test_the_empty_graph_is_empty(penalty, gaps, monkeypatch, seed):
+    """Rounding leaves nothing of the strongest pair where a criterion wants no edge."""
+    monkeypatch.setattr(penalised, "ebic", lambda _, energy, *__: (energy.strengths() > 0).sum())
+    X = np.random.default_rng(seed).integers(0, 2, (300, 6))
+    found = learner("exact", **penalty).fit(holes(X, 0.2, seed) if gaps else X)
+    assert found.edges_.shape == (0, 2)
+    assert not found.coupling_.any()
+
+
+@slow
 @pytest.mark.parametrize("method", ["nodewise", "cd"])
 def test_penalties_that_leave_nothing(method):
     """Of independent columns few sets have an edge: the criterion asks for chi-square of 8.2."""
@@ -1093,6 +1108,7 @@ def test_penalties_that_leave_nothing(method):
         assert (np.abs(f.coupling_) * np.sqrt(len(X)) > 2.5).sum() == 2 * len(f.edges_)
 
 
+@slow
 def test_gaps_are_no_evidence_of_edges():
     found = []
     for s in range(12):
