@@ -716,8 +716,12 @@ def test_densities_of_rows_with_gaps(seed):
             assert_allclose(found[k, r], expected, rtol=1e-11, atol=1e-11)
 
 
-def test_numbers_filled_in(seed):
+@pytest.mark.parametrize("one_pattern", [False, True])
+def test_numbers_filled_in(one_pattern, seed):
     X, pattern, means, covariances, rng = gaps_and_components(seed)
+    if one_pattern:
+        X, pattern = rng.normal(size=X.shape), np.ones_like(pattern)
+        X[:, 0] = np.nan
     chosen = rng.integers(3, size=len(X))
     filled, noise = X.copy(), rng.normal(size=X.shape)
     order, precisions = np.lexsort((pattern, chosen)), np.linalg.inv(covariances)
