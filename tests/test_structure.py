@@ -1059,6 +1059,8 @@ def test_criterion_by_hand():
     fits = fit_nodes(rows.X, rows.weights, LogLinearForm.build((2,) * 3, [(0, 1)]))
     expected = -2 * fits.log_likelihood.sum() + 5 * np.log(1000) + 2 * 0.5 * 2 * np.log(2)
     assert penalised.ebic(rows, energy) == pytest.approx(expected)
+    expected = -fits.log_likelihood.sum() + 5 * np.log(500) + 2 * 0.5 * 2 * np.log(2)
+    assert penalised.ebic(rows, energy, 0.5) == pytest.approx(expected)
 
 
 def test_penalty_of_least_criterion(monkeypatch):
@@ -1085,12 +1087,21 @@ PENALTIES = {"method": "nodewise"}, {"penalty": "l1"}, {"penalty": "group-l1"}
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
+@pytest.mark.parametrize("name", ["exact", "pcd"])
 @pytest.mark.parametrize("gaps", [False, True])
-def test_the_empty_graph_is_empty(penalty, gaps, monkeypatch, seed):
-    """Rounding leaves nothing of the strongest pair where a criterion wants no edge."""
-    monkeypatch.setattr(penalised, "ebic", lambda _, energy, *__: (energy.strengths() > 0).sum())
+def test_the_empty_graph_is_empty(penalty, name, gaps, monkeypatch, seed):
+    """Neither rounding nor chains leave the strongest pair where a criterion wants no edge."""
+    n_edges = []
+
+    def count(_rows, energy, share, *_):
+        assert share == pytest.approx(0.64 if gaps else 1.0, abs=0.05)
+        n_edges.append((energy.strengths() > 0).sum())
+        return n_edges[-1]
+
+    monkeypatch.setattr(penalised, "ebic", count)
     X = np.random.default_rng(seed).integers(0, 2, (300, 6))
-    found = learner("exact", **penalty).fit(holes(X, 0.2, seed) if gaps else X)
+    found = learner(name, **penalty).fit(holes(X, 0.2, seed) if gaps else X)
+    assert n_edges[0] == 0
     assert found.edges_.shape == (0, 2)
     assert not found.coupling_.any()
 
