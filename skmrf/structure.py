@@ -95,7 +95,8 @@ class MRFStructureLearner(LearnedEstimator):
         Whether score tests bring pairs back, with ``threshold="wald"``.
     penalty : {"l1", "group-l1"}, optional
         Select the edges that are not zero under a penalty, instead of by ``threshold``; their
-        parameters are then learned again without it.
+        parameters are then learned again without it. Gaps are drawn from independent columns for
+        it, so that weak edges are missed rather than noise taken for edges.
     alpha : {"ebic", "cv"} or float, default="ebic"
         Strength of the penalty against the mean log-likelihood (or pseudo-log-likelihood) in nats,
         or how it is chosen along a path of 20: by the extended Bayesian information criterion [4]_,

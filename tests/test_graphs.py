@@ -130,6 +130,8 @@ def test_names_that_are_numbers_come_first():
         ([(0, 4)], "graph names column 4"),
         ([(0, -1)], "graph names column -1"),
         ([(0.5, 1)], "graph names column 0.5"),
+        ([(0, True)], "graph names column True"),
+        (nx.empty_graph(["a", "nope"]), "graph names column 'nope'"),
         ([("a", "a")], r"Edges join two different columns; got \('a', 'a'\)"),
         ([("a", 0)], "Edges join two different columns"),
         ([("a",)], r"graph must be .* a list of pairs of columns; got \('a',\)"),

@@ -455,11 +455,13 @@ def test_declared_categories(seed):
 
 def test_categories_that_are_times(seed):
     days = pd.to_datetime(["2026-01-01", "2026-01-02"]).to_numpy().astype("datetime64[ns]")
-    table = pd.DataFrame({"x": ring(40, seed)[:, 0], "day": pd.Categorical(np.resize(days, 40))})
-    model = small().fit(table)
-    assert set(model.sample(30, random_state=seed)[:, 1]) == set(days)
-    rows = pd.DataFrame(model.sample(3, random_state=seed), columns=["x", "day"])
-    assert np.isfinite(model.score_samples(rows)).all()
+    plain = pd.DataFrame({"x": ring(40, seed)[:, 0], "day": np.resize(days, 40)})
+    named = {"categorical_features": ["day"]}
+    for table, given in ((plain, named), (plain.astype({"day": "category"}), {})):
+        model = small(**given).fit(table)
+        assert set(model.sample(30, random_state=seed)[:, 1]) == set(days)
+        rows = pd.DataFrame(model.sample(3, random_state=seed), columns=["x", "day"])
+        assert np.isfinite(model.score_samples(rows)).all()
 
 
 @both

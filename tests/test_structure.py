@@ -1059,8 +1059,6 @@ def test_criterion_by_hand():
     fits = fit_nodes(rows.X, rows.weights, LogLinearForm.build((2,) * 3, [(0, 1)]))
     expected = -2 * fits.log_likelihood.sum() + 5 * np.log(1000) + 2 * 0.5 * 2 * np.log(2)
     assert penalised.ebic(rows, energy) == pytest.approx(expected)
-    expected = -fits.log_likelihood.sum() + 5 * np.log(500) + 2 * 0.5 * 2 * np.log(2)
-    assert penalised.ebic(rows, energy, 0.5) == pytest.approx(expected)
 
 
 def test_penalty_of_least_criterion(monkeypatch):
@@ -1093,8 +1091,7 @@ def test_the_empty_graph_is_empty(penalty, name, gaps, monkeypatch, seed):
     """Neither rounding nor chains leave the strongest pair where a criterion wants no edge."""
     n_edges = []
 
-    def count(_rows, energy, share, *_):
-        assert share == pytest.approx(0.64 if gaps else 1.0, abs=0.05)
+    def count(_rows, energy, *_):
         n_edges.append((energy.strengths() > 0).sum())
         return n_edges[-1]
 

@@ -14,14 +14,14 @@ ABOVE = 1.001  # of the path's first penalty, against the least that leaves no e
 SMALLEST = 0.01  # of the path, as a share of the penalty that leaves no edge
 N_FOLDS = 5
 GAMMA = 0.5  # of the extended Bayesian information criterion
-TURNS = 4  # of drawing what is missing and choosing a penalty
 MAX_ITER, TOL = 500, 1e-4
 
 
 def sparse_edges(rows, edges, criteria, estimation):
     """The edges that the penalty leaves.
 
-    A penalty that is to be chosen is chosen along a path of pseudo-likelihood fits.
+    A penalty that is to be chosen is chosen along a path of pseudo-likelihood fits. Gaps are drawn
+    from independent variables, which lessens what an edge gains, as they should.
     """
     name, alpha = criteria.penalty
     if not len(edges):
@@ -29,62 +29,43 @@ def sparse_edges(rows, edges, criteria, estimation):
     start = independent(rows, edges, criteria.statistic, criteria.unary)
     # a likelihood has one term for an edge, a pseudo-likelihood two
     scale = 1.0 if isinstance(estimation.learner, PseudoLikelihood) else 0.5
-    given = alpha if isinstance(alpha, str) else alpha / scale
-    rows, found = _strength(rows, start, name, given, estimation)
-    estimation.alpha, kept = scale * found, np.zeros(len(edges), dtype=bool)
-    if found < _largest(rows, start, name):
-        penalty = learning.make_penalty(name, estimation.alpha, start.penalty_groups())
+    # gaps drawn from all candidates would return chance as evidence
+    rows = rows.completed(start, estimation.rng)
+    if isinstance(alpha, str):
+        alpha = scale * choose_alpha(rows, start, name, alpha, estimation)
+    estimation.alpha, kept = alpha, np.zeros(len(edges), dtype=bool)
+    if alpha < scale * _largest(rows, start, name):
+        penalty = learning.make_penalty(name, alpha, start.penalty_groups())
         kept = estimation.learn(start, rows, warm=False, penalty=penalty).strengths() > 0
     estimation.path.remove(edges[~kept])
     return edges[kept]
 
 
-def _strength(rows, start, name, alpha, estimation):
-    """Rows without gaps, and the strength of a pseudo-likelihood's penalty.
-
-    Gaps are drawn from independent variables, then from those that the penalty leaves, in turn:
-    drawn from all candidates, chance would return as evidence.
-    """
-    energy, share = start, _share_seen(rows, start)
-    for _ in range(TURNS if rows.has_missing else 1):
-        completed, found = rows.completed(energy, estimation.rng), alpha
-        if isinstance(alpha, str):
-            found = choose_alpha(completed, start, name, alpha, estimation, share)
-        if rows.has_missing:
-            (energy,) = _path(completed, start, name, [found])
-    return completed, found
-
-
-def _share_seen(rows, energy):
-    """Mean share of the rows that show both ends of a pair."""
-    return float(rows.seen(energy.form.edges).mean() / rows.count)
-
-
-def choose_alpha(rows, start, name, criterion, estimation, share=1.0):
+def choose_alpha(rows, start, name, criterion, estimation):
     """The strength of best criterion: "ebic" or "cv".
 
-    ``share`` of what rows say was observed. Ctrl-C leaves the best of those among the strongest, or
-    by the folds, which were judged before it.
+    Ctrl-C leaves the best of those among the strongest, or by the folds, which were judged before
+    it.
     """
     alphas = _alphas(rows, start, name)
     if criterion == "ebic":
-        return _of_least_cost(rows, start, name, alphas, estimation, share)
+        return _of_least_cost(rows, start, name, alphas, estimation)
     fold = estimation.rng.permutation(len(rows.X)) % min(N_FOLDS, len(rows.X))
     judged, gains = [], _gains(rows, start, name, alphas, fold)
     _until_interrupted(judged, gains, int(fold.max()) + 1, "folds", estimation)
     return float(alphas[np.argmax(np.sum(judged, axis=0))])
 
 
-def _of_least_cost(rows, start, name, alphas, estimation, share):
+def _of_least_cost(rows, start, name, alphas, estimation):
     """The strength of least criterion on the path, or on finer steps about the best of these."""
     judged, what = [], "penalties"
-    costs = _costs(rows, start, name, alphas, share, estimation.n_jobs)
+    costs = _costs(rows, start, name, alphas, estimation.n_jobs)
     _until_interrupted(judged, costs, len(alphas), what, estimation)
     if len(judged) == len(alphas):
         best = int(np.argmin(judged))
         around = alphas[max(best - 1, 0)], alphas[min(best + 1, len(alphas) - 1)]
         finer = np.geomspace(*around, N_FINER + 2)[1:-1]
-        costs = _costs(rows, start, name, finer, share, estimation.n_jobs)
+        costs = _costs(rows, start, name, finer, estimation.n_jobs)
         alphas = np.append(alphas, finer)
         _until_interrupted(judged, costs, len(alphas), what, estimation)
     return float(alphas[np.argmin(judged)])
@@ -101,10 +82,10 @@ def _until_interrupted(judged, values, n, what, estimation):
         estimation.stopped = estimation.interrupted = True
 
 
-def _costs(rows, start, name, alphas, share, n_jobs):
+def _costs(rows, start, name, alphas, n_jobs):
     """Criterion of every strength."""
     for energy in _path(rows, start, name, alphas):
-        yield ebic(rows, energy, share, n_jobs)
+        yield ebic(rows, energy, n_jobs)
 
 
 def _gains(rows, start, name, alphas, fold):
@@ -148,7 +129,7 @@ def _path(rows, energy, name, alphas):
         yield energy
 
 
-def ebic(rows, energy, share=1.0, n_jobs=None):
+def ebic(rows, energy, n_jobs=None):
     r"""Extended Bayesian information criterion of the edges that are not zero.
 
     .. math:: \sum_i \left( -2 \ell_i + k_i \log N + 2 \gamma d_i \log(n - 1) \right)
@@ -156,8 +137,7 @@ def ebic(rows, energy, share=1.0, n_jobs=None):
     with :math:`\ell_i` the maximal conditional log-likelihood of variable i given its
     :math:`d_i` neighbours, :math:`k_i` its parameters, N rows, n variables and
     :math:`\gamma = 1/2`. For two states it is that of the source; tables of more count as one
-    neighbour, too. Where a ``share`` of the rows was observed, log-likelihoods and N are that
-    share of themselves.
+    neighbour, too.
 
     References
     ----------
@@ -168,6 +148,6 @@ def ebic(rows, energy, share=1.0, n_jobs=None):
     form = LogLinearForm.build(rows.n_states, edges, energy.form.statistic, energy.form.unary)
     fits = fit_nodes(rows.X, rows.weights, form, n_jobs=n_jobs)
     n = len(rows.n_states)
-    cost = fits.n_parameters.sum() * np.log(share * rows.count)
+    cost = fits.n_parameters.sum() * np.log(rows.count)
     cost += 4.0 * GAMMA * len(edges) * np.log(max(n - 1, 1))
-    return float(cost - 2.0 * share * np.sum(fits.log_likelihood))
+    return float(cost - 2.0 * np.sum(fits.log_likelihood))
