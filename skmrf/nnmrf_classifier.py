@@ -597,7 +597,8 @@ def _with_some_entry(rows, labels):
         for j in np.flatnonzero(np.isnan(rows[here]).all(axis=0)):
             known = rows[~np.isnan(rows[:, j]), j]
             shares = (rng.permutation(len(here)) + 0.5) / len(here)
-            out[here, j] = np.quantile(known, shares, method="nearest")
+            if len(known):  # else only the type of the column says what it may hold
+                out[here, j] = np.quantile(known, shares, method="nearest")
     return out
 
 

@@ -449,6 +449,9 @@ def test_declared_categories(seed):
     assert_array_equal(parts.predict_proba(plain), classes().fit(table, y).predict_proba(table))
     with pytest.raises(ValueError, match=r"not seen in fit.*Name all in categories= before fit"):
         classes(categorical_features=["kind"]).fit(plain, y).predict(plain.assign(kind="never"))
+    empty = table.with_columns(pl.lit(None).cast(table["kind"].dtype).alias("kind"))
+    assert np.isfinite(small().fit(empty).score_samples(table)).all()
+    assert_allclose(classes().fit(empty, y).predict_proba(table).sum(axis=1), 1.0)
     rare = declared(columns | {"kind": ["never", *columns["kind"][1:]]})[0]
     assert np.isfinite(cross_val_score(classes(), rare, y, cv=3, error_score="raise")).all()
 
