@@ -662,6 +662,18 @@ def test_statistics_under_an_alternative(seed):
     np.testing.assert_allclose(found.mean(axis=0), found.mean(), rtol=0.03)
 
 
+@pytest.mark.parametrize("n_states", [(2, 2, 2, 2, 2), (3, 2, 3, 3, 2)], ids=str)
+def test_scores_of_some_variables(n_states, seed):
+    """Those of all, where both ends are among them."""
+    rng = np.random.default_rng(seed)
+    X, weights = counted(rng, random_energy(rng, n_states, [(0, 1), (1, 2)], "table", True), 2000)
+    form = LogLinearForm.build(n_states, [(0, 1)])
+    fits, some = fit_nodes(X, weights, form), np.array([True, True, True, False, True])
+    whole = score_tests(fits, X, weights, form, all_of(form))
+    for found, every in zip(score_tests(fits, X, weights, form, some), whole, strict=True):
+        np.testing.assert_allclose(found, np.where(some & some[:, None], every, 0.0), rtol=1e-10)
+
+
 def test_no_edges_and_no_parameters(seed):
     rng = np.random.default_rng(seed)
     X, weights = counted(rng, random_energy(rng, (2, 3, 1), [(0, 1)], "table", True), 500)
