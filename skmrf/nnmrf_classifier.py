@@ -3,7 +3,6 @@
 import warnings
 from copy import copy
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -13,7 +12,8 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from ._encoding import as_columns, known_columns, missing
+from ._classes import Table, check_classes, check_labels, with_some_entry
+from ._encoding import as_columns, known_columns
 from ._gaussians import class_shrinkage, pooled_covariance
 from ._graphs import edges_of
 from ._labels import (
@@ -25,14 +25,7 @@ from ._labels import (
     mean_log_proba,
 )
 from ._learned import LearnedEstimator, _unchanged_on_error
-from ._mixed import (
-    DEGENERATE,
-    Columns,
-    categorical_mask,
-    declared_categories,
-    find_columns,
-    warn_degenerate,
-)
+from ._mixed import DEGENERATE, categorical_mask, declared_categories, find_columns
 from ._validation import (
     check_choice,
     check_generator,
@@ -46,32 +39,6 @@ from .learning import NoCheckpoint, PartReports
 from .nnmrf import NNMRFDensity, correlation
 
 OWN = "rule", "priors", "n_jobs"  # parameters that densities do not take from the classifier
-
-
-class Table(NamedTuple):
-    """Rows to learn from.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n_rows, n_columns)
-        Encoded, numbers standardised over all classes.
-    labels : ndarray of int, shape (n_rows,)
-    classes : ndarray
-    weights : ndarray of shape (n_rows,), or None
-    columns : Columns
-    """
-
-    rows: np.ndarray
-    labels: np.ndarray
-    classes: np.ndarray
-    weights: np.ndarray | None
-    columns: Columns
-
-    @property
-    def shares(self):
-        """Of the classes."""
-        counts = np.bincount(self.labels, weights=self.weights)
-        return counts / counts.sum()
 
 
 class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -285,7 +252,7 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         found = find_columns(columns, names, mask, self.categories, weights, declared)
         rows = found.encode(columns)
         classes, labels = np.unique(y, return_inverse=True)
-        _check_classes(rows, labels, classes, found)
+        check_classes(rows, labels, classes, found)
         return Table(rows, labels, classes, weights, found)
 
     def _labels(self, X, y):
@@ -294,7 +261,7 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         y = column_or_1d(y, warn=True)
-        _check_labels(y)
+        check_labels(y)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         check_consistent_length(X, y)
@@ -370,7 +337,7 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _densities(self, table, seeds, reports):
         """A fitted density for every class."""
         _, labels, _, weights, columns = table
-        rows = _with_some_entry(table.rows, labels)
+        rows = with_some_entry(table.rows, labels)
         params = self._shared()
         if not isinstance(self.graph, str):
             params["graph"] = edges_of(self.graph, None, columns.names).tolist()
@@ -558,48 +525,6 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
-
-
-def _check_labels(y):
-    """Refuse labels that are missing or of several types, which have no order."""
-    labels = y.tolist() if y.dtype == object else []
-    kinds = {type(label) for label in labels}
-    if type(None) in kinds or any(kind.__name__ in ("NAType", "NaTType") for kind in kinds):
-        absent = next(label for label, gone in zip(labels, missing(y), strict=True) if gone)
-        raise ValueError(f"y holds {absent!r}; leave out the rows without a label.")
-    if len(kinds) > 1 and str in kinds:
-        raise ValueError(
-            f"y mixes labels of the types {sorted(kind.__name__ for kind in kinds)}; make them all "
-            "text or all numbers."
-        )
-
-
-def _check_classes(rows, labels, classes, columns):
-    """Warn of columns that a class has no entry of, and of those without a density in it."""
-    everywhere = warn_degenerate(rows, columns.numbers, columns.names)
-    for k, label in enumerate(classes.tolist()):
-        here = rows[labels == k]
-        empty = np.flatnonzero(np.isnan(here).all(axis=0)).tolist()
-        for j in empty:
-            warn_caller(
-                f"Column {columns.names[j]!r} has no observed entry in class {label!r}; its "
-                "density takes the column to be as in all classes together."
-            )
-        rest = np.setdiff1d(columns.numbers, everywhere + empty)
-        warn_degenerate(here, rest, columns.names, f" in class {label!r}")
-
-
-def _with_some_entry(rows, labels):
-    """Where a class has no entry of a column, quantiles of those of all classes, in any order."""
-    out, rng = rows.copy(), np.random.default_rng(0)
-    for k in range(labels.max() + 1):
-        here = np.flatnonzero(labels == k)
-        for j in np.flatnonzero(np.isnan(rows[here]).all(axis=0)):
-            known = rows[~np.isnan(rows[:, j]), j]
-            shares = (rng.permutation(len(here)) + 0.5) / len(here)
-            if len(known):  # else only the type of the column says what it may hold
-                out[here, j] = np.quantile(known, shares, method="nearest")
-    return out
 
 
 def _fitted(density, rows, weights):
