@@ -1,5 +1,6 @@
 """Energy of numbers and states whose potentials are small neural networks on a Gaussian base."""
 
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -154,17 +155,17 @@ class NeuralEnergy:
         """Number of variables."""
         return len(self.n_states)
 
-    @property
+    @cached_property
     def n_slots(self):
         """Rows of first weights of a variable: one for a number, one for each state."""
         return int(max(self.n_states.max(initial=1), 1))
 
-    @property
+    @cached_property
     def numbers(self):
         """Which of the variables are numbers."""
         return np.flatnonzero(self.n_states == 0)
 
-    @property
+    @cached_property
     def covariance(self):
         """Of the base, without the networks."""
         return np.linalg.inv(self.precision)
@@ -239,7 +240,7 @@ class NeuralEnergy:
         )
 
     def _inputs(self, x):
-        x = np.clip(x, -FAR, FAR)  # where units are saturated, and float32 holds
+        x = np.minimum(np.maximum(x, -FAR), FAR)  # where units are saturated, and float32 holds
         return np.ascontiguousarray(x, dtype=self.theta["nodes"].dtype)
 
     def _members(self, kind, rows=False):

@@ -46,8 +46,9 @@ class LBFGSState(SolverState):
     ----------
     gradient : dict
         Of the objective less penalty.
-    pairs : tuple of (dict, dict, float)
-        Of the last steps: the way, how much the gradient fell, and one over their product.
+    pairs : tuple of (ndarray, ndarray, float)
+        Of the last steps: the way, how much the gradient fell, and one over their product; all
+        parameters in one vector.
     scale : float
         Inverse curvature of the last step.
     """
@@ -204,9 +205,9 @@ class LBFGS:
 
     def _remembered(self, at, found, direction):
         """Pairs and scale after a step, which is left out where the objective was not concave."""
-        way = {k: found.step * d for k, d in direction.items()}
-        fall = {k: g - found.gradient[k] for k, g in at.gradient.items()}
-        product, square = _inner(way, fall, self.copies), _inner(fall, fall, self.copies)
+        way = found.step * _flat(direction, self.copies)
+        fall = _flat(at.gradient, self.copies) - _flat(found.gradient, self.copies)
+        product, square = float(way @ fall), float(fall @ fall)
         if product <= np.finfo(float).eps * square:
             return at.pairs, at.scale
         return (*at.pairs[1 - MEMORY :], (way, fall, 1.0 / product)), product / square
@@ -235,21 +236,28 @@ class Trial:
 
 def _newton(gradient, pairs, scale, copies):
     """Inverse curvature times the gradient, by the two loops over pairs."""
-    out = {k: g.copy() for k, g in gradient.items()}
-    shares = []
+    out, shares = _flat(gradient, copies), []
     for way, fall, over in reversed(pairs):
-        shares.append(over * _inner(way, out, copies))
-        _add(out, -shares[-1], fall)
-    for v in out.values():
-        v *= scale
+        shares.append(over * (way @ out))
+        out -= shares[-1] * fall
+    out *= scale
     for way, fall, over in pairs:
-        _add(out, shares.pop() - over * _inner(fall, out, copies), way)
-    return out
+        out += (shares.pop() - over * (fall @ out)) * way
+    return _arrays(out, gradient, copies)
 
 
-def _add(arrays, factor, others):
-    for k, v in arrays.items():
-        v += factor * others[k]
+def _flat(arrays, copies):
+    """All entries in one vector, scaled so that inner products are over parameters."""
+    return np.concatenate([v.ravel() / np.sqrt(copies.get(k, 1)) for k, v in arrays.items()])
+
+
+def _arrays(vector, like, copies):
+    """The arrays of which :func:`_flat` is the vector, shaped like others."""
+    parts = np.split(vector, np.cumsum([v.size for v in like.values()])[:-1])
+    return {
+        k: part.reshape(v.shape) * np.sqrt(copies.get(k, 1))
+        for part, (k, v) in zip(parts, like.items(), strict=True)
+    }
 
 
 def _largest(arrays):

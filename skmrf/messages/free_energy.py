@@ -287,12 +287,11 @@ def _own_points(mixture, n_draws):
     """Points of every component, shape (n_components, n, n_variables), and their states alone."""
     m, D = mixture.means.shape[1], mixture.tables.shape[1]
     normal, uniform = _even_points(m, D, n_draws)
-    roots = np.linalg.cholesky(mixture.covariances)
     totals = np.cumsum(mixture.tables, axis=2)[:, None]
     states = (uniform[None, :, :, None] > totals).sum(axis=3)
     states = np.minimum(states, mixture.n_states[mixture.discrete] - 1)
     X = np.empty((mixture.n_components, len(normal), m + D))
-    X[..., mixture.numbers] = mixture.means[:, None] + normal @ roots.transpose(0, 2, 1)
+    X[..., mixture.numbers] = mixture.means[:, None] + normal @ mixture.roots.transpose(0, 2, 1)
     X[..., mixture.discrete] = states
     return X, states
 

@@ -1,6 +1,7 @@
 """Mixtures of independent or Gaussian components: beliefs of numbers and states."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -38,15 +39,25 @@ class Mixture:
         """Number of components."""
         return len(self.log_weights)
 
-    @property
+    @cached_property
     def numbers(self):
         """Which variables are numbers."""
         return np.flatnonzero(self.n_states == 0)
 
-    @property
+    @cached_property
     def discrete(self):
         """Which variables have states."""
         return np.flatnonzero(self.n_states > 0)
+
+    @cached_property
+    def roots(self):
+        """Cholesky factors of the covariances."""
+        return np.linalg.cholesky(self.covariances)
+
+    @cached_property
+    def whitening(self):
+        """Inverses of the Cholesky factors."""
+        return np.linalg.inv(self.roots)
 
     @property
     def log_tables(self):
@@ -75,7 +86,7 @@ class Mixture:
         """
         total = np.zeros((self.n_components, len(X)))
         if self.means.shape[1]:
-            roots = np.linalg.inv(np.linalg.cholesky(self.covariances))
+            roots = self.whitening
             shift = (roots @ self.means[:, :, None])[:, :, 0]
             whitened = roots @ X[:, self.numbers].T - shift[:, :, None]
             logs = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
@@ -136,10 +147,10 @@ class Mixture:
         X = np.empty((n, len(self.n_states)))
         if len(self.numbers):
             noise = rng.normal(size=(n, self.means.shape[1]))
-            roots, ends = np.linalg.cholesky(self.covariances), np.cumsum(counts)
+            ends = np.cumsum(counts)
             for k in np.flatnonzero(counts):
                 rows = slice(ends[k] - counts[k], ends[k])
-                noise[rows] = noise[rows] @ roots[k].T
+                noise[rows] = noise[rows] @ self.roots[k].T
             X[:, self.numbers] = self.means[chosen] + noise
         if len(self.discrete):
             X[:, self.discrete] = self._states(chosen, rng.random((n, len(self.discrete), 1)))
@@ -175,7 +186,7 @@ class Mixture:
 
     def _filled_numbers(self, X, chosen, rng):
         pattern, noise = _patterns(X), rng.normal(size=X.shape)
-        roots = np.linalg.inv(np.linalg.cholesky(self.covariances))
+        roots = self.whitening
         precisions = roots.transpose(0, 2, 1) @ roots  # no pivot below zero by rounding
         order = np.lexsort((pattern, chosen))
         fill_numbers(X, pattern, order, chosen, self.means, precisions, noise)
