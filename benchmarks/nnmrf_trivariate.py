@@ -33,6 +33,7 @@ PAPER_SETTING = {"node_layers": (3, 5, 5, 3), "edge_layers": (5, 7, 7, 5), "base
 GRID_POINTS, EXACT_ITER = 61, 300  # of the floors
 BOX, CELLS, COARSE = 6.0, 100, 10  # fine cells of the box; as many of them to a coarse one outside
 INFERENCE = 100  # iterations of inference a step, as in the paper
+STYLES = {"kl": "-", "kl_mixture": "--", "kl_bethe": ":"}
 COLUMNS = {
     "model": "model",
     "n_components": "components",
@@ -88,6 +89,12 @@ def default(n_components, pool, seed):
     return NNMRFDensity(learner=Variational(n_components, pool=pool), random_state=seed)
 
 
+def by_beliefs(n_components, pool, seed):
+    """The same without chains: the negative phase is the average of the pool."""
+    learner = Variational(n_components, negative="quadrature", pool=pool)
+    return NNMRFDensity(learner=learner, random_state=seed)
+
+
 def as_paper(n_components, pool, seed):
     """The paper's learner, networks and base."""
     learner = Variational(
@@ -110,7 +117,11 @@ def floor_of_paper(seed):
     return floor(seed, **{k: PAPER_SETTING[k] for k in ("node_layers", "edge_layers")})
 
 
-VARIATIONAL = {"NNMRF": default, "NNMRF, paper's setting": as_paper}
+VARIATIONAL = {
+    "NNMRF": default,
+    "NNMRF, no chains": by_beliefs,
+    "NNMRF, paper's setting": as_paper,
+}
 FLOORS = {"grid, our networks": floor, "grid, the paper's networks": floor_of_paper}
 
 
@@ -198,29 +209,32 @@ def draw_panels(args, rows):
     except ImportError:
         print("matplotlib is not installed: no PNG", flush=True)
         return
-    figure = Figure(figsize=(11, 5), layout="constrained")
+    figure = Figure(figsize=(11, 6), layout="constrained")
     panels = ("n_components", "pool", FIXED_POOL), ("pool", "n_components", FIXED_COMPONENTS)
-    for axes, (key, other, fixed) in zip(figure.subplots(1, 2, sharey=True), panels, strict=True):
+    both = figure.subplots(1, 2, sharey=True)
+    for axes, (key, other, fixed) in zip(both, panels, strict=True):
         _draw_panel(axes, rows, key, lambda row, o=other, f=fixed: row[o] == f)
         axes.set_title(f"{other.removeprefix('n_')}: {fixed}")
+    both[0].set_ylabel("KL(true || model), nats; bars are a standard deviation over seeds")
+    handles, labels = both[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
     figure.savefig(args.results / "nnmrf_trivariate.png", dpi=120)
 
 
 def _draw_panel(axes, rows, key, belongs):
-    kinds = {"kl": "-", "kl_mixture": "--", "kl_bethe": ":"}
     for c, name in enumerate(VARIATIONAL):
         here = sorted((r for r in rows if r["model"] == name and belongs(r)), key=lambda r: r[key])
-        for measure, style in kinds.items() if here else ():
-            values = [row[measure] for row in here]
+        for measure, style in STYLES.items() if here else ():
+            x, values = ([row[k] for row in here] for k in (key, measure))
+            spread = [row.get("kl_sd") for row in here] if measure == "kl" else None
             label = f"{name}: {COLUMNS[measure]}"
-            axes.plot([row[key] for row in here], values, f"C{c}o{style}", label=label)
+            axes.errorbar(x, values, spread, fmt=f"C{c}o{style}", markersize=4, label=label)
     flat = [row for row in rows if row["n_components"] is None]
     for c, row in enumerate(flat, len(VARIATIONAL)):
         axes.axhline(row["kl"], color=f"C{c}", linewidth=1, label=row["model"])
     axes.axhline(0.0, color="black", linewidth=0.5)
+    axes.set_xticks(COMPONENTS if key == "n_components" else POOLS)
     axes.set_xlabel("mixture components" if key == "n_components" else "pool size")
-    axes.set_ylabel("KL(true || model), nats")
-    axes.legend(fontsize="xx-small")
 
 
 def main(argv=None):

@@ -18,6 +18,7 @@ from ._validation import (
     check_covariance,
     check_generator,
     check_number,
+    check_number_or,
 )
 from .energies import NeuralEnergy
 from .learners import CONTINUOUS_LEARNERS, completed
@@ -32,6 +33,7 @@ N_SCORING = 10_000  # draws behind the log Z of a held-out score
 PRIOR = 1.0  # precision of weights, against the log-likelihood of all rows
 TAIL = 0.05  # share of the base in the mixture: beliefs have lighter tails than the model
 RATES = {"adam": 0.03, "sgd": 0.1, "momentum": 0.03}
+BY_BELIEFS = 0.1  # of these, where beliefs are the negative phase: they follow no faster
 WINDOW, COSINE, N_HALVINGS = 200, 0.0, 3
 ANNEALED = AdaptiveRate(window=200, cosine=1.0, n_halvings=1)  # done after 500 updates
 RECENCY = 8.0  # of averaged iterates, which improve for as long as learning goes on
@@ -339,26 +341,10 @@ class NNMRFDensity(EnergyEstimator):
     def _check_parameters(self):
         check_choice("density", self.density, ("mixture", "mrf"))
         for name in ("node_layers", "edge_layers"):
-            layers = getattr(self, name)
-            if not isinstance(layers, tuple | list) or not layers:
-                raise ValueError(
-                    f"{name} must be a tuple of the units of every hidden layer, at least one; got "
-                    f"{layers!r}."
-                )
-            for width in layers:
-                check_number(name, width, low=1, integer=True)
-        if not isinstance(self.base, str) and self.base is not None:
-            check_number("base", self.base, low=0, open_low=True)
-        elif self.base != "gaussian":
-            raise ValueError(f'base must be "gaussian" or a number > 0; got {self.base!r}.')
-        if self.alpha is None or (isinstance(self.alpha, str) and self.alpha != "auto"):
-            raise ValueError(f'alpha must be "auto" or a number >= 0; got {self.alpha!r}.')
-        if self.shrinkage is None or (isinstance(self.shrinkage, str) and self.shrinkage != "auto"):
-            raise ValueError(
-                f'shrinkage must be "auto" or a number from 0 to 1; got {self.shrinkage!r}.'
-            )
-        if not isinstance(self.shrinkage, str):
-            check_number("shrinkage", self.shrinkage, low=0, high=1)
+            _check_layers(name, getattr(self, name))
+        check_number_or(("gaussian",), "base", self.base, low=0, open_low=True)
+        check_number_or(("auto",), "alpha", self.alpha, low=0)
+        check_number_or(("auto",), "shrinkage", self.shrinkage, low=0, high=1)
         if not isinstance(self.early_stopping, bool | np.bool_):
             check_auto("early_stopping", self.early_stopping)
         return super()._check_parameters()
@@ -465,6 +451,8 @@ class NNMRFDensity(EnergyEstimator):
         settings.min_updates, settings.max_updates = 0, MAX_UPDATES
         if self.learning_rate == "adaptive" and settings.optimizer is not None:
             first = RATES.get(type(settings.optimizer).__name__.lower(), 0.03)
+            if getattr(learner, "negative", "chains") == "quadrature":
+                first *= BY_BELIEFS
             settings.rate = AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
             if held_out is None:
                 settings.rate = clone(ANNEALED).set_params(rate=first)
@@ -535,6 +523,17 @@ class NNMRFDensity(EnergyEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _check_layers(name, layers):
+    """Hidden units of networks: at least one layer, of at least one unit each."""
+    if not isinstance(layers, tuple | list) or not layers:
+        raise ValueError(
+            f"{name} must be a tuple of the units of every hidden layer, at least one; got "
+            f"{layers!r}."
+        )
+    for width in layers:
+        check_number(name, width, low=1, integer=True)
 
 
 def correlation(X, weights):

@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
@@ -23,6 +24,8 @@ from sklearn.preprocessing import StandardScaler
 
 from skmrf import NNMRFClassifier, NNMRFDensity
 from skmrf._gaussians import pooled_covariance
+from skmrf._types import Batch
+from skmrf.energies import NeuralEnergy
 from skmrf.learners import Grid, Variational
 from skmrf.nnmrf import FEWEST
 
@@ -664,6 +667,31 @@ def test_the_learner_of_the_paper(graph, density, seed):
     diagonal = np.diagonal(covariances, axis1=1, axis2=2)
     assert_allclose(covariances, diagonal[:, :, None] * np.eye(3), atol=1e-9)
     assert np.isfinite(model.sample(20, random_state=0)).all()
+
+
+def test_beliefs_alone_as_the_negative_phase(seed):
+    """A model that learned faster than its beliefs follow would be worse than a Gaussian."""
+    rng = np.random.default_rng(seed)
+    roots = np.array([[[0.5, 0, 0], [-0.4, 1.1, 0], [0.3, 0.5, 0.4]], 0.8 * np.eye(3)])
+    means, shares = np.array([[-2.5, 1.9, -1.0], [1.7, -1.5, 2.2]]), (0.3, 0.7)
+    kind = rng.choice(2, size=3000, p=shares)
+    X = means[kind] + np.einsum("nij,nj->ni", roots[kind], rng.normal(size=(3000, 3)))
+    X, T = X[:1000], X[1000:]
+    gaussian = multivariate_normal(X.mean(axis=0), np.cov(X.T)).logpdf(T).mean()
+    learner = Variational(negative="quadrature")
+    model = NNMRFDensity(learner=learner, density="mrf", random_state=seed).fit(X)
+    assert model.score(T) > gaussian + 0.3
+
+
+def test_beliefs_keep_up_where_they_are_the_negative_phase(seed):
+    X, energy = ring(60, seed), NeuralEnergy.random([0, 0], [(0, 1)], random_state=seed)
+    for negative, n_inferred, rate in (("quadrature", 5, 0.003), ("chains", 1, 0.03)):
+        learner, rng = Variational(negative=negative, warmup=0), np.random.default_rng(seed)
+        state = learner.init(energy, Batch(X), rng)
+        for _ in range(5):
+            _, _, state, _ = learner.step(energy, Batch(X), state, rng)
+        assert len(state.pool) == 1 + n_inferred
+        assert_allclose(small(learner=learner).fit(X).history_["learning_rate"][0], rate)
 
 
 def test_early_stopping(seed):

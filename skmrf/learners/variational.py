@@ -13,7 +13,8 @@ from .base import Learner
 from .clusters import first_mixture, normal_beliefs
 
 FIRST_ITERATIONS = 50  # so that beliefs become the model's, and are no longer those of the clusters
-COUNTS = "n_components", "n_points", "n_iter", "interval", "pool", "n_chains"
+COUNTS = "n_components", "n_points", "n_iter", "pool", "n_chains"
+INTERVAL = {"chains": 5, "quadrature": 1}  # a gradient by beliefs is of the model they lag behind
 
 
 @dataclass
@@ -73,8 +74,9 @@ class Variational(Learner):
         Gauss-Hermite points along a number.
     n_iter : int, default=1
         Iterations of an inference; each starts from the beliefs before. 50 in the first one.
-    interval : int, default=5
-        Updates from one inference to the next.
+    interval : int, optional
+        Updates from one inference to the next; by default 5, and 1 where beliefs are the negative
+        phase.
     warmup : int, default=50
         Updates before the first inference.
     pool : int, default=10
@@ -101,7 +103,7 @@ class Variational(Learner):
         covariance="full",
         n_points=7,
         n_iter=1,
-        interval=5,
+        interval=None,
         warmup=50,
         pool=10,
         n_chains=250,
@@ -134,6 +136,8 @@ class Variational(Learner):
             check_number(name, getattr(self, name), low=1, integer=True)
         for name in ("warmup", "n_moves"):
             check_number(name, getattr(self, name), low=0, integer=True)
+        if self.interval is not None:
+            check_number("interval", self.interval, low=1, integer=True)
         check_choice("negative", self.negative, ("chains", "quadrature"))
         check_choice("entropy", self.entropy, ("joint", "bethe"))
         check_choice("covariance", self.covariance, ("full", "diag"))
@@ -156,7 +160,7 @@ class Variational(Learner):
 
     def step(self, energy, batch, state, rng):
         info, since = {}, state.n_steps - self.warmup
-        if since >= 0 and since % self.interval == 0:
+        if since >= 0 and since % (self.interval or INTERVAL[self.negative]) == 0:
             state, info = self._inferred(energy, state)
         state = replace(state, n_steps=state.n_steps + 1)
         if self.negative == "chains":
