@@ -392,23 +392,12 @@ class NNMRFDensity(EnergyEstimator):
             )
 
     def _initial_energy(self, data, decoding):
-        n = data.X.shape[1]
         weights = normalized_weights(data.log_weights, len(data.X))
         rng = check_generator(self.random_state).spawn(1)[0]  # not the numbers that learning draws
         X = completed(data.X, decoding.n_states, weights, rng)
         numbers = decoding.numbers
         edges = edges_of(self.graph, correlation(X, weights), decoding.names)
-        slots = int(max(decoding.n_states.max(initial=1), 1))
-        self._check_memory(
-            n * slots * self.node_layers[0] + len(edges) * 2 * slots * self.edge_layers[0],
-            "first weights of networks",
-            'Give a sparser graph (such as "tree" or "knn"), or raise max_bytes.',
-        )
-        self._check_memory(
-            N_COMPONENTS * len(edges) * slots**2,
-            "values at states of pairs",
-            "Merge rare categories, give a sparser graph, or raise max_bytes.",
-        )
+        self._check_size(decoding.n_states, edges)
         mean, precision = np.zeros(len(numbers)), 2.0 * np.eye(len(numbers))
         if self.base == "gaussian":
             target = self._target(decoding)
@@ -424,6 +413,21 @@ class NNMRFDensity(EnergyEstimator):
             precision=precision,
             dtype=np.float32,
             random_state=rng,
+        )
+
+    def _check_size(self, n_states, edges):
+        """Refuse networks of more memory than ``max_bytes`` allows."""
+        slots = int(max(n_states.max(initial=1), 1))
+        nodes, pairs = len(n_states) * self.node_layers[0], len(edges) * 2 * self.edge_layers[0]
+        self._check_memory(
+            slots * (nodes + pairs),
+            "first weights of networks",
+            'Give a sparser graph (such as "tree" or "knn"), or raise max_bytes.',
+        )
+        self._check_memory(
+            N_COMPONENTS * len(edges) * slots**2,
+            "values at states of pairs",
+            "Merge rare categories, give a sparser graph, or raise max_bytes.",
         )
 
     def _target(self, columns):
