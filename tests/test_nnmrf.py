@@ -1139,6 +1139,7 @@ BAD_PARAMETERS = [
     ({"learner": Variational(0)}, "n_components must be an integer >= 1; got 0"),
     ({"learner": Variational(entropy="x")}, r"entropy must be one of \['bethe', 'joint'\]"),
     ({"learner": Variational(negative="x")}, "negative must be one of"),
+    ({"learner": Variational(interval=0)}, "interval must be an integer >= 1; got 0"),
     ({"learner": Variational(covariance="x")}, r"covariance must be one of \['diag', 'full'\]"),
     ({"learner": Grid(2)}, "n_points must be an integer >= 3; got 2"),
     ({"base": 0}, "base must be a number > 0; got 0"),
