@@ -215,7 +215,7 @@ def draw_panels(args, rows):
     for axes, (key, other, fixed) in zip(both, panels, strict=True):
         _draw_panel(axes, rows, key, lambda row, o=other, f=fixed: row[o] == f)
         axes.set_title(f"{other.removeprefix('n_')}: {fixed}")
-    both[0].set_ylabel("KL(true || model), nats; bars are a standard deviation over seeds")
+    both[0].set_ylabel("KL(true || model), nats (bars: sd over seeds)")
     handles, labels = both[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
     figure.savefig(args.results / "nnmrf_trivariate.png", dpi=120)
