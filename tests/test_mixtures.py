@@ -1,5 +1,7 @@
 """Mixtures of Gaussians and tables: densities by formula, draws by their moments."""
 
+import pickle
+
 import numpy as np
 import pytest
 from montecarlo import N_SIGMA, check_draws, check_means
@@ -127,6 +129,15 @@ def test_far_rows_have_finite_densities(seed):
     found = mixture.log_density(np.array([[1e6, -1e6, 1e6], [1e100, 0, 0]]))
     assert np.isfinite(found).all()
     assert (found < -1e9).all()
+
+
+@each_kind
+def test_pickles_do_not_grow_by_use(kind, seed):
+    mixture, rng = mixture_of(seed, kind), np.random.default_rng(seed)
+    X, before = rows_of(mixture, 5, rng), pickle.dumps(mixture)
+    logs = mixture.log_density(X)
+    assert pickle.dumps(mixture) == before
+    assert_array_equal(pickle.loads(before).log_density(X), logs)
 
 
 @each_kind

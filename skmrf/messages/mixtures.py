@@ -1,6 +1,6 @@
 """Mixtures of independent or Gaussian components: beliefs of numbers and states."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +33,10 @@ class Mixture:
     means: np.ndarray
     covariances: np.ndarray
     tables: np.ndarray
+
+    def __getstate__(self):
+        """Without what was derived from the fields, which a use would leave in a pickle."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def n_components(self):
