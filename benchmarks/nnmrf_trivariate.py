@@ -226,7 +226,7 @@ def _draw_panel(axes, rows, key, belongs):
         here = sorted((r for r in rows if r["model"] == name and belongs(r)), key=lambda r: r[key])
         for measure, style in STYLES.items() if here else ():
             x, values = ([row[k] for row in here] for k in (key, measure))
-            spread = [row.get("kl_sd") for row in here] if measure == "kl" else None
+            spread = [row.get("kl_sd", np.nan) for row in here] if measure == "kl" else None
             label = f"{name}: {COLUMNS[measure]}"
             axes.errorbar(x, values, spread, fmt=f"C{c}o{style}", markersize=4, label=label)
     flat = [row for row in rows if row["n_components"] is None]

@@ -387,7 +387,7 @@ def test_trivariate_rows(load, monkeypatch, tmp_path):
     monkeypatch.setattr(script, "NNMRFDensity", lambda **k: make(**({"max_iter": 5} | k)))
     script.main(["--fast", "--results", str(tmp_path)])
     rows = json.loads((tmp_path / "nnmrf_trivariate.json").read_text())["rows"]
-    assert len(rows) == 2 + 2 * 3 + 2
+    assert len(rows) == 2 + 3 * 3 + 2
     assert rows[1]["kl"] < 0.1 < rows[0]["kl"]
     assert all(row["kl"] > 0 for row in rows)
     assert all((row.get("kl_bethe") is None) == (row["pool"] is None) for row in rows)
