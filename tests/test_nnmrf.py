@@ -685,8 +685,14 @@ def test_beliefs_alone_as_the_negative_phase(seed):
 
 def test_beliefs_keep_up_where_they_are_the_negative_phase(seed):
     X, energy = ring(60, seed), NeuralEnergy.random([0, 0], [(0, 1)], random_state=seed)
-    for negative, n_inferred, rate in (("quadrature", 5, 0.003), ("chains", 1, 0.03)):
-        learner, rng = Variational(negative=negative, warmup=0), np.random.default_rng(seed)
+    for negative, interval, n_inferred, rate in (
+        ("quadrature", None, 5, 0.003),
+        ("chains", None, 1, 0.03),
+        ("quadrature", 2, 3, 0.003),
+        ("chains", 4, 2, 0.03),
+    ):
+        rng = np.random.default_rng(seed)
+        learner = Variational(negative=negative, interval=interval, warmup=0)
         state = learner.init(energy, Batch(X), rng)
         for _ in range(5):
             _, _, state, _ = learner.step(energy, Batch(X), state, rng)
