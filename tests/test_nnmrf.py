@@ -1175,6 +1175,12 @@ BAD_PARAMETERS = [
 ]
 
 
+def test_weights_that_memory_is_asked_for():
+    """Three units for each of three nodes of one number and three edges of two."""
+    with pytest.raises(ValueError, match="Learning 27 first weights of networks needs"):
+        small(max_bytes=1200).fit(NAMED)
+
+
 @pytest.mark.parametrize(("parameters", "message"), BAD_PARAMETERS, ids=range(len(BAD_PARAMETERS)))
 def test_bad_parameters(parameters, message):
     model = small(**parameters)
