@@ -33,7 +33,6 @@ N_SCORING = 10_000  # draws behind the log Z of a held-out score
 PRIOR = 1.0  # precision of weights, against the log-likelihood of all rows
 TAIL = 0.05  # share of the base in the mixture: beliefs have lighter tails than the model
 RATES = {"adam": 0.03, "sgd": 0.1, "momentum": 0.03}
-BY_BELIEFS = 0.1  # of these, where beliefs are the negative phase: they follow no faster
 WINDOW, COSINE, N_HALVINGS = 200, 0.0, 3
 ANNEALED = AdaptiveRate(window=200, cosine=1.0, n_halvings=1)  # done after 500 updates
 RECENCY = 8.0  # of averaged iterates, which improve for as long as learning goes on
@@ -454,9 +453,7 @@ class NNMRFDensity(EnergyEstimator):
         settings.patience = max(self.n_iter_no_change, -(-PLATEAU // updates))
         settings.min_updates, settings.max_updates = 0, MAX_UPDATES
         if self.learning_rate == "adaptive" and settings.optimizer is not None:
-            first = RATES.get(type(settings.optimizer).__name__.lower(), 0.03)
-            if getattr(learner, "negative", "chains") == "quadrature":
-                first *= BY_BELIEFS
+            first = RATES.get(type(settings.optimizer).__name__.lower(), 0.03) * learner.pace
             settings.rate = AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
             if held_out is None:
                 settings.rate = clone(ANNEALED).set_params(rate=first)

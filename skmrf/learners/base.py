@@ -27,10 +27,14 @@ class Learner(BaseEstimator, ABC):
     ``deterministic`` learners also have ``objective(energy, batch, state) -> (value, gradient)``
     over the whole batch, which the loop hands to a deterministic solver; unless
     ``objective_takes_missing``, only where nothing is missing.
+
+    ``pace`` is the share of an estimator's default first learning rate that the learner keeps up
+    with.
     """
 
     deterministic = False
     objective_takes_missing = True
+    pace = 1.0
 
     @abstractmethod
     def init(self, energy, batch, rng):

@@ -15,6 +15,7 @@ from .clusters import first_mixture, normal_beliefs
 FIRST_ITERATIONS = 50  # so that beliefs become the model's, and are no longer those of the clusters
 COUNTS = "n_components", "n_points", "n_iter", "pool", "n_chains"
 INTERVAL = {"chains": 5, "quadrature": 1}  # a gradient by beliefs is of the model they lag behind
+PACE = 0.1  # and they follow no faster
 
 
 @dataclass
@@ -125,6 +126,11 @@ class Variational(Learner):
     def rule(self):
         """How expectations under the beliefs are taken."""
         return Rule(self.n_points, self.entropy, diagonal=self.covariance == "diag")
+
+    @property
+    def pace(self):
+        """Share of the default first learning rate that beliefs keep up with."""
+        return PACE if self.negative == "quadrature" else 1.0
 
     def init(self, energy, batch, rng):
         self._check()
