@@ -43,6 +43,23 @@ def enumerate_states(energy):
     return states, naive_log_potential(energy, states)
 
 
+def model_rows(energy, n_rows, rng):
+    """Exact draws by enumeration."""
+    states, log_f = enumerate_states(energy)
+    p = np.exp(log_f - log_f.max())
+    return states[rng.choice(len(states), size=n_rows, p=p / p.sum())]
+
+
+def brute(model, row):
+    """(log p of the observed entries, conditional distribution over complete rows, these rows)."""
+    states, log_f = enumerate_states(model.energy_)
+    values = np.column_stack([c[s] for c, s in zip(model.categories_, states.T, strict=True)])
+    agrees = np.all(np.isnan(row) | (values == row), axis=1)
+    log_p = log_f - np.logaddexp.reduce(log_f)
+    total = np.logaddexp.reduce(log_p[agrees])
+    return total, np.exp(log_p[agrees] - total), values[agrees]
+
+
 def random_tables(n_states, cliques, rng, scale=1.0):
     """Normal log-potentials for every clique."""
     return [rng.normal(0.0, scale, size=[n_states[v] for v in c]) for c in cliques]

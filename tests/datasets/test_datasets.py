@@ -911,7 +911,7 @@ def test_download_asks_the_public_site_with_a_timeout(monkeypatch, tmp_path):
 
 # fetch_density_benchmark: the real sets ----------------------------------------------------
 
-DEFAULT_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+DEFAULT_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 DATA = Path(os.environ.get("SKMRF_TEST_DATA") or DEFAULT_DATA)
 README = re.compile(
     r"(\w+)\.npz: train/valid/test (\d+)/(\d+)/(\d+) x (\d+) binary, density ([.\d]+)"

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer
-from zoo import ZOO, enumerate_states
+from zoo import ZOO, brute, enumerate_states
 
 from skmrf import DiscreteMRF
 from skmrf.datasets import make_ising
@@ -40,16 +40,6 @@ def holes(X, share, seed):
     X = X.astype(float)
     X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
     return X
-
-
-def brute(model, row):
-    """(log p of the observed entries, conditional distribution over complete rows, these rows)."""
-    states, log_f = enumerate_states(model.energy_)
-    values = np.column_stack([c[s] for c, s in zip(model.categories_, states.T, strict=True)])
-    agrees = np.all(np.isnan(row) | (values == row), axis=1)
-    log_p = log_f - np.logaddexp.reduce(log_f)
-    total = np.logaddexp.reduce(log_p[agrees])
-    return total, np.exp(log_p[agrees] - total), values[agrees]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from capabilities import CAPABILITIES, EXCEPTIONS, cases
 
 import skmrf
 
-DOC = Path(__file__).parents[1] / "doc"
+DOC = Path(__file__).parents[2] / "doc"
 ESTIMATORS = [name for name in skmrf.__all__ if isinstance(getattr(skmrf, name), type)]
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from test_learners import model_rows
-from zoo import ZOO
+from zoo import ZOO, model_rows
 
 from skmrf import DiscreteMRF, learning
 from skmrf._learned import _counted_rows

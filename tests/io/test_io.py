@@ -27,7 +27,7 @@ from skmrf.io import (
     write_uai,
 )
 
-DATA = Path(os.environ.get("SKMRF_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+DATA = Path(os.environ.get("SKMRF_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
 MODELS = sorted([*DATA.glob("uai2014/*/*.uai.gz"), *DATA.glob("libdai/*.uai.gz")])
 needs_data = pytest.mark.skipif(not MODELS, reason="SKMRF_TEST_DATA has no UAI files")
 

@@ -10,7 +10,7 @@ from montecarlo import check_draws, check_mean_weight, check_means
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
-from zoo import ZOO, enumerate_states
+from zoo import ZOO, enumerate_states, model_rows
 
 from skmrf import DiscreteMRF, messages
 from skmrf._types import MISSING, STATE, Batch, CliqueMoments, States
@@ -32,13 +32,6 @@ from skmrf.learners import (
 TREES = ["chain", "tied_binary", "disconnected", "isolated", "single_variable", "zeros_binary"]
 VARIATIONAL = ["bp", "bp-cd", "bpchain-cd", "mean-field"]
 FINITE = ["chain", "cycle", "grid", "complete", "orders", "tied", "constant_binary"]
-
-
-def model_rows(energy, n_rows, rng):
-    """Exact draws by enumeration."""
-    states, log_f = enumerate_states(energy)
-    p = np.exp(log_f - log_f.max())
-    return states[rng.choice(len(states), size=n_rows, p=p / p.sum())]
 
 
 def punch_holes(X, share, rng):

@@ -18,7 +18,7 @@ from skmrf import inference
 from skmrf._types import States
 from skmrf.energies import NeuralEnergy
 
-FOLDER = Path(__file__).parents[1] / "benchmarks"
+FOLDER = Path(__file__).parents[2] / "benchmarks"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py"))
 pytestmark = pytest.mark.skipif(not SCRIPTS, reason="benchmarks are not in this distribution")
 

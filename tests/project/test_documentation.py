@@ -13,7 +13,7 @@ import pytest
 import skmrf
 from skmrf.learners import CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS, LEARNERS
 
-DOC = Path(__file__).parents[1] / "doc"
+DOC = Path(__file__).parents[2] / "doc"
 ROOMS = sorted(skmrf._ROOMS)
 ESTIMATORS = {getattr(skmrf, name) for name in skmrf.__all__ if not name.startswith("_")}
 LISTS = LEARNERS, CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS

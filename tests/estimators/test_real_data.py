@@ -5,7 +5,7 @@ import resource
 import numpy as np
 import pandas as pd
 import pytest
-from test_discrete import brute
+from zoo import brute
 
 from skmrf import RBM, DiscreteMRF
 from skmrf.datasets import fetch_density_benchmark, make_ising

@@ -7,7 +7,7 @@ import pytest
 
 from skmrf.learners import LEARNERS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FOLDERS = ROOT / "doc", ROOT / "doc" / "papers"
 PAGES = [ROOT / "README.md", *(page for folder in FOLDERS for page in sorted(folder.glob("*.md")))]
