@@ -1,11 +1,8 @@
-"""Exact inference against brute force, a transfer matrix and published models."""
+"""Tests of exact inference against brute force and a transfer matrix."""
 
-import gzip
-import json
 import re
 import time
-import tracemalloc
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import networkx as nx
 import numpy as np
@@ -19,12 +16,10 @@ from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, small_gr
 
 from skmrf import messages
 from skmrf._types import MISSING, STATE
-from skmrf.energies import FactorGraph, Layout
-from skmrf.io import read_evidence, read_result, read_uai
+from skmrf.energies import FactorGraph
 from skmrf.messages import decomposition, elimination
 
 every = pytest.mark.parametrize("name", ZOO)
-LN10 = np.log(10.0)
 
 
 def evidence_patterns(graph, rng):
@@ -49,7 +44,7 @@ def given_rows(states, log_f, observed, X):
         yield log_z, np.exp(log_given - log_z), agree
 
 
-# Against brute force -----------------------------------------------------------------------
+# Against brute force ----------------------------------------------------------------------
 
 
 @every
@@ -209,7 +204,7 @@ def test_inputs_are_read_only(seed):
     assert_array_equal(X, kept)
 
 
-# Evidence that cannot be -------------------------------------------------------------------
+# Evidence that cannot be ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", WITH_ZEROS)
@@ -266,130 +261,7 @@ def test_an_impossible_model():
         messages.maximise(plan, graph.flat)
 
 
-# What it costs -----------------------------------------------------------------------------
-
-
-def pairs_of(graph, n_states=2):
-    return Layout.build(np.full(len(graph), n_states), sorted(map(sorted, graph.edges)))
-
-
-def grid(rows, columns):
-    return pairs_of(nx.convert_node_labels_to_integers(nx.grid_2d_graph(rows, columns)))
-
-
-def wide_and_narrow():
-    """Many binary variables on few of 13 states: blocks of an awkward shape."""
-    cliques = [(i, j, 30 + j % 3) for i, j in combinations(range(12), 2)]
-    cliques += [(30, 31), (31, 32), (32, 30)]
-    return Layout.build([2] * 30 + [13] * 3, cliques)
-
-
-@pytest.mark.parametrize(
-    ("graph", "log2_largest"),
-    [
-        (nx.empty_graph(5), 1),
-        (nx.path_graph(30), 2),
-        (nx.cycle_graph(30), 3),
-        (nx.star_graph(30), 2),
-        (nx.complete_graph(9), 9),
-        (nx.random_labeled_tree(60, seed=0), 2),
-        (nx.convert_node_labels_to_integers(nx.grid_2d_graph(4, 20)), 5),
-        (nx.convert_node_labels_to_integers(nx.grid_2d_graph(14, 14)), 15),
-    ],
-)
-def test_orders_are_as_narrow_as_the_graph_allows(graph, log2_largest):
-    cost = messages.forecast(pairs_of(graph))
-    assert_allclose(cost.log2_largest, log2_largest, atol=1e-9)
-    assert sorted(cost.order.tolist()) == sorted(graph)
-
-
-def test_forecast_of_what_is_observed():
-    layout = pairs_of(nx.complete_graph(9))
-    observed = np.arange(9) < 5
-    cost = messages.forecast(layout, observed)
-    assert sorted(cost.order.tolist()) == [5, 6, 7, 8]
-    assert_allclose(cost.log2_largest, 4)
-    assert_allclose(cost.entries, 16 + 8 + 4 + 2)
-    nothing = messages.forecast(layout, np.ones(9, dtype=bool))
-    assert (nothing.bytes, nothing.entries, len(nothing.order)) == (0.0, 0.0, 0)
-
-
-@pytest.mark.parametrize(
-    "layout",
-    [grid(14, 25), grid(9, 100), pairs_of(nx.complete_graph(18)), wide_and_narrow()],
-    ids=["grid", "strip", "complete", "wide-and-narrow"],
-)
-def test_memory_is_as_forecast(layout):
-    rng = np.random.default_rng(0)
-    flat = rng.normal(size=layout.n_parameters)
-    warm = ZOO["chain"](0)
-    messages.expected_moments(messages.prepare(warm.layout), flat[:32])
-    tracemalloc.start()
-    try:
-        plan = messages.prepare(layout)
-        messages.expected_moments(plan, flat)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 1.1 * plan.forecast.bytes + 4e6
-    assert plan.forecast.bytes < 1.3 * peak
-
-
-def test_max_bytes_is_the_bound():
-    layout = grid(5, 5)
-    needed = messages.forecast(layout).bytes
-    messages.prepare(layout, max_bytes=needed)
-    with pytest.raises(ValueError) as caught:
-        messages.prepare(layout, max_bytes=needed - 1)
-    assert str(caught.value) == (
-        f"Exact inference needs {needed:.4g} bytes (largest table 2^6.0 entries), more than "
-        f"max_bytes={needed - 1:.4g}. Raise max_bytes, observe more variables or use an "
-        "approximate method."
-    )
-
-
-@pytest.mark.parametrize(
-    ("layout", "message"),
-    [
-        (
-            lambda: pairs_of(nx.complete_graph(1058)),
-            r"needs at least 1\.798e\+308 bytes \(largest table 2\^1058\.0 entries\)",
-        ),
-        (
-            lambda: pairs_of(nx.complete_graph(36)),
-            r"needs 8\.6\d+e\+11 bytes \(largest table 2\^36\.0 entries\)",
-        ),
-        (lambda: grid(36, 36), r"needs \d\.\d+e\+1\d bytes \(largest table 2\^3\d\.0 entries\)"),
-        (lambda: pairs_of(nx.gnp_random_graph(400, 0.05, seed=0)), r"bytes \(largest table 2\^\d+"),
-        (lambda: pairs_of(nx.complete_graph(12), 1000), r"needs at least \S+ bytes"),
-    ],
-    ids=["complete-1058", "complete-36", "grid-36", "random-400", "thousand-states"],
-)
-def test_what_does_not_fit_is_refused_before_memory_is_taken(layout, message):
-    layout = layout()
-    tracemalloc.start()
-    start = time.perf_counter()
-    try:
-        with pytest.raises(ValueError, match=message):
-            messages.prepare(layout)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert time.perf_counter() - start < 10
-    assert peak < 1e8
-
-
-def test_variables_of_one_state_cost_nothing():
-    """A clique of 150 variables, all but 3 of one state."""
-    n_states = [1] * 147 + [2, 3, 2]
-    layout = Layout.build(n_states, [range(150)])
-    assert_allclose(messages.forecast(layout).log2_largest, np.log2(12))
-    flat = np.random.default_rng(0).normal(size=12)
-    plan = messages.prepare(layout)
-    assert_allclose(messages.log_partitions(plan, flat)[0], twins.log_sum(flat))
-
-
-# Large but narrow --------------------------------------------------------------------------
+# Large but narrow -------------------------------------------------------------------------
 
 
 def transfer(unary, pair):
@@ -445,7 +317,7 @@ def test_a_grid_of_zero_field_is_symmetric():
     assert_allclose(total[0], 540 + np.log(2) + 4 * np.exp(-12) + 40 * np.exp(-18), atol=1e-8)
 
 
-# Properties --------------------------------------------------------------------------------
+# Properties -------------------------------------------------------------------------------
 
 
 @given(small_graphs(), st.integers(0, 2**32))
@@ -489,104 +361,3 @@ def test_elimination_is_enumeration(graph):
     moments, _ = messages.expected_moments(plan, graph.flat)
     expected = twins.moments(graph, states, p)["log_potentials"]
     assert_allclose(moments, expected, rtol=0, atol=1e-11)
-
-
-# Published models --------------------------------------------------------------------------
-
-
-def evidence_row(graph, evidence):
-    row = np.full((1, graph.n_variables), MISSING, dtype=STATE)
-    for variable, state in evidence.items():
-        row[0, variable] = state
-    return row
-
-
-@pytest.mark.parametrize("name", ["testfast", "alarm", "hoi1", "hoi2", "hoi3", "hoi4"])
-def test_libdai(name, data_folder):
-    folder = data_folder("libdai")
-    expected = json.loads(gzip.decompress((folder / "exact_by_ve.json.gz").read_bytes()))[name]
-    graph = read_uai(folder / f"{name}.uai.gz")
-    plan = messages.prepare(graph.layout)
-    log_z = messages.log_partitions(plan, graph.flat)[0]
-    assert_allclose(log_z, expected["logZ"], rtol=0, atol=1e-9)
-    mode = messages.maximise(plan, graph.flat)
-    assert_allclose(graph.log_potential(mode)[0], expected["log_map"], rtol=0, atol=1e-9)
-    singles = messages.single_marginals(plan, graph.flat)[0]
-    assert_allclose(singles, np.concatenate(expected["marginals"]), rtol=0, atol=1e-9)
-
-
-def slow(*names):
-    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Alchemy_11",
-        "CSP_12",
-        "Grids_11",
-        "Grids_13",
-        "Pedigree_12",
-        "Promedus_11",
-        "Promedus_15",
-        "Promedus_24",
-        "Promedus_33",
-        "Segmentation_12",
-        "Segmentation_14",
-        "Segmentation_16",
-        *slow("DBN_11", "DBN_13", "Grids_15", "Grids_17"),
-        *slow("ObjectDetection_28", "ObjectDetection_74"),
-    ],
-)
-def test_uai_2014_partition_and_marginals(name, data_folder):
-    folder = data_folder("uai2014")
-    reference = json.loads((folder / "reference.json").read_text())["PR_MAR"][name]
-    path = folder / "PR_MAR" / f"{name}.uai"
-    graph = read_uai(f"{path}.gz")
-    row = evidence_row(graph, read_evidence(f"{path}.evid.gz"))
-    plan = messages.prepare(graph.layout, row[0] != MISSING)
-    log_z = messages.log_partitions(plan, graph.flat, row)[0]
-    assert_allclose(log_z / LN10, reference["my_log10Z"], rtol=0, atol=1e-5)
-    published = read_result(f"{path}.PR.gz").value
-    assert_allclose(log_z, published, rtol=1e-5)
-    singles = messages.single_marginals(plan, graph.flat, row)[0]
-    marginals = read_result(f"{path}.MAR.gz").value
-    assert_allclose(singles, np.concatenate(marginals), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        ("PR_MAR", "2bitcomp_5.cnf"),
-        ("PR_MAR", "linkage_11"),
-        ("PR_MAR", "linkage_16"),
-        ("MAP", "Grids_26"),
-        ("MAP", "Grids_29"),
-        ("MAP", "ImageAlignment_12"),
-        ("MAP", "Promedas_69"),
-        ("MAP", "wcsp_15"),
-    ],
-)
-def test_uai_2014_too_wide(kind, name, data_folder):
-    path = data_folder("uai2014") / kind / f"{name}.uai"
-    graph = read_uai(f"{path}.gz")
-    row = evidence_row(graph, read_evidence(f"{path}.evid.gz"))
-    start = time.perf_counter()
-    with pytest.raises(ValueError, match=r"^Exact inference needs .* bytes"):
-        messages.prepare(graph.layout, row[0] != MISSING)
-    assert time.perf_counter() - start < 10
-
-
-@pytest.mark.parametrize("name", ["Segmentation_12", "Segmentation_16"])
-def test_uai_2014_mode(name, data_folder):
-    folder = data_folder("uai2014")
-    reference = json.loads((folder / "reference.json").read_text())["MAP"][name]
-    path = folder / "MAP" / f"{name}.uai"
-    graph = read_uai(f"{path}.gz")
-    row = evidence_row(graph, read_evidence(f"{path}.evid.gz"))
-    plan = messages.prepare(graph.layout, row[0] != MISSING)
-    best = graph.log_potential(messages.maximise(plan, graph.flat, row))[0]
-    published = graph.log_potential(read_result(f"{path}.MAP.gz").value[None])[0]
-    assert_allclose(best / LN10, reference["exact_log10"], rtol=0, atol=1e-8)
-    assert_allclose(published / LN10, reference["map_log10"], rtol=0, atol=1e-8)
-    assert best > published

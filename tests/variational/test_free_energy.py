@@ -1,11 +1,21 @@
-"""Free energy of mixture beliefs: quadrature by closed forms and grids, bounds by enumeration."""
+"""Tests of the free energy of mixture beliefs: derivatives, values and bounds."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import twins
-from numpy.testing import assert_allclose, assert_array_equal
+from mixture_potentials import (
+    COMPLETE,
+    FINE,
+    MIXED,
+    base_precision,
+    each_entropy,
+    mixture_of,
+    neural,
+    smooth,
+)
+from numpy.testing import assert_allclose
 
 from skmrf._types import States
 from skmrf.energies import NeuralEnergy
@@ -14,78 +24,8 @@ from skmrf.likelihood.neural import grid_log_partition
 from skmrf.messages.free_energy import Rule, ascend, free_energy, infer, integrate, quadrature
 from skmrf.messages.mixtures import Mixture
 
-COMPLETE = [(0, 1), (0, 2), (1, 2)]
 TREE = [(0, 1), (2, 1), (1, 3)]
 LOG_2PI = np.log(2 * np.pi)
-FINE = {"n_points": 41, "n_draws": 2**14}
-
-each_entropy = pytest.mark.parametrize("entropy", ["joint", "bethe"])
-
-
-# Models ------------------------------------------------------------------------------------
-
-
-def mixture_of(seed, n_states, n_components=2, *, diagonal=False, spread=1.0):
-    """Any mixture; its numbers are correlated."""
-    rng = np.random.default_rng(seed)
-    n_states = np.array(n_states)
-    m, q = int((n_states == 0).sum()), n_states[n_states > 0]
-    roots = rng.normal(0, 0.5, size=(n_components, m, m))
-    covariances = roots @ roots.transpose(0, 2, 1) + 0.5 * np.eye(m)
-    if diagonal:
-        covariances *= np.eye(m)
-    tables = np.zeros((n_components, len(q), max(1, *n_states)))
-    for d, size in enumerate(q):
-        tables[:, d, :size] = rng.dirichlet(np.full(size, 3.0), size=n_components)
-    return Mixture(
-        n_states,
-        np.log(rng.dirichlet(np.full(n_components, 5.0))),
-        rng.normal(0, spread, size=(n_components, m)),
-        covariances,
-        tables,
-    )
-
-
-def base_precision(rng, m, scale=0.3):
-    """Positive definite, with couplings."""
-    A = rng.normal(0, scale, size=(m, m))
-    return A @ A.T + scale * np.eye(m)
-
-
-def neural(seed, n_states, edges, *, scale=1.0):
-    """An energy whose networks matter."""
-    rng = np.random.default_rng(seed)
-    m = list(n_states).count(0)
-    energy = NeuralEnergy.random(
-        n_states,
-        edges,
-        node_layers=(4, 3),
-        edge_layers=(4, 3),
-        mean=rng.normal(size=m),
-        precision=base_precision(rng, m),
-        random_state=rng,
-    )
-    noise = {k: v + rng.normal(0, 0.4, v.shape) for k, v in energy.theta.items()}
-    for v in noise.values():
-        v[:, -1] *= scale
-    return energy.with_theta(noise)
-
-
-def smooth(seed, n_states, edges):
-    """Networks of one layer whose units meet no kink near the data: half are linear there, the
-    others exponential, and the output is a tanh of them."""
-    rng = np.random.default_rng(seed)
-    energy = neural(seed, n_states, edges)
-    slots, theta = energy.n_slots, {}
-    for name, k in (("nodes", 1), ("edges", 2)):
-        n = len(energy.theta[name])
-        first = rng.uniform(-0.15, 0.15, size=(n, k * slots * 4))
-        biases = np.tile([2.0, 2.0, -2.0, -2.0], (n, 1))
-        second = rng.normal(0, 1.0, size=(n, 4))
-        second[:, :2] = [[0.7, -0.7]]
-        last = np.concatenate([rng.normal(0, 0.3, size=(n, 1)), np.ones((n, 1))], axis=1)
-        theta[name] = np.concatenate([first, biases, second, last], axis=1)
-    return NeuralEnergy(theta, edges, n_states, ((4,), (4,)), energy.mean, energy.precision)
 
 
 def gaussian(seed, n_states, edges, *, tree=False):
@@ -119,159 +59,7 @@ def one_component(mean, covariance, n_states, tables=()):
     )
 
 
-# Quadrature --------------------------------------------------------------------------------
-
-KINDS = np.array([0, 0, 5, 0, 2])  # more states than points of the smallest rule
-EDGES = np.array([(0, 1), (3, 0), (0, 2), (4, 1), (2, 4), (3, 1)])
-
-
-def polynomials(grid, rng):
-    """Polynomials of variables and edges at the points of a grid, and their coefficients.
-
-    Of a number x: a x + b x^2 + c x^3, of two: a x y + b x^2 y + g y^2, of a number and a state:
-    t_s (x + x^2), of states: t_s and t_st.
-    """
-    nodes, edges, names = np.empty(grid.points.nodes.shape), [], []
-    for i, q in enumerate(KINDS):
-        x = grid.points.nodes[i]
-        t = rng.normal(size=q or 3)
-        nodes[i] = t[x.astype(int)] if q else t[0] * x + t[1] * x**2 + t[2] * x**3
-        names.append(t)
-    for e, (i, j) in enumerate(EDGES):
-        x, y = grid.points.edges[2 * e : 2 * e + 2]
-        t = rng.normal(size=(max(KINDS[i], 1), max(KINDS[j], 1), 3))
-        s = t[x.astype(int) if KINDS[i] else 0, y.astype(int) if KINDS[j] else 0].T
-        if KINDS[i] and KINDS[j]:
-            value = s[0]
-        elif KINDS[i] or KINDS[j]:
-            z = y if KINDS[i] else x
-            value = s[0] * (z + z**2)
-        else:
-            value = s[0] * x * y + s[1] * x**2 * y + s[2] * y**2
-        edges.append(value)
-        names.append(t)
-    return nodes, np.array(edges), names
-
-
-class Exact:
-    """Expectations of :func:`polynomials` under one component, by hand."""
-
-    def __init__(self, mixture, k):
-        self.mu, self.C, self.p = np.zeros(5), np.zeros((5, 5)), [None] * 5
-        numbers = np.flatnonzero(KINDS == 0)
-        self.mu[numbers] = mixture.means[k]
-        self.C[np.ix_(numbers, numbers)] = mixture.covariances[k]
-        for d, i in enumerate(np.flatnonzero(KINDS)):
-            self.p[i] = mixture.tables[k, d, : KINDS[i]]
-        self.value, self.slope, self.curvature = 0.0, np.zeros(5), np.zeros((5, 5))
-        self.gain = [np.zeros(q) for q in KINDS]
-
-    def node(self, i, t):
-        mu, v = self.mu[i], self.C[i, i]
-        if KINDS[i]:
-            self.value += self.p[i] @ t
-            self.gain[i] += t
-            return
-        self.value += t[0] * mu + t[1] * (mu**2 + v) + t[2] * (mu**3 + 3 * mu * v)
-        self.slope[i] += t[0] + 2 * t[1] * mu + 3 * t[2] * (mu**2 + v)
-        self.curvature[i, i] += 2 * t[1] + 6 * t[2] * mu
-
-    def edge(self, i, j, t):
-        if KINDS[i] and KINDS[j]:
-            self.value += self.p[i] @ t[..., 0] @ self.p[j]
-            self.gain[i] += t[..., 0] @ self.p[j]
-            self.gain[j] += self.p[i] @ t[..., 0]
-        elif KINDS[i] or KINDS[j]:
-            self.mixed(*((j, i) if KINDS[i] else (i, j)), t[..., 0].ravel())
-        else:
-            self.pair(i, j, *t.ravel())
-
-    def mixed(self, number, state, t):
-        mu, v = self.mu[number], self.C[number, number]
-        mean = self.p[state] @ t
-        self.value += mean * (mu + mu**2 + v)
-        self.slope[number] += mean * (1 + 2 * mu)
-        self.curvature[number, number] += 2 * mean
-        self.gain[state] += t * (mu + mu**2 + v)
-
-    def pair(self, i, j, a, b, g):
-        (x, y), v, c = self.mu[[i, j]], self.C[i, i], self.C[i, j]
-        self.value += a * (x * y + c) + b * (x**2 * y + v * y + 2 * x * c)
-        self.value += g * (y**2 + self.C[j, j])
-        self.slope[i] += a * y + 2 * b * (x * y + c)
-        self.slope[j] += a * x + b * (x**2 + v) + 2 * g * y
-        self.curvature[i, i] += 2 * b * y
-        self.curvature[i, j] += a + 2 * b * x
-        self.curvature[j, i] += a + 2 * b * x
-        self.curvature[j, j] += 2 * g
-
-
-def centred(gain):
-    """Gains up to a constant."""
-    return gain - gain.mean()
-
-
-@pytest.mark.parametrize("n_points", [3, 4, 8])
-def test_polynomials_are_exact(n_points, seed):
-    rng = np.random.default_rng(seed)
-    mixture = mixture_of(seed, KINDS, 3)
-    grid = quadrature(mixture, EDGES, n_points)
-    nodes, edges, coefficients = polynomials(grid, rng)
-    found = integrate(mixture, EDGES, grid, nodes, edges)
-    numbers = KINDS == 0
-    for k in range(3):
-        exact = Exact(mixture, k)
-        for i in range(5):
-            exact.node(i, coefficients[i])
-        for (i, j), t in zip(EDGES, coefficients[5:], strict=True):
-            exact.edge(i, j, t)
-        assert_allclose(found.values[k], exact.value, rtol=1e-10, atol=1e-10)
-        assert_allclose(found.slopes[k], exact.slope[numbers], rtol=1e-10, atol=1e-10)
-        curvature = exact.curvature[np.ix_(numbers, numbers)]
-        assert_allclose(found.curvatures[k], curvature, rtol=1e-9, atol=1e-9)
-        for d, i in enumerate(np.flatnonzero(KINDS)):
-            gain = found.gains[k, d, : KINDS[i]]
-            assert_allclose(centred(gain), centred(exact.gain[i]), rtol=1e-10, atol=1e-10)
-
-
-def test_waves_are_exact_in_the_limit(seed):
-    """E sin(a x + b y) of correlated numbers, a function of no polynomial."""
-    mixture = mixture_of(seed, [0, 0], 2)
-    edges = np.array([(1, 0)])
-    grid = quadrature(mixture, edges, 31)
-    a = np.array([0.7, -1.1])
-    values = np.sin(a[1] * grid.points.edges[:1] + a[0] * grid.points.edges[1:])
-    found = integrate(mixture, edges, grid, np.zeros(grid.points.nodes.shape), values)
-    angle = mixture.means @ a
-    decay = np.exp(-0.5 * np.einsum("i,kij,j->k", a, mixture.covariances, a))
-    assert_allclose(found.values, decay * np.sin(angle), atol=1e-9)
-    assert_allclose(found.slopes, (decay * np.cos(angle))[:, None] * a, atol=1e-9)
-    waves = -(decay * np.sin(angle))[:, None, None] * np.outer(a, a)
-    assert_allclose(found.curvatures, waves, atol=1e-9)
-
-
-def test_weights_of_points_sum_to_one(seed):
-    mixture = mixture_of(seed, KINDS, 3)
-    grid = quadrature(mixture, EDGES, 4)
-    assert_allclose(grid.points.node_weights.sum(axis=1), 1.0)
-    assert_allclose(grid.points.edge_weights.sum(axis=1), 1.0)
-    assert (grid.points.node_weights >= 0).all()
-    for i, q in enumerate(KINDS):
-        if q:
-            assert (np.isin(grid.points.nodes[i], np.arange(q))).all()
-
-
-def test_no_edges(seed):
-    mixture = mixture_of(seed, [0, 3], 2)
-    energy = neural(seed, [0, 3], [])
-    value, terms = free_energy(energy, mixture, Rule(9))
-    assert np.isfinite(value)
-    assert terms.curvatures.shape == (2, 1, 1)
-
-
-# Derivatives -------------------------------------------------------------------------------
-
-MIXED = [0, 2, 0]
+# Derivatives ------------------------------------------------------------------------------
 
 
 def joint_grid(energy, mixture, n=161):
@@ -421,7 +209,7 @@ def test_gradient_of_fixed_beliefs(entropy, seed):
         assert np.abs(values).max() > 1e-2
 
 
-# Values ------------------------------------------------------------------------------------
+# Values -----------------------------------------------------------------------------------
 
 
 def test_one_component_is_mean_field_of_states(seed):
@@ -501,7 +289,7 @@ def test_states_that_are_ruled_out(entropy, seed):
     assert_allclose(value, free_energy(energy, almost, Rule(5, entropy))[0], atol=1e-6)
 
 
-# Bounds ------------------------------------------------------------------------------------
+# Bounds -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_states", [[0], [0, 0], [0, 3], [2, 0, 0]], ids=str)
@@ -611,61 +399,3 @@ def test_the_best_diagonal_component_stays(seed):
     _, terms = free_energy(energy, best, Rule(3, diagonal=True))
     moved_on = ascend(best, terms, 0.5, diagonal=True)
     assert_allclose(moved_on.covariances, best.covariances, rtol=1e-6, atol=1e-9)
-
-
-# Ascent ------------------------------------------------------------------------------------
-
-
-@each_entropy
-@pytest.mark.parametrize("diagonal", [False, True])
-def test_inference_never_lowers_the_value(diagonal, entropy, seed):
-    """Not in one run, and not from step to step as a learner goes on."""
-    energy = neural(seed, MIXED, COMPLETE, scale=3.0)
-    mixture = mixture_of(seed, MIXED, 3, diagonal=diagonal, spread=2.0)
-    rule, tol = Rule(7, entropy, diagonal=diagonal), 1e-4
-    start = value = free_energy(energy, mixture, rule)[0]
-    step = 0.2
-    for _ in range(15):
-        found = infer(energy, mixture, rule, max_iter=1, tol=tol, step=step)
-        assert found.value >= value - tol
-        assert_allclose(found.value, free_energy(energy, found.mixture, rule)[0], atol=1e-10)
-        mixture, value, step = found.mixture, found.value, found.step
-    assert value > start
-    whole = infer(energy, mixture, rule, max_iter=50, tol=tol)
-    assert whole.value >= value - 3 * tol
-    assert whole.n_iter <= 50
-
-
-def test_beliefs_stay_proper(seed):
-    """Whatever the step and the curvature."""
-    rng = np.random.default_rng(seed)
-    mixture = mixture_of(seed, [0, 3, 0, 2], 3)
-    energy = neural(seed, [0, 3, 0, 2], [(0, 1), (1, 2), (2, 3)])
-    _, terms = free_energy(energy, mixture, Rule(5))
-    G = rng.normal(0, 30, size=(3, 2, 2))
-    wild = terms._replace(
-        values=1e4 * terms.values,
-        curvatures=G + G.transpose(0, 2, 1),
-        slopes=1e3 * terms.slopes,
-        gains=1e3 * terms.gains,
-    )
-    for step in (0.01, 0.5, 1.0):
-        for diagonal in (False, True):
-            start = replace(mixture, covariances=mixture.covariances * np.eye(2))
-            found = ascend(start if diagonal else mixture, wild, step, diagonal)
-            assert_allclose(np.exp(found.log_weights).sum(), 1.0)
-            assert (np.linalg.eigvalsh(found.covariances) > 0).all()
-            assert_allclose(found.tables.sum(axis=2), 1.0)
-            assert_array_equal(found.tables[:, 1, 2], 0.0)
-            if diagonal:
-                assert_array_equal(found.covariances[:, 0, 1], 0.0)
-
-
-def test_small_steps_go_uphill(seed):
-    energy = smooth(seed, MIXED, COMPLETE)
-    mixture = mixture_of(seed, MIXED, 2)
-    for entropy in ("joint", "bethe"):
-        rule = Rule(entropy=entropy, **FINE)
-        value, terms = free_energy(energy, mixture, rule)
-        moved_value, _ = free_energy(energy, ascend(mixture, terms, 0.02), rule)
-        assert moved_value > value

@@ -1,0 +1,44 @@
+"""Data and small models for the tests of CRBMStructuredPredictor."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skmrf import CRBMStructuredPredictor
+from skmrf.learners import CONDITIONAL_LEARNERS
+
+MAX_MARGIN = "mssvm", "lssvm"
+every = pytest.mark.parametrize("learner", CONDITIONAL_LEARNERS)
+
+
+def quick(n_components=4, learner="mle-bp", max_iter=3, **parameters):
+    return CRBMStructuredPredictor(
+        n_components, learner, max_iter=max_iter, **{"random_state": 0, **parameters}
+    )
+
+
+def tied(n_rows=150, n_outputs=8, seed=0):
+    """Inputs, and outputs of which each shows one, flipped; the outputs are all equal or not."""
+    rng = np.random.default_rng(seed)
+    half = np.arange(n_outputs) < n_outputs // 2
+    Y = np.where(rng.random((n_rows, 1)) < 0.5, half, ~half)
+    X = np.where(rng.random(Y.shape) < 0.3, ~Y, Y)
+    return X.astype(float), Y.astype(int)
+
+
+def real(X, seed=0):
+    """Other numbers than zeros and ones."""
+    return X + np.random.default_rng(seed).normal(0.0, 0.3, size=X.shape)
+
+
+def assert_same(left, right):
+    """The same fit, bit for bit."""
+    assert left.energy_.theta.keys() == right.energy_.theta.keys()
+    for name, value in left.energy_.theta.items():
+        assert_array_equal(value, right.energy_.theta[name])
+
+
+def assert_close(left, right, atol=1e-4):
+    """The same fit but for rounding."""
+    for name, value in left.energy_.theta.items():
+        assert_allclose(value, right.energy_.theta[name], atol=atol)

@@ -1,0 +1,384 @@
+"""Tests of sets of images: offline, downloaded and wrong."""
+
+import re
+import urllib.error
+import urllib.request
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from montecarlo import N_SIGMA
+from scipy.io import savemat
+
+from skmrf.datasets import _remote, fetch_caltech101_silhouettes, fetch_mnist, images, occlude
+
+# Made-up sets -----------------------------------------------------------------------------
+
+DIGITS, OBJECTS = "mnist", "caltech101_silhouettes"
+DIGITS_FILE, OBJECTS_FILE = "mnist/mnist.npz", f"{OBJECTS}/{OBJECTS}_28_split1.npz"
+NAMES = np.array([f"class {i}" for i in range(101)])
+
+
+def make_parts(monkeypatch, name, splits, high):
+    """A small set under the name of a real one, with the digest that is expected."""
+    rng = np.random.default_rng(0)
+    rows = dict(zip(splits, (9, 4, 5), strict=False))
+    parts = {s: rng.integers(0, high, size=(n, 784), dtype=np.uint8) for s, n in rows.items()}
+    parts |= {f"{s}_labels": rng.integers(1, 10, size=n) for s, n in rows.items()}
+    monkeypatch.setitem(images.SETS[name], "rows", rows)
+    monkeypatch.setitem(images.SETS[name], "sha256", images.digest(name, parts))
+    return parts
+
+
+@pytest.fixture
+def digits(monkeypatch):
+    return make_parts(monkeypatch, DIGITS, ("train", "test"), 256)
+
+
+@pytest.fixture
+def objects(monkeypatch):
+    parts = make_parts(monkeypatch, OBJECTS, ("train", "valid", "test"), 2)
+    return parts | {"class_names": NAMES}
+
+
+def save_digits(path, parts):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = {f"x_{s}": parts[s].reshape(-1, 28, 28) for s in ("train", "test")}
+    np.savez(path, **kept, **{f"y_{s}": parts[f"{s}_labels"] for s in ("train", "test")})
+
+
+def lay_out(parts, form):
+    """Images column by column under the names of the original."""
+    kept = {"classnames": parts["class_names"]}
+    for split, name in (("train", "train"), ("valid", "val"), ("test", "test")):
+        columns = np.stack([row.reshape(28, 28).T.ravel() for row in parts[split]])
+        packed = np.packbits(columns, axis=1)
+        kept |= {f"{name}_packed": packed} if form == "npz" else {f"{name}_data": columns}
+        kept[f"{name}_labels"] = parts[f"{split}_labels"]
+    return kept
+
+
+def save_objects(path, parts, form):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = lay_out(parts, form)
+    if form == "npz":
+        np.savez(path, n_vars=784, **kept)
+        return
+    kept["classnames"] = np.array([str(n) for n in NAMES], dtype=object)[None, :]  # a cell array
+    kept = {k: v if k == "classnames" else v.astype(float) for k, v in kept.items()}
+    savemat(path, kept, do_compression=True)
+
+
+def assert_same(bunch, parts):
+    for part, values in parts.items():
+        np.testing.assert_array_equal(bunch[part], values)
+    assert bunch.train.dtype == np.uint8
+    assert bunch.train_labels.dtype == np.int64
+    assert bunch.image_shape == (28, 28)
+    assert "does not redistribute" in bunch.DESCR
+
+
+@pytest.mark.parametrize("place", [DIGITS_FILE, "mnist.npz"])
+def test_digits_offline(digits, place, tmp_path):
+    save_digits(tmp_path / place, digits)
+    offline = {"data_home": tmp_path, "download_if_missing": False}
+    assert_same(fetch_mnist(threshold=None, **offline), digits)
+    for threshold in (0, 127, 127.5, 254):
+        bunch = fetch_mnist(threshold=threshold, **offline)
+        assert bunch.train.dtype == np.uint8
+        np.testing.assert_array_equal(bunch.test, digits["test"] > threshold)
+    np.testing.assert_array_equal(fetch_mnist(**offline).train, digits["train"] > 127)
+
+
+@pytest.mark.parametrize("form", ["npz", "mat"])
+@pytest.mark.parametrize("folder", [f"{OBJECTS}/", ""])
+def test_objects_offline(objects, form, folder, tmp_path):
+    save_objects(tmp_path / f"{folder}{OBJECTS}_28_split1.{form}", objects, form)
+    assert_same(
+        fetch_caltech101_silhouettes(data_home=tmp_path, download_if_missing=False), objects
+    )
+
+
+@pytest.mark.usefixtures("digits")
+def test_parameters_are_refused():
+    for threshold, message in (
+        (255, "threshold must be a number >= 0 and <= 254; got 255."),
+        (-1, "threshold must be a number >= 0 and <= 254; got -1."),
+        ("dark", "threshold must be a number; got 'dark'."),
+    ):
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            fetch_mnist(threshold=threshold)
+    for fetch in (fetch_mnist, fetch_caltech101_silhouettes):
+        with pytest.raises(ValueError, match=r"^data_home must be a path or None; got 3\.$"):
+            fetch(data_home=3)
+
+
+@pytest.mark.parametrize(
+    ("fetch", "name", "what"),
+    [
+        (fetch_mnist, DIGITS, "mnist.npz (arrays x_train, y_train, x_test and y_test"),
+        (fetch_caltech101_silhouettes, OBJECTS, images.SILHOUETTES),
+    ],
+)
+def test_missing_sets_say_how_to_place_them(fetch, name, what, tmp_path):
+    message = (
+        f"Data set '{name}' is not in {tmp_path} and download_if_missing is False. To place the "
+        f"data by hand, put {what}"
+    )
+    with pytest.raises(OSError, match=f"^{re.escape(message)}") as caught:
+        fetch(data_home=tmp_path, download_if_missing=False)
+    assert str(tmp_path / name) in str(caught.value)
+    assert "SKMRF_DATA" in str(caught.value)
+
+
+@pytest.mark.parametrize("part", ["train", "test", "test_labels"])
+def test_one_wrong_entry_is_found(digits, objects, part, tmp_path):
+    for parts in (digits, objects):
+        parts[part] = parts[part].copy()
+        parts[part].flat[3] ^= 1
+    save_digits(tmp_path / DIGITS_FILE, digits)
+    save_objects(tmp_path / OBJECTS_FILE, objects, "npz")
+    for fetch, name, parts in (
+        (fetch_mnist, DIGITS, digits),
+        (fetch_caltech101_silhouettes, OBJECTS, objects),
+    ):
+        message = (
+            f"does not hold the images and labels of '{name}': their sha256 is "
+            f"{images.digest(name, parts)}, expected {images.SETS[name]['sha256']}. Delete it and "
+            "fetch the data set again, or put a sound copy there."
+        )
+        with pytest.raises(ValueError, match=f"{re.escape(message)}$"):
+            fetch(data_home=tmp_path)
+
+
+def test_wrong_shapes_are_found(digits, objects, tmp_path):
+    save_digits(tmp_path / DIGITS_FILE, digits | {"test": digits["test"][:-1]})
+    with pytest.raises(ValueError, match=r"test has shape \(3, 784\), but .* is \(4, 784\)"):
+        fetch_mnist(data_home=tmp_path)
+    save_digits(tmp_path / DIGITS_FILE, digits | {"train_labels": np.zeros((9, 2))})
+    with pytest.raises(ValueError, match=r"train_labels has shape \(9, 2\), but .* is \(9,\)"):
+        fetch_mnist(data_home=tmp_path)
+    save_objects(tmp_path / OBJECTS_FILE, objects | {"class_names": NAMES[1:]}, "npz")
+    with pytest.raises(ValueError, match=r"classnames has shape \(100,\), expected \(101,\)"):
+        fetch_caltech101_silhouettes(data_home=tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["empty", "garbage", "truncated", "npy", "keys"])
+@pytest.mark.parametrize("form", ["npz", "mat"])
+def test_damaged_files_are_found(digits, objects, damage, form, tmp_path):
+    paths = [tmp_path / OBJECTS_FILE.replace("npz", form)]
+    save_objects(paths[0], objects, form)
+    if form == "npz":
+        paths.append(tmp_path / DIGITS_FILE)
+        save_digits(paths[1], digits)
+    for path, fetch in zip(paths, (fetch_caltech101_silhouettes, fetch_mnist), strict=False):
+        content = {"empty": b"", "garbage": b"pixels" * 99, "truncated": path.read_bytes()[:900]}
+        if damage == "npy":
+            with open(path, "wb") as file:
+                np.save(file, objects["train"])
+        elif damage == "keys":
+            (np.savez if form == "npz" else savemat)(path, **keys_only(form))
+        else:
+            path.write_bytes(content[damage])
+        with pytest.raises(ValueError, match=f"^{re.escape(str(path))} is not a readable file of"):
+            fetch(data_home=tmp_path)
+
+
+def keys_only(form):
+    return {"n_vars": 784} if form == "npz" else {"mdict": {"n_vars": 784}}
+
+
+# Downloads of the made-up sets ------------------------------------------------------------
+
+
+def openml_table(parts):
+    """What fetch_openml returns: floats and strings, rows to learn from first."""
+    labels = np.concatenate([parts["train_labels"], parts["test_labels"]])
+    return SimpleNamespace(
+        data=np.vstack([parts["train"], parts["test"]]).astype(float),
+        target=np.array([str(y) for y in labels], dtype=object),
+    )
+
+
+def answer_with(monkeypatch, table):
+    asked = []
+
+    def fetch_openml(name, **options):
+        asked.append((name, options["version"], options["as_frame"]))
+        if isinstance(table, Exception):
+            raise table
+        return table
+
+    monkeypatch.setattr(images, "fetch_openml", fetch_openml)
+    return asked
+
+
+@pytest.fixture
+def site(objects, tmp_path, monkeypatch):
+    """The file in the place of that of the public site."""
+    path = tmp_path / "site" / "objects.mat"
+    save_objects(path, objects, "mat")
+    monkeypatch.setattr(images, "SILHOUETTES", path.as_uri())
+    return path
+
+
+def test_downloaded_digits_are_kept(digits, tmp_path, monkeypatch):
+    asked = answer_with(monkeypatch, openml_table(digits))
+    assert_same(fetch_mnist(threshold=None, data_home=tmp_path), digits)
+    np.testing.assert_array_equal(fetch_mnist(data_home=tmp_path).test, digits["test"] > 127)
+    assert asked == [("mnist_784", 1, False)]
+    assert [p.name for p in (tmp_path / "mnist").iterdir()] == ["mnist.npz"]
+    assert_same(fetch_mnist(threshold=None, data_home=tmp_path), digits)
+    with np.load(tmp_path / "mnist" / "mnist.npz") as kept:
+        assert {k: kept[k].shape for k in kept} == {
+            "x_train": (9, 28, 28),
+            "y_train": (9,),
+            "x_test": (4, 28, 28),
+            "y_test": (4,),
+        }
+        assert {kept[k].dtype for k in kept} == {np.dtype(np.uint8)}
+
+
+def test_downloaded_objects_are_kept(objects, site, tmp_path):
+    home = tmp_path / "home"
+    assert_same(fetch_caltech101_silhouettes(data_home=home), objects)
+    assert [str(p.relative_to(home)) for p in home.rglob("*.*")] == [OBJECTS_FILE]
+    site.unlink()
+    assert_same(fetch_caltech101_silhouettes(data_home=home), objects)
+    with np.load(home / OBJECTS_FILE) as kept:
+        for key, values in lay_out(objects, "npz").items():
+            np.testing.assert_array_equal(kept[key], values)
+        assert kept["n_vars"] == 784
+
+
+@pytest.mark.usefixtures("digits")
+@pytest.mark.parametrize(
+    "failure", [urllib.error.URLError("no route"), TimeoutError("late"), ValueError("not found")]
+)
+def test_downloads_of_digits_that_fail(failure, tmp_path, monkeypatch):
+    answer_with(monkeypatch, failure)
+    message = f"Could not download {images.OPENML} ({failure}). To place the data by hand"
+    with pytest.raises(OSError, match=f"^{re.escape(message)}"):
+        fetch_mnist(data_home=tmp_path / "home")
+    assert not (tmp_path / "home").exists()
+
+
+def test_downloads_of_other_digits(digits, tmp_path, monkeypatch):
+    table = openml_table(digits)
+    table.data[2, 300] += 1
+    answer_with(monkeypatch, table)
+    with pytest.raises(ValueError, match=r"/554 does not hold the images .* by hand"):
+        fetch_mnist(data_home=tmp_path / "home")
+    table.target[0] = "seven"
+    with pytest.raises(ValueError, match=r"/554 is not a readable file of .* by hand"):
+        fetch_mnist(data_home=tmp_path / "home")
+    assert not (tmp_path / "home").exists()
+
+
+def test_downloads_of_objects_that_fail(objects, site, tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    save_objects(site, objects | {"test": 1 - objects["test"]}, "mat")
+    with pytest.raises(ValueError, match=r"objects\.mat does not hold the images .* by hand"):
+        fetch_caltech101_silhouettes(data_home=home)
+    monkeypatch.setattr(images, "SILHOUETTES_BYTES", 1000)
+    with pytest.raises(ValueError, match=r"holds more than the 1000 bytes expected\. To place"):
+        fetch_caltech101_silhouettes(data_home=home)
+    site.unlink()
+    with pytest.raises(OSError, match=r"^Could not download file://.*objects\.mat .* by hand"):
+        fetch_caltech101_silhouettes(data_home=home)
+    assert not home.exists()
+
+
+@pytest.mark.usefixtures("site")
+def test_downloads_to_where_nothing_can_be_written(digits, tmp_path, monkeypatch):
+    answer_with(monkeypatch, openml_table(digits))
+    home = tmp_path / "home"
+    home.write_text("a file, not a folder")
+    for fetch, name in ((fetch_mnist, DIGITS), (fetch_caltech101_silhouettes, OBJECTS)):
+        with pytest.raises(OSError, match=f"^Downloaded '{name}' but could not keep it as"):
+            fetch(data_home=home)
+
+
+def test_objects_are_asked_for_at_the_original_page(tmp_path, monkeypatch):
+    asked = []
+
+    def urlopen(url, timeout):
+        asked.append((url, timeout))
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    with pytest.raises(OSError, match=r"^Could not download https://people\.cs\..* \(timed out\)"):
+        fetch_caltech101_silhouettes(data_home=tmp_path)
+    page = "https://people.cs.umass.edu/~marlin/data/caltech101_silhouettes_28_split1.mat"
+    assert asked == [(page, _remote.TIMEOUT)]
+    assert page in fetch_caltech101_silhouettes.__doc__
+
+
+# The real sets ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def real_digits(data_folder):
+    home = data_folder("mnist").parent
+    return fetch_mnist(data_home=home, download_if_missing=False)
+
+
+@pytest.fixture(scope="module")
+def real_objects(data_folder):
+    home = data_folder(OBJECTS).parent
+    return fetch_caltech101_silhouettes(data_home=home, download_if_missing=False)
+
+
+def test_real_digits(real_digits):
+    assert real_digits.train.shape == (60000, 784)
+    assert real_digits.test.shape == (10000, 784)
+    assert real_digits.train.max() == real_digits.test.max() == 1
+    assert real_digits.test.dtype == np.uint8
+    assert real_digits.train_labels[:5].tolist() == [5, 0, 4, 1, 9]
+    counts = [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+    assert np.bincount(real_digits.test_labels).tolist() == counts
+    assert "60000 train, 10000 test" in real_digits.DESCR
+
+
+@pytest.mark.parametrize(("size", "first", "all_images"), [(8, 1.63, 1.79), (12, 4.21, 4.62)])
+def test_error_of_occluded_digits_as_they_are(real_digits, size, first, all_images, seed):
+    V = real_digits.test
+    windows = np.lib.stride_tricks.sliding_window_view
+    for n, percent in ((2000, first), (10000, all_images)):
+        share = V[:n].mean(axis=0).reshape(28, 28)
+        expected = windows(share, (size, size)).sum(axis=(2, 3)).mean() / 784
+        assert round(100 * expected, 2) == percent
+    rates = (occlude(V, size=size, random_state=seed) != V).mean(axis=1)
+    error = rates.std() / np.sqrt(len(rates))
+    assert abs(rates.mean() - expected) < N_SIGMA * error < 0.1 * expected
+
+
+def test_real_objects(real_objects):
+    rows = {"train": 4100, "valid": 2264, "test": 2307}
+    for split, n in rows.items():
+        assert real_objects[split].shape == (n, 784)
+        assert set(np.unique(real_objects[split])) == {0, 1}
+        assert real_objects[split].dtype == np.uint8
+        assert set(real_objects[f"{split}_labels"]) == set(range(1, 102))
+        assert real_objects[f"{split}_labels"].shape == (n,)
+    assert np.bincount(real_objects.train_labels).max() == 100
+    assert real_objects.class_names[[0, 100]].tolist() == ["Airplanes Side 2", "yin yang"]
+
+
+def test_real_objects_are_upright(real_objects, data_folder):
+    folder = data_folder(OBJECTS)
+    with np.load(folder / f"{OBJECTS}_28_split1.npz") as file:
+        first = np.unpackbits(file["train_packed"][0], count=784)
+    assert "reshape(28,28).T to view" in (folder / "README").read_text()
+    np.testing.assert_array_equal(real_objects.train[0].reshape(28, 28), first.reshape(28, 28).T)
+    names = real_objects.class_names.tolist()
+
+    def shapes(name):
+        chosen = real_objects.train_labels == 1 + names.index(name)
+        return 1 - real_objects.train[chosen].reshape(-1, 28, 28)
+
+    planes = shapes("Airplanes Side 2")  # wider than high
+    assert planes.any(axis=1).sum() > 1.1 * planes.any(axis=2).sum()
+    menorahs = shapes("menorah").mean(axis=0)  # arms above, left as right
+    assert menorahs[:14].sum() > 1.5 * menorahs[14:].sum()
+    assert 0.8 < menorahs[:, :14].sum() / menorahs[:, 14:].sum() < 1.25

@@ -1,0 +1,52 @@
+"""Data of the models that the tests of displays draw."""
+
+import pandas as pd
+from sklearn.datasets import load_digits
+
+from skmrf._types import LogPartition
+from skmrf.datasets import make_ising
+from skmrf.inference import sample
+from skmrf.plot import (
+    ChainsDisplay,
+    CouplingGraphDisplay,
+    FiltersDisplay,
+    HistoryDisplay,
+    LogPartitionDisplay,
+    MomentsDisplay,
+    StructurePathDisplay,
+)
+
+NAMES = ["north", "east", "south", "west"]
+SINGLE = LogPartition(1.0, 0.1, 0.5, 2.0, True, "ais", True)
+
+
+def spins(n_rows=400):
+    """Rows of four spins in a ring, one pair of which repels."""
+    coupling = [0.6, -0.5, 0.4, 0.5]
+    energy = make_ising("cycle", n_variables=4, coupling=coupling)
+    return sample(energy, n_rows, random_state=0)
+
+
+def digits():
+    return (load_digits().data[:200] > 7.5).astype(int)
+
+
+ROWS = {"discrete": lambda: pd.DataFrame(spins(), columns=NAMES), "boltzmann": spins, "rbm": digits}
+TAKES = {
+    HistoryDisplay: ("discrete", "boltzmann", "rbm", "crbm", "structure", "density"),
+    MomentsDisplay: ("discrete", "boltzmann", "rbm"),
+    CouplingGraphDisplay: ("discrete", "boltzmann", "structure"),
+    FiltersDisplay: ("rbm", "crbm"),
+    ChainsDisplay: ("discrete", "boltzmann", "rbm"),
+    LogPartitionDisplay: ("discrete", "boltzmann", "rbm", "density"),
+    StructurePathDisplay: ("structure",),
+}
+CHEAP = {
+    MomentsDisplay: {"n_samples": 50, "random_state": 0},
+    ChainsDisplay: {"n_sweeps": 20, "betas": 3, "random_state": 0},
+}
+
+
+def draw(display, model, name, **how):
+    rows = (ROWS[name](),) if display is MomentsDisplay else ()
+    return display.from_estimator(model, *rows, **(CHEAP.get(display, {}) | how))

@@ -1,0 +1,235 @@
+"""Tests of what energies refuse."""
+
+import numpy as np
+import pytest
+
+from skmrf._validation import check_states
+from skmrf.energies import FactorGraph, Layout, PairwiseEnergy
+
+
+@pytest.mark.parametrize(
+    ("n_states", "cliques", "tables", "tie", "message"),
+    [
+        (
+            [2, 2],
+            [(0,), (0, 2)],
+            [np.zeros(2), np.zeros(4)],
+            None,
+            "Clique 1 (0, 2) names variable 2, but the variables are 0 to 1.",
+        ),
+        (
+            [2, 2],
+            [(-1,)],
+            [np.zeros(2)],
+            None,
+            "Clique 0 (-1) names variable -1, but the variables are 0 to 1.",
+        ),
+        (
+            [2, 2],
+            [(0,), (1, 0, 1)],
+            [np.zeros(2), np.zeros(8)],
+            None,
+            "Clique 1 (1, 0, 1) names variable 1 twice; name every variable once.",
+        ),
+        (
+            [2, 3],
+            [(0, 1)],
+            [np.zeros((3, 2))],
+            None,
+            "The table of clique 0 (0, 1) has shape (3, 2), but its variables have (2, 3) states.",
+        ),
+        (
+            [2, 3],
+            [(0,), (0, 1)],
+            [np.zeros(2), np.zeros(5)],
+            None,
+            "The table of clique 1 (0, 1) has shape (5,), but its variables have (2, 3) states.",
+        ),
+        (
+            [2, 3],
+            [(0, 1)],
+            np.zeros(5),
+            None,
+            "log_potentials has 5 numbers, but the cliques need 6.",
+        ),
+        (
+            [2, 2],
+            [(0,), (1,)],
+            [np.zeros(2)],
+            None,
+            "There are 2 cliques but 1 tables; give one each.",
+        ),
+        (
+            [2, 2],
+            [(0,), (0, 1)],
+            [np.zeros(2), [[0, 0], [np.nan, 0]]],
+            None,
+            "The table of clique 1 (0, 1) holds nan; log-potentials are finite or -inf.",
+        ),
+        (
+            [2, 2],
+            [(0,), (0, 1)],
+            [[0, np.inf], np.zeros(4)],
+            None,
+            "The table of clique 0 (0,) holds inf; log-potentials are finite or -inf.",
+        ),
+        (
+            [2, 2],
+            [(0,), (1,)],
+            [np.zeros(2), [-np.inf, -np.inf]],
+            None,
+            "All potentials of clique 1 (1,) are zero (-inf), so no state has a probability; give "
+            "at least one a finite log-potential.",
+        ),
+        (
+            [2, 3, 2],
+            [(0,), (1,), (2,)],
+            [np.zeros(2), np.zeros(3), np.zeros(2)],
+            [[0, 1]],
+            "tie groups the cliques [0, 1], whose tables have different shapes [(2,), (3,)]; only "
+            "tables of one shape can be shared.",
+        ),
+        (
+            [2, 2],
+            [(0,), (1,)],
+            [np.zeros(2), np.ones(2)],
+            [[0, 1]],
+            "Clique 1 (1,) is tied but its table differs from that of its group; give one table "
+            "to all of them.",
+        ),
+        ([2], [(0,)], [np.zeros(2)], [[0, 1]], "tie names clique 1, but there are 1 cliques."),
+        (
+            [2],
+            [(0,)],
+            [np.zeros(2)],
+            [[0], [0]],
+            "tie names clique 0 twice; a clique has one table.",
+        ),
+        (
+            [2] * 40,
+            [(3,), range(40)],
+            [np.zeros(2), np.zeros(2)],
+            None,
+            "The tables would hold 1.1e+12 numbers, more than the limit of 2147483647; the largest "
+            "is that of clique 1 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...) with 1.1e+12. Use smaller "
+            "cliques or merge rare states.",
+        ),
+        ([[2]], [], [], None, "n_states must be a list of positive integers, one a variable."),
+        ([2.5], [], [], None, "n_states must be a list of positive integers, one a variable."),
+        ([2, 0], [], [], None, "Variable 1 has 0 states; 1 to 32767 are possible."),
+        ([2, 32768], [], [], None, "Variable 1 has 32768 states; 1 to 32767 are possible."),
+        (
+            [2, 2],
+            [(0,), (0, 1.5)],
+            [],
+            None,
+            "Clique 1 is (0, 1.5); a clique is a tuple of variables, which are integers.",
+        ),
+        (
+            [2, 2],
+            [(0,), 1],
+            [],
+            None,
+            "Clique 1 is 1; a clique is a tuple of variables, which are integers.",
+        ),
+        (
+            [2, 2],
+            ["01"],
+            [],
+            None,
+            "Clique 0 is '01'; a clique is a tuple of variables, which are integers.",
+        ),
+    ],
+)
+def test_factor_graph_refuses(n_states, cliques, tables, tie, message):
+    with pytest.raises(ValueError) as caught:
+        FactorGraph(n_states, cliques, tables, tie=tie)
+    assert str(caught.value) == message
+
+
+def test_a_clique_beyond_any_number_is_refused():
+    with pytest.raises(ValueError, match="more than the limit of 2147483647"):
+        Layout.build([2] * 1200, [range(1200)])
+
+
+NOT_FINITE = "coupling and bias must be finite; for zero potentials use a FactorGraph."
+
+
+@pytest.mark.parametrize(
+    ("coupling", "bias", "states", "message"),
+    [
+        (
+            np.zeros((2, 3)),
+            [0, 0],
+            (0, 1),
+            "coupling must be (n, n) and bias (n,); got (2, 3) and (2,).",
+        ),
+        (
+            np.zeros((2, 2)),
+            [0],
+            (0, 1),
+            "coupling must be (n, n) and bias (n,); got (2, 2) and (1,).",
+        ),
+        ([[0, 1], [2, 0]], [0, 0], (0, 1), "coupling must be symmetric; use (J + J.T) / 2."),
+        (
+            np.eye(2),
+            [0, 0],
+            (0, 1),
+            "coupling must have a zero diagonal; put what it holds into bias.",
+        ),
+        (np.zeros((2, 2)), [0, np.nan], (0, 1), NOT_FINITE),
+        (np.zeros((1, 1)), [-np.inf], (0, 1), NOT_FINITE),
+        (
+            np.zeros((1, 1)),
+            [0],
+            (1, 1),
+            "states must be two increasing finite numbers; got (1.0, 1.0).",
+        ),
+        (
+            np.zeros((1, 1)),
+            [0],
+            (-np.inf, 1),
+            "states must be two increasing finite numbers; got (-inf, 1.0).",
+        ),
+        (
+            np.zeros((1, 1)),
+            [0],
+            (0, 1, 2),
+            "states must be two increasing finite numbers; got (0.0, 1.0, 2.0).",
+        ),
+    ],
+)
+def test_pairwise_refuses(coupling, bias, states, message):
+    with pytest.raises(ValueError) as caught:
+        PairwiseEnergy(coupling, bias, states)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.zeros(2), "States must have shape (n_rows, 2), one column a variable; got (2,)."),
+        (
+            np.zeros((1, 3)),
+            "States must have shape (n_rows, 2), one column a variable; got (1, 3).",
+        ),
+        ([[0.5, 0]], "States are integer codes 0 .. n_states - 1; got dtype float64."),
+        ([[np.nan, 0]], "States are integer codes 0 .. n_states - 1; got dtype float64."),
+        ([["0", "1"]], "States are integer codes 0 .. n_states - 1; got dtype <U1."),
+        ([[0, 3]], "Variable 1 has 3 states (codes 0 to 2), but codes from 3 to 3 were given."),
+        (
+            [[0, 0], [-1, 2]],
+            "Variable 0 has 2 states (codes 0 to 1), but codes from -1 to 0 were given.",
+        ),
+        (
+            [[0, 65536]],
+            "Variable 1 has 3 states (codes 0 to 2), but codes from 65536 to 65536 were given.",
+        ),
+    ],
+)
+def test_states_are_checked(X, message):
+    with pytest.raises(ValueError) as caught:
+        check_states(X, [2, 3])
+    assert str(caught.value) == message
+    with pytest.raises(ValueError):
+        FactorGraph([2, 3], [(0, 1)], [np.zeros((2, 3))]).log_potential(X)

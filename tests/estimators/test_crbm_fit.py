@@ -1,0 +1,393 @@
+"""Tests of the learning of CRBMStructuredPredictor."""
+
+import pickle
+import tracemalloc
+import warnings
+from functools import partial
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from crbm_models import MAX_MARGIN, assert_close, assert_same, every, quick, real, tied
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+
+from skmrf import CRBMStructuredPredictor
+from skmrf.datasets import occlude
+from skmrf.learners import CONDITIONAL_LEARNERS, MLEBP
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+# Weights ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@every
+def test_rows_of_weight_zero_are_absent(learner, binary):
+    X, Y = tied()
+    X = X if binary else real(X)
+    weights = (np.arange(len(X)) % 3 > 0).astype(float)
+    kept = weights > 0
+    X[~kept] = 1e3 * X[~kept] + 7.0
+    weighted = quick(learner=learner).fit(X, Y, sample_weight=weights)
+    absent = quick(learner=learner).fit(X[kept], Y[kept], sample_weight=weights[kept])
+    assert_same(weighted, absent)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_sample_weight_is_repetition(binary, seed):
+    X, Y = tied(seed=seed)
+    X = X if binary else real(X, seed)
+    weights = np.random.default_rng(seed).integers(0, 3, len(X))
+    model = quick(learner="lr", optimizer="lbfgs", max_iter=200, alpha=0.01, early_stopping=False)
+    weighted = clone(model).fit(X, Y, sample_weight=weights)
+    repeated = clone(model).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights, axis=0))
+    assert_close(weighted, repeated, atol=2e-3)
+    assert (
+        np.abs(clone(model).fit(X, Y).decision_function(X) - weighted.decision_function(X)).max()
+        > 0.01
+    )
+
+
+def test_first_biases_count_weights():
+    X, Y = tied(20, 2)
+    weights = 1.0 + np.arange(20)
+    model = quick(max_iter=1, learning_rate=1e-12, optimizer="sgd")
+    model.fit(X, Y, sample_weight=weights)
+    ones = weights @ Y
+    expected = np.log((ones + 0.5) / (weights.sum() - ones + 0.5))
+    assert_allclose(model.energy_.theta["visible_bias"], expected, rtol=1e-5)
+
+
+# Going on ---------------------------------------------------------------------------------
+
+
+@every
+@pytest.mark.parametrize("binary", [True, False])
+def test_resumes_bit_for_bit(learner, binary, tmp_path):
+    X, Y = tied()
+    X = X if binary else real(X)
+    make = partial(quick, learner=learner, early_stopping=False)
+    whole = make(max_iter=4).fit(X, Y)
+    half = make(max_iter=2, warm_start=True).fit(X, Y)
+    half = pickle.loads(pickle.dumps(half)).fit(X, Y)
+    assert_same(whole, half)
+    assert half.n_iter_ == whole.n_iter_ == 4
+    parts = make().partial_fit(X, Y).partial_fit(X, Y)
+    joblib.dump(parts, tmp_path / "model.joblib")
+    parts = joblib.load(tmp_path / "model.joblib").partial_fit(X, Y).partial_fit(X, Y)
+    assert_same(whole, parts)
+    assert whole.history_.keys() == parts.history_.keys()
+    assert_array_equal(parts.decision_function(X), whole.decision_function(X))
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_optimizers_resume_and_leave_earlier_models_alone(optimizer):
+    X, Y = tied()
+    make = partial(quick, optimizer=optimizer, early_stopping=False, average=False)
+    whole = make(max_iter=3).fit(X, Y)
+    model = make(max_iter=1, warm_start=True)
+    seen = [model.fit(X, Y).energy_ for _ in range(3)]
+    copies = [{k: v.copy() for k, v in energy.theta.items()} for energy in seen]
+    assert_same(whole, model)
+    model.fit(X, Y)
+    for energy, copied in zip(seen, copies, strict=True):
+        for name, value in energy.theta.items():
+            assert_array_equal(value, copied[name])
+
+
+def test_other_models_cannot_go_on():
+    X, Y = tied()
+    model = quick(warm_start=True).fit(X, Y)
+    before = model.decision_function(X)
+    with pytest.raises(ValueError, match="from has 4 hidden units, not 5; start anew with fit"):
+        model.set_params(n_components=5).fit(X, Y)
+    with pytest.raises(ValueError, match="from has 4 hidden units, not 0"):
+        model.set_params(n_components=4, learner="lr").fit(X, Y)
+    model.set_params(learner="mle-bp")
+    with pytest.raises(ValueError, match=r"y must have shape \(150, 8\), .* got \(150, 3\)"):
+        model.fit(X, Y[:, :3])
+    with pytest.raises(ValueError, match=r"X has 3 features, but CRBM.* is expecting 8 features"):
+        model.partial_fit(X[:, :3], Y)
+    assert_array_equal(model.decision_function(X), before)
+    assert model.n_features_in_ == 8
+    model.set_params(warm_start=False, n_components=5).fit(X, Y)
+    assert model.energy_.weights.shape == (8, 5)
+
+
+def test_settings_may_change_between_warm_fits():
+    X, Y = tied()
+    model = quick(warm_start=True).fit(X, Y)
+    for change in (
+        {"learner": "mssvm"},
+        {"optimizer": "adam"},
+        {"learner": "cd"},
+        {"learning_rate": "step", "average": False},
+        {"learner": MLEBP(n_iter=3), "early_stopping": True},
+        {"learner": "cd-percloss"},
+    ):
+        model.set_params(**change).fit(X, Y)
+        assert np.isfinite(model.decision_function(X)).all()
+        lengths = {len(column) for column in model.history_.values()}
+        assert lengths == {model.n_iter_}
+
+
+def test_partial_fit_with_classes():
+    X, Y = tied()
+    y = np.where(Y[:, 0] == 1, "yes", "no")
+    order = np.argsort(y)
+    model = quick()
+    for rows in np.array_split(order, 3):
+        model.partial_fit(X[rows], y[rows], classes=["yes", "no"])
+    assert model.classes_.tolist() == ["no", "yes"]
+    for _ in range(20):
+        model.partial_fit(X, y)
+    assert set(model.predict(X)) == {"no", "yes"}
+    with pytest.raises(ValueError, match=r"go on from, \['no', 'yes'\]; got \['maybe', 'no'\]"):
+        model.partial_fit(X, y, classes=["no", "maybe"])
+    for wrong in (["a"], ["a", "b", "c"]):
+        with pytest.raises(ValueError, match="classes must be the two labels of an output; got"):
+            quick().partial_fit(X, y, classes=wrong)
+    with pytest.raises(
+        ValueError, match=r"'yes'; outputs must be in \['no'\]\. Give partial_fit all labels as"
+    ):
+        quick().partial_fit(X[order[:9]], y[order[:9]]).partial_fit(X, y)
+    weighted = quick().partial_fit(X, Y, sample_weight=np.ones(len(X)))
+    assert "validation_score" not in weighted.history_
+
+
+SEEN = []  # iterates
+
+
+class Interrupted(MLEBP):
+    """Presses Ctrl-C in the middle of the third epoch, and tells of the iterates before it."""
+
+    def step(self, energy, *arguments):
+        SEEN.append(energy.theta)
+        if len(SEEN) == 20:
+            raise KeyboardInterrupt
+        return super().step(energy, *arguments)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+@pytest.mark.parametrize("average", [True, False])
+def test_interrupt_leaves_the_last_update(optimizer, average):
+    X, Y = tied()
+    SEEN.clear()
+    options = {"optimizer": optimizer, "average": average, "early_stopping": False}
+    model = quick(learner=Interrupted(), max_iter=30, warm_start=True, **options)
+    with pytest.warns(ConvergenceWarning, match="update, 19, after 2 epochs"):
+        model.fit(X, Y)
+    assert model.n_iter_ == len(model.history_["n_updates"]) == 2
+    for name, learned in model.energy_.theta.items():
+        seen = np.array([theta[name] for theta in SEEN])
+        if average:
+            assert (learned >= seen.min(axis=0) - 1e-6).all()
+            assert (learned <= seen.max(axis=0) + 1e-6).all()
+            assert not np.array_equal(learned, seen[-1])
+        else:
+            assert_array_equal(learned, seen[-1])
+    model.set_params(learner="mle-bp", max_iter=2).fit(X, Y)
+    assert model.n_iter_ == 4
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+# Early stopping ---------------------------------------------------------------------------
+
+
+def test_rows_for_validation():
+    X, Y = tied(300)
+    model = quick(8, max_iter=300, learning_rate=0.05)
+    model.fit(X[:150], Y[:150], X_val=X[150:], y_val=Y[150:])
+    scores = model.history_["validation_score"]
+    assert len(scores) == model.n_iter_
+    assert model.score(X[150:], Y[150:]) == pytest.approx(max(scores), abs=1e-3)
+    words = np.array(["no", "yes"])[Y[:, 0]]
+    one = quick().fit(X[:150], words[:150], X_val=X[150:], y_val=words[150:])
+    assert one.history_["validation_score"][-1] > 0.5
+    images = quick().fit(X, Y.reshape(-1, 2, 4), X_val=X, y_val=Y.reshape(-1, 2, 4))
+    assert images.history_["validation_score"][-1] > 0.5
+    numbers = quick().fit(real(X), Y, X_val=sp.csr_array(real(X)), y_val=Y)
+    best = max(numbers.history_["validation_score"])
+    assert numbers.score(real(X), Y) == pytest.approx(best, abs=1e-3)
+
+
+@pytest.mark.parametrize(("n_rows", "held_out"), [(199, False), (200, True)])
+def test_early_stopping_by_number_of_rows(n_rows, held_out):
+    X, Y = tied(n_rows)
+    assert ("validation_score" in quick().fit(X, Y).history_) == held_out
+    assert "validation_score" not in quick(early_stopping=False).fit(X, Y).history_
+    assert "validation_score" in quick(early_stopping=True).fit(X, Y).history_
+    assert "validation_score" in quick(early_stopping=np.True_).fit(X, Y).history_
+
+
+def test_early_stopping_keeps_the_best(seed):
+    """Outputs are noise, so that learning soon fits nothing else."""
+    rng = np.random.default_rng(seed)
+    X, Y = rng.normal(size=(220, 30)), rng.integers(2, size=(220, 5))
+    model = quick(8, max_iter=None, batch_size=5, learning_rate=0.1, optimizer="sgd")
+    model.fit(X[:120], Y[:120], X_val=X[120:], y_val=Y[120:])
+    scores = model.history_["validation_score"]
+    patience = -(-2000 // 24)
+    assert len(scores) == model.n_iter_ == int(np.argmax(scores)) + 1 + patience
+    assert model.score(X[120:], Y[120:]) == pytest.approx(max(scores), abs=0.005)
+    assert max(scores) > scores[-1]
+
+
+# Diagnostics and determinism --------------------------------------------------------------
+
+
+@every
+def test_history(learner):
+    X, Y = tied(200)
+    model = quick(learner=learner).fit(X, Y)
+    assert {len(column) for column in model.history_.values()} == {3} == {model.n_iter_}
+    assert model.history_["epoch"] == [1, 2, 3]
+    assert ("inference_converged" in model.history_) == (
+        learner in ("mle-bp", "mle-mf", *MAX_MARGIN)
+    )
+    for column in model.history_.values():
+        assert np.isfinite(column).all()
+
+
+@pytest.mark.parametrize("learner", CONDITIONAL_LEARNERS)
+def test_jobs_do_not_matter(learner):
+    X, Y = tied(300, 40)
+    make = partial(quick, 20, learner, batch_size=100, max_iter=2)
+    one, two = (make(n_jobs=n).fit(X, Y) for n in (None, 2))
+    assert_same(one, two)
+    assert_array_equal(one.decision_function(X), two.decision_function(X))
+
+
+@every
+def test_seeds(learner):
+    X, Y = tied()
+    one, same, other = (quick(learner=learner, random_state=s).fit(X, Y) for s in (3, 3, 4))
+    assert_same(one, same)
+    assert np.abs(one.decision_function(X) - other.decision_function(X)).max() > 0
+    for state in (np.random.RandomState(0), np.random.default_rng(0), None):
+        quick(learner=learner, random_state=state).fit(X, Y)
+
+
+# What is learned --------------------------------------------------------------------------
+
+
+def digits(seed):
+    """Occluded and whole digits: 1200 rows to learn from, 597 others."""
+    V = (load_digits().data > 7.5).astype(np.int8)
+    V = V[np.random.default_rng(seed).permutation(len(V))]
+    X = occlude(V, size=3, random_state=seed)
+    return X[:1200], V[:1200], X[1200:], V[1200:]
+
+
+@pytest.mark.parametrize(
+    "learners",
+    [["lr", "mle-bp"], pytest.param([*CONDITIONAL_LEARNERS], marks=pytest.mark.slow)],
+    ids=["two", "all"],
+)
+def test_occluded_digits(learners, seed):
+    X, V, X_test, V_test = digits(seed)
+    copied = np.mean(X_test != V_test)
+    error = {
+        name: 1.0
+        - CRBMStructuredPredictor(48, name, random_state=seed).fit(X, V).score(X_test, V_test)
+        for name in learners
+    }
+    assert error["mle-bp"] < error["lr"] - 0.001
+    assert max(error.values()) < copied - 0.005
+    if "mssvm" in error:
+        assert error["mssvm"] < error["lr"] - 0.001
+
+
+def test_hidden_units_tie_outputs():
+    """A row's outputs are all 1 or all 0, and no input says which."""
+    rng = np.random.default_rng(0)
+    Y = np.repeat(rng.integers(2, size=(400, 1)), 6, axis=1)
+    X = np.where(rng.random(Y.shape) < 0.35, 1 - Y, Y)
+    model = quick(4, max_iter=40).fit(X, Y)
+    predicted = model.predict(X)
+    same = (predicted == predicted[:, :1]).all(axis=1)
+    assert same.mean() > 0.9
+
+
+# Memory -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("optimizer", "n_slots"), [("sgd", 0), ("momentum", 1), ("adam", 2)])
+@pytest.mark.parametrize(
+    ("learner", "average"),
+    [("mle-bp", False), ("mle-bp", True), ("mssvm", False), ("cd", False), ("lr", False)],
+)
+def test_memory_of_learning(learner, average, optimizer, n_slots):
+    """Parameters, their gradient, the optimizer's arrays, and one more for the average.
+
+    Messages and their ratios are of the size of the weights between outputs and hidden units.
+    """
+    rng = np.random.default_rng(0)
+    X = (rng.random((300, 1500)) < 0.3).astype(np.float32)
+    Y = rng.integers(2, size=(300, 400), dtype=np.int8)
+    model = quick(100, learner, max_iter=3, optimizer=optimizer, learning_rate=0.01)
+    model.set_params(average=average, early_stopping=False).fit(X[:40], Y[:40])  # compiled
+    tracemalloc.start()
+    model.fit(X, Y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    theta = model.energy_.theta
+    parameters = sum(v.nbytes for v in theta.values())
+    batch = 20 * (X[0].nbytes + 4 * 500)
+    assert peak < (2 + average + n_slots) * parameters + 4 * theta["weights"].nbytes + 4 * batch
+
+
+# Further promises -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(1, 256), (2, 256), (6, 30), (14, 256), (300, 4)])
+def test_learning_begins_near_independent_outputs(shape, seed):
+    n_outputs, n_components = shape
+    rng = np.random.default_rng(seed)
+    Y = (rng.random((60, n_outputs)) < 0.3).astype(int)
+    model = quick(n_components, learning_rate=1e-9, average=False, random_state=seed)
+    model.fit(rng.normal(size=(60, 5)), Y)
+    odds = model.decision_function(np.zeros((1, 5))) - model.energy_.theta["visible_bias"]
+    assert np.abs(odds).mean() < 1
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+@pytest.mark.parametrize("penalty", ["l2", "l1", "group-l1"])
+def test_parameters_stay_in_single_precision(optimizer, penalty):
+    X, Y = tied()
+    for average in (True, False):
+        options = {"optimizer": optimizer, "penalty": penalty, "average": average, "alpha": 0.01}
+        theta = quick(**options).fit(X, Y).energy_.theta
+        assert {v.dtype for v in theta.values()} == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize("learning_rate", ["constant", "step", "inverse", "adaptive"])
+def test_named_schedules_start_at_the_rate_of_the_optimizer(learning_rate):
+    X, Y = tied()
+    rates = [
+        quick(learning_rate=learning_rate, **more).fit(X, Y).history_["learning_rate"][0]
+        for more in ({}, {"optimizer": "sgd"})
+    ]
+    assert rates[0] == rates[1]
+    assert 0.05 < rates[0] <= 0.1
+
+
+def test_lbfgs_finds_the_maximum_by_default():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    Y = (rng.random((400, 2)) < 1 / (1 + np.exp(-X[:, :2]))).astype(int)
+    model = CRBMStructuredPredictor(learner="lr", optimizer="lbfgs").fit(X, Y)
+    assert "validation_score" not in model.history_
+    assert model.converged_
+
+
+def test_one_epoch_of_partial_fit_does_not_warn():
+    X, Y = tied()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick(learner="mssvm").partial_fit(X, Y).partial_fit(X, Y)

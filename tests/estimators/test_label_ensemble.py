@@ -1,0 +1,277 @@
+"""Tests of the ensemble of networks of labels."""
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+from labelled_rows import SMALL, classes, labelled, rings
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skmrf import NNMRFClassifier, _labels
+from skmrf._labels import (
+    COPIES,
+    KINDS,
+    N_FOLDS,
+    N_MEMBERS,
+    LabelEnsemble,
+    folds_of,
+    learn_labels,
+    some_of,
+    stacked,
+)
+from skmrf.energies import NeuralEnergy, NeuralLabels
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+# The ensemble -----------------------------------------------------------------------------
+
+
+def test_the_ensemble_is_the_mean_of_its_members(seed):
+    first, X, _ = labelled("mixed", seed)
+    rng = np.random.default_rng(seed)
+    members = [
+        first.with_theta({k: v + rng.normal(size=v.shape) for k, v in first.theta.items()})
+        for _ in range(4)
+    ]
+    weights = rng.dirichlet(np.ones(4))
+    each = np.stack([np.exp(member.log_proba(X)) for member in members])
+    found = np.exp(LabelEnsemble(members, weights).log_proba(X))
+    assert_allclose(found, np.einsum("m,mrl->rl", weights, each), rtol=1e-12)
+    assert np.abs(each[0] - found).max() > 0.05
+
+
+def learned(seed, n=200, **options):
+    """An ensemble of rows whose first number tells their labels, but for some noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = (X[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int)
+    networks = NeuralEnergy.random([0, 0], [(0, 1)], node_layers=(3,), edge_layers=(3,))
+    weights = options.pop("weights", None)
+    return X, y, learn_labels(networks, lambda _: X, y, weights, rng, **options)
+
+
+def test_members_differ(monkeypatch, seed):
+    monkeypatch.setattr(_labels, "LEAST_SHARE", 0.0)
+    X, y, ensemble = learned(seed)
+    assert len(ensemble.members) == N_MEMBERS
+    assert_allclose(ensemble.weights.sum(), 1.0)
+    shares = ensemble.weights.reshape(N_FOLDS, len(KINDS))
+    assert_allclose(shares, np.tile(shares[0], (N_FOLDS, 1)))  # kinds in turn
+    logs = np.stack([member.log_proba(X) for member in ensemble.members])
+    gaps = np.abs(logs[:, None] - logs).max(axis=(2, 3))
+    assert gaps[~np.eye(N_MEMBERS, dtype=bool)].min() > 0.01
+    assert len({round(member.gain, 6) for member in ensemble.members}) == 2
+    assert np.mean(ensemble.log_proba(X).argmax(axis=1) == y) > 0.75
+    assert all(v.dtype == np.float32 for m in ensemble.members for v in m.theta.values())
+
+
+def test_shares_are_those_of_greatest_likelihood(seed):
+    """Of three kinds, one of which others hide; rows that weigh twice are rows that come twice."""
+    rng = np.random.default_rng(seed)
+    logs = np.log(rng.uniform(0.05, 0.95, size=(3, 400)))
+    logs[2] = logs[:2].min(axis=0)
+    counts = rng.integers(0, 3, 400)
+    shares = stacked(logs, counts.astype(float), n_iter=5000)
+    assert_allclose(shares.sum(), 1.0)
+    assert shares[2] < 0.01
+
+    def likelihood(share):
+        return counts @ np.log(share * np.exp(logs[0]) + (1 - share) * np.exp(logs[1]))
+
+    grid = np.linspace(0, 1, 2001)
+    assert shares[0] == pytest.approx(grid[np.argmax([likelihood(s) for s in grid])], abs=0.01)
+    again = stacked(np.repeat(logs, counts, axis=1), np.ones(counts.sum()), n_iter=5000)
+    assert_allclose(again, shares, atol=1e-9)
+    assert_allclose(stacked(logs - 1e4, np.ones(400)), stacked(logs, np.ones(400)), atol=1e-9)
+    assert_allclose(stacked(np.empty((3, 0)), np.empty(0)), 1 / 3)
+
+
+def test_kinds_of_small_shares_are_dropped(monkeypatch, seed):
+    """One is pulled to networks that are 0."""
+    none = KINDS[0]._replace(strength=1e6)
+    monkeypatch.setattr(_labels, "KINDS", (none, KINDS[2]))
+    monkeypatch.setattr(_labels, "LEAST_SHARE", 0.3)  # that of none is not 0, as labels are noisy
+    X, y, ensemble = learned(seed)
+    assert len(ensemble.members) == N_FOLDS
+    assert_allclose(ensemble.weights, 1 / N_FOLDS)
+    assert np.mean(ensemble.log_proba(X).argmax(axis=1) == y) > 0.75
+
+
+@pytest.mark.parametrize("to_first", [True, False])
+def test_what_pulls_networks(to_first, seed):
+    """So strong that networks are the first ones, or 0; labels are free."""
+    X = np.random.default_rng(seed).normal(size=(30, 2))
+    y = np.repeat([0, 1, 1], 10)
+    first = NeuralLabels.random(NeuralEnergy.random([0, 0], [(0, 1)]), 2, random_state=seed)
+    kind = KINDS[0]._replace(strength=1e5, to_first=to_first)
+    rows = X, y, np.full(30, 1 / 30)
+    member, logs = _labels._member(first, kind, rows, (X[:7], y[:7]), 100)
+    for name in ("nodes", "edges"):
+        assert_allclose(member.theta[name], to_first * first.theta[name], atol=1e-3)
+    assert_array_equal(logs, member.log_proba(X[:7])[:, 0])
+    assert np.exp(member.log_proba(X))[:, 1].mean() == pytest.approx(2 / 3, abs=0.01)
+
+
+def test_few_iterations_stay_near_the_start(seed):
+    X, _, one = learned(seed, max_iter=1)
+    _, _, many = learned(seed, max_iter=1000)
+    _, _, most = learned(seed)
+    assert np.ptp(one.log_proba(X)) < np.ptp(many.log_proba(X))
+    assert_array_equal(many.log_proba(X), most.log_proba(X))  # 100 at most
+
+
+def test_folds(seed):
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(5), [1, 2, 4, 13, 40]))
+    folds = folds_of(labels, np.random.default_rng(seed))
+    assert folds[labels == 0] == -1
+    for k, n in ((1, 2), (2, 4), (3, 13), (4, 40)):
+        counts = np.bincount(folds[labels == k], minlength=N_FOLDS)
+        assert counts.sum() == n
+        assert np.ptp(counts) <= 1
+    assert (folds != folds_of(labels, np.random.default_rng(seed + 1))).any()
+
+
+def labels_of_some(labels, rng):
+    return labels[some_of(np.arange(len(labels)), labels, rng)[0]]
+
+
+def test_a_member_of_many_rows_takes_some_of_every_class(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.repeat(np.arange(4), [4000, 900, 30, 7]))
+    rows = np.flatnonzero(rng.random(len(labels)) < 0.9)
+    counts = np.bincount(labels[rows])
+    for most, fewest in ((10_000, 5), (2000, 100), (500, 20)):
+        monkeypatch.setattr(_labels, "MOST_ROWS", most)
+        monkeypatch.setattr(_labels, "FEWEST_ROWS", fewest)
+        some, each = some_of(rows, labels, rng)
+        kept = np.bincount(labels[some], minlength=4)
+        assert (np.diff(some) > 0).all()
+        assert np.isin(some, rows).all()
+        assert len(some) <= min(most + 4 * fewest, len(rows))
+        assert (kept >= np.minimum(counts, fewest)).all()
+        assert_allclose(np.bincount(labels[some], each), counts)
+        if most < len(rows):
+            assert abs(kept[0] - most * counts[0] / len(rows)) <= 1
+            assert (some != some_of(rows, labels, rng)[0]).any()
+        else:
+            assert_array_equal(some, rows)
+            assert_array_equal(each, 1)
+    assert not some_of(rows[:0], labels, rng)[0].size
+    many = np.repeat(np.arange(300), 4)
+    assert_array_equal(np.bincount(labels_of_some(many, rng)), 1)  # 500 // 300
+
+
+def test_a_rare_class_of_many_rows_is_learned(monkeypatch, seed):
+    monkeypatch.setattr(_labels, "MOST_ROWS", 300)
+    monkeypatch.setattr(_labels, "FEWEST_ROWS", 20)
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1, 2], [3000, 3000, 20])
+    X = np.c_[y, rng.normal(size=len(y))] * [3.0, 1.0] + rng.normal(0.0, 0.4, (len(y), 2))
+    model = NNMRFClassifier(**SMALL).fit(X, y)
+    assert model.score(X[y == 2], y[y == 2]) > 0.9
+    assert model.predict_proba(X)[:, 2].mean() == pytest.approx(20 / len(y), rel=0.3)
+
+
+def asked(monkeypatch):
+    """Arguments of every member that is learned from now on."""
+    seen, original = [], _labels._member
+    monkeypatch.setattr(_labels, "_member", lambda *a: seen.append(a) or original(*a))
+    return seen
+
+
+def test_every_kind_leaves_every_row_out_once(monkeypatch, seed):
+    seen = asked(monkeypatch)
+    weights = np.random.default_rng(seed).choice([1.0, 1e12], size=60)
+    X, y, _ = learned(seed, n=60, max_iter=2, weights=weights)
+    for k, kind in enumerate(KINDS):
+        tasks = seen[k :: len(KINDS)]
+        assert {task[1] for task in tasks} == {kind}
+        left = np.concatenate([task[3][0] for task in tasks])
+        assert_array_equal(np.sort(left, axis=0), np.sort(X, axis=0))
+    known = {tuple(x): (k, w) for x, k, w in zip(X.tolist(), y, weights, strict=True)}
+    for _, _, (rows, theirs, drawn), (others, labels), _ in seen:
+        assert len(rows) + len(others) == 60
+        assert set(map(tuple, rows.tolist())).isdisjoint(map(tuple, others.tolist()))
+        expected = np.array([known[tuple(x)] for x in rows.tolist()]).T
+        assert_array_equal(theirs, expected[0])
+        assert_allclose(drawn, expected[1] / expected[1].sum())
+        assert [known[tuple(x)][0] for x in others.tolist()] == labels.tolist()
+
+
+def test_members_of_many_rows_learn_from_some(monkeypatch, seed):
+    monkeypatch.setattr(_labels, "MOST_ROWS", 60)
+    monkeypatch.setattr(_labels, "FEWEST_ROWS", 5)
+    seen = asked(monkeypatch)
+    X, y, ensemble = learned(seed, n=400)
+    labels = {tuple(x): k for x, k in zip(X.tolist(), y.tolist(), strict=True)}
+    for _, _, (rows, theirs, weights), (others, _), _ in seen:
+        assert len(rows) == len(theirs) == len(weights)
+        for count in (len(rows), len(others)):
+            assert 60 - len(np.unique(y)) < count <= 60
+        assert weights.sum() == pytest.approx(1.0)
+        assert [labels[tuple(x)] for x in rows.tolist()] == theirs.tolist()
+    assert len({tuple(map(tuple, task[2][0].tolist())) for task in seen}) == N_FOLDS
+    assert np.mean(ensemble.log_proba(X).argmax(axis=1) == y) > 0.7
+
+
+def test_rows_left_out_of_members_stand_for_all(monkeypatch, seed):
+    monkeypatch.setattr(_labels, "MOST_ROWS", 60)
+    monkeypatch.setattr(_labels, "FEWEST_ROWS", 5)
+    seen, shares = [], _labels._shares
+    monkeypatch.setattr(_labels, "_shares", lambda *a: seen.append(a[1]) or shares(*a))
+    _, y, _ = learned(seed, n=400)
+    (left,) = seen
+    assert np.concatenate(left).sum() == pytest.approx(len(y))
+    assert sum(map(len, left)) < len(y)
+
+
+def test_members_that_were_learned_before_an_end(seed):
+    """Those of the first fold and two of the second; shares are by the first."""
+
+    def some(function, tasks):
+        return [function(*task) for task in tasks[: len(KINDS) + 2]]
+
+    X, y, ensemble = learned(seed, learn=some)
+    assert 2 <= len(ensemble.members) <= len(KINDS) + 2
+    assert_allclose(ensemble.weights.sum(), 1.0)
+    assert np.mean(ensemble.log_proba(X).argmax(axis=1) == y) > 0.7
+    X, y, ensemble = learned(seed, learn=lambda f, tasks: [f(*task) for task in tasks[:2]])
+    assert_allclose(ensemble.weights, 0.5)  # there is nothing yet to compare kinds by
+
+
+# Memory -----------------------------------------------------------------------------------
+
+
+def test_memory_is_forecast_before_densities_are_learned(monkeypatch, seed):
+    X, y = rings(60, seed)
+    size = sum(v.size for v in classes().fit(X, y).ensemble_.members[0].theta.values())
+    needed = 8 * COPIES * size
+    assert classes(max_bytes=needed).fit(X, y).ensemble_ is not None
+    assert classes(max_bytes=needed - 1, rule="bayes").fit(X, y).ensemble_ is None
+    monkeypatch.setattr(NNMRFClassifier, "_densities", lambda *_: pytest.fail("learned already"))
+    message = rf'Learning {size} .*bytes, more than max_bytes.*sparser graph.*rule="bayes".*raise'
+    with pytest.raises(ValueError, match=message):
+        classes(max_bytes=needed - 1).fit(X, y)
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(c=np.resize(list("pqrs"), len(X)))
+    message = rf"Learning {2 * (1 + 3 * (4 * 3 + 3 + 3 + 1 + 1) + 3 * (8 * 3 + 3 + 3 + 1 + 1))} "
+    with pytest.raises(ValueError, match=message):
+        classes(max_bytes=40_000, categorical_features=["c"]).fit(table, y)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_members_take_no_more_memory_than_forecast(kind):
+    networks = NeuralEnergy.random([0] * 8, [(i, j) for j in range(8) for i in range(j)])
+    X, y = np.random.default_rng(0).normal(size=(40, 8)), np.arange(40) % 10
+    first = NeuralLabels.random(networks, 10)
+    size = sum(v.size for v in first.theta.values())
+    rows, left = (X, y, np.full(40, 1 / 40)), (X[:4], y[:4])
+    _labels._member(first, kind, rows, left, 1)
+    tracemalloc.start()
+    try:
+        _labels._member(first, kind, rows, left, 25)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 4 * COPIES * size < peak < 8 * COPIES * size

@@ -1,0 +1,263 @@
+"""Tests of the classes of NNMRFClassifier."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from nnmrf_models import KINDS, both, classes, learned, line, plants, ring, small, with_gap
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skmrf import NNMRFClassifier, NNMRFDensity
+from skmrf._gaussians import pooled_covariance
+from skmrf.learners import Variational
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+@both
+def test_iris(iris, density, seed):
+    X, y = iris
+    order = np.random.default_rng(seed).permutation(len(y))
+    train, test = order[:100], order[100:]
+    model = classes(density=density, max_iter=20, random_state=seed).fit(X[train], y[train])
+    assert model.score(X[test], y[test]) >= 0.88
+    p = model.predict_proba(X[test])
+    assert_allclose(p.sum(axis=1), 1.0)
+    assert (p >= 0).all()
+    assert_allclose(np.exp(model.predict_log_proba(X[test])), p)
+    assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X[test]))
+    joint = model.predict_joint_log_proba(X[test])
+    assert_allclose(np.logaddexp.reduce(joint, axis=1), model.score_samples(X[test]))
+    assert_allclose(joint - model.score_samples(X[test])[:, None], np.log(p), atol=1e-9)
+    assert_allclose(model.class_prior_, np.bincount(y[train]) / len(train))
+    assert model.n_iter_ == 20
+    assert len(model.densities_) == 3
+    assert all(isinstance(part, NNMRFDensity) for part in model.densities_)
+
+
+@both
+def test_densities_of_classes_integrate_to_one(density, seed):
+    X = plants(120, seed)
+    model = classes(density=density, max_iter=20).fit(X[:, :1], X[:, 1])
+    axis = np.linspace(-20, 26, 4001)[:, None]
+    joint = np.exp(model.predict_joint_log_proba(axis)) * (axis[1] - axis[0])
+    assert joint.sum() == pytest.approx(1.0, abs=2e-3)
+    by_densities = copy.deepcopy(model).set_params(rule="bayes").predict_joint_log_proba(axis)
+    joint = np.exp(by_densities) * (axis[1] - axis[0])
+    assert_allclose(joint.sum(axis=0), model.class_prior_, atol=2e-3)
+    expected = model.score_samples(axis) - np.log(1e3)
+    scaled = classes(density=density, max_iter=20).fit(X[:, :1] * 1e3, X[:, 1])
+    assert_allclose(scaled.score_samples(axis * 1e3), expected, atol=0.05)
+
+
+@pytest.mark.parametrize("labels", [["b", "a"], [5, -1], [True, False], [0.0, 1.0]], ids=str)
+def test_labels(labels, seed):
+    X = np.r_[ring(30, seed), ring(30, seed) + 20.0]
+    y = np.repeat(labels, 30)
+    model = classes().fit(X, y)
+    assert model.classes_.tolist() == sorted(labels)
+    assert model.predict(X).dtype == y.dtype
+    assert_array_equal(model.predict(X), y)
+    rows = model.sample(4, y=labels[0], random_state=0)
+    assert model.predict(rows).tolist() == [labels[0]] * 4
+
+
+def test_priors(seed):
+    X, y = np.r_[ring(30, seed), ring(60, seed) + 1.0], np.repeat([0, 1], [30, 60])
+    counted, given = classes().fit(X, y), classes(priors=[0.9, 0.1]).fit(X, y)
+    assert_allclose(counted.class_prior_, [1 / 3, 2 / 3])
+    assert_allclose(given.class_prior_, [0.9, 0.1])
+    shift = np.log([0.9 * 3, 0.1 * 1.5])
+    expected = counted.predict_log_proba(X) + shift
+    expected -= np.logaddexp.reduce(expected, axis=1, keepdims=True)
+    assert_allclose(given.predict_log_proba(X), expected, atol=1e-9)
+    for model in (counted, given):
+        model.set_params(rule="bayes")
+    expected = counted.predict_joint_log_proba(X) + shift
+    assert_allclose(given.predict_joint_log_proba(X), expected)
+    X[y == 1] += 100.0
+    never = classes(priors=[1, 0]).fit(X, y)
+    assert_array_equal(never.predict(X), 0)
+    assert_allclose(never.predict_proba(X), np.tile([1.0, 0.0], (90, 1)))
+    assert (never.sample(50, random_state=0) < 50.0).all()
+    assert not (never.sample(50, y=1, random_state=0) < 50.0).any()
+
+
+def test_density_can_be_chosen_after_a_fit(seed):
+    X, y = ring(60, seed), np.resize([0, 1], 60)
+    parts, later = classes(density="mrf").fit(X, y), classes().fit(X, y)
+    before = later.score_samples(X)
+    later.set_params(density="mrf")
+    assert_allclose(later.score_samples(X), parts.score_samples(X))
+    assert_array_equal(later.sample(5, random_state=1), parts.sample(5, random_state=1))
+    assert np.abs(later.score_samples(X) - before).max() > 1e-6
+    for model in (later.set_params(density="foo"), small().fit(X).set_params(density="foo")):
+        for ask in (model.score_samples, lambda _, model=model: model.sample(2)):
+            with pytest.raises(ValueError, match="density must be one of"):
+                ask(X)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e308])
+def test_only_shares_of_weights_count(size, seed):
+    X, y = ring(60, seed), np.resize([0, 1], 60)
+    weighted = classes().fit(X, y, sample_weight=np.full(60, size))
+    assert_allclose(weighted.predict_proba(X), classes().fit(X, y, np.ones(60)).predict_proba(X))
+
+
+@both
+def test_one_class(density, seed):
+    X = ring(40, seed)
+    model = classes(density=density).fit(X, np.full(40, "only"))
+    assert_array_equal(model.predict(X), "only")
+    assert_allclose(model.predict_proba(X), 1.0)
+    assert np.isfinite(model.score_samples(X)).all()
+
+
+@both
+def test_one_row_a_class(density, seed):
+    X = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 1e3]])
+    model = classes(density=density).fit(X, ["a", "b", "c"])
+    assert model.predict(X).tolist() == ["a", "b", "c"]
+    assert np.isfinite(model.predict_joint_log_proba(X + 1.0)).all()
+    X = np.r_[ring(40, seed), [[50.0, 50.0]]]
+    model = classes(density=density).fit(X, [0] * 40 + [1])
+    assert model.predict([[50.0, 50.0]]) == [1]
+    assert (model.predict(X[:40]) == 0).all()
+    assert np.isfinite(model.predict_joint_log_proba(X)).all()
+
+
+def test_draws_of_classes(seed):
+    X = np.r_[ring(30, seed), ring(60, seed) + 30.0]
+    model = classes().fit(X, np.repeat(["a", "b"], [30, 60]))
+    drawn = model.predict(model.sample(600, random_state=seed))
+    share = np.mean(drawn == "b")
+    assert share == pytest.approx(2 / 3, abs=5 * np.sqrt(2 / 9 / 600))
+    assert set(model.predict(model.sample(20, y="a", random_state=seed))) == {"a"}
+    wanted = np.resize(["b", "a", "a"], 30)
+    rows = model.sample(30, y=wanted, random_state=seed)
+    assert_array_equal(model.predict(rows), wanted)
+    assert_array_equal(rows, model.sample(30, y=wanted, random_state=seed))
+    assert model.sample().shape == (1, 2)
+    mixed = pd.DataFrame({"x": X[:, 0], "kind": np.resize(KINDS, 90)})
+    model = classes(categorical_features=["kind"]).fit(mixed, np.resize([0, 1], 90))
+    rows = model.sample(20, random_state=seed)
+    assert rows.dtype == object
+    assert set(rows[:, 1]) <= set(KINDS)
+    assert np.isfinite(rows[:, 0].astype(float)).all()
+
+
+@both
+def test_missing_entries_of_rows_to_classify(iris, density, seed):
+    X, y = iris
+    model = classes(density=density, max_iter=20).fit(X, y)
+    gaps = X.copy()
+    gaps[:, :2] = np.nan
+    assert model.score(gaps, y) > 0.85
+    rows = np.full((1, 4), np.nan)
+    assert_allclose(model.predict_proba(rows)[0], model.class_prior_, atol=0.1)
+    holes = np.where(np.random.default_rng(seed).random(X.shape) < 0.2, np.nan, X)
+    assert classes(density=density, max_iter=20).fit(holes, y).score(X, y) > 0.85
+
+
+def test_columns_in_the_units_of_classes(seed):
+    """Gaps of rows, in columns of other units."""
+    X = plants(90, seed)
+    X, y = np.stack([X[:, 0], X[:, 0] * 1e3 + 50], axis=1), X[:, 1]
+    X[:, 1] += 1e3 * np.random.default_rng(seed).normal(size=90)
+    model = classes().fit(X, y)
+    first = model.score_samples(with_gap(X, 1))
+    second = model.score_samples(with_gap(X, 0))
+    assert -5 < first.mean() < -1
+    assert -5 < second.mean() + np.log(1e3) < -1
+
+
+def test_searches_and_pipelines(iris):
+    X, y = iris
+    model = classes(learner=Variational(), max_iter=10)
+    grid = {"learner__n_components": [1, 3], "alpha": [0.001, 0.1]}
+    search = GridSearchCV(model, grid, cv=3).fit(X, y)
+    assert search.best_score_ > 0.9
+    assert set(search.best_params_) == set(grid)
+    assert cross_val_score(model, X, y, cv=3).min() > 0.85
+    assert make_pipeline(StandardScaler(), model).fit(X, y).score(X, y) > 0.9
+    calibrated = CalibratedClassifierCV(model, cv=3).fit(X, y)
+    assert calibrated.score(X, y) > 0.9
+    assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)
+    search = GridSearchCV(small(), {"alpha": [0.001, 0.1], "graph": ["tree", "empty"]}, cv=3)
+    assert search.fit(line(90, 0, 3)).best_params_["graph"] == "tree"
+
+
+def test_classes_of_frames(seed):
+    codes = plants(90, seed)
+    table = pd.DataFrame({"height": codes[:, 0] + codes[:, 1], "kind": codes[:, 1]})
+    table["kind"] = pd.Categorical(KINDS[codes[:, 1].astype(int)])
+    y = pd.Series(np.where(codes[:, 1] == 2, "big", "little"))
+    model = classes(max_iter=20).fit(table, y)
+    assert model.score(table, y) > 0.9
+    assert model.feature_names_in_.tolist() == ["height", "kind"]
+    assert model.categories_[0].tolist() == KINDS.tolist()
+    gaps = pd.DataFrame({"height": [np.nan, 10.0], "kind": ["tree", None]})
+    assert model.predict(gaps).tolist() == ["big", "big"]
+    with pytest.raises(ValueError, match="Column 'kind' has the category 'oak'"):
+        model.predict(pd.DataFrame({"height": [1.0], "kind": ["oak"]}))
+    with pytest.raises(ValueError, match="Feature names unseen at fit time"):
+        model.predict(table.rename(columns={"kind": "sort"}))
+
+
+def test_copies_of_classifiers(iris):
+    X, y = iris
+    model = classes("tree").fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert_array_equal(clone(model).fit(X, y).predict_proba(X), model.predict_proba(X))
+    assert not hasattr(clone(model), "classes_")
+    shared = set(NNMRFDensity().get_params()) & set(NNMRFClassifier().get_params())
+    for name in shared:
+        assert NNMRFDensity().get_params()[name] == NNMRFClassifier().get_params()[name]
+
+
+def test_gaps_do_not_change_how_far_classes_are_shrunk(seed):
+    y = np.repeat(np.arange(4), 100)
+    X = line(400, seed, 2, 0.8) + 5.0 * y[:, None]
+    gaps = np.where(np.random.default_rng(seed).random(X.shape) < 0.3, np.nan, X)
+    for table in (X, gaps):
+        density = classes(max_iter=1).fit(table, y).densities_[0]
+        assert density.shrinkage >= 0.2  # all classes have one covariance
+        spread = np.sqrt(np.diag(density.prior_covariance)) * X.std(axis=0)
+        assert_allclose(spread, 1.0, atol=0.2)
+
+
+def test_pooled_covariances_of_small_classes(seed):
+    y = np.repeat(np.arange(2000), 2)
+    X = np.random.default_rng(seed).normal(size=(4000, 2)) + 0.1 * y[:, None]
+    assert_allclose(np.diag(pooled_covariance(X, y, np.ones(len(X)))), 1.0, atol=0.2)
+
+
+def test_one_row_a_class_has_the_spread_of_all():
+    model = classes().fit([[0.0], [1.0], [2.0]], [0, 1, 2])
+    assert model.predict([[0.1], [1.9]]).tolist() == [0, 2]
+    assert model.score_samples([[0.5]])[0] > -5
+
+
+def test_priors_are_normalised():
+    X, y = load_iris(return_X_y=True)
+    model = classes(priors=[0.3333333] * 3).fit(X, y)
+    assert model.sample(5, random_state=0).shape == (5, 4)
+
+
+def test_a_row_of_gaps_has_probability_one():
+    model = learned("two numbers", "mrf", 0)
+    assert_allclose(model.score_samples([[np.nan, np.nan]]), 0.0, atol=1e-12)

@@ -1,0 +1,377 @@
+"""Tests of the learning of NNMRFDensity and NNMRFClassifier."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import parallel_config
+from nnmrf_models import DENSITIES, base_of, both, classes, line, plants, ring, small, with_gap
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from skmrf import NNMRFDensity
+from skmrf._types import Batch
+from skmrf.energies import NeuralEnergy
+from skmrf.learners import Grid, Variational
+from skmrf.nnmrf import FEWEST
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+# Weights ----------------------------------------------------------------------------------
+
+
+def test_covariances_are_shrunk_in_the_units_of_columns(seed):
+    X = line(200, seed, 3, 0.6) * [1.0, 10.0, 0.1]
+    sample, prior = np.cov(X.T, bias=True), np.diag([2.0, 3.0, 0.5])
+    unit = np.sqrt(np.outer(*[np.diag(sample)] * 2))
+    for share in (0.0, 0.3, 1.0):
+        model = small(prior_covariance=prior, shrinkage=share).fit(X)
+        mean, covariance = base_of(model)
+        expected = sample + share * (prior - sample)
+        assert_allclose(covariance / unit, expected / unit, rtol=0.01, atol=0.01)
+        assert_allclose(mean, X.mean(axis=0))
+    apart = base_of(small(shrinkage=1.0).fit(X))[1]
+    assert_allclose(apart / unit, np.diag(np.diag(sample)) / unit, atol=1e-5)
+    number = base_of(small(base=0.5).fit(X))[1]
+    assert_allclose(number, np.diag(X.var(axis=0)), rtol=1e-6)
+
+
+def test_whole_weights_are_about_repeated_rows(seed):
+    X = line(200, seed, 3, 0.6) * [1.0, 10.0, 0.1]
+    counts = np.random.default_rng(seed).integers(1, 5, size=len(X)) * (1 + (X[:, 0] > 0.5))
+    weighted = base_of(small().fit(X, sample_weight=counts))
+    repeated = base_of(small().fit(np.repeat(X, counts, axis=0)))
+    plain = base_of(small().fit(X))
+    deviation = np.sqrt(np.diag(repeated[1]))
+    assert_allclose(weighted[0] / deviation, repeated[0] / deviation, atol=1e-6)
+    unit = deviation * deviation[:, None]
+    assert_allclose(weighted[1] / unit, repeated[1] / unit, atol=0.06)
+    assert np.abs((plain[0] - repeated[0]) / deviation).max() > 0.05
+
+
+def test_rows_of_weight_zero_are_absent(seed):
+    X = ring(60, seed)
+    weights = np.r_[np.ones(40), np.zeros(20)]
+    X[40:] += 100.0
+    expected = small().fit(X[:40], sample_weight=np.ones(40))
+    assert_allclose(
+        small().fit(X, sample_weight=weights).score_samples(X[:40]),
+        expected.score_samples(X[:40]),
+        atol=1e-6,
+    )
+
+
+def test_rows_of_weight_zero_are_absent_from_classes(seed):
+    codes = plants(80, seed)
+    table = np.column_stack([codes, np.random.default_rng(seed).normal(size=80)])
+    y = np.resize(["a", "b"], 80)
+    weights = np.r_[np.ones(60), np.zeros(20)]
+    table[60:, 0] += 100.0
+    table[70:, 1], table[60:, 2] = 9, np.nan
+    y[75:] = "c"
+    left = classes(categorical_features=[1]).fit(table, y, sample_weight=weights)
+    right = classes(categorical_features=[1])
+    right.fit(table[:60], y[:60], sample_weight=np.ones(60))
+    assert left.classes_.tolist() == ["a", "b"]
+    assert left.categories_[0].tolist() == [0, 1, 2]
+    expected = right.predict_proba(table[:60])
+    assert_allclose(left.predict_proba(table[:60]), expected, atol=1e-4)
+
+
+def test_heavy_rows_count_more(seed):
+    X = np.r_[ring(60, seed), ring(60, seed) + 10.0]
+    left, right = np.r_[np.full(60, 9.0), np.ones(60)], np.r_[np.ones(60), np.full(60, 9.0)]
+    a, b = (small(max_iter=20).fit(X, sample_weight=w) for w in (left, right))
+    assert a.score(X[:60]) > b.score(X[:60]) + 0.5
+    assert b.score(X[60:]) > a.score(X[60:]) + 0.5
+    y = np.r_[np.zeros(60), np.ones(60)]
+    assert_allclose(classes().fit(X, y, sample_weight=left).class_prior_, [0.9, 0.1])
+
+
+# Learning ---------------------------------------------------------------------------------
+
+
+def test_same_seed_same_model(seed):
+    X = ring(60, seed)
+    expected = small(random_state=seed).fit(X).score_samples(X)
+    for same in (seed, np.random.default_rng(seed)):
+        model = small(random_state=same).fit(X)
+        assert_array_equal(model.score_samples(X), expected)
+    assert (small(random_state=seed + 1).fit(X).score_samples(X) != expected).any()
+    legacy = [
+        small(random_state=np.random.RandomState(seed)).fit(X).score_samples(X) for _ in range(2)
+    ]
+    assert_array_equal(*legacy)
+    free = small(random_state=None).fit(X)
+    assert_array_equal(free.score_samples(X), free.score_samples(X))
+
+
+def test_jobs_have_no_influence(seed):
+    X, y = ring(60, seed), np.resize([0, 1, 2], 60)
+    expected = small().fit(X).score_samples(X)
+    assert_array_equal(small(n_jobs=2).fit(X).score_samples(X), expected)
+    expected = classes().fit(X, y).predict_log_proba(X)
+    assert_array_equal(classes(n_jobs=2).fit(X, y).predict_log_proba(X), expected)
+    with parallel_config("threading", n_jobs=2):
+        assert_array_equal(classes().fit(X, y).predict_log_proba(X), expected)
+
+
+@both
+def test_grid_with_lbfgs(density, seed):
+    X = ring(150, seed)
+    model = small(learner=Grid(21), optimizer="lbfgs", max_iter=40, density=density).fit(X)
+    steps = model.history_["objective"]
+    assert np.all(np.diff(steps) > -1e-6)
+    assert steps[-1] > steps[0] + 0.05
+    start = small(learner=Grid(21), max_iter=1, learning_rate=1e-9, density=density).fit(X)
+    if density == "mrf":
+        assert model.score(X) > start.score(X) + 0.05
+    assert np.isfinite(model.score_samples(X)).all()
+    assert np.isfinite(small(learner="grid", density=density).fit(X).score_samples(X)).all()
+
+
+def test_grid_takes_three_numbers():
+    with pytest.raises(ValueError, match=r'at most three numbers .* Use learner="variational"'):
+        small(learner="grid").fit(line(50, 0, 4))
+
+
+@both
+@pytest.mark.parametrize("graph", ["complete", "tree", "empty"])
+def test_the_learner_of_the_paper(graph, density, seed):
+    X = np.column_stack([ring(80, seed), plants(80, seed)])
+    learner = Variational(
+        3, negative="quadrature", entropy="bethe", covariance="diag", n_points=5, warmup=1
+    )
+    model = small(graph, learner, density=density, base=0.01, categorical_features=[3])
+    model.fit(X)
+    assert "log_partition_bound" in model.history_
+    assert np.isfinite(model.score_samples(X)).all()
+    covariances = model.mixture_.covariances
+    diagonal = np.diagonal(covariances, axis1=1, axis2=2)
+    assert_allclose(covariances, diagonal[:, :, None] * np.eye(3), atol=1e-9)
+    assert np.isfinite(model.sample(20, random_state=0)).all()
+
+
+def test_beliefs_alone_as_the_negative_phase(seed):
+    """A model that learned faster than its beliefs follow would be worse than a Gaussian."""
+    rng = np.random.default_rng(seed)
+    roots = np.array([[[0.5, 0, 0], [-0.4, 1.1, 0], [0.3, 0.5, 0.4]], 0.8 * np.eye(3)])
+    means, shares = np.array([[-2.5, 1.9, -1.0], [1.7, -1.5, 2.2]]), (0.3, 0.7)
+    kind = rng.choice(2, size=3000, p=shares)
+    X = means[kind] + np.einsum("nij,nj->ni", roots[kind], rng.normal(size=(3000, 3)))
+    X, T = X[:1000], X[1000:]
+    gaussian = multivariate_normal(X.mean(axis=0), np.cov(X.T)).logpdf(T).mean()
+    learner = Variational(negative="quadrature")
+    model = NNMRFDensity(learner=learner, density="mrf", random_state=seed).fit(X)
+    assert model.score(T) > gaussian + 0.3
+
+
+def test_beliefs_keep_up_where_they_are_the_negative_phase(seed):
+    X, energy = ring(60, seed), NeuralEnergy.random([0, 0], [(0, 1)], random_state=seed)
+    for negative, interval, n_inferred, rate in (
+        ("quadrature", None, 5, 0.003),
+        ("chains", None, 1, 0.03),
+        ("quadrature", 2, 3, 0.003),
+        ("chains", 4, 2, 0.03),
+    ):
+        rng = np.random.default_rng(seed)
+        learner = Variational(negative=negative, interval=interval, warmup=0)
+        state = learner.init(energy, Batch(X), rng)
+        for _ in range(5):
+            _, _, state, _ = learner.step(energy, Batch(X), state, rng)
+        assert len(state.pool) == 1 + n_inferred
+        assert_allclose(small(learner=learner).fit(X).history_["learning_rate"][0], rate)
+
+
+def test_early_stopping(seed):
+    X = ring(FEWEST, seed)
+    for wanted, n, held_out in (
+        (True, 60, True),
+        (False, FEWEST, False),
+        ("auto", FEWEST, True),
+        ("auto", FEWEST - 1, False),
+    ):
+        for density in DENSITIES:
+            model = small(early_stopping=wanted, density=density).fit(X[:n])
+            assert ("validation_score" in model.history_) is held_out
+            assert np.isfinite(model.score_samples(X[:50])).all()
+    model = small(early_stopping=True, max_iter=2000, n_iter_no_change=1, learning_rate=0.3)
+    assert model.fit(X[:50]).n_iter_ < 2000
+
+
+@both
+def test_early_stopping_by_rows_with_gaps(density, seed):
+    X = ring(100, seed)
+    X[np.random.default_rng(seed).random(100) < 0.5, 1] = np.nan
+    for rows in (X, with_gap(X, 0)):
+        rows[:5] = ring(5, seed)
+        model = small(early_stopping=True, density=density).fit(rows)
+        assert np.isfinite(model.history_["validation_score"]).all()
+
+
+def test_epochs_one_by_one(seed):
+    X = ring(60, seed)
+    one = small(max_iter=1).fit(X)
+    model = small().partial_fit(X)
+    assert_array_equal(model.score_samples(X), one.score_samples(X))
+    edges = model.edges_
+    for n in (2, 3):
+        model.partial_fit(ring(40, seed + n))
+        assert model.n_iter_ == n
+    assert_array_equal(model.edges_, edges)
+    assert (model.score_samples(X) != one.score_samples(X)).any()
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(np.zeros((4, 3)))
+    assert model.n_features_in_ == 2
+    assert model.n_iter_ == 3
+
+
+def test_going_on(seed):
+    X = ring(60, seed)
+    model = small(warm_start=True, max_iter=4, optimizer="sgd", learning_rate=0.01).fit(X)
+    first = model.score_samples(X)
+    assert model.fit(X).n_iter_ == 8
+    assert (model.score_samples(X) != first).any()
+    cold = small(max_iter=4).fit(X)
+    assert cold.fit(X).n_iter_ == 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"graph": "empty"},
+        {"graph": "tree"},
+        {"node_layers": (5,)},
+        {"base": 0.5},
+        {"shrinkage": 0.3},
+        {"prior_covariance": np.eye(2)},
+        {"categorical_features": [0]},
+    ],
+    ids=str,
+)
+def test_going_on_with_another_model_is_refused(change, seed):
+    X = ring(60, seed)
+    model = small(warm_start=True).fit(X)
+    with pytest.raises(ValueError, match=f"{next(iter(change))}.*warm_start=False"):
+        model.set_params(**change).fit(X)
+
+
+@both
+def test_copies(density, seed):
+    X = ring(60, seed)
+    model = small(density=density).fit(X)
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.score_samples(X), model.score_samples(X))
+    assert_array_equal(again.sample(5, random_state=1), model.sample(5, random_state=1))
+    assert not hasattr(clone(model), "energy_")
+    assert_array_equal(clone(model).fit(X).score_samples(X), model.score_samples(X))
+    assert model.score(X) == pytest.approx(model.score_samples(X).mean())
+    parameters = clone(model).get_params()
+    assert parameters == NNMRFDensity(**parameters).get_params()
+
+
+# Degenerate tables ------------------------------------------------------------------------
+
+DEGENERATE = {
+    "constant": (lambda X: np.column_stack([X, np.full(len(X), 7.0)]), "Column 2 is constant"),
+    "two values": (
+        lambda X: np.column_stack([X, np.resize([3, 8], len(X))]),
+        "Column 2 has two values only.*Better name it in categorical_features",
+    ),
+    "all equal": (lambda X: np.repeat(X[:1], 30, axis=0), "Columns 0, 1 are constant"),
+    "one feature": (lambda X: X[:, :1], None),
+    "one row": (lambda X: X[:1], None),
+    "two rows": (lambda X: X[:2], None),
+    "duplicates": (lambda X: np.repeat(X[:4], 10, axis=0), None),
+    "collinear": (lambda X: np.column_stack([X, 2 * X[:, 0] + 1, X.sum(axis=1)]), None),
+    "large": (lambda X: X * 1e6 + 1e8, None),
+    "huge": (lambda X: X * 1e200, None),
+    "tiny": (lambda X: X * 1e-9, None),
+    "integers": (lambda X: np.round(X).astype(int), None),
+    "outlier": (lambda X: np.concatenate([X, [[1e4, -1e4]]]), None),
+    "more columns than rows": (lambda X: X[:20].reshape(4, 10), None),
+}
+
+
+@pytest.mark.parametrize("rule", ["bayes", "conditional"])
+def test_columns_that_follow_from_others(rule, seed):
+    """Also the same quantities in other units, of classes that are shrunk to a singular whole."""
+    X = np.random.default_rng(seed).normal(size=(120, 3))
+    y = (X[:, 0] + X[:, 1] * X[:, 2] > 0).astype(int)
+    for more in (X, X * 1e6 + 3):
+        table = np.column_stack([X, more])
+        parts = classes(rule=rule).fit(table, y)
+        assert np.isfinite(parts.score_samples(table)).all()
+        assert_allclose(parts.predict_proba(table).sum(axis=1), 1.0)
+
+
+@both
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_tables(name, density, seed):
+    make, message = DEGENERATE[name]
+    X = make(ring(60, seed))
+    graph = "tree" if name == "more columns than rows" else "complete"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = small(graph, density=density).fit(X)
+        scores = model.score_samples(X)
+    told = [str(w.message) for w in caught if "no maximum" in str(w.message)]
+    assert bool(told) == (message is not None)
+    if message is not None:
+        with pytest.warns(UserWarning, match=message):
+            small(graph, density=density).fit(X)
+    assert np.isfinite(scores).all()
+    assert all(np.isfinite(v).all() for v in model.energy_.theta.values())
+    assert np.isfinite(model.sample(5, random_state=0)).all()
+    assert np.isfinite(model.sample(2, given={0: X[0, 0]}, random_state=0)).all()
+
+
+def test_columns_without_density_are_named(seed):
+    table = pd.DataFrame(ring(40, seed), columns=["a", "b"]).assign(on=np.resize([0, 1], 40), k=3)
+    with pytest.warns(UserWarning, match="no maximum") as caught:
+        small().fit(table)
+    told = [str(w.message) for w in caught if "no maximum" in str(w.message)]
+    assert len(told) == 2
+    assert told[0].startswith("Column 'k' is constant, so the likelihood")
+    assert told[1].startswith("Column 'on' has two values only, so the likelihood")
+
+
+def test_columns_without_density_in_a_class_are_named(seed):
+    y = np.resize(["x", "y"], 60)
+    table = pd.DataFrame(ring(60, seed), columns=["a", "b"])
+    table["c"] = np.where(y == "y", 1.0, table["a"])
+    with pytest.warns(UserWarning, match="no maximum") as caught:
+        model = classes().fit(table, y)
+    told = [str(w.message) for w in caught if "no maximum" in str(w.message)]
+    assert len(told) == 1
+    assert told[0].startswith("Column 'c' is constant in class 'y', so the likelihood")
+    assert np.isfinite(model.score_samples(table)).all()
+
+
+# Models that were found wrong once --------------------------------------------------------
+
+
+def test_exact_gradients_are_judged_by_beliefs_of_the_model(seed):
+    X = ring(FEWEST + 100, seed)
+    model = small(learner=Grid(31), max_iter=60).fit(X)
+    scores = model.history_["validation_score"]
+    assert len(set(scores)) > 10
+    assert max(scores[10:]) > scores[0] + 0.02
+
+
+@pytest.mark.parametrize("first", ["grid", "variational"])
+def test_going_on_with_another_learner(first, seed):
+    X = ring(80, seed)
+    model = small(learner=first, warm_start=True).fit(X)
+    other = {"grid": "variational", "variational": "grid"}[first]
+    before = model.score(X)
+    model.set_params(learner=other, max_iter=5).fit(X)
+    assert abs(model.score(X) - before) < 1.0
+    model.set_params(learner=Variational(n_chains=7)).fit(X)
+    assert model.n_iter_ == 13

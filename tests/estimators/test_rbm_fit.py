@@ -1,0 +1,303 @@
+"""Tests of the learning of an RBM."""
+
+import pickle
+import tracemalloc
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from montecarlo import check_means
+from rbm_models import SMALL, assert_same, bits, draws, every, law, quick
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import BernoulliRBM
+from zoo import layers
+
+from skmrf import RBM, learning
+from skmrf._types import STATE, Batch
+from skmrf.learners import PCD, Exact
+from skmrf.rbm import OF_PARTICLES
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def true_score(energy, X):
+    """Mean log-likelihood of rows by enumeration."""
+    V, log_p = law(energy)
+    known = {tuple(v): value for v, value in zip(V.tolist(), log_p, strict=True)}
+    return np.mean([known[tuple(row)] for row in X.tolist()])
+
+
+# Learning ---------------------------------------------------------------------------------
+
+
+def test_exact_learning_beats_the_truth_in_training(seed):
+    """Maximum likelihood, so no worse than the model that the rows come from."""
+    energy = layers(6, 2, seed, scale=1.5)
+    X = draws(energy, 1000, seed)
+    model = RBM(2, "exact", optimizer="lbfgs", random_state=seed).fit(X)
+    truth = true_score(energy, X)
+    assert truth - 0.005 < model.score(X) < truth + 0.05
+    steps = RBM(2, "exact", learning_rate=0.05, max_iter=150, random_state=seed).fit(X)
+    assert truth - 0.05 < steps.score(X) < truth + 0.05
+    assert true_score(steps.energy_, X) == pytest.approx(steps.score(X), abs=1e-4)
+
+
+@pytest.mark.parametrize("learner", [name for name in OF_PARTICLES if name != "exact"])
+def test_learners_near_maximum_likelihood(learner, seed):
+    """The last of the batches has ten rows; numbers of chains are others."""
+    energy = layers(6, 2, seed)
+    X = draws(energy, 510, seed)
+    best = RBM(2, "exact", optimizer="lbfgs", random_state=seed).fit(X).score(X)
+    model = RBM(2, learner, max_iter=80, learning_rate=0.03, random_state=seed).fit(X)
+    assert best - 0.1 < model.score(X) < best + 0.01
+
+
+def test_both_phases_are_means(seed):
+    """Gradients of batches of unequal size average to the exact one, with fewer or more chains."""
+    energy = layers(5, 2, seed)
+    V, log_p = law(energy)
+    rows = bits(23, 5, seed).astype(STATE)
+    moments = energy.moments(
+        Exact().step(energy, Batch(V, None, log_p), Exact().init(energy, Batch(V), None), None)[1]
+    )
+    everything = energy.moments(
+        Exact().step(energy, Batch(rows), Exact().init(energy, Batch(rows), None), None)[0]
+    )
+    for n_chains in (3, 200):
+        rng = np.random.default_rng(seed)
+        learner = PCD(n_chains=n_chains, n_steps=20)
+        state = learner.init(energy, Batch(rows), rng)
+        found = []
+        for _ in range(400):
+            total = dict.fromkeys(energy.theta, 0.0)
+            for part in (slice(0, 10), slice(10, 20), slice(20, 23)):
+                batch = Batch(rows[part])
+                positive, negative, state, _ = learner.step(energy, batch, state, rng)
+                gradient = energy.gradient(positive, negative, batch)
+                share = len(batch.X) / len(rows)
+                total = {k: total[k] + share * g for k, g in gradient.items()}
+            found.append(np.concatenate([(everything[k] - g).ravel() for k, g in total.items()]))
+        expected = np.concatenate([moments[k].ravel() for k in energy.theta])
+        check_means(np.array(found), expected)
+
+
+def test_a_batch_smaller_than_the_number_of_chains():
+    """scikit-learn divides the sum over its chains by the number of rows; here both are means."""
+    X = np.array([[0.0, 1.0], [1.0, 0.0]])  # the mean of the visible units of the start, too
+    other = BernoulliRBM(n_components=1, batch_size=100, learning_rate=1.0, random_state=0)
+    other.partial_fit(X)
+    start, chains = np.zeros(2), PCD(n_chains=100)
+    assert np.abs(other.intercept_visible_).min() > 20
+    model = RBM(1, chains, optimizer="sgd", learning_rate=1.0, average=False, random_state=0)
+    model.partial_fit(X)
+    assert np.abs(model.intercept_visible_ - start).max() < 0.3
+
+
+@every
+def test_sparse_rows_are_dense_rows(learner):
+    X = bits()
+    dense = quick(learner=learner).fit(X)
+    for convert in (sp.csr_matrix, sp.csr_array, sp.csc_array):
+        sparse = quick(learner=learner).fit(convert(X))
+        assert_same(dense, sparse)
+    for query in ("transform", "free_energy", "score_samples"):
+        left, right = getattr(dense, query)(X), getattr(sparse, query)(sp.csr_array(X))
+        np.testing.assert_array_equal(left, right)
+    weights = np.arange(len(X)) % 3
+    weighted = [quick(learner=learner).fit(Y, sample_weight=weights) for Y in (X, sp.csr_array(X))]
+    assert_same(*weighted)
+
+
+@pytest.mark.parametrize("learner", ["pcd", "cd"])
+def test_sparse_rows_stay_sparse(learner):
+    X = sp.random_array((40_000, 1000), density=0.003, rng=0, format="csr")
+    X.data[:] = 1.0
+    model = quick(2, learner, max_iter=1, batch_size=500)
+    model.fit(X[:200])  # compiled
+    tracemalloc.start()
+    model.fit(X)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 35e6  # a byte an entry would be 40e6
+
+
+def test_odd_sparse_matrices():
+    X = bits(20, 4)
+    zeros = sp.csr_array(X)
+    zeros.data[:3] = 0
+    before = zeros.toarray()
+    assert_same(quick().fit(zeros), quick().fit(zeros.toarray()))
+    np.testing.assert_array_equal(zeros.toarray(), before)
+    twice = sp.csr_array((np.ones(2), [0, 0], [0, 2]), shape=(1, 2))
+    with pytest.raises(ValueError, match=r"Column 0 holds 2\.0, but the states are 0 and 1"):
+        quick().fit(twice)
+    assert twice.nnz == 2
+    floats = sp.csr_array(X * 0.7)
+    floats.data[::2] = 0.3
+    before = floats.toarray()
+    for threshold in (0.5, -0.5):
+        dense = quick(binarize=threshold).fit(before)
+        assert_same(quick(binarize=threshold).fit(floats), dense)
+    np.testing.assert_array_equal(floats.toarray(), before)
+
+
+def test_binarize():
+    numbers = np.random.default_rng(0).normal(size=(100, 4))
+    plain = quick().fit((numbers > 0.2).astype(int))
+    cut = quick(binarize=0.2).fit(numbers)
+    assert_same(plain, cut)
+    np.testing.assert_array_equal(cut.transform(numbers), plain.transform(numbers > 0.2))
+    with pytest.raises(ValueError, match=r"Give a threshold as binarize="):
+        quick().fit(numbers)
+    with pytest.raises(ValueError, match=r"Give a threshold as binarize="):
+        plain.transform(numbers)
+
+
+def test_sample_weight_is_repetition(seed):
+    X = draws(layers(6, 2, seed), 200, seed)
+    weights = np.random.default_rng(seed + 1000).integers(0, 3, len(X))
+    energy, kept = layers(6, 2, seed + 1), weights > 0
+    rows = X[kept].astype(STATE), np.repeat(X, weights, axis=0).astype(STATE)
+    batches = Batch(rows[0], None, np.log(weights[kept])), Batch(rows[1])
+    (value, gradient), (expected, twin) = (
+        Exact().objective(energy, b, Exact().init(energy, b, None)) for b in batches
+    )
+    assert value == pytest.approx(expected, abs=1e-10)
+    for name in twin:
+        np.testing.assert_allclose(gradient[name], twin[name], atol=1e-10)
+    model = RBM(2, "exact", optimizer="lbfgs", init_visible_bias="zeros", max_iter=30)
+    model.set_params(random_state=seed, alpha=0.01)
+    weighted = clone(model).fit(X, sample_weight=weights)
+    repeated = clone(model).fit(rows[1])
+    assert weighted.score(X) == pytest.approx(repeated.score(X), abs=2e-3)
+    unweighted = clone(model).fit(X)
+    assert np.abs(unweighted.components_ - weighted.components_).max() > 1e-3
+
+
+def test_initial_biases():
+    X = np.array([[1, 0, 0], [1, 0, 1], [1, 0, 1], [1, 0, 1]])
+    model = quick(learning_rate=1e-12, max_iter=1).fit(X)
+    np.testing.assert_allclose(model.intercept_visible_, np.log([9, 1 / 9, 7 / 3]), rtol=1e-5)
+    model = quick(learning_rate=1e-12, max_iter=1, init_visible_bias="zeros").fit(X)
+    np.testing.assert_allclose(model.intercept_visible_, 0.0, atol=1e-9)
+    assert 0 < np.abs(model.components_).max() < 0.1
+    weights = np.array([1, 2, 3, 0])
+    for rows in (X, sp.csr_matrix(X)):
+        model = quick(learning_rate=1e-12, max_iter=1).fit(rows, sample_weight=weights)
+        expected = np.log([13, 1 / 13, 11 / 3])
+        np.testing.assert_allclose(model.intercept_visible_, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_log_odds_of_columns(weighted):
+    codes = np.array([[1, 0, -1], [1, -1, 0], [0, 1, -1], [1, 0, -1]], dtype=STATE)
+    weights = np.array([1, 1, 2, 3]) if weighted else np.ones(4, int)
+    copies = np.repeat(codes, weights, axis=0)
+    ones, zeros = (copies == 1).sum(axis=0), (copies == 0).sum(axis=0)
+    found = learning.log_odds(codes, np.log(weights) if weighted else None)
+    np.testing.assert_allclose(found, np.log((ones + 0.5) / (zeros + 0.5)), atol=1e-12)
+
+
+def test_group_penalty_empties_hidden_units(seed):
+    """From a learned start; the small random one is within reach of no hidden unit at all."""
+    X = bits(seed=seed)
+    model = quick(6, learning_rate=0.02, max_iter=100, warm_start=True, random_state=seed).fit(X)
+    assert (model.components_ != 0).all()
+    model.set_params(penalty="group-l1", alpha=0.05).fit(X)
+    norms = np.abs(model.components_).sum(axis=1)
+    assert (norms == 0).sum() >= 2
+    assert (norms > 1).any()
+    model.set_params(warm_start=False).fit(X)
+    assert (model.components_ == 0).all()
+
+
+@pytest.mark.parametrize("n_columns", [12, 20])
+def test_early_stopping(n_columns):
+    """By the likelihood where a layer has 12 units at most, else by the pseudo-likelihood."""
+    X = bits(200, n_columns)
+    model = quick(14, max_iter=900, learning_rate=0.05, early_stopping=True, n_iter_no_change=30)
+    scores = model.fit(X).history_["validation_score"]
+    patience = max(30, -(-500 * model.batch_size // 180))  # at least 500 updates
+    assert len(scores) == model.n_iter_ < 900
+    assert np.argmax(scores) == len(scores) - 1 - patience
+    assert scores[0] < max(scores) < 0
+    sparse = clone(model).fit(sp.csr_array(X))
+    assert_same(model, sparse)
+
+
+# Going on ---------------------------------------------------------------------------------
+
+
+@every
+def test_resumes_bit_for_bit(learner, tmp_path):
+    X = bits()
+    whole = quick(6, learner, 4).fit(X)
+    half = quick(6, learner, 2, warm_start=True).fit(X)
+    half = pickle.loads(pickle.dumps(half)).fit(X)
+    assert_same(whole, half)
+    assert half.n_iter_ == whole.n_iter_ == 4
+    parts = quick(6, learner).partial_fit(X).partial_fit(X)
+    joblib.dump(parts, tmp_path / "model.joblib")
+    parts = joblib.load(tmp_path / "model.joblib").partial_fit(X).partial_fit(X)
+    assert_same(whole, parts)
+    assert whole.history_.keys() == parts.history_.keys()
+    assert parts.score(X) == whole.score(X)
+
+
+def test_resumed_fits_have_the_same_log_z():
+    X = bits()
+    whole = quick(12, max_iter=2, max_bytes=SMALL).fit(X)
+    parts = quick(12, max_bytes=SMALL).partial_fit(X).partial_fit(X)
+    assert whole.log_partition_method_ == "ais"
+    np.testing.assert_array_equal(whole.score_samples(X), parts.score_samples(X))
+
+
+@pytest.mark.parametrize("learner", ["pcd", "psmc", "cd"])
+def test_jobs_do_not_matter(learner):
+    X = bits(n_rows=300)
+    one, two = (quick(12, learner, n_jobs=n, max_bytes=SMALL).fit(X) for n in (1, 2))
+    assert_same(one, two)
+    np.testing.assert_array_equal(one.score_samples(X), two.score_samples(X))
+    np.testing.assert_array_equal(one.sample(9, random_state=0), two.sample(9, random_state=0))
+
+
+def test_partial_fit_on_other_rows():
+    X = bits(300)
+    model = quick(2, learning_rate=0.05, batch_size=20)
+    for k in range(90):
+        model.partial_fit(X[(k % 3) * 100 :][:100])
+    assert model.n_iter_ == 90
+    best = RBM(2, "exact", optimizer="lbfgs", random_state=0).fit(X).score(X)
+    assert model.score(X) > best - 0.5
+    with pytest.raises(ValueError, match="X has 3 features, but RBM is expecting 12 features"):
+        model.partial_fit(X[:, :3])
+    with pytest.raises(ValueError, match="n_components=5 is not that of the fit to go on from, 2"):
+        model.set_params(n_components=5).partial_fit(X)
+    assert model.set_params(warm_start=False).fit(X).components_.shape == (5, 12)
+
+
+SEEN = []  # iterates
+
+
+class Interrupted(PCD):
+    """Presses Ctrl-C in the middle of the third epoch, and tells of the iterates before it."""
+
+    def step(self, energy, *arguments):
+        SEEN.append(energy.theta)
+        if len(SEEN) == 8:
+            raise KeyboardInterrupt
+        return super().step(energy, *arguments)
+
+
+def test_interrupt_leaves_the_last_update():
+    X = bits()
+    SEEN.clear()
+    model = quick(learner=Interrupted(), max_iter=30, average=False)
+    with pytest.warns(ConvergenceWarning, match="update, 7, after 2 epochs"):
+        model.fit(X)
+    assert model.n_iter_ == 2
+    for name, learned in model.energy_.theta.items():
+        np.testing.assert_array_equal(learned, SEEN[-1][name])
+    assert np.isfinite(model.score(X))

@@ -1,0 +1,406 @@
+"""Tests of answers to queries by chains, propagation and mean field."""
+
+import warnings
+
+import numpy as np
+import pytest
+import twins
+from montecarlo import check_draws
+from numpy.testing import assert_allclose, assert_array_equal
+from query_answers import ask, assert_near, each_method, every, posterior, same, some_evidence
+from zoo import FINITE, MODERATE, ZOO, enumerate_states
+
+from skmrf._types import MISSING, STATE
+from skmrf.datasets import make_ising
+from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.inference import log_partition, map_assignment, marginal_map, marginals, sample
+from skmrf.messages import (
+    Propagation,
+    belief_propagation,
+    clique_moments,
+    mean_field,
+    tree_reweighted,
+)
+
+TREES = ("chain", "zeros_binary", "tied_binary", "one_state", "disconnected", "isolated")
+TREES += ("uniform", "single_variable")
+BELIEFS = {"bp": belief_propagation, "trw": tree_reweighted}
+
+
+# Approximate answers ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODERATE)
+def test_log_partition_by_annealing(name, seed):
+    energy = ZOO[name](seed)
+    evidence, _, _, log_given = some_evidence(energy, seed)
+    how = {"evidence": evidence, "random_state": seed, "n_chains": 256, "n_temperatures": 200}
+    result = log_partition(energy, method="ais", **how)
+    assert abs(float(result) - twins.log_sum(log_given)) < 5 * result.std_error + 1e-6
+    assert result.method == "ais"
+
+
+@pytest.mark.parametrize("name", [n for n in MODERATE if n != "spin_glass"])
+def test_marginals_by_gibbs_sampling(name, seed):
+    energy = ZOO[name](seed)
+    graph = energy.factor_graph()
+    evidence, states, p, _ = some_evidence(energy, seed)
+    result = marginals(energy, evidence=evidence, method="gibbs", n_sweeps=400, random_state=seed)
+    pairs = [
+        (result.single, twins.single_marginals(states, p, energy.n_states)),
+        (result.cliques, twins.clique_marginals(states, p, graph)),
+    ]
+    for found, expected in pairs:
+        assert len(found) == len(expected)
+        for table, exact in zip(found, expected, strict=True):
+            assert table.shape == exact.shape
+            assert_allclose(table.sum(), 1.0, rtol=1e-9)
+            assert_near(table, exact, 256)
+    for i, state in evidence.items():
+        assert_array_equal(result.single[i], np.arange(energy.n_states[i]) == state)
+    assert result.method == "gibbs"
+    assert 0 <= result.residual < 0.04
+    assert result.converged is (result.residual < 0.01)
+    worst = max(np.abs(a - b).max() for a, b in zip(*pairs[0], strict=True))
+    assert worst <= 6 * result.residual + 1e-12
+
+
+def test_gibbs_marginals_of_another_model_are_noticed(seed):
+    energy = ZOO["orders"](seed)
+    result = marginals(energy.tempered(0.7), method="gibbs", n_sweeps=400, random_state=seed)
+    expected = twins.single_marginals(*twins.distribution(energy), energy.n_states)
+    found, expected = np.concatenate(result.single), np.concatenate(expected)
+    with pytest.raises(AssertionError, match="sigma off"):
+        assert_near(found, expected, 2000)
+
+
+def test_few_chains_have_not_converged(seed):
+    few = {"n_chains": 8, "n_sweeps": 10, "n_records": 2}
+    result = marginals(ZOO["grid"](seed), method="gibbs", random_state=seed, **few)
+    assert result.residual > 0.02
+    assert result.converged is False
+
+
+@pytest.mark.parametrize("name", [*FINITE, "zeros_binary"])
+def test_map_assignment_by_annealing(name, seed):
+    energy = ZOO[name](seed)
+    for evidence in (None, some_evidence(energy, seed)[0]):
+        result = map_assignment(energy, evidence=evidence, method="annealing", random_state=seed)
+        log_given = posterior(energy, evidence or {})[2]
+        assert_allclose(result.log_potential, log_given.max(), rtol=1e-12, atol=1e-12)
+        assert_allclose(energy.log_potential(result.states[None]), [result.log_potential])
+        assert all(result.states[i] == s for i, s in (evidence or {}).items())
+        assert result.states.dtype == STATE
+        assert (result.optimal, result.method) == (False, "annealing")
+
+
+@pytest.mark.parametrize("name", ["chain", "orders", "zero_one", "tied", "zeros_binary"])
+def test_sample_by_gibbs_sampling(name, seed):
+    energy = ZOO[name](seed)
+    evidence, states, p, _ = some_evidence(energy, seed)
+    how = {"evidence": evidence, "method": "gibbs", "n_sweeps": 200, "random_state": seed}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        X = sample(energy, 3000, **how)
+    assert X.dtype == STATE
+    check_draws(X, states, p)
+
+
+# By propagation, mean field and chains ----------------------------------------------------
+
+
+def check_marginals(result, energy, evidence, expected, atol):
+    """Shapes, observed variables, and agreement with (single, cliques)."""
+    graph = energy.factor_graph()
+    for found, wanted in zip((result.single, result.cliques), expected, strict=True):
+        assert len(found) == len(wanted)
+        for table, exact in zip(found, wanted, strict=True):
+            assert table.shape == np.shape(exact)
+            assert table.min() >= 0
+            assert_allclose(table.sum(), 1.0, rtol=1e-9)
+            assert_allclose(table, exact, rtol=0, atol=atol)
+    for i, state in evidence.items():
+        assert_array_equal(result.single[i], np.arange(energy.n_states[i]) == state)
+    for clique, table in zip(graph.cliques, result.cliques, strict=True):
+        possible = tuple(evidence.get(v, slice(None)) for v in clique)
+        assert_allclose(table[possible].sum(), 1.0, rtol=1e-9)
+
+
+def exact_answer(energy, states, p):
+    return (
+        twins.single_marginals(states, p, energy.n_states),
+        twins.clique_marginals(states, p, energy.factor_graph()),
+    )
+
+
+@pytest.mark.parametrize("method", ["bp", "trw"])
+@pytest.mark.parametrize("name", TREES)
+def test_marginals_of_trees(name, method, seed):
+    energy = ZOO[name](seed)
+    for schedule in ("sequential", "residual", "flooding"):
+        for given in (False, True):
+            evidence = some_evidence(energy, seed)[0] if given else {}
+            states, p, _ = posterior(energy, evidence)
+            result = marginals(energy, evidence=evidence, method=method, schedule=schedule)
+            check_marginals(result, energy, evidence, exact_answer(energy, states, p), 1e-8)
+            assert result.converged
+            assert result.method == method
+
+
+@pytest.mark.parametrize("method", ["bp", "trw"])
+@every
+def test_marginals_are_the_beliefs_of_what_is_left(name, method, seed):
+    """Evidence slices the tables, so the answer is that about the conditioned model."""
+    energy = ZOO[name](seed)
+    evidence = some_evidence(energy, seed)[0]
+    how = {"damping": 0.5, "max_iter": 2000}
+    result = marginals(energy, evidence=evidence, method=method, **how)
+    graph = energy.factor_graph()
+    row = np.full(graph.n_variables, MISSING, dtype=STATE)
+    for i, state in evidence.items():
+        row[i] = state
+    found = BELIEFS[method](graph, Propagation(**how), evidence=row)
+    found = getattr(found, "beliefs", found)
+    single = np.split(found.single, np.cumsum(graph.n_states))[:-1]
+    expected = (single, graph.layout.untied().split(found.cliques))
+    check_marginals(result, energy, evidence, expected, 0.0)
+    assert result.converged == found.converged == (result.residual <= 1e-8)
+    assert result.n_iter == found.n_iter
+    if method == "bp" and result.converged:
+        rest = energy.condition(evidence)
+        found = belief_propagation(rest.factor_graph(), Propagation(**how))
+        free = [i for i in range(energy.n_variables) if i not in evidence]
+        left = np.concatenate([*(result.single[i] for i in free), np.zeros(0)])
+        if found.converged and name in ("grid", "cycle", "complete", "zero_one", "tied"):
+            assert_allclose(left, found.single, rtol=0, atol=1e-5)
+
+
+@every
+def test_marginals_by_mean_field(name, seed):
+    """The product of the conditioned model; cliques are products of single marginals."""
+    energy = ZOO[name](seed)
+    graph = energy.factor_graph()
+    for evidence in ({}, some_evidence(energy, seed)[0]):
+        result = marginals(energy, evidence=evidence, method="mean-field")
+        found = mean_field(energy.condition(evidence).factor_graph())
+        free = [i for i in range(energy.n_variables) if i not in evidence]
+        left = np.concatenate([*(result.single[i] for i in free), np.zeros(0)])
+        assert_array_equal(left, found.single)
+        flat = np.concatenate([*result.single, np.zeros(0)])
+        untied = graph.layout.untied()
+        cliques = untied.split(clique_moments(graph, flat, untied))
+        check_marginals(result, energy, evidence, (result.single, cliques), 1e-12)
+        for clique, table in zip(graph.cliques, result.cliques, strict=True):
+            product = np.ones(())
+            for v in clique:
+                product = np.multiply.outer(product, result.single[v])
+            assert_allclose(table, product, rtol=0, atol=1e-12)
+        assert (result.method, result.converged) == ("mean-field", found.converged)
+        assert (result.n_iter, result.residual) == (found.n_iter, found.residual)
+
+
+@pytest.mark.parametrize("conditionals", ["auto", "bp"])
+@pytest.mark.parametrize("name", [*MODERATE, "zeros_binary", "zeros"])
+def test_marginals_by_chained_propagation(name, conditionals, seed):
+    """Weighted draws: within five of the standard errors that are stated."""
+    energy = ZOO[name](seed)
+    how = {"conditionals": conditionals, "n_samples": 10_000, "random_state": seed}
+    for evidence in ({}, some_evidence(energy, seed)[0]):
+        states, p, _ = posterior(energy, evidence)
+        result = marginals(energy, evidence=evidence, method="bpchain", **how)
+        expected = exact_answer(energy, states, p)
+        check_marginals(result, energy, evidence, expected, 5 * result.residual + 1e-3)
+        assert (result.method, result.n_iter) == ("bpchain", 10_000)
+        assert 1e-4 - 1e-12 <= result.residual < 0.2
+        assert result.converged is (result.residual < 0.01)
+        if conditionals == "auto":
+            assert result.converged
+
+
+def test_chained_marginals_of_another_model_are_noticed(seed):
+    energy = ZOO["orders"](seed)
+    how = {"n_samples": 10_000, "random_state": seed}
+    result = marginals(energy.tempered(0.7), method="bpchain", **how)
+    expected = exact_answer(energy, *twins.distribution(energy))
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        check_marginals(result, energy, {}, expected, 5 * result.residual + 1e-3)
+
+
+def test_few_weighted_draws_have_not_converged(seed):
+    """One draw agrees with itself, which proves nothing."""
+    for n_samples in (1, 5, 100):
+        result = marginals(
+            ZOO["grid"](seed), method="bpchain", n_samples=n_samples, random_state=seed
+        )
+        assert result.residual >= 1 / n_samples
+        assert result.converged is False
+
+
+@pytest.mark.parametrize("n_samples", [0, -3, 2.5, "many"])
+def test_number_of_weighted_draws_is_checked(n_samples):
+    with pytest.raises(ValueError, match=r"^n_samples must be an integer"):
+        marginals(ZOO["chain"](0), method="bpchain", n_samples=n_samples)
+
+
+@pytest.mark.parametrize("method", ["bp", "trw", "mean-field"])
+def test_propagation_that_has_not_converged_says_so(method, seed):
+    result = marginals(ZOO["spin_glass"](seed), method=method, max_iter=1)
+    assert result.converged is False
+    assert result.residual > 1e-8
+    assert result.n_iter == 1
+
+
+@pytest.mark.parametrize("name", ["chain", "orders", "zero_one", "zeros_binary", "zeros"])
+def test_sample_by_chained_propagation(name, seed):
+    """Exact conditionals; beliefs and Metropolis steps with a clip."""
+    energy = ZOO[name](seed)
+    evidence, states, p, _ = some_evidence(energy, seed)
+    for options in ({}, {"conditionals": "bp", "n_steps": 50, "clip": 1e-2}):
+        how = {"evidence": evidence, "method": "bpchain", "random_state": seed, **options}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            X = sample(energy, 3000, **how)
+        assert X.dtype == STATE
+        assert X.shape == (3000, energy.n_variables)
+        check_draws(X, states, p)
+
+
+def test_chained_samples_are_biased_without_steps():
+    """The negative control of the above, in a model where beliefs are wrong."""
+    energy = make_ising("complete", n_variables=6, coupling=0.25, field=0.1)
+    states, p = twins.distribution(energy)
+    how = {"method": "bpchain", "conditionals": "bp", "order": "index", "random_state": 0}
+    with pytest.raises(AssertionError, match="was drawn"):
+        check_draws(sample(energy, 20_000, **how), states, p)
+    check_draws(sample(energy, 20_000, n_steps=50, **how), states, p)
+
+
+@pytest.mark.parametrize("n_steps", [-1, 1.5, None])
+def test_number_of_steps_is_checked(n_steps):
+    with pytest.raises(ValueError, match=r"^n_steps must be an integer"):
+        sample(ZOO["chain"](0), 5, method="bpchain", n_steps=n_steps)
+
+
+def test_chained_samples_of_probability_zero_are_mentioned(seed):
+    """A clip leads into zero potentials."""
+    how = {"method": "bpchain", "conditionals": "bp", "clip": 0.3, "random_state": seed}
+    with pytest.warns(UserWarning, match=r"of 200 draws have the probability zero") as caught:
+        sample(ZOO["zeros_binary"](seed), 200, **how)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("name", [*TREES, "huge"])
+def test_map_assignment_by_decimation(name, seed):
+    """A mode on trees; with loops at least what is said of it is true."""
+    energy = ZOO[name](seed)
+    for evidence in ({}, some_evidence(energy, seed)[0]):
+        result = map_assignment(energy, evidence=evidence, method="decimation")
+        assert all(result.states[i] == s for i, s in evidence.items())
+        assert result.states.dtype == STATE
+        assert_allclose(energy.log_potential(result.states[None]), [result.log_potential])
+        assert (result.optimal, result.method) == (False, "decimation")
+        if name in TREES:
+            log_given = posterior(energy, evidence)[2]
+            assert_allclose(result.log_potential, log_given.max(), rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["grid", "cycle", "zeros", "orders", "complete"])
+def test_decimation_with_loops(name, seed):
+    """Possible, and better than most states; no more is promised."""
+    energy = ZOO[name](seed)
+    log_f = enumerate_states(energy)[1]
+    result = map_assignment(energy, method="decimation")
+    assert result.log_potential > np.quantile(log_f, 0.75, method="lower")
+
+
+def marginal_mode(energy, variables, evidence):
+    """The largest log sum, and that of every joint state of the variables."""
+    states, _, log_given = posterior(energy, evidence)
+    sums = {}
+    for x, value in zip(states[:, variables].tolist(), log_given, strict=True):
+        sums.setdefault(tuple(x), []).append(value)
+    return {x: twins.log_sum(np.array(values)) for x, values in sums.items()}
+
+
+@pytest.mark.parametrize("method", ["auto", "exact"])
+@every
+def test_marginal_map(name, method, seed):
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng(seed)
+    for evidence in ({}, some_evidence(energy, seed)[0]):
+        variables = np.flatnonzero(rng.random(energy.n_variables) < 0.5)
+        result = marginal_map(energy, variables, evidence=evidence, method=method)
+        sums = marginal_mode(energy, variables, evidence)
+        assert_allclose(result.log_potential, max(sums.values()), rtol=1e-13, atol=1e-12)
+        best = sums[tuple(result.states[variables].tolist())]
+        assert_allclose(best, result.log_potential, rtol=1e-13, atol=1e-12)
+        others = np.setdiff1d(np.arange(energy.n_variables), [*variables, *evidence])
+        assert (result.states[others] == MISSING).all()
+        assert all(result.states[i] == s for i, s in evidence.items())
+        assert (result.optimal, result.method) == (True, "exact")
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_marginal_map_by_propagation(name, seed):
+    """On trees, the value of what it finds is exact; all and none maximised are exact, too."""
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng(seed)
+    n = energy.n_variables
+    for evidence in ({}, some_evidence(energy, seed)[0]):
+        for variables in (np.arange(n), np.arange(0), np.flatnonzero(rng.random(n) < 0.5)):
+            result = marginal_map(energy, variables, evidence=evidence, method="bp")
+            sums = marginal_mode(energy, variables, evidence)
+            value = sums[tuple(result.states[variables].tolist())]
+            assert_allclose(result.log_potential, value, rtol=1e-12, atol=1e-9)
+            if len(variables) in (0, n):
+                assert_allclose(value, max(sums.values()), rtol=1e-12, atol=1e-9)
+            assert (result.optimal, result.method) == (False, "bp")
+            others = np.setdiff1d(np.arange(n), [*variables, *evidence])
+            assert (result.states[others] == MISSING).all()
+
+
+def test_marginal_map_by_propagation_of_leaves(seed):
+    """A maximised chain with a summed leaf at every variable: exact by mixed products."""
+    rng = np.random.default_rng(seed)
+    cliques = [(i, i + 1) for i in range(3)] + [(i, i + 4) for i in range(4)]
+    graph = FactorGraph([3] * 8, cliques, rng.normal(0.0, 1.5, size=7 * 9))
+    for evidence in ({}, {5: 2}, {1: 0, 6: 1}):
+        result = marginal_map(graph, range(4), evidence=evidence, method="bp")
+        sums = marginal_mode(graph, list(range(4)), evidence)
+        assert_allclose(result.log_potential, max(sums.values()), rtol=1e-12)
+
+
+def test_marginal_map_that_does_not_fit_is_propagated():
+    energy = ZOO["grid"](0)
+    result = marginal_map(energy, range(3), max_bytes=100, damping=0.5)
+    assert result.method == "bp"
+    assert same(result, marginal_map(energy, range(3), method="bp", damping=0.5))
+    with pytest.raises(ValueError, match=r"^Exact inference needs \S+ bytes"):
+        marginal_map(energy, range(3), method="exact", max_bytes=100)
+
+
+@pytest.mark.parametrize("variables", [[6], [-1], ["x"], [0.0]])
+def test_variables_of_marginal_map_are_checked(variables):
+    with pytest.raises(ValueError) as caught:
+        marginal_map(ZOO["chain"](0), variables)
+    assert str(caught.value) == (f"variables names {variables[0]!r}, but the variables are 0 to 5.")
+
+
+@each_method
+def test_pairwise_energies_and_their_tables_agree(query, method, seed):
+    """The same model in two forms has the same answers, with and without evidence."""
+    energy = ZOO["zero_one"](seed)
+    assert isinstance(energy, PairwiseEnergy)
+    drawn = method in ("gibbs", "annealing", "ais", "bpchain")
+    for evidence in ({}, {1: 1, 4: 0}):
+        how = {"evidence": evidence, "method": method, "random_state": seed}
+        one, two = ask(query, energy, **how), ask(query, energy.factor_graph(), **how)
+        if query is sample:
+            assert_array_equal(one, two)
+        elif query is log_partition:
+            assert_allclose(one.value, two.value, rtol=1e-9, atol=0.2 * drawn)
+        elif query is marginals:
+            for left, right in zip(one.single + one.cliques, two.single + two.cliques, strict=True):
+                assert_allclose(left, right, rtol=0, atol=1e-9 if not drawn else 0.1)
+        else:
+            assert_array_equal(one.states, two.states)

@@ -1,0 +1,308 @@
+"""Tests of compiled elimination, belief propagation and mean field against slow twins."""
+
+from itertools import combinations
+
+import networkx as nx
+import numpy as np
+import pytest
+import twins
+from kernel_models import SMALL, TABLES, possible_rows
+from numpy.testing import assert_allclose, assert_array_equal
+from zoo import ZOO, enumerate_states, naive_log_potential
+
+from skmrf import messages
+from skmrf._kernels.belief import TINY
+from skmrf._kernels.elimination import block_offsets
+from skmrf._kernels.forests import grow_forest, root_of
+from skmrf._kernels.heap import rise, sink
+from skmrf._kernels.ordering import adjacency_bits, greedy_order, members, popcount
+from skmrf._types import STATE
+from skmrf.energies import FactorGraph, Layout
+
+# exp overflows to inf and log takes 0 to -inf on purpose, which compiled code does not mention
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:divide by zero encountered in log:RuntimeWarning"),
+]
+
+
+# Elimination ------------------------------------------------------------------------------
+
+
+def test_popcount():
+    rng = np.random.default_rng(0)
+    words = [0, 1, 2**63, 2**64 - 1, *rng.integers(0, 2**64, size=20, dtype=np.uint64).tolist()]
+    for word in words:
+        assert popcount(np.uint64(word)) == word.bit_count()
+
+
+def test_members():
+    row = np.array([0b1011, 0, 1 << 63], dtype=np.uint64)
+    out = np.empty(192, dtype=np.int64)
+    assert out[: members(row, out)].tolist() == [0, 1, 3, 191]
+
+
+def test_adjacency_skips_what_is_observed():
+    layout = Layout.build([2] * 70, [(0, 1, 69), (1, 2), (3,)])
+    free = np.ones(70, dtype=bool)
+    free[1] = False
+    bits = adjacency_bits(layout.clique_ptr, layout.clique_vars, free, 70)
+    out = np.empty(128, dtype=np.int64)
+    neighbours = {v: out[: members(bits[v], out)].tolist() for v in range(70)}
+    assert {v: n for v, n in neighbours.items() if n} == {0: [69], 69: [0]}
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1e-3, 1e-6), (1e-3, 1.0, 1e-6), (0.0, 0.0, 1.0)])
+def test_greedy_order(weights, seed):
+    """Every step takes a least score among the variables left, computed on a plain graph."""
+    n = 24
+    rng = np.random.default_rng(seed)
+    graph = nx.gnp_random_graph(n, 0.15, seed=seed)
+    n_states = rng.integers(1, 5, size=n)
+    layout = Layout.build(n_states, list(graph.edges))
+    free = np.arange(n) != 4
+    rank = rng.random(n)
+    bits = adjacency_bits(layout.clique_ptr, layout.clique_vars, free, n)
+    log_states = np.log(n_states)
+    order, log_size = greedy_order(bits, free, log_states, np.array(weights), rank, np.inf)
+    assert sorted(order.tolist()) == np.flatnonzero(free).tolist()
+    graph.remove_node(4)
+    for v, size in zip(order.tolist(), log_size, strict=True):
+        scores = {u: _score(graph, u, log_states, weights, rank) for u in graph}
+        assert_allclose(scores[v], min(scores.values()), rtol=1e-12, atol=1e-12)
+        assert_allclose(size, log_states[[v, *graph[v]]].sum(), rtol=1e-12, atol=1e-12)
+        graph.add_edges_from(combinations(list(graph[v]), 2))
+        graph.remove_node(v)
+
+
+def _score(graph, v, log_states, weights, rank):
+    fill = sum(not graph.has_edge(*pair) for pair in combinations(graph[v], 2))
+    return np.dot(weights, [fill, log_states[[v, *graph[v]]].sum(), rank[v]])
+
+
+def test_greedy_order_stops_at_a_table_too_large():
+    layout = Layout.build([2] * 6, [(0, 1), *combinations(range(1, 6), 2)])
+    free = np.ones(6, dtype=bool)
+    bits = adjacency_bits(layout.clique_ptr, layout.clique_vars, free, 6)
+    weights = np.array([1.0, 1e-3, 1e-6])
+    found = greedy_order(bits, free, np.log([2.0] * 6), weights, np.arange(6) / 6, 2.0)
+    assert found[0].tolist() == [0, 1]
+    assert_allclose(np.exp(found[1]), [4, 32])
+
+
+def test_block_offsets():
+    out = np.empty(24, dtype=np.int64)
+    block_offsets(np.array([2, 3, 4]), np.array([100, 0, 7]), out)
+    expected = [100 * a + 7 * c for a in range(2) for _ in range(3) for c in range(4)]
+    assert out.tolist() == expected
+
+
+@pytest.mark.parametrize("name", [*TABLES, "one_state", "uniform", "disconnected"])
+def test_elimination(name, seed):
+    """All kernels of the passes, for three rows that observe the same variables."""
+    graph = ZOO[name](seed).factor_graph()
+    rng = np.random.default_rng(seed)
+    observed = rng.random(graph.n_variables) < 0.3
+    X = possible_rows(graph, 3, rng)
+    states, log_f = enumerate_states(graph)
+    plan = messages.prepare(graph.layout, observed)
+    log_z = messages.log_partitions(plan, graph.flat, X)
+    singles = messages.single_marginals(plan, graph.flat, X)
+    modes = messages.maximise(plan, graph.flat, X)
+    draws = messages.sample(plan, graph.flat, 3, rng, X)
+    expected_flat = np.zeros(graph.layout.n_parameters)
+    for r, x in enumerate(X):
+        agree = (states[:, observed] == x[observed]).all(axis=1)
+        expected = twins.log_sum(log_f[agree])
+        assert_allclose(log_z[r], expected, rtol=1e-13, atol=1e-12)
+        p = np.exp(np.where(agree, log_f, -np.inf) - expected)
+        marginals = twins.single_marginals(states, p, graph.n_states)
+        assert_allclose(singles[r], np.concatenate(marginals), rtol=0, atol=1e-11)
+        assert_allclose(naive_log_potential(graph, modes[r : r + 1]), log_f[agree].max())
+        assert_array_equal(modes[r, observed], x[observed])
+        assert_array_equal(draws[r, observed], x[observed])
+        expected_flat += (r + 1) * twins.moments(graph, states, p)["log_potentials"]
+    assert (naive_log_potential(graph, draws) > -np.inf).all()
+    weights = np.array([1.0, 2.0, 3.0])
+    flat, totals = messages.expected_moments(plan, graph.flat, X, weights)
+    assert_allclose(flat, expected_flat, rtol=0, atol=1e-10)
+    assert_array_equal(totals, log_z)
+
+
+def test_messages_in_many_blocks(seed):
+    """Tables above the block size, where offsets of blocks and places within them add up."""
+    rng = np.random.default_rng(seed)
+    graph = FactorGraph(
+        [3, 2, 40, 30], [(0, 2), (3, 0, 1), (2, 3)], rng.normal(size=1200 + 180 + 120)
+    )
+    plan = messages.prepare(graph.layout)
+    assert plan.tree.outer.max() > 1
+    t = graph.log_potentials
+    joint = t[0][:, None, :, None] + t[1].transpose(1, 2, 0)[:, :, None] + t[2][None, None]
+    assert_allclose(messages.log_partitions(plan, graph.flat), twins.log_sum(joint.ravel()))
+    p = np.exp(joint - twins.log_sum(joint.ravel()))
+    flat, _ = messages.expected_moments(plan, graph.flat)
+    pairs = [p.sum((1, 3)), p.sum(2).transpose(2, 0, 1), p.sum((0, 1))]
+    assert_allclose(flat, np.concatenate([m.ravel() for m in pairs]), rtol=0, atol=1e-13)
+
+
+def test_marginal_map(seed):
+    """Sums in the first buckets, maxima in the others, for two rows."""
+    graph = ZOO["orders"](seed)
+    rng = np.random.default_rng(seed)
+    observed, maximised = np.arange(5) == 2, np.isin(np.arange(5), (0, 2, 3))
+    X = possible_rows(graph, 2, rng)
+    plan = messages.prepare(graph.layout, observed, maximised=maximised)
+    found, value = messages.marginal_map(plan, graph.flat, X)
+    states, log_f = enumerate_states(graph)
+    for x, best, top in zip(X, found, value, strict=True):
+        kept = states[:, 2] == x[2]
+        sums = {
+            pair: twins.log_sum(log_f[kept & (states[:, [0, 3]] == pair).all(axis=1)])
+            for pair in np.ndindex(2, 4)
+        }
+        assert_allclose(top, max(sums.values()), rtol=1e-13, atol=1e-12)
+        assert_array_equal(best, [best[0], -1, x[2], best[3], -1])
+        assert_allclose(sums[best[0], best[3]], top, rtol=1e-13, atol=1e-12)
+
+
+# Belief propagation -----------------------------------------------------------------------
+
+
+def test_heap(seed):
+    """The most urgent item is first, whatever becomes of the urgencies."""
+    rng = np.random.default_rng(seed)
+    items = rng.permutation(30)[:20]
+    heap, place, urgency = items.copy(), np.full(30, -1), np.zeros(30)
+    urgency[items] = 1.0
+    place[items] = np.arange(20)
+    for _ in range(300):
+        item = int(rng.choice(items))
+        before = urgency[item]
+        urgency[item] = rng.integers(15) / 7
+        if urgency[item] > before:
+            rise(heap, place, urgency, item)
+        else:
+            sink(heap, place, urgency, item)
+        assert urgency[heap[0]] == urgency[items].max()
+        assert_array_equal(heap[place[items]], items)
+    found = []
+    for _ in range(20):
+        found.append(urgency[heap[0]])
+        urgency[heap[0]] = -1.0
+        sink(heap, place, urgency, heap[0])
+    assert found == sorted(found, reverse=True)
+
+
+def beliefs(graph, found):
+    return np.split(found.single, np.cumsum(graph.n_states))[:-1]
+
+
+@pytest.mark.parametrize("name", [*SMALL, "isolated", "one_state", "uniform"])
+def test_flooding(name, seed):
+    """Three iterations, sums and maxima, and the Bethe value."""
+    graph = ZOO[name](seed).factor_graph()
+    everything = np.ones(graph.n_variables, dtype=bool)
+    how = messages.Propagation("flooding", 0.3, 3, 0.0)
+    found = messages.belief_propagation(graph, how)
+    told = twins.flooding(graph, found.n_iter, damping=0.3)
+    singles, cliques, value = twins.beliefs(graph, told)
+    assert_allclose(found.single, np.concatenate(singles), rtol=0, atol=1e-9)
+    flat = np.concatenate([*(table.ravel() for table in cliques), np.zeros(0)])
+    assert_allclose(found.cliques, flat, rtol=0, atol=1e-9)
+    assert_allclose(found.log_partition, value, rtol=1e-10, atol=1e-9)
+    found = messages.belief_propagation(graph, how, maximised=everything)
+    told = twins.flooding(graph, found.n_iter, total=np.max, damping=0.3)
+    expected = np.concatenate(twins.beliefs(graph, told)[0])
+    assert_allclose(found.single, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("schedule", ["flooding", "sequential", "residual"])
+@pytest.mark.parametrize("name", ["chain", "zeros_binary", "disconnected"])
+def test_schedules_on_trees(name, schedule, seed):
+    graph = ZOO[name](seed)
+    states, log_f = enumerate_states(graph)
+    rows = possible_rows(graph, 1, np.random.default_rng(seed))
+    row = np.where(np.arange(graph.n_variables) < 2, rows[0], -1).astype(STATE)
+    log_f[(states[:, :2] != row[:2]).any(axis=1)] = -np.inf
+    how = messages.Propagation(schedule)
+    found = messages.belief_propagation(graph, how, evidence=row)
+    p = np.exp(log_f - twins.log_sum(log_f))
+    expected = np.concatenate(twins.single_marginals(states, p, graph.n_states))
+    assert_allclose(found.single, expected, rtol=0, atol=1e-10)
+    assert_allclose(found.log_partition, twins.log_sum(log_f), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("gap", [-0.4, -0.9, -1.1, -1.6, -2.5, -20.0])
+def test_sums_that_lose_terms(gap):
+    """Weights that are too small for sums, not for logs: what they say is not lost."""
+    step = gap * -np.log(TINY)
+    tables = [[0.0, step], [[0.0, 2 * step], [3 * step, 0.0]], [0.0, -3 * step], [step, 0.0]]
+    graph = FactorGraph([2] * 2, [(0,), (0, 1), (1,), (1,)], tables)
+    states, log_f = enumerate_states(graph)
+    found = messages.belief_propagation(graph)
+    assert_allclose(found.log_partition, twins.log_sum(log_f), rtol=1e-13)
+    p = np.exp(log_f - twins.log_sum(log_f))
+    expected = np.concatenate(twins.single_marginals(states, p, [2, 2]))
+    assert_allclose(found.single, expected, rtol=0, atol=1e-10)
+
+
+def test_mixed_messages(seed):
+    """Two maximised variables, a summed one at each end, zeros that depend on the modes."""
+    cliques = [(0, 1), (1, 2), (2, 3), (0,), (1,), (2,), (3,)]
+    rng = np.random.default_rng(seed)
+    tables = [rng.normal(size=[2] * len(c)) for c in cliques]
+    tables[0][0, 1] = tables[2][0, 1] = -np.inf
+    graph = FactorGraph([2] * 4, cliques, tables)
+    maximised = np.array([False, True, True, False])
+    found = beliefs(graph, messages.belief_propagation(graph, maximised=maximised))
+    states, log_f = enumerate_states(graph)
+    value = {
+        pair: twins.log_sum(log_f[(states[:, 1:3] == pair).all(axis=1)])
+        for pair in np.ndindex(2, 2)
+    }
+    best = max(value, key=value.get)
+    assert (found[1].argmax(), found[2].argmax()) == best
+    agree = (states[:, 1:3] == best).all(axis=1)
+    p = np.exp(log_f[agree] - value[best])
+    expected = twins.single_marginals(states[agree], p, [2] * 4)
+    assert_allclose(found[0], expected[0], rtol=0, atol=1e-10)
+    assert_allclose(found[3], expected[3], rtol=0, atol=1e-10)
+
+
+def test_grow_forest():
+    layout = Layout.build([2] * 5, [(0, 1, 2), (2, 1), (), (1, 3), (3, 0), (4,), (4, 3)])
+    taken = np.zeros(7, dtype=bool)
+    order = np.array([6, 1, 0, 2, 4, 3, 5])
+    grow_forest(order, layout.clique_ptr, layout.clique_vars, 5, taken)
+    assert np.flatnonzero(taken).tolist() == [1, 2, 3, 4, 5, 6]
+    grow_forest(np.arange(7), layout.clique_ptr, layout.clique_vars, 5, taken)
+    assert np.flatnonzero(taken).tolist() == [0, 2, 3, 5, 6]
+    parent = np.array([0, 0, 1, 2, 4])
+    assert [root_of(parent, i) for i in (3, 2, 1, 0, 4)] == [0, 0, 0, 0, 4]
+
+
+# Mean field -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*TABLES, "one_state", "uniform", "disconnected"])
+def test_mean_field(name, seed):
+    """Sweeps from a random start, the bound, and the moments."""
+    graph = ZOO[name](seed).factor_graph()
+    rng = np.random.default_rng(seed)
+    singles = [rng.dirichlet(np.ones(q)) for q in graph.n_states]
+    found = messages.mean_field(graph, start=np.concatenate(singles), max_iter=3, tol=0.0)
+    for _ in range(found.n_iter):
+        twins.mean_field_sweep(graph, singles)
+    assert_allclose(found.single, np.concatenate(singles), rtol=0, atol=1e-10)
+    zero, bound = twins.product_bound(graph, singles)
+    expected = -np.inf if zero > 0 else bound
+    assert_allclose(found.lower_bound, expected, rtol=1e-12, atol=1e-10)
+    p = np.array([np.prod([singles[i][s] for i, s in enumerate(x)]) for x in _states(graph)])
+    moments = messages.clique_moments(graph, found.single)
+    expected = twins.moments(graph, _states(graph), p)["log_potentials"]
+    assert_allclose(moments, expected, rtol=0, atol=1e-9)
+
+
+def _states(graph):
+    return enumerate_states(graph)[0]

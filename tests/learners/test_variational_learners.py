@@ -1,0 +1,282 @@
+"""Tests of learners by belief propagation and mean field."""
+
+import warnings
+
+import numpy as np
+import pytest
+import twins
+from learner_cases import FINITE, VARIATIONAL
+from montecarlo import check_draws, check_mean_weight, check_means
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from zoo import ZOO, enumerate_states, model_rows
+
+from skmrf import DiscreteMRF, messages
+from skmrf._types import Batch, States
+from skmrf.datasets import make_ising
+from skmrf.learners import BP, BPCD, LEARNERS, BPChainCD, MeanField
+
+TREES = ["chain", "tied_binary", "disconnected", "isolated", "single_variable", "zeros_binary"]
+
+
+# Propagation and mean field ---------------------------------------------------------------
+
+
+def phases(learner, energy, n_steps, seed, n_rows=60):
+    """Moments of the negative phase and diagnostics of every step; rows are of the model."""
+    rng = np.random.default_rng(seed)
+    batch = Batch(model_rows(energy, n_rows, rng))
+    state = learner.init(energy, batch, rng)
+    moments, infos = [], []
+    for _ in range(n_steps):
+        _, negative, state, info = learner.step(energy, batch, state, rng)
+        moments.append(energy.moments(negative)["log_potentials"])
+        infos.append(info)
+    return np.array(moments), infos, negative
+
+
+def exact_moments(energy):
+    return twins.moments(energy, *twins.distribution(energy))["log_potentials"]
+
+
+@pytest.mark.parametrize("warm_start", [False, True])
+@pytest.mark.parametrize("schedule", ["sequential", "residual", "flooding"])
+@pytest.mark.parametrize("name", TREES)
+def test_beliefs_of_trees_are_exact(name, schedule, warm_start, seed):
+    energy = ZOO[name](seed)
+    learner = BP(schedule=schedule, warm_start=warm_start)
+    found, infos, _ = phases(learner, energy, 3, seed)
+    np.testing.assert_allclose(found, [exact_moments(energy)] * 3, rtol=0, atol=1e-6)
+    log_z = twins.log_sum(enumerate_states(energy)[1])
+    for info in infos:
+        assert info["inference_converged"] == 1.0
+        assert info["residual"] <= 1e-6
+        assert info["log_partition"] == pytest.approx(log_z, abs=1e-6)
+
+
+def test_warm_beliefs_need_fewer_iterations(seed):
+    energy = ZOO["grid"](seed)
+    for warm_start in (True, False):
+        _, infos, _ = phases(BP(warm_start=warm_start), energy, 2, seed)
+        first, second = (info["n_propagations"] for info in infos)
+        assert (second < first) is warm_start
+
+
+@pytest.mark.parametrize("name", ["cycle", "grid", "complete", "orders", "tied", "zeros", "pull"])
+def test_beliefs_with_loops(name, seed):
+    """The learner's moments are the tied clique beliefs, which are not the exact ones."""
+    energy = pull() if name == "pull" else ZOO[name](seed)
+    found, _, _ = phases(BP(), energy, 1, seed)
+    beliefs = messages.belief_propagation(energy, messages.Propagation(tol=1e-10)).cliques
+    np.testing.assert_allclose(found[0], energy.layout.tied(beliefs), rtol=0, atol=1e-4)
+    assert name != "pull" or np.abs(found[0] - exact_moments(energy)).max() > 0.01
+
+
+@pytest.mark.parametrize("name", [*FINITE, "zeros", "zeros_binary"])
+def test_mean_field_moments_are_products(name, seed):
+    energy = ZOO[name](seed)
+    found, infos, _ = phases(MeanField(tol=1e-12, max_iter=5000), energy, 2, seed)
+    single = messages.mean_field(energy, tol=1e-12, max_iter=5000)
+    parts = np.split(single.single, np.cumsum(energy.n_states)[:-1])
+    states, log_f = enumerate_states(energy)
+    p = np.array([np.prod([parts[i][s] for i, s in enumerate(x)]) for x in states])
+    expected = twins.moments(energy, states, p)["log_potentials"]
+    np.testing.assert_allclose(found, [expected] * 2, rtol=0, atol=1e-8)
+    for info in infos:
+        assert info["log_partition"] == pytest.approx(single.lower_bound, abs=1e-8)
+        assert info["log_partition"] <= twins.log_sum(log_f)
+        assert info["inference_converged"] == 1.0
+
+
+def product_law(graph):
+    """All joint states, and their probabilities were the variables independent beliefs."""
+    beliefs = messages.belief_propagation(graph).single
+    parts = np.split(beliefs, np.cumsum(graph.n_states)[:-1])
+    states, _ = enumerate_states(graph)
+    return states, np.array([np.prod([parts[i][s] for i, s in enumerate(x)]) for x in states])
+
+
+def pull(strength=0.25):
+    """Six spins that all pull at each other: beliefs are wrong, and the variables dependent."""
+    how = {"n_variables": 6, "coupling": strength, "field": 0.1}
+    return make_ising("complete", **how).factor_graph()
+
+
+@pytest.mark.parametrize("name", ["chain", "cycle", "orders", "zeros_binary"])
+def test_independent_draws_from_beliefs(name, seed):
+    energy = ZOO[name](seed)
+    _, infos, negative = phases(BPCD(n_samples=20_000), energy, 2, seed)
+    assert isinstance(negative, States)
+    assert negative.visible.shape == (20_000, energy.n_variables)
+    check_draws(negative.visible, *product_law(energy))
+    assert infos[0]["inference_converged"] == 1.0
+
+
+def test_independent_draws_lose_the_pairs(seed):
+    """Single marginals of beliefs, not the model's pairs: the negative control."""
+    energy = pull()
+    _, _, negative = phases(BPCD(n_samples=20_000), energy, 1, seed)
+    check_draws(negative.visible, *product_law(energy))
+    states, p = twins.distribution(energy)
+    with pytest.raises(AssertionError, match="was drawn"):
+        check_draws(negative.visible, states, p)
+    correlations = np.corrcoef(negative.visible.T)
+    assert np.abs(correlations[np.triu_indices(6, 1)]).max() < 0.04
+
+
+@pytest.mark.parametrize("conditionals", ["auto", "exact"])
+@pytest.mark.parametrize("name", ["chain", "cycle", "complete", "orders", "tied", "zeros"])
+def test_exact_conditionals_are_unbiased(name, conditionals, seed):
+    energy = ZOO[name](seed)
+    learner = BPChainCD(n_samples=50, conditionals=conditionals)
+    found, infos, _ = phases(learner, energy, 200, seed)
+    counts = len(energy.cliques) if name == "tied" else 1  # of a tied table, cliques add up
+    check_means(found / counts, exact_moments(energy) / counts)
+    log_z = twins.log_sum(enumerate_states(energy)[1])
+    for info in infos:
+        assert info["ess"] == pytest.approx(50)
+        assert info["log_partition"] == pytest.approx(log_z)
+        assert info["inference_converged"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["cycle", "complete", "orders", "zeros", "pull"])
+def test_corrected_beliefs_are_unbiased(name, seed):
+    """Weighted draws, few rows known; up to the bias of order 1 / n_samples of their ratio."""
+    energy = pull() if name == "pull" else ZOO[name](seed)
+    learner = BPChainCD(n_samples=2000, conditionals="bp", corrected=True)
+    found, infos, _ = phases(learner, energy, 100, seed, n_rows=3)
+    check_means(found, exact_moments(energy))
+    log_z = twins.log_sum(enumerate_states(energy)[1])
+    check_mean_weight([info["log_partition"] for info in infos], log_z)
+    assert all(1 <= info["ess"] <= 2000 + 1e-6 for info in infos)
+
+
+def test_plain_beliefs_are_biased(seed):
+    """The negative control of the correction."""
+    energy = pull()
+    found, infos, negative = phases(BPChainCD(2000, "bp"), energy, 100, seed)
+    with pytest.raises(AssertionError, match="sigma off"):
+        check_means(found, exact_moments(energy))
+    assert all(info["ess"] < 1999 for info in infos)
+    np.testing.assert_allclose(np.exp(negative.log_weights).sum(), 2000)
+
+
+def test_weights_of_the_correction(seed):
+    """Training rows count f, the others f / q / n: together an estimate of Z and of moments."""
+    rng = np.random.default_rng(seed)
+    energy = pull()
+    batch = Batch(model_rows(energy, 4, rng))
+    learner = BPChainCD(300, "bp", corrected=True, order="index")
+    state = learner.init(energy, batch, rng)
+    _, negative, state, info = learner.step(energy, batch, state, rng)
+    X, log_weights = negative.visible, negative.log_weights
+    known = np.unique(batch.X, axis=0)
+    assert {x.tobytes() for x in X[: len(known)]} == {x.tobytes() for x in known}
+    log_f = energy.log_potential(X)
+    np.testing.assert_allclose(log_weights[: len(known)], log_f[: len(known)])
+    repeated = np.array([x.tobytes() in {k.tobytes() for k in known} for x in X[len(known) :]])
+    assert (log_weights[len(known) :][repeated] == -np.inf).all()
+    log_q = state.chain.log_density(energy.flat, X[len(known) :][~repeated])
+    shares = 300 * np.exp(log_weights - log_f)[len(known) :][~repeated] * np.exp(log_q)
+    np.testing.assert_allclose(shares, np.round(shares), atol=1e-9)  # how often each was drawn
+    assert info["log_partition"] == pytest.approx(twins.log_sum(log_weights))
+
+
+# In an estimator --------------------------------------------------------------------------
+
+
+def some_rows(seed, n_rows=400):
+    rng = np.random.default_rng(seed)
+    return model_rows(ZOO["chain"](seed), n_rows, rng)
+
+
+def inference_warnings(caught):
+    return [w for w in caught if str(w.message).startswith("Inference converged in")]
+
+
+@pytest.mark.parametrize("name", VARIATIONAL)
+def test_estimators_learn_by_it(name, seed):
+    """By name and by instance alike; what history_ holds; a warning only where it is due."""
+    X = some_rows(seed)
+    cliques = [(i, i + 1) for i in range(5)]
+    models = []
+    for learner in (name, LEARNERS[name]()):
+        model = DiscreteMRF(cliques, learner, max_iter=20, alpha=0.01, random_state=seed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            models.append(model.fit(X))
+            again = clone(model).fit(X)
+        n_due = 2 * (model.history_["inference_converged"][-1] < 0.99)
+        assert len(inference_warnings(caught)) == n_due
+        np.testing.assert_array_equal(again.energy_.flat, model.energy_.flat)
+    one, two = models
+    np.testing.assert_array_equal(one.energy_.flat, two.energy_.flat)
+    assert np.isfinite(one.energy_.flat).all()
+    columns = {"inference_converged", "log_partition"}
+    if name == "bpchain-cd":
+        columns.add("ess")
+    assert columns <= set(one.history_)
+    assert all(len(one.history_[c]) == one.n_iter_ == 20 for c in columns)
+    assert all(np.isfinite(one.history_[c]).all() for c in columns)
+    assert name == "mean-field" or min(one.history_["inference_converged"]) == 1.0
+
+
+@pytest.mark.parametrize("learner", [BP(), BPChainCD(500), BPChainCD(500, "bp", corrected=True)])
+def test_trees_are_learned_as_exactly(learner, seed):
+    """Exact moments, so the likelihood is that of exact learning."""
+    X = some_rows(seed)
+    how = {"cliques": [(i, i + 1) for i in range(5)], "alpha": 0.001, "random_state": seed}
+    best = DiscreteMRF(learner="exact", **how).fit(X).score(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = DiscreteMRF(learner=learner, max_iter=150, **how).fit(X).score(X)
+    assert best - 0.02 < found < best + 1e-3
+
+
+@pytest.mark.parametrize("learner", [BP(max_iter=1), BPCD(max_iter=1), MeanField(max_iter=1)])
+def test_inference_that_does_not_converge_is_warned_about_once(learner, seed):
+    X = some_rows(seed)
+    model = DiscreteMRF("pairwise", learner, max_iter=8, alpha=0.01, random_state=seed)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X)
+    (found,) = inference_warnings(caught)
+    assert issubclass(found.category, ConvergenceWarning)
+    assert "give the learner more iterations or damping" in str(found.message)
+    assert model.history_["inference_converged"][-1] < 0.99
+
+
+def test_chained_inference_that_does_not_converge_is_warned_about_once(seed):
+    learner = BPChainCD(conditionals="bp", order="index", schedule="flooding", max_iter=2, tol=0.0)
+    model = DiscreteMRF("pairwise", learner, max_iter=4, alpha=0.01, random_state=seed)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(some_rows(seed))
+    assert len(inference_warnings(caught)) == 1
+    assert 0.0 <= model.history_["inference_converged"][-1] < 0.99
+
+
+def test_learners_are_searched(seed):
+    """Parameters of the learner go through set_params and a grid search; a clone is apart."""
+    X = some_rows(seed, 100)
+    cliques = [(i, i + 1) for i in range(5)]
+    how = {"max_iter": 3, "alpha": 0.1, "categories": [[0, 1]] * 6, "random_state": seed}
+    model = DiscreteMRF(cliques, BPChainCD(), **how)
+    grid = {"learner__corrected": [False, True], "learner__n_samples": [20, 30]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        search = GridSearchCV(model, grid, cv=2).fit(X)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    best = search.best_estimator_.learner
+    assert best.get_params()["n_samples"] == search.best_params_["learner__n_samples"]
+    assert model.learner.n_samples == 100
+    for learner, name, value in [
+        (BP(), "damping", 0.3),
+        (BPCD(), "n_samples", 7),
+        (BPChainCD(), "order", "index"),
+        (MeanField(), "max_iter", 9),
+    ]:
+        changed = clone(DiscreteMRF(learner=learner)).set_params(**{f"learner__{name}": value})
+        assert getattr(changed.learner, name) == value
+        assert getattr(learner, name) != value

@@ -1,0 +1,233 @@
+"""Tests of estimates of log Z by chained belief propagation."""
+
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+import twins
+from hard_models import true_log_z
+from montecarlo import check_mean_weight
+from numpy.testing import assert_allclose
+from zoo import MODERATE, ZOO
+
+from skmrf.datasets import make_ising, make_multimodal_mrf, make_random_mrf, make_weighted_3sat
+from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.likelihood import bpchain, log_partition_bounds
+from skmrf.likelihood import intervals as intervals_module
+from skmrf.messages import Propagation
+from skmrf.samplers import Chain, ChainSettings
+from skmrf.samplers import known as known_module
+
+
+def hard_models(seed, n):
+    """Enumerable models in which propagation from loops is wrong, and their log Z."""
+    for k in range(n):
+        how = {"random_state": 1000 * seed + k}
+        energy = (
+            lambda how: make_multimodal_mrf(10, **how),
+            lambda how: make_weighted_3sat(10, **how),
+            lambda how: make_random_mrf(8, n_cliques=16, order=3, scale=1.5, **how),
+            lambda how: make_ising(
+                "complete", n_variables=9, coupling=1.0, field=0.1, mixed_signs=True, **how
+            ),
+        )[k % 4](how)
+        X = np.indices(energy.n_states).reshape(energy.n_variables, -1).T
+        yield energy, twins.log_sum(energy.log_potential(X))
+
+
+@cache
+def chained(seed, n):
+    """(true log Z, estimate, energy) by the beliefs' conditionals."""
+    found = []
+    for k, (energy, log_z) in enumerate(hard_models(seed, n)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            rng = np.random.default_rng([seed, k])
+            found.append((log_z, bpchain(energy, conditionals="bp", random_state=rng), energy))
+    return found
+
+
+def check_chained(found):
+    """Errors as stated, and intervals that hold log Z."""
+    near = np.mean([abs(r.value - log_z) < 4 * r.std_error for log_z, r, _ in found])
+    assert near >= 0.95, f"{near:.3f} of the values are within four standard errors"
+    held = np.mean([r.lower <= log_z <= r.upper for log_z, r, _ in found])
+    assert held >= 0.93, f"{held:.3f} of the intervals hold log Z"
+
+
+def test_chained_propagation(seed):
+    found = chained(seed, 16)
+    check_chained(found)
+    assert all(r.method == "bpchain" for _, r, _ in found)
+    assert np.mean([r.converged for _, r, _ in found]) > 0.4
+    assert all(r.ess >= 10 for _, r, _ in found if r.converged)
+
+
+@pytest.mark.slow
+def test_chained_propagation_on_many_models(seed):
+    check_chained(chained(seed, 80))
+
+
+def test_chained_propagation_of_another_model(seed):
+    """The negative control: log Z of tables that are a tenth smaller."""
+    found = [(0.9 * log_z, r, e) for log_z, r, e in chained(seed, 16)]
+    with pytest.raises(AssertionError, match="of the values are within"):
+        check_chained(found)
+
+
+@pytest.mark.parametrize("order", ["index", "elimination"])
+@pytest.mark.parametrize("name", ["cycle", "orders", "zeros", "zero_one", "spin_glass"])
+def test_the_plain_mean_weight_is_unbiased(name, order, seed):
+    """f / q over draws of the chain, as it is, for messages that have not converged."""
+    graph = ZOO[name](seed).factor_graph()
+    how = Propagation("flooding", damping=0.0, max_iter=3, tol=0.0)
+    chain = Chain(graph.layout, ChainSettings("bp", order, how, clip=0.05))
+    draws = chain.draw(graph.flat, 40_000, np.random.default_rng(seed))
+    log_weights = np.repeat(graph.log_potential(draws.X) - draws.log_q, draws.counts)
+    log_z = true_log_z(graph)
+    check_mean_weight(log_weights, log_z)
+    with pytest.raises(AssertionError, match="the mean is"):
+        check_mean_weight(log_weights, log_z + 0.5)
+
+
+@pytest.mark.parametrize("name", ["orders", "zeros", "spin_glass"])
+def test_the_estimate_is_unbiased(name, seed, monkeypatch):
+    """Also with the states in which annealed chains end summed over."""
+    monkeypatch.setattr(known_module, "ANNEAL", np.linspace(0.0, 1.0, 3))
+    monkeypatch.setattr(intervals_module, "N_BOOTSTRAPS", 2)
+    energy = ZOO[name](seed)
+    settings = ChainSettings("bp", "index", Propagation("flooding", 0.0, 3, 0.0), clip=0.05)
+    rng = np.random.default_rng(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = [
+            bpchain(energy, n_samples=8, settings=settings, random_state=rng).value
+            for _ in range(1000)
+        ]
+    check_mean_weight(found, true_log_z(energy))
+
+
+@pytest.mark.parametrize("conditionals", ["auto", "exact"])
+@pytest.mark.parametrize("name", ZOO)
+def test_exact_conditionals_give_the_exact_value(name, conditionals, seed):
+    energy = ZOO[name](seed)
+    result = log_partition_bounds(
+        energy, method="bpchain", conditionals=conditionals, random_state=seed
+    )
+    assert_allclose(result.value, true_log_z(energy), rtol=1e-12, atol=1e-11)
+    assert (result.lower, result.upper) == (result.value, result.value)
+    assert (result.std_error, result.ess, result.converged) == (0.0, np.inf, True)
+    assert (result.method, result.upper_is_bound) == ("bpchain", True)
+
+
+@pytest.mark.parametrize("name", [n for n in MODERATE if n not in ("one_state", "uniform")])
+def test_fields_of_chained_propagation(name, seed):
+    energy = ZOO[name](seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        result = bpchain(energy, conditionals="bp", n_samples=500, random_state=seed)
+    for field in ("value", "std_error", "lower", "upper", "ess"):
+        assert type(getattr(result, field)) is float
+        assert np.isfinite(getattr(result, field))
+    assert abs(result.value - true_log_z(energy)) < 5 * result.std_error + 1e-6
+    assert result.lower <= result.value <= result.upper
+    assert 0 <= result.ess <= 500 * (1 + 1e-9)
+    assert result.upper_is_bound is False
+    assert result.method == "bpchain"
+    assert result.converged is (result.upper - result.lower <= 1.0 and result.ess >= 10)
+
+
+def two_modes():
+    """A ferromagnetic chain that its far end turns up, while its first spin is drawn down.
+
+    Nearly all of the mass is on all spins up; one iteration does not carry that to the first spin.
+    """
+    coupling = np.zeros((10, 10))
+    coupling[np.arange(9), np.arange(1, 10)] = 6.0
+    bias = np.zeros(10)
+    bias[0], bias[-1] = -4.0, 6.0
+    return PairwiseEnergy(coupling + coupling.T, bias)
+
+
+def test_a_chain_that_misses_a_mode_says_so(seed):
+    """The draws themselves agree with each other; the annealed states show what they miss."""
+    energy = two_modes()
+    settings = ChainSettings("bp", "index", Propagation("flooding", 0.0, 1, 0.0))
+    graph = energy.factor_graph()
+    draws = Chain(graph.layout, settings).draw(graph.flat, 1000, np.random.default_rng(seed))
+    assert np.average(draws.X[:, 0], weights=draws.counts) < 0.01
+    with pytest.warns(UserWarning, match="the chain misses a part of the model") as caught:
+        result = bpchain(energy, settings=settings, random_state=seed)
+    assert caught[0].filename == __file__
+    assert result.ess < 10
+    assert result.converged is False
+    assert abs(result.value - true_log_z(energy)) < 0.1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = bpchain(energy, conditionals="bp", random_state=seed)
+    assert result.converged
+    assert result.ess > 900
+
+
+def test_a_chain_that_cannot_draw_a_mode_has_no_ess(seed):
+    """Up has a probability below the least double until the other spin is heard of."""
+    graph = FactorGraph(
+        [2, 2], [(0,), (1,), (0, 1)], [[0.0, -800.0], [0.0, 1600.0], [[0.0, -2e3], [-2e3, 0.0]]]
+    )
+    settings = ChainSettings("bp", "index", Propagation("flooding", 0.0, 1, 0.0))
+    with pytest.warns(UserWarning, match=r"its effective sample size 0\.0 of 1000"):
+        result = bpchain(graph, settings=settings, random_state=seed)
+    assert (result.ess, result.converged) == (0.0, False)
+    assert_allclose(result.value, 800.0, rtol=1e-12)
+    assert result.upper >= 800.0
+
+
+def test_nothing_possible(seed):
+    equal, other = [[0.0, -np.inf], [-np.inf, 0.0]], [[-np.inf, 0.0], [0.0, -np.inf]]
+    graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [equal, equal, other])
+    with pytest.warns(UserWarning, match="the chain misses"):
+        result = bpchain(graph, conditionals="bp", random_state=seed)
+    assert (result.value, result.lower, result.upper) == (-np.inf, -np.inf, np.inf)
+    assert (result.converged, result.ess) == (False, 0.0)
+
+
+@pytest.mark.parametrize("name", ["huge", "huge_binary"])
+def test_huge_log_potentials_by_chained_propagation(name, seed):
+    energy = ZOO[name](seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        result = bpchain(energy, conditionals="bp", random_state=seed)
+    assert not np.isnan([result.value, result.lower, result.upper, result.std_error]).any()
+    assert result.lower <= true_log_z(energy) + 1e-9
+
+
+@pytest.mark.parametrize("name", ["orders", "spin_glass"])
+def test_one_seed_one_chained_answer(name, seed):
+    energy = ZOO[name](seed)
+    how = {"conditionals": "bp", "n_samples": 200}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        first = bpchain(energy, random_state=seed, **how)
+        assert bpchain(energy, random_state=seed, **how) == first
+        assert bpchain(energy, random_state=np.random.default_rng(seed), **how) == first
+        assert bpchain(energy, random_state=seed + 1, **how) != first
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_samples": 1}, "n_samples must be an integer >= 2; got 1."),
+        ({"max_width": -1}, "max_width must be a number >= 0; got -1."),
+        ({"clip": 0.7}, "clip must be a number >= 0 and <= 0.5; got 0.7."),
+        (
+            {"conditionals": "sampled"},
+            "conditionals must be one of ['auto', 'bp', 'exact']; got 'sampled'.",
+        ),
+        ({"order": "best"}, "order must be one of ['elimination', 'index']; got 'best'."),
+    ],
+)
+def test_options_of_chained_propagation_are_checked(options, message):
+    with pytest.raises(ValueError) as caught:
+        bpchain(ZOO["chain"](0), **options)
+    assert str(caught.value) == message

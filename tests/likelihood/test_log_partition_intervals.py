@@ -1,0 +1,371 @@
+"""Tests of intervals of log Z by annealing: coverage, width, and models that are hard."""
+
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+from hard_models import hard_model, true_log_z
+from numpy.testing import assert_allclose
+from zoo import MODERATE, WITH_ZEROS, ZOO, random_tables
+
+from skmrf._types import LogPartition
+from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.likelihood import ais, exact_fits, exact_log_partition, log_partition_bounds
+from skmrf.likelihood.intervals import _margin
+from skmrf.samplers import resample
+
+FAST = {"n_temperatures": 200, "n_chains": 64}
+KINDS = ("glass", "frustrated", "ferromagnet", "tables", "zeros")
+
+
+def random_model(kind, rng):
+    """An enumerable model, and its strength of coupling in nats."""
+    if kind in ("tables", "zeros"):
+        scale = rng.uniform(0.1, 2.0)
+        cliques = [(i, j) for j in range(5) for i in range(j)]
+        tables = random_tables([3] * 5, cliques, rng, scale)
+        for table in tables if kind == "zeros" else ():
+            table[rng.integers(1, 3), rng.integers(1, 3)] = -np.inf
+        return FactorGraph([3] * 5, cliques, tables), scale
+    scale = rng.uniform(0.1, 1.5 if kind == "glass" else 0.6)
+    sign = {"glass": rng.normal(size=(8, 8)), "frustrated": -1.0, "ferromagnet": 1.0}[kind]
+    upper = np.triu(np.broadcast_to(scale * sign, (8, 8)), 1)
+    return PairwiseEnergy(upper + upper.T, rng.normal(0.0, 0.3, size=8)), scale
+
+
+def intervals(seed, **options):
+    """(true log Z, estimate, strength, energy) for 250 random models, all kinds in turn."""
+    found = []
+    for k in range(250):
+        rng = np.random.default_rng([seed, k])
+        energy, scale = random_model(KINDS[k % len(KINDS)], rng)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            result = ais(energy, random_state=rng, **options)
+        found.append((true_log_z(energy), result, scale, energy))
+    return found
+
+
+@cache
+def fast_intervals(seed):
+    return intervals(seed, **FAST)
+
+
+def check_coverage(found):
+    """At least 93% of the intervals hold the truth; those of moderate couplings are narrow."""
+    held = [r.lower <= log_z <= r.upper for log_z, r, *_ in found]
+    assert np.mean(held) >= 0.93, f"{np.sum(held)} of {len(held)} intervals hold log Z"
+    low = np.mean([r.lower <= log_z for log_z, r, *_ in found])
+    high = np.mean([log_z <= r.upper for log_z, r, *_ in found])
+    assert min(low, high) >= 0.95, f"{low:.3f} lower and {high:.3f} upper limits are right"
+    assert np.median([r.upper - r.lower for _, r, scale, _ in found if scale < 0.5]) < 0.2
+    assert np.median([r.upper - r.lower for _, r, *_ in found]) < 1.0
+
+
+@pytest.mark.slow
+def test_intervals_hold_log_z(seed):
+    check_coverage(fast_intervals(seed))
+
+
+@pytest.mark.slow
+def test_intervals_hold_log_z_by_default(seed):
+    check_coverage(intervals(seed))
+
+
+def test_intervals_of_another_model_do_not(seed):
+    """The negative control: log Z of tables that are 1% larger."""
+    found = [(true_log_z(e.tempered(1.01)), *others, e) for _, *others, e in fast_intervals(seed)]
+    with pytest.raises(AssertionError, match="of 250 intervals hold"):
+        check_coverage(found)
+
+
+def test_errors_are_as_stated(seed):
+    """Forward estimates are off by about their standard error."""
+    found = fast_intervals(seed)
+    z = [(r.value - log_z) / r.std_error for log_z, r, scale, _ in found if scale < 1.0]
+    assert 0.3 < np.sqrt(np.mean(np.square(z))) < 1.5
+
+
+def test_more_temperatures_and_chains_narrow_the_interval(seed):
+    energy = ZOO["spin_glass"](seed)
+    widths = []
+    for n_temperatures, n_chains in ((50, 64), (1000, 64), (1000, 1024)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            result = ais(
+                energy, n_temperatures=n_temperatures, n_chains=n_chains, random_state=seed
+            )
+        widths.append(result.upper - result.lower)
+    assert widths[0] > widths[1] > widths[2]
+
+
+def test_a_hard_model_widens_and_warns(seed):
+    energy = hard_model()
+    with pytest.warns(UserWarning, match="is .* nats wide") as caught:
+        result = ais(energy, n_temperatures=3, n_chains=32, random_state=seed)
+    assert not result.converged
+    width = result.upper - result.lower
+    assert width > 1.0
+    assert str(caught[0].message) == (
+        "The interval of log Z by annealed importance sampling, "
+        f"[{result.lower:.4g}, {result.upper:.4g}], is {width:.3g} nats wide, more than "
+        "max_width=1.0; give more n_temperatures or n_chains."
+    )
+    assert result.lower <= true_log_z(energy)
+    assert result.ess < 10
+    assert result.value - result.lower >= np.log(40.0) - 1e-9
+
+
+def test_the_path_lengthens_until_the_interval_is_narrow(seed):
+    energy = hard_model()
+    result = ais(energy, random_state=seed)
+    assert result.converged
+    assert result.upper - result.lower <= 1.0
+    assert result.lower - 0.5 <= true_log_z(energy) <= result.upper + 0.5
+
+
+def test_max_width_is_what_converged_means(seed):
+    energy = ZOO["spin_glass"](seed)
+    result = ais(energy, n_temperatures=100, max_width=100.0, random_state=seed)
+    assert result.converged
+    with pytest.warns(UserWarning, match="more than max_width=1e-06"):
+        again = ais(energy, n_temperatures=100, max_width=1e-6, random_state=seed)
+    assert not again.converged
+    assert (again.value, again.lower, again.upper) == (result.value, result.lower, result.upper)
+
+
+# Fields -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["chain", "orders", "spin_glass", "zeros"])
+def test_fields(name, seed):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        result = ais(ZOO[name](seed), random_state=seed, **FAST)
+    assert isinstance(result, LogPartition)
+    for field in ("value", "std_error", "lower", "upper", "ess"):
+        assert type(getattr(result, field)) is float
+        assert np.isfinite(getattr(result, field))
+    assert result.lower < result.value < result.upper
+    assert result.value - result.lower >= 0.5 * result.std_error or name == "zeros"
+    assert result.std_error > 0
+    assert 1 <= result.ess <= FAST["n_chains"] * (1 + 1e-9)
+    assert result.upper_is_bound is False
+    assert result.converged is (result.upper - result.lower <= 1.0)
+    assert result.method == "ais"
+    assert float(result) == result.value
+
+
+@pytest.mark.parametrize("name", [*MODERATE, *WITH_ZEROS])
+def test_every_small_model(name, seed):
+    energy = ZOO[name](seed)
+    log_z = true_log_z(energy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        result = ais(energy, n_temperatures=300, random_state=seed)
+    assert abs(result.value - log_z) < 5 * result.std_error + 1e-6
+    assert result.upper - result.lower < 1.5
+
+
+@pytest.mark.parametrize("name", ["huge", "huge_binary"])
+def test_huge_log_potentials(name, seed):
+    energy = ZOO[name](seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        result = ais(energy, random_state=seed)
+    assert abs(result.value - true_log_z(energy)) < 2.0
+    assert np.isfinite([result.lower, result.upper, result.std_error]).all()
+
+
+# Edges ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["exact", "ais", "bpchain", "trw"])
+def test_models_without_randomness(method):
+    constant = FactorGraph([], [(), ()], [2.0, 0.5])
+    result = log_partition_bounds(constant, method=method)
+    assert_allclose([result.value, result.lower, result.upper], 2.5, rtol=1e-14)
+    one_state = ZOO["one_state"](0)
+    result = log_partition_bounds(one_state, method=method, random_state=0)
+    expected = true_log_z(one_state)
+    assert_allclose([result.value, result.lower, result.upper], expected, rtol=0, atol=1e-6)
+    assert result.converged
+
+
+def test_uniform_models(seed):
+    result = ais(FactorGraph([2, 3], [], []), random_state=seed)
+    assert_allclose(result.value, np.log(6), atol=0.01)
+    assert result.upper - result.lower < 0.02
+
+
+def test_an_impossible_model_is_open_on_both_sides(seed):
+    equal, other = [[0.0, -np.inf], [-np.inf, 0.0]], [[-np.inf, 0.0], [0.0, -np.inf]]
+    graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [equal, equal, other])
+    with pytest.warns(UserWarning, match="is inf nats wide"):
+        result = ais(graph, random_state=seed)
+    assert (result.value, result.lower, result.upper) == (-np.inf, -np.inf, np.inf)
+    assert (result.std_error, result.ess, result.converged) == (np.inf, 0.0, False)
+    exact = exact_log_partition(graph)
+    assert (exact.value, exact.lower, exact.upper) == (-np.inf, -np.inf, -np.inf)
+
+
+def test_zero_potentials_do_not_lift_the_upper_limit(seed):
+    """15 of 16 states of every pair are possible in the base, and far fewer together."""
+    graph = ZOO["zeros_binary"](seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        result = ais(graph, n_chains=1024, n_temperatures=200, random_state=seed)
+    log_z = true_log_z(graph)
+    assert log_z - 0.3 < result.lower < log_z + 0.05
+    assert log_z - 0.05 < result.upper < log_z + 0.4
+
+
+def test_few_possible_starts_are_no_error(seed):
+    """One state of 256 is possible: often no chain starts there, at times one or a few."""
+    table = np.full([2] * 8, -np.inf)
+    table.flat[5] = 1.5
+    graph = FactorGraph([2] * 8, [range(8)], [table])
+    held = 0
+    for k in range(20):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            result = ais(graph, n_chains=64, n_temperatures=2, random_state=20 * seed + k)
+        assert not np.isnan([result.value, result.lower, result.upper, result.std_error]).any()
+        held += result.lower <= 1.5 <= result.upper
+    assert held >= 16
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_chains": 1}, "n_chains must be an integer >= 2; got 1."),
+        ({"n_chains": 2.5}, "n_chains must be an integer; got 2.5."),
+        ({"n_temperatures": 0}, "n_temperatures must be an integer >= 1; got 0."),
+        ({"max_width": -1}, "max_width must be a number >= 0; got -1."),
+        ({"max_width": np.nan}, "max_width must be a number; got nan."),
+        (
+            {"random_state": "seed"},
+            "random_state must be None, an int >= 0, a numpy.random.RandomState or a "
+            "numpy.random.Generator; got 'seed'.",
+        ),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(ValueError) as caught:
+        ais(ZOO["chain"](0), **options)
+    assert str(caught.value) == message
+
+
+# Reproducible -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["orders", "spin_glass"])
+def test_one_seed_one_answer(name, seed):
+    energy = ZOO[name](seed)
+    first = ais(energy, random_state=seed, **FAST)
+    assert ais(energy, random_state=seed, **FAST) == first
+    assert ais(energy, random_state=seed, n_jobs=2, **FAST) == first
+    assert ais(energy, random_state=np.random.default_rng(seed), **FAST) == first
+    assert ais(energy, random_state=seed + 1, **FAST) != first
+    state = np.random.RandomState(seed)
+    assert ais(energy, random_state=state, **FAST) != ais(energy, random_state=state, **FAST)
+
+
+def test_no_global_random_state(seed):
+    np.random.seed(0)  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    ais(ZOO["chain"](seed), random_state=seed, **FAST)
+    ais(ZOO["chain"](seed), **FAST)
+    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+
+
+# Exact, or not ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_exact(name, seed):
+    energy = ZOO[name](seed)
+    for method in ("exact", "auto"):
+        result = log_partition_bounds(energy, method=method)
+        assert_allclose(result.value, true_log_z(energy), rtol=1e-13, atol=1e-12)
+        assert (result.lower, result.upper) == (result.value, result.value)
+        assert (result.std_error, result.method, result.ess) == (0.0, "exact", np.inf)
+        assert result.converged is True
+        assert result.upper_is_bound is True
+
+
+def test_auto_anneals_what_does_not_fit(seed):
+    energy = ZOO["spin_glass"](seed)
+    layout = energy.factor_graph().layout
+    assert exact_fits(layout)
+    assert not exact_fits(layout, max_bytes=1000)
+    result = log_partition_bounds(energy, max_bytes=1000, random_state=seed, **FAST)
+    assert result.method == "ais"
+    assert result == ais(energy, random_state=seed, **FAST)
+    with pytest.raises(ValueError, match=r"^Exact inference needs \S+ bytes .* max_bytes=1000\b"):
+        log_partition_bounds(energy, method="exact", max_bytes=1000)
+
+
+def test_methods_are_named():
+    with pytest.raises(ValueError) as caught:
+        log_partition_bounds(ZOO["chain"](0), method="bp")
+    names = sorted(["auto", "exact", "ais", "bpchain", "bethe", "trw", "mean-field"])
+    assert str(caught.value) == f"method must be one of {names}; got 'bp'."
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("exact", "none"),
+        (
+            "ais",
+            "['n_chains', 'n_temperatures', 'schedule', 'base', 'start', 'max_width', 'n_jobs']",
+        ),
+        (
+            "bpchain",
+            "['n_samples', 'conditionals', 'order', 'clip', 'settings', 'max_width']",
+        ),
+        ("bethe", "['schedule', 'damping', 'max_iter', 'tol']"),
+        ("trw", "['schedule', 'damping', 'max_iter', 'tol']"),
+        ("mean-field", "['max_iter', 'tol']"),
+    ],
+)
+def test_options_are_named(method, options):
+    with pytest.raises(TypeError) as caught:
+        log_partition_bounds(ZOO["chain"](0), method=method, beta=1.0)
+    message = f"method={method!r} has no option 'beta'; its options are {options}."
+    assert str(caught.value) == message
+
+
+# Parts ------------------------------------------------------------------------------------
+
+
+def test_systematic_resampling():
+    log_weights = np.log([0.5, 0.0001, 0.25, 0.2499])
+    for seed in range(20):
+        times = np.bincount(resample(log_weights, 4, np.random.default_rng(seed)), minlength=4)
+        assert times[0] == 2
+        assert (times[1] <= 1).all()
+        assert abs(times[2] - 1) <= 1
+        assert times.sum() == 4
+    drawn = [resample(log_weights, 4, np.random.default_rng(s)) for s in range(4000)]
+    frequency = np.bincount(np.concatenate(drawn), minlength=4) / 16_000
+    assert_allclose(frequency, np.exp(log_weights), atol=0.02)
+    dead = np.array([-np.inf, 0.0, -np.inf])
+    assert (resample(dead, len(dead), np.random.default_rng(0)) == 1).all()
+
+
+def test_margins():
+    rng = np.random.default_rng(0)
+    margin, error, ess = _margin(np.full(50, -700.0), rng)
+    assert (margin, error) == (0.0, 0.0)
+    assert_allclose(ess, 50)
+    margin, error, ess = _margin(np.append(np.zeros(1), np.full(99, -np.inf)), rng)
+    assert_allclose([margin, error, ess], [np.log(40.0), 1.0, 1.0], rtol=1e-12)
+    log_weights = rng.normal(0.0, 0.5, size=1000)
+    margin, error, ess = _margin(log_weights, rng)
+    weights = np.exp(log_weights)
+    assert_allclose(error, weights.std(ddof=1) / weights.mean() / np.sqrt(1000), rtol=1e-10)
+    assert_allclose(margin, 2.58 * error, rtol=0.15)
+    assert_allclose(ess, weights.sum() ** 2 / (weights**2).sum(), rtol=1e-12)

@@ -1,0 +1,86 @@
+"""Tables and small models for the tests of NNMRFDensity and NNMRFClassifier."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from skmrf import NNMRFClassifier, NNMRFDensity
+from skmrf.learners import Grid
+
+SMALL = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3, "random_state": 0}
+DENSITIES = "mixture", "mrf"
+both = pytest.mark.parametrize("density", DENSITIES)
+KINDS = np.array(["fern", "moss", "tree"], dtype=object)
+
+
+def small(*args, **parameters):
+    return NNMRFDensity(*args, **SMALL | parameters)
+
+
+def classes(*args, **parameters):
+    return NNMRFClassifier(*args, **SMALL | parameters)
+
+
+def ring(n, seed):
+    rng = np.random.default_rng(seed)
+    angle = rng.uniform(0, 2 * np.pi, n)
+    X = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.2 * rng.normal(size=(n, 2))
+    return X * [1.0, 3.0] + [0.0, 5.0]
+
+
+def plants(n, seed):
+    """Heights, of which every kind has its own."""
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.resize(np.arange(3), n))
+    return np.stack([3.0 * codes + rng.normal(size=n), codes], axis=1)
+
+
+def line(n, seed, n_columns=2, correlation=0.9):
+    """Numbers of which each depends on the one before."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_columns))
+    for j in range(1, n_columns):
+        X[:, j] = correlation * X[:, j - 1] + np.sqrt(1 - correlation**2) * X[:, j]
+    return X
+
+
+TABLES = {
+    "one number": (lambda n, seed: ring(n, seed)[:, :1], None),
+    "two numbers": (ring, None),
+    "mixed": (plants, [1]),
+}
+
+
+@functools.lru_cache
+def learned(kind, density, seed):
+    """A model whose networks matter; not to be changed."""
+    table, categorical = TABLES[kind]
+    model = small(learner=Grid(31), optimizer="lbfgs", node_layers=(8,), edge_layers=(8,))
+    model.set_params(density=density, categorical_features=categorical, max_iter=100)
+    return model.set_params(random_state=seed).fit(table(150, seed))
+
+
+def lattice(kind):
+    """Rows all over the space, and the volume that each stands for."""
+    if kind == "mixed":
+        axes = np.linspace(-20, 26, 2001), np.arange(3.0)
+    elif kind == "one number":
+        axes = (np.linspace(-12, 12, 4001),)
+    else:
+        axes = np.linspace(-9, 9, 301), np.linspace(-22, 32, 301)
+    mesh = np.meshgrid(*axes, indexing="ij")
+    steps = [axis[1] - axis[0] for axis in axes]
+    return np.stack([x.ravel() for x in mesh], axis=1), np.prod(steps), axes
+
+
+def with_gap(rows, column):
+    rows = rows.copy()
+    rows[:, column] = np.nan
+    return rows
+
+
+def base_of(model):
+    """Mean and covariance of the base in the units of the user."""
+    scale, mean = model._columns.scale, model._columns.mean
+    return mean + scale * model.energy_.mean, scale * model.energy_.covariance * scale[:, None]

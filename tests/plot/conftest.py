@@ -1,0 +1,45 @@
+"""Models that the tests of displays draw."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from displayed_models import NAMES, digits, spins
+
+from skmrf import (
+    RBM,
+    BoltzmannMachine,
+    CRBMStructuredPredictor,
+    DiscreteMRF,
+    MRFStructureLearner,
+    NNMRFDensity,
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_is_left():
+    plt.close("all")
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def models():
+    """A fitted estimator of every kind."""
+    X, ink = spins(), digits()
+    return {
+        "discrete": DiscreteMRF(learner="psmc", max_iter=8, random_state=0).fit(
+            pd.DataFrame(X, columns=NAMES)
+        ),
+        "boltzmann": BoltzmannMachine("exact", binarize=0.5).fit(X),
+        "rbm": RBM(5, "pcd", max_iter=3, random_state=0).fit(ink),
+        "crbm": CRBMStructuredPredictor(4, "mssvm", max_iter=2, random_state=0).fit(
+            ink, ink[:, :12].reshape(-1, 3, 4)
+        ),
+        "structure": MRFStructureLearner(threshold=0.3, warmup=30, max_iter=60, random_state=0).fit(
+            pd.DataFrame(X, columns=NAMES)
+        ),
+        "density": NNMRFDensity(learner="grid", max_iter=2, random_state=0).fit(
+            np.random.default_rng(0).normal(size=(50, 2))
+        ),
+    }

@@ -1,0 +1,418 @@
+"""Tests of the data of MRFStructureLearner: gaps, constants, repeats and frames."""
+
+from dataclasses import replace
+from itertools import permutations
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.stats import binom
+from sklearn.exceptions import ConvergenceWarning
+from structure_rows import (
+    CHAIN,
+    RARE,
+    a_fit,
+    chain_rows,
+    edges_of,
+    holes,
+    joint_law,
+    learner,
+    same_fit,
+    slow,
+    three_state_rows,
+)
+
+from skmrf import MRFStructureLearner, inference
+from skmrf._types import STATE
+from skmrf.energies import LogLinearForm
+from skmrf.selection import Columns, Rows, assessment, estimates, rounds
+from skmrf.selection.columns import coincidence, relabelled
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.mark.parametrize(
+    "name", ["exact", *(pytest.param(n, marks=slow) for n in ("pseudo-likelihood", "pcd"))]
+)
+def test_missing_entries(name, seed):
+    X = chain_rows(seed, 3000)
+    full, found = learner(name).fit(X), learner(name).fit(holes(X, 0.2, seed))
+    assert edges_of(found) == CHAIN
+    assert found.converged_
+    ratio = np.diff(found.confidence_intervals_) / np.diff(full.confidence_intervals_)
+    np.testing.assert_allclose(ratio, 1 / 0.8, rtol=0.1)  # pairs are seen 0.64 times as often
+    error = np.diff(found.confidence_intervals_)[:, 0] / (2 * 1.96)
+    assert (np.abs(found.coupling_[tuple(np.array(CHAIN).T)] - 0.5) < 5 * error).all()
+    blank = np.vstack([holes(X, 0.2, seed), np.full((3, 5), np.nan)])
+    assert edges_of(learner(name).fit(blank)) == CHAIN
+
+
+def test_pairs_that_were_never_seen_together():
+    X = chain_rows(0, 2000, 3).astype(float)
+    X[:1000, 0] = X[1000:, 1] = np.nan
+    found = learner().fit(X)
+    assert edges_of(found) == [[1, 2]]
+    assert found.p_values_[0, 1] > 0.01
+
+
+def test_more_columns_than_rows():
+    X = np.random.default_rng(0).integers(0, 2, size=(30, 60))
+    X[:, 7] = X[:, 3]
+    X[0, 7] = 1 - X[0, 7]
+    found = learner("pseudo-likelihood", level=1e-3).fit(X)
+    assert edges_of(found) == [[3, 7]]
+    assert found.n_candidates_ < 60 * 59 / 2
+    assert found.p_values_.shape == (60, 60)
+    for name in ("strength_", "p_values_", "edge_probability_", "coupling_"):
+        assert np.isfinite(getattr(found, name)).all()
+
+
+def test_constant_columns_have_no_edges():
+    X = chain_rows(0, 1500, 4)
+    X = np.column_stack([np.full(len(X), 3), X[:, :2], np.full(len(X), 3), X[:, 2:]])
+    found = learner().fit(X)
+    assert edges_of(found) == [[1, 2], [2, 4], [4, 5]]
+    for k in (0, 3):
+        assert (found.p_values_[k] == 1).all()
+        assert (found.edge_probability_[k] == 0).all()
+        assert (found.strength_[k] == 0).all()
+    assert found.energy_.n_states.tolist() == [1, 2, 2, 1, 2, 2]
+    named = learner(categories=[[2, 3], *[[0, 1]] * 2, [3, 4], *[[0, 1]] * 2]).fit(X)
+    single = inference.marginals(named.energy_, method="exact").single
+    np.testing.assert_allclose(single[0], np.array([0.5, 1500.5]) / 1501)
+    np.testing.assert_allclose(single[3], np.array([1500.5, 0.5]) / 1501)
+    alone = learner().fit(X[:, [1, 2, 4, 5]])
+    np.testing.assert_allclose(found.coupling_[1, 2], alone.coupling_[0, 1], rtol=1e-6)
+
+
+def test_columns_that_repeat_others():
+    """A copy and a negated copy: infinite couplings, and a model that knows what is impossible."""
+    X = chain_rows(0, 1500, 3)
+    X = np.column_stack([X, X[:, 0], 1 - X[:, 1]])
+    found = learner(n_bootstraps=2).fit(X)
+    assert edges_of(found) == [[0, 1], [0, 3], [1, 2], [1, 4]]
+    assert found.coupling_[0, 3] == found.coupling_[3, 0] == np.inf
+    assert found.coupling_[1, 4] == found.coupling_[4, 1] == -np.inf
+    np.testing.assert_array_equal(
+        found.confidence_intervals_[[1, 3]], [[np.inf] * 2, [-np.inf] * 2]
+    )
+    assert found.strength_[0, 3] == found.strength_[1, 4] == np.inf
+    assert found.p_values_[0, 3] == 0
+    assert found.edge_probability_[1, 4] == found.edge_frequency_[1, 4] == 1
+    assert (found.p_values_[3, [1, 2, 4]] == 1).all()
+    assert found.edge_probability_[3, 2] == 0
+    assert found.graph_.edges[1, 4]["sign"] == -1
+    tables = dict(zip(found.energy_.cliques, found.energy_.log_potentials, strict=True))
+    np.testing.assert_array_equal(tables[0, 3], [[0, -np.inf], [-np.inf, 0]])
+    np.testing.assert_array_equal(tables[1, 4], [[-np.inf, 0], [0, -np.inf]])
+    drawn = inference.sample(found.energy_, 500, random_state=0)
+    np.testing.assert_array_equal(drawn[:, 3], drawn[:, 0])
+    np.testing.assert_array_equal(drawn[:, 4], 1 - drawn[:, 1])
+    single = inference.marginals(found.energy_, method="exact").single
+    np.testing.assert_allclose(single[0], [(X[:, 0] == s).mean() for s in (0, 1)], atol=1e-4)
+    np.testing.assert_allclose(single[4], [(X[:, 4] == s).mean() for s in (0, 1)], atol=1e-4)
+    assert np.isfinite(inference.log_partition(found.energy_, method="exact").value)
+    assert np.isfinite(found.score(X))
+    alone = learner().fit(X[:, :3])
+    np.testing.assert_allclose(found.coupling_[:3, :3], alone.coupling_, atol=1e-6)
+
+
+def test_repeats_of_three_states_and_gaps():
+    X = three_state_rows(0).astype(float)
+    X[::9, 0] = np.nan
+    X = np.column_stack([X, (X[:, 0] + 1) % 3])  # a renaming, missing in the same rows
+    found = learner().fit(X)
+    assert edges_of(found) == [[0, 1], [0, 4], [2, 3]]
+    expected = np.full((3, 3), -np.inf)
+    expected[[0, 1, 2], [1, 2, 0]] = 0
+    np.testing.assert_array_equal(found.coupling_[1], expected)
+    np.testing.assert_array_equal(found.confidence_intervals_[1], [expected, expected])
+    drawn = inference.sample(found.energy_, 200, random_state=0)
+    np.testing.assert_array_equal(drawn[:, 4], (drawn[:, 0] + 1) % 3)
+
+
+def test_columns_relabelled():
+    X = np.array([[0, 1, 2, 0, -1], [0, 0, 1, 0, 2], [1, 1, 2, 0, 2], [-1, 0, 1, -1, 0]])
+    X = np.column_stack([X, X[:, 0], 1 - X[:, 1]]).astype(STATE)
+    found = Columns.of(X, np.full(4, 20.0))
+    assert found.kept.tolist() == [0, 1, 4]
+    assert found.copies == [(1, 2), (0, 5), (1, 6)]
+    assert max(found.copied_p) < 1e-9
+    assert Columns.of(X, np.ones(4)).copies == []
+
+
+@pytest.mark.parametrize(
+    "codes", [[0, 1, 1, 1, 1], [0, 1, 0, 1], [0, 1, 2, 2, -1], [0, 1, 1, 0, 2]]
+)
+def test_probability_of_coincidences(codes):
+    """Of all orders of a column, those that tell the same rows apart."""
+    codes = np.array(codes)
+    seen = codes[codes >= 0]
+    orders = np.array(list(permutations(seen)))
+    same = [np.array_equal(relabelled(o), relabelled(seen)) for o in orders]
+    assert coincidence(codes, np.ones(len(codes))) == pytest.approx(np.mean(same))
+
+
+@pytest.mark.parametrize("n_rows", [200, 3])
+def test_coincidences_are_no_edges(n_rows, seed):
+    """Columns with a single rare state in the same row, or of hardly any rows."""
+    rng = np.random.default_rng(seed)
+    wrong = 0
+    for _ in range(20):
+        X = (rng.random((n_rows, 25)) < (0.01 if n_rows > 3 else 0.5)).astype(int)
+        X[0, :2], X[1:, :2] = 1, 0
+        found = MRFStructureLearner("pseudo-likelihood", random_state=0).fit(X)
+        assert np.isfinite(found.coupling_).all()
+        assert found.p_values_[0, 1] > 0.05
+        wrong += len(found.edges_) > 0
+    assert wrong <= binom.isf(RARE, 20, 0.05)
+
+
+def test_copies_where_states_must_agree():
+    """A renamed column agrees with the original nowhere, so an edge can tell something of it."""
+    X = np.array([[0, 1], [1, 0], [2, 1], [1, 0]])
+    X = np.column_stack([X, (X[:, 0] + 1) % 3, X[:, 0], 1 - X[:, 1]]).astype(STATE)
+    weights = np.full(4, 20.0)
+    assert Columns.of(X, weights, same_states=True).copies == [(0, 3), (1, 4)]
+    assert Columns.of(X, weights).copies == [(0, 2), (0, 3), (1, 4)]
+    rows = three_state_rows(0)
+    rows = np.column_stack([rows, (rows[:, 0] + 1) % 3])
+    found = learner("pseudo-likelihood", statistic="agreement").fit(rows)
+    assert np.isfinite(found.coupling_).all()
+
+
+def test_score_tests_that_take_too_long(monkeypatch):
+    X = chain_rows(0)
+    monkeypatch.setattr(assessment, "MOST_WORK", 1.0)
+    with pytest.warns(UserWarning, match="Score tests of columns of 2 categories and more would"):
+        found = learner(screen=0.001).fit(X)
+    missing = ~np.isin(np.arange(25).reshape(5, 5), [5 * i + j for i, j in CHAIN])
+    assert (found.p_values_[np.triu(missing, 1)] == 1.0).all()
+
+
+@pytest.mark.parametrize(("most", "n_tested"), [(1e6, 5), (1e5, 4), (1e4, 0), (1.0, 0)])
+def test_columns_left_out_of_score_tests(most, n_tested, monkeypatch, recwarn):
+    """Those of most states, or all where it would be many."""
+    monkeypatch.setattr(assessment, "MOST_WORK", most)
+    form = LogLinearForm.build((2, 2, 2, 5, 9), np.zeros((0, 2), int))
+    tested = assessment._affordable(form, 100)
+    assert tested.tolist() == [k < n_tested for k in range(5)]
+    told = [str(w.message) for w in recwarn]
+    assert len(told) == (n_tested < 5)
+    assert all(f"of {9 if n_tested else 2} categories and more would take" in m for m in told)
+
+
+def test_weights_that_are_shares_are_told(seed):
+    X = chain_rows(seed)
+    with pytest.warns(UserWarning, match="sample_weight sums to 1, .* how often a row counts"):
+        found = learner("pseudo-likelihood").fit(X, sample_weight=np.full(len(X), 1 / len(X)))
+    assert len(found.edges_) == 0
+
+
+def test_a_column_that_names_the_rows(seed):
+    """It costs itself its edges, and no other column."""
+    X = chain_rows(seed, n_rows=500, n_variables=6)
+    whole = learner("pseudo-likelihood").fit(X)
+    with pytest.warns(UserWarning, match="columns of 500 categories and more.*drop columns that"):
+        found = learner("pseudo-likelihood").fit(np.column_stack([X, np.arange(500)]))
+    assert edges_of(found) == edges_of(whole)
+    assert (found.p_values_[6, :6] == 1.0).all()
+    assert 0.5 < (found.p_values_[:6, :6] < 1.0).sum() / (whole.p_values_ < 1.0).sum() < 2.0
+
+
+def test_the_screen_keeps_the_best_partners(monkeypatch):
+    """Without a level of its own the screen leaves every variable its 64 best partners."""
+    X = chain_rows(0, n_rows=4000)
+    rows = Rows(X.astype(STATE), np.ones(len(X)), np.full(5, 2))
+    criteria = rounds.Criteria(
+        "table", True, "auto", "wald", "holm", 0.05, None, True, None, max_bytes=1e9
+    )
+    assert len(rounds.candidates(rows, criteria)) == 10
+    monkeypatch.setattr("skmrf.selection.rounds.MOST_CANDIDATES", 3)
+    assert len(rounds.candidates(rows, criteria)) > 4
+    monkeypatch.setattr("skmrf.selection.rounds.MOST_PARTNERS", 1)
+    assert len(rounds.candidates(rows, criteria)) <= 2
+    assert len(rounds.candidates(rows, replace(criteria, screen=0.05))) > 4
+
+
+def test_a_selection_that_is_ended_before_it_settles_says_so(monkeypatch):
+    monkeypatch.setattr(rounds, "MAX_ROUNDS", 1)
+    with pytest.warns(
+        ConvergenceWarning, match=r"ended after 1 rounds, .*; 6 of its edges are not"
+    ):
+        found = learner(screen=None).fit(chain_rows(0))
+    assert not found.converged_
+    assert len(found.edges_) == 10
+
+
+def test_rows_by_hand():
+    """Frequencies count every state half once more, and gaps not at all; independent columns."""
+    X = np.array([[0, 2], [1, -1], [0, 0], [-1, 2]], dtype=STATE)
+    rows = Rows(X, np.array([1.0, 2.0, 3.0, 4.0]), np.array([2, 3]))
+    np.testing.assert_allclose(rows.frequencies(0), np.array([4.5, 2.5]) / 7)
+    np.testing.assert_allclose(rows.frequencies(1), np.array([3.5, 0.5, 5.5]) / 9.5)
+    assert rows.count == 10
+    np.testing.assert_array_equal(rows.seen(np.array([[0, 1]])), [4.0])
+    fewer = rows.take(np.array([0, 2, 0, 1]))
+    assert fewer.weights.tolist() == [4, 4]
+    np.testing.assert_array_equal(fewer.X, X[[1, 3]])
+    np.testing.assert_allclose(np.exp(rows.batch.log_weights), rows.weights)
+    assert Rows(X, np.full(4, 3.0), rows.n_states).batch.log_weights is None
+    start = estimates.independent(rows, np.array([[0, 1]]), "table", True)
+    assert not start.theta["pairs"].any()
+    single = inference.marginals(start, method="exact").single
+    np.testing.assert_allclose(single[1], rows.frequencies(1))
+
+
+def test_gaps_are_drawn_given_the_rest(seed):
+    energy, rows, rng = a_fit(seed, n_rows=3000)
+    X = rows.X.copy()
+    X[:, 1] = -1
+    X[::2, 2] = -1
+    drawn = Rows(X, rows.weights, rows.n_states).completed(energy, rng)
+    np.testing.assert_array_equal(drawn.X[X >= 0], X[X >= 0])
+    assert rows.completed(energy, rng) is rows
+    states, p = joint_law(energy)
+    shares = np.array([(x == drawn.X).all(axis=1).mean() for x in states])
+    assert (np.abs(shares - p) < 5 * np.sqrt(p / 3000) + 1e-9).all()
+
+
+def test_parameters_are_carried_to_another_graph():
+    energy, rows, _ = a_fit(0, n_rows=50)
+    other = estimates.independent(rows, np.array([[0, 1], [0, 3], [2, 3]]), "table", True)
+    found = rounds.carried(energy, other)
+    old, new = energy.edge_parameters(), found.edge_parameters()
+    np.testing.assert_array_equal(new[0], old[0])
+    np.testing.assert_array_equal(new[1], 0.0)
+    np.testing.assert_array_equal(new[2], old[2])
+    np.testing.assert_array_equal(found.theta["unary"], energy.theta["unary"])
+
+
+@pytest.mark.parametrize("parameters", [{}, {"statistic": "agreement", "unary": False}])
+def test_nothing_to_learn_from(parameters):
+    """One column, one row, rows all the same, two rows."""
+    X = chain_rows(0)
+    one = learner(**parameters).fit(X[:, :1])
+    assert one.edges_.shape == (0, 2)
+    assert one.coupling_.tolist() == [[0.0]]
+    assert one.score(X[:, :1]) <= 0
+    for rows in (X[:1], np.ones((50, 4))):
+        found = learner(n_bootstraps=2, **parameters).fit(rows)
+        assert found.edges_.shape == (0, 2)
+        assert found.confidence_intervals_.shape == (0, 2)
+        assert (found.p_values_ == 1).all()
+        assert found.converged_
+        assert found.score(rows) == pytest.approx(0.0)
+        assert found.path_.edges.shape == (0, 2)
+        assert list(found.graph_.nodes) == list(range(rows.shape[1]))
+    two = learner(**parameters).fit(X[[0, np.argmax((X[0] != X).any(axis=1))]])
+    assert np.isinf(two.strength_[two.strength_ > 0]).all()  # what varies repeats
+
+
+@pytest.mark.parametrize("warmup", [None, 0])
+@pytest.mark.parametrize("name", ["exact", "pcd"])
+def test_no_edge_is_left(name, warmup):
+    X = np.random.default_rng(0).integers(0, 2, size=(200, 4))
+    found = learner(name, threshold=5.0, warmup=warmup, max_iter=5, n_bootstraps=2).fit(X)
+    assert found.edges_.shape == (0, 2)
+    assert found.coupling_.shape == (4, 4)
+    assert (found.path_.removed > 0).all()
+    assert found.energy_.n_variables == 4
+
+
+def test_strings_and_frames():
+    X = chain_rows(0)
+    plain = learner().fit(X)
+    names = np.array(["no", "yes"])[X]
+    same_fit(learner().fit(names), plain)
+    frame = pd.DataFrame(names, columns=list("abcde"))
+    found = learner().fit(frame)
+    same_fit(found, plain)
+    assert list(found.graph_.nodes) == list("abcde")
+    assert [sorted(e) for e in found.graph_.edges] == [
+        ["a", "b"],
+        ["b", "c"],
+        ["c", "d"],
+        ["d", "e"],
+    ]
+    assert found.feature_names_in_.tolist() == list("abcde")
+    assert found.score(frame) == pytest.approx(plain.score(X))
+    with pytest.raises(ValueError, match="feature names"):
+        found.score(frame[list("bacde")])
+    polars = learner().fit(pl.DataFrame(names, schema=list("abcde"), orient="row"))
+    same_fit(polars, plain)
+    assert list(polars.graph_.nodes) == list("abcde")
+    gaps = names.astype(object)
+    gaps[3, 2] = gaps[5, 0] = None
+    numbers = X.astype(float)
+    numbers[3, 2] = numbers[5, 0] = np.nan
+    same_fit(learner().fit(gaps), learner().fit(numbers))
+
+
+def test_attributes_of_the_graph():
+    X = chain_rows(0)
+    found = learner(n_bootstraps=2).fit(X)
+    assert isinstance(found.graph_, nx.Graph)
+    for i, j, facts in found.graph_.edges(data=True):
+        assert facts == {
+            "weight": found.coupling_[i, j],
+            "sign": 1.0,
+            "strength": found.strength_[i, j],
+            "p_value": found.p_values_[i, j],
+            "probability": found.edge_probability_[i, j],
+            "frequency": found.edge_frequency_[i, j],
+        }
+    assert sorted(map(sorted, found.graph_.edges)) == CHAIN
+    np.testing.assert_allclose(found.strength_, 2 * np.abs(found.coupling_))
+    for name in ("coupling_", "strength_", "p_values_", "edge_probability_", "edge_frequency_"):
+        value = getattr(found, name)
+        np.testing.assert_array_equal(value, value.T)
+    edges = tuple(found.edges_.T)
+    assert (found.p_values_[edges] < 1e-6).all()
+    others = found.coupling_ + np.eye(5) == 0
+    assert (found.p_values_[others] > 1e-6).all()
+    assert (np.diag(found.p_values_) == 1).all()
+    inside = (found.confidence_intervals_.T - found.coupling_[edges]) * [[-1], [1]]
+    assert (inside > 0).all()
+    three = learner().fit(three_state_rows(0))
+    facts = three.graph_.edges[0, 1]
+    assert facts["weight"] == facts["strength"] == three.strength_[0, 1]
+    assert "sign" not in facts
+
+
+def test_sample_weight_is_repetition(seed):
+    X = chain_rows(seed, 800)
+    weights = np.random.default_rng(seed + 1).integers(0, 4, len(X))
+    weighted = learner().fit(X, sample_weight=weights)
+    repeated = learner().fit(np.repeat(X, weights, axis=0))
+    same_fit(weighted, repeated, atol=2e-5)
+    np.testing.assert_allclose(
+        weighted.confidence_intervals_, repeated.confidence_intervals_, atol=2e-5
+    )
+    absent = learner().fit(X[weights > 0], sample_weight=weights[weights > 0])
+    same_fit(weighted, absent)
+    other = learner().fit(X)
+    assert np.abs(other.coupling_ - weighted.coupling_).max() > 1e-3
+    varying = X.copy()
+    varying[weights == 0, 0] = 1
+    varying[weights > 0, 0] = 0
+    assert 0 not in learner().fit(varying, sample_weight=weights).edges_
+
+
+def test_given_categories():
+    """Categories that never occur; what else is learned is hardly changed by them."""
+    X = chain_rows(0)
+    found = learner(categories=[[0, 1, 7]] * 5).fit(X)
+    assert edges_of(found) == CHAIN
+    assert found.energy_.n_states.tolist() == [3] * 5
+    assert all(np.isfinite(t).all() for t in found.energy_.log_potentials)
+    for limits in found.confidence_intervals_:
+        assert (limits[1] - limits[0])[2].min() > 10  # the data say nothing of it
+    single = inference.marginals(found.energy_, method="exact").single
+    assert max(p[2] for p in single) < 1e-2
+    same = learner(categories=[[0, 1]] * 5).fit(X)
+    same_fit(same, learner().fit(X))
+    with pytest.raises(ValueError, match=r"category 1, which was not seen .* known are \[0, 7\]"):
+        learner(categories=[[0, 7]] * 5).fit(X)

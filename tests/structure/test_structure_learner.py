@@ -1,0 +1,311 @@
+"""Tests of MRFStructureLearner as an estimator, and of its graph in DiscreteMRF."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.callback import ProgressBar
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import KBinsDiscretizer
+from structure_rows import CHAIN, chain_rows, edges_of, learner, same_fit
+
+from skmrf import DiscreteMRF, MRFStructureLearner
+from skmrf._types import STATE
+from skmrf.learners import PCD, Exact
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+# As an estimator --------------------------------------------------------------------------
+
+
+def test_score_is_the_pseudo_likelihood(seed):
+    X = chain_rows(seed, 300, 4)
+    found = learner().fit(X)
+    log_f = found.energy_.log_potential(X.astype(STATE))
+    expected = 0.0
+    for i in range(4):
+        turned = X.copy()
+        turned[:, i] = 1 - turned[:, i]
+        expected -= np.logaddexp(0, found.energy_.log_potential(turned.astype(STATE)) - log_f)
+    assert found.score(X) == pytest.approx(expected.mean())
+    gaps = X.astype(float)
+    gaps[:100, 0] = np.nan
+    assert found.score(gaps) == pytest.approx(expected[100:].mean())
+    gaps[:, 0] = np.nan
+    with pytest.raises(ValueError, match=r"needs a row without missing entries.*DiscreteMRF.pred"):
+        found.score(gaps)
+    with pytest.raises(NotFittedError):
+        learner().score(X)
+    with pytest.raises(
+        ValueError, match="X has 3 features, but MRFStructureLearner is expecting 4"
+    ):
+        found.score(X[:, :3])
+    with pytest.raises(ValueError, match="not seen in fit"):
+        found.score(X + 5)
+
+
+def test_parameters():
+    assert MRFStructureLearner()._check_parameters().n_steps == 2
+    assert MRFStructureLearner(PCD())._check_parameters().n_steps == PCD().n_steps
+    model = MRFStructureLearner(PCD(n_chains=10), level=0.01)
+    assert model.get_params()["learner__n_chains"] == 10
+    twin = clone(model.set_params(learner__n_chains=20, screen=None))
+    assert twin.learner.n_chains == 20
+    assert twin.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    assert "MRFStructureLearner(learner=PCD(n_chains=20), level=0.01, screen=None)" in repr(
+        twin
+    ).replace("\n", "").replace("  ", "")
+
+
+REFUSED = [
+    ({"method": "other"}, 'method must be one of .*"?nodewise'),
+    ({"statistic": "x"}, "statistic must be one of .*agreement"),
+    ({"control": "bonferroni"}, "control must be one of .*fdr.*holm"),
+    ({"screen": "all"}, "screen must be \"auto\", None or a number; got 'all'"),
+    ({"threshold": None}, 'threshold must be "wald" or a number; got None'),
+    ({"threshold": np.ones(2)}, 'threshold must be "wald" or a number; got array'),
+    ({"penalty": "l1", "alpha": None}, 'alpha must be "ebic", "cv" or a number; got None'),
+    ({"screen": 0.0}, "screen must be .*0.*got 0.0"),
+    ({"screen": 1.5}, "screen must be .*1.*got 1.5"),
+    ({"level": 0}, "level must be .*got 0"),
+    ({"level": 2}, "level must be .*got 2"),
+    ({"threshold": "z"}, "threshold must be \"wald\" or a number; got 'z'"),
+    ({"threshold": -1.0}, "threshold must be .*got -1.0"),
+    ({"warmup": 3}, "a number as threshold.*use warmup=None"),
+    ({"warmup": -1, "threshold": 0.1}, "warmup must be .*got -1"),
+    ({"warmup": 1, "threshold": 0.1, "penalty": "l1"}, "no penalty; with others use warmup=None"),
+    ({"warmup": 1, "threshold": 0.1, "method": "nodewise"}, 'method="cd".*use warmup=None'),
+    ({"penalty": "l2"}, "penalty must be one of .*group-l1.*l1"),
+    ({"penalty": "l1", "alpha": "aic"}, 'alpha must be "ebic", "cv" or a number; got \'aic\''),
+    ({"penalty": "l1", "alpha": 0.0}, "alpha must be .*got 0.0"),
+    ({"n_bootstraps": -1}, "n_bootstraps must be .*got -1"),
+    ({"n_bootstraps": 1.5}, "n_bootstraps must be .*got 1.5"),
+    ({"max_iter": 0}, "max_iter must be .*got 0"),
+    ({"batch_size": 0}, "batch_size must be .*got 0"),
+    ({"tol": -1}, "tol must be .*got -1"),
+    ({"max_bytes": 0}, "max_bytes must be .*got 0"),
+    ({"max_bytes": 100}, "more than max_bytes=100.*Give a level as screen.*raise max_bytes"),
+    ({"learner": "newton"}, r"learner must be one of \[.*exact.*pcd"),
+    ({"learner": "lr"}, "MRFStructureLearner cannot take the learner 'lr'; it takes one of"),
+    ({"optimizer": "newton"}, "optimizer must be one of .*lbfgs"),
+    ({"learning_rate": "fast", "learner": "pcd"}, "learning_rate must be .*adaptive"),
+    ({"random_state": "x"}, "random_state must be None, an int"),
+    ({"categories": [[0, 1]] * 2}, "categories has 2 lists, but X has 5 columns; give one each"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "message"), REFUSED, ids=lambda v: str(v)[:40])
+def test_what_is_refused(parameters, message):
+    model = MRFStructureLearner("exact").set_params(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(chain_rows(0, 100))
+    assert not hasattr(model, "n_features_in_")
+    assert not hasattr(model, "edges_")
+
+
+def test_refused_rows():
+    X = chain_rows(0, 100).astype(float)
+    with pytest.raises(
+        ValueError, match=r"All sample weights are zero; at least one row must count"
+    ):
+        learner().fit(X, sample_weight=np.zeros(100))
+    with pytest.raises(ValueError, match=r"hardly repeat, so they are no categories\. Discretise"):
+        learner().fit(np.random.default_rng(0).normal(size=(100, 2)))
+    with pytest.raises(ValueError, match="Column 1 holds infinity; use nan for a missing entry"):
+        learner().fit(np.where(np.arange(5) == 1, np.inf, X))
+    with pytest.raises(ValueError, match="Column 1 has no observed entry; drop it, or name its"):
+        learner().fit(np.where(np.arange(5) == 1, np.nan, X))
+
+
+def test_a_fit_that_fails_changes_nothing():
+    X = chain_rows(0)
+    model = learner().fit(X)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(pd.DataFrame(np.full((9, 2), np.inf), columns=["a", "b"]))
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[k] is v for k, v in before.items())
+
+
+class Count:
+    """A callback that counts, and stops a fit at the end of task ``stop``."""
+
+    def __init__(self, stop=None):
+        self.stop, self.begun, self.ended = stop, 0, 0
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        self.begun += 1
+
+    def on_fit_task_end(self, estimator, context, **rows):
+        self.ended += 1
+        return self.ended == self.stop
+
+
+@pytest.mark.parametrize("parameters", [{}, {"n_bootstraps": 3}, {"penalty": "l1"}])
+def test_callbacks_hear_of_every_epoch(parameters):
+    count = Count()
+    found = learner(**parameters).set_callbacks(count).fit(chain_rows(0))
+    assert count.begun == count.ended == 1 + found.n_iter_ + parameters.get("n_bootstraps", 0)
+    assert {len(column) for column in found.history_.values()} == {found.n_iter_}
+    updates = found.path_.iteration
+    assert updates.tolist() == list(range(1, found.n_iter_ + 1))
+    assert len(found.path_.parameters) == found.n_iter_
+    learner(n_bootstraps=2).set_callbacks(ProgressBar()).fit(chain_rows(0, 200))
+
+
+@pytest.mark.parametrize("name", ["exact", "pcd"])
+@pytest.mark.parametrize("stop", [1, 3])
+def test_a_callback_that_stops(name, stop):
+    """The model is that of the epoch, and neither further rounds nor bootstraps follow."""
+    found = learner(name, n_bootstraps=3).set_callbacks(Count(stop)).fit(chain_rows(0))
+    assert found.n_iter_ == stop
+    assert not found.converged_
+    assert len(found.rounds_) == 1
+    assert not hasattr(found, "edge_frequency_")
+    assert np.isfinite(found.coupling_).all()
+    assert np.isfinite(found.score(chain_rows(1)))
+
+
+class Interrupted(PCD):
+    """Ctrl-C at the third update of the second run of the loop."""
+
+    def init(self, energy, batch, rng):
+        self.runs = getattr(self, "runs", 0) + 1
+        self.updates = 0
+        return super().init(energy, batch, rng)
+
+    def step(self, energy, batch, state, rng):
+        self.updates += 1
+        if (self.runs, self.updates) == (2, 3):
+            raise KeyboardInterrupt
+        return super().step(energy, batch, state, rng)
+
+
+class InterruptedExact(Exact):
+    """Ctrl-C in the solver."""
+
+    n_left = 2
+
+    def objective(self, energy, batch, state):
+        self.n_left -= 1
+        if self.n_left == 0:
+            raise KeyboardInterrupt
+        return super().objective(energy, batch, state)
+
+
+@pytest.mark.parametrize("which", [Interrupted(), InterruptedExact()], ids=repr)
+def test_interruption_leaves_a_usable_model(which):
+    """With a warning; no further rounds, and no bootstraps."""
+    X = chain_rows(0)
+    with pytest.warns(ConvergenceWarning, match="Interrupted; the model is that of the last"):
+        found = learner(which, max_iter=30, n_bootstraps=2).fit(X)
+    assert not found.converged_
+    assert not hasattr(found, "edge_frequency_")
+    assert len(found.rounds_) == (2 if isinstance(which, Interrupted) else 1)
+    assert found.n_iter_ == (32 if isinstance(which, Interrupted) else 0)
+    assert {tuple(e) for e in CHAIN} <= {tuple(e) for e in edges_of(found)}
+    where = tuple(np.array(CHAIN).T)
+    np.testing.assert_allclose(found.coupling_[where], 0.5, atol=0.2)
+    assert np.isfinite(found.score(X))
+
+
+def test_interruption_of_a_bootstrap_leaves_that_one_out():
+    """Half a selection says nothing."""
+    X = chain_rows(0)
+    which = InterruptedExact()
+    which.n_left = 60
+    model = learner(which, n_bootstraps=50)
+    with pytest.warns(ConvergenceWarning, match=r"Interrupted after [1-9]\d* of 50 bootstraps"):
+        model.fit(X)
+    assert edges_of(model) == CHAIN
+    frequency = model.edge_frequency_[model.edge_frequency_ > 0]
+    assert frequency.max() == 1.0
+
+
+# As the cliques of a DiscreteMRF ----------------------------------------------------------
+
+
+def as_cliques(**parameters):
+    return DiscreteMRF(learner("pseudo-likelihood", random_state=None), "exact", **parameters)
+
+
+def test_discrete_mrf_takes_a_structure_learner():
+    X = pd.DataFrame(chain_rows(0), columns=list("abcde"))
+    model = as_cliques(random_state=3).fit(X)
+    assert model.cliques_ == tuple([(i,) for i in range(5)] + [tuple(e) for e in CHAIN])
+    assert edges_of(model.structure_) == CHAIN
+    assert model.structure_.random_state == 3
+    assert model.cliques.random_state is None
+    assert not hasattr(model.cliques, "edges_")
+    by_hand = DiscreteMRF(CHAIN, "exact").fit(X)
+    assert model.score(X) == pytest.approx(by_hand.score(X), abs=1e-6)
+    by_seed = DiscreteMRF(learner(random_state=7), "exact", random_state=3).fit(X)
+    assert by_seed.structure_.random_state == 7
+    model.set_params(cliques="independent").fit(X)
+    assert not hasattr(model, "structure_")
+
+
+def test_structure_learner_gets_weights_and_categories():
+    X, Y = chain_rows(0), np.random.default_rng(1).integers(0, 2, (1500, 5))
+    both, first = np.vstack([X, Y]), np.repeat([1.0, 0.0], 1500)
+    model = as_cliques(categories=[[1, 0]] * 5).fit(both, sample_weight=first)
+    same_fit(model.structure_, learner("pseudo-likelihood", categories=[[1, 0]] * 5).fit(X))
+    assert [c.tolist() for c in model.structure_.categories_] == [[1, 0]] * 5
+    assert edges_of(as_cliques().fit(Y).structure_) == []
+
+
+def test_a_discrete_mrf_that_fails_keeps_its_structure():
+    X = chain_rows(0)
+    model = as_cliques().fit(X)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(np.full((9, 2), np.inf))
+    bad = model.set_params(max_bytes=1)  # fails after the structure was found
+    with pytest.raises(ValueError, match="max_bytes"):
+        bad.fit(np.random.default_rng(1).integers(0, 2, (500, 5)))
+    model.set_params(max_bytes=before["max_bytes"])
+    assert {k: v for k, v in vars(model).items() if k != "max_bytes"}.keys() == (
+        before.keys() - {"max_bytes"}
+    )
+    assert model.structure_ is before["structure_"]
+    assert model.energy_ is before["energy_"]
+
+
+def test_going_on_keeps_the_structure():
+    X = chain_rows(0)
+    model = as_cliques(max_iter=5, warm_start=True).fit(X)
+    first = model.structure_
+    assert model.fit(X).structure_ is first
+    assert model.partial_fit(X).structure_ is first
+
+
+def test_grid_search_and_pipeline():
+    X = chain_rows(0, 300)
+    search = GridSearchCV(
+        as_cliques(), {"cliques__level": [1e-3, 0.99], "cliques__screen": [None]}, cv=2
+    ).fit(X)
+    assert search.best_params_["cliques__level"] in (1e-3, 0.99)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    noise = np.random.default_rng(0).normal(size=(600, 1))
+    Z = np.column_stack([noise, noise + 0.3 * np.random.default_rng(1).normal(size=(600, 1))])
+    pipe = make_pipeline(KBinsDiscretizer(3, encode="ordinal"), learner()).fit(Z)
+    assert edges_of(pipe[-1]) == [[0, 1]]
+    assert pipe.score(Z) < 0
+
+
+def test_a_fit_without_bootstraps_forgets_those_of_an_earlier_one():
+    X = np.random.default_rng(0).integers(2, size=(80, 3))
+    learner = MRFStructureLearner("exact", n_bootstraps=2, random_state=0).fit(X)
+    assert learner.edge_frequency_.shape == (3, 3)
+    learner.set_params(n_bootstraps=0).fit(X)
+    assert not hasattr(learner, "edge_frequency_")
+    assert not any("frequency" in edge for *_, edge in learner.graph_.edges(data=True))

@@ -1,0 +1,151 @@
+"""Tests of penalised graphs of MRFStructureLearner."""
+
+from itertools import combinations
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from structure_rows import (
+    CHAIN,
+    RARE,
+    chain_rows,
+    edges_of,
+    holes,
+    learner,
+    same_fit,
+    slow,
+    three_state_rows,
+)
+
+from skmrf._types import STATE
+from skmrf.energies import LogLinearEnergy, LogLinearForm
+from skmrf.selection import Rows, estimates, penalised
+from skmrf.selection.nodewise import fit_nodes
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.mark.parametrize("penalty", ["l1", "group-l1"])
+@pytest.mark.parametrize("alpha", [0.08, "ebic"])
+@pytest.mark.parametrize("name", ["exact", "pseudo-likelihood"])
+def test_penalties(penalty, alpha, name):
+    """Edges that stay are learned again without the penalty."""
+    for X, edges in ((chain_rows(0, 3000), CHAIN), (three_state_rows(0), [[0, 1], [2, 3]])):
+        found = learner(name, penalty=penalty, alpha=alpha).fit(X)
+        assert edges_of(found) == edges
+        assert found.alpha_ == alpha or alpha == "ebic"
+        free = learner(name).fit(X)
+        assert edges_of(free) == edges
+        np.testing.assert_allclose(found.strength_, free.strength_, atol=1e-4)
+        assert found.rounds_ == [{"n_edges": len(edges), "left": 0, "entered": 0}]
+        assert found.converged_
+        removed = found.path_["removed"]
+        assert found.path_["edges"][removed < 0].tolist() == edges
+        assert (removed[removed >= 0] <= found.path_["iteration"].max()).all()
+
+
+def test_strength_of_penalties():
+    """A likelihood has one term for an edge, a pseudo-likelihood two."""
+    X = chain_rows(0, 1000)
+    by_pairs = learner("pseudo-likelihood", penalty="l1").fit(X).alpha_
+    assert learner("exact", penalty="l1").fit(X).alpha_ == pytest.approx(by_pairs / 2)
+    # gradients of an edge at independence: of an agreement, about half a correlation
+    assert len(learner(penalty="l1", alpha=1.0).fit(X).edges_) == 0
+    assert len(learner(penalty="l1", alpha=1e-6).fit(X).edges_) == 10
+
+
+def test_cross_validated_penalty(seed):
+    """Leaves all true edges and, as is known of it, often false ones."""
+    X = chain_rows(seed, 600)
+    found = learner("pseudo-likelihood", penalty="group-l1", alpha="cv", random_state=seed).fit(X)
+    assert {tuple(e) for e in CHAIN} <= {tuple(e) for e in edges_of(found)}
+    ebic = learner("pseudo-likelihood", penalty="group-l1").fit(X)
+    assert found.alpha_ <= ebic.alpha_
+    few = learner("pseudo-likelihood", penalty="l1", alpha="cv").fit(X[:3])
+    assert np.isfinite(few.strength_[np.isfinite(few.strength_)]).all()
+
+
+def test_nodewise(seed):
+    X = chain_rows(seed, 3000)
+    found = learner("pcd", method="nodewise").fit(X)
+    same_fit(found, learner("pseudo-likelihood", penalty="group-l1").fit(X))
+    assert edges_of(found) == CHAIN
+    gaps = learner(method="nodewise", max_iter=30).fit(holes(X, 0.1, seed))
+    assert {tuple(e) for e in CHAIN} <= {tuple(e) for e in edges_of(gaps)}
+
+
+def test_criterion_by_hand():
+    """EBIC: conditional likelihoods, parameters, edges."""
+    X = chain_rows(0, 500, 3)
+    rows = Rows(X.astype(STATE), np.full(500, 2.0), np.full(3, 2))
+    form = LogLinearForm.build((2,) * 3, [(0, 1), (0, 2)])
+    energy = LogLinearEnergy(form, {"unary": np.zeros(3), "pairs": np.array([1.0, 0.0])})
+    fits = fit_nodes(rows.X, rows.weights, LogLinearForm.build((2,) * 3, [(0, 1)]))
+    expected = -2 * fits.log_likelihood.sum() + 5 * np.log(1000) + 2 * 0.5 * 2 * np.log(2)
+    assert penalised.ebic(rows, energy) == pytest.approx(expected)
+
+
+def test_penalty_of_least_criterion(monkeypatch):
+    """The path of 20 is made finer about the best of it."""
+    X = chain_rows(0)
+    rows = Rows(X.astype(STATE), np.ones(len(X)), np.full(5, 2))
+    start = estimates.independent(rows, np.array(list(combinations(range(5), 2))), "table", True)
+    judged = []
+
+    def distance(_rows, energy, *_):
+        judged.append(abs(np.linalg.norm(energy.strengths()) - 0.7))
+        return judged[-1]
+
+    monkeypatch.setattr(penalised, "ebic", distance)
+    estimation = SimpleNamespace(n_jobs=None, stopped=False)
+    alpha = penalised.choose_alpha(rows, start, "l1", "ebic", estimation)
+    assert len(judged) == 20 + penalised.N_FINER
+    assert min(judged[20:]) < 0.5 * min(judged[:20])
+    (best,) = penalised._path(rows, start, "l1", [alpha])
+    assert distance(rows, best) == pytest.approx(min(judged), abs=1e-3)
+
+
+PENALTIES = {"method": "nodewise"}, {"penalty": "l1"}, {"penalty": "group-l1"}
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=str)
+@pytest.mark.parametrize("name", ["exact", "pcd"])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_the_empty_graph_is_empty(penalty, name, gaps, monkeypatch, seed):
+    """Neither rounding nor chains leave the strongest pair where a criterion wants no edge."""
+    n_edges = []
+
+    def count(_rows, energy, *_):
+        n_edges.append((energy.strengths() > 0).sum())
+        return n_edges[-1]
+
+    monkeypatch.setattr(penalised, "ebic", count)
+    X = np.random.default_rng(seed).integers(0, 2, (300, 6))
+    found = learner(name, **penalty).fit(holes(X, 0.2, seed) if gaps else X)
+    assert n_edges[0] == 0
+    assert found.edges_.shape == (0, 2)
+    assert not found.coupling_.any()
+
+
+@slow
+@pytest.mark.parametrize("method", ["nodewise", "cd"])
+def test_penalties_that_leave_nothing(method):
+    """Of independent columns few sets have an edge: the criterion asks for chi-square of 8.2."""
+    penalty = {} if method == "nodewise" else {"penalty": "l1"}
+    sets = [np.random.default_rng(7000 + s).integers(0, 2, (500, 8)) for s in range(40)]
+    found = [learner("exact", method=method, **penalty).fit(X) for X in sets]
+    wrong = [len(f.edges_) > 0 for f in found]
+    assert sum(wrong) <= binom.isf(RARE, 40, 0.12)
+    for f, X in zip(found, sets, strict=True):
+        assert (np.abs(f.coupling_) * np.sqrt(len(X)) > 2.5).sum() == 2 * len(f.edges_)
+
+
+@slow
+def test_gaps_are_no_evidence_of_edges():
+    found = []
+    for s in range(12):
+        rng = np.random.default_rng(8000 + s)
+        X = holes(rng.integers(0, 2, (500, 8)), 0.3, s)
+        found.append(len(learner("exact", method="nodewise", random_state=s).fit(X).edges_) > 0)
+    assert sum(found) <= binom.isf(RARE, 12, 0.15)

@@ -1,0 +1,256 @@
+"""Tests of the graphs that MRFStructureLearner finds, and of its rates of error."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from structure_rows import (
+    CHAIN,
+    RARE,
+    binary_truth,
+    chain_couplings,
+    chain_rows,
+    edges_of,
+    holes,
+    learner,
+    slow,
+)
+from zoo import random_tables
+
+from skmrf import MRFStructureLearner, inference
+from skmrf._types import STATE
+from skmrf.datasets import make_non_decay_mrf
+from skmrf.energies import FactorGraph
+from skmrf.selection import findings, rounds
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+# The paper --------------------------------------------------------------------------------
+
+D, BETA = 8, 0.6
+TRUE = sorted([0, i] for i in range(1, 9)) + sorted([i, 9] for i in range(1, 9))
+MIDDLE = list(combinations(range(1, 9), 2))
+RATES = [  # rate, crossing, removal of (0, 9), removal of pairs of middle nodes
+    (0.04, 90, 1028, 1),
+    (0.06, 60, 685, 1),
+    (0.08, 45, 513, 1),
+    (0.1, 50, 592, 418),
+    (0.15, 34, 394, 278),
+    (0.2, 25, 295, 208),
+    (0.3, 17, 196, 139),
+    (0.5, 11, 117, 83),
+    (1.0, 6, 57, 41),
+]
+
+
+def population():
+    """All joint states of the paper's example and how often 5,000 rows are expected to show them"""
+    model = make_non_decay_mrf(D, beta=BETA)
+    states = np.array(list(product((0, 1), repeat=D + 2)), dtype=STATE)
+    log_f = model.log_potential(states)
+    return states, 5_000 * np.exp(log_f - np.logaddexp.reduce(log_f))
+
+
+def papers_algorithm(rate, max_iter, **parameters):
+    return MRFStructureLearner(
+        "exact",
+        statistic="agreement",
+        unary=False,
+        threshold=np.log(0.501 / 0.499),
+        warmup=0,
+        learning_rate=rate,
+        max_iter=max_iter,
+        screen=None,
+        **parameters,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rate", "crossing", "removal", "middle"),
+    [pytest.param(*r, marks=[] if r[0] in (0.1, 0.15, 1.0) else pytest.mark.slow) for r in RATES],
+)
+def test_the_papers_counterexample(rate, crossing, removal, middle):
+    """Pair (0, 9) leads, is overtaken by an edge, and decays; population moments, no chance."""
+    states, counts = population()
+    model = papers_algorithm(rate, 1000 if rate == 0.15 else removal + 3)
+    model.fit(states, sample_weight=counts)
+    path = model.path_
+    place = {tuple(e): k for k, e in enumerate(path.edges.tolist())}
+    ahead = path.parameters[:, place[0, 9]] > path.parameters[:, place[0, 1]]
+    assert path.iteration[np.argmin(ahead)] == crossing
+    assert ahead[: crossing - 1].all()
+    assert path.removed[place[0, 9]] == removal
+    assert {path.removed[place[e]] for e in MIDDLE} == {middle}
+    assert {path.removed[place[tuple(e)]] for e in TRUE} == {-1}
+    assert sorted(edges_of(model)) == sorted(TRUE)
+    assert model.n_iter_ == len(path.iteration) == (1000 if rate == 0.15 else removal + 3)
+    after = path.parameters[removal - 1 :, place[0, 9]]
+    np.testing.assert_array_equal(after, 0.0)
+    assert path.parameters[removal - 2, place[0, 9]] >= np.log(0.501 / 0.499)
+    assert (model.confidence_intervals_[:, 0] > 0).all()
+    if rate == 0.15:
+        couplings = model.coupling_[tuple(np.array(TRUE).T)]
+        np.testing.assert_allclose(couplings, np.log(0.6 / 0.4) / 2, atol=1e-5)
+
+
+def test_the_papers_algorithm_fails_with_small_steps():
+    """At a rate of .03 the first step leaves every edge but (0, 9) below the threshold."""
+    states, counts = population()
+    model = papers_algorithm(0.03, 40).fit(states, sample_weight=counts)
+    assert edges_of(model) == [[0, 9]]
+    assert sorted(model.path_.removed) == [-1] + [1] * 44
+
+
+def test_wald_finds_the_papers_graph_in_population_moments():
+    states, counts = population()
+    model = learner().fit(states, sample_weight=counts)
+    assert sorted(edges_of(model)) == sorted(TRUE)
+    np.testing.assert_allclose(
+        model.coupling_[tuple(np.array(TRUE).T)], np.log(0.6 / 0.4) / 2, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("name", ["exact", "pseudo-likelihood"])
+def test_recovers_the_papers_example(name, seed):
+    """Edges are 11 standard errors from zero, false ones have probability 1e-5."""
+    for k in range(3):
+        rows = inference.sample(
+            make_non_decay_mrf(D, beta=BETA), 5000, random_state=np.random.default_rng([seed, k])
+        )
+        model = learner(name, level=1e-5).fit(rows)
+        assert sorted(edges_of(model)) == sorted(TRUE)
+        assert model.converged_
+        assert model.edge_probability_[tuple(np.array(TRUE).T)].min() > 0.99
+
+
+@pytest.mark.slow
+def test_default_recovers_the_papers_example(seed):
+    """In 40 data sets; false edges are as rare as the level, 0.05, says."""
+    missed = 0
+    for k in range(40):
+        rows = inference.sample(
+            make_non_decay_mrf(D, beta=BETA), 5000, random_state=np.random.default_rng([seed, k])
+        )
+        found = MRFStructureLearner(random_state=k).fit(rows)
+        assert {tuple(e) for e in TRUE} <= {tuple(e) for e in edges_of(found)}
+        missed += sorted(edges_of(found)) != sorted(TRUE)
+    assert missed <= binom.isf(RARE, 40, 0.05)
+
+
+# Errors are as rare as promised -----------------------------------------------------------
+
+
+def null_errors(seed, n_sets, **parameters):
+    """Data sets of independent columns of which any edge is found."""
+    wrong = 0
+    for k in range(n_sets):
+        X = np.random.default_rng([seed, k]).integers(0, 2, size=(300, 6))
+        wrong += len(learner("pseudo-likelihood", **parameters).fit(X).edges_) > 0
+    return wrong
+
+
+@pytest.mark.parametrize(
+    ("n_sets", "level"), [(40, 0.1), pytest.param(600, 0.05, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("control", ["holm", "fdr"])
+def test_no_edges_between_independent_columns(n_sets, level, control, seed):
+    """Of data without edges any edge is an error, of both kinds of control."""
+    wrong = null_errors(seed, n_sets, level=level, control=control)
+    assert wrong <= binom.isf(RARE, n_sets, level)
+
+
+def test_errors_without_adjustment_are_many(seed, monkeypatch):
+    """Negative control of the test above."""
+    monkeypatch.setattr(rounds, "adjusted", lambda p, _: p)
+    assert null_errors(seed, 40, level=0.1) > binom.isf(RARE, 40, 0.1)
+
+
+@pytest.mark.parametrize("n_sets", [10, pytest.param(300, marks=pytest.mark.slow)])
+def test_false_discoveries(n_sets, seed):
+    """Mean share of false edges among those found is at most the level; Holm's is smaller."""
+    level = 0.2
+    shares, n_false = [], {"fdr": 0, "holm": 0}
+    for k in range(n_sets):
+        X = chain_rows(1000 * (seed + 1) + k, 400, 6)
+        for control in n_false:
+            found = learner("pseudo-likelihood", control=control, level=level).fit(X)
+            false = int((np.diff(found.edges_, axis=1) != 1).sum())
+            n_false[control] += false
+            if control == "fdr":
+                shares.append(false / max(len(found.edges_), 1))
+    error = max(np.std(shares), 0.05) / np.sqrt(n_sets)
+    assert np.mean(shares) <= level + 5 * error
+    assert n_false["fdr"] >= n_false["holm"]
+    assert n_false["fdr"] > 0 or n_sets < 100
+
+
+def calibration(z):
+    """z of shape (n_sets, n_numbers): squares are one on average, by their own error."""
+    squares = np.mean(np.square(z), axis=1)
+    error = squares.std(ddof=1) / np.sqrt(len(squares))
+    assert abs(squares.mean() - 1) < 5 * error + 0.03, squares.mean()
+    covered = (np.abs(z) < 1.959964).sum(axis=0)
+    n = len(z)
+    assert (covered >= binom.ppf(RARE / z.shape[1], n, 0.945)).all(), covered
+    assert (covered <= binom.isf(RARE / z.shape[1], n, 0.955)).all(), covered
+
+
+@pytest.mark.parametrize(
+    ("n_sets", "missing"),
+    [(30, 0.0), pytest.param(500, 0.0, marks=slow), pytest.param(250, 0.2, marks=slow)],
+)
+def test_intervals_of_couplings(n_sets, missing, seed, monkeypatch):
+    """95% limits hold the true couplings; p-values of pairs that are no edges hold where small."""
+    monkeypatch.setattr(findings, "adjusted", lambda p, _: p)
+    truth, where = chain_couplings()[0], (np.array([0, 1, 2]), np.array([1, 2, 3]))
+    z, p = [], []
+    for k in range(n_sets):
+        X = inference.sample(
+            binary_truth(),
+            3000 if missing else 1000,
+            random_state=np.random.default_rng([seed, 1, k]),
+        )
+        X = holes(X, missing, seed, k) if missing else X
+        model = learner(random_state=k).fit(X)
+        assert edges_of(model) == CHAIN[:3]
+        half = np.diff(model.confidence_intervals_, axis=1)[:, 0] / 2
+        middle = model.confidence_intervals_.mean(axis=1)
+        np.testing.assert_allclose(middle, model.coupling_[where])
+        z.append(1.959964 * (middle - truth[where]) / half)
+        p.extend(model.p_values_[[0, 0, 1], [2, 3, 3]])
+    calibration(np.array(z))
+    if not missing:
+        # as likely as they say, or a little less: their statistics are means of two that differ
+        for level in (0.01, 0.05, 0.1, 0.2):
+            rejected = (np.reshape(p, (-1, 3)) <= level).sum(axis=0)
+            assert (rejected <= binom.isf(RARE, n_sets, level)).all(), (level, rejected)
+            assert (rejected >= binom.ppf(RARE, n_sets, 0.7 * level)).all(), (level, rejected)
+
+
+@pytest.mark.parametrize("n_sets", [15, pytest.param(300, marks=slow)])
+def test_intervals_of_tables(n_sets, seed):
+    """Three states: 95% limits hold the true centred tables, entry by entry."""
+    rng = np.random.default_rng(5)
+    tables = random_tables([3] * 3, [(0,), (1,), (2,), (0, 1), (1, 2)], rng)
+    truth = [t - t.mean(0) - t.mean(1, keepdims=True) + t.mean() for t in tables[3:]]
+    model = FactorGraph([3] * 3, [(0,), (1,), (2,), (0, 1), (1, 2)], tables)
+    z = []
+    for k in range(n_sets):
+        X = inference.sample(model, 2000, random_state=np.random.default_rng([seed, 2, k]))
+        found = learner().fit(X)
+        assert edges_of(found) == CHAIN[:2]
+        numbers = []
+        for table, limits, true in zip(
+            found.coupling_, found.confidence_intervals_, truth, strict=True
+        ):
+            np.testing.assert_allclose(limits.mean(axis=0), table, atol=1e-12)
+            np.testing.assert_allclose(table.sum(axis=0), 0.0, atol=1e-12)
+            np.testing.assert_allclose(table.sum(axis=1), 0.0, atol=1e-12)
+            numbers.append((1.959964 * (table - true) / (limits[1] - table)).ravel())
+        np.testing.assert_allclose(
+            found.strength_[[0, 1], [1, 2]], [np.linalg.norm(t) for t in found.coupling_]
+        )
+        z.append(np.concatenate(numbers))
+    calibration(np.array(z))

@@ -1,0 +1,199 @@
+"""Tests of candidates, rounds and thresholds of MRFStructureLearner."""
+
+import numpy as np
+import pytest
+from structure_rows import CHAIN, chain_rows, edges_of, learner, same_fit
+
+from skmrf import inference
+from skmrf._types import STATE
+from skmrf.energies import LogLinearEnergy, LogLinearForm, PairwiseEnergy
+from skmrf.selection import Path, Rows, rounds
+from skmrf.selection.path import MOST_RECORDS
+from skmrf.selection.removal import EdgeRemoval
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def hidden_pair(seed, n_rows=4000):
+    """Columns 0 and 1 are independent, but not given column 2."""
+    J = np.zeros((3, 3))
+    J[0, 2] = J[2, 0] = J[1, 2] = J[2, 1] = 0.6
+    J[0, 1] = J[1, 0] = -np.arctanh(np.tanh(0.6) ** 2)
+    rng = np.random.default_rng([seed, 6])
+    X = inference.sample(PairwiseEnergy(J, np.zeros(3)), n_rows, random_state=rng).astype(int)
+    while abs(np.corrcoef(X[:, 0], X[:, 1])[0, 1]) * np.sqrt(n_rows) > 1:  # no screen finds it
+        X = inference.sample(PairwiseEnergy(J, np.zeros(3)), n_rows, random_state=rng).astype(int)
+    return X
+
+
+def test_pairs_that_the_screen_misses_enter(seed):
+    X = hidden_pair(seed)
+    found = learner(screen=0.05).fit(X)
+    assert found.n_candidates_ == 2
+    assert edges_of(found) == [[0, 1], [0, 2], [1, 2]]
+    assert found.rounds_ == [
+        {"n_edges": 2, "left": 0, "entered": 1},
+        {"n_edges": 3, "left": 0, "entered": 0},
+    ]
+    assert found.path_.edges.tolist() == [[0, 2], [1, 2], [0, 1]]
+    assert found.path_.removed.tolist() == [-1, -1, -1]
+    assert found.path_.parameters[0, 2] == 0
+    assert found.converged_
+    for parameters in ({"re_entry": False}, {"threshold": 0.1}):
+        without = learner(screen=0.05, **parameters).fit(X)
+        assert edges_of(without) == [[0, 2], [1, 2]]
+        assert len(without.rounds_) == 1
+    assert without.p_values_[0, 1] < 1e-6  # the test of the missing pair says so
+    everything = learner(screen=None).fit(X)
+    assert everything.n_candidates_ == 3
+    same_fit(everything, found, atol=1e-4)
+
+
+def test_all_pairs_leave_and_the_truth_comes_back(seed):
+    """Of two columns that nearly repeat each other, one edge too many leaves."""
+    X = chain_rows(seed, 3000, 4, coupling=0.6)
+    found = learner(screen=1.0).fit(X)
+    assert found.n_candidates_ == 6
+    assert edges_of(found) == CHAIN[:3]
+    assert found.rounds_[0] == {"n_edges": 6, "left": 3, "entered": 0}
+    assert sum(r["entered"] - r["left"] for r in found.rounds_) + 6 == 3
+    assert (found.path_.removed > 0).sum() == 3
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_columns", "screen", "expected"),
+    [
+        (2000, 6, "auto", 15),  # all
+        (2000, 6, None, 15),
+        (2000, 6, 1e-140, 5),  # neighbours only: |r| = 0.66, then 0.44
+        (79, 6, "auto", 3),  # 3 pairs a column at most, by independence
+        (100, 6, "auto", 15),
+        (99, 6, "auto", None),  # one row too few for five pairs a column
+    ],
+)
+def test_candidates(n_rows, n_columns, screen, expected):
+    X = chain_rows(0, n_rows, n_columns, coupling=0.8)
+    rows = Rows(X.astype(STATE), np.ones(n_rows), np.full(n_columns, 2))
+    criteria = learner(screen=screen)._criteria()
+    found = rounds.candidates(rows, criteria)
+    if n_rows < 100:
+        assert len(found) < 15
+        assert np.bincount(found.ravel()).max() <= n_rows // 20
+    else:
+        assert len(found) == expected
+    assert (found[:, 0] < found[:, 1]).all()
+
+
+def test_candidates_of_many_parameters(monkeypatch):
+    monkeypatch.setattr(rounds, "MOST_CANDIDATES", 4 * 6)
+    rng = np.random.default_rng(0)
+    rows = Rows(rng.integers(0, 3, (5000, 4)).astype(STATE), np.ones(5000), np.full(4, 3))
+    assert len(rounds.candidates(rows, learner()._criteria())) == 6
+    monkeypatch.setattr(rounds, "MOST_CANDIDATES", 4 * 6 - 1)
+    assert len(rounds.candidates(rows, learner()._criteria())) < 6
+    assert len(rounds.candidates(rows, learner(statistic="agreement")._criteria())) == 6
+
+
+def test_threshold_after_learning(seed):
+    X = chain_rows(seed, 3000)
+    low, high = (learner(threshold=t).fit(X) for t in (0.0, 0.5))
+    assert len(low.edges_) == 10
+    assert edges_of(high) == CHAIN
+    assert high.rounds_[0] == {"n_edges": 10, "left": 6, "entered": 0}
+    assert (high.strength_[tuple(high.edges_.T)] >= 0.5).all()
+    wald = learner().fit(X)
+    np.testing.assert_allclose(high.coupling_, wald.coupling_, atol=1e-5)
+    left = {
+        tuple(e)
+        for e, t in zip(high.path_.edges.tolist(), high.path_.removed, strict=True)
+        if t > 0
+    }
+    assert left == {tuple(e) for e in edges_of(low)} - {tuple(e) for e in CHAIN}
+
+
+def test_warmup(seed):
+    """No edge leaves before the warm-up is over, and then only weak ones."""
+    X = chain_rows(seed, 3000)
+    parameters = {"threshold": 0.4, "learning_rate": 0.5, "max_iter": 160}
+    found = learner(warmup=150, **parameters).fit(X)
+    assert edges_of(found) == CHAIN
+    assert set(found.path_.removed) == {-1, 151}
+    early = learner(warmup=0, **parameters).fit(X)
+    assert early.path_.removed.min() == 1
+    assert early.n_iter_ == 160
+    with pytest.raises(ValueError, match=r'L-BFGS has none of; use optimizer="sgd", or warmup='):
+        learner(warmup=0, optimizer="lbfgs", threshold=0.1).fit(X)
+
+
+def test_rounds_come_to_an_end(monkeypatch):
+    """And what is not settled then has not converged."""
+    X = chain_rows(0)
+    monkeypatch.setattr(rounds, "MAX_ROUNDS", 1)
+    found = learner().fit(X)
+    assert len(found.rounds_) == 1
+    assert not found.converged_
+    assert learner(threshold=0.0).fit(X).converged_
+
+
+def test_edge_removal():
+    """By hand: the norm of a table counts, for good, after the warm-up."""
+    form = LogLinearForm.build((2, 2, 3), [(0, 1), (0, 2), (1, 2)])
+    path = Path()
+    path.now = 7
+    path.begin()
+    removal = EdgeRemoval(0.5, 1, path)
+    weak = LogLinearEnergy(form, {"unary": np.zeros(4), "pairs": np.full(5, 0.1)})
+    assert removal.update(weak, None, None, {}) is weak
+    theta = {"unary": np.ones(4), "pairs": np.array([-0.51, 0.4, 0.3, 0.3, -0.3])}
+    left = removal.update(weak.with_theta(theta), None, None, {})
+    assert left.alive.tolist() == [True, True, False]
+    np.testing.assert_array_equal(left.theta["pairs"], [-0.51, 0.4, 0.3, 0, 0])
+    np.testing.assert_array_equal(left.theta["unary"], 1)
+    back = removal.update(left.with_theta(theta), None, None, {})
+    np.testing.assert_array_equal(back.theta["pairs"], left.theta["pairs"])
+    assert path.removed == {(1, 2): 9}
+    nothing_dead = weak.with_theta({"unary": theta["unary"], "pairs": np.ones(5)})
+    assert removal.update(nothing_dead, None, None, {}) is nothing_dead
+
+
+@pytest.mark.parametrize("q", [2, 3])
+def test_path_by_hand(q):
+    form = LogLinearForm.build((q,) * 3, [(0, 1), (1, 2)])
+    energy = LogLinearEnergy(form, form.zeros())
+    free = (q - 1) ** 2
+    path = Path()
+    path.begin()
+    for t in (1, 2, 3):
+        pairs = np.r_[np.full(free, -t), np.full(free, 0.5)].astype(float)
+        path.record(t, energy.with_theta({"unary": energy.theta["unary"], "pairs": pairs}))
+    path.remove(np.array([[0, 1]]))
+    path.begin()
+    other = LogLinearForm.build((q,) * 3, [(0, 2), (1, 2)])
+    ones = LogLinearEnergy(other, {"unary": energy.theta["unary"], "pairs": np.ones(2 * free)})
+    path.record(1, ones)
+    path.enter(np.array([[0, 2]]))
+    path.remove(np.array([[1, 2]]), 1)
+    found = path.summary(np.array([4, 6, 9]))
+    assert found["edges"].tolist() == [[4, 6], [6, 9], [4, 9]]
+    assert found["iteration"].tolist() == [1, 2, 3, 4]
+    first = [-1, -2, -3, 0] if q == 2 else [2, 4, 6, 0]
+    half = np.sqrt(free) / 2
+    expected = np.transpose([first, [half, half, half, 2 * half], [0, 0, 0, 2 * half]])
+    np.testing.assert_allclose(found["parameters"], expected)
+    assert found["removed"].tolist() == [3, 4, -1]
+    path.enter(np.array([[0, 1]]))
+    assert path.summary(np.arange(3))["removed"].tolist() == [-1, 4, -1]
+
+
+def test_long_paths_are_thinned():
+    form = LogLinearForm.build((2, 2), [(0, 1)])
+    zero = LogLinearEnergy(form, form.zeros())
+    path = Path()
+    path.begin()
+    for t in range(1, 9001):
+        path.record(t, zero.with_theta({"unary": np.zeros(2), "pairs": np.array([float(t)])}))
+    found = path.summary(np.arange(2))
+    n = len(found["iteration"])
+    assert MOST_RECORDS / 2 <= n <= MOST_RECORDS
+    assert set(np.diff(found["iteration"])) == {8}
+    np.testing.assert_array_equal(found["parameters"][:, 0], found["iteration"])
