@@ -236,6 +236,22 @@ def test_inputs_are_not_written_to(seed):
         frozen.penalty_groups()
 
 
+@given(small_graphs())
+def test_moments_sum_to_the_weights(graph):
+    states, _ = enumerate_states(graph)
+    (flat,) = graph.moments(States(states)).values()
+    for table in graph.layout.split(flat):
+        assert_allclose(table.sum(), 1.0, rtol=1e-12)
+
+
+@given(small_graphs(), st.floats(0.1, 3))
+def test_weight_counts_rows(graph, weight):
+    states, _ = enumerate_states(graph)
+    twice = States(np.concatenate([states, states[:1]]))
+    heavy = States(states, None, np.log(weight * np.append(2.0, np.ones(len(states) - 1))))
+    assert_same_theta(graph.moments(heavy), graph.moments(twice), rtol=0, atol=1e-12)
+
+
 # Conditioning, tempering, paths -----------------------------------------------------------
 
 
@@ -393,22 +409,3 @@ def test_changing_the_arguments_changes_nothing():
     table[:] = 9
     assert graph.n_states.tolist() == [2, 2]
     assert not graph.flat.any()
-
-
-# Moments and gradients --------------------------------------------------------------------
-
-
-@given(small_graphs())
-def test_moments_sum_to_the_weights(graph):
-    states, _ = enumerate_states(graph)
-    (flat,) = graph.moments(States(states)).values()
-    for table in graph.layout.split(flat):
-        assert_allclose(table.sum(), 1.0, rtol=1e-12)
-
-
-@given(small_graphs(), st.floats(0.1, 3))
-def test_weight_counts_rows(graph, weight):
-    states, _ = enumerate_states(graph)
-    twice = States(np.concatenate([states, states[:1]]))
-    heavy = States(states, None, np.log(weight * np.append(2.0, np.ones(len(states) - 1))))
-    assert_same_theta(graph.moments(heavy), graph.moments(twice), rtol=0, atol=1e-12)

@@ -79,6 +79,24 @@ def test_draws_are_of_the_density(density, seed):
         assert (off < 5 * deviation / np.sqrt(len(X)) + 0.01 * deviation).all()
 
 
+def test_rows_far_away():
+    X, y = load_iris(return_X_y=True)
+    model = classes().fit(X, y)
+    far = np.full((1, 4), 1e160)
+    assert_allclose(model.predict_proba(far).sum(), 1.0)
+    assert np.isfinite(model.score_samples(far)).all()
+    density = small(density="mrf").fit(ring(60, 0))
+    assert density.score_samples([[1e40, 0.0]])[0] < -1e9
+
+
+def test_grids_too_coarse_give_way_to_chains(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(300, 1))
+    X = x + np.c_[np.zeros(300), 1e-3 * rng.normal(size=(300, 2))]
+    model = small(density="mrf", max_iter=1).fit(X)
+    assert model.log_partition_method_ == "ais"
+
+
 # log Z ------------------------------------------------------------------------------------
 
 
@@ -137,24 +155,3 @@ def test_columns_of_an_empty_graph_are_independent_of_the_model(seed):
     model = small("empty", density="mrf", max_iter=20).fit(ring(100, seed))
     a, b, c, d = model.score_samples([[0.0, 4.0], [1.0, 4.0], [0.0, 7.0], [1.0, 7.0]])
     assert a - b == pytest.approx(c - d, abs=1e-4)
-
-
-# Densities --------------------------------------------------------------------------------
-
-
-def test_rows_far_away():
-    X, y = load_iris(return_X_y=True)
-    model = classes().fit(X, y)
-    far = np.full((1, 4), 1e160)
-    assert_allclose(model.predict_proba(far).sum(), 1.0)
-    assert np.isfinite(model.score_samples(far)).all()
-    density = small(density="mrf").fit(ring(60, 0))
-    assert density.score_samples([[1e40, 0.0]])[0] < -1e9
-
-
-def test_grids_too_coarse_give_way_to_chains(seed):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(300, 1))
-    X = x + np.c_[np.zeros(300), 1e-3 * rng.normal(size=(300, 2))]
-    model = small(density="mrf", max_iter=1).fit(X)
-    assert model.log_partition_method_ == "ais"

@@ -107,6 +107,14 @@ def test_missing_categories_while_fitting(seed):
     assert np.isfinite(model.score_samples(X)).all()
 
 
+def test_exact_gradients_of_rows_with_gaps(seed):
+    X = ring(100, seed)
+    X[::7, 0] = np.nan
+    assert np.isfinite(small(learner="grid").fit(X).score(X))
+    with pytest.raises(ValueError, match=r"lbfgs.*needs a deterministic objective"):
+        small(learner="grid", optimizer="lbfgs").fit(X)
+
+
 # Draws given some entries -----------------------------------------------------------------
 
 
@@ -155,14 +163,3 @@ def test_draws_given_mixed_columns(density, seed):
         deviation = np.sqrt(p @ (axis - mean) ** 2)
         X = model.sample(n, given={1: k}, random_state=seed)[:, 0]
         assert abs(X.mean() - mean) < (5 / np.sqrt(n) + 0.02) * deviation
-
-
-# Missing entries --------------------------------------------------------------------------
-
-
-def test_exact_gradients_of_rows_with_gaps(seed):
-    X = ring(100, seed)
-    X[::7, 0] = np.nan
-    assert np.isfinite(small(learner="grid").fit(X).score(X))
-    with pytest.raises(ValueError, match=r"lbfgs.*needs a deterministic objective"):
-        small(learner="grid", optimizer="lbfgs").fit(X)

@@ -23,7 +23,7 @@ def _no_figure_is_left():
     plt.close("all")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def models():
     """A fitted estimator of every kind."""
     X, ink = spins(), digits()
