@@ -4,13 +4,14 @@ EXPECTED_FAILED_CHECKS = {
     "check_sample_weight_equivalence_on_dense_data": (
         "feeds continuous columns, which are no categories, and asks that stochastic fits agree; "
         "test_discrete.py checks the equivalence on categories, test_boltzmann_machine.py and "
-        "test_rbm.py on two states, test_crbm.py on outputs, with deterministic learners; "
-        "test_nnmrf.py checks the bases of neural potentials, whose networks are learned from "
+        "test_rbm_fit.py on two states, test_crbm_fit.py on outputs, with deterministic learners; "
+        "test_nnmrf_fit.py checks the bases of neural potentials, whose networks are learned from "
         "chains, and that rows of weight 0 count as absent"
     ),
     "check_sample_weight_equivalence_on_sparse_data": (
-        "asks that stochastic fits agree; test_rbm.py and test_crbm.py check the equivalence with "
-        "a deterministic learner, and that sparse rows give the same fit as dense ones"
+        "asks that stochastic fits agree; test_rbm_fit.py and test_crbm_fit.py check the "
+        "equivalence with a deterministic learner, and test_rbm_fit.py and test_crbm_input.py that "
+        "sparse rows give the same fit as dense ones"
     ),
 }
 

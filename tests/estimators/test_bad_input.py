@@ -163,7 +163,7 @@ def test_impossible_evidence():
             query(row)
 
 
-# Two-state models; what is theirs alone is in test_boltzmann_machine.py and test_rbm.py ------
+# Two-state models; what is theirs alone is in test_boltzmann_machine.py and test_rbm_input.py --
 
 TWO_STATES = [BoltzmannMachine("pcd", states=(0, 1), max_iter=1), RBM(2, "pcd", max_iter=1)]
 two_states = pytest.mark.parametrize("model", TWO_STATES, ids=lambda model: type(model).__name__)
@@ -427,7 +427,7 @@ def test_queries_of_conditional_models(query):
             ask(rows)
 
 
-# Numbers and categories; what is theirs alone is in test_nnmrf.py ------------------------------
+# Numbers and categories; what is theirs alone is in test_nnmrf_input.py ------------------------
 
 
 @pytest.mark.parametrize(("parameters", "message"), SHARED, ids=range(len(SHARED)))
