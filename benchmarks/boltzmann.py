@@ -14,8 +14,11 @@ from _common import markdown, options, save
 from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
-from skmrf import learning
-from skmrf._types import STATE, Batch, States, normalized_weights
+from skmrf import training
+from skmrf._utils.batch import Batch
+from skmrf._utils.codes import STATE
+from skmrf._utils.log_weights import normalized_weights
+from skmrf._utils.phases import States
 from skmrf.energies import PairwiseEnergy
 from skmrf.learners import (
     CD,
@@ -32,9 +35,9 @@ from skmrf.learners import (
 
 N_UNITS, N_ROWS, H = 10, 200, 10
 SCHEMES = {
-    "1/(100 + t)": (learning.InverseRate(100.0, 1.0), 500),
-    "1/(20 + 0.5 t)": (learning.InverseRate(20.0, 0.5), 100),
-    "1/(10 + 0.1 t)": (learning.InverseRate(10.0, 0.1), 40),
+    "1/(100 + t)": (training.InverseRate(100.0, 1.0), 500),
+    "1/(20 + 0.5 t)": (training.InverseRate(20.0, 0.5), 100),
+    "1/(10 + 0.1 t)": (training.InverseRate(10.0, 0.1), 40),
 }
 UNIFORM = {"n_particles": N_ROWS, "base": "uniform"}
 LEARNERS = {
@@ -64,7 +67,7 @@ PAPER = {
 }
 
 
-class TwoCopies(learning.SGD):
+class TwoCopies(training.SGD):
     """Plain gradient ascent in W, of which a coupling is the sum of two entries."""
 
     def step(self, theta, gradient, rate, state):
@@ -145,12 +148,12 @@ def fit(scheme, name, trial, n_updates=None):
     X, energy = problem(trial)
     rate, length = SCHEMES[scheme]
     space, rng = Enumerated(N_UNITS, X), np.random.default_rng([trial, 1])
-    settings = learning.Settings(
+    settings = training.Settings(
         TwoCopies(), rate, batch_size=N_ROWS, max_iter=n_updates or length, average=False
     )
     learner, data = Watched(LEARNERS[name](), space), Batch(X, rows=np.arange(N_ROWS))
-    state = learning.start(energy, learner, data, settings, rng)
-    state = learning.run(learner, data, settings, state)
+    state = training.start(energy, learner, data, settings, rng)
+    state = training.run(learner, data, settings, state)
     found = state.history.columns
     curve = [*found["log_likelihood"], space.log_likelihood(state.energy)]
     return {

@@ -19,8 +19,9 @@ import numpy as np
 from _common import markdown, options, save
 from threadpoolctl import threadpool_limits
 
-from skmrf import inference, learning, messages
-from skmrf._types import STATE, Batch
+from skmrf import exact, inference, training
+from skmrf._utils.batch import Batch
+from skmrf._utils.codes import STATE
 from skmrf.datasets import (
     enumerate_structured_sequences,
     make_multimodal_mrf,
@@ -57,7 +58,7 @@ SIZES = {
 PAPER_EPOCHS = 1000
 
 
-class Drops(learning.ConstantRate):
+class Drops(training.ConstantRate):
     """The paper's rates for sequences: 1, after 100 epochs 0.1, after 500 epochs 0.01."""
 
     def value(self, state):
@@ -70,7 +71,7 @@ class Drops(learning.ConstantRate):
         return {"t": state["t"] + 1}, False, False
 
 
-class Budget(learning.SilentReports):
+class Budget(training.SilentReports):
     """Stops when the processor seconds are spent."""
 
     def __init__(self, seconds):
@@ -91,8 +92,8 @@ def problem(task, n, instance):
     make = make_multimodal_mrf if task == "multimodal" else make_weighted_3sat
     graph = make(n, random_state=instance)
     X = inference.sample(graph, 1000, method="exact", random_state=instance)
-    plan = messages.prepare(graph.layout)
-    return graph.layout, X, graph.log_potential(X) - messages.log_partitions(plan, graph.flat)[0]
+    plan = exact.prepare(graph.layout)
+    return graph.layout, X, graph.log_potential(X) - exact.log_partitions(plan, graph.flat)[0]
 
 
 def paper_start(layout, rng):
@@ -107,19 +108,19 @@ def fit(setting, task, layout, X, learner, seconds, seed):
     data = Batch(X, rows=np.arange(len(X)))
     if setting == "paper":
         energy = paper_start(layout, rng)
-        rate = Drops() if task == "sequences" else learning.ConstantRate(0.1)
-        settings = learning.Settings(
-            learning.SGD(), rate, batch_size=len(X), max_iter=PAPER_EPOCHS, average=False
+        rate = Drops() if task == "sequences" else training.ConstantRate(0.1)
+        settings = training.Settings(
+            training.SGD(), rate, batch_size=len(X), max_iter=PAPER_EPOCHS, average=False
         )
     else:
-        energy = FactorGraph.from_layout(layout, learning.independent_start(layout, X, None))
-        optimizer = None if learner.deterministic else learning.Adam()
-        settings = learning.Settings(
-            optimizer, learning.AdaptiveRate(0.1), batch_size=len(X), tol=1e-5
+        energy = FactorGraph.from_layout(layout, training.independent_start(layout, X, None))
+        optimizer = None if learner.deterministic else training.Adam()
+        settings = training.Settings(
+            optimizer, training.AdaptiveRate(0.1), batch_size=len(X), tol=1e-5
         )
-        settings.resolution = learning.resolution(learning.complete_moments(energy, data), data)
-    state = learning.start(energy, learner, data, settings, rng)
-    state = learning.run(learner, data, settings, state, Budget(seconds))
+        settings.resolution = training.resolution(training.complete_moments(energy, data), data)
+    state = training.start(energy, learner, data, settings, rng)
+    state = training.run(learner, data, settings, state, Budget(seconds))
     return state.result(setting != "paper"), state
 
 
@@ -145,7 +146,7 @@ def run_problem(task, n, instance, seconds, names):
         layout, X, log_p = problem(task, n, instance)
         chosen = np.random.default_rng(instance).choice(len(X), 100, replace=False)
         states = enumerate_structured_sequences(n).astype(STATE) if log_p is None else None
-        plan = messages.prepare(layout)
+        plan = exact.prepare(layout)
         rows = []
         for setting, known in SETTINGS.items():
             for name in (name for name in known if name in names):
@@ -155,7 +156,7 @@ def run_problem(task, n, instance, seconds, names):
                 limit = max(seconds, REFERENCE_SECONDS) if reference else seconds
                 energy, state = fit(setting, task, layout, X, LEARNERS[name](), limit, instance)
                 spent = time.process_time() - start
-                log_z = messages.log_partitions(plan, energy.flat)[0]
+                log_z = exact.log_partitions(plan, energy.flat)[0]
                 if states is None:
                     score = log_likelihood(energy, log_z, X, chosen)
                     score["bound"] = float(log_p[chosen].mean())

@@ -23,7 +23,7 @@ import numpy as np
 from _common import markdown, options, save, timed
 
 from skmrf import DiscreteMRF, MRFStructureLearner
-from skmrf.structure import average_product_correction, similarity_weights
+from skmrf.datasets import average_product_correction, similarity_weights
 
 GAP = 0
 FAR = 4

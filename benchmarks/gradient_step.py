@@ -16,8 +16,8 @@ from _common import bars, calls_in, interleaved, options, save
 from gibbs import N_CHAINS, numpy_binary, numpy_tables, random_pairs
 from threadpoolctl import threadpool_limits
 
-from skmrf import learning
-from skmrf._types import Batch
+from skmrf import training
+from skmrf._utils.batch import Batch
 from skmrf.energies import BinaryConditionals, FactorGraph, factor_graph
 from skmrf.learners import PCD
 from skmrf.samplers import Product
@@ -62,14 +62,14 @@ def skmrf_steps(graph, X):
     """A function that makes STEPS_A_CALL steps and goes on from where it stands."""
     data = Batch(X)
     learner = PCD(n_chains=N_CHAINS, n_steps=1)
-    settings = learning.Settings(batch_size=BATCH, max_iter=1)
-    state = learning.start(graph, learner, data, settings, np.random.default_rng(0))
+    settings = training.Settings(batch_size=BATCH, max_iter=1)
+    state = training.start(graph, learner, data, settings, np.random.default_rng(0))
 
     def run():
         nonlocal state
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # not converged, of course
-            state = learning.run(learner, data, settings, state)
+            state = training.run(learner, data, settings, state)
 
     return run
 

@@ -1,8 +1,8 @@
 """Belief propagation between two layers: messages by ratios against products of matrices.
 
 Ten iterations on random weights, in one run side by side: the kernel of
-:func:`skmrf.messages.bipartite.propagate` and the equations of Ping and Ihler (2017) in numpy, in
-float32 and float64. Each is called several times in a row, so that what it needs is in the cache
+:func:`skmrf.variational.bipartite.propagate` and the equations of Ping and Ihler (2017) in numpy,
+in float32 and float64. Each is called several times in a row, so that what it needs is in the cache
 for both; exponentials of the weights are kept while these stay the same, so "new weights" is the
 ratio where every call has other weights than the last. Two messages cost one division; an iteration
 reads and writes an array of messages and reads one of weights, so the bytes moved are 12 (24) for
@@ -13,17 +13,21 @@ in matrix products.
 
 import cProfile
 import pstats
+import sys
 import time
 import warnings
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from _common import bars, calls_in, interleaved, markdown, options, save
 from threadpoolctl import threadpool_limits
 
 from skmrf import CRBMStructuredPredictor
-from skmrf.messages.bipartite import propagate
-from skmrf.messages.matrix_form import propagate_matrices
+from skmrf.variational.bipartite import propagate
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from matrix_form import propagate_matrices  # noqa: E402
 
 N_ITER = 10
 TURN = 0.05  # seconds of calls in a row

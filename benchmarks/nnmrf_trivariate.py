@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from skmrf import NNMRFDensity
 from skmrf.learners import Grid, Variational
-from skmrf.messages.free_energy import Rule, infer
+from skmrf.variational.free_energy import Rule, infer
 
 WEIGHTS = 0.3, 0.7
 MEANS = (-2.5, 1.9, -1.0), (1.7, -1.5, 2.2)

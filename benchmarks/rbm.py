@@ -19,8 +19,9 @@ from _common import markdown, options, save
 from sklearn.neural_network import BernoulliRBM
 from threadpoolctl import threadpool_limits
 
-from skmrf import inference, learning
-from skmrf._types import STATE, Batch
+from skmrf import inference, training
+from skmrf._utils.batch import Batch
+from skmrf._utils.codes import STATE
 from skmrf.energies import BipartiteEnergy
 from skmrf.learners import (
     CD,
@@ -87,7 +88,7 @@ PRINTED = {  # Table 1: 784 x 10 train and test, 784 x 500 train and test
 }
 
 
-class PerEpoch(learning.ConstantRate):
+class PerEpoch(training.ConstantRate):
     """The paper's schedule, 1/(100 + epoch)."""
 
     def __init__(self, updates=300):
@@ -155,7 +156,7 @@ class Ours:
         self.rows, self.piece, self.seconds = np.empty(0, dtype=int), 1, 0.0
         start = time.process_time()
         data = Batch(X, rows=np.arange(len(X)))
-        self.state = learning.start(energy, learner, data, settings, np.random.default_rng(seed))
+        self.state = training.start(energy, learner, data, settings, np.random.default_rng(seed))
         self.seconds += time.process_time() - start
 
     @property
@@ -170,7 +171,7 @@ class Ours:
             self.rows = np.concatenate([self.rows, self.rng.permutation(len(self.X))])
         rows, self.rows = self.rows[:n], self.rows[n:]
         batch = Batch(self.X[rows], rows=rows)
-        self.state = learning.run(self.learner, batch, self.settings, self.state)
+        self.state = training.run(self.learner, batch, self.settings, self.state)
         self.seconds += time.process_time() - start
 
     def energy(self):
@@ -238,9 +239,9 @@ def make(name, X, n_hidden, seed):
     if name in PEERS:
         return Theirs(*PEERS[name], n_hidden, X, seed)
     energy = first_energy(X, n_hidden, np.random.default_rng(seed))
-    settings = learning.Settings(  # the defaults of RBM
-        learning.Adam(),
-        learning.AdaptiveRate(0.003, 2000, cosine=0.0, n_halvings=3),
+    settings = training.Settings(  # the defaults of RBM
+        training.Adam(),
+        training.AdaptiveRate(0.003, 2000, cosine=0.0, n_halvings=3),
         batch_size=100,
         max_iter=1,
         recency=8.0,
@@ -297,8 +298,8 @@ def paper_schedule(train, test, biases, names, epochs, log):
     sets = {"train": train[:10_000], "test": test}
     for name in names:
         energy = first_energy(train, 10, np.random.default_rng(0), biases)
-        settings = learning.Settings(
-            learning.SGD(), PerEpoch(), batch_size=200, max_iter=1, average=False
+        settings = training.Settings(
+            training.SGD(), PerEpoch(), batch_size=200, max_iter=1, average=False
         )
         run = Ours(PAPER[name](H[biases]), energy, train, settings, 0)
         n_updates = max(2, round(epochs * len(train) / 200))

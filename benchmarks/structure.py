@@ -24,7 +24,7 @@ from skmrf import MRFStructureLearner
 from skmrf.datasets import make_non_decay_mrf
 from skmrf.inference import sample
 from skmrf.learners import PCD
-from skmrf.selection.multiple import adjusted
+from skmrf.structure.multiple_tests import adjusted
 
 N_MIDDLE, BETA, N_ROWS = 8, 0.6, 5_000
 ENERGY = make_non_decay_mrf(N_MIDDLE, beta=BETA)

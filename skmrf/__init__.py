@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .boltzmann import BoltzmannMachine
-    from .crbm import CRBMStructuredPredictor
-    from .discrete import DiscreteMRF
-    from .nnmrf import NNMRFDensity
-    from .nnmrf_classifier import NNMRFClassifier
-    from .rbm import RBM
-    from .structure import MRFStructureLearner
+    from .estimators.boltzmann_machine import BoltzmannMachine
+    from .estimators.crbm import CRBMStructuredPredictor
+    from .estimators.discrete_mrf import DiscreteMRF
+    from .estimators.nnmrf.classifier import NNMRFClassifier
+    from .estimators.nnmrf.density import NNMRFDensity
+    from .estimators.rbm import RBM
+    from .estimators.structure_learner import MRFStructureLearner
 
 __all__ = [
     "RBM",
@@ -25,36 +25,37 @@ __all__ = [
     "__version__",
 ]
 
-# Names are imported when they are first asked for, so that no model costs the import of all.
-_FILES = {
-    "BoltzmannMachine": "boltzmann",
-    "CRBMStructuredPredictor": "crbm",
-    "DiscreteMRF": "discrete",
-    "MRFStructureLearner": "structure",
-    "NNMRFClassifier": "nnmrf_classifier",
-    "NNMRFDensity": "nnmrf",
-    "RBM": "rbm",
-    "TRUSTED_TYPES": "_trusted",
+# Names are imported when they are first used, so that no model costs the import of all.
+_MODULES = {
+    "BoltzmannMachine": "estimators.boltzmann_machine",
+    "CRBMStructuredPredictor": "estimators.crbm",
+    "DiscreteMRF": "estimators.discrete_mrf",
+    "MRFStructureLearner": "estimators.structure_learner",
+    "NNMRFClassifier": "estimators.nnmrf.classifier",
+    "NNMRFDensity": "estimators.nnmrf.density",
+    "RBM": "estimators.rbm",
+    "TRUSTED_TYPES": "io.trusted_types",
 }
-_ROOMS = {
+_PACKAGES = {
     "datasets",
     "energies",
+    "exact",
     "inference",
     "io",
     "learners",
-    "learning",
     "likelihood",
-    "messages",
     "plot",
     "samplers",
     "structure",
+    "training",
+    "variational",
 }
 
 
 def __getattr__(name):
-    if name in _FILES:
-        value = getattr(import_module(f"{__name__}.{_FILES[name]}"), name)
-    elif name in _ROOMS:
+    if name in _MODULES:
+        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    elif name in _PACKAGES:
         return import_module(f"{__name__}.{name}")
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -63,4 +64,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *__all__, *_FILES, *_ROOMS})
+    return sorted({*globals(), *__all__, *_MODULES, *_PACKAGES})

@@ -4,8 +4,8 @@ import numpy as np
 from zoo import ZOO, enumerate_states
 
 from skmrf.energies import PairwiseEnergy
-from skmrf.messages import Propagation
 from skmrf.samplers import Chain, ChainSettings
+from skmrf.variational import Propagation
 
 PAPER = Propagation("flooding", damping=0.0, max_iter=20, tol=0.0)
 

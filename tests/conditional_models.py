@@ -4,7 +4,8 @@ import numpy as np
 import twins
 from numpy.testing import assert_allclose
 
-from skmrf._types import STATE, Batch
+from skmrf._utils.batch import Batch
+from skmrf._utils.codes import STATE
 from skmrf.energies import ConditionalBipartiteEnergy
 
 

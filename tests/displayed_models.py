@@ -3,7 +3,7 @@
 import pandas as pd
 from sklearn.datasets import load_digits
 
-from skmrf._types import LogPartition
+from skmrf._utils.results import LogPartition
 from skmrf.datasets import make_ising
 from skmrf.inference import sample
 from skmrf.plot import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skmrf.energies import NeuralEnergy
-from skmrf.messages.mixtures import Mixture
+from skmrf.variational.mixtures import Mixture
 
 COMPLETE = [(0, 1), (0, 2), (1, 2)]
 

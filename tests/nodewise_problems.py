@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 from scipy.stats import chi2_contingency
 
-from skmrf._types import MISSING
+from skmrf._utils.codes import MISSING
 from skmrf.energies import LogLinearEnergy, LogLinearForm
 
 TAIL = 5.7e-7  # both tails of a normal variable beyond five sigma

@@ -5,7 +5,7 @@ import pytest
 import twins
 from zoo import ZOO, enumerate_states
 
-from skmrf._types import Assignment, LogPartition, Marginals
+from skmrf._utils.results import Assignment, LogPartition, Marginals
 from skmrf.inference import log_partition, map_assignment, marginal_map, marginals, sample
 
 PROPAGATION = ["schedule", "damping", "max_iter", "tol"]

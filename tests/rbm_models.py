@@ -5,7 +5,7 @@ import pytest
 import twins
 
 from skmrf import RBM
-from skmrf.rbm import OF_PARTICLES
+from skmrf.estimators.rbm import OF_PARTICLES
 
 SMALL = 50_000  # bytes in which no exact sum over 12 units fits
 every = pytest.mark.parametrize("learner", OF_PARTICLES)

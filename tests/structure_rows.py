@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from skmrf import MRFStructureLearner, inference
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.datasets import make_ising
 from skmrf.energies import LogLinearEnergy, LogLinearForm, PairwiseEnergy
-from skmrf.selection import Rows
+from skmrf.structure import Rows
 
 STRICT = 1e-6
 RARE = 1e-5  # failure probability of a test of replicates

@@ -6,7 +6,7 @@ from montecarlo import TAIL
 from scipy.stats import binom
 from zoo import enumerate_states
 
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.energies import BipartiteEnergy
 from skmrf.samplers import Product, Tempering
 

@@ -5,7 +5,7 @@ import pytest
 import twins
 from zoo import LAYERED, enumerate_states
 
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 
 every = pytest.mark.parametrize("name", LAYERED)
 

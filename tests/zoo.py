@@ -9,7 +9,7 @@ from itertools import combinations, pairwise, product
 import numpy as np
 from hypothesis import strategies as st
 
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
 
 

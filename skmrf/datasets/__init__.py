@@ -1,5 +1,6 @@
 """Generators of random models, public data sets that also work offline, and damage to images."""
 
+from .alignments import average_product_correction, similarity_weights
 from .corruption import flip_pixels, occlude
 from .density import fetch_density_benchmark
 from .images import fetch_caltech101_silhouettes, fetch_mnist
@@ -11,6 +12,7 @@ from .sequences import enumerate_structured_sequences, make_structured_sequences
 from .tables import make_random_mrf
 
 __all__ = [
+    "average_product_correction",
     "enumerate_structured_sequences",
     "fetch_caltech101_silhouettes",
     "fetch_density_benchmark",
@@ -23,4 +25,5 @@ __all__ = [
     "make_structured_sequences",
     "make_weighted_3sat",
     "occlude",
+    "similarity_weights",
 ]

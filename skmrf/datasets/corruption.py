@@ -5,7 +5,7 @@ import numbers
 
 import numpy as np
 
-from .._validation import check_number
+from .._utils.parameters import check_number
 from ._random import generator
 
 

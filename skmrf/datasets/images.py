@@ -12,7 +12,7 @@ from scipy.io.matlab import MatReadError
 from sklearn.datasets import fetch_openml
 from sklearn.utils import Bunch
 
-from .._validation import check_number
+from .._utils.parameters import check_number
 from ._remote import ENVIRONMENT, data_home_path, download, write_whole
 from .density import BROKEN, REPLACE
 

@@ -6,7 +6,7 @@ from math import isqrt
 import networkx as nx
 import numpy as np
 
-from .._validation import check_number
+from .._utils.parameters import check_number
 from ..energies import PairwiseEnergy
 from ._random import generator, integer_seed
 

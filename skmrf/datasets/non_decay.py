@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._validation import check_number
+from .._utils.parameters import check_number
 from ..energies import PairwiseEnergy
 
 

@@ -4,8 +4,8 @@ from itertools import product
 
 import numpy as np
 
-from .._types import STATE
-from .._validation import check_number
+from .._utils.codes import STATE
+from .._utils.parameters import check_number
 from ..energies import FactorGraph
 from ..inference import sample
 from ._random import generator

@@ -5,8 +5,8 @@ from math import comb
 
 import numpy as np
 
-from .._types import MAX_STATES
-from .._validation import check_number
+from .._utils.codes import MAX_STATES
+from .._utils.parameters import check_number
 from ..energies import FactorGraph, Layout
 from ._random import draw_clique, generator
 

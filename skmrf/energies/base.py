@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from .._types import Theta
+from .._utils.phases import Theta
 
 
 class Energy(ABC):

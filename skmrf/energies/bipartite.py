@@ -3,8 +3,9 @@
 import numpy as np
 
 from .._kernels.layers import softplus_sums, unit_means
-from .._types import STATE, States, normalized_weights
-from .._validation import check_evidence, check_states
+from .._utils.codes import STATE, check_evidence, check_states
+from .._utils.log_weights import normalized_weights
+from .._utils.phases import States
 from .base import Energy
 from .conditionals import BipartiteConditionals, bias_rows, bias_sums
 from .factor_graph import FactorGraph

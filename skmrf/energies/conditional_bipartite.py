@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._kernels.layers import unit_means
-from .._types import UnitMoments
+from .._utils.phases import UnitMoments
 from .bipartite import BipartiteEnergy
 
 NAMES = "weights", "visible_inputs", "hidden_inputs", "visible_bias", "hidden_bias"

@@ -4,14 +4,10 @@ from functools import cached_property
 
 import numpy as np
 
-from .._kernels.tables import (
-    add_binary_moments,
-    add_moments,
-    binary_form,
-    log_potentials,
-)
-from .._types import States, normalized_weights
-from .._validation import check_evidence, check_states
+from .._kernels.tables import add_binary_moments, add_moments, binary_form, log_potentials
+from .._utils.codes import check_evidence, check_states
+from .._utils.log_weights import normalized_weights
+from .._utils.phases import States
 from .base import Energy
 from .conditionals import BinaryConditionals, TableConditionals
 from .layout import Layout

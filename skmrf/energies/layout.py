@@ -8,7 +8,7 @@ from operator import index
 import numpy as np
 
 from .._kernels.tables import incidence
-from .._types import MAX_STATES
+from .._utils.codes import MAX_STATES
 
 MAX_PARAMETERS = 2**31 - 1
 INDEX = np.int32

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels.networks import network_gradients, network_values
-from .._types import CliquePoints, normalized_weights
+from .._utils.log_weights import normalized_weights
+from .._utils.phases import CliquePoints
 from .factor_graph import FactorGraph
 
 ROWS = 4096  # at a time, so that values of all networks fit into memory

@@ -4,8 +4,9 @@ from functools import cached_property
 
 import numpy as np
 
-from .._types import States, normalized_weights
-from .._validation import check_evidence, check_states
+from .._utils.codes import check_evidence, check_states
+from .._utils.log_weights import normalized_weights
+from .._utils.phases import States
 from .base import Energy
 from .conditionals import BinaryConditionals
 from .factor_graph import FactorGraph

@@ -2,12 +2,14 @@
 
 import numpy as np
 
-from .. import messages, samplers
-from .._types import Marginals, States, log_mean_exp, normalized_weights
-from .._validation import check_number
+from .. import exact, samplers, variational
+from .._utils.log_weights import log_mean_exp, normalized_weights
+from .._utils.parameters import check_number
+from .._utils.phases import States
+from .._utils.results import Marginals
 from ..energies import FactorGraph
 from ..likelihood import TRUSTED_ESS
-from .question import NOTHING_POSSIBLE, renumbered
+from .conditioned import NOTHING_POSSIBLE, renumbered
 
 
 def _as_marginals(question, single, flat, *, residual, n_iter, converged, method):
@@ -37,9 +39,9 @@ def _from_states(question, X, log_weights=None):
 def exact_marginals(question):
     """By elimination."""
     graph, plan = question.graph, question.plan()
-    single = messages.single_marginals(plan, graph.flat, question.row[None])[0]
+    single = exact.single_marginals(plan, graph.flat, question.row[None])[0]
     untied = graph.layout.untied()
-    flat, _ = messages.expected_moments(plan, graph.flat, question.row[None], layout=untied)
+    flat, _ = exact.expected_moments(plan, graph.flat, question.row[None], layout=untied)
     return _as_marginals(
         question, single, flat, residual=0.0, n_iter=1, converged=True, method="exact"
     )
@@ -68,7 +70,7 @@ def gibbs_marginals(question, *, n_chains=256, n_sweeps=1000, n_records=50, n_jo
 
 def _believed(question, found, method):
     if found.log_partition == -np.inf:
-        raise messages.ImpossibleEvidence(0)
+        raise exact.ImpossibleEvidence(0)
     return _as_marginals(
         question,
         found.single,
@@ -82,15 +84,15 @@ def _believed(question, found, method):
 
 def bp_marginals(question, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
     """Beliefs of sum-product belief propagation."""
-    how = messages.Propagation(schedule, damping, max_iter, tol)
-    found = messages.belief_propagation(question.graph, how, evidence=question.row)
+    how = variational.Propagation(schedule, damping, max_iter, tol)
+    found = variational.belief_propagation(question.graph, how, evidence=question.row)
     return _believed(question, found, "bp")
 
 
 def trw_marginals(question, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
     """Beliefs of tree-reweighted propagation."""
-    how = messages.Propagation(schedule, damping, max_iter, tol)
-    found = messages.tree_reweighted(question.graph, how, evidence=question.row)
+    how = variational.Propagation(schedule, damping, max_iter, tol)
+    found = variational.tree_reweighted(question.graph, how, evidence=question.row)
     return _believed(question, found.beliefs, "trw")
 
 
@@ -98,8 +100,8 @@ def mean_field_marginals(question, *, max_iter=1000, tol=1e-9):
     """The product distribution of naive mean field."""
     rest = question.rest()
     if any(not (table > -np.inf).any() for table in rest.log_potentials):
-        raise messages.ImpossibleEvidence(0)
-    found = messages.mean_field(rest, max_iter=max_iter, tol=tol)
+        raise exact.ImpossibleEvidence(0)
+    found = variational.mean_field(rest, max_iter=max_iter, tol=tol)
     n_states = question.graph.n_states
     single = np.zeros(int(n_states.sum()))
     free = np.repeat(~question.observed, n_states)
@@ -110,7 +112,7 @@ def mean_field_marginals(question, *, max_iter=1000, tol=1e-9):
     return _as_marginals(
         question,
         single,
-        messages.clique_moments(question.graph, single, untied),
+        variational.clique_moments(question.graph, single, untied),
         residual=found.residual,
         n_iter=found.n_iter,
         converged=found.converged and found.lower_bound > -np.inf,

@@ -5,14 +5,17 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from .._types import Assignment
-from .._validation import check_choice, check_energy, check_evidence, check_number
+from .._utils.codes import check_evidence
+from .._utils.parameters import check_choice, check_number
+from .._utils.results import Assignment
+from ..energies.checks import check_energy
+from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..likelihood import log_partition_bounds
-from ..messages.elimination import DEFAULT_MAX_BYTES
+from .conditioned import Question, ask, renumbered
 from .marginals import MARGINALS
-from .question import Question, ask, renumbered
-from .rows import warn_inexact_samples
-from .states import MARGINAL_MODES, MODES, SAMPLES
+from .modes import MARGINAL_MODES, MODES
+from .row_queries import warn_inexact_samples
+from .samples import SAMPLES
 
 
 def log_partition(

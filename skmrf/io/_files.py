@@ -4,7 +4,7 @@ import gzip
 import os
 import zlib
 
-from .._validation import check_number
+from .._utils.parameters import check_number
 
 MAX_BYTES = 2**30
 CHUNK = 2**20

@@ -2,18 +2,11 @@
 
 import numpy as np
 
-from .._types import MAX_STATES
-from .._validation import factor_graph_of
+from .._utils.codes import MAX_STATES
 from ..energies import FactorGraph, Layout
+from ..energies.checks import factor_graph_of
 from ._files import MAX_BYTES, write_bytes
-from ._tables import (
-    MAX_ORDER,
-    covering,
-    first_repeat,
-    potentials,
-    table_sizes,
-    take_log,
-)
+from ._tables import MAX_ORDER, covering, first_repeat, potentials, table_sizes, take_log
 from ._tokens import COMMENT, Tokens
 from .names import NamedFactorGraph
 

@@ -3,7 +3,8 @@
 import networkx as nx
 import numpy as np
 
-from .._validation import check_choice, factor_graph_of
+from .._utils.parameters import check_choice
+from ..energies.checks import factor_graph_of
 from ..energies.pair_strengths import pair_strengths
 from .names import check_names
 

@@ -4,8 +4,10 @@ from itertools import combinations
 
 import numpy as np
 
-from .._validation import check_choice, factor_graph_of, warn_caller
+from .._utils.parameters import check_choice
+from .._utils.warn import warn_caller
 from ..energies import FactorGraph
+from ..energies.checks import factor_graph_of
 from ._optional import require
 from ._tables import covering
 from .names import NamedFactorGraph, check_categories, check_names

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .._types import MAX_STATES
+from .._utils.codes import MAX_STATES
 from ._files import MAX_BYTES
 from ._tokens import Tokens
 

@@ -1,20 +1,20 @@
 """Ways to estimate the two phases of the gradient, one algorithm a file."""
 
 from .base import Learner
+from .bp import BP, BPCD
 from .bpchain_cd import BPChainCD
 from .cd import CD
 from .cd_percloss import CDPercLoss
-from .clusters import completed, normal_beliefs
+from .conditional_mle import MLEBP, MLEMF
 from .exact import Exact
 from .grid import Grid
+from .initial_mixture import completed, normal_beliefs
 from .lr import LR
 from .max_margin import LSSVM, MSSVM
 from .mcmc_mle import MCMCMLE, ParticleFilteredMCMCMLE
 from .mean_field import MeanField
-from .mle import MLEBP, MLEMF
 from .parallel_tempering import ParallelTempering
 from .pcd import PCD
-from .propagation import BP, BPCD
 from .pseudo_likelihood import PseudoLikelihood, site_log_likelihood
 from .psmc import PSMC
 from .smc import SMC

@@ -5,17 +5,13 @@ from abc import ABC, abstractmethod
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._types import (
-    MISSING,
-    Batch,
-    CliqueMoments,
-    States,
-    dense_rows,
-    distinct_rows,
-    normalized_weights,
-)
+from .._utils.batch import Batch
+from .._utils.codes import MISSING
+from .._utils.log_weights import normalized_weights
+from .._utils.phases import CliqueMoments, States
+from .._utils.rows import dense_rows, distinct_rows
 from ..samplers import Product
-from .completion import Completions
+from .missing_entries import Completions
 
 
 class Learner(BaseEstimator, ABC):
@@ -48,11 +44,12 @@ class Learner(BaseEstimator, ABC):
     def step(self, energy, batch, state, rng):
         """One estimate: ``(positive, negative, state, info)``.
 
-        ``positive`` and ``negative`` are phases (:class:`~skmrf._types.States`,
-        :class:`~skmrf._types.CliqueMoments` or, of conditional models,
-        :class:`~skmrf._types.UnitMoments`), ``info`` a dict of diagnostics, which ``history_``
-        averages by epoch (of a :class:`~skmrf._types.Latest` it keeps the last); a share of
-        converged runs in ``inference_converged`` is warned about when it is low in the last epoch.
+        ``positive`` and ``negative`` are phases (:class:`~skmrf._utils.phases.States`,
+        :class:`~skmrf._utils.phases.CliqueMoments` or, of conditional models,
+        :class:`~skmrf._utils.phases.UnitMoments`), ``info`` a dict of diagnostics, which
+        ``history_`` averages by epoch (of a :class:`~skmrf._utils.history.Latest` it keeps the
+        last); a share of converged runs in ``inference_converged`` is warned about when it is low
+        in the last epoch.
         """
 
 

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import messages
-from .._types import MISSING, States, effective_sample_size, log_mean_exp
-from .._validation import check_number
+from .. import variational
+from .._utils.codes import MISSING
+from .._utils.log_weights import effective_sample_size, log_mean_exp
+from .._utils.parameters import check_number
+from .._utils.phases import States
 from ..samplers import Chain, ChainSettings, KnownStates
 from .base import DataPhase, Learner, unique_rows
 
@@ -93,7 +95,7 @@ class BPChainCD(Learner):
 
     def init(self, energy, batch, rng):
         check_number("n_samples", self.n_samples, low=1, integer=True)
-        how = messages.Propagation(self.schedule, self.damping, self.max_iter, self.tol)
+        how = variational.Propagation(self.schedule, self.damping, self.max_iter, self.tol)
         clip = SUPPORT if self.corrected else 0.0
         settings = ChainSettings(self.conditionals, self.order, how, clip, self.warm_start)
         chain = Chain(energy.layout, settings, self.n_samples)

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from .._types import States, dense_rows
-from .._validation import check_choice, check_number
+from .._utils.parameters import check_choice, check_number
+from .._utils.phases import States
+from .._utils.rows import dense_rows
 from ..samplers import BLOCK, Product, spawn_generators, sweep
 from .base import DataPhase, Learner
 from .conditional import AskedByMeanField

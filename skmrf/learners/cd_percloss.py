@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._types import STATE, States
-from .._validation import check_number
-from ..messages.bipartite import unit_probabilities
+from .._utils.codes import STATE
+from .._utils.parameters import check_number
+from .._utils.phases import States
 from ..samplers import BLOCK, spawn_generators, sweep
+from ..variational.bipartite import unit_probabilities
 from .base import Learner
 from .conditional import AskedByMeanField, observed
 

@@ -1,8 +1,8 @@
 """What learners of outputs given inputs share. Rows bring both: X, and Y of zeros and ones."""
 
-from .._types import States
-from .._validation import check_number
-from ..messages.bipartite import UnitBeliefs, mean_field
+from .._utils.parameters import check_number
+from .._utils.phases import States
+from ..variational.bipartite import UnitBeliefs, mean_field
 from .base import Learner
 
 N_ITER = 50  # of mean field, where learning itself does not use it

@@ -4,13 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._types import States, logsumexp, normalized_weights
-from .._validation import check_number
+from .._utils.log_weights import logsumexp, normalized_weights
+from .._utils.parameters import check_number
+from .._utils.phases import States
 from ..likelihood.neural import grid, grid_fits
-from ..messages.free_energy import Rule, infer
-from ..messages.mixtures import Mixture
+from ..variational.free_energy import Rule, infer
+from ..variational.mixtures import Mixture
 from .base import Learner
-from .clusters import first_mixture
+from .initial_mixture import first_mixture
 
 N_CLUSTERS = 5
 

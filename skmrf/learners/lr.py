@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from .._types import States, UnitMoments, normalized_weights
-from ..messages.bipartite import mean_field, unit_probabilities
+from .._utils.log_weights import normalized_weights
+from .._utils.phases import States, UnitMoments
+from ..variational.bipartite import mean_field, unit_probabilities
 from .conditional import ConditionalLearner
 
 

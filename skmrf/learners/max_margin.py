@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from .._types import States
-from .._validation import check_choice, check_number
-from ..messages.bipartite import coordinate_ascent, propagate
+from .._utils.parameters import check_choice, check_number
+from .._utils.phases import States
+from ..variational.bipartite import coordinate_ascent, propagate
 from .conditional import ConditionalLearner, inference_info, observed
 
 SCHEDULES = "sequential", "parallel"

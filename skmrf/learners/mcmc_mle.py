@@ -2,17 +2,10 @@
 
 from dataclasses import replace
 
-from .._types import logsumexp
-from .._validation import check_choice, check_number
+from .._utils.log_weights import logsumexp
+from .._utils.parameters import check_choice, check_number
 from ..samplers import equal, resample, sweep
-from .particles import (
-    ParticleLearner,
-    Particles,
-    check_count,
-    choose_base,
-    climbed,
-    weights_info,
-)
+from .particles import ParticleLearner, Particles, check_count, choose_base, climbed, weights_info
 from .tempered_transitions import BASES
 
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .. import messages
-from .._types import CliqueMoments
-from .._validation import check_number
+from .. import variational
+from .._utils.parameters import check_number
+from .._utils.phases import CliqueMoments
 from .base import DataPhase, Learner
 
 
@@ -55,10 +55,10 @@ class MeanField(Learner):
 
     def step(self, energy, batch, state, rng):
         positive = state.data(energy, batch)
-        found = messages.mean_field(
+        found = variational.mean_field(
             energy, start=state.single, max_iter=self.max_iter, tol=self.tol
         )
-        moments = messages.clique_moments(energy, found.single)
+        moments = variational.clique_moments(energy, found.single)
         info = {
             "inference_converged": float(found.converged),
             "residual": found.residual,

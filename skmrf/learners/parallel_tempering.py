@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._validation import check_choice
+from .._utils.parameters import check_choice
 from ..samplers import Replicas, adapted, check_ladder, parallel_tempering
 from .particles import ParticleLearner, Particles, check_count, choose_base
 from .tempered_transitions import BASES

@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from .._types import States, effective_sample_size, identity_of
-from .._validation import check_number
+from .._utils.identity import identity_of
+from .._utils.log_weights import effective_sample_size
+from .._utils.parameters import check_number
+from .._utils.phases import States
 from ..energies import Energy
 from ..samplers import Product, Tempering, climb, spawn_generators
 from .base import DataPhase, Learner

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._kernels.pseudo import pseudo_likelihood
-from .._types import MISSING, CliqueMoments, normalized_weights
+from .._utils.codes import MISSING
+from .._utils.log_weights import normalized_weights
+from .._utils.phases import CliqueMoments
 from ..energies import BinaryConditionals
 from .base import Learner, unique_rows
-from .completion import Completions
+from .missing_entries import Completions
 
 ROWS_A_CALL = 2**22
 

@@ -4,16 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._types import logsumexp
-from .._validation import check_choice, check_number
-from ..samplers import (
-    Interpolation,
-    Tempering,
-    climb,
-    equal,
-    resample,
-    spawn_generators,
-)
+from .._utils.log_weights import logsumexp
+from .._utils.parameters import check_choice, check_number
+from ..samplers import Interpolation, Tempering, climb, equal, resample, spawn_generators
 from .particles import (
     N_PARTICLES,
     ParticleLearner,

@@ -2,16 +2,10 @@
 
 from dataclasses import replace
 
-from .._types import Latest, distinct_rows
-from .._validation import check_choice, check_number
-from .particles import (
-    ParticleLearner,
-    Particles,
-    check_count,
-    choose_base,
-    climbed,
-    n_particles_of,
-)
+from .._utils.history import Latest
+from .._utils.parameters import check_choice, check_number
+from .._utils.rows import distinct_rows
+from .particles import ParticleLearner, Particles, check_count, choose_base, climbed, n_particles_of
 from .tempered_transitions import BASES
 
 

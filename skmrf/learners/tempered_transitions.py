@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._validation import check_choice, check_number
+from .._utils.parameters import check_choice, check_number
 from ..samplers import spawn_generators, sweep, tempered_transition
 from .particles import ParticleLearner, Particles, check_count, choose_base
 

@@ -4,13 +4,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._types import Latest, States
-from .._validation import check_choice, check_number
-from ..messages.free_energy import FIRST_STEP, Rule, infer, quadrature
-from ..messages.mixtures import Mixture, average
+from .._utils.history import Latest
+from .._utils.parameters import check_choice, check_number
+from .._utils.phases import States
 from ..samplers import Metropolis
+from ..variational.free_energy import FIRST_STEP, Rule, infer, quadrature
+from ..variational.mixtures import Mixture, average
 from .base import Learner
-from .clusters import first_mixture, normal_beliefs
+from .initial_mixture import first_mixture, normal_beliefs
 
 FIRST_ITERATIONS = 50  # so that beliefs become the model's, and are no longer those of the clusters
 COUNTS = "n_components", "n_points", "n_iter", "pool", "n_chains"

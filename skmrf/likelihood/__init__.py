@@ -2,7 +2,7 @@
 
 from .ais import ais
 from .bounds import exact_fits, exact_log_partition, log_partition_bounds
-from .chained import bpchain
+from .chained_bp import bpchain
 from .intervals import TRUSTED_ESS
 from .neural import neural_log_partition
 

@@ -4,8 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._types import LogPartition, dense_rows
-from .._validation import check_choice, check_generator, check_number, check_states, warn_caller
+from .._utils.codes import check_states
+from .._utils.parameters import check_choice, check_number
+from .._utils.randomness import check_generator
+from .._utils.results import LogPartition
+from .._utils.rows import dense_rows
+from .._utils.warn import warn_caller
 from ..samplers import Product, Tempering, climb, resample, spawn_generators, sweep
 from .intervals import interval, lost
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from .. import messages
-from .._types import LogPartition
-from .._validation import check_choice, check_options
-from ..messages.elimination import DEFAULT_MAX_BYTES
-from ..messages.exact import MAX_ENTRIES
+from .. import exact, variational
+from .._utils.parameters import check_choice, check_options
+from .._utils.results import LogPartition
+from ..exact.elimination import DEFAULT_MAX_BYTES
+from ..exact.expectations import MAX_ENTRIES
 from .ais import ais
-from .chained import bpchain
+from .chained_bp import bpchain
 
 
 def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=None):
@@ -27,12 +27,12 @@ def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=
     -------
     bool
     """
-    cost = messages.forecast(layout, observed, maximised)
+    cost = exact.forecast(layout, observed, maximised)
     return cost.order is not None and cost.bytes <= max_bytes and cost.entries <= MAX_ENTRIES
 
 
 def exact_log_partition(energy, *, max_bytes=DEFAULT_MAX_BYTES):
-    """Log Z by enumeration or variable elimination, see :func:`skmrf.messages.exact_model`.
+    """Log Z by enumeration or variable elimination, see :func:`skmrf.exact.exact_model`.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def exact_log_partition(energy, *, max_bytes=DEFAULT_MAX_BYTES):
     ValueError
         When the forecast is beyond ``max_bytes``.
     """
-    return _summed(energy, messages.exact_model(energy, max_bytes=max_bytes, sparse=True))
+    return _summed(energy, exact.exact_model(energy, max_bytes=max_bytes, sparse=True))
 
 
 def _summed(energy, model):
@@ -64,10 +64,10 @@ def bethe(energy, *, schedule="sequential", damping="auto", max_iter=500, tol=1e
     ----------
     energy : Energy
     schedule, damping, max_iter, tol
-        See :class:`skmrf.messages.Propagation`.
+        See :class:`skmrf.variational.Propagation`.
     """
-    how = messages.Propagation(schedule, damping, max_iter, tol)
-    found = messages.belief_propagation(energy.factor_graph(), how)
+    how = variational.Propagation(schedule, damping, max_iter, tol)
+    found = variational.belief_propagation(energy.factor_graph(), how)
     value = found.log_partition
     return LogPartition(value, np.nan, -np.inf, np.inf, False, "bethe", found.converged, np.nan)
 
@@ -79,9 +79,9 @@ def mean_field(energy, *, max_iter=1000, tol=1e-9):
     ----------
     energy : Energy
     max_iter, tol
-        See :func:`skmrf.messages.mean_field`.
+        See :func:`skmrf.variational.mean_field`.
     """
-    found = messages.mean_field(energy.factor_graph(), max_iter=max_iter, tol=tol)
+    found = variational.mean_field(energy.factor_graph(), max_iter=max_iter, tol=tol)
     value = found.lower_bound
     return LogPartition(value, np.nan, value, np.inf, False, "mean-field", found.converged, np.nan)
 
@@ -93,11 +93,13 @@ def tree_reweighted(energy, *, schedule="sequential", damping="auto", max_iter=5
     ----------
     energy : Energy
     schedule, damping, max_iter, tol
-        See :class:`skmrf.messages.Propagation`.
+        See :class:`skmrf.variational.Propagation`.
     """
     graph = energy.factor_graph()
-    found = messages.tree_reweighted(graph, messages.Propagation(schedule, damping, max_iter, tol))
-    lower = messages.mean_field(graph).lower_bound
+    found = variational.tree_reweighted(
+        graph, variational.Propagation(schedule, damping, max_iter, tol)
+    )
+    lower = variational.mean_field(graph).lower_bound
     upper, converged = found.upper_bound, found.beliefs.converged
     return LogPartition(upper, np.nan, lower, upper, True, "trw", converged, np.nan)
 
@@ -123,7 +125,7 @@ def log_partition_bounds(
     ----------
     energy : Energy
     method : {"auto", "exact", "ais", "bpchain", "bethe", "trw", "mean-field"}, default="auto"
-        "exact" sums over all states (see :func:`skmrf.messages.exact_model`); "ais" anneals forward
+        "exact" sums over all states (see :func:`skmrf.exact.exact_model`); "ais" anneals forward
         and back (see :func:`ais`); "bpchain" weights draws of chained belief propagation (see
         :func:`bpchain`); "bethe" is the Bethe approximation, without limits; "trw" the
         tree-reweighted upper bound, with the bound of "mean-field" below. "auto" takes "exact"
@@ -152,7 +154,7 @@ def log_partition_bounds(
     """
     check_choice("method", method, METHODS)
     if method == "auto":
-        model = messages.quick_exact_model(energy, max_bytes=max_bytes)
+        model = exact.quick_exact_model(energy, max_bytes=max_bytes)
         if model is not None:
             return _summed(energy, model)
         method = "ais"

@@ -3,11 +3,8 @@
 import numpy as np
 from scipy.special import betaincinv
 
-from .._types import (
-    LogPartition,
-    effective_sample_size,
-    log_mean_exp,
-)
+from .._utils.log_weights import effective_sample_size, log_mean_exp
+from .._utils.results import LogPartition
 
 N_BOOTSTRAPS = 2000
 TRUSTED_ESS = 10

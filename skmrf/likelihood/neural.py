@@ -4,8 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from .._types import LogPartition, logsumexp
-from .._validation import check_choice, check_generator, warn_caller
+from .._utils.log_weights import logsumexp
+from .._utils.parameters import check_choice
+from .._utils.randomness import check_generator
+from .._utils.results import LogPartition
+from .._utils.warn import warn_caller
 from ..samplers import Metropolis, resample
 from .bounds import exact_fits, exact_log_partition
 from .intervals import interval

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ..boltzmann import BoltzmannMachine
-from ..discrete import DiscreteMRF
-from ..rbm import RBM
+from ..estimators.boltzmann_machine import BoltzmannMachine
+from ..estimators.discrete_mrf import DiscreteMRF
+from ..estimators.rbm import RBM
 from ..samplers import ChainTraces, trace_chains
 from ._axes import BLUE, COLOURS, SKY, check_estimator, counted, line_style, panel_axes, plain
 

@@ -5,11 +5,11 @@ import textwrap
 import networkx as nx
 import numpy as np
 
-from .._validation import check_choice, check_number
-from ..boltzmann import BoltzmannMachine
-from ..discrete import DiscreteMRF
+from .._utils.parameters import check_choice, check_number
 from ..energies.pair_strengths import pair_strengths
-from ..structure import MRFStructureLearner
+from ..estimators.boltzmann_machine import BoltzmannMachine
+from ..estimators.discrete_mrf import DiscreteMRF
+from ..estimators.structure_learner import MRFStructureLearner
 from ._axes import BLACK, BLUE, VERMILION, check_estimator, column_names, counted, single_axes
 
 LAYOUTS = ("kamada-kawai", "circular")

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from .._validation import check_choice, check_number
-from ..crbm import CRBMStructuredPredictor
-from ..rbm import RBM
+from .._utils.parameters import check_choice, check_number
+from ..estimators.crbm import CRBMStructuredPredictor
+from ..estimators.rbm import RBM
 from ._axes import check_estimator, counted, single_axes
 
 SORTS = ("norm", "activity")

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from .._validation import check_choice
-from ..boltzmann import BoltzmannMachine
-from ..crbm import CRBMStructuredPredictor
-from ..discrete import DiscreteMRF
-from ..nnmrf import NNMRFDensity
-from ..rbm import RBM
-from ..structure import MRFStructureLearner
+from .._utils.parameters import check_choice
+from ..estimators.boltzmann_machine import BoltzmannMachine
+from ..estimators.crbm import CRBMStructuredPredictor
+from ..estimators.discrete_mrf import DiscreteMRF
+from ..estimators.nnmrf.density import NNMRFDensity
+from ..estimators.rbm import RBM
+from ..estimators.structure_learner import MRFStructureLearner
 from ._axes import BLUE, check_estimator, line_style, panel_axes, plain
 
 MOST = 6  # panels by default

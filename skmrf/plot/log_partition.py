@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from .._types import LogPartition
-from ..boltzmann import BoltzmannMachine
-from ..discrete import DiscreteMRF
-from ..nnmrf import NNMRFDensity
-from ..rbm import RBM
+from .._utils.results import LogPartition
+from ..estimators.boltzmann_machine import BoltzmannMachine
+from ..estimators.discrete_mrf import DiscreteMRF
+from ..estimators.nnmrf.density import NNMRFDensity
+from ..estimators.rbm import RBM
 from ._axes import BLACK, BLUE, GREY, ORANGE, check_estimator, line_style, plain, single_axes
 
 EXACT, IMPOSSIBLE, VALUE = "exact", "exact: minus infinity", "value"

@@ -5,12 +5,15 @@ from itertools import combinations
 import numpy as np
 from scipy.sparse import issparse
 
-from .. import inference, messages
-from .._types import MISSING, STATE, dense_rows
-from .._validation import check_choice, check_generator, check_number, check_sample_weight
-from ..boltzmann import BoltzmannMachine
-from ..discrete import DiscreteMRF
-from ..rbm import RBM
+from .. import exact, inference
+from .._utils.codes import MISSING, STATE
+from .._utils.log_weights import check_sample_weight
+from .._utils.parameters import check_choice, check_number
+from .._utils.randomness import check_generator
+from .._utils.rows import dense_rows
+from ..estimators.boltzmann_machine import BoltzmannMachine
+from ..estimators.discrete_mrf import DiscreteMRF
+from ..estimators.rbm import RBM
 from ._axes import BLACK, BLUE, GREY, VERMILION, check_estimator, line_style, panel_axes, plain
 
 METHODS = ("auto", "exact", "samples")
@@ -282,7 +285,7 @@ def _exactly(estimator, method):
     if method != "auto":
         return method == "exact"
     graph = estimator.energy_.factor_graph()
-    cost = messages.forecast(graph.layout)
+    cost = exact.forecast(graph.layout)
     work = cost.entries * int(graph.n_states.sum()) if cost.order is not None else np.inf
     return cost.order is not None and work <= MAX_ENTRIES and cost.bytes <= estimator.max_bytes
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..structure import MRFStructureLearner
+from ..estimators.structure_learner import MRFStructureLearner
 from ._axes import (
     BLUE,
     COLOURS,

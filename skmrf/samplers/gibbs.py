@@ -5,10 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels.gibbs import binary_field, sweep_binary, sweep_tables
-from .._parallel import run_blocks
-from .._types import STATE, dense_rows
+from .._utils.codes import STATE
+from .._utils.parallel import run_blocks
+from .._utils.rows import dense_rows
 from ..energies import BinaryConditionals, BipartiteConditionals
-from .layers import sweep_layers
+from .block_gibbs import sweep_layers
 
 BLOCK = 64
 CHUNK = 4096  # rows counted at once

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._validation import check_number
+from .._utils.parameters import check_number
 from .gibbs import spawn_generators
 from .paths import Tempering
 

@@ -3,7 +3,8 @@
 import numpy as np
 
 from .._kernels.propagation import propagate
-from .._types import MISSING, STATE, distinct_rows
+from .._utils.codes import MISSING, STATE
+from .._utils.rows import distinct_rows
 
 ENTRIES_A_CALL = 2**23  # times iterations; Ctrl-C is seen between calls
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._types import effective_sample_size, logsumexp, normalized_weights
+from .._utils.log_weights import effective_sample_size, logsumexp, normalized_weights
 
 SMALLEST_STEP = 1e-9
 CLOSE = 0.2  # a step is long enough at this part of the way from the threshold to 1, or

@@ -6,12 +6,13 @@ from functools import partial
 
 import numpy as np
 
-from .._parallel import run_blocks
-from .._types import STATE
-from .._validation import check_evidence, check_generator, check_number
+from .._utils.codes import STATE, check_evidence
+from .._utils.parallel import run_blocks
+from .._utils.parameters import check_number
+from .._utils.randomness import check_generator
 from ..energies import Energy
-from .annealing import check_possible
 from .gibbs import BLOCK, UPDATES_TO_SEND, Product, blocks_of, spawn_generators, sweep
+from .gibbs_queries import check_possible
 from .parallel_tempering import Replicas, adapted, check_ladder, parallel_tempering
 
 ADAPT_EVERY = 100

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skmrf._encoding import as_columns
-from skmrf._mixed import as_numbers, categorical_mask, find_columns, warn_degenerate
+from skmrf._data.categories import as_columns
+from skmrf._data.mixed import as_numbers, categorical_mask, find_columns, warn_degenerate
 
 NAMES = ["size", "kind", "age", "flag"]
 MASK = np.array([False, True, False, True])

@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from two_layers import every, posterior, rows_of, shares, split, tolerance, visible_states
 from zoo import LAYERED, enumerate_states, layers, naive_log_potential
 
-from skmrf._types import STATE, States
+from skmrf._utils.codes import STATE
+from skmrf._utils.phases import States
 from skmrf.energies import BipartiteEnergy, FactorGraph
 from skmrf.energies.bipartite import CHUNK
 from skmrf.likelihood import log_partition_bounds

@@ -8,7 +8,8 @@ from scipy.sparse import csr_matrix
 from two_layers import every, posterior, rows_of, shares, tolerance, visible_states
 from zoo import LAYERED, layers
 
-from skmrf._types import STATE, CliqueMoments, States
+from skmrf._utils.codes import STATE
+from skmrf._utils.phases import CliqueMoments, States
 from skmrf.energies.bipartite import CHUNK
 
 

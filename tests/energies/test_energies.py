@@ -19,7 +19,7 @@ from zoo import (
     small_graphs,
 )
 
-from skmrf._types import CliqueMoments, States
+from skmrf._utils.phases import CliqueMoments, States
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.energies.factor_graph import CHUNK
 

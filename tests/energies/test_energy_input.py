@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skmrf._validation import check_states
+from skmrf._utils.codes import check_states
 from skmrf.energies import FactorGraph, Layout, PairwiseEnergy
 
 

@@ -7,7 +7,8 @@ import pytest
 from montecarlo import check_means
 
 from skmrf import inference
-from skmrf._types import STATE, CliqueMoments, States
+from skmrf._utils.codes import STATE
+from skmrf._utils.phases import CliqueMoments, States
 from skmrf.energies import FactorGraph, LogLinearEnergy, LogLinearForm, PairwiseEnergy, contrasts
 from skmrf.energies.factor_graph import NAME
 from skmrf.energies.log_linear import pair_basis

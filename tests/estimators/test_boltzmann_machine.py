@@ -13,11 +13,11 @@ from sklearn.exceptions import NotFittedError
 from zoo import enumerate_states
 
 from skmrf import BoltzmannMachine, DiscreteMRF
-from skmrf._types import States
+from skmrf._utils.phases import States
 from skmrf.energies import PairwiseEnergy
 from skmrf.learners import LEARNERS, PCD, PseudoLikelihood
 from skmrf.learners.base import Learner, unique_rows
-from skmrf.learning import ScoreMonitor
+from skmrf.training import ScoreMonitor
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*never occur in the data.*", "ignore::sklearn.exceptions.ConvergenceWarning"

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skmrf import CRBMStructuredPredictor
 from skmrf.learners import CD, MLEBP, MSSVM
-from skmrf.learning import EarlyStopping, ScoreMonitor
+from skmrf.training import EarlyStopping, ScoreMonitor
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

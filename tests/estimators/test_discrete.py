@@ -21,7 +21,7 @@ from skmrf import DiscreteMRF
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph
 from skmrf.learners import CD, PCD, Exact
-from skmrf.learning import EarlyStopping, ScoreMonitor
+from skmrf.training import EarlyStopping, ScoreMonitor
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*never occur in the data.*", "ignore::sklearn.exceptions.ConvergenceWarning"

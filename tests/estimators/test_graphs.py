@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
-from skmrf._gaussians import precision_on_graph, shrunk_covariance
-from skmrf._graphs import edges_of
+from skmrf.estimators.nnmrf.gaussian_base import precision_on_graph, shrunk_covariance
+from skmrf.estimators.nnmrf.graph import edges_of
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -8,8 +8,10 @@ import pytest
 from labelled_rows import SMALL, classes, labelled, rings
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skmrf import NNMRFClassifier, _labels
-from skmrf._labels import (
+from skmrf import NNMRFClassifier
+from skmrf.energies import NeuralEnergy, NeuralLabels
+from skmrf.estimators.nnmrf import label_networks
+from skmrf.estimators.nnmrf.label_networks import (
     COPIES,
     KINDS,
     N_FOLDS,
@@ -20,7 +22,6 @@ from skmrf._labels import (
     some_of,
     stacked,
 )
-from skmrf.energies import NeuralEnergy, NeuralLabels
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -53,7 +54,7 @@ def learned(seed, n=200, **options):
 
 
 def test_members_differ(monkeypatch, seed):
-    monkeypatch.setattr(_labels, "LEAST_SHARE", 0.0)
+    monkeypatch.setattr(label_networks, "LEAST_SHARE", 0.0)
     X, y, ensemble = learned(seed)
     assert len(ensemble.members) == N_MEMBERS
     assert_allclose(ensemble.weights.sum(), 1.0)
@@ -91,8 +92,10 @@ def test_shares_are_those_of_greatest_likelihood(seed):
 def test_kinds_of_small_shares_are_dropped(monkeypatch, seed):
     """One is pulled to networks that are 0."""
     none = KINDS[0]._replace(strength=1e6)
-    monkeypatch.setattr(_labels, "KINDS", (none, KINDS[2]))
-    monkeypatch.setattr(_labels, "LEAST_SHARE", 0.3)  # that of none is not 0, as labels are noisy
+    monkeypatch.setattr(label_networks, "KINDS", (none, KINDS[2]))
+    monkeypatch.setattr(
+        label_networks, "LEAST_SHARE", 0.3
+    )  # that of none is not 0, as labels are noisy
     X, y, ensemble = learned(seed)
     assert len(ensemble.members) == N_FOLDS
     assert_allclose(ensemble.weights, 1 / N_FOLDS)
@@ -107,7 +110,7 @@ def test_what_pulls_networks(to_first, seed):
     first = NeuralLabels.random(NeuralEnergy.random([0, 0], [(0, 1)]), 2, random_state=seed)
     kind = KINDS[0]._replace(strength=1e5, to_first=to_first)
     rows = X, y, np.full(30, 1 / 30)
-    member, logs = _labels._member(first, kind, rows, (X[:7], y[:7]), 100)
+    member, logs = label_networks._member(first, kind, rows, (X[:7], y[:7]), 100)
     for name in ("nodes", "edges"):
         assert_allclose(member.theta[name], to_first * first.theta[name], atol=1e-3)
     assert_array_equal(logs, member.log_proba(X[:7])[:, 0])
@@ -143,8 +146,8 @@ def test_a_member_of_many_rows_takes_some_of_every_class(monkeypatch, seed):
     rows = np.flatnonzero(rng.random(len(labels)) < 0.9)
     counts = np.bincount(labels[rows])
     for most, fewest in ((10_000, 5), (2000, 100), (500, 20)):
-        monkeypatch.setattr(_labels, "MOST_ROWS", most)
-        monkeypatch.setattr(_labels, "FEWEST_ROWS", fewest)
+        monkeypatch.setattr(label_networks, "MOST_ROWS", most)
+        monkeypatch.setattr(label_networks, "FEWEST_ROWS", fewest)
         some, each = some_of(rows, labels, rng)
         kept = np.bincount(labels[some], minlength=4)
         assert (np.diff(some) > 0).all()
@@ -164,8 +167,8 @@ def test_a_member_of_many_rows_takes_some_of_every_class(monkeypatch, seed):
 
 
 def test_a_rare_class_of_many_rows_is_learned(monkeypatch, seed):
-    monkeypatch.setattr(_labels, "MOST_ROWS", 300)
-    monkeypatch.setattr(_labels, "FEWEST_ROWS", 20)
+    monkeypatch.setattr(label_networks, "MOST_ROWS", 300)
+    monkeypatch.setattr(label_networks, "FEWEST_ROWS", 20)
     rng = np.random.default_rng(seed)
     y = np.repeat([0, 1, 2], [3000, 3000, 20])
     X = np.c_[y, rng.normal(size=len(y))] * [3.0, 1.0] + rng.normal(0.0, 0.4, (len(y), 2))
@@ -176,8 +179,8 @@ def test_a_rare_class_of_many_rows_is_learned(monkeypatch, seed):
 
 def asked(monkeypatch):
     """Arguments of every member that is learned from now on."""
-    seen, original = [], _labels._member
-    monkeypatch.setattr(_labels, "_member", lambda *a: seen.append(a) or original(*a))
+    seen, original = [], label_networks._member
+    monkeypatch.setattr(label_networks, "_member", lambda *a: seen.append(a) or original(*a))
     return seen
 
 
@@ -201,8 +204,8 @@ def test_every_kind_leaves_every_row_out_once(monkeypatch, seed):
 
 
 def test_members_of_many_rows_learn_from_some(monkeypatch, seed):
-    monkeypatch.setattr(_labels, "MOST_ROWS", 60)
-    monkeypatch.setattr(_labels, "FEWEST_ROWS", 5)
+    monkeypatch.setattr(label_networks, "MOST_ROWS", 60)
+    monkeypatch.setattr(label_networks, "FEWEST_ROWS", 5)
     seen = asked(monkeypatch)
     X, y, ensemble = learned(seed, n=400)
     labels = {tuple(x): k for x, k in zip(X.tolist(), y.tolist(), strict=True)}
@@ -217,10 +220,10 @@ def test_members_of_many_rows_learn_from_some(monkeypatch, seed):
 
 
 def test_rows_left_out_of_members_stand_for_all(monkeypatch, seed):
-    monkeypatch.setattr(_labels, "MOST_ROWS", 60)
-    monkeypatch.setattr(_labels, "FEWEST_ROWS", 5)
-    seen, shares = [], _labels._shares
-    monkeypatch.setattr(_labels, "_shares", lambda *a: seen.append(a[1]) or shares(*a))
+    monkeypatch.setattr(label_networks, "MOST_ROWS", 60)
+    monkeypatch.setattr(label_networks, "FEWEST_ROWS", 5)
+    seen, shares = [], label_networks._shares
+    monkeypatch.setattr(label_networks, "_shares", lambda *a: seen.append(a[1]) or shares(*a))
     _, y, _ = learned(seed, n=400)
     (left,) = seen
     assert np.concatenate(left).sum() == pytest.approx(len(y))
@@ -267,10 +270,10 @@ def test_members_take_no_more_memory_than_forecast(kind):
     first = NeuralLabels.random(networks, 10)
     size = sum(v.size for v in first.theta.values())
     rows, left = (X, y, np.full(40, 1 / 40)), (X[:4], y[:4])
-    _labels._member(first, kind, rows, left, 1)
+    label_networks._member(first, kind, rows, left, 1)
     tracemalloc.start()
     try:
-        _labels._member(first, kind, rows, left, 25)
+        label_networks._member(first, kind, rows, left, 25)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

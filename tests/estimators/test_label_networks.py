@@ -6,8 +6,8 @@ from labelled_rows import CASES, labelled
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf.energies import NeuralEnergy, NeuralLabels
-from skmrf.learning.penalties import L2
-from skmrf.learning.solvers import maximise_deterministic
+from skmrf.training.penalties import L2
+from skmrf.training.solvers import maximise_deterministic
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skmrf import NNMRFClassifier, NNMRFDensity
-from skmrf._gaussians import pooled_covariance
+from skmrf.estimators.nnmrf.gaussian_base import pooled_covariance
 from skmrf.learners import Variational
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

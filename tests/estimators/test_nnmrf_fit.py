@@ -14,10 +14,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skmrf import NNMRFDensity
-from skmrf._types import Batch
+from skmrf._utils.batch import Batch
 from skmrf.energies import NeuralEnergy
+from skmrf.estimators.nnmrf.density import FEWEST
 from skmrf.learners import Grid, Variational
-from skmrf.nnmrf import FEWEST
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

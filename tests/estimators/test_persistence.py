@@ -28,11 +28,11 @@ from skmrf import (
     NNMRFClassifier,
     NNMRFDensity,
 )
-from skmrf._trusted import LEFT_OUT, TRUSTED_TYPES
 from skmrf.energies import FactorGraph
 from skmrf.io import NamedFactorGraph
+from skmrf.io.trusted_types import LEFT_OUT, TRUSTED_TYPES
 from skmrf.learners import PCD
-from skmrf.learning import OPTIMIZERS, Checkpoint, EarlyStopping
+from skmrf.training import OPTIMIZERS, Checkpoint, EarlyStopping
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -201,7 +201,7 @@ def types_within(value, seen):
 
 def test_no_class_of_an_estimator_is_forgotten(models):
     found = types_within(models, {})
-    assert {"skmrf.learning.loop.LoopState", "skmrf.energies.layout.Layout"} <= found
+    assert {"skmrf.training.loop.LoopState", "skmrf.energies.layout.Layout"} <= found
     assert len(found) > 50
     assert found <= set(TRUSTED_TYPES)
 
@@ -225,7 +225,7 @@ def test_checkpoints_are_not_trusted(tmp_path):
 
 
 def test_the_list_costs_nothing_before_it_is_asked_for():
-    code = "import skmrf, sys; print({'skmrf._trusted', 'skops'} & set(sys.modules))"
+    code = "import skmrf, sys; print({'skmrf.io.trusted_types', 'skops'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

@@ -14,10 +14,10 @@ from montecarlo import check_draws
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, small_graphs
 
-from skmrf import messages
-from skmrf._types import MISSING, STATE
+from skmrf import exact
+from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies import FactorGraph
-from skmrf.messages import decomposition, elimination
+from skmrf.exact import elimination, tree_decomposition
 
 every = pytest.mark.parametrize("name", ZOO)
 
@@ -59,13 +59,13 @@ def test_passes_against_enumeration(name, seed):
         hidden = X.copy()
         hidden[:, ~observed] = MISSING
         weights = rng.random(len(X))
-        plan = messages.prepare(graph.layout, observed)
-        log_z = messages.log_partitions(plan, graph.flat, hidden)
-        singles = messages.single_marginals(plan, graph.flat, hidden)
-        modes = messages.maximise(plan, graph.flat, hidden)
-        moments, totals = messages.expected_moments(plan, graph.flat, hidden, weights)
+        plan = exact.prepare(graph.layout, observed)
+        log_z = exact.log_partitions(plan, graph.flat, hidden)
+        singles = exact.single_marginals(plan, graph.flat, hidden)
+        modes = exact.maximise(plan, graph.flat, hidden)
+        moments, totals = exact.expected_moments(plan, graph.flat, hidden, weights)
         untied = graph.layout.untied()
-        apart, _ = messages.expected_moments(plan, graph.flat, hidden, weights, layout=untied)
+        apart, _ = exact.expected_moments(plan, graph.flat, hidden, weights, layout=untied)
         mixture = np.zeros(len(states))
         for r, (log_given, p, agree) in enumerate(given_rows(states, log_f, observed, X)):
             assert_allclose(log_z[r], log_given, rtol=1e-13, atol=1e-12)
@@ -86,15 +86,15 @@ def test_passes_against_enumeration(name, seed):
 def test_no_evidence_is_one_row(name, seed):
     graph = ZOO[name](seed).factor_graph()
     states, log_f = enumerate_states(graph)
-    plan = messages.prepare(graph.layout)
-    assert_allclose(messages.log_partitions(plan, graph.flat), [twins.log_sum(log_f)], rtol=1e-13)
+    plan = exact.prepare(graph.layout)
+    assert_allclose(exact.log_partitions(plan, graph.flat), [twins.log_sum(log_f)], rtol=1e-13)
     p = np.exp(log_f - twins.log_sum(log_f))
-    moments, _ = messages.expected_moments(plan, graph.flat)
+    moments, _ = exact.expected_moments(plan, graph.flat)
     expected = twins.moments(graph, states, p)["log_potentials"]
     assert_allclose(moments, expected, rtol=0, atol=1e-11)
-    assert messages.single_marginals(plan, graph.flat).shape == (1, graph.n_states.sum())
+    assert exact.single_marginals(plan, graph.flat).shape == (1, graph.n_states.sum())
     assert_allclose(
-        naive_log_potential(graph, messages.maximise(plan, graph.flat)), [log_f.max()], rtol=1e-13
+        naive_log_potential(graph, exact.maximise(plan, graph.flat)), [log_f.max()], rtol=1e-13
     )
 
 
@@ -106,19 +106,19 @@ def test_draws_are_exact(name, seed):
     observed = np.arange(graph.n_variables) % 3 == 1
     X = possible_rows(states, log_f, 1, rng)
     for mask in (np.zeros_like(observed), observed):
-        plan = messages.prepare(graph.layout, mask)
+        plan = exact.prepare(graph.layout, mask)
         ((_, p, _),) = given_rows(states, log_f, mask, X)
-        check_draws(messages.sample(plan, graph.flat, 20_000, rng, X), states, p)
+        check_draws(exact.sample(plan, graph.flat, 20_000, rng, X), states, p)
         rows = np.repeat(X, 5000, axis=0)
-        check_draws(messages.sample(plan, graph.flat, 5000, rng, rows), states, p)
+        check_draws(exact.sample(plan, graph.flat, 5000, rng, rows), states, p)
 
 
 def test_wrong_draws_are_noticed(seed):
     graph = ZOO["orders"](seed)
     wrong = graph.flat.copy()
     wrong[1] += 0.2
-    plan = messages.prepare(graph.layout)
-    draws = messages.sample(plan, wrong, 20_000, np.random.default_rng(seed))
+    plan = exact.prepare(graph.layout)
+    draws = exact.sample(plan, wrong, 20_000, np.random.default_rng(seed))
     with pytest.raises(AssertionError, match="was drawn"):
         check_draws(draws, *twins.distribution(graph))
 
@@ -129,8 +129,8 @@ def test_every_row_is_drawn_given_its_own_evidence(seed):
     states, log_f = enumerate_states(graph)
     observed = np.array([True, False, False, True, False])
     X = np.repeat(possible_rows(states, log_f, 3, rng), 4000, axis=0)
-    plan = messages.prepare(graph.layout, observed)
-    draws = messages.sample(plan, graph.flat, len(X), rng, X)
+    plan = exact.prepare(graph.layout, observed)
+    draws = exact.sample(plan, graph.flat, len(X), rng, X)
     for k, (_, p, _) in enumerate(given_rows(states, log_f, observed, X[::4000])):
         check_draws(draws[4000 * k : 4000 * (k + 1)], states, p)
 
@@ -143,16 +143,16 @@ def test_batches_in_pieces(name, seed, monkeypatch):
     observed = np.arange(graph.n_variables) == 1
     X = possible_rows(*enumerate_states(graph), 7, rng)
     weights = rng.random(7)
-    plan = messages.prepare(graph.layout, observed)
+    plan = exact.prepare(graph.layout, observed)
 
     def everything():
         return (
-            messages.log_partitions(plan, graph.flat, X),
-            messages.single_marginals(plan, graph.flat, X),
-            messages.expected_moments(plan, graph.flat, X, weights)[0],
-            messages.maximise(plan, graph.flat, X),
-            messages.sample(plan, graph.flat, 7, np.random.default_rng(1), X),
-            messages.sample(plan, graph.flat, 9, np.random.default_rng(1), X[:1]),
+            exact.log_partitions(plan, graph.flat, X),
+            exact.single_marginals(plan, graph.flat, X),
+            exact.expected_moments(plan, graph.flat, X, weights)[0],
+            exact.maximise(plan, graph.flat, X),
+            exact.sample(plan, graph.flat, 7, np.random.default_rng(1), X),
+            exact.sample(plan, graph.flat, 9, np.random.default_rng(1), X[:1]),
         )
 
     whole = everything()
@@ -168,23 +168,23 @@ def test_blocks_of_any_size(name, seed, monkeypatch):
     graph = ZOO[name](seed).factor_graph()
     states, log_f = enumerate_states(graph)
     for block in (1, 4, 64):
-        monkeypatch.setattr(decomposition, "BLOCK", block)
-        plan = messages.prepare(graph.layout)
-        log_z = messages.log_partitions(plan, graph.flat)[0]
+        monkeypatch.setattr(tree_decomposition, "BLOCK", block)
+        plan = exact.prepare(graph.layout)
+        log_z = exact.log_partitions(plan, graph.flat)[0]
         assert_allclose(log_z, twins.log_sum(log_f), rtol=1e-13)
-        moments, _ = messages.expected_moments(plan, graph.flat)
+        moments, _ = exact.expected_moments(plan, graph.flat)
         expected = twins.moments(graph, states, np.exp(log_f - log_z))["log_potentials"]
         assert_allclose(moments, expected, rtol=0, atol=1e-11)
 
 
 def test_no_rows(seed):
     graph = ZOO["chain"](seed)
-    plan = messages.prepare(graph.layout, np.arange(6) < 2)
+    plan = exact.prepare(graph.layout, np.arange(6) < 2)
     none = np.zeros((0, 6), dtype=STATE)
-    assert messages.log_partitions(plan, graph.flat, none).shape == (0,)
-    assert messages.single_marginals(plan, graph.flat, none).shape == (0, 12)
-    assert messages.maximise(plan, graph.flat, none).shape == (0, 6)
-    moments, totals = messages.expected_moments(plan, graph.flat, none)
+    assert exact.log_partitions(plan, graph.flat, none).shape == (0,)
+    assert exact.single_marginals(plan, graph.flat, none).shape == (0, 12)
+    assert exact.maximise(plan, graph.flat, none).shape == (0, 6)
+    moments, totals = exact.expected_moments(plan, graph.flat, none)
     assert not moments.any()
     assert totals.shape == (0,)
 
@@ -194,13 +194,13 @@ def test_inputs_are_read_only(seed):
     X = np.array([[1, 2, 0, 3, 1]] * 3, dtype=STATE)
     X.flags.writeable = False
     kept = X.copy()
-    plan = messages.prepare(graph.layout, np.arange(5) % 2 == 0)
+    plan = exact.prepare(graph.layout, np.arange(5) % 2 == 0)
     assert not graph.flat.flags.writeable
-    messages.log_partitions(plan, graph.flat, X)
-    messages.single_marginals(plan, graph.flat, X)
-    messages.expected_moments(plan, graph.flat, X)
-    messages.maximise(plan, graph.flat, X)
-    messages.sample(plan, graph.flat, 3, np.random.default_rng(0), X)
+    exact.log_partitions(plan, graph.flat, X)
+    exact.single_marginals(plan, graph.flat, X)
+    exact.expected_moments(plan, graph.flat, X)
+    exact.maximise(plan, graph.flat, X)
+    exact.sample(plan, graph.flat, 3, np.random.default_rng(0), X)
     assert_array_equal(X, kept)
 
 
@@ -220,18 +220,18 @@ def test_impossible_evidence(name, seed):
             break
     bad, good = states[np.argmin(best)], states[np.argmax(log_f)]
     X = np.array([good, good, bad, good])
-    plan = messages.prepare(graph.layout, observed)
-    log_z = messages.log_partitions(plan, graph.flat, X)
+    plan = exact.prepare(graph.layout, observed)
+    log_z = exact.log_partitions(plan, graph.flat, X)
     assert_array_equal(np.isneginf(log_z), [False, False, True, False])
     message = re.escape(
         "The model gives the evidence of row 2 the probability zero, so nothing can be said given "
         "it; change the evidence, or replace zero potentials by small ones."
     )
     for query in (
-        messages.single_marginals,
-        messages.expected_moments,
-        messages.maximise,
-        lambda plan, flat, X: messages.sample(plan, flat, 4, np.random.default_rng(0), X),
+        exact.single_marginals,
+        exact.expected_moments,
+        exact.maximise,
+        lambda plan, flat, X: exact.sample(plan, flat, 4, np.random.default_rng(0), X),
     ):
         with pytest.raises(ValueError, match=f"^{message}$"):
             query(plan, graph.flat, X)
@@ -241,12 +241,10 @@ def test_impossible_rows_beyond_a_chunk(seed, monkeypatch):
     graph = ZOO["zeros_binary"](seed)
     X = np.zeros((9, 6), dtype=STATE)
     X[7, 0] = 1
-    plan = messages.prepare(graph.layout, np.arange(6) < 2)
+    plan = exact.prepare(graph.layout, np.arange(6) < 2)
     monkeypatch.setattr(elimination, "MESSAGES_A_CHUNK", 2 * plan.n_messages)
-    for query in (messages.single_marginals, messages.expected_moments, messages.maximise):
-        with pytest.raises(
-            messages.ImpossibleEvidence, match="the evidence of row 7 the"
-        ) as caught:
+    for query in (exact.single_marginals, exact.expected_moments, exact.maximise):
+        with pytest.raises(exact.ImpossibleEvidence, match="the evidence of row 7 the") as caught:
             query(plan, graph.flat, X)
         assert caught.value.row == 7
 
@@ -255,10 +253,10 @@ def test_an_impossible_model():
     """Every table allows something, and all together nothing."""
     equal, other = [[0.0, -np.inf], [-np.inf, 0.0]], [[-np.inf, 0.0], [0.0, -np.inf]]
     graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [equal, equal, other])
-    plan = messages.prepare(graph.layout)
-    assert messages.log_partitions(plan, graph.flat)[0] == -np.inf
+    plan = exact.prepare(graph.layout)
+    assert exact.log_partitions(plan, graph.flat)[0] == -np.inf
     with pytest.raises(ValueError, match="the evidence of row 0 the probability zero"):
-        messages.maximise(plan, graph.flat)
+        exact.maximise(plan, graph.flat)
 
 
 # Large but narrow -------------------------------------------------------------------------
@@ -290,11 +288,11 @@ def test_a_long_chain_is_fast_and_exact(scale, seed):
     cliques = [(v,) for v in order] + list(pairwise(order))
     graph = FactorGraph([3] * n, cliques, [*unary, *pair])
     start = time.perf_counter()
-    plan = messages.prepare(graph.layout)
-    log_z = messages.log_partitions(plan, graph.flat)[0]
-    singles = messages.single_marginals(plan, graph.flat).reshape(n, 3)
-    mode = messages.maximise(plan, graph.flat)
-    draw = messages.sample(plan, graph.flat, 1, rng)
+    plan = exact.prepare(graph.layout)
+    log_z = exact.log_partitions(plan, graph.flat)[0]
+    singles = exact.single_marginals(plan, graph.flat).reshape(n, 3)
+    mode = exact.maximise(plan, graph.flat)
+    draw = exact.sample(plan, graph.flat, 1, rng)
     assert time.perf_counter() - start < 10
     expected, best, marginals = transfer(unary, pair)
     assert_allclose(log_z, expected, rtol=1e-12)
@@ -309,9 +307,9 @@ def test_a_grid_of_zero_field_is_symmetric():
     edges = sorted(nx.convert_node_labels_to_integers(nx.grid_2d_graph(10, 10)).edges)
     table = np.array([[3.0, -3.0], [-3.0, 3.0]])
     graph = FactorGraph([2] * 100, edges, [table] * 180, tie=[range(180)])
-    plan = messages.prepare(graph.layout)
-    assert_allclose(messages.single_marginals(plan, graph.flat), 0.5, rtol=0, atol=1e-12)
-    moments, total = messages.expected_moments(plan, graph.flat)
+    plan = exact.prepare(graph.layout)
+    assert_allclose(exact.single_marginals(plan, graph.flat), 0.5, rtol=0, atol=1e-12)
+    moments, total = exact.expected_moments(plan, graph.flat)
     assert_allclose(moments.sum(), 180.0, rtol=1e-12)
     assert_allclose(moments[0], moments[3], rtol=1e-12)
     assert_allclose(total[0], 540 + np.log(2) + 4 * np.exp(-12) + 40 * np.exp(-18), atol=1e-8)
@@ -328,36 +326,36 @@ def test_sums_over_a_variable_s_states(graph, seed):
     q = int(graph.n_states[i])
     X = np.zeros((q, graph.n_variables), dtype=STATE)
     X[:, i] = np.arange(q)
-    given_i = messages.prepare(graph.layout, np.arange(graph.n_variables) == i)
-    parts = messages.log_partitions(given_i, graph.flat, X)
-    plan = messages.prepare(graph.layout)
-    log_z = messages.log_partitions(plan, graph.flat)[0]
+    given_i = exact.prepare(graph.layout, np.arange(graph.n_variables) == i)
+    parts = exact.log_partitions(given_i, graph.flat, X)
+    plan = exact.prepare(graph.layout)
+    log_z = exact.log_partitions(plan, graph.flat)[0]
     assert_allclose(twins.log_sum(parts), log_z, rtol=1e-12, atol=1e-12)
-    singles = messages.single_marginals(plan, graph.flat)[0]
+    singles = exact.single_marginals(plan, graph.flat)[0]
     first = int(graph.n_states[:i].sum())
     assert_allclose(singles[first : first + q], np.exp(parts - log_z), rtol=0, atol=1e-11)
 
 
 @given(small_graphs(), st.floats(-500, 500))
 def test_a_shifted_table_shifts_log_z_and_nothing_else(graph, shift):
-    plan = messages.prepare(graph.layout)
-    log_z = messages.log_partitions(plan, graph.flat)[0]
-    singles = messages.single_marginals(plan, graph.flat)
+    plan = exact.prepare(graph.layout)
+    log_z = exact.log_partitions(plan, graph.flat)[0]
+    singles = exact.single_marginals(plan, graph.flat)
     for a in range(len(graph.cliques)):
         tables = [t + shift * (a == b) for b, t in enumerate(graph.log_potentials)]
         other = FactorGraph(graph.n_states, graph.cliques, tables)
-        shifted = messages.log_partitions(plan, other.flat)[0]
+        shifted = exact.log_partitions(plan, other.flat)[0]
         assert_allclose(shifted, log_z + shift, rtol=1e-12, atol=1e-11)
-        assert_allclose(messages.single_marginals(plan, other.flat), singles, rtol=0, atol=1e-10)
+        assert_allclose(exact.single_marginals(plan, other.flat), singles, rtol=0, atol=1e-10)
 
 
 @given(small_graphs())
 def test_elimination_is_enumeration(graph):
     states, log_f = enumerate_states(graph)
-    plan = messages.prepare(graph.layout)
-    log_z = messages.log_partitions(plan, graph.flat)[0]
+    plan = exact.prepare(graph.layout)
+    log_z = exact.log_partitions(plan, graph.flat)[0]
     assert_allclose(log_z, twins.log_sum(log_f), rtol=1e-12, atol=1e-12)
     p = np.exp(log_f - log_z)
-    moments, _ = messages.expected_moments(plan, graph.flat)
+    moments, _ = exact.expected_moments(plan, graph.flat)
     expected = twins.moments(graph, states, p)["log_potentials"]
     assert_allclose(moments, expected, rtol=0, atol=1e-11)

@@ -11,7 +11,7 @@ import twins
 from numpy.testing import assert_allclose
 from zoo import ZOO
 
-from skmrf import messages
+from skmrf import exact
 from skmrf.energies import Layout
 
 
@@ -44,7 +44,7 @@ def wide_and_narrow():
     ],
 )
 def test_orders_are_as_narrow_as_the_graph_allows(graph, log2_largest):
-    cost = messages.forecast(pairs_of(graph))
+    cost = exact.forecast(pairs_of(graph))
     assert_allclose(cost.log2_largest, log2_largest, atol=1e-9)
     assert sorted(cost.order.tolist()) == sorted(graph)
 
@@ -52,11 +52,11 @@ def test_orders_are_as_narrow_as_the_graph_allows(graph, log2_largest):
 def test_forecast_of_what_is_observed():
     layout = pairs_of(nx.complete_graph(9))
     observed = np.arange(9) < 5
-    cost = messages.forecast(layout, observed)
+    cost = exact.forecast(layout, observed)
     assert sorted(cost.order.tolist()) == [5, 6, 7, 8]
     assert_allclose(cost.log2_largest, 4)
     assert_allclose(cost.entries, 16 + 8 + 4 + 2)
-    nothing = messages.forecast(layout, np.ones(9, dtype=bool))
+    nothing = exact.forecast(layout, np.ones(9, dtype=bool))
     assert (nothing.bytes, nothing.entries, len(nothing.order)) == (0.0, 0.0, 0)
 
 
@@ -69,11 +69,11 @@ def test_memory_is_as_forecast(layout):
     rng = np.random.default_rng(0)
     flat = rng.normal(size=layout.n_parameters)
     warm = ZOO["chain"](0)
-    messages.expected_moments(messages.prepare(warm.layout), flat[:32])
+    exact.expected_moments(exact.prepare(warm.layout), flat[:32])
     tracemalloc.start()
     try:
-        plan = messages.prepare(layout)
-        messages.expected_moments(plan, flat)
+        plan = exact.prepare(layout)
+        exact.expected_moments(plan, flat)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -83,10 +83,10 @@ def test_memory_is_as_forecast(layout):
 
 def test_max_bytes_is_the_bound():
     layout = grid(5, 5)
-    needed = messages.forecast(layout).bytes
-    messages.prepare(layout, max_bytes=needed)
+    needed = exact.forecast(layout).bytes
+    exact.prepare(layout, max_bytes=needed)
     with pytest.raises(ValueError) as caught:
-        messages.prepare(layout, max_bytes=needed - 1)
+        exact.prepare(layout, max_bytes=needed - 1)
     assert str(caught.value) == (
         f"Exact inference needs {needed:.4g} bytes (largest table 2^6.0 entries), more than "
         f"max_bytes={needed - 1:.4g}. Raise max_bytes, observe more variables or use an "
@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_refused_before_memory_is_taken(layout, message):
     start = time.perf_counter()
     try:
         with pytest.raises(ValueError, match=message):
-            messages.prepare(layout)
+            exact.prepare(layout)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -129,7 +129,7 @@ def test_variables_of_one_state_cost_nothing():
     """A clique of 150 variables, all but 3 of one state."""
     n_states = [1] * 147 + [2, 3, 2]
     layout = Layout.build(n_states, [range(150)])
-    assert_allclose(messages.forecast(layout).log2_largest, np.log2(12))
+    assert_allclose(exact.forecast(layout).log2_largest, np.log2(12))
     flat = np.random.default_rng(0).normal(size=12)
-    plan = messages.prepare(layout)
-    assert_allclose(messages.log_partitions(plan, flat)[0], twins.log_sum(flat))
+    plan = exact.prepare(layout)
+    assert_allclose(exact.log_partitions(plan, flat)[0], twins.log_sum(flat))

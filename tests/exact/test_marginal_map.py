@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, small_graphs
 
-from skmrf import messages
-from skmrf._types import MISSING, STATE
+from skmrf import exact
+from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies import FactorGraph, Layout
-from skmrf.messages import elimination
+from skmrf.exact import elimination
 
 every = pytest.mark.parametrize("name", ZOO)
 
@@ -43,8 +43,8 @@ def possible_rows(states, log_f, n_rows, rng):
 def check(graph, maximised, observed, X):
     """Value and states of every row; whatever X holds for unobserved variables is not read."""
     states, log_f = enumerate_states(graph)
-    plan = messages.prepare(graph.layout, observed, maximised=maximised)
-    found, value = messages.marginal_map(plan, graph.flat, X)
+    plan = exact.prepare(graph.layout, observed, maximised=maximised)
+    found, value = exact.marginal_map(plan, graph.flat, X)
     assert found.dtype == STATE
     assert_array_equal(found[:, observed], X[:, observed])
     assert (found[:, ~observed & ~maximised] == MISSING).all()
@@ -80,25 +80,25 @@ def test_no_variable_and_all_of_them(name, seed):
     n = graph.n_variables
     for observed in (np.zeros(n, dtype=bool), rng.random(n) < 0.4):
         X = possible_rows(states, log_f, 3, rng)
-        summed = messages.prepare(graph.layout, observed, maximised=np.zeros(n, dtype=bool))
-        found, value = messages.marginal_map(summed, graph.flat, X)
-        assert_array_equal(value, messages.log_partitions(summed, graph.flat, X))
+        summed = exact.prepare(graph.layout, observed, maximised=np.zeros(n, dtype=bool))
+        found, value = exact.marginal_map(summed, graph.flat, X)
+        assert_array_equal(value, exact.log_partitions(summed, graph.flat, X))
         assert_array_equal(found, np.where(observed, X, MISSING))
-        whole = messages.prepare(graph.layout, observed, maximised=np.ones(n, dtype=bool))
-        found, value = messages.marginal_map(whole, graph.flat, X)
-        assert_array_equal(found, messages.maximise(whole, graph.flat, X))
+        whole = exact.prepare(graph.layout, observed, maximised=np.ones(n, dtype=bool))
+        found, value = exact.marginal_map(whole, graph.flat, X)
+        assert_array_equal(found, exact.maximise(whole, graph.flat, X))
         assert_allclose(value, naive_log_potential(graph, found), rtol=1e-13, atol=1e-12)
 
 
 def test_no_evidence_and_no_rows(seed):
     graph = ZOO["grid"](seed)
     maximised = np.arange(9) % 2 == 0
-    plan = messages.prepare(graph.layout, maximised=maximised)
-    found, value = messages.marginal_map(plan, graph.flat)
+    plan = exact.prepare(graph.layout, maximised=maximised)
+    found, value = exact.marginal_map(plan, graph.flat)
     sums = brute_force(*enumerate_states(graph), maximised, np.zeros(9, dtype=bool), found[0])
     assert_allclose(value, [max(sums.values())], rtol=1e-13)
     none = np.zeros((0, 9), dtype=STATE)
-    found, value = messages.marginal_map(plan, graph.flat, none)
+    found, value = exact.marginal_map(plan, graph.flat, none)
     assert (found.shape, value.shape) == ((0, 9), (0,))
 
 
@@ -106,9 +106,9 @@ def test_the_best_is_not_part_of_the_joint_mode():
     """p(x_0) = 0.4, 0.6 and x_1 spreads over 4 states given x_0 = 1: the mode has x_0 = 0."""
     table = np.log([[0.4, 1e-9, 1e-9, 1e-9], [0.15, 0.15, 0.15, 0.15]])
     graph = FactorGraph([2, 4], [(0, 1)], [table])
-    assert messages.maximise(messages.prepare(graph.layout), graph.flat)[0, 0] == 0
-    plan = messages.prepare(graph.layout, maximised=np.array([True, False]))
-    found, value = messages.marginal_map(plan, graph.flat)
+    assert exact.maximise(exact.prepare(graph.layout), graph.flat)[0, 0] == 0
+    plan = exact.prepare(graph.layout, maximised=np.array([True, False]))
+    found, value = exact.marginal_map(plan, graph.flat)
     assert found.tolist() == [[1, MISSING]]
     assert_allclose(value, [np.log(0.6)])
 
@@ -118,12 +118,12 @@ def test_batches_in_pieces(name, seed, monkeypatch):
     """Chunks of rows and runs of buckets change nothing, wherever sums turn into maxima."""
     graph = ZOO[name](seed).factor_graph()
     X = possible_rows(*enumerate_states(graph), 7, np.random.default_rng(seed))
-    plan = messages.prepare(graph.layout, np.arange(5) == 1, maximised=np.arange(5) % 2 == 0)
-    whole = messages.marginal_map(plan, graph.flat, X)
+    plan = exact.prepare(graph.layout, np.arange(5) == 1, maximised=np.arange(5) % 2 == 0)
+    whole = exact.marginal_map(plan, graph.flat, X)
     monkeypatch.setattr(elimination, "MESSAGES_A_CHUNK", 2 * plan.n_messages)
     for entries in (1, 200):
         monkeypatch.setattr(elimination, "ENTRIES_A_CALL", entries)
-        for left, right in zip(whole, messages.marginal_map(plan, graph.flat, X), strict=True):
+        for left, right in zip(whole, exact.marginal_map(plan, graph.flat, X), strict=True):
             assert_array_equal(left, right)
 
 
@@ -133,15 +133,15 @@ def test_impossible_evidence(name, seed):
     states, log_f = enumerate_states(graph)
     X = states[[np.argmax(log_f), np.argmin(log_f)]]
     observed = np.ones(graph.n_variables, dtype=bool)
-    plan = messages.prepare(graph.layout, observed, maximised=~observed)
-    with pytest.raises(messages.ImpossibleEvidence, match="the evidence of row 1 the prob"):
-        messages.marginal_map(plan, graph.flat, X)
+    plan = exact.prepare(graph.layout, observed, maximised=~observed)
+    with pytest.raises(exact.ImpossibleEvidence, match="the evidence of row 1 the prob"):
+        exact.marginal_map(plan, graph.flat, X)
 
 
 def test_a_model_without_variables():
     graph = FactorGraph([], [()], [1.5])
-    plan = messages.prepare(graph.layout, maximised=np.zeros(0, dtype=bool))
-    found, value = messages.marginal_map(plan, graph.flat)
+    plan = exact.prepare(graph.layout, maximised=np.zeros(0, dtype=bool))
+    found, value = exact.marginal_map(plan, graph.flat)
     assert (found.shape, value.tolist()) == ((1, 0), [1.5])
 
 
@@ -158,7 +158,7 @@ def test_summed_variables_come_first(n, seed):
     pairs = [tuple(rng.choice(n, size=2, replace=False)) for _ in range(n // 2)]
     layout = Layout.build(rng.integers(1, 4, size=n), pairs)
     maximised = rng.random(n) < 0.5
-    cost = messages.forecast(layout, maximised=maximised)
+    cost = exact.forecast(layout, maximised=maximised)
     assert sorted(cost.order.tolist()) == list(range(n))
     assert_array_equal(np.sort(maximised[cost.order]), maximised[cost.order])
 
@@ -167,11 +167,11 @@ def test_the_constraint_has_its_price():
     """Summing over the centre of a star joins all leaves; the other way round is cheap."""
     layout = star(12)
     leaves = np.arange(13) > 0
-    assert_allclose(messages.forecast(layout).log2_largest, 2)
-    assert_allclose(messages.forecast(layout, maximised=~leaves).log2_largest, 2)
-    assert_allclose(messages.forecast(layout, maximised=leaves).log2_largest, 13)
+    assert_allclose(exact.forecast(layout).log2_largest, 2)
+    assert_allclose(exact.forecast(layout, maximised=~leaves).log2_largest, 2)
+    assert_allclose(exact.forecast(layout, maximised=leaves).log2_largest, 13)
     observed = np.arange(13) > 4
-    assert_allclose(messages.forecast(layout, observed, leaves).log2_largest, 5)
+    assert_allclose(exact.forecast(layout, observed, leaves).log2_largest, 5)
 
 
 @pytest.mark.parametrize(
@@ -183,11 +183,11 @@ def test_the_constraint_has_its_price():
 )
 def test_what_does_not_fit_is_refused_before_memory_is_taken(n_leaves, message):
     layout = star(n_leaves)
-    messages.prepare(layout)
+    exact.prepare(layout)
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match=message):
-            messages.prepare(layout, maximised=np.arange(n_leaves + 1) > 0)
+            exact.prepare(layout, maximised=np.arange(n_leaves + 1) > 0)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -199,14 +199,14 @@ def test_memory_is_below_the_forecast(seed):
     maximised = np.arange(21) > 0
     layout = star(20)
     flat = np.random.default_rng(seed).normal(size=layout.n_parameters)
-    messages.marginal_map(messages.prepare(star(2), maximised=maximised[:3]), flat[:8])
-    needed = messages.forecast(layout, maximised=maximised).bytes
+    exact.marginal_map(exact.prepare(star(2), maximised=maximised[:3]), flat[:8])
+    needed = exact.forecast(layout, maximised=maximised).bytes
     with pytest.raises(ValueError, match=f"needs {needed:.4g} bytes".replace("+", r"\+")):
-        messages.prepare(layout, maximised=maximised, max_bytes=needed - 1)
+        exact.prepare(layout, maximised=maximised, max_bytes=needed - 1)
     tracemalloc.start()
     try:
-        plan = messages.prepare(layout, maximised=maximised, max_bytes=needed)
-        messages.marginal_map(plan, flat)
+        plan = exact.prepare(layout, maximised=maximised, max_bytes=needed)
+        exact.marginal_map(plan, flat)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -220,14 +220,14 @@ def test_a_long_chain_is_fast_and_exact(seed):
     pair = rng.normal(0, 2.0, size=(n - 1, 3, 3))
     graph = FactorGraph([3] * n, list(pairwise(range(n))), list(pair))
     maximised = np.arange(n) % 3 == 0
-    plan = messages.prepare(graph.layout, maximised=maximised)
+    plan = exact.prepare(graph.layout, maximised=maximised)
     assert_allclose(plan.forecast.log2_largest, 3 * np.log2(3))
-    found, value = messages.marginal_map(plan, graph.flat)
+    found, value = exact.marginal_map(plan, graph.flat)
     best = np.zeros(3)
     for k in range(0, n - 1, 3):
         step = np.logaddexp.reduce(pair[k][:, :, None] + pair[k + 1][None], axis=1)
         step = np.logaddexp.reduce(step[:, :, None] + pair[k + 2][None], axis=1)
         best = np.max(best[:, None] + step, axis=0)
     assert_allclose(value, best.max(), rtol=1e-12)
-    given = messages.prepare(graph.layout, maximised)
-    assert_allclose(messages.log_partitions(given, graph.flat, found), value, rtol=1e-12)
+    given = exact.prepare(graph.layout, maximised)
+    assert_allclose(exact.log_partitions(given, graph.flat, found), value, rtol=1e-12)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skmrf import messages
-from skmrf._types import MISSING, STATE
+from skmrf import exact
+from skmrf._utils.codes import MISSING, STATE
 from skmrf.io import read_evidence, read_result, read_uai
 
 LN10 = np.log(10.0)
@@ -27,12 +27,12 @@ def test_libdai(name, data_folder):
     folder = data_folder("libdai")
     expected = json.loads(gzip.decompress((folder / "exact_by_ve.json.gz").read_bytes()))[name]
     graph = read_uai(folder / f"{name}.uai.gz")
-    plan = messages.prepare(graph.layout)
-    log_z = messages.log_partitions(plan, graph.flat)[0]
+    plan = exact.prepare(graph.layout)
+    log_z = exact.log_partitions(plan, graph.flat)[0]
     assert_allclose(log_z, expected["logZ"], rtol=0, atol=1e-9)
-    mode = messages.maximise(plan, graph.flat)
+    mode = exact.maximise(plan, graph.flat)
     assert_allclose(graph.log_potential(mode)[0], expected["log_map"], rtol=0, atol=1e-9)
-    singles = messages.single_marginals(plan, graph.flat)[0]
+    singles = exact.single_marginals(plan, graph.flat)[0]
     assert_allclose(singles, np.concatenate(expected["marginals"]), rtol=0, atol=1e-9)
 
 
@@ -65,12 +65,12 @@ def test_uai_2014_partition_and_marginals(name, data_folder):
     path = folder / "PR_MAR" / f"{name}.uai"
     graph = read_uai(f"{path}.gz")
     row = evidence_row(graph, read_evidence(f"{path}.evid.gz"))
-    plan = messages.prepare(graph.layout, row[0] != MISSING)
-    log_z = messages.log_partitions(plan, graph.flat, row)[0]
+    plan = exact.prepare(graph.layout, row[0] != MISSING)
+    log_z = exact.log_partitions(plan, graph.flat, row)[0]
     assert_allclose(log_z / LN10, reference["my_log10Z"], rtol=0, atol=1e-5)
     published = read_result(f"{path}.PR.gz").value
     assert_allclose(log_z, published, rtol=1e-5)
-    singles = messages.single_marginals(plan, graph.flat, row)[0]
+    singles = exact.single_marginals(plan, graph.flat, row)[0]
     marginals = read_result(f"{path}.MAR.gz").value
     assert_allclose(singles, np.concatenate(marginals), rtol=0, atol=1e-5)
 
@@ -94,7 +94,7 @@ def test_uai_2014_too_wide(kind, name, data_folder):
     row = evidence_row(graph, read_evidence(f"{path}.evid.gz"))
     start = time.perf_counter()
     with pytest.raises(ValueError, match=r"^Exact inference needs .* bytes"):
-        messages.prepare(graph.layout, row[0] != MISSING)
+        exact.prepare(graph.layout, row[0] != MISSING)
     assert time.perf_counter() - start < 10
 
 
@@ -105,8 +105,8 @@ def test_uai_2014_mode(name, data_folder):
     path = folder / "MAP" / f"{name}.uai"
     graph = read_uai(f"{path}.gz")
     row = evidence_row(graph, read_evidence(f"{path}.evid.gz"))
-    plan = messages.prepare(graph.layout, row[0] != MISSING)
-    best = graph.log_potential(messages.maximise(plan, graph.flat, row))[0]
+    plan = exact.prepare(graph.layout, row[0] != MISSING)
+    best = graph.log_potential(exact.maximise(plan, graph.flat, row))[0]
     published = graph.log_potential(read_result(f"{path}.MAP.gz").value[None])[0]
     assert_allclose(best / LN10, reference["exact_log10"], rtol=0, atol=1e-8)
     assert_allclose(published / LN10, reference["map_log10"], rtol=0, atol=1e-8)

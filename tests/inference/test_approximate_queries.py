@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from query_answers import ask, assert_near, each_method, every, posterior, same, some_evidence
 from zoo import FINITE, MODERATE, ZOO, enumerate_states
 
-from skmrf._types import MISSING, STATE
+from skmrf._utils.codes import MISSING, STATE
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.inference import log_partition, map_assignment, marginal_map, marginals, sample
-from skmrf.messages import (
+from skmrf.variational import (
     Propagation,
     belief_propagation,
     clique_moments,
@@ -52,10 +52,10 @@ def test_marginals_by_gibbs_sampling(name, seed):
     ]
     for found, expected in pairs:
         assert len(found) == len(expected)
-        for table, exact in zip(found, expected, strict=True):
-            assert table.shape == exact.shape
+        for table, wanted_table in zip(found, expected, strict=True):
+            assert table.shape == wanted_table.shape
             assert_allclose(table.sum(), 1.0, rtol=1e-9)
-            assert_near(table, exact, 256)
+            assert_near(table, wanted_table, 256)
     for i, state in evidence.items():
         assert_array_equal(result.single[i], np.arange(energy.n_states[i]) == state)
     assert result.method == "gibbs"
@@ -114,11 +114,11 @@ def check_marginals(result, energy, evidence, expected, atol):
     graph = energy.factor_graph()
     for found, wanted in zip((result.single, result.cliques), expected, strict=True):
         assert len(found) == len(wanted)
-        for table, exact in zip(found, wanted, strict=True):
-            assert table.shape == np.shape(exact)
+        for table, wanted_table in zip(found, wanted, strict=True):
+            assert table.shape == np.shape(wanted_table)
             assert table.min() >= 0
             assert_allclose(table.sum(), 1.0, rtol=1e-9)
-            assert_allclose(table, exact, rtol=0, atol=atol)
+            assert_allclose(table, wanted_table, rtol=0, atol=atol)
     for i, state in evidence.items():
         assert_array_equal(result.single[i], np.arange(energy.n_states[i]) == state)
     for clique, table in zip(graph.cliques, result.cliques, strict=True):

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from query_answers import every, posterior, some_evidence
 from zoo import ZOO
 
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.inference import log_partition, map_assignment, marginals, sample
 
 

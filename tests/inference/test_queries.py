@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from query_answers import METHODS, ask, each_method, same
 from zoo import ZOO
 
-from skmrf import inference, messages
+from skmrf import exact, inference
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph
 from skmrf.inference import log_partition, map_assignment, marginal_map, marginals, sample
@@ -143,16 +143,16 @@ def test_impossible_evidence_is_refused_by_chains(query, seed):
 @pytest.mark.parametrize("method", ["bp", "trw"])
 def test_impossible_evidence_is_refused_by_propagation(method):
     """Where the messages prove it."""
-    refused = pytest.raises(messages.ImpossibleEvidence, match="the evidence of row 0 the prob")
+    refused = pytest.raises(exact.ImpossibleEvidence, match="the evidence of row 0 the prob")
     with refused:
         marginals(ZOO["zeros_binary"](0), evidence=IMPOSSIBLE, method=method)
 
 
 def test_impossible_evidence_is_refused_by_decimation():
-    with pytest.raises(messages.ImpossibleEvidence, match="the evidence of row 0 the prob"):
+    with pytest.raises(exact.ImpossibleEvidence, match="the evidence of row 0 the prob"):
         map_assignment(ZOO["zeros_binary"](0), evidence=IMPOSSIBLE, method="decimation")
     for method in ("exact", "bp"):
-        with pytest.raises(messages.ImpossibleEvidence, match="the evidence of row 0 the prob"):
+        with pytest.raises(exact.ImpossibleEvidence, match="the evidence of row 0 the prob"):
             marginal_map(ZOO["zeros_binary"](0), [1, 4], evidence=IMPOSSIBLE, method=method)
 
 
@@ -170,7 +170,7 @@ def test_impossible_evidence_is_refused_by_mean_field(evidence):
     graph = FactorGraph(
         [2, 2, 2], [(0, 1), (1, 2)], [[[-np.inf, 0], [0, 0]], [[-np.inf, 0], [0, 0]]]
     )
-    with pytest.raises(messages.ImpossibleEvidence):
+    with pytest.raises(exact.ImpossibleEvidence):
         marginals(graph, evidence=evidence, method="mean-field")
 
 

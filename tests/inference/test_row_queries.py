@@ -9,7 +9,7 @@ from query_answers import assert_near, posterior
 from zoo import ZOO, enumerate_states
 
 from skmrf import DiscreteMRF, inference
-from skmrf._types import MISSING, STATE
+from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.inference import marginals, row_log_partitions, row_marginals, row_modes, row_samples
 
@@ -45,8 +45,8 @@ def test_rows(name, seed):
         states, p, log_given = row_posterior(graph, x)
         assert_allclose(log_z[r], twins.log_sum(log_given), rtol=1e-13, atol=1e-12)
         expected = twins.single_marginals(states, p, graph.n_states)
-        for table, exact in zip(singles, expected, strict=True):
-            assert_allclose(table[r], exact, rtol=0, atol=1e-11)
+        for table, wanted_table in zip(singles, expected, strict=True):
+            assert_allclose(table[r], wanted_table, rtol=0, atol=1e-11)
         assert_allclose(graph.log_potential(modes[[r]])[0], log_given.max(), rtol=1e-12, atol=1e-12)
         for filled in (modes[r], draws[r]):
             assert_array_equal(filled[x != MISSING], x[x != MISSING])
@@ -76,8 +76,10 @@ def test_rows_that_do_not_fit(seed):
     rng = np.random.default_rng(seed)
     how = {"max_bytes": 1, "rng": rng}
     assert_allclose(row_log_partitions(graph, X, **how), row_log_partitions(graph, X), atol=0.1)
-    for found, exact in zip(row_marginals(graph, X, **how), row_marginals(graph, X), strict=True):
-        assert_near(found, exact, 256)
+    for found, wanted_table in zip(
+        row_marginals(graph, X, **how), row_marginals(graph, X), strict=True
+    ):
+        assert_near(found, wanted_table, 256)
     modes = row_modes(graph, X, **how)
     best = graph.log_potential(row_modes(graph, X))
     assert_allclose(graph.log_potential(modes), best, rtol=1e-12)

@@ -10,7 +10,7 @@ from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential
 from skmrf._kernels.elimination import categorical
 from skmrf._kernels.gibbs import sweep_binary, sweep_tables
 from skmrf._kernels.tables import add_moments, binary_form, log_potentials
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.energies import BinaryConditionals
 
 # exp overflows to inf and log takes 0 to -inf on purpose, which compiled code does not mention

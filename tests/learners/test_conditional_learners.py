@@ -24,10 +24,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from skmrf import CRBMStructuredPredictor
-from skmrf._types import STATE, States, UnitMoments
+from skmrf._utils.codes import STATE
+from skmrf._utils.phases import States, UnitMoments
 from skmrf.energies import ConditionalBipartiteEnergy
 from skmrf.learners import CD, CONDITIONAL_LEARNERS, LR, LSSVM, MLEBP, MLEMF, MSSVM, CDPercLoss
-from skmrf.messages.bipartite import UnitBeliefs, mean_field, propagate, unit_probabilities
+from skmrf.variational.bipartite import UnitBeliefs, mean_field, propagate, unit_probabilities
 
 each_learner = pytest.mark.parametrize("name", CONDITIONAL_LEARNERS)
 

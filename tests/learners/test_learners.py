@@ -8,8 +8,10 @@ from learner_cases import FINITE, VARIATIONAL
 from sklearn.base import clone
 from zoo import ZOO, enumerate_states, model_rows
 
-from skmrf import DiscreteMRF, messages
-from skmrf._types import MISSING, STATE, Batch, CliqueMoments, States
+from skmrf import DiscreteMRF, exact
+from skmrf._utils.batch import Batch
+from skmrf._utils.codes import MISSING, STATE
+from skmrf._utils.phases import CliqueMoments, States
 from skmrf.energies import BipartiteEnergy, FactorGraph
 from skmrf.learners import (
     BP,
@@ -156,12 +158,12 @@ def test_negative_phase_is_the_models(learner, seed):
     state = learner.init(energy, batch, rng)
     for _ in range(20):
         _, negative, state, _ = learner.step(energy, batch, state, rng)
-    plan = messages.prepare(energy.layout)
-    exact, _ = messages.expected_moments(plan, energy.flat)
+    plan = exact.prepare(energy.layout)
+    expected, _ = exact.expected_moments(plan, energy.flat)
     found = energy.moments(negative)["log_potentials"]
-    error = np.sqrt(np.maximum(exact * (1 - exact), 0.0) / 2000) + 1e-9
-    assert (np.abs(found - exact) / error).max() < 5.5
-    shifted = np.roll(exact, 1)
+    error = np.sqrt(np.maximum(expected * (1 - expected), 0.0) / 2000) + 1e-9
+    assert (np.abs(found - expected) / error).max() < 5.5
+    shifted = np.roll(expected, 1)
     assert (np.abs(found - shifted) / error).max() > 5.5
 
 

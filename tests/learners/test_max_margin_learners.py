@@ -16,7 +16,8 @@ from conditional_models import (
 )
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skmrf._types import STATE, Batch
+from skmrf._utils.batch import Batch
+from skmrf._utils.codes import STATE
 from skmrf.energies import ConditionalBipartiteEnergy
 from skmrf.learners import LSSVM, MSSVM
 

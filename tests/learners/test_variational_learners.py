@@ -12,8 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from zoo import ZOO, enumerate_states, model_rows
 
-from skmrf import DiscreteMRF, messages
-from skmrf._types import Batch, States
+from skmrf import DiscreteMRF, variational
+from skmrf._utils.batch import Batch
+from skmrf._utils.phases import States
 from skmrf.datasets import make_ising
 from skmrf.learners import BP, BPCD, LEARNERS, BPChainCD, MeanField
 
@@ -68,7 +69,7 @@ def test_beliefs_with_loops(name, seed):
     """The learner's moments are the tied clique beliefs, which are not the exact ones."""
     energy = pull() if name == "pull" else ZOO[name](seed)
     found, _, _ = phases(BP(), energy, 1, seed)
-    beliefs = messages.belief_propagation(energy, messages.Propagation(tol=1e-10)).cliques
+    beliefs = variational.belief_propagation(energy, variational.Propagation(tol=1e-10)).cliques
     np.testing.assert_allclose(found[0], energy.layout.tied(beliefs), rtol=0, atol=1e-4)
     assert name != "pull" or np.abs(found[0] - exact_moments(energy)).max() > 0.01
 
@@ -77,7 +78,7 @@ def test_beliefs_with_loops(name, seed):
 def test_mean_field_moments_are_products(name, seed):
     energy = ZOO[name](seed)
     found, infos, _ = phases(MeanField(tol=1e-12, max_iter=5000), energy, 2, seed)
-    single = messages.mean_field(energy, tol=1e-12, max_iter=5000)
+    single = variational.mean_field(energy, tol=1e-12, max_iter=5000)
     parts = np.split(single.single, np.cumsum(energy.n_states)[:-1])
     states, log_f = enumerate_states(energy)
     p = np.array([np.prod([parts[i][s] for i, s in enumerate(x)]) for x in states])
@@ -91,7 +92,7 @@ def test_mean_field_moments_are_products(name, seed):
 
 def product_law(graph):
     """All joint states, and their probabilities were the variables independent beliefs."""
-    beliefs = messages.belief_propagation(graph).single
+    beliefs = variational.belief_propagation(graph).single
     parts = np.split(beliefs, np.cumsum(graph.n_states)[:-1])
     states, _ = enumerate_states(graph)
     return states, np.array([np.prod([parts[i][s] for i, s in enumerate(x)]) for x in states])

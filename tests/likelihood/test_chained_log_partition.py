@@ -15,9 +15,9 @@ from skmrf.datasets import make_ising, make_multimodal_mrf, make_random_mrf, mak
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import bpchain, log_partition_bounds
 from skmrf.likelihood import intervals as intervals_module
-from skmrf.messages import Propagation
 from skmrf.samplers import Chain, ChainSettings
-from skmrf.samplers import known as known_module
+from skmrf.samplers import enumerated_states as known_module
+from skmrf.variational import Propagation
 
 
 def hard_models(seed, n):

@@ -9,7 +9,7 @@ from hard_models import hard_model, true_log_z
 from numpy.testing import assert_allclose
 from zoo import MODERATE, WITH_ZEROS, ZOO, random_tables
 
-from skmrf._types import LogPartition
+from skmrf._utils.results import LogPartition
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, exact_fits, exact_log_partition, log_partition_bounds
 from skmrf.likelihood.intervals import _margin

@@ -7,12 +7,12 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 from zoo import enumerate_states
 
-from skmrf._types import Batch
+from skmrf._utils.batch import Batch
 from skmrf.energies import NeuralEnergy
-from skmrf.learners.clusters import normal_beliefs
 from skmrf.learners.grid import Grid
+from skmrf.learners.initial_mixture import normal_beliefs
 from skmrf.likelihood.neural import grid, grid_fits, grid_log_partition, neural_log_partition
-from skmrf.messages.mixtures import Mixture
+from skmrf.variational.mixtures import Mixture
 
 LOG_2PI = np.log(2 * np.pi)
 

@@ -5,7 +5,7 @@ import pytest
 from displayed_models import SINGLE
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skmrf._types import LogPartition
+from skmrf._utils.results import LogPartition
 from skmrf.inference import log_partition
 from skmrf.plot import ChainsDisplay, LogPartitionDisplay
 from skmrf.samplers import trace_chains

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 
 from skmrf import inference
-from skmrf._types import States
+from skmrf._utils.phases import States
 from skmrf.energies import NeuralEnergy
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"

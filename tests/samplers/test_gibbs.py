@@ -7,7 +7,7 @@ from montecarlo import check_draws, check_mean_weight, check_means, count
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import FINITE, MODERATE, WITH_ZEROS, ZOO, enumerate_states
 
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.samplers import BLOCK, Product, anneal, averages, draw, gibbs, spawn_generators, sweep
 

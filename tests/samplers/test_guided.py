@@ -8,12 +8,12 @@ from montecarlo import N_SIGMA, check_means
 from numpy.testing import assert_allclose, assert_array_equal
 from transitions import check_counts, check_invariant, frequencies
 
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.energies import NeuralEnergy
 from skmrf.likelihood.neural import grid
-from skmrf.messages.mixtures import Mixture
 from skmrf.samplers import Metropolis
-from skmrf.samplers.guided import WANTED
+from skmrf.samplers.metropolis import WANTED
+from skmrf.variational.mixtures import Mixture
 
 N_ROWS = 20_000
 KINDS = {"numbers": [0, 0], "mixed": [0, 3, 0, 2], "states": [2, 3, 2], "a state": [0, 1]}

@@ -10,10 +10,10 @@ from montecarlo import check_draws
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import ZOO, enumerate_states
 
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph
-from skmrf.messages import Propagation
 from skmrf.samplers import chain_states, metropolis
+from skmrf.variational import Propagation
 
 
 class Uniforms:

@@ -10,8 +10,9 @@ from montecarlo import check_draws
 from numpy.testing import assert_allclose
 from zoo import enumerate_states
 
-from skmrf import messages
-from skmrf._types import STATE, Batch
+from skmrf import variational
+from skmrf._utils.batch import Batch
+from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph
 from skmrf.inference import log_partition, marginals, sample
 from skmrf.learners import BPCD, BPChainCD
@@ -132,7 +133,7 @@ def test_gibbs_chains_stay_where_they_start(seed):
 
 def test_beliefs_are_exact_but_their_product_is_not(seed):
     """One clique is a tree. The product of the marginals is uniform, and far from the law."""
-    found = messages.belief_propagation(graph())
+    found = variational.belief_propagation(graph())
     assert found.converged
     assert_allclose(found.single, 0.5, rtol=1e-12)
     assert_allclose(found.cliques, P, rtol=1e-12)
@@ -152,7 +153,7 @@ def negative_phase(learner, seed):
 @pytest.mark.parametrize("order", ["index", "elimination", [3, 0, 5, 1, 4, 2]])
 @pytest.mark.parametrize("schedule", ["flooding", "sequential", "residual"])
 def test_the_chain_draws_from_the_law(schedule, order, seed):
-    how = messages.Propagation(schedule, damping=0.0, max_iter=20)
+    how = variational.Propagation(schedule, damping=0.0, max_iter=20)
     chain = Chain(graph().layout, ChainSettings("bp", order, how))
     assert chain.n_chained == 6
     assert_allclose(np.exp(chain.log_density(graph().flat, STATES)), P, rtol=1e-11)

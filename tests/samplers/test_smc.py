@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from transitions import law, random_product, visible_states
 from zoo import LAYERED, ZOO, enumerate_states, layers
 
-from skmrf._types import STATE, logsumexp, normalized_weights
+from skmrf._utils.codes import STATE
+from skmrf._utils.log_weights import logsumexp, normalized_weights
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.samplers import (
     Interpolation,

@@ -19,7 +19,7 @@ from transitions import (
 )
 from zoo import LAYERED, layers, random_tables
 
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.samplers import (
     Product,

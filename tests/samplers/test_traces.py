@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from transitions import law, number_of, visible_states
 from zoo import LAYERED, ZOO
 
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.samplers import Product, trace_chains
 from skmrf.samplers import traces as module

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skmrf.selection import corrections
-from skmrf.selection.corrections import average_product_correction, similarity_weights
+from skmrf.datasets import alignments
+from skmrf.datasets.alignments import average_product_correction, similarity_weights
 
 LETTERS = np.array(list("-ACDEFG"))
 
@@ -223,7 +223,7 @@ def test_columns_may_have_their_own_categories():
 def test_blocks_change_nothing(n_bytes, gap, seed, monkeypatch):
     X = relatives(np.random.default_rng(seed), 70, 12)
     expected = similarity_weights(X, identity=0.7, gap=gap)
-    monkeypatch.setattr(corrections, "BLOCK_BYTES", n_bytes)
+    monkeypatch.setattr(alignments, "BLOCK_BYTES", n_bytes)
     assert_array_equal(similarity_weights(X, identity=0.7, gap=gap), expected)
 
 

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2, norm
 
-from skmrf.selection import probability, tails
-from skmrf.selection.probability import edge_probabilities, z_of
+from skmrf.structure import chi2_tail, edge_probability
+from skmrf.structure.edge_probability import edge_probabilities, z_of
 
 BINS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.98, 1.0 + 1e-12])
 FAILURE = 1e-6  # of a check with the true probabilities, by Bernstein's inequality
@@ -158,7 +158,7 @@ def test_more_strong_pairs_make_a_doubtful_one_more_probable():
 def test_bins_change_nothing(seed, monkeypatch):
     z, _ = two_groups(np.random.default_rng(seed), "laplace", 3000, 0.2)
     expected = edge_probabilities(z)
-    monkeypatch.setattr(probability, "CELLS", 1e7)
+    monkeypatch.setattr(edge_probability, "CELLS", 1e7)
     assert_allclose(edge_probabilities(z), expected, atol=2e-4)
 
 
@@ -201,7 +201,7 @@ def test_two_degrees_of_freedom_are_exponential():
 def test_far_tail_joins_the_near_one(dof, monkeypatch):
     statistic = chi2.isf(np.logspace(-150, -260, 20), dof)
     expected = z_of(statistic, dof)
-    monkeypatch.setattr(tails, "UNDERFLOW", 0.0)
+    monkeypatch.setattr(chi2_tail, "UNDERFLOW", 0.0)
     assert_allclose(z_of(statistic, dof), expected, rtol=1e-12)
 
 

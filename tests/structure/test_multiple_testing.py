@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
-from skmrf.selection.multiple import adjusted
+from skmrf.structure.multiple_tests import adjusted
 
 p_values = st.lists(st.integers(0, 64).map(lambda k: k / 64) | st.floats(0, 1), max_size=12)
 

@@ -21,9 +21,10 @@ from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression
 
 from skmrf.energies import LogLinearForm, contrasts
-from skmrf.selection import regression, scores
-from skmrf.selection.nodewise import fit_nodes, likelihood_ratio
-from skmrf.selection.scores import score_tests
+from skmrf.structure import regression
+from skmrf.structure import score_tests as score_module
+from skmrf.structure.nodewise import fit_nodes, likelihood_ratio
+from skmrf.structure.score_tests import score_tests
 
 
 @pytest.fixture(params=FORMS, ids=lambda f: f"{f[0]}-{f[1]}")
@@ -197,7 +198,7 @@ def test_an_edge_to_a_constant_says_nothing(seed):
     assert lost[2] < 0.1
     without = LogLinearForm.build((2,) * 4, [(0, 1)])
     fits = fit_nodes(X, weights, without)
-    for score in (scores._two_state_scores, scores._table_scores):
+    for score in (score_module._two_state_scores, score_module._table_scores):
         statistic, dof = score(fits, X, weights, without, all_of(without), None)
         assert statistic[0, 2] == dof[0, 2] == 0  # what 1 says already
         assert statistic[0, 3] == dof[0, 3] == 0

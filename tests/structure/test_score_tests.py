@@ -21,9 +21,9 @@ from nodewise_problems import (
 from scipy.stats import binom, chi2
 
 from skmrf.energies import LogLinearEnergy, LogLinearForm
-from skmrf.selection import scores
-from skmrf.selection.nodewise import fit_nodes, likelihood_ratio
-from skmrf.selection.scores import score_tests
+from skmrf.structure import score_tests as score_module
+from skmrf.structure.nodewise import fit_nodes, likelihood_ratio
+from skmrf.structure.score_tests import score_tests
 
 
 def slow_fit(F, states, weights):
@@ -86,12 +86,12 @@ def test_both_ways_to_the_scores_agree(statistic, unary, seed):
     form = LogLinearForm.build(n_states, EDGES, statistic, unary)
     fits = fit_nodes(X, weights, form)
     first, second = (
-        scores._symmetric(form, score(fits, X, weights, form, form.layout.n_states > 1, None))
-        for score in (scores._two_state_scores, scores._table_scores)
+        score_module._symmetric(form, score(fits, X, weights, form, form.layout.n_states > 1, None))
+        for score in (score_module._two_state_scores, score_module._table_scores)
     )
     assert_same(first, second, rtol=1e-8, atol=1e-9)
     assert first[0][5, 6] > 0
-    for part in scores._symmetric(form, (np.ones((7, 7)), np.ones((7, 7), dtype=int))):
+    for part in score_module._symmetric(form, (np.ones((7, 7)), np.ones((7, 7), dtype=int))):
         assert part.sum() == 7 * 6 - 2 * len(EDGES)
 
 

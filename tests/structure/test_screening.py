@@ -7,9 +7,9 @@ import pytest
 from nodewise_problems import TAIL, by_scipy
 from scipy.stats import binom, chi2, chi2_contingency
 
-from skmrf._types import MISSING
-from skmrf.selection import screen, tails
-from skmrf.selection.multiple import adjusted
+from skmrf._utils.codes import MISSING
+from skmrf.structure import chi2_tail, screening
+from skmrf.structure.multiple_tests import adjusted
 
 
 def dependent_rows(rng, n_states, n_rows, n_missing=0.2):
@@ -25,13 +25,13 @@ def dependent_rows(rng, n_states, n_rows, n_missing=0.2):
 
 def partners(n, most):
     """As many partners as asked for, whatever their parameters."""
-    return screen.Budget(np.ones(n), np.inf, most)
+    return screening.Budget(np.ones(n), np.inf, most)
 
 
 @pytest.mark.parametrize("columns", [256, 4, 1])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_screen_is_the_test_of_every_pair(columns, weighted, seed, monkeypatch):
-    monkeypatch.setattr(screen, "COLUMNS", columns)
+    monkeypatch.setattr(screening, "COLUMNS", columns)
     rng = np.random.default_rng(seed)
     n_states = (2, 3, 2, 1, 4, 3, 2, 5)
     X = dependent_rows(rng, n_states, 150)
@@ -40,7 +40,7 @@ def test_screen_is_the_test_of_every_pair(columns, weighted, seed, monkeypatch):
     pairs = list(combinations(range(len(n_states)), 2))
     p = np.array([by_scipy(repeated[:, i], repeated[:, j])[0] for i, j in pairs])
     for level in (0.9999, 0.2, 0.01, 1e-4):
-        found = screen.screen(X, weights, n_states, level=level)
+        found = screening.screen(X, weights, n_states, level=level)
         expected = adjusted(p, "fdr") <= level
         np.testing.assert_array_equal(found.edges, np.array(pairs)[expected].reshape(-1, 2))
         np.testing.assert_allclose(found.p, p[expected], rtol=1e-6, atol=1e-300)
@@ -50,7 +50,7 @@ def test_screen_of_fractional_weights(seed):
     """Weights that single precision does not hold exactly."""
     X = dependent_rows(np.random.default_rng(seed), (2, 3, 2, 2, 4), 200)
     for factor in (1.1, 1e6):
-        ones = screen.screen(X, np.full(200, factor), (2, 3, 2, 2, 4), level=1)
+        ones = screening.screen(X, np.full(200, factor), (2, 3, 2, 2, 4), level=1)
         statistic = {
             pair: factor * by_scipy(*X[:, pair].T)[1] for pair in combinations(range(5), 2)
         }
@@ -67,7 +67,7 @@ def test_screen_counts_many_rows_exactly(seed):
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 2, (300, 6)).astype(np.int16)
     weights = rng.integers(10**6, 10**7, 300).astype(float)
-    pairs, statistic, _ = screen._candidates(X, weights, (2,) * 6, 1.0)
+    pairs, statistic, _ = screening._candidates(X, weights, (2,) * 6, 1.0)
     for (i, j), got in zip(pairs, statistic, strict=True):
         table = np.zeros((2, 2))
         np.add.at(table, (X[:, i], X[:, j]), weights)
@@ -77,12 +77,12 @@ def test_screen_counts_many_rows_exactly(seed):
 def test_screen_of_nothing():
     X = np.zeros((4, 3), dtype=np.int16)
     for rows, n_states in ((X, (1, 1, 1)), (X, (2, 3, 1)), (X - 1, (2, 3, 2)), (X[:0], (2, 2, 2))):
-        found = screen.screen(
+        found = screening.screen(
             rows, np.ones(len(rows)), n_states, level=0.5, budget=partners(len(n_states), 2)
         )
         assert found.edges.shape == (0, 2)
         assert found.p.shape == (0,)
-    found = screen.screen(X[:, :1], np.ones(4), (2,), level=0.5)
+    found = screening.screen(X[:, :1], np.ones(4), (2,), level=0.5)
     assert found.edges.shape == (0, 2)
 
 
@@ -91,7 +91,7 @@ def test_screen_is_calibrated(seed):
     rng = np.random.default_rng(seed)
     n_states = np.repeat([2, 3], 20)
     X = rng.integers(0, n_states, (3000, 40)).astype(np.int16)
-    p = screen.screen(X, np.ones(len(X)), n_states, level=1.0).p
+    p = screening.screen(X, np.ones(len(X)), n_states, level=1.0).p
     assert len(p) == 780
     for level in (0.05, 0.3, 0.7):
         assert TAIL < binom.cdf((p <= level).sum(), 780, level) < 1 - TAIL
@@ -103,13 +103,13 @@ def test_screen_caps_degrees(seed):
     n_states = (2,) * 9
     X = dependent_rows(rng, n_states, 400, 0.1)
     weights = np.ones(400)
-    every = screen.screen(X, weights, n_states, level=0.3)
+    every = screening.screen(X, weights, n_states, level=0.3)
     assert len(every.edges) > 10
     p = {(i, j): by_scipy(X[:, i], X[:, j])[0] for i, j in every.edges.tolist()}
     for cap in (0, 1, 2, 4):
         best = {v: sorted((e for e in p if v in e), key=p.get)[:cap] for v in range(len(n_states))}
         expected = [e for e in sorted(p) if e in best[e[0]] and e in best[e[1]]]
-        found = screen.screen(X, weights, n_states, level=0.3, budget=partners(X.shape[1], cap))
+        found = screening.screen(X, weights, n_states, level=0.3, budget=partners(X.shape[1], cap))
         assert [tuple(e) for e in found.edges.tolist()] == expected
         np.testing.assert_allclose(found.p, [p[e] for e in expected], rtol=1e-6)
 
@@ -127,8 +127,8 @@ def test_screen_has_room_for_parameters(seed):
     n_states = np.array([2, 6, 2, 2, 2, 2])
 
     def partners_of_first(room, most=64):
-        budget = screen.Budget(n_states - 1.0, room, most)
-        found = screen.screen(X, np.ones(n_rows), n_states, level=0.01, budget=budget).edges
+        budget = screening.Budget(n_states - 1.0, room, most)
+        found = screening.screen(X, np.ones(n_rows), n_states, level=0.01, budget=budget).edges
         return sorted(j for i, j in found.tolist() if i == 0)
 
     assert partners_of_first(5.0) == [1]
@@ -145,7 +145,7 @@ def test_screen_tells_underflowing_p_values_apart(seed):
     x = rng.integers(0, 2, n_rows)
     flips = [rng.random(n_rows) < share for share in (0.2, 0.1, 0.3)]
     X = np.column_stack([x] + [np.where(flip, 1 - x, x) for flip in flips]).astype(np.int16)
-    found = screen.screen(X, np.ones(n_rows), (2,) * 4, level=0.01, budget=partners(4, 1))
+    found = screening.screen(X, np.ones(n_rows), (2,) * 4, level=0.01, budget=partners(4, 1))
     assert found.edges.tolist() == [[0, 2]]
     assert found.p.tolist() == [0.0]
 
@@ -156,7 +156,7 @@ def test_log_p_goes_on_where_p_underflows():
         exact = chi2.logsf(statistic, dof)
         a, z = dof / 2, statistic / 2
         assert np.isfinite(exact).all()
-        beyond = tails.log_tail(np.array([1400.0, 3000.0, 5000.0]), np.full(3, dof))
+        beyond = chi2_tail.log_tail(np.array([1400.0, 3000.0, 5000.0]), np.full(3, dof))
         assert beyond[0] == pytest.approx(exact[2])
         slope = np.diff(beyond) / [1600, 2000]
         np.testing.assert_allclose(slope, -0.5, atol=0.5 * (dof - 2 if dof > 2 else 1) / 1400)
@@ -170,6 +170,6 @@ def test_pair_counts_seen(seed, monkeypatch):
     expected = np.zeros((5, 5))
     for row, w in zip(X != MISSING, weights, strict=True):
         expected += w * np.outer(row, row)
-    np.testing.assert_allclose(screen.pair_counts_seen(X, weights), expected)
-    monkeypatch.setattr(screen, "NUMBERS_A_BLOCK", 8 * 5 * 7)
-    np.testing.assert_allclose(screen.pair_counts_seen(X, weights), expected)
+    np.testing.assert_allclose(screening.pair_counts_seen(X, weights), expected)
+    monkeypatch.setattr(screening, "NUMBERS_A_BLOCK", 8 * 5 * 7)
+    np.testing.assert_allclose(screening.pair_counts_seen(X, weights), expected)

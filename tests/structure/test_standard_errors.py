@@ -5,8 +5,8 @@ import pytest
 from structure_rows import CHAIN, a_fit, binary_truth, chain_rows, edges_of, joint_law, learner
 
 from skmrf import inference
-from skmrf._types import States
-from skmrf.selection import information
+from skmrf._utils.phases import States
+from skmrf.structure import information
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -66,7 +66,7 @@ def test_both_routes_to_standard_errors_agree(seed, monkeypatch):
     """Those of the likelihood and of each variable's own conditional likelihood."""
     X = inference.sample(binary_truth(), 4000, random_state=np.random.default_rng([seed, 4]))
     by_model = learner().fit(X)
-    monkeypatch.setattr("skmrf.selection.assessment.MOST_STATISTICS", 3)
+    monkeypatch.setattr("skmrf.structure.assessment.MOST_STATISTICS", 3)
     by_nodes = learner().fit(X)
     assert edges_of(by_model) == edges_of(by_nodes) == CHAIN[:3]
     ratio = np.diff(by_nodes.confidence_intervals_) / np.diff(by_model.confidence_intervals_)

@@ -6,9 +6,9 @@ from joblib import parallel_config
 from structure_rows import CHAIN, chain_rows, edges_of, holes, learner, same_fit
 
 from skmrf import MRFStructureLearner, inference
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.datasets import make_ising
-from skmrf.selection import Path, Rows, assessment, bootstrap, estimates, rounds
+from skmrf.structure import Path, Rows, assessment, bootstrap, estimation, stepwise
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -94,7 +94,7 @@ def test_strong_missing_pairs_enter():
     log_p = assessment.Assessment(statistic, np.ones((3, 3), int) - np.eye(3, dtype=int), []).log_p
     assert np.isfinite(log_p).all()
     good = np.triu(log_p < -100)
-    assert rounds._foremost(np.where(good, log_p, np.inf)).tolist() == [[0, 1]]
+    assert stepwise._foremost(np.where(good, log_p, np.inf)).tolist() == [[0, 1]]
 
 
 def test_states_that_never_occur_cost_nothing():
@@ -111,8 +111,8 @@ def test_frequencies_of_bootstraps(monkeypatch):
         bootstrap, "_replicate", lambda *_: np.array(next(edges), dtype=int).reshape(-1, 2)
     )
     rows = Rows(np.zeros((2, 3), dtype=STATE), np.ones(2), np.array([2, 2, 2]))
-    estimation = estimates.Estimation(None, None, np.random.default_rng(0), Path())
-    shares = bootstrap.repeated(rows, None, estimation, 3)
+    how = estimation.Estimation(None, None, np.random.default_rng(0), Path())
+    shares = bootstrap.repeated(rows, None, how, 3)
     np.testing.assert_allclose(shares, np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]]) / 3)
 
 

@@ -25,10 +25,10 @@ from structure_rows import (
 )
 
 from skmrf import MRFStructureLearner, inference
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.energies import LogLinearForm
-from skmrf.selection import Columns, Rows, assessment, estimates, rounds
-from skmrf.selection.columns import coincidence, relabelled
+from skmrf.structure import Columns, Rows, assessment, estimation, stepwise
+from skmrf.structure.columns import coincidence, relabelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -226,19 +226,19 @@ def test_the_screen_keeps_the_best_partners(monkeypatch):
     """Without a level of its own the screen leaves every variable its 64 best partners."""
     X = chain_rows(0, n_rows=4000)
     rows = Rows(X.astype(STATE), np.ones(len(X)), np.full(5, 2))
-    criteria = rounds.Criteria(
+    criteria = stepwise.Criteria(
         "table", True, "auto", "wald", "holm", 0.05, None, True, None, max_bytes=1e9
     )
-    assert len(rounds.candidates(rows, criteria)) == 10
-    monkeypatch.setattr("skmrf.selection.rounds.MOST_CANDIDATES", 3)
-    assert len(rounds.candidates(rows, criteria)) > 4
-    monkeypatch.setattr("skmrf.selection.rounds.MOST_PARTNERS", 1)
-    assert len(rounds.candidates(rows, criteria)) <= 2
-    assert len(rounds.candidates(rows, replace(criteria, screen=0.05))) > 4
+    assert len(stepwise.candidates(rows, criteria)) == 10
+    monkeypatch.setattr("skmrf.structure.stepwise.MOST_CANDIDATES", 3)
+    assert len(stepwise.candidates(rows, criteria)) > 4
+    monkeypatch.setattr("skmrf.structure.stepwise.MOST_PARTNERS", 1)
+    assert len(stepwise.candidates(rows, criteria)) <= 2
+    assert len(stepwise.candidates(rows, replace(criteria, screen=0.05))) > 4
 
 
 def test_a_selection_that_is_ended_before_it_settles_says_so(monkeypatch):
-    monkeypatch.setattr(rounds, "MAX_ROUNDS", 1)
+    monkeypatch.setattr(stepwise, "MAX_ROUNDS", 1)
     with pytest.warns(
         ConvergenceWarning, match=r"ended after 1 rounds, .*; 6 of its edges are not"
     ):
@@ -260,7 +260,7 @@ def test_rows_by_hand():
     np.testing.assert_array_equal(fewer.X, X[[1, 3]])
     np.testing.assert_allclose(np.exp(rows.batch.log_weights), rows.weights)
     assert Rows(X, np.full(4, 3.0), rows.n_states).batch.log_weights is None
-    start = estimates.independent(rows, np.array([[0, 1]]), "table", True)
+    start = estimation.independent(rows, np.array([[0, 1]]), "table", True)
     assert not start.theta["pairs"].any()
     single = inference.marginals(start, method="exact").single
     np.testing.assert_allclose(single[1], rows.frequencies(1))
@@ -281,8 +281,8 @@ def test_gaps_are_drawn_given_the_rest(seed):
 
 def test_parameters_are_carried_to_another_graph():
     energy, rows, _ = a_fit(0, n_rows=50)
-    other = estimates.independent(rows, np.array([[0, 1], [0, 3], [2, 3]]), "table", True)
-    found = rounds.carried(energy, other)
+    other = estimation.independent(rows, np.array([[0, 1], [0, 3], [2, 3]]), "table", True)
+    found = stepwise.carried(energy, other)
     old, new = energy.edge_parameters(), found.edge_parameters()
     np.testing.assert_array_equal(new[0], old[0])
     np.testing.assert_array_equal(new[1], 0.0)

@@ -12,7 +12,7 @@ from sklearn.preprocessing import KBinsDiscretizer
 from structure_rows import CHAIN, chain_rows, edges_of, learner, same_fit
 
 from skmrf import DiscreteMRF, MRFStructureLearner
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.learners import PCD, Exact
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -18,10 +18,10 @@ from structure_rows import (
     three_state_rows,
 )
 
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.energies import LogLinearEnergy, LogLinearForm
-from skmrf.selection import Rows, estimates, penalised
-from skmrf.selection.nodewise import fit_nodes
+from skmrf.structure import Rows, estimation, penalised
+from skmrf.structure.nodewise import fit_nodes
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -90,7 +90,7 @@ def test_penalty_of_least_criterion(monkeypatch):
     """The path of 20 is made finer about the best of it."""
     X = chain_rows(0)
     rows = Rows(X.astype(STATE), np.ones(len(X)), np.full(5, 2))
-    start = estimates.independent(rows, np.array(list(combinations(range(5), 2))), "table", True)
+    start = estimation.independent(rows, np.array(list(combinations(range(5), 2))), "table", True)
     judged = []
 
     def distance(_rows, energy, *_):
@@ -98,8 +98,8 @@ def test_penalty_of_least_criterion(monkeypatch):
         return judged[-1]
 
     monkeypatch.setattr(penalised, "ebic", distance)
-    estimation = SimpleNamespace(n_jobs=None, stopped=False)
-    alpha = penalised.choose_alpha(rows, start, "l1", "ebic", estimation)
+    how = SimpleNamespace(n_jobs=None, stopped=False)
+    alpha = penalised.choose_alpha(rows, start, "l1", "ebic", how)
     assert len(judged) == 20 + penalised.N_FINER
     assert min(judged[20:]) < 0.5 * min(judged[:20])
     (best,) = penalised._path(rows, start, "l1", [alpha])

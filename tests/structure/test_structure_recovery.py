@@ -19,10 +19,10 @@ from structure_rows import (
 from zoo import random_tables
 
 from skmrf import MRFStructureLearner, inference
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.datasets import make_non_decay_mrf
 from skmrf.energies import FactorGraph
-from skmrf.selection import findings, rounds
+from skmrf.structure import findings, stepwise
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -163,7 +163,7 @@ def test_no_edges_between_independent_columns(n_sets, level, control, seed):
 
 def test_errors_without_adjustment_are_many(seed, monkeypatch):
     """Negative control of the test above."""
-    monkeypatch.setattr(rounds, "adjusted", lambda p, _: p)
+    monkeypatch.setattr(stepwise, "adjusted", lambda p, _: p)
     assert null_errors(seed, 40, level=0.1) > binom.isf(RARE, 40, 0.1)
 
 

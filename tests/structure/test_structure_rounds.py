@@ -5,11 +5,11 @@ import pytest
 from structure_rows import CHAIN, chain_rows, edges_of, learner, same_fit
 
 from skmrf import inference
-from skmrf._types import STATE
+from skmrf._utils.codes import STATE
 from skmrf.energies import LogLinearEnergy, LogLinearForm, PairwiseEnergy
-from skmrf.selection import Path, Rows, rounds
-from skmrf.selection.path import MOST_RECORDS
-from skmrf.selection.removal import EdgeRemoval
+from skmrf.structure import Path, Rows, stepwise
+from skmrf.structure.path import MOST_RECORDS
+from skmrf.structure.removal import EdgeRemoval
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -75,7 +75,7 @@ def test_candidates(n_rows, n_columns, screen, expected):
     X = chain_rows(0, n_rows, n_columns, coupling=0.8)
     rows = Rows(X.astype(STATE), np.ones(n_rows), np.full(n_columns, 2))
     criteria = learner(screen=screen)._criteria()
-    found = rounds.candidates(rows, criteria)
+    found = stepwise.candidates(rows, criteria)
     if n_rows < 100:
         assert len(found) < 15
         assert np.bincount(found.ravel()).max() <= n_rows // 20
@@ -85,13 +85,13 @@ def test_candidates(n_rows, n_columns, screen, expected):
 
 
 def test_candidates_of_many_parameters(monkeypatch):
-    monkeypatch.setattr(rounds, "MOST_CANDIDATES", 4 * 6)
+    monkeypatch.setattr(stepwise, "MOST_CANDIDATES", 4 * 6)
     rng = np.random.default_rng(0)
     rows = Rows(rng.integers(0, 3, (5000, 4)).astype(STATE), np.ones(5000), np.full(4, 3))
-    assert len(rounds.candidates(rows, learner()._criteria())) == 6
-    monkeypatch.setattr(rounds, "MOST_CANDIDATES", 4 * 6 - 1)
-    assert len(rounds.candidates(rows, learner()._criteria())) < 6
-    assert len(rounds.candidates(rows, learner(statistic="agreement")._criteria())) == 6
+    assert len(stepwise.candidates(rows, learner()._criteria())) == 6
+    monkeypatch.setattr(stepwise, "MOST_CANDIDATES", 4 * 6 - 1)
+    assert len(stepwise.candidates(rows, learner()._criteria())) < 6
+    assert len(stepwise.candidates(rows, learner(statistic="agreement")._criteria())) == 6
 
 
 def test_threshold_after_learning(seed):
@@ -128,7 +128,7 @@ def test_warmup(seed):
 def test_rounds_come_to_an_end(monkeypatch):
     """And what is not settled then has not converged."""
     X = chain_rows(0)
-    monkeypatch.setattr(rounds, "MAX_ROUNDS", 1)
+    monkeypatch.setattr(stepwise, "MAX_ROUNDS", 1)
     found = learner().fit(X)
     assert len(found.rounds_) == 1
     assert not found.converged_

@@ -29,7 +29,7 @@ from skmrf import (
     NNMRFDensity,
 )
 from skmrf.learners import LEARNERS
-from skmrf.learning import Checkpoint, EarlyStopping, ScoreMonitor
+from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -98,7 +98,7 @@ def test_a_process_that_is_killed(tmp_path):
         (
             "import sys, numpy as np\n"
             "from skmrf import RBM\n"
-            "from skmrf.learning import Checkpoint\n"
+            "from skmrf.training import Checkpoint\n"
             "X = np.random.default_rng(0).integers(2, size=(2000, 20))\n"
             "model = RBM(30, 'pcd', random_state=0, max_iter=int(sys.argv[2]))\n"
             "model.set_callbacks(Checkpoint(sys.argv[1], 0)).fit(X)\n"

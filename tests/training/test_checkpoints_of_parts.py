@@ -14,9 +14,10 @@ from killed_fits import CLASSES, GRAPHS, LABELS, NUMBERS, SMALL, Killed, Killer,
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from skmrf import DiscreteMRF, MRFStructureLearner, nnmrf_classifier, selection
-from skmrf.learning import Checkpoint
-from skmrf.selection import bootstrap
+from skmrf import DiscreteMRF, MRFStructureLearner, structure
+from skmrf.estimators.nnmrf import classifier
+from skmrf.structure import bootstrap
+from skmrf.training import Checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 GAPS = np.where(np.random.default_rng(3).random(NUMBERS.shape) < 0.1, np.nan, NUMBERS)
@@ -80,7 +81,7 @@ def test_a_graph_goes_on_from_the_search(model, rows, tmp_path, monkeypatch):
         patch.setattr(bootstrap, "_replicate", Killer(0, Killed).fail)
         with pytest.raises(Killed):
             model.set_callbacks(Checkpoint(path, 0)).fit(*rows)
-    monkeypatch.setattr(selection, "select", Killer(0, Killed).fail)  # which is over
+    monkeypatch.setattr(structure, "select", Killer(0, Killed).fail)  # which is over
     tasks = Tasks(0)
     model.set_callbacks(Checkpoint(path), tasks).fit(*rows)
     assert tasks.n == 4 + 1
@@ -131,9 +132,9 @@ def test_a_class_cut_short_is_learned_again(tmp_path):
             density.set_callbacks(Killer(2, KeyboardInterrupt))
         return fitted(density, *given)
 
-    fitted = nnmrf_classifier._fitted
+    fitted = classifier._fitted
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nnmrf_classifier, "_fitted", interrupted)
+        patch.setattr(classifier, "_fitted", interrupted)
         with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 2 epochs"):
             model.set_callbacks(Checkpoint(path, 0)).fit(*rows)
     assert not path.exists()
@@ -223,7 +224,7 @@ def test_a_classifier_whose_process_is_killed(n_jobs, tmp_path):
         (
             "import sys, numpy as np\n"
             "from skmrf import NNMRFClassifier\n"
-            "from skmrf.learning import Checkpoint\n"
+            "from skmrf.training import Checkpoint\n"
             "rng = np.random.default_rng(0)\n"
             "y = np.arange(600) % 3\n"
             "X = rng.normal(size=(600, 4)) + y[:, None]\n"

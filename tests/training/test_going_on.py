@@ -6,9 +6,9 @@ from zoo import ZOO
 
 from skmrf import RBM, BoltzmannMachine, DiscreteMRF
 from skmrf.learners import PCD, PSMC
-from skmrf.learning import EarlyStopping, ScoreMonitor
 from skmrf.likelihood import ais
 from skmrf.samplers import Product
+from skmrf.training import EarlyStopping, ScoreMonitor
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -14,11 +14,11 @@ from skmrf import (
     MRFStructureLearner,
     NNMRFClassifier,
     NNMRFDensity,
-    nnmrf_classifier,
 )
-from skmrf.learning import Checkpoint, EarlyStopping, ScoreMonitor
-from skmrf.learning.checkpoints import FitOnFile
-from skmrf.selection import penalised
+from skmrf.estimators.nnmrf import classifier
+from skmrf.structure import penalised
+from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
+from skmrf.training.checkpoints import FitOnFile
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(2, size=(60, 4))
@@ -215,7 +215,7 @@ def test_ctrl_c_between_the_densities_and_the_first_member(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(nnmrf_classifier, "learn_labels", interrupted)
+    monkeypatch.setattr(classifier, "learn_labels", interrupted)
     model = clone(CASES["classifier"][0])
     with pytest.warns(ConvergenceWarning, match="Interrupted before networks of labels"):
         model.fit(NUMBERS, LABELS)
@@ -226,7 +226,7 @@ def test_ctrl_c_between_the_densities_and_the_first_member(monkeypatch):
 
 def test_threads_that_go_on_after_ctrl_c_change_nothing(monkeypatch):
     """A class that a thread is still learning is learned in brief as another object."""
-    seen, original = [], nnmrf_classifier._fitted
+    seen, original = [], classifier._fitted
 
     def fitted(density, *given):
         seen.append(density)
@@ -234,7 +234,7 @@ def test_threads_that_go_on_after_ctrl_c_change_nothing(monkeypatch):
             raise KeyboardInterrupt
         return original(density, *given)
 
-    monkeypatch.setattr(nnmrf_classifier, "_fitted", fitted)
+    monkeypatch.setattr(classifier, "_fitted", fitted)
     model = clone(CASES["classifier"][0])
     with pytest.warns(ConvergenceWarning) as warned:
         model.fit(NUMBERS, LABELS)

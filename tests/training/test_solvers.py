@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from skmrf.learning import L1, L2, NoPenalty, make_solver, maximise_deterministic
-from skmrf.learning.line_search import FLAT, RISE, wolfe_point
-from skmrf.learning.solvers import MEMORY
+from skmrf.training import L1, L2, NoPenalty, make_solver, maximise_deterministic
+from skmrf.training.line_search import FLAT, RISE, wolfe_point
+from skmrf.training.solvers import MEMORY
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from sklearn.model_selection import GridSearchCV
 from skmrf import DiscreteMRF, MRFStructureLearner, NNMRFClassifier, inference, likelihood
 from skmrf.datasets import make_ising
 from skmrf.learners import PCD
-from skmrf.learning import reports
 from skmrf.samplers import gibbs
-from skmrf.selection import bootstrap
+from skmrf.structure import bootstrap
+from skmrf.training import progress
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -252,7 +252,7 @@ def sent(monkeypatch):
             sizes.append(len(pickle.dumps((function, part))))
             yield function(*part)
 
-    for module in (bootstrap, reports):
+    for module in (bootstrap, progress):
         monkeypatch.setattr(module, "run_parts", run_parts)
     return sizes
 

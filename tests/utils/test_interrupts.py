@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from skmrf import _interrupts
-from skmrf._interrupts import InterruptLater
+from skmrf._utils import interrupts
+from skmrf._utils.interrupts import InterruptLater
 
 FITS = """
 import signal, sys, warnings
@@ -63,7 +63,7 @@ def test_it_waits_for_the_end_of_the_outermost_block(times):
 
 
 def test_a_second_one_that_is_meant_does_not_wait(monkeypatch):
-    monkeypatch.setattr(_interrupts, "TWICE", -1.0)
+    monkeypatch.setattr(interrupts, "TWICE", -1.0)
     done = []
     with pytest.raises(KeyboardInterrupt):
         works(done, 2)

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import ZOO, enumerate_states, naive_log_potential, random_tables, small_graphs
 
-from skmrf import messages
+from skmrf import exact
 from skmrf._kernels.propagation import LATE_DAMPING, UNDAMPED
-from skmrf._types import MISSING, STATE
+from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.io import read_uai
-from skmrf.messages import Propagation, belief_propagation, decimate, tree_reweighted
-from skmrf.messages.belief_propagation import SCHEDULES
+from skmrf.variational import Propagation, belief_propagation, decimate, tree_reweighted
+from skmrf.variational.belief_propagation import SCHEDULES
 
 every = pytest.mark.parametrize("name", ZOO)
 each_schedule = pytest.mark.parametrize("schedule", SCHEDULES)
@@ -40,7 +40,7 @@ def parts(graph, found):
     return singles, graph.layout.untied().split(found.cliques)
 
 
-def exact(graph):
+def by_enumeration(graph):
     """Marginals of variables and cliques, flat, and log Z."""
     states, p = twins.distribution(graph)
     log_z = twins.log_sum(naive_log_potential(graph, states))
@@ -92,7 +92,7 @@ def test_exact_on_trees(name, schedule, seed):
     graph = ZOO[name](seed)
     found = belief_propagation(graph, Propagation(schedule=schedule))
     assert found.converged
-    check(found, exact(graph), rtol=0, atol=1e-10)
+    check(found, by_enumeration(graph), rtol=0, atol=1e-10)
 
 
 @each_schedule
@@ -118,7 +118,7 @@ def test_news_of_one_clique_only(root, schedule):
     tables = [[0.0, 1.0], np.eye(2), np.eye(2)]
     graph = FactorGraph([2] * 3, [(root,), (0, 1), (1, 2)], tables)
     found = belief_propagation(graph, Propagation(schedule=schedule))
-    check(found, exact(graph), rtol=0, atol=1e-12)
+    check(found, by_enumeration(graph), rtol=0, atol=1e-12)
 
 
 def test_one_sequential_iteration_proves_nothing():
@@ -135,7 +135,7 @@ def test_a_tree_of_higher_order(schedule, scale, seed):
     graph = FactorGraph(n_states, cliques, random_tables(n_states, cliques, rng, scale))
     found = belief_propagation(graph, Propagation(schedule=schedule))
     assert found.converged
-    check(found, exact(graph), rtol=1e-12, atol=1e-10)
+    check(found, by_enumeration(graph), rtol=1e-12, atol=1e-10)
 
 
 @each_schedule
@@ -170,8 +170,8 @@ def test_marginal_map_where_summed_trees_hang_off_a_maximised_one(zero_share, sc
     found = belief_propagation(graph, Propagation(schedule=schedule), maximised=maximised)
     assert found.converged
     decoded = [int(np.argmax(p)) for p in parts(graph, found)[0][:4]]
-    plan = messages.prepare(graph.layout, maximised=maximised)
-    best, value = messages.marginal_map(plan, graph.flat)
+    plan = exact.prepare(graph.layout, maximised=maximised)
+    best, value = exact.marginal_map(plan, graph.flat)
     assert decoded == best[0, :4].tolist()
     states, log_f = enumerate_states(graph)
     agree = (states[:, :4] == decoded).all(axis=1)
@@ -255,7 +255,7 @@ def test_runs_in_pieces(name, schedule, entries, seed, monkeypatch):
     graph = ZOO[name](seed).factor_graph()
     how = Propagation(schedule=schedule, max_iter=30)
     whole = belief_propagation(graph, how)
-    module = sys.modules["skmrf.messages.belief_propagation"]
+    module = sys.modules["skmrf.variational.belief_propagation"]
     monkeypatch.setattr(module, "ENTRIES_A_CALL", entries)
     pieces = belief_propagation(graph, how)
     if schedule != "residual":  # which begins anew

@@ -11,10 +11,11 @@ from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import ZOO, enumerate_states, naive_log_potential, small_graphs
 
-from skmrf._types import MISSING, STATE
+from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies import FactorGraph
+from skmrf.exact import ImpossibleEvidence
 from skmrf.io import read_uai
-from skmrf.messages import ImpossibleEvidence, Propagation, decimate
+from skmrf.variational import Propagation, decimate
 
 every = pytest.mark.parametrize("name", ZOO)
 TREES = ("chain", "zeros_binary", "tied_binary", "one_state", "disconnected", "isolated")
@@ -104,7 +105,7 @@ def test_impossible_models(network, n_colors, monkeypatch):
     graph = coloring(network, n_colors)
     with pytest.raises(ImpossibleEvidence):
         decimate(graph)
-    monkeypatch.setattr(sys.modules["skmrf.messages.decimation"], "MAX_RETURNS", 0)
+    monkeypatch.setattr(sys.modules["skmrf.variational.decimation"], "MAX_RETURNS", 0)
     assert value(graph, decimate(graph)) == -np.inf
 
 

@@ -17,12 +17,12 @@ from mixture_potentials import (
 )
 from numpy.testing import assert_allclose
 
-from skmrf._types import States
+from skmrf._utils.phases import States
 from skmrf.energies import NeuralEnergy
 from skmrf.inference import log_partition
 from skmrf.likelihood.neural import grid_log_partition
-from skmrf.messages.free_energy import Rule, ascend, free_energy, infer, integrate, quadrature
-from skmrf.messages.mixtures import Mixture
+from skmrf.variational.free_energy import Rule, ascend, free_energy, infer, integrate, quadrature
+from skmrf.variational.mixtures import Mixture
 
 TREE = [(0, 1), (2, 1), (1, 3)]
 LOG_2PI = np.log(2 * np.pi)

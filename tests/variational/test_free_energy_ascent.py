@@ -7,7 +7,7 @@ import pytest
 from mixture_potentials import COMPLETE, FINE, MIXED, each_entropy, mixture_of, neural, smooth
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skmrf.messages.free_energy import Rule, ascend, free_energy, infer
+from skmrf.variational.free_energy import Rule, ascend, free_energy, infer
 
 
 @each_entropy

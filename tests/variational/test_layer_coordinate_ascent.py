@@ -4,7 +4,7 @@ import numpy as np
 from layer_potentials import assert_finite, each_dtype, gains, layers, log_marginals
 from numpy.testing import assert_allclose
 
-from skmrf.messages.bipartite import coordinate_ascent
+from skmrf.variational.bipartite import coordinate_ascent
 
 
 def test_coordinate_ascent(seed):

@@ -6,7 +6,7 @@ import twins
 from layer_potentials import PRODUCTS, layers, log_marginals
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skmrf.messages.bipartite import coordinate_ascent, mean_field, propagate, unit_probabilities
+from skmrf.variational.bipartite import coordinate_ascent, mean_field, propagate, unit_probabilities
 
 
 def bound(weights, visible, hidden, p, q):

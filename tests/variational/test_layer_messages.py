@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import twins
 from layer_potentials import assert_finite, each_dtype, each_product, gains, layers, log_marginals
+from matrix_form import propagate_matrices
 from numba import config
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skmrf.messages.bipartite import coordinate_ascent, mean_field, propagate, unit_probabilities
-from skmrf.messages.matrix_form import propagate_matrices
+from skmrf.variational.bipartite import coordinate_ascent, mean_field, propagate, unit_probabilities
 
 SIZES = [(1, 1), (1, 6), (6, 1), (12, 12), (12, 3), (3, 12), (4, 0), (1, 0)]
 

@@ -7,7 +7,7 @@ import pytest
 from layer_potentials import each_dtype, each_product, layers
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skmrf.messages.bipartite import UnitBeliefs, coordinate_ascent, mean_field, propagate
+from skmrf.variational.bipartite import UnitBeliefs, coordinate_ascent, mean_field, propagate
 
 # Rows -------------------------------------------------------------------------------------
 

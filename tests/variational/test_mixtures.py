@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from skmrf.messages.mixtures import Mixture, average
+from skmrf.variational.mixtures import Mixture, average
 
 KINDS = {
     "numbers": [0, 0, 0],

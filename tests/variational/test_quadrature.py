@@ -5,7 +5,7 @@ import pytest
 from mixture_potentials import mixture_of, neural
 from numpy.testing import assert_allclose
 
-from skmrf.messages.free_energy import Rule, free_energy, integrate, quadrature
+from skmrf.variational.free_energy import Rule, free_energy, integrate, quadrature
 
 KINDS = np.array([0, 0, 5, 0, 2])  # more states than points of the smallest rule
 EDGES = np.array([(0, 1), (3, 0), (0, 2), (4, 1), (2, 4), (3, 1)])

@@ -12,11 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from zoo import ZOO, enumerate_states, random_tables, small_graphs
 
-from skmrf import messages
-from skmrf._types import MISSING, STATE
+from skmrf import exact
+from skmrf._utils.codes import MISSING, STATE
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, Layout
-from skmrf.messages import Propagation, spanning_forests, tree_reweighted
+from skmrf.variational import Propagation, spanning_forests, tree_reweighted
 
 every = pytest.mark.parametrize("name", ZOO)
 TREES = ("chain", "zeros_binary", "tied_binary", "one_state", "disconnected", "isolated")
@@ -160,7 +160,7 @@ def test_grids(coupling, seed):
     graph = make_ising(
         "grid", n_variables=64, coupling=coupling, field=0.1, mixed_signs=True, random_state=seed
     ).factor_graph()
-    log_z = messages.log_partitions(messages.prepare(graph.layout), graph.flat)[0]
+    log_z = exact.log_partitions(exact.prepare(graph.layout), graph.flat)[0]
     found = tree_reweighted(graph)
     tops = sum(table.max() for table in graph.log_potentials)
     trivial = tops + np.log(graph.n_states).sum()

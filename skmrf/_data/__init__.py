@@ -1,0 +1,1 @@
+"""Tables of users to arrays and back."""

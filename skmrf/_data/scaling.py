@@ -1,0 +1,41 @@
+"""Inputs of comparable size."""
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.preprocessing import StandardScaler
+
+from .._utils.rows import dense_rows
+
+
+def scaler_of(X, weights):
+    """A scaler that leaves columns of zeros and ones as they are; None if all are of this kind."""
+    sparse = issparse(X)
+    if sparse:
+        others = np.unique(X.indices[(X.data != 0) & (X.data != 1)])
+    else:
+        others = np.flatnonzero(((X != 0) & (X != 1)).any(axis=0))
+    if len(others) == 0:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        weights = None if weights is None else weights / weights.max()
+        scaler = StandardScaler(with_mean=not sparse).fit(X, sample_weight=weights)
+        if sparse:  # a large mean stays
+            scaler.scale_ = np.sqrt(scaler.var_ + scaler.mean_**2)
+            scaler.scale_[scaler.scale_ == 0] = 1.0
+    wrong = np.flatnonzero(~np.isfinite(scaler.scale_ + scaler.mean_))
+    if wrong.size:
+        raise ValueError(
+            f"Column {wrong[0]} of X holds numbers too large to be standardised; divide it by some "
+            "power of ten."
+        )
+    binary = np.setdiff1d(np.arange(X.shape[1]), others)
+    scaler.scale_[binary] = 1.0
+    if not sparse:
+        scaler.mean_[binary] = 0.0
+    return scaler
+
+
+def scaled(scaler, X):
+    if scaler is None:
+        return X
+    return scaler.transform(dense_rows(X) if scaler.with_mean else X)

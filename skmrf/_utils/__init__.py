@@ -1,0 +1,1 @@
+"""Types that all packages share, validation, parallel work and interrupts."""

@@ -1,0 +1,86 @@
+"""Codes of discrete states: their type, the code of a missing entry, and checks."""
+
+import numbers
+from collections.abc import Mapping
+
+import numpy as np
+
+STATE = np.dtype(np.int16)
+MISSING = -1
+MAX_STATES = int(np.iinfo(STATE).max)
+
+
+def check_states(X, n_states):
+    """State codes as a C-ordered array of dtype STATE, shape (n_rows, n_variables).
+
+    Codes below 0 or at least ``n_states`` of their column are refused.
+    """
+    X = np.asarray(X)
+    n_states = np.asarray(n_states)
+    if X.ndim != 2 or X.shape[1] != len(n_states):
+        raise ValueError(
+            f"States must have shape (n_rows, {len(n_states)}), one column a variable; "
+            f"got {X.shape}."
+        )
+    if not _holds_integers(X):
+        raise ValueError(f"States are integer codes 0 .. n_states - 1; got dtype {X.dtype}.")
+    if X.size:
+        low, high = X.min(axis=0), X.max(axis=0)
+        wrong = np.flatnonzero((low < 0) | (high >= n_states))
+        if wrong.size:
+            i = wrong[0]
+            raise ValueError(
+                f"Variable {i} has {n_states[i]} states (codes 0 to {n_states[i] - 1}), but codes "
+                f"from {low[i]} to {high[i]} were given."
+            )
+    return np.ascontiguousarray(X, dtype=STATE)
+
+
+def _holds_integers(X):
+    if np.issubdtype(X.dtype, np.floating):
+        return bool((np.floor(X) == X).all())
+    return np.issubdtype(X.dtype, np.integer) or X.dtype == bool
+
+
+def check_evidence(evidence, n_states):
+    """``{variable: state}`` as a dict of ints, checked against the numbers of states."""
+    evidence = {} if evidence is None else evidence
+    if not isinstance(evidence, Mapping):
+        raise ValueError(
+            "evidence must be a dict from variables to states, or None; got "
+            f"{type(evidence).__name__}."
+        )
+    checked = {}
+    for variable, state in evidence.items():
+        if not isinstance(variable, numbers.Integral) or not 0 <= variable < len(n_states):
+            raise ValueError(
+                f"Evidence names variable {variable!r}, but the variables are 0 to "
+                f"{len(n_states) - 1}."
+            )
+        if not isinstance(state, numbers.Integral) or not 0 <= state < n_states[variable]:
+            raise ValueError(
+                f"Evidence gives variable {variable} the state {state!r}, but its states are 0 to "
+                f"{n_states[variable] - 1}."
+            )
+        checked[int(variable)] = int(state)
+    return checked
+
+
+def check_evidence_row(evidence, n_states):
+    """State codes of all variables, MISSING where not observed; None observes nothing."""
+    if evidence is None:
+        return np.full(len(n_states), MISSING, dtype=STATE)
+    row = np.asarray(evidence)
+    if row.shape != (len(n_states),) or not np.issubdtype(row.dtype, np.integer):
+        raise ValueError(
+            f"evidence must be an array of integers of shape ({len(n_states)},): the state code of "
+            f"every observed variable, {MISSING} elsewhere; got {evidence!r}."
+        )
+    wrong = np.flatnonzero((row < MISSING) | (row >= n_states))
+    if wrong.size:
+        i = wrong[0]
+        raise ValueError(
+            f"Evidence gives variable {i} the state {row[i]}, but its states are 0 to "
+            f"{n_states[i] - 1}, and {MISSING} where it is not observed."
+        )
+    return row.astype(STATE)

@@ -1,0 +1,58 @@
+"""Weights of rows and particles in the log domain."""
+
+import numpy as np
+
+
+def logsumexp(log_weights):
+    """Log of the sum of exponentials; -inf for an empty sum or all -inf."""
+    top = np.max(log_weights, initial=-np.inf)
+    if not np.isfinite(top):
+        return float(top)
+    return float(top + np.log(np.sum(np.exp(log_weights - top))))
+
+
+def log_mean_exp(log_weights):
+    """Log of the mean of exponentials."""
+    return logsumexp(log_weights) - np.log(len(log_weights))
+
+
+def normalized_weights(log_weights, n):
+    """Weights that sum to one; equal ones for ``None``. All -inf gives zeros."""
+    if log_weights is None:
+        return np.full(n, 1.0 / max(n, 1))
+    total = logsumexp(log_weights)
+    if total == -np.inf:
+        return np.zeros(n)
+    return np.exp(np.asarray(log_weights) - total)
+
+
+def effective_sample_size(log_weights):
+    """Kish's effective sample size, in [1, n]; 0 when all weights are zero."""
+    log_weights = np.asarray(log_weights, dtype=float)
+    top = log_weights.max(initial=-np.inf)
+    if top == -np.inf:
+        return 0.0
+    weights = np.exp(log_weights - top)
+    ess = weights.sum() ** 2 / (weights @ weights)
+    return float(np.clip(ess, 1.0, len(weights)))  # rounding may leave the interval
+
+
+def check_sample_weight(sample_weight, n_rows):
+    """Weights as floats, or None; negative, infinite or all-zero ones are refused."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=float)
+    if weights.ndim == 0:
+        weights = np.full(n_rows, float(weights))
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}: one weight a row."
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0]
+        raise ValueError(
+            f"sample_weight[{bad}] is {weights[bad]}; weights must be finite and not negative."
+        )
+    if not weights.any():
+        raise ValueError("All sample weights are zero; at least one row must count.")
+    return weights

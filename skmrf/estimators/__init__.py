@@ -1,0 +1,1 @@
+"""Estimators, one a file. Import them from :mod:`skmrf`."""

@@ -1,0 +1,1 @@
+"""Markov random fields with neural-network potentials."""

@@ -1,0 +1,24 @@
+"""Which pairs of variables interact: candidates, estimates, tests, and what edges are worth."""
+
+from .bootstrap import Bootstraps, repeated
+from .columns import Columns
+from .estimation import Estimation, Schedule
+from .findings import Findings, network
+from .path import Path
+from .rows import Rows
+from .stepwise import Criteria, select, select_more
+
+__all__ = [
+    "Bootstraps",
+    "Columns",
+    "Criteria",
+    "Estimation",
+    "Findings",
+    "Path",
+    "Rows",
+    "Schedule",
+    "network",
+    "repeated",
+    "select",
+    "select_more",
+]

@@ -1,0 +1,234 @@
+"""Parameters of the edges of a graph, learned by the loop."""
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from joblib import parallel_config
+
+from .. import training
+from ..energies import LogLinearEnergy, LogLinearForm, contrasts
+from ..learners import Learner
+from .path import Path
+from .regression import RIDGE
+from .removal import EdgeRemoval
+from .rows import Rows
+
+DRAWS_A_ROW = 10  # states of chains in the averaged iterates, so that their noise adds 5%
+LAST_STAGE = 3.375  # windows
+LONGEST_WINDOW = 2_000  # all stages fit into the updates of a run
+N_HALVINGS = 3
+CHAINS = 512
+FIRST_RATE = 0.01
+SHORTEST = 500  # updates
+ENTRIES_A_BATCH = 2**18
+
+
+class OfTables(Learner):
+    """A learner of tables of log-potentials, at work on a log-linear energy."""
+
+    def __init__(self, learner):
+        self.learner = learner
+
+    @property
+    def deterministic(self):
+        """As of the learner."""
+        return self.learner.deterministic
+
+    @property
+    def objective_takes_missing(self):
+        """As of the learner."""
+        return self.learner.objective_takes_missing
+
+    def init(self, energy, batch, rng):
+        return self.learner.init(energy.graph, batch, rng)
+
+    def resume(self, energy, batch, state, rng):
+        return self.learner.resume(energy.graph, batch, state, rng)
+
+    def step(self, energy, batch, state, rng):
+        return self.learner.step(energy.graph, batch, state, rng)
+
+    def objective(self, energy, batch, state):
+        """The learner's, with its gradient by the free parameters."""
+        value, gradient = self.learner.objective(energy.graph, batch, state)
+        return value, energy.by_parameters(gradient)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the loop is run; the parameters are those of the estimator."""
+
+    optimizer: Any
+    learning_rate: Any
+    batch_size: int | None
+    max_iter: int | None
+    tol: float
+
+    def settings(self, learner, rows, warm, penalty, removal):
+        """Settings of one run."""
+        penalty = training.NoPenalty() if penalty is None else penalty
+        kind = "l2" if penalty.smooth else "l1"
+        solvable = learner.deterministic and (
+            learner.objective_takes_missing or not rows.has_missing
+        )
+        name = "sgd" if self.optimizer == "auto" and removal is not None else self.optimizer
+        optimizer = training.make_optimizer(name, solvable, penalty, kind)
+        if removal is not None and optimizer is None:
+            raise ValueError(
+                "Edges are removed between the updates of an optimizer, which L-BFGS has none of; "
+                'use optimizer="sgd", or warmup=None to remove edges after learning.'
+            )
+        short = warm and self.learning_rate == "adaptive"
+        return training.Settings(
+            optimizer=optimizer,
+            rate=_short(rows) if short else training.make_rate(self.learning_rate, optimizer),
+            penalty=penalty,
+            batch_size=self.batch_size or max(1, ENTRIES_A_BATCH // rows.X.shape[1]),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            average=penalty.smooth and removal is None,
+            complete=removal is None or self.max_iter is None,
+            min_updates=SHORTEST if short else training.MIN_UPDATES,
+        )
+
+
+def _short(rows):
+    """A schedule for starts near the optimum, as long as the number of rows needs."""
+    window = int(np.clip(DRAWS_A_ROW * rows.count / CHAINS / LAST_STAGE, 100, LONGEST_WINDOW))
+    return training.AdaptiveRate(FIRST_RATE, window, n_halvings=N_HALVINGS)
+
+
+class Recorder(training.SilentReports):
+    """Keeps the path of the parameters, and passes reports on."""
+
+    def __init__(self, path, reports):
+        self.path = path
+        self.reports = reports
+        self.stopped = False
+
+    def begin(self):
+        self.reports.begin()
+
+    def end(self, state):
+        self.path.record(state.step, state.energy)
+        self.stopped = bool(self.reports.end(state))
+        return self.stopped
+
+
+@dataclass
+class Estimation:
+    """How the parameters of a graph are learned.
+
+    Attributes
+    ----------
+    learner : Learner
+    schedule : Schedule
+    rng : numpy.random.Generator
+    path : Path
+    reports : object with the methods of :class:`~skmrf.training.SilentReports`
+    n_jobs : int or None
+    history : dict of lists
+        Of all runs of the loop so far.
+    n_iter : int
+        Epochs of all of them.
+    converged : bool
+        Of the last.
+    stopped : bool
+        Whether a callback, or Ctrl-C, has asked to stop.
+    interrupted : bool
+        Whether Ctrl-C has cut any of the runs short.
+    alpha : float or None
+        Strength of the penalty that was chosen.
+    state : LoopState or None
+        Of the last run.
+    restriction : EdgeRemoval or None
+        Of runs that go on.
+    """
+
+    learner: Learner
+    schedule: Any
+    rng: np.random.Generator
+    path: Path
+    reports: Any = field(default_factory=training.SilentReports)
+    n_jobs: int | None = None
+    history: dict = field(default_factory=dict)
+    n_iter: int = 0
+    converged: bool = True
+    stopped: bool = False
+    interrupted: bool = False
+    alpha: float | None = None
+    state: Any = None
+    restriction: Any = None
+
+    def learn(self, energy, rows: Rows, warm, removal=None, penalty=None):
+        """The learned energy of a graph, from this start.
+
+        Parameters
+        ----------
+        energy : LogLinearEnergy
+        rows : Rows
+        warm : bool
+            Whether the start is near the optimum.
+        removal : (threshold, warmup), optional
+            Of edges while learning goes on.
+        penalty : optional
+            By default the ridge of the regressions on neighbours, which keeps finite what has no
+            maximum; none where edges are removed while learning goes on.
+        """
+        if not len(energy.form.edges):
+            return energy
+        learner = OfTables(self.learner)
+        if penalty is None and removal is None:
+            penalty = training.L2(RIDGE / rows.count, energy.penalty_groups())
+        settings = self.schedule.settings(learner, rows, warm, penalty, removal)
+        moments = training.complete_moments(energy.graph, rows.batch)
+        settings.resolution = training.resolution(moments, rows.batch)
+        self.path.begin()
+        if removal is not None:
+            settings.restriction = EdgeRemoval(*removal, self.path)
+        state = training.start(energy, learner, rows.batch, settings, self.rng)
+        return self._run(learner, rows, settings, state)
+
+    def go_on(self, energy, rows: Rows, removal):
+        """One more epoch of learning that removes edges.
+
+        ``energy`` is where the first one begins; ``rows`` may be others each time.
+        """
+        learner = OfTables(self.learner)
+        schedule = replace(self.schedule, max_iter=1)
+        settings = schedule.settings(learner, rows, False, None, removal)
+        if self.state is None:
+            self.restriction = EdgeRemoval(*removal, self.path)
+            state = training.start(energy, learner, rows.batch, settings, self.rng)
+        else:
+            state = training.resume(self.state, learner, rows.batch, settings)
+        settings.restriction = self.restriction
+        return self._run(learner, rows, settings, state)
+
+    def _run(self, learner, rows, settings, state):
+        recorder = Recorder(self.path, self.reports)
+        known = state.epoch
+        with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
+            state = training.run(learner, rows.batch, settings, state, recorder)
+        self.n_iter += state.epoch - known
+        self.converged = bool(state.converged)
+        self.interrupted |= state.interrupted
+        self.stopped |= recorder.stopped or state.interrupted
+        for name, column in state.history.columns.items():
+            self.history.setdefault(name, []).extend(column[known:])
+        self.state = state
+        return state.result().restricted(state.energy.alive)
+
+
+def independent(rows, edges, statistic, unary):
+    """Independent variables, the parameters of all edges zero."""
+    form = LogLinearForm.build(rows.n_states, edges, statistic, unary)
+    theta = form.zeros()
+    for i in range(len(rows.n_states) if unary else 0):
+        log_p = np.log(rows.frequencies(i))
+        theta["unary"][form.unary_start[i] : form.unary_start[i + 1]] = (
+            contrasts(rows.n_states[i]).T @ log_p
+        )
+    return LogLinearEnergy(form, theta)

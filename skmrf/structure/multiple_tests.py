@@ -1,0 +1,52 @@
+"""p-values adjusted for the number of tests."""
+
+import numpy as np
+
+from .._utils.parameters import check_choice
+
+
+def adjusted(p, control, n_tests=None):
+    """p-values adjusted for multiple tests.
+
+    A hypothesis is rejected where its adjusted p-value is at most the level; this is the step
+    procedure of Holm or of Benjamini and Hochberg.
+
+    Parameters
+    ----------
+    p : array-like of shape (n_p,)
+    control : {"holm", "fdr"}
+        Family-wise error rate, under any dependence of the tests; or false discovery rate, for
+        tests that are independent or positively dependent.
+    n_tests : int, optional
+        Number of all tests where more than those in ``p`` were made; the others count as p = 1.
+
+    Returns
+    -------
+    ndarray of shape (n_p,)
+
+    References
+    ----------
+    S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+    Statistics 6 (1979). Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate",
+    Journal of the Royal Statistical Society B 57 (1995).
+    """
+    check_choice("control", control, STEPS)
+    p = np.asarray(p, dtype=float)
+    m = len(p) if n_tests is None else n_tests
+    if m < len(p):
+        raise ValueError(f"n_tests must be at least the number of p-values, {len(p)}; got {m}.")
+    order = np.argsort(p)
+    out = np.empty(len(p))
+    out[order] = np.minimum(STEPS[control](p[order], m), 1.0)
+    return out
+
+
+def _holm(p, m):
+    return np.maximum.accumulate(p * (m - np.arange(len(p))))
+
+
+def _benjamini_hochberg(p, m):
+    return np.minimum.accumulate((p * (m / np.arange(1, len(p) + 1)))[::-1])[::-1]
+
+
+STEPS = {"holm": _holm, "fdr": _benjamini_hochberg}

@@ -1,0 +1,454 @@
+"""Free energy of mixture beliefs in models with neural potentials, by quadrature.
+
+Beliefs are ascended by natural gradients, of which the expectations need values of log f only
+(derivatives in score form): each component takes the Newton-like steps of Lin, Khan and Schmidt
+(2019), and precisions stay positive definite (Lin, Schmidt and Khan, 2020).
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from .._utils.phases import CliquePoints
+from .mixtures import TINY, Mixture, logsumexp
+
+LEAST_DEVIATION = 1e-3  # of a component along any axis, in units of the data
+FIRST_STEP, LARGEST_STEP = 0.2, 0.5
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How expectations are taken.
+
+    Attributes
+    ----------
+    n_points : int
+        Gauss-Hermite points of a number; pairs have the square of them.
+    entropy : {"joint", "bethe"}
+        Of the joint mixture, which bounds log Z from below, or of the Bethe free energy.
+    n_draws : int
+        Points of a component for the joint entropy.
+    diagonal : bool
+        Components without covariances, as in the paper.
+    """
+
+    n_points: int = 7
+    entropy: str = "joint"
+    n_draws: int = 64
+    diagonal: bool = False
+
+
+class Expectations(NamedTuple):
+    """Under every component, of a function h of all variables.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_components,)
+        E h.
+    slopes : ndarray of shape (n_components, n_numbers)
+        E of the gradient of h, the derivative by the component's mean.
+    curvatures : ndarray of shape (n_components, n_numbers, n_numbers)
+        E of the Hessian of h, twice the derivative by the component's covariance.
+    gains : ndarray of shape (n_components, n_discrete, n_slots)
+        E of h given a state, up to a constant for every variable.
+    """
+
+    values: np.ndarray
+    slopes: np.ndarray
+    curvatures: np.ndarray
+    gains: np.ndarray
+
+    def plus(self, other, sign=1.0):
+        """The sum."""
+        return Expectations(*(a + sign * b for a, b in zip(self, other, strict=True)))
+
+
+# Quadrature --------------------------------------------------------------------------------
+
+
+class Quadrature(NamedTuple):
+    """Quadrature points of all components.
+
+    Attributes
+    ----------
+    points : CliquePoints
+        Weighted by the mixture.
+    nodes, edges : ndarray of shape (n_components, n_variables or n_edges, n_points)
+        Weights within a component.
+    standard : ndarray of shape (n_points,)
+        Gauss-Hermite points of the standard normal, 0 where only states have points.
+    roots : ndarray of shape (n_components, n_edges, 3)
+        Cholesky factor of the covariance of every pair: r11, r21, r22.
+    """
+
+    points: CliquePoints
+    nodes: np.ndarray
+    edges: np.ndarray
+    standard: np.ndarray
+    roots: np.ndarray
+
+
+def quadrature(mixture, edges, n_points):
+    """The :class:`Quadrature` of a mixture on the edges of a graph."""
+    numeric = mixture.n_states == 0
+    nodes, weights, standard = _rule(mixture, n_points)
+    L, n, S = weights.shape
+    mean, variance = _moments(mixture)
+    i, j = edges.T
+    cov = np.zeros((L, n, n))
+    both = np.ix_(np.arange(L), mixture.numbers, mixture.numbers)
+    cov[both] = mixture.covariances
+    roots = _pair_roots(variance, cov[:, i, j], i, j)
+    first = np.repeat(nodes[:, i], S, axis=-1)
+    second = np.tile(nodes[:, j], S)
+    a, b = np.repeat(standard, S), np.tile(standard, S)
+    correlated = mean[:, j, None] + roots[..., 1:2] * a + roots[..., 2:3] * b
+    second = np.where((numeric[i] & numeric[j])[:, None], correlated, second)
+    pair_weights = (weights[:, i, :, None] * weights[:, j, None, :]).reshape(L, len(i), S * S)
+    alpha = np.exp(mixture.log_weights)[:, None, None]
+    points = CliquePoints(
+        _side_by_side(nodes),
+        _side_by_side(alpha * weights),
+        np.stack([_side_by_side(first), _side_by_side(second)], axis=1).reshape(
+            2 * len(i), L * S * S
+        ),
+        _side_by_side(alpha * pair_weights),
+    )
+    return Quadrature(points, weights, pair_weights, standard, roots)
+
+
+def _side_by_side(x):
+    """Points of all components in a row, for every clique."""
+    L, n, S = x.shape
+    return np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(n, L * S)
+
+
+def _rule(mixture, n_points):
+    """Points and weights of every variable under every component."""
+    numeric = mixture.n_states == 0
+    n_slots = mixture.tables.shape[2] if (~numeric).any() else 0
+    x, w = _gauss_hermite(n_points) if numeric.any() else (np.zeros(0), np.zeros(0))
+    S = max(len(x), n_slots)
+    x, w = (np.concatenate([v, np.zeros(S - len(v))]) for v in (x, w))
+    L, n = mixture.n_components, len(numeric)
+    nodes, weights = np.zeros((L, n, S)), np.zeros((L, n, S))
+    mean, variance = _moments(mixture)
+    nodes[:, numeric] = mean[:, numeric, None] + np.sqrt(variance[:, numeric, None]) * x
+    weights[:, numeric] = w
+    for d, i in enumerate(mixture.discrete):
+        q = mixture.n_states[i]
+        nodes[:, i, :q] = np.arange(q)
+        weights[:, i, :q] = mixture.tables[:, d, :q]
+    return nodes, weights, x
+
+
+@lru_cache(maxsize=32)
+def _gauss_hermite(n_points):
+    """Points and weights of the standard normal."""
+    x, w = np.polynomial.hermite_e.hermegauss(n_points)
+    return x, w / w.sum()
+
+
+def _moments(mixture):
+    """Mean and variance of every number under every component; 0 and 1 of the other variables."""
+    L, n = mixture.n_components, len(mixture.n_states)
+    mean, variance = np.zeros((L, n)), np.ones((L, n))
+    mean[:, mixture.numbers] = mixture.means
+    variance[:, mixture.numbers] = np.diagonal(mixture.covariances, axis1=1, axis2=2)
+    return mean, variance
+
+
+def _pair_roots(variance, covariance, i, j):
+    first = np.sqrt(variance[:, i])
+    low = covariance / first
+    return np.stack([first, low, np.sqrt(np.maximum(variance[:, j] - low**2, TINY))], axis=-1)
+
+
+def integrate(mixture, edges, grid, node_values, edge_values):
+    """:class:`Expectations` of a sum of functions of variables and edges, given at the points."""
+    L, n, S = grid.nodes.shape
+    nodes = node_values.reshape(n, L, S).transpose(1, 0, 2).astype(float)
+    total = _integrate_nodes(mixture, grid, nodes)
+    if len(edges):
+        pairs = edge_values.reshape(len(edges), L, S, S).transpose(1, 0, 2, 3).astype(float)
+        _add_edges(total, _integrate_edges(grid, pairs), edges, mixture.n_states, grid.roots)
+        total = total._replace(values=total.values + _edge_total(grid, pairs))
+    return total
+
+
+def _integrate_nodes(mixture, grid, v):
+    numeric, x = mixture.n_states == 0, grid.standard
+    weighted = grid.nodes * v
+    deviations = np.sqrt(np.diagonal(mixture.covariances, axis1=1, axis2=2))
+    curvatures = np.zeros_like(mixture.covariances)
+    here = np.arange(deviations.shape[1])
+    curvatures[:, here, here] = (weighted @ (x * x - 1.0))[:, numeric] / deviations**2
+    return Expectations(
+        weighted.sum(axis=(1, 2)),
+        (weighted @ x)[:, numeric] / deviations,
+        curvatures,
+        v[:, ~numeric, : mixture.tables.shape[2]].copy(),
+    )
+
+
+def _edge_total(grid, v):
+    return (grid.edges * v.reshape(grid.edges.shape)).sum(axis=(1, 2))
+
+
+class _EdgeMoments(NamedTuple):
+    """Moments of the values of edges within components, by the standard normals of both ends."""
+
+    first: np.ndarray
+    second: np.ndarray
+    first_first: np.ndarray
+    second_second: np.ndarray
+    mixed: np.ndarray
+    gains: tuple
+
+
+def _integrate_edges(grid, v):
+    weights = grid.edges.reshape(v.shape)
+    weighted, x = weights * v, grid.standard
+    rows, columns = weighted.sum(axis=3), weighted.sum(axis=2)
+    first, second = weights.sum(axis=3), weights.sum(axis=2)
+    return _EdgeMoments(
+        rows @ x,
+        columns @ x,
+        rows @ (x * x - 1.0),
+        columns @ (x * x - 1.0),
+        (weighted @ x) @ x,
+        ((second[:, :, None] * v).sum(axis=3), (first[..., None] * v).sum(axis=2)),
+    )
+
+
+def _add_edges(total, moments, edges, n_states, roots):
+    """Add what edges contribute to the slopes, curvatures and gains of their ends.
+
+    With R the Cholesky factor of a pair's covariance, the slope is R^-T m and the curvature
+    R^-T M R^-1 for the moments m, M of the standard normals.
+    """
+    numeric = n_states == 0
+    place = np.where(numeric, np.cumsum(numeric), np.cumsum(~numeric)) - 1
+    i, j = edges.T
+    both = numeric[i] & numeric[j]
+    r11, r21, r22 = np.moveaxis(roots, -1, 0)
+    low = np.where(both, r21 / r22, 0.0)
+    second, m22 = moments.second / r22, moments.second_second / r22**2
+    first = (moments.first - low * moments.second) / r11
+    m12 = (moments.mixed - low * moments.second_second) / (r11 * r22)
+    m11 = moments.first_first - 2 * low * moments.mixed + low**2 * moments.second_second
+    k = np.arange(len(roots))[:, None]
+    for end, slope, curvature in ((i, first, m11 / r11**2), (j, second, m22)):
+        here = numeric[end]
+        at = place[end[here]]
+        np.add.at(total.slopes, (k, at), slope[:, here])
+        np.add.at(total.curvatures, (k, at, at), curvature[:, here])
+    a, b = place[i[both]], place[j[both]]
+    np.add.at(total.curvatures, (k, a, b), m12[:, both])
+    np.add.at(total.curvatures, (k, b, a), m12[:, both])
+    for end, gain in zip((i, j), moments.gains, strict=True):
+        here = ~numeric[end]
+        np.add.at(total.gains, (k, place[end[here]]), gain[:, here, : total.gains.shape[2]])
+
+
+# Entropies ---------------------------------------------------------------------------------
+
+
+def _joint_log_density(mixture, n_draws):
+    """:class:`Expectations` of log b under every component, by points of its own.
+
+    With r_l the share of component l at a point and v_l its score there, the gradient of log b is
+    g = sum r_l v_l and its Hessian sum r_l (v_l v_l' - P_l) - g g' for the precisions P_l.
+    """
+    if mixture.n_components == 1:
+        return _single_log_density(mixture)
+    X, states = _own_points(mixture, n_draws)
+    L, S, _ = X.shape
+    logs = mixture.component_log_densities(X.reshape(L * S, -1)) + mixture.log_weights[:, None]
+    total = logsumexp(logs)
+    shares = np.exp(logs - total).reshape(L, L, S)  # of l at the points of k
+    precisions = np.linalg.inv(mixture.covariances)
+    residuals = X[..., mixture.numbers] - mixture.means[:, None, None]
+    scores = -np.einsum("lij,lksj->lksi", precisions, residuals, optimize=True)
+    weighted = shares[..., None] * scores
+    slopes = weighted.sum(axis=0)
+    curvatures = np.einsum("lksi,lksj->kij", weighted, scores, optimize=True)
+    curvatures -= np.einsum("ksi,ksj->kij", slopes, slopes, optimize=True)
+    curvatures -= np.einsum("lks,lij->kij", shares, precisions, optimize=True)
+    gains = _table_gains(mixture, logs.reshape(L, L, S), states)
+    values = total.reshape(L, S).mean(axis=1)
+    return Expectations(values, slopes.mean(axis=1), curvatures / S, gains)
+
+
+def _own_points(mixture, n_draws):
+    """Points of every component, shape (n_components, n, n_variables), and their states alone."""
+    m, D = mixture.means.shape[1], mixture.tables.shape[1]
+    normal, uniform = _even_points(m, D, n_draws)
+    totals = np.cumsum(mixture.tables, axis=2)[:, None]
+    states = (uniform[None, :, :, None] > totals).sum(axis=3)
+    states = np.minimum(states, mixture.n_states[mixture.discrete] - 1)
+    X = np.empty((mixture.n_components, len(normal), m + D))
+    X[..., mixture.numbers] = mixture.means[:, None] + normal @ mixture.roots.transpose(0, 2, 1)
+    X[..., mixture.discrete] = states
+    return X, states
+
+
+@lru_cache(maxsize=32)
+def _even_points(m, D, n):
+    """Points of m standard normals and D uniforms, each with its mirror image in the normals."""
+    from scipy.stats import qmc  # takes long to import
+
+    uniform = qmc.Sobol(max(m + D, 1), scramble=True, rng=0).random(n)
+    normal = ndtri(np.clip(uniform[:, :m], 1e-9, 1 - 1e-9))
+    states = uniform[:, m : m + D]
+    return np.concatenate([normal, -normal]), np.concatenate([states, states])
+
+
+def _table_gains(mixture, logs, states):
+    """E of log b under every component given a state of each discrete variable."""
+    gains = np.zeros_like(mixture.tables)
+    log_tables = np.maximum(mixture.log_tables, -700.0)
+    for d in range(gains.shape[1]):
+        without = logs - np.take(log_tables[:, d], states[:, :, d], axis=1)
+        for s in range(mixture.n_states[mixture.discrete[d]]):
+            changed = without + log_tables[:, d, s][:, None, None]
+            gains[:, d, s] = logsumexp(changed, axis=0).mean(axis=1)
+    return gains
+
+
+def _single_log_density(mixture):
+    m = mixture.means.shape[1]
+    value = -0.5 * m * (1 + np.log(2 * np.pi))
+    value -= 0.5 * np.linalg.slogdet(mixture.covariances)[1]
+    log_tables = np.maximum(mixture.log_tables, -700.0)
+    value = value + (mixture.tables * log_tables).sum(axis=(1, 2))
+    precisions = np.linalg.inv(mixture.covariances)
+    return Expectations(value, np.zeros_like(mixture.means), -precisions, log_tables)
+
+
+@np.errstate(invalid="ignore")  # states that no component has: they have no weight either
+def _bethe_terms(mixture, edges, degrees, grid):
+    """Values at the points of ``(d_i - 1) log b_i`` and ``-log b_ij``."""
+    nodes = np.empty(grid.points.nodes.shape)
+    for i in range(len(nodes)):
+        one = mixture.marginal([i])
+        nodes[i] = (degrees[i] - 1) * one.log_density(grid.points.nodes[i][:, None])
+    pairs = np.empty(grid.points.edge_weights.shape)
+    points = grid.points.edges.reshape(len(edges), 2, pairs.shape[1])
+    for e, (i, j) in enumerate(edges):
+        x = points[e].T if i < j else points[e, ::-1].T
+        two = mixture.marginal([min(i, j), max(i, j)])
+        pairs[e] = -two.log_density(x)
+    # states of probability 0 have weight 0
+    return np.nan_to_num(nodes, neginf=0.0, posinf=0.0), np.nan_to_num(pairs, posinf=0.0)
+
+
+# Ascent ------------------------------------------------------------------------------------
+
+
+def free_energy(energy, mixture, rule):
+    """Minus the free energy, an estimate of log Z, and :class:`Expectations` of log f - log b.
+
+    With ``entropy="joint"`` the value is a lower bound of log Z up to the error of quadrature;
+    of beliefs that maximise it at the same points that error is upwards.
+    """
+    grid = quadrature(mixture, energy.edges, rule.n_points)
+    nodes, edges = energy.clique_values(grid.points)
+    if rule.entropy == "bethe":
+        more = _bethe_terms(mixture, energy.edges, energy.degrees, grid)
+        nodes, edges = nodes + more[0], edges + more[1]
+    terms = integrate(mixture, energy.edges, grid, nodes, edges).plus(_base(energy, mixture))
+    if rule.entropy == "joint":
+        terms = terms.plus(_joint_log_density(mixture, rule.n_draws // 2), -1.0)
+    return float(np.exp(mixture.log_weights) @ terms.values), terms
+
+
+def _base(energy, mixture):
+    """Of the quadratic term."""
+    P, centred = energy.precision, mixture.means - energy.mean
+    slopes = -centred @ P
+    values = 0.5 * (slopes * centred).sum(axis=1)
+    values -= 0.5 * np.einsum("ij,kij->k", P, mixture.covariances)
+    curvatures = np.broadcast_to(-P, mixture.covariances.shape)
+    return Expectations(values, slopes, curvatures, np.zeros_like(mixture.tables))
+
+
+def ascend(mixture, terms, step, diagonal=False):
+    """The mixture after a natural-gradient step on all its parameters."""
+    C = mixture.covariances
+    G = -terms.curvatures
+    if diagonal:
+        C, G = C * np.eye(G.shape[1]), G * np.eye(G.shape[1])
+    precisions = np.linalg.inv(C)
+    moved = precisions + step * G + 0.5 * step**2 * (G @ C @ G)
+    moved = 0.5 * (moved + moved.transpose(0, 2, 1))
+    values, vectors = np.linalg.eigh(moved)
+    variances = 1.0 / np.clip(values, 1e-8, LEAST_DEVIATION**-2)
+    covariances = (vectors * variances[:, None]) @ vectors.transpose(0, 2, 1)
+    means = mixture.means + step * np.einsum("kij,kj->ki", covariances, terms.slopes)
+    log_weights = mixture.log_weights + step * (terms.values - terms.values.mean())
+    log_weights = np.maximum(log_weights - logsumexp(log_weights), -20.0)
+    tables = _moved_tables(mixture, step * terms.gains)
+    return replace(
+        mixture,
+        log_weights=log_weights - logsumexp(log_weights),
+        means=means,
+        covariances=covariances,
+        tables=tables,
+    )
+
+
+def _moved_tables(mixture, gains):
+    if not mixture.tables.shape[1]:
+        return mixture.tables
+    legal = np.arange(mixture.tables.shape[2]) < mixture.n_states[mixture.discrete][:, None]
+    logs = np.where(legal, np.log(np.maximum(mixture.tables, 1e-30)) + gains, -np.inf)
+    return np.exp(logs - logsumexp(logs, axis=2, keepdims=True))
+
+
+class Inferred(NamedTuple):
+    """Result of :func:`infer`.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    value : float
+        Minus the free energy.
+    step : float
+        To go on with.
+    converged : bool
+    n_iter : int
+    """
+
+    mixture: Mixture
+    value: float
+    step: float
+    converged: bool
+    n_iter: int
+
+
+def infer(energy, start, rule, *, max_iter=100, tol=1e-4, step=FIRST_STEP):
+    """Beliefs of least free energy near those to start from.
+
+    A step that lowers the value is taken back and halved.
+    """
+    mixture = start
+    value, terms = free_energy(energy, mixture, rule)
+    small = 0
+    for n_iter in range(1, max_iter + 1):
+        moved = ascend(mixture, terms, step, rule.diagonal)
+        new_value, new_terms = free_energy(energy, moved, rule)
+        if not new_value > value - tol:
+            step *= 0.5
+            if step < 1e-4:
+                return Inferred(mixture, value, FIRST_STEP, True, n_iter)
+            continue
+        small = small + 1 if new_value - value < tol else 0
+        mixture, value, terms = moved, new_value, new_terms
+        step = min(1.2 * step, LARGEST_STEP)
+        if small == 3:
+            return Inferred(mixture, value, step, True, n_iter)
+    return Inferred(mixture, value, step, False, max_iter)

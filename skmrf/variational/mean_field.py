@@ -1,0 +1,186 @@
+"""Naive mean field: the product distribution with the best lower bound on log Z, by ascent."""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import entr
+
+from .._kernels.mean_field import add_products, ascend, expected_log_potential
+from .._utils.parameters import check_number
+from ..energies.conditionals import TableConditionals
+
+ENTRIES_A_CALL = 2**23  # Ctrl-C is seen between calls
+SUM_TOLERANCE = 1e-6
+
+
+class MeanField(NamedTuple):
+    """A product distribution and the bound that it gives.
+
+    Attributes
+    ----------
+    single : ndarray of shape (sum of n_states,)
+        The variables' distributions side by side.
+    lower_bound : float
+        At most log Z, nats; -inf when the product gives zero potentials some mass.
+    n_iter : int
+        Sweeps done.
+    residual : float
+        Largest change of a probability in the last sweep.
+    converged : bool
+        Whether the residual is at most ``tol``.
+    """
+
+    single: np.ndarray
+    lower_bound: float
+    n_iter: int
+    residual: float
+    converged: bool
+
+
+def mean_field(graph, *, start=None, max_iter=1000, tol=1e-9):
+    r"""Coordinate ascent on the mean-field bound over product distributions.
+
+    .. math::
+
+        \log Z \ge \sum_a \mathbb{E}_q \theta_a(x_a) + \sum_i H(q_i), \qquad
+        q_i(x_i) \propto \exp \sum_{a \ni i} \mathbb{E}_{q_{-i}} [\theta_a(x_a) \mid x_i]
+
+    Variables are updated in index order, each given the newest distributions of the others, so
+    the bound never falls. A sweep visits every entry of a clique's table once for each variable
+    of the clique. The fixed point that is reached depends on the start; a uniform start may stay
+    at a saddle point of a symmetric model.
+
+    A zero potential (-inf) counts as the limit of a large penalty: a state's field is the pair of
+    the mass that it leaves on zero potentials and its finite expectation. The states of least mass
+    (equal up to a relative 1e-12) share the probability by their finite expectations, the others
+    get none.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+    start : ndarray of shape (sum of n_states,), or None
+        Distributions side by side to start from; uniform by default.
+    max_iter : int, default=1000
+        Largest number of sweeps.
+    tol : float, default=1e-9
+        Stop when no probability changes by more in a sweep.
+
+    Returns
+    -------
+    MeanField
+
+    Raises
+    ------
+    ValueError
+        A start of the wrong shape, or one that is no distribution for some variable.
+
+    References
+    ----------
+    M. J. Wainwright and M. I. Jordan (2008), Graphical models, exponential families, and
+    variational inference, section 5.3.
+
+    Examples
+    --------
+    >>> from skmrf.energies import FactorGraph
+    >>> from skmrf.exact import mean_field
+    >>> found = mean_field(FactorGraph([2, 2], [(0, 1), (1,)], [[[0, 1], [1, 0]], [0, 2.0]]))
+    >>> found.single.round(3), round(found.lower_bound, 3)
+    (array([0.697, 0.303, 0.084, 0.916]), 3.398)
+    """
+    check_number("max_iter", max_iter, low=1, integer=True)
+    check_number("tol", tol, low=0.0)
+    tables, first = _tables(graph), _first(graph.n_states)
+    single = _uniform(graph.n_states) if start is None else _checked(start, graph.n_states, first)
+    buffer = _buffer(graph.layout)
+    runs, sweeps_a_call = _calls(graph.layout)
+    n_iter, residual = 0, np.inf
+    while n_iter < max_iter and residual > tol:
+        n_sweeps = min(sweeps_a_call, max_iter - n_iter)
+        done = [ascend(tables, first, *run, n_sweeps, tol, buffer, single) for run in runs]
+        n_iter += done[0][0]
+        residual = max(change for _, change in done)
+    zero, expected = expected_log_potential(tables, first, single, buffer)
+    bound = -np.inf if zero > 0.0 else expected + entr(single).sum()
+    return MeanField(single, float(bound), n_iter, float(residual), residual <= tol)
+
+
+def clique_moments(graph, single, layout=None):
+    """Distributions of the cliques under a product: moments for a gradient.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+    single : ndarray of shape (sum of n_states,)
+        The variables' distributions side by side.
+    layout : Layout, optional
+        Where the result is laid out: the same cliques, possibly untied. Tied tables add up.
+
+    Returns
+    -------
+    ndarray of shape (layout.n_parameters,)
+    """
+    layout = graph.layout if layout is None else layout
+    out = np.zeros(layout.n_parameters)
+    add_products(
+        np.ascontiguousarray(single, dtype=float),
+        _first(layout.n_states),
+        layout.n_states,
+        layout.clique_ptr,
+        layout.clique_vars,
+        layout.table_start,
+        _buffer(layout),
+        out,
+    )
+    return out
+
+
+def _tables(graph):
+    """Tables and incidence for the kernels, whatever form the sampler of the graph takes."""
+    lay = graph.layout
+    structure = lay.clique_ptr, lay.clique_vars, lay.strides, lay.table_start
+    return TableConditionals(graph.flat, lay.n_states, *structure, *lay.incidence)
+
+
+def _first(n_states):
+    """Where the distribution of every variable begins."""
+    return np.cumsum(n_states) - n_states
+
+
+def _uniform(n_states):
+    return np.repeat(1.0 / n_states, n_states)
+
+
+def _checked(start, n_states, first):
+    """A copy of the start, its distributions summing to one."""
+    start = np.array(start, dtype=float)
+    if start.shape != (n_states.sum(),):
+        raise ValueError(
+            f"start must have shape ({n_states.sum()},), the distributions of all variables side "
+            f"by side; got {start.shape}."
+        )
+    total = np.add.reduceat(start, first) if start.size else start
+    smallest = np.minimum.reduceat(start, first) if start.size else start
+    wrong = np.flatnonzero(~((np.abs(total - 1.0) <= SUM_TOLERANCE) & (smallest >= 0.0)))
+    if wrong.size:
+        i = wrong[0]
+        raise ValueError(
+            f"start gives variable {i} {start[first[i] : first[i] + n_states[i]]}, which is no "
+            "distribution; give non-negative numbers that sum to one."
+        )
+    return start / np.repeat(total, n_states)
+
+
+def _buffer(layout):
+    return np.empty(int(layout.table_size.max(initial=1)))
+
+
+def _calls(layout):
+    """Runs of variables, and how many sweeps over them, that one call of the kernel does."""
+    ptr, clique, _ = layout.incidence
+    entries = np.concatenate([[0], np.cumsum(layout.table_size[clique])])[ptr] + np.arange(len(ptr))
+    n_runs = int(entries[-1] // ENTRIES_A_CALL) + 1
+    cuts = np.searchsorted(entries, np.linspace(0, entries[-1], n_runs + 1)[1:-1])
+    ends = [0, *np.unique(cuts[cuts > 0]).tolist(), len(ptr) - 1]
+    sweeps = max(1, int(ENTRIES_A_CALL // max(entries[-1], 1)))
+    return list(pairwise(ends)), sweeps
