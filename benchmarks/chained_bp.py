@@ -28,7 +28,8 @@ from skmrf.datasets import (
     make_structured_sequences,
     make_weighted_3sat,
 )
-from skmrf.energies import FactorGraph, Layout
+from skmrf.energies import FactorGraph
+from skmrf.energies.layout import Layout
 from skmrf.learners import BP, BPCD, CD, BPChainCD, Exact
 
 PAPER = {"schedule": "flooding", "damping": 0.0, "max_iter": 20, "tol": 0.0}

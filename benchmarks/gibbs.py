@@ -18,7 +18,8 @@ from _common import bars, calls_in, interleaved, options, save, timed
 from threadpoolctl import threadpool_limits
 
 from skmrf.datasets import make_ising
-from skmrf.energies import BinaryConditionals, FactorGraph, TableConditionals
+from skmrf.energies import FactorGraph
+from skmrf.energies.conditionals import BinaryConditionals, TableConditionals
 from skmrf.inference import marginals
 from skmrf.samplers import Product, spawn_generators, sweep
 

@@ -18,7 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from skmrf import training
 from skmrf._utils.batch import Batch
-from skmrf.energies import BinaryConditionals, FactorGraph, factor_graph
+from skmrf.energies import FactorGraph, factor_graph
+from skmrf.energies.conditionals import BinaryConditionals
 from skmrf.learners import PCD
 from skmrf.samplers import Product
 from skmrf.samplers import gibbs as sampler

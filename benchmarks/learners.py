@@ -17,7 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from skmrf import DiscreteMRF, inference
 from skmrf.datasets import make_ising
-from skmrf.learners import LEARNERS
+from skmrf.energies import FactorGraph
+from skmrf.learners import accepted
 
 N_TRAIN, N_TEST = 2000, 10_000
 TIMES = (0.1, 0.2, 0.5, 1.0, 2.0)  # processor seconds at which models are scored
@@ -203,7 +204,8 @@ def main(argv=None):
     """Run all learners on all models, or with --rows make the table and picture again."""
     parser = options(__doc__)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--learners", nargs="+", default=list(LEARNERS), choices=list(LEARNERS))
+    names = list(accepted(FactorGraph))
+    parser.add_argument("--learners", nargs="+", default=names, choices=names)
     parser.add_argument("--rows", action="store_true", help="read the rows written before")
     args = parser.parse_args(argv)
     times = TIMES

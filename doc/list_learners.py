@@ -2,7 +2,8 @@
 
 import inspect
 
-from skmrf.learners import LEARNERS
+from skmrf.energies import FactorGraph
+from skmrf.learners import accepted
 
 
 def table():
@@ -11,7 +12,7 @@ def table():
         "| `learner=` | class | what it is | updates | missing entries |",
         "|---|---|---|---|---|",
     ]
-    for name, kind in LEARNERS.items():
+    for name, kind in accepted(FactorGraph).items():
         summary = inspect.getdoc(kind).split("\n\n")[0].replace("\n", " ").rstrip(".")
         updates = "deterministic (L-BFGS)" if kind.deterministic else "stochastic"
         exactly = kind.deterministic and kind.objective_takes_missing

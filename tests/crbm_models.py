@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from learner_names import CONDITIONAL_LEARNERS
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf import CRBMStructuredPredictor
-from skmrf.learners import CONDITIONAL_LEARNERS
 
 MAX_MARGIN = "mssvm", "lssvm"
 every = pytest.mark.parametrize("learner", CONDITIONAL_LEARNERS)

@@ -5,7 +5,8 @@ import functools
 import numpy as np
 
 from skmrf import NNMRFClassifier
-from skmrf.energies import NeuralEnergy, NeuralLabels
+from skmrf.energies import NeuralEnergy
+from skmrf.energies.neural_labels import NeuralLabels
 
 SMALL = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 20, "random_state": 0}
 CASES = {

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import chi2_contingency
 
 from skmrf._utils.codes import MISSING
-from skmrf.energies import LogLinearEnergy, LogLinearForm
+from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
 
 TAIL = 5.7e-7  # both tails of a normal variable beyond five sigma
 MIXED = (2, 3, 2, 4, 1, 2)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import twins
+from learner_names import LAYERED_LEARNERS
 
 from skmrf import RBM
-from skmrf.estimators.rbm import OF_PARTICLES
 
 SMALL = 50_000  # bytes in which no exact sum over 12 units fits
-every = pytest.mark.parametrize("learner", OF_PARTICLES)
+every = pytest.mark.parametrize("learner", LAYERED_LEARNERS)
 
 
 def law(energy):

@@ -12,7 +12,8 @@ import pytest
 from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.datasets import make_ising
-from skmrf.energies import LogLinearEnergy, LogLinearForm, PairwiseEnergy
+from skmrf.energies import PairwiseEnergy
+from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
 from skmrf.structure import Rows
 
 STRICT = 1e-6

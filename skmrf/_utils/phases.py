@@ -53,3 +53,14 @@ class UnitMoments(NamedTuple):
     visible: np.ndarray
     hidden: np.ndarray
     pairs: np.ndarray
+
+
+class LabelMoments(NamedTuple):
+    """A phase of a label model, given by the label probabilities of every row.
+
+    Attributes
+    ----------
+    probabilities : ndarray of shape (n_rows, n_labels)
+    """
+
+    probabilities: np.ndarray

@@ -7,7 +7,8 @@ import numpy as np
 
 from .._utils.codes import MAX_STATES
 from .._utils.parameters import check_number
-from ..energies import FactorGraph, Layout
+from ..energies import FactorGraph
+from ..energies.layout import Layout
 from ._random import draw_clique, generator
 
 

@@ -1,33 +1,41 @@
 """Energies: values that know their parameters, log-potentials and gradients.
 
-An energy never samples and never learns. See :class:`Energy` for the contract.
+An energy never samples and never learns. See :class:`Energy` for the contract, and
+:mod:`skmrf.energies.protocols` for what only some energies can do.
 """
 
 from .base import Energy
 from .bipartite import BipartiteEnergy
 from .conditional_bipartite import ConditionalBipartiteEnergy
-from .conditionals import BinaryConditionals, BipartiteConditionals, TableConditionals
 from .factor_graph import FactorGraph
-from .layout import Layout
-from .log_linear import LogLinearEnergy, LogLinearForm, contrasts, pair_basis
 from .neural import NeuralEnergy
-from .neural_labels import NeuralLabels
 from .pairwise import PairwiseEnergy
+from .protocols import (
+    BinaryPairwiseEnergy,
+    ConditionalLayeredEnergy,
+    ContinuousEnergy,
+    DiscreteEnergy,
+    FactorGraphConvertible,
+    GibbsEnergy,
+    LabelEnergy,
+    LayeredEnergy,
+    TableEnergy,
+)
 
 __all__ = [
-    "BinaryConditionals",
-    "BipartiteConditionals",
+    "BinaryPairwiseEnergy",
     "BipartiteEnergy",
     "ConditionalBipartiteEnergy",
+    "ConditionalLayeredEnergy",
+    "ContinuousEnergy",
+    "DiscreteEnergy",
     "Energy",
     "FactorGraph",
-    "Layout",
-    "LogLinearEnergy",
-    "LogLinearForm",
+    "FactorGraphConvertible",
+    "GibbsEnergy",
+    "LabelEnergy",
+    "LayeredEnergy",
     "NeuralEnergy",
-    "NeuralLabels",
     "PairwiseEnergy",
-    "TableConditionals",
-    "contrasts",
-    "pair_basis",
+    "TableEnergy",
 ]

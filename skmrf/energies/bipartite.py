@@ -1,19 +1,21 @@
 """Energy of two layers of two-state units (restricted Boltzmann machine)."""
 
 import numpy as np
+from scipy.sparse import issparse
 
 from .._kernels.layers import softplus_sums, unit_means
 from .._utils.codes import STATE, check_evidence, check_states
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import States
-from .base import Energy
+from .._utils.rows import dense_rows, float_type
 from .conditionals import BipartiteConditionals, bias_rows, bias_sums
 from .factor_graph import FactorGraph
+from .protocols import LayeredEnergy
 
 CHUNK = 2048  # rows at once
 
 
-class BipartiteEnergy(Energy):
+class BipartiteEnergy(LayeredEnergy):
     r"""Bipartite energy of a visible and a hidden layer of units in {0, 1}.
 
     .. math:: \log f(v, h) = v^\top W h + c^\top v + b^\top h
@@ -50,7 +52,7 @@ class BipartiteEnergy(Energy):
     """
 
     def __init__(self, weights, visible_bias, hidden_bias):
-        dtype = np.float32 if getattr(weights, "dtype", None) == np.float32 else np.float64
+        dtype = float_type(weights)
         weights = np.array(weights, dtype=dtype)
         visible_bias = np.array(visible_bias, dtype=dtype)
         hidden_bias = np.array(hidden_bias, dtype=dtype)
@@ -122,8 +124,7 @@ class BipartiteEnergy(Energy):
 
     def dense(self, V):
         """Visible states as a matrix of the parameters' type, also from a sparse matrix."""
-        V = V.toarray() if hasattr(V, "toarray") else np.asarray(V)
-        return V.astype(self.weights.dtype, copy=False)
+        return np.asarray(dense_rows(V)).astype(self.weights.dtype, copy=False)
 
     def hidden_means(self, V):
         """``p(h_j = 1 | v)`` of every row, shape (n_rows, n_hidden)."""
@@ -152,7 +153,8 @@ class BipartiteEnergy(Energy):
 
     def free_energy(self, V):
         """``F(v)`` of every row of visible states, shape (n_rows,), in nats."""
-        out = np.empty(V.shape[0] if hasattr(V, "shape") else len(V))
+        V = V if issparse(V) else np.asarray(V)
+        out = np.empty(V.shape[0])
         biases = self._biases(len(out))
         for rows in _chunks(len(out)):
             part = self.dense(V[rows])
@@ -228,6 +230,18 @@ class BipartiteEnergy(Energy):
     def _weights(self, phase):
         n = phase.visible.shape[0]
         return normalized_weights(phase.log_weights, n).astype(self.weights.dtype)
+
+    def from_table_moments(self, flat):
+        n_units = self.n_variables
+        if not self.weights.all():
+            raise ValueError(
+                "The factor graph leaves out weights that are zero, so its clique marginals do not "
+                "give their statistics."
+            )
+        on = flat[: 2 * n_units].reshape(-1, 2)[:, 1]
+        visible, hidden = np.split(on, [self.weights.shape[0]])
+        pairs = flat[2 * n_units :].reshape(-1, 4)[:, 3].reshape(self.weights.shape)
+        return {"weights": pairs, "visible_bias": visible, "hidden_bias": hidden}
 
     def penalty_groups(self):
         """The weights of a hidden unit are a group."""

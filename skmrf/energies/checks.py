@@ -1,9 +1,11 @@
 """Checks that an argument is an energy."""
 
+from .protocols import DiscreteEnergy, FactorGraphConvertible
 
-def check_energy(energy, has="n_states"):
-    """Tell an estimator, or anything else, from an energy that has an attribute."""
-    if not hasattr(energy, has):
+
+def check_energy(energy, protocol=DiscreteEnergy):
+    """Raise a TypeError unless ``energy`` keeps a protocol."""
+    if not isinstance(energy, protocol):
         raise TypeError(
             "energy must be an energy of discrete variables, such as energy_ of a DiscreteMRF; got "
             f"{type(energy).__name__}."
@@ -11,6 +13,6 @@ def check_energy(energy, has="n_states"):
 
 
 def factor_graph_of(energy):
-    """The factor graph of an energy."""
-    check_energy(energy, "factor_graph")
+    """Return the factor graph of an energy."""
+    check_energy(energy, FactorGraphConvertible)
     return energy.factor_graph()

@@ -3,13 +3,17 @@
 import numpy as np
 
 from .._kernels.layers import unit_means
+from .._utils.batch import Batch
+from .._utils.codes import STATE
 from .._utils.phases import UnitMoments
+from .._utils.rows import float_type
 from .bipartite import BipartiteEnergy
+from .protocols import ConditionalLayeredEnergy
 
 NAMES = "weights", "visible_inputs", "hidden_inputs", "visible_bias", "hidden_bias"
 
 
-class ConditionalBipartiteEnergy:
+class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
     r"""Bipartite energy of visible and hidden units in {0, 1} given inputs x.
 
     .. math:: \log f(v, h | x) = v^\top W^{vh} h + v^\top W^{vx} x + h^\top W^{hx} x
@@ -47,7 +51,7 @@ class ConditionalBipartiteEnergy:
     has_latent = True
 
     def __init__(self, weights, visible_inputs, hidden_inputs, visible_bias, hidden_bias):
-        dtype = np.float32 if getattr(weights, "dtype", None) == np.float32 else np.float64
+        dtype = float_type(weights)
         arrays = weights, visible_inputs, hidden_inputs, visible_bias, hidden_bias
         self.theta = {name: np.array(a, dtype=dtype) for name, a in zip(NAMES, arrays, strict=True)}
         n_visible, n_hidden = self.theta["visible_bias"].size, self.theta["hidden_bias"].size
@@ -108,6 +112,12 @@ class ConditionalBipartiteEnergy:
         visible, hidden = self.fields(batch.X)
         theta = {"weights": self.weights, "visible_bias": visible, "hidden_bias": hidden}
         return BipartiteEnergy.from_theta(theta)
+
+    def log_potential(self, X):
+        X = np.asarray(X)
+        n_inputs = len(self.theta["visible_inputs"])
+        inputs, states = X[:, :n_inputs], X[:, n_inputs:]
+        return self.at(Batch(inputs)).log_potential(states.astype(STATE))
 
     def condition(self, x):
         """The ``BipartiteEnergy`` given the inputs of one row, shape (n_inputs,)."""

@@ -8,9 +8,9 @@ from .._kernels.tables import add_binary_moments, add_moments, binary_form, log_
 from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import States
-from .base import Energy
 from .conditionals import BinaryConditionals, TableConditionals
 from .layout import Layout
+from .protocols import TableEnergy
 
 NAME = "log_potentials"
 CHUNK = 4096  # rows at once, so that what a row needs stays in cache
@@ -19,7 +19,7 @@ LARGEST = 1e306  # of a sum of log-potentials
 COUPLING_LIMIT = 1e6  # differences of larger log-potentials lose what the others say
 
 
-class FactorGraph(Energy):
+class FactorGraph(TableEnergy):
     r"""Factor graph of log-potential tables.
 
     .. math:: \log f(x) = \sum_a \theta_a(x_a)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import helmert
 
-from .base import Energy
 from .factor_graph import NAME, FactorGraph
 from .layout import Layout
+from .protocols import DiscreteEnergy
 
 STATISTICS = ("table", "agreement")
 
@@ -147,7 +147,7 @@ def _starts(sizes):
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-class LogLinearEnergy(Energy):
+class LogLinearEnergy(DiscreteEnergy):
     r"""Pairwise model whose parameters are free: no two of them give the same distribution.
 
     .. math:: \log f(x) = \sum_i \sum_a u_{ia} k_{ia}(x_i)
@@ -208,7 +208,10 @@ class LogLinearEnergy(Energy):
         return self.graph.conditionals()
 
     def moments(self, phase):
-        return self.form.contract(self.graph.moments(phase)[NAME])
+        return self.from_table_moments(self.graph.moments(phase)[NAME])
+
+    def from_table_moments(self, flat):
+        return self.form.contract(flat)
 
     def gradient(self, positive, negative, batch=None):
         return self.by_parameters(self.graph.gradient(positive, negative, batch))

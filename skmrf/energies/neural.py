@@ -10,6 +10,7 @@ from .._kernels.networks import network_gradients, network_values
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import CliquePoints
 from .factor_graph import FactorGraph
+from .protocols import ContinuousEnergy
 
 ROWS = 4096  # at a time, so that values of all networks fit into memory
 ENTRIES = 2**22  # of values of networks at a time
@@ -24,7 +25,7 @@ class Shape(NamedTuple):
     edges: tuple
 
 
-class NeuralEnergy:
+class NeuralEnergy(ContinuousEnergy):
     r"""Markov random field of numbers and states with neural-network potentials.
 
     .. math:: \log f(x) = \sum_i s_i \tanh n_i(x_i) + \sum_{ij} s_{ij} \tanh n_{ij}(x_i, x_j)
@@ -62,8 +63,6 @@ class NeuralEnergy:
     >>> energy.log_potential(np.array([[0.1, -0.3, 2.0]])).shape
     (1,)
     """
-
-    has_latent = False
 
     def __init__(self, theta, edges, n_states, shape, mean, precision):
         self.theta = theta
@@ -151,16 +150,6 @@ class NeuralEnergy:
     def __repr__(self):
         return f"NeuralEnergy(n_variables={self.n_variables}, n_edges={len(self.edges)})"
 
-    @property
-    def n_variables(self):
-        """Number of variables."""
-        return len(self.n_states)
-
-    @cached_property
-    def n_slots(self):
-        """Rows of first weights of a variable: one for a number, one for each state."""
-        return int(max(self.n_states.max(initial=1), 1))
-
     @cached_property
     def numbers(self):
         """Which of the variables are numbers."""
@@ -171,20 +160,11 @@ class NeuralEnergy:
         """Of the base, without the networks."""
         return np.linalg.inv(self.precision)
 
-    @property
-    def degrees(self):
-        """Number of edges of every variable."""
-        return np.bincount(self.edges.ravel(), minlength=self.n_variables)
-
     def with_theta(self, theta):
         """The same energy with other parameters; ``theta`` is not copied."""
         other = object.__new__(type(self))
         vars(other).update(vars(self), theta=theta)
         return other
-
-    def at(self, batch):
-        """This energy: it does not depend on the batch."""
-        return self
 
     # Values -------------------------------------------------------------------------------
 

@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from .._utils.log_weights import normalized_weights
 from .neural import NeuralEnergy
+from .protocols import LabelEnergy
 
 
-class NeuralLabels:
+class NeuralLabels(LabelEnergy):
     r"""Conditional Markov random field of one label, with neural-network potentials.
 
     .. math:: p(y | x) \propto \exp\Bigl(b_y + c \sum_i s_{yi} \tanh n_{yi}(x_i)
@@ -80,12 +82,21 @@ class NeuralLabels:
         """The same with other parameters; ``theta`` is not copied."""
         return NeuralLabels(theta, self.networks, self.gain)
 
+    def log_potential(self, X):
+        rows, labels = X[:, :-1], X[:, -1].astype(int)
+        return self._scores(rows)[np.arange(len(X)), labels]
+
     def log_proba(self, X):
         """``log p(y | x)`` of rows without gaps, shape (n_rows, n_labels)."""
+        scores = self._scores(X)
+        return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+
+    def _scores(self, X):
+        """``log f`` of every row and label, shape (n_rows, n_labels)."""
         scores = np.empty((len(X), self.n_labels))
         for y in range(self.n_labels):
             scores[:, y] = self.theta["labels"][y] + self.gain * self._of(y).networks(X)
-        return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+        return scores
 
     def objective(self, X, labels, weights):
         """Weighted log-likelihood of labels given rows, and its gradient.
@@ -104,13 +115,30 @@ class NeuralLabels:
         logs, rows = self.log_proba(X), np.arange(len(X))
         residuals = -np.exp(logs)
         residuals[rows, labels] += 1.0
-        residuals *= weights[:, None]
+        gradient = self._add_networks(X, residuals * weights[:, None])
+        return float(weights @ logs[rows, labels]), gradient
+
+    def gradient(self, positive, negative, batch):
+        """Return ``E_positive[d log f] - E_negative[d log f]``, means over the rows of a batch.
+
+        Parameters
+        ----------
+        positive, negative : LabelMoments
+        batch : Batch
+            Rows without labels.
+        """
+        residuals = positive.probabilities - negative.probabilities
+        weights = normalized_weights(batch.log_weights, len(batch.X))
+        return self._add_networks(batch.X, residuals * weights[:, None])
+
+    def _add_networks(self, X, residuals):
+        """Return the derivatives of the sum of ``residuals * log f``, shaped like theta."""
         gradient = {k: np.zeros_like(v) for k, v in self.theta.items()}
         gradient["labels"] += residuals.sum(axis=0)
         for y in range(self.n_labels):
             here = {k: self._part(gradient[k], y) for k in ("nodes", "edges")}
             self._of(y).add_gradient(X, self.gain * residuals[:, y], here)
-        return float(weights @ logs[rows, labels]), gradient
+        return gradient
 
     def penalty_groups(self):
         """0 for what networks hold, -1 for labels."""

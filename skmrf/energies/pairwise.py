@@ -1,18 +1,20 @@
 """Dense pairwise energy of two-state variables (Ising model, Boltzmann machine)."""
 
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import States
-from .base import Energy
+from .._utils.rows import float_type
 from .conditionals import BinaryConditionals
 from .factor_graph import FactorGraph
+from .protocols import BinaryPairwiseEnergy
 
 
-class PairwiseEnergy(Energy):
+class PairwiseEnergy(BinaryPairwiseEnergy):
     r"""Pairwise energy of two-state variables.
 
     .. math:: \log f(s) = \sum_{i<j} J_{ij} s_i s_j + \sum_i b_i s_i
@@ -43,8 +45,10 @@ class PairwiseEnergy(Energy):
     array([ 0.5, -0.5])
     """
 
+    multiplicity: ClassVar = {"coupling": 2}
+
     def __init__(self, coupling, bias, states=(-1, 1)):
-        dtype = np.float32 if getattr(coupling, "dtype", None) == np.float32 else np.float64
+        dtype = float_type(coupling)
         coupling = np.array(coupling, dtype=dtype)
         bias = np.array(bias, dtype=dtype)
         if bias.ndim != 1 or coupling.shape != (len(bias), len(bias)):
@@ -122,9 +126,22 @@ class PairwiseEnergy(Energy):
         dtype = self.coupling.dtype
         return {"coupling": pair.astype(dtype, copy=False), "bias": (weights @ S).astype(dtype)}
 
-    def gradient(self, positive, negative, batch=None):
-        up, down = self.moments(positive), self.moments(negative)
-        return {name: up[name] - down[name] for name in up}
+    def from_table_moments(self, flat):
+        n = self.n_variables
+        i, j = np.nonzero(np.triu(self.coupling, 1))
+        if len(i) < n * (n - 1) // 2:
+            raise ValueError(
+                "The factor graph leaves out couplings that are zero, so its clique marginals do "
+                "not give their statistics."
+            )
+        states = np.array(self.states)
+        pair = np.zeros((n, n))
+        pair[i, j] = flat[2 * n :].reshape(-1, 4) @ np.multiply.outer(states, states).ravel()
+        return {"coupling": pair + pair.T, "bias": flat[: 2 * n].reshape(-1, 2) @ states}
+
+    def mean_log_potential(self, moments):
+        pairs = 0.5 * np.vdot(self.coupling, moments["coupling"])
+        return float(pairs + self.bias @ moments["bias"])
 
     def penalty_groups(self):
         n = self.n_variables

@@ -12,8 +12,10 @@ from .. import training
 from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_flag, check_number
 from .._utils.randomness import check_generator
-from ..learners import CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS, LEARNERS, Learner
+from ..energies import Energy
+from ..learners import Learner
 from ..learners.base import has_missing
+from ..learners.registry import make_learner
 
 COPIES = 6  # arrays of parameters that learning holds at once
 
@@ -28,8 +30,8 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     It fills in:
 
     - :meth:`_encode_training` and :meth:`_initial_energy`, always;
-    - :meth:`_firsts`, :meth:`_prepare`, :meth:`_encode_validation`, :meth:`_learners`,
-      :meth:`_copies`, :meth:`_facts`, :meth:`_held_out_score`, :meth:`_attributes` and
+    - :meth:`_firsts`, :meth:`_prepare`, :meth:`_encode_validation`, :meth:`_facts`,
+      :meth:`_held_out_score`, :meth:`_attributes` and
       :meth:`_seen` where what is here does not suit it.
 
     Attributes
@@ -41,6 +43,8 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     """
 
     _checkpoint = training.NoCheckpoint()  # a callback puts another one here during a fit
+    _energy_type = Energy  # of the energies that it learns
+    _learner_kind = Learner  # what its learners must be besides
     _auto_optimizer = "auto"  # what optimizer="auto" stands for, of those that the loop knows
     _doc_link_module = "skmrf"
     _doc_link_template = (
@@ -74,14 +78,6 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _seen(self, energy, data, seed):
         """Fitted attributes that say something of the training rows (a Batch)."""
-        return {}
-
-    def _learners(self):
-        """Learners that this estimator takes: ``{name: class}``."""
-        return LEARNERS
-
-    def _copies(self):
-        """How often the entries of an array of theta stand for one parameter, where not once."""
         return {}
 
     def _facts(self, energy, data):
@@ -201,26 +197,10 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         return self._check_learner()
 
     def _check_learner(self):
-        """The learner, if this estimator takes it; classes from elsewhere are taken on trust."""
-        known = self._learners()
-        learner = self.learner
-        by_name = isinstance(learner, str)
-        ours = LEARNERS | CONDITIONAL_LEARNERS | CONTINUOUS_LEARNERS
-        ours = set(ours) if by_name else set(ours.values())
-        taken = set(known) if by_name else set(known.values())
-        if (learner if by_name else type(learner)) in ours - taken:
-            raise ValueError(
-                f"{type(self).__name__} cannot take the learner {learner!r}; it takes one of "
-                f"{sorted(known)} or an instance of a class behind these names."
-            )
-        if isinstance(learner, Learner):
-            return learner
-        if not by_name or learner not in known:
-            raise ValueError(
-                f"learner must be one of {sorted(known)} or an instance of a class of "
-                f"skmrf.learners; got {learner!r}."
-            )
-        return known[learner]()
+        """The learner, if this estimator takes it."""
+        return make_learner(
+            self.learner, self._energy_type, kind=self._learner_kind, owner=type(self).__name__
+        )
 
     def _check_memory(self, n_parameters, what, remedy):
         """Refuse to learn more parameters than ``max_bytes`` allows."""
@@ -251,7 +231,7 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     def _settings(self, learner, energy, data, held_out, max_iter):
         missing = has_missing(data.shown)
         solvable = learner.deterministic and (learner.objective_takes_missing or not missing)
-        groups, copies = energy.penalty_groups(), self._copies()
+        groups, copies = energy.penalty_groups(), energy.multiplicity
         penalty = training.make_penalty(self.penalty, self._strength(data), groups, copies)
         name = self._auto_optimizer if self.optimizer == "auto" else self.optimizer
         optimizer = training.make_optimizer(name, solvable, penalty, self.penalty)

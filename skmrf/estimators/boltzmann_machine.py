@@ -9,10 +9,7 @@ from .._data.binary import OTHER_KINDS, check_threshold, check_two_states, two_s
 from .._data.numeric import numeric_rows
 from .._utils.batch import Batch
 from ..energies import PairwiseEnergy
-from ..learners import LEARNERS
 from ._queries import VisibleEstimator
-
-OF_TABLES = ("bp", "bp-cd", "bpchain-cd", "mean-field", "pseudo-likelihood")  # learners
 
 
 class BoltzmannMachine(VisibleEstimator):
@@ -110,6 +107,8 @@ class BoltzmannMachine(VisibleEstimator):
            [-1., -1.,  0.]])
     """
 
+    _energy_type = PairwiseEnergy
+
     def __init__(
         self,
         learner="psmc",
@@ -201,12 +200,6 @@ class BoltzmannMachine(VisibleEstimator):
         """Biases of the states asked for."""
         check_is_fitted(self)
         return self.energy_.bias
-
-    def _learners(self):
-        return {name: learner for name, learner in LEARNERS.items() if name not in OF_TABLES}
-
-    def _copies(self):
-        return {"coupling": 2}
 
     def _check_parameters(self):
         check_two_states(self.states)

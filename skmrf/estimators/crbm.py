@@ -19,7 +19,7 @@ from .._utils.parameters import check_auto, check_number
 from .._utils.randomness import check_generator
 from .._utils.rows import dense_rows
 from ..energies import ConditionalBipartiteEnergy
-from ..learners import CONDITIONAL_LEARNERS
+from ..learners import ConditionalLearner
 from ..training import AdaptiveRate
 from ..variational.bipartite import check_weights, unit_probabilities
 from ._base import LearnedEstimator
@@ -39,7 +39,7 @@ CONVERGED_SHARE = 0.5  # of inference; less is warned about
 def _probabilistic(estimator):
     """Whether the outputs' beliefs are probabilities: not of max-margin learners."""
     learner = getattr(estimator, "_asked_by", None) or estimator._check_learner()
-    if not getattr(learner, "probabilistic", True):
+    if not learner.probabilistic:
         raise AttributeError(
             f"Models learned by {type(learner).__name__} have no probabilities; use "
             "decision_function."
@@ -145,6 +145,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
            [0, 1]])
     """
 
+    _energy_type = ConditionalBipartiteEnergy
+    _learner_kind = ConditionalLearner
     _auto_optimizer = "sgd"
 
     def __init__(
@@ -319,9 +321,6 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     # What LearnedEstimator asks for -------------------------------------------------------
 
-    def _learners(self):
-        return CONDITIONAL_LEARNERS
-
     def _check_parameters(self):
         check_number("n_components", self.n_components, low=1, integer=True)
         if not isinstance(self.early_stopping, bool | np.bool_):
@@ -406,7 +405,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     def _held_out_score(self, energy, held_out):
         """Share of right outputs; between equal ones the log-loss decides, where there is one."""
         weights, learner = _weights_of(held_out), self._check_learner()
-        probabilistic = getattr(learner, "probabilistic", True)
+        probabilistic = learner.probabilistic
 
         def score(energy, state):
             odds = self._log_odds(learner, energy, held_out.X, state.epoch - 1)

@@ -9,7 +9,8 @@ from .. import training
 from .._data.categories import decode, encode, given_categories, known_columns, training_columns
 from .._data.cliques import resolve_cliques
 from .._utils.batch import Batch
-from ..energies import FactorGraph, Layout, PairwiseEnergy
+from ..energies import FactorGraph, PairwiseEnergy
+from ..energies.layout import Layout
 from ._queries import VisibleEstimator
 
 
@@ -107,6 +108,8 @@ class DiscreteMRF(VisibleEstimator):
     array([['blue', 'cold'],
            ['red', 'hot']], dtype=object)
     """
+
+    _energy_type = FactorGraph
 
     def __init__(
         self,

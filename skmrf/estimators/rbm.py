@@ -15,21 +15,9 @@ from .._utils.parameters import check_choice, check_number
 from .._utils.randomness import check_generator
 from .._utils.rows import dense_rows
 from ..energies import BipartiteEnergy
-from ..learners import LEARNERS
 from ..training import AdaptiveRate
 from ._density import EnergyEstimator
 
-OF_PARTICLES = (
-    "exact",
-    "cd",
-    "pcd",
-    "mcmc-mle",
-    "pf-mcmc-mle",
-    "tempered-transitions",
-    "parallel-tempering",
-    "smc",
-    "psmc",
-)
 STATES = (0.0, 1.0)
 ENDS = ("upper", "value", "lower")
 FIRST_RATES = {"adam": 0.003, "sgd": 0.03, "momentum": 0.006}
@@ -144,6 +132,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     (100, 2)
     """
 
+    _energy_type = BipartiteEnergy
     _auto_optimizer = "adam"  # also where the negative phase is exact
 
     def __init__(
@@ -250,9 +239,6 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return self.energy_.weights.shape[1]
 
     # What EnergyEstimator asks for --------------------------------------------------------
-
-    def _learners(self):
-        return {name: LEARNERS[name] for name in OF_PARTICLES}
 
     def _check_parameters(self):
         check_number("n_components", self.n_components, low=1, integer=True)

@@ -18,7 +18,9 @@ from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_choice, check_flag, check_number, check_number_or
 from .._utils.randomness import check_generator
 from .._utils.warn import warn_caller
-from ..learners import PCD, PseudoLikelihood, site_log_likelihood
+from ..energies import FactorGraph
+from ..learners import PCD, PseudoLikelihood
+from ..learners.pseudo_likelihood import site_log_likelihood
 from ._base import LearnedEstimator
 
 FEW_SWEEPS = 2  # a step, as learning begins near the optimum
@@ -192,6 +194,8 @@ class MRFStructureLearner(LearnedEstimator):
            [2, 3],
            [3, 4]])
     """
+
+    _energy_type = FactorGraph
 
     def __init__(
         self,

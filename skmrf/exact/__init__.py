@@ -15,7 +15,6 @@ from .expectations import (
     Eliminated,
     exact_model,
     exact_tables,
-    mean_log_potential,
     quick_exact_model,
 )
 from .tree_decomposition import BucketTree, Forecast, forecast
@@ -34,7 +33,6 @@ __all__ = [
     "log_partitions",
     "marginal_map",
     "maximise",
-    "mean_log_potential",
     "prepare",
     "quick_exact_model",
     "sample",

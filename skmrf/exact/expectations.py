@@ -2,17 +2,18 @@
 
 :func:`exact_model` gives an object with ``log_partition(energy) -> float`` and
 ``expected(energy) -> (moments, log_z)``, where ``moments`` is shaped like ``energy.theta``. It is
-chosen by the type of the energy and by what fits, holds no parameters, and is good for every energy
-of the same structure (``with_theta``).
+chosen by the protocols of the energy and by what fits, holds no parameters, and is good for every
+energy of the same structure (``with_theta``).
 """
 
 from dataclasses import dataclass
-from functools import cached_property, singledispatch
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
-from ..energies import BipartiteEnergy, Layout, PairwiseEnergy
+from ..energies import BinaryPairwiseEnergy, LayeredEnergy
+from ..energies.layout import Layout
 from .elimination import DEFAULT_MAX_BYTES, expected_moments, log_partitions, refusal
 from .enumeration import LayerSum, TwoBlockSum
 from .tree_decomposition import build_tree, forecast
@@ -81,14 +82,16 @@ def quick_exact_model(energy, *, max_bytes=DEFAULT_MAX_BYTES):
     return next(models, None)
 
 
-@singledispatch
-def _candidates(energy, sparse):  # noqa: ARG001
+def _candidates(energy, sparse):
     """Models of an energy, the best one first."""
-    yield Eliminated(GraphTables(energy.factor_graph().layout))
+    if isinstance(energy, LayeredEnergy):
+        return _layered_candidates(energy, sparse)
+    if isinstance(energy, BinaryPairwiseEnergy):
+        return _pairwise_candidates(energy, sparse)
+    return [Eliminated(GraphTables(energy.factor_graph().layout))]
 
 
-@_candidates.register
-def _(energy: PairwiseEnergy, sparse):
+def _pairwise_candidates(energy, sparse):
     two_blocks = TwoBlockSum(energy.n_variables)
     if two_blocks.few:
         yield two_blocks
@@ -97,14 +100,12 @@ def _(energy: PairwiseEnergy, sparse):
     yield from (two_blocks, tables) if better else (tables, two_blocks)
 
 
-@_candidates.register
-def _(energy: BipartiteEnergy, sparse):
+def _layered_candidates(energy, sparse):
     yield LayerSum(*energy.weights.shape)
     if sparse and np.count_nonzero(energy.weights) <= FEW * energy.n_variables:
         yield Eliminated(NonZeroTables.of(energy))
 
 
-@singledispatch
 def exact_tables(energy):
     """Tables from which all expected statistics of an energy without latent variables follow.
 
@@ -119,39 +120,9 @@ def exact_tables(energy):
         With a ``layout``, the parameters ``flat(energy)`` laid out so, and the expected statistics
         ``moments(energy, flat_moments)`` shaped like theta.
     """
+    if isinstance(energy, BinaryPairwiseEnergy):
+        return PairTables(energy.n_variables)
     return GraphTables(energy.factor_graph().layout)
-
-
-@exact_tables.register
-def _(energy: PairwiseEnergy):
-    return PairTables(energy.n_variables)
-
-
-@singledispatch
-def mean_log_potential(energy, moments):
-    """``E[log f]`` from expected statistics, in nats; what is impossible has no part in it.
-
-    Parameters
-    ----------
-    energy : Energy
-    moments : dict of str to ndarray
-        Expected statistics, shaped like theta.
-
-    Returns
-    -------
-    float
-    """
-    value = 0.0
-    for name, theta in energy.theta.items():
-        happens = moments[name] != 0
-        value += float(theta[happens] @ moments[name][happens])
-    return value
-
-
-@mean_log_potential.register
-def _(energy: PairwiseEnergy, moments):
-    pairs = 0.5 * np.vdot(energy.coupling, moments["coupling"])
-    return float(pairs + energy.bias @ moments["bias"])
 
 
 @dataclass
@@ -171,8 +142,7 @@ class GraphTables:
 
     def moments(self, energy, flat):
         """Expected statistics shaped like theta."""
-        (name,) = energy.theta
-        return {name: flat}
+        return energy.from_table_moments(flat)
 
 
 class NonZeroTables(GraphTables):

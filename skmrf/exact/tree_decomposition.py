@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from .._kernels.elimination import Tree, block_offsets
 from .._kernels.ordering import adjacency_bits, greedy_order
 from .._utils.codes import MAX_STATES
-from ..energies import Layout
+from ..energies.layout import Layout
 
 BLOCK = 1024
 MAX_LOG_SIZE = 96 * math.log(2.0)  # no machine holds such a table

@@ -4,7 +4,8 @@ import decimal
 
 import numpy as np
 
-from ..energies import FactorGraph, Layout
+from ..energies import FactorGraph
+from ..energies.layout import Layout
 
 MAX_ORDER = 64  # what an array can have dimensions
 TINY = np.finfo(float).tiny

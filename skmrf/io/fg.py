@@ -3,8 +3,9 @@
 import numpy as np
 
 from .._utils.codes import MAX_STATES
-from ..energies import FactorGraph, Layout
+from ..energies import FactorGraph
 from ..energies.checks import factor_graph_of
+from ..energies.layout import Layout
 from ._files import MAX_BYTES, write_bytes
 from ._tables import MAX_ORDER, covering, first_repeat, potentials, table_sizes, take_log
 from ._tokens import COMMENT, Tokens

@@ -1,27 +1,32 @@
 """Ways to estimate the two phases of the gradient, one algorithm a file."""
 
+from .._utils.batch import Batch
+from .._utils.history import Latest
+from .._utils.phases import CliqueMoments, States, UnitMoments
 from .base import Learner
+from .beliefs import BeliefLearner
 from .bp import BP, BPCD
 from .bpchain_cd import BPChainCD
 from .cd import CD
 from .cd_percloss import CDPercLoss
+from .conditional import ConditionalLearner
 from .conditional_mle import MLEBP, MLEMF
 from .exact import Exact
 from .grid import Grid
-from .initial_mixture import completed, normal_beliefs
 from .lr import LR
 from .max_margin import LSSVM, MSSVM
 from .mcmc_mle import MCMCMLE, ParticleFilteredMCMCMLE
 from .mean_field import MeanField
 from .parallel_tempering import ParallelTempering
 from .pcd import PCD
-from .pseudo_likelihood import PseudoLikelihood, site_log_likelihood
+from .pseudo_likelihood import PseudoLikelihood
 from .psmc import PSMC
+from .registry import accepted, register
 from .smc import SMC
 from .tempered_transitions import TemperedTransitions
 from .variational import Variational
 
-LEARNERS = {
+for _name, _learner in {
     "exact": Exact,
     "cd": CD,
     "pcd": PCD,
@@ -36,29 +41,21 @@ LEARNERS = {
     "bp-cd": BPCD,
     "bpchain-cd": BPChainCD,
     "mean-field": MeanField,
-}
-
-#: Of models of outputs given inputs.
-CONDITIONAL_LEARNERS = {
     "lr": LR,
-    "cd": CD,
     "cd-percloss": CDPercLoss,
     "mle-mf": MLEMF,
     "mle-bp": MLEBP,
     "lssvm": LSSVM,
     "mssvm": MSSVM,
-}
-
-#: Of models of numbers with neural potentials.
-CONTINUOUS_LEARNERS = {"variational": Variational, "grid": Grid}
+    "variational": Variational,
+    "grid": Grid,
+}.items():
+    register(_name, _learner)
 
 __all__ = [
     "BP",
     "BPCD",
     "CD",
-    "CONDITIONAL_LEARNERS",
-    "CONTINUOUS_LEARNERS",
-    "LEARNERS",
     "LR",
     "LSSVM",
     "MCMCMLE",
@@ -69,17 +66,23 @@ __all__ = [
     "PSMC",
     "SMC",
     "BPChainCD",
+    "Batch",
+    "BeliefLearner",
     "CDPercLoss",
+    "CliqueMoments",
+    "ConditionalLearner",
     "Exact",
     "Grid",
+    "Latest",
     "Learner",
     "MeanField",
     "ParallelTempering",
     "ParticleFilteredMCMCMLE",
     "PseudoLikelihood",
+    "States",
     "TemperedTransitions",
+    "UnitMoments",
     "Variational",
-    "completed",
-    "normal_beliefs",
-    "site_log_likelihood",
+    "accepted",
+    "register",
 ]

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from .._utils.batch import Batch
@@ -10,6 +11,7 @@ from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import CliqueMoments, States
 from .._utils.rows import dense_rows, distinct_rows
+from ..energies import DiscreteEnergy
 from ..samplers import Product
 from .missing_entries import Completions
 
@@ -20,37 +22,50 @@ class Learner(BaseEstimator, ABC):
     A learner holds parameters only, so it clones and its parameters can be searched as
     ``learner__...``. What a step leaves to the next one is in ``state``, which pickles.
 
-    ``deterministic`` learners also have ``objective(energy, batch, state) -> (value, gradient)``
-    over the whole batch, which the loop hands to a deterministic solver; unless
-    ``objective_takes_missing``, only where nothing is missing.
-
-    ``pace`` is the share of an estimator's default first learning rate that the learner keeps up
-    with.
+    Attributes
+    ----------
+    requires : tuple of protocols
+        The protocols of :mod:`skmrf.energies` that the energy must keep, all of them. Estimators
+        accept exactly the learners whose requirements their energy meets.
+    deterministic : bool
+        Whether the learner has an :meth:`objective`, which a deterministic solver maximises.
+    objective_takes_missing : bool
+        Whether :meth:`objective` takes rows with missing entries; where it does not, such rows are
+        learned from by stochastic steps.
+    pace : float
+        Share of an estimator's default first learning rate that the learner keeps up with.
     """
 
+    requires = (DiscreteEnergy,)
     deterministic = False
     objective_takes_missing = True
     pace = 1.0
 
     @abstractmethod
     def init(self, energy, batch, rng):
-        """State before the first step; ``batch`` holds all training rows."""
+        """Return the state before the first step; ``batch`` holds all training rows."""
 
     def resume(self, energy, batch, state, rng):
-        """State for other (or the same) training rows, keeping what does not depend on them."""
+        """Return the state for other (or the same) training rows.
+
+        It keeps what does not depend on the rows.
+        """
         return self.init(energy, batch, rng)
 
     @abstractmethod
     def step(self, energy, batch, state, rng):
-        """One estimate: ``(positive, negative, state, info)``.
+        """Return one estimate: ``(positive, negative, state, info)``.
 
-        ``positive`` and ``negative`` are phases (:class:`~skmrf._utils.phases.States`,
-        :class:`~skmrf._utils.phases.CliqueMoments` or, of conditional models,
-        :class:`~skmrf._utils.phases.UnitMoments`), ``info`` a dict of diagnostics, which
-        ``history_`` averages by epoch (of a :class:`~skmrf._utils.history.Latest` it keeps the
-        last); a share of converged runs in ``inference_converged`` is warned about when it is low
-        in the last epoch.
+        ``positive`` and ``negative`` are phases: :class:`~skmrf.learners.States`,
+        :class:`~skmrf.learners.CliqueMoments` or, of conditional models,
+        :class:`~skmrf.learners.UnitMoments`. ``info`` is a dict of diagnostics, which ``history_``
+        averages by epoch (of a :class:`~skmrf.learners.Latest` it keeps the last); a share of
+        converged runs in ``inference_converged`` is warned about when it is low in the last epoch.
         """
+
+    def objective(self, energy, batch, state):
+        """Return the objective of the whole batch in nats and its gradient, shaped like theta."""
+        raise NotImplementedError(f"{type(self).__name__} has no deterministic objective.")
 
 
 class DataPhase:
@@ -100,7 +115,7 @@ class DataPhase:
 
 def has_missing(X):
     """Whether an entry is missing; sparse rows have none."""
-    if hasattr(X, "toarray"):
+    if issparse(X):
         return False
     return bool((np.isnan(X) if X.dtype.kind == "f" else X == MISSING).any())
 

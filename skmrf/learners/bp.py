@@ -7,6 +7,7 @@ import numpy as np
 from .. import variational
 from .._utils.parameters import check_number
 from .._utils.phases import CliqueMoments, States
+from ..energies import TableEnergy
 from ..samplers import Product
 from .base import DataPhase, Learner
 
@@ -42,6 +43,8 @@ class BP(Learner):
     W. Ping and A. Ihler, "Belief propagation in conditional RBMs for structured prediction",
     AISTATS (2017), where clique beliefs are the model's moments.
     """
+
+    requires = (TableEnergy,)
 
     def __init__(
         self, schedule="sequential", damping="auto", max_iter=200, tol=1e-6, warm_start=True

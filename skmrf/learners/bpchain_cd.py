@@ -9,6 +9,7 @@ from .._utils.codes import MISSING
 from .._utils.log_weights import effective_sample_size, log_mean_exp
 from .._utils.parameters import check_number
 from .._utils.phases import States
+from ..energies import TableEnergy
 from ..samplers import Chain, ChainSettings, KnownStates
 from .base import DataPhase, Learner, unique_rows
 
@@ -69,6 +70,8 @@ class BPChainCD(Learner):
     F. Ding and Y. Xue, "Contrastive divergence learning with chained belief propagation", PGM
     (2020), section 5.
     """
+
+    requires = (TableEnergy,)
 
     def __init__(
         self,

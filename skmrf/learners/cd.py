@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from .._utils.parameters import check_choice, check_number
 from .._utils.phases import States
 from .._utils.rows import dense_rows
+from ..energies import GibbsEnergy
 from ..samplers import BLOCK, Product, spawn_generators, sweep
-from .base import DataPhase, Learner
-from .conditional import AskedByMeanField
+from .base import DataPhase
+from .conditional import MeanFieldPrediction
 
 
 @dataclass
@@ -18,7 +19,7 @@ class CDState:
     generators: list
 
 
-class CD(AskedByMeanField, Learner):
+class CD(MeanFieldPrediction):
     r"""Contrastive divergence.
 
     The negative phase is where Gibbs chains, as many as the batch has rows, stand ``n_steps``
@@ -43,6 +44,8 @@ class CD(AskedByMeanField, Learner):
     V. Mnih, H. Larochelle, G. E. Hinton, "Conditional restricted Boltzmann machines for structured
     output prediction", UAI (2011), which advises them for conditional models.
     """
+
+    requires = (GibbsEnergy,)
 
     def __init__(self, n_steps=1, start="data"):
         self.n_steps = n_steps

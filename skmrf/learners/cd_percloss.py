@@ -9,8 +9,7 @@ from .._utils.parameters import check_number
 from .._utils.phases import States
 from ..samplers import BLOCK, spawn_generators, sweep
 from ..variational.bipartite import unit_probabilities
-from .base import Learner
-from .conditional import AskedByMeanField, observed
+from .conditional import MeanFieldPrediction, observed
 
 
 @dataclass
@@ -20,7 +19,7 @@ class SearchState:
     generators: list
 
 
-class CDPercLoss(AskedByMeanField, Learner):
+class CDPercLoss(MeanFieldPrediction):
     r"""Perceptron loss by a stochastic search.
 
     A Gibbs chain leaves outputs drawn from what the inputs alone say of them,

@@ -1,34 +1,54 @@
 """What learners of outputs given inputs share. Rows bring both: X, and Y of zeros and ones."""
 
+from abc import abstractmethod
+
 from .._utils.parameters import check_number
 from .._utils.phases import States
+from ..energies import ConditionalLayeredEnergy
 from ..variational.bipartite import UnitBeliefs, mean_field
 from .base import Learner
 
 N_ITER = 50  # of mean field, where learning itself does not use it
 
 
-class AskedByMeanField:
-    """Models of outputs given inputs that are asked by mean field."""
+class ConditionalLearner(Learner):
+    """Learner of a layered model given inputs, with the inference that predicts from the model.
 
+    Attributes
+    ----------
+    probabilistic : bool
+        Whether the beliefs of :meth:`infer` are marginal probabilities.
+    has_hidden : bool
+        Whether the model has hidden units.
+    """
+
+    requires = (ConditionalLayeredEnergy,)
     probabilistic = True
     has_hidden = True
 
+    @abstractmethod
     def infer(self, energy, X, epoch) -> UnitBeliefs:
-        """Beliefs of the units given inputs, as a model of that many epochs before is asked."""
+        """Return the beliefs of the units given inputs.
+
+        Parameters
+        ----------
+        energy : ConditionalLayeredEnergy
+        X : ndarray or sparse matrix of shape (n_rows, n_inputs)
+        epoch : int
+            Number of the epoch that the model is from, which may limit the iterations.
+        """
+
+
+class MeanFieldPrediction(ConditionalLearner):
+    """Learner that predicts by mean field."""
+
+    def infer(self, energy, X, epoch) -> UnitBeliefs:
+        """Return the mean-field beliefs of the units given inputs."""
         return mean_field(energy.weights, *energy.fields(X), max_iter=N_ITER)
 
 
-class ConditionalLearner(Learner):
-    """A learner without state whose models are asked as they were learned.
-
-    It also has ``infer(energy, X, epoch)``, the beliefs of units given inputs;
-    ``probabilistic`` says whether those of outputs are marginal probabilities, ``has_hidden``
-    whether its models have hidden units.
-    """
-
-    probabilistic = True
-    has_hidden = True
+class StatelessLearner(ConditionalLearner):
+    """Learner that keeps nothing from one step to the next."""
 
     def init(self, energy, batch, rng):
         self.check()
@@ -37,7 +57,7 @@ class ConditionalLearner(Learner):
         """Check the parameters."""
 
 
-class LimitedInference(ConditionalLearner):
+class LimitedInference(StatelessLearner):
     """Inference of at most ``n_iter`` iterations, and ``growth`` more each epoch."""
 
     def __init__(self, n_iter=40, growth=0, tol=1e-3):

@@ -57,7 +57,7 @@ class CountedRows:
 
     def phase(self, energy, batch):
         """The positive phase and the mean over rows of the log of their unnormalised sums."""
-        positive, value = self.complete, exact.mean_log_potential(energy, self.complete)
+        positive, value = self.complete, energy.mean_log_potential(self.complete)
         for plan, X, weights in self.partial:
             flat = self.tables.flat(energy)
             found, totals = exact.expected_moments(plan, flat, X, weights)

@@ -10,7 +10,7 @@ from .._utils.phases import States
 from ..likelihood.neural import grid, grid_fits
 from ..variational.free_energy import Rule, infer
 from ..variational.mixtures import Mixture
-from .base import Learner
+from .beliefs import BeliefLearner
 from .initial_mixture import first_mixture
 
 N_CLUSTERS = 5
@@ -24,7 +24,7 @@ class GridState(NamedTuple):
     mixture: Mixture
 
 
-class Grid(Learner):
+class Grid(BeliefLearner):
     """Likelihood gradient by a sum over a grid of all variables.
 
     For models of at most three numbers: what other learners lose by inference can be told from it.
@@ -61,7 +61,7 @@ class Grid(Learner):
         negative = States(state.X, None, state.log_weights + energy.log_potential(state.X))
         X = batch.X
         if np.isnan(X).any():
-            X = state.mixture.defended(energy.mean, energy.covariance).fill(X, rng)
+            X = self.proposal(energy, state).fill(X, rng)
         return States(X, None, batch.log_weights), negative, state, {}
 
     def beliefs(self, energy, state):

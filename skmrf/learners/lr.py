@@ -5,10 +5,10 @@ import numpy as np
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import States, UnitMoments
 from ..variational.bipartite import mean_field, unit_probabilities
-from .conditional import ConditionalLearner
+from .conditional import StatelessLearner
 
 
-class LR(ConditionalLearner):
+class LR(StatelessLearner):
     """Exact likelihood gradient of a model without hidden units.
 
     Its objective is deterministic and concave, so ``optimizer="lbfgs"`` finds the maximum.

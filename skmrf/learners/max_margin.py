@@ -5,12 +5,12 @@ import numpy as np
 from .._utils.parameters import check_choice, check_number
 from .._utils.phases import States
 from ..variational.bipartite import coordinate_ascent, propagate
-from .conditional import ConditionalLearner, inference_info, observed
+from .conditional import StatelessLearner, inference_info, observed
 
 SCHEDULES = "sequential", "parallel"
 
 
-class MaxMargin(ConditionalLearner):
+class MaxMargin(StatelessLearner):
     """Hamming loss, weighted by output."""
 
     probabilistic = False

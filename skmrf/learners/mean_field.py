@@ -7,6 +7,7 @@ import numpy as np
 from .. import variational
 from .._utils.parameters import check_number
 from .._utils.phases import CliqueMoments
+from ..energies import TableEnergy
 from .base import DataPhase, Learner
 
 
@@ -37,6 +38,8 @@ class MeanField(Learner):
     C. Peterson and J. R. Anderson, "A mean field theory learning algorithm for neural networks",
     Complex Systems 1 (1987).
     """
+
+    requires = (TableEnergy,)
 
     def __init__(self, max_iter=100, tol=1e-6):
         self.max_iter = max_iter

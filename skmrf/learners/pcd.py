@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..energies import LayeredEnergy
 from ..samplers import Product, alternate, blocks_of, spawn_generators, sweep
 from .particles import ParticleLearner, Particles, check_count
 
@@ -42,21 +43,22 @@ class PCD(ParticleLearner):
         check_count(self, optional=("n_chains", "n_steps"))
 
     def start(self, energy, data, batch, rng):
+        layered = isinstance(energy, LayeredEnergy)
         n_chains = self.n_chains
         if n_chains is None:
             n_rows = int(np.clip(batch.X.shape[0], FEWEST, MOST))
-            n_chains = LAYERED_CHAINS if energy.has_latent else n_rows
+            n_chains = LAYERED_CHAINS if layered else n_rows
         X = data.draw_rows(batch, n_chains, rng)
         base = Product.uniform(energy.visible_states)
         hidden = None
-        if energy.has_latent:
+        if layered:
             means = energy.hidden_means(X)
             hidden = (rng.random(means.shape) < means).astype(means.dtype)
         generators = spawn_generators(rng, n_chains)
         return Particles(data, base, energy, X, None, generators, memory=hidden)
 
     def advance(self, energy, state, rng):
-        moved = self._alternate if energy.has_latent else self._sweep
+        moved = self._alternate if isinstance(energy, LayeredEnergy) else self._sweep
         after = replace(moved(energy, state), energy=energy)
         return after, {"flip_rate": float((after.X != state.X).mean())}
 

@@ -8,7 +8,8 @@ from .._kernels.pseudo import pseudo_likelihood
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import CliqueMoments
-from ..energies import BinaryConditionals
+from ..energies import TableEnergy
+from ..energies.conditionals import BinaryConditionals
 from .base import Learner, unique_rows
 from .missing_entries import Completions
 
@@ -88,6 +89,7 @@ class PseudoLikelihood(Learner):
     J. Besag, "Statistical analysis of non-lattice data", The Statistician 24 (1975).
     """
 
+    requires = (TableEnergy,)
     deterministic = True
     objective_takes_missing = False
 

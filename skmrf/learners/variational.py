@@ -10,7 +10,7 @@ from .._utils.phases import States
 from ..samplers import Metropolis
 from ..variational.free_energy import FIRST_STEP, Rule, infer, quadrature
 from ..variational.mixtures import Mixture, average
-from .base import Learner
+from .beliefs import BeliefLearner
 from .initial_mixture import first_mixture, normal_beliefs
 
 FIRST_ITERATIONS = 50  # so that beliefs become the model's, and are no longer those of the clusters
@@ -51,7 +51,7 @@ class VariationalState:
     size: float = 0.0
 
 
-class Variational(Learner):
+class Variational(BeliefLearner):
     r"""Maximum likelihood with mixture beliefs of the model.
 
     Beliefs :math:`b = \sum_k \alpha_k b_k` start as clusters of the rows and then follow the model

@@ -8,7 +8,7 @@ from .._kernels.gibbs import binary_field, sweep_binary, sweep_tables
 from .._utils.codes import STATE
 from .._utils.parallel import run_blocks
 from .._utils.rows import dense_rows
-from ..energies import BinaryConditionals, BipartiteConditionals
+from ..energies.conditionals import BinaryConditionals, BipartiteConditionals
 from .block_gibbs import sweep_layers
 
 BLOCK = 64

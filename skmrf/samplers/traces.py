@@ -10,7 +10,7 @@ from .._utils.codes import STATE, check_evidence
 from .._utils.parallel import run_blocks
 from .._utils.parameters import check_number
 from .._utils.randomness import check_generator
-from ..energies import Energy
+from ..energies import DiscreteEnergy
 from .gibbs import BLOCK, UPDATES_TO_SEND, Product, blocks_of, spawn_generators, sweep
 from .gibbs_queries import check_possible
 from .parallel_tempering import Replicas, adapted, check_ladder, parallel_tempering
@@ -141,7 +141,7 @@ def trace_chains(
 
 
 def _check(energy, n_chains, n_sweeps, n_discarded, thin):
-    if not isinstance(energy, Energy):
+    if not isinstance(energy, DiscreteEnergy):
         raise TypeError(
             "trace_chains takes an energy of discrete variables, as skmrf.energies has them or "
             f"fitted estimators as energy_; got {type(energy).__name__}."

@@ -8,7 +8,7 @@ import numpy as np
 from joblib import parallel_config
 
 from .. import training
-from ..energies import LogLinearEnergy, LogLinearForm, contrasts
+from ..energies.log_linear import LogLinearEnergy, LogLinearForm, contrasts
 from ..learners import Learner
 from .path import Path
 from .regression import RIDGE

@@ -3,7 +3,8 @@
 import numpy as np
 from scipy.stats import norm
 
-from ..energies import FactorGraph, pair_basis
+from ..energies import FactorGraph
+from ..energies.log_linear import pair_basis
 from .columns import copied_table
 from .edge_probability import edge_probabilities, z_of
 from .multiple_tests import adjusted

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._utils.codes import STATE
 from .._utils.log_weights import normalized_weights
-from ..energies import contrasts, pair_basis
+from ..energies.log_linear import contrasts, pair_basis
 from ..samplers import spawn_generators, sweep
 from .regression import RIDGE
 

@@ -3,8 +3,9 @@
 import numpy as np
 
 from .. import training
-from ..energies import LogLinearForm
-from ..learners import PseudoLikelihood, site_log_likelihood
+from ..energies.log_linear import LogLinearForm
+from ..learners import PseudoLikelihood
+from ..learners.pseudo_likelihood import site_log_likelihood
 from .estimation import OfTables, independent
 from .nodewise import fit_nodes
 

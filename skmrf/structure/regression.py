@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import log_softmax
 
-from ..energies import contrasts, pair_basis
+from ..energies.log_linear import contrasts, pair_basis
 
 RIDGE = 0.01  # information of the prior of every parameter: half of it times theta^2 is taken off
 NUMBERS_A_CHUNK = 2**23

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.warn import warn_caller
-from ..energies import LogLinearEnergy, LogLinearForm
+from ..energies.log_linear import LogLinearEnergy, LogLinearForm
 from .assessment import Assessment, assess, assess_nodes, with_scores
 from .estimation import Estimation, independent
 from .multiple_tests import adjusted

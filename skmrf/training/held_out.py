@@ -7,7 +7,7 @@ from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.rows import dense_rows
 from ..exact import forecast
-from ..learners import site_log_likelihood
+from ..learners.pseudo_likelihood import site_log_likelihood
 from ..likelihood import log_partition_bounds
 
 SMALL_ELIMINATION = 2**20

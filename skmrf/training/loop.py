@@ -12,6 +12,7 @@ from .._utils.history import History, Latest
 from .._utils.identity import identity_of
 from .._utils.interrupts import InterruptLater
 from .._utils.warn import warn_caller
+from ..learners.registry import check_learner
 from .batches import ascending, random_order, take
 from .optimizers import Adam
 from .penalties import NoPenalty
@@ -150,7 +151,13 @@ def start(energy, learner, data, settings, rng):
     Returns
     -------
     LoopState
+
+    Raises
+    ------
+    ValueError
+        The energy does not keep a protocol that the learner requires.
     """
+    check_learner(learner, type(energy))
     return LoopState(
         energy,
         _no_average(settings, energy),

@@ -8,7 +8,7 @@ from .._kernels.belief import Graph, Work
 from .._kernels.elimination import clamped_starts
 from .._kernels.propagation import Scope, Tables, component
 from .._kernels.tables import incidence
-from ..energies import Layout
+from ..energies.layout import Layout
 
 
 @dataclass(frozen=True)

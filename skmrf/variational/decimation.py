@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._utils.codes import MISSING, STATE, check_evidence_row
-from ..energies import FactorGraph, Layout
+from ..energies import FactorGraph
+from ..energies.layout import Layout
 from ..exact.elimination import ImpossibleEvidence
 from .belief_propagation import belief_propagation
 

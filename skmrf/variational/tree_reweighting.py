@@ -6,7 +6,8 @@ import numpy as np
 
 from .._kernels.forests import grow_forest
 from .._utils.codes import MISSING, STATE, check_evidence_row
-from ..energies import FactorGraph, Layout
+from ..energies import FactorGraph
+from ..energies.layout import Layout
 from .arrangement import arrange
 from .belief_propagation import Beliefs, Propagation, belief_propagation
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from skmrf._utils.codes import check_states
-from skmrf.energies import FactorGraph, Layout, PairwiseEnergy
+from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.energies.layout import Layout
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from montecarlo import check_means
 from skmrf import inference
 from skmrf._utils.codes import STATE
 from skmrf._utils.phases import CliqueMoments, States
-from skmrf.energies import FactorGraph, LogLinearEnergy, LogLinearForm, PairwiseEnergy, contrasts
+from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.energies.factor_graph import NAME
-from skmrf.energies.log_linear import pair_basis
+from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm, contrasts, pair_basis
 
 MIXED = (2, 3, 2, 4, 1)
 EDGES = [(0, 1), (1, 2), (0, 3), (1, 3), (2, 4)]

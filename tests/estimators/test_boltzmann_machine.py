@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from learner_names import TABLE_LEARNERS
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from zoo import enumerate_states
@@ -15,7 +16,7 @@ from zoo import enumerate_states
 from skmrf import BoltzmannMachine, DiscreteMRF
 from skmrf._utils.phases import States
 from skmrf.energies import PairwiseEnergy
-from skmrf.learners import LEARNERS, PCD, PseudoLikelihood
+from skmrf.learners import PCD, PseudoLikelihood
 from skmrf.learners.base import Learner, unique_rows
 from skmrf.training import ScoreMonitor
 
@@ -153,7 +154,7 @@ def test_learns_known_couplings(learner, seed):
 
 
 @pytest.mark.parametrize(
-    "learner", sorted(set(LEARNERS) & {"cd", "smc", "mcmc-mle", "tempered-transitions"})
+    "learner", sorted(set(TABLE_LEARNERS) & {"cd", "smc", "mcmc-mle", "tempered-transitions"})
 )
 def test_learners_near_maximum_likelihood(learner, seed):
     X = draws(truth(seed), 500, seed)

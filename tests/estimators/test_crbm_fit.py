@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from crbm_models import MAX_MARGIN, assert_close, assert_same, every, quick, real, tied
+from learner_names import CONDITIONAL_LEARNERS
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -17,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skmrf import CRBMStructuredPredictor
 from skmrf.datasets import occlude
-from skmrf.learners import CONDITIONAL_LEARNERS, MLEBP
+from skmrf.learners import MLEBP
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -9,7 +9,8 @@ from labelled_rows import SMALL, classes, labelled, rings
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf import NNMRFClassifier
-from skmrf.energies import NeuralEnergy, NeuralLabels
+from skmrf.energies import NeuralEnergy
+from skmrf.energies.neural_labels import NeuralLabels
 from skmrf.estimators.nnmrf import label_networks
 from skmrf.estimators.nnmrf.label_networks import (
     COPIES,

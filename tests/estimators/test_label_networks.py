@@ -5,7 +5,8 @@ import pytest
 from labelled_rows import CASES, labelled
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skmrf.energies import NeuralEnergy, NeuralLabels
+from skmrf.energies import NeuralEnergy
+from skmrf.energies.neural_labels import NeuralLabels
 from skmrf.training.penalties import L2
 from skmrf.training.solvers import maximise_deterministic
 

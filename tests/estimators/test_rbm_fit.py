@@ -7,6 +7,7 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from learner_names import LAYERED_LEARNERS
 from montecarlo import check_means
 from rbm_models import SMALL, assert_same, bits, draws, every, law, quick
 from sklearn.base import clone
@@ -17,7 +18,6 @@ from zoo import layers
 from skmrf import RBM, training
 from skmrf._utils.batch import Batch
 from skmrf._utils.codes import STATE
-from skmrf.estimators.rbm import OF_PARTICLES
 from skmrf.learners import PCD, Exact
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -45,7 +45,7 @@ def test_exact_learning_beats_the_truth_in_training(seed):
     assert true_score(steps.energy_, X) == pytest.approx(steps.score(X), abs=1e-4)
 
 
-@pytest.mark.parametrize("learner", [name for name in OF_PARTICLES if name != "exact"])
+@pytest.mark.parametrize("learner", [name for name in LAYERED_LEARNERS if name != "exact"])
 def test_learners_near_maximum_likelihood(learner, seed):
     """The last of the batches has ten rows; numbers of chains are others."""
     energy = layers(6, 2, seed)

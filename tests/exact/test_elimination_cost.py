@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from zoo import ZOO
 
 from skmrf import exact
-from skmrf.energies import Layout
+from skmrf.energies.layout import Layout
 
 
 def pairs_of(graph, n_states=2):

@@ -13,7 +13,8 @@ from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, small_gr
 
 from skmrf import exact
 from skmrf._utils.codes import MISSING, STATE
-from skmrf.energies import FactorGraph, Layout
+from skmrf.energies import FactorGraph
+from skmrf.energies.layout import Layout
 from skmrf.exact import elimination
 
 every = pytest.mark.parametrize("name", ZOO)

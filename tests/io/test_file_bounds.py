@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_files import GOOD, GOOD_FG, in_one_folder, write
 
-from skmrf.energies import FactorGraph, Layout
+from skmrf.energies import FactorGraph
+from skmrf.energies.layout import Layout
 from skmrf.io import Result, read_evidence, read_fg, read_result, read_uai, write_fg, write_uai
 
 HOSTILE = [

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from model_files import GOOD, LN10, MODELS, fails, graphs, in_one_folder, needs_data, write
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skmrf.energies import FactorGraph, Layout, PairwiseEnergy
+from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.energies.layout import Layout
 from skmrf.io import read_uai, write_uai
 
 

@@ -11,7 +11,7 @@ from skmrf._kernels.elimination import categorical
 from skmrf._kernels.gibbs import sweep_binary, sweep_tables
 from skmrf._kernels.tables import add_moments, binary_form, log_potentials
 from skmrf._utils.codes import STATE
-from skmrf.energies import BinaryConditionals
+from skmrf.energies.conditionals import BinaryConditionals
 
 # exp overflows to inf and log takes 0 to -inf on purpose, which compiled code does not mention
 pytestmark = [

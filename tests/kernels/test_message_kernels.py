@@ -17,7 +17,8 @@ from skmrf._kernels.forests import grow_forest, root_of
 from skmrf._kernels.heap import rise, sink
 from skmrf._kernels.ordering import adjacency_bits, greedy_order, members, popcount
 from skmrf._utils.codes import STATE
-from skmrf.energies import FactorGraph, Layout
+from skmrf.energies import FactorGraph
+from skmrf.energies.layout import Layout
 
 # exp overflows to inf and log takes 0 to -inf on purpose, which compiled code does not mention
 pytestmark = [

@@ -16,6 +16,7 @@ from conditional_models import (
     rows_of,
     tables,
 )
+from learner_names import CONDITIONAL_LEARNERS
 from montecarlo import check_draws, check_means
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
@@ -27,7 +28,7 @@ from skmrf import CRBMStructuredPredictor
 from skmrf._utils.codes import STATE
 from skmrf._utils.phases import States, UnitMoments
 from skmrf.energies import ConditionalBipartiteEnergy
-from skmrf.learners import CD, CONDITIONAL_LEARNERS, LR, LSSVM, MLEBP, MLEMF, MSSVM, CDPercLoss
+from skmrf.learners import CD, LR, LSSVM, MLEBP, MLEMF, MSSVM, CDPercLoss
 from skmrf.variational.bipartite import UnitBeliefs, mean_field, propagate, unit_probabilities
 
 each_learner = pytest.mark.parametrize("name", CONDITIONAL_LEARNERS)

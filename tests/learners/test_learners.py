@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from learner_cases import FINITE, VARIATIONAL
+from learner_names import TABLE_LEARNERS
 from sklearn.base import clone
 from zoo import ZOO, enumerate_states, model_rows
 
@@ -17,14 +18,13 @@ from skmrf.learners import (
     BP,
     BPCD,
     CD,
-    LEARNERS,
     PCD,
     BPChainCD,
     Exact,
     MeanField,
     PseudoLikelihood,
-    site_log_likelihood,
 )
+from skmrf.learners.pseudo_likelihood import site_log_likelihood
 
 
 def punch_holes(X, share, rng):
@@ -58,14 +58,14 @@ def finite_differences(function, energy, h=1e-5):
     return out
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", TABLE_LEARNERS)
 @pytest.mark.parametrize("share", [0.0, 0.2])
 def test_contract(name, share, seed):
     rng = np.random.default_rng(seed)
     energy = ZOO["complete"](seed)
     X = punch_holes(model_rows(energy, 150, rng), share, rng)
     batch = Batch(X, None, np.log(rng.uniform(0.5, 1.5, size=150)), np.arange(150))
-    learner = LEARNERS[name]()
+    learner = TABLE_LEARNERS[name]()
     assert clone(learner).get_params() == learner.get_params()
     state = learner.init(energy, batch, rng)
     before = X.copy()

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import twins
+from learner_names import TABLE_LEARNERS
 from montecarlo import check_mean_weight
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -19,7 +20,6 @@ from skmrf._utils.codes import STATE
 from skmrf._utils.log_weights import effective_sample_size, logsumexp, normalized_weights
 from skmrf.energies import PairwiseEnergy
 from skmrf.learners import (
-    LEARNERS,
     MCMCMLE,
     PCD,
     PSMC,
@@ -262,7 +262,7 @@ def test_states_resume_bit_for_bit(name, layered, seed):
         layers(6, 4, [seed, k]) if layered else rough([seed, k]).tempered(0.3) for k in range(6)
     ]
     batch = Batch(draws(energies[0], 80, rng))
-    learner = LEARNERS[name]()
+    learner = TABLE_LEARNERS[name]()
     state = learner.init(energies[0], batch, rng)
     for energy in energies[:3]:
         _, _, state, _ = learner.step(energy, batch, state, rng)
@@ -284,7 +284,7 @@ def test_particles_outlive_the_rows(name, seed):
     """A fit that goes on with other rows keeps its particles, not those of another learner."""
     rng = np.random.default_rng(seed)
     energy = layers(6, 4, seed)
-    learner = LEARNERS[name]()
+    learner = TABLE_LEARNERS[name]()
     state = learner.init(energy, Batch(draws(energy, 80, rng)), rng)
     other = learner.resume(energy, Batch(draws(energy, 20, rng)), state, rng)
     assert_array_equal(other.X, state.X)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import twins
 from learner_cases import FINITE, VARIATIONAL
+from learner_names import TABLE_LEARNERS
 from montecarlo import check_draws, check_mean_weight, check_means
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -16,7 +17,7 @@ from skmrf import DiscreteMRF, variational
 from skmrf._utils.batch import Batch
 from skmrf._utils.phases import States
 from skmrf.datasets import make_ising
-from skmrf.learners import BP, BPCD, LEARNERS, BPChainCD, MeanField
+from skmrf.learners import BP, BPCD, BPChainCD, MeanField
 
 TREES = ["chain", "tied_binary", "disconnected", "isolated", "single_variable", "zeros_binary"]
 
@@ -202,7 +203,7 @@ def test_estimators_learn_by_it(name, seed):
     X = some_rows(seed)
     cliques = [(i, i + 1) for i in range(5)]
     models = []
-    for learner in (name, LEARNERS[name]()):
+    for learner in (name, TABLE_LEARNERS[name]()):
         model = DiscreteMRF(cliques, learner, max_iter=20, alpha=0.01, random_state=seed)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -9,14 +9,14 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from learner_names import CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS, TABLE_LEARNERS
 
 import skmrf
-from skmrf.learners import CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS, LEARNERS
 
 DOC = Path(__file__).parents[2] / "doc"
-ROOMS = sorted(skmrf._ROOMS)
+ROOMS = sorted(skmrf._PACKAGES)
 ESTIMATORS = {getattr(skmrf, name) for name in skmrf.__all__ if not name.startswith("_")}
-LISTS = LEARNERS, CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS
+LISTS = TABLE_LEARNERS, CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS
 SOURCED = ESTIMATORS | {kind for known in LISTS for kind in known.values()}
 
 

@@ -42,7 +42,7 @@ def test_every_public_name_is_there_and_warns_of_nothing():
 
 
 def test_rooms_need_no_import_of_their_own():
-    rooms = sorted(skmrf._ROOMS)
+    rooms = sorted(skmrf._PACKAGES)
     code = f"import skmrf; print([getattr(skmrf, room).__name__ for room in {rooms}])"
     assert python(code).strip() == str([f"skmrf.{room}" for room in rooms])
 

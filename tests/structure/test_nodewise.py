@@ -20,7 +20,7 @@ from nodewise_problems import (
 from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression
 
-from skmrf.energies import LogLinearForm, contrasts
+from skmrf.energies.log_linear import LogLinearForm, contrasts
 from skmrf.structure import regression
 from skmrf.structure import score_tests as score_module
 from skmrf.structure.nodewise import fit_nodes, likelihood_ratio

@@ -20,7 +20,7 @@ from nodewise_problems import (
 )
 from scipy.stats import binom, chi2
 
-from skmrf.energies import LogLinearEnergy, LogLinearForm
+from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
 from skmrf.structure import score_tests as score_module
 from skmrf.structure.nodewise import fit_nodes, likelihood_ratio
 from skmrf.structure.score_tests import score_tests

@@ -26,7 +26,7 @@ from structure_rows import (
 
 from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
-from skmrf.energies import LogLinearForm
+from skmrf.energies.log_linear import LogLinearForm
 from skmrf.structure import Columns, Rows, assessment, estimation, stepwise
 from skmrf.structure.columns import coincidence, relabelled
 

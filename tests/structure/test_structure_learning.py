@@ -4,11 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
+from learner_names import TABLE_LEARNERS
 from sklearn.base import clone
 from structure_rows import CHAIN, chain_rows, edges_of, holes, learner, same_fit, three_state_rows
 
 from skmrf import inference
-from skmrf.learners import LEARNERS, PCD
+from skmrf.learners import PCD
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -49,7 +50,7 @@ def test_without_parameters_of_single_columns(seed):
     )
 
 
-@pytest.mark.parametrize("name", sorted(LEARNERS))
+@pytest.mark.parametrize("name", sorted(TABLE_LEARNERS))
 def test_every_learner_runs(name):
     X = chain_rows(0, 400)
     found = learner(name, max_iter=4, level=1e-3).fit(X)

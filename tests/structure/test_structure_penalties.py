@@ -19,7 +19,7 @@ from structure_rows import (
 )
 
 from skmrf._utils.codes import STATE
-from skmrf.energies import LogLinearEnergy, LogLinearForm
+from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
 from skmrf.structure import Rows, estimation, penalised
 from skmrf.structure.nodewise import fit_nodes
 

@@ -6,7 +6,8 @@ from structure_rows import CHAIN, chain_rows, edges_of, learner, same_fit
 
 from skmrf import inference
 from skmrf._utils.codes import STATE
-from skmrf.energies import LogLinearEnergy, LogLinearForm, PairwiseEnergy
+from skmrf.energies import PairwiseEnergy
+from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
 from skmrf.structure import Path, Rows, stepwise
 from skmrf.structure.path import MOST_RECORDS
 from skmrf.structure.removal import EdgeRemoval

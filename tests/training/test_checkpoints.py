@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from killed_fits import CLASSES, GRAPHS, HOLES, LABELS, NUMBERS, SMALL, Killed, Killer, X
+from learner_names import TABLE_LEARNERS
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -28,13 +29,12 @@ from skmrf import (
     MRFStructureLearner,
     NNMRFDensity,
 )
-from skmrf.learners import LEARNERS
 from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 FITS = [
-    *((DiscreteMRF(learner=name, **SMALL), (X,)) for name in sorted(LEARNERS)),
+    *((DiscreteMRF(learner=name, **SMALL), (X,)) for name in sorted(TABLE_LEARNERS)),
     *(
         (DiscreteMRF(learner=name, penalty=penalty, alpha=0.01), (X,))
         for name in ("exact", "pseudo-likelihood")
@@ -235,7 +235,7 @@ def test_other_fits_are_told_apart(tmp_path):
         ({}, np.char.add(rows, "x"), np.ones(len(rows))),
         ({}, rows, np.linspace(1, 2, len(rows))),
         ({"alpha": 0.1}, rows, np.ones(len(rows))),
-        ({"learner": LEARNERS["pcd"](n_chains=7)}, rows, np.ones(len(rows))),
+        ({"learner": TABLE_LEARNERS["pcd"](n_chains=7)}, rows, np.ones(len(rows))),
         ({"cliques": "independent"}, rows, np.ones(len(rows))),
         ({"random_state": 1}, rows, np.ones(len(rows))),
     ):

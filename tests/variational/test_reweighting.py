@@ -15,7 +15,8 @@ from zoo import ZOO, enumerate_states, random_tables, small_graphs
 from skmrf import exact
 from skmrf._utils.codes import MISSING, STATE
 from skmrf.datasets import make_ising
-from skmrf.energies import FactorGraph, Layout
+from skmrf.energies import FactorGraph
+from skmrf.energies.layout import Layout
 from skmrf.variational import Propagation, spanning_forests, tree_reweighted
 
 every = pytest.mark.parametrize("name", ZOO)

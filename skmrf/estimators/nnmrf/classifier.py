@@ -20,7 +20,7 @@ from ..._utils.parameters import check_choice, check_number
 from ..._utils.randomness import check_generator
 from ..._utils.warn import warn_caller
 from ...energies import NeuralEnergy
-from ...learners import completed
+from ...learners.initial_mixture import completed
 from ...training import NoCheckpoint, PartReports
 from .._base import LearnedEstimator, _unchanged_on_error
 from .density import NNMRFDensity, correlation

@@ -19,7 +19,8 @@ from ..._utils.parameters import (
 )
 from ..._utils.randomness import check_generator
 from ...energies import NeuralEnergy
-from ...learners import CONTINUOUS_LEARNERS, completed
+from ...learners import BeliefLearner
+from ...learners.initial_mixture import completed
 from ...likelihood import neural_log_partition
 from ...training import AdaptiveRate
 from .._density import EnergyEstimator
@@ -159,6 +160,9 @@ class NNMRFDensity(EnergyEstimator):
     """
 
     _auto_optimizer = "adam"
+
+    _energy_type = NeuralEnergy
+    _learner_kind = BeliefLearner
 
     def __init__(
         self,
@@ -335,9 +339,6 @@ class NNMRFDensity(EnergyEstimator):
 
     # What LearnedEstimator asks for -------------------------------------------------------
 
-    def _learners(self):
-        return CONTINUOUS_LEARNERS
-
     def _check_parameters(self):
         check_choice("density", self.density, ("mixture", "mrf"))
         for name in ("node_layers", "edge_layers"):
@@ -474,12 +475,13 @@ class NNMRFDensity(EnergyEstimator):
 
     def _model_score(self, X, weights):
         """Log-likelihood of complete rows, log Z by importance sampling from the beliefs."""
+        learner = self._check_learner()
         complete = ~np.isnan(X).any(axis=1)
         X, weights = X[complete], weights[complete] / max(weights[complete].sum(), 1e-300)
         rng = np.random.default_rng(0)
 
         def score(energy, state):
-            proposal = state.learner.mixture.defended(energy.mean, energy.covariance)
+            proposal = learner.proposal(energy, state.learner)
             draws = proposal.sample(N_SCORING, rng)
             logs = energy.log_potential(draws) - proposal.log_density(draws)
             return float(weights @ energy.log_potential(X)) - log_mean_exp(logs)

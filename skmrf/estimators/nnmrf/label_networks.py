@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...energies import NeuralLabels
 from ...energies.neural import n_parameters
+from ...energies.neural_labels import NeuralLabels
 from ...training.penalties import L2
 from ...training.solvers import maximise_deterministic
 

@@ -1,0 +1,125 @@
+"""Learners by name, and which of them an energy can be learned with."""
+
+from .base import Learner
+
+#: Learner classes by name.
+LEARNERS: dict[str, type[Learner]] = {}
+
+
+def register(name, learner):
+    """Make a learner available by name to every estimator whose energy meets its requirements.
+
+    Parameters
+    ----------
+    name : str
+        A name that is registered already is replaced.
+    learner : subclass of Learner
+        It is created without arguments.
+
+    Examples
+    --------
+    >>> from skmrf.learners import CD, register
+    >>> class LongCD(CD):
+    ...     def __init__(self, n_steps=100, start="data"):
+    ...         super().__init__(n_steps, start)
+    >>> register("long-cd", LongCD)
+    """
+    if not (isinstance(learner, type) and issubclass(learner, Learner)):
+        raise TypeError(f"learner must be a subclass of skmrf.learners.Learner; got {learner!r}.")
+    LEARNERS[str(name)] = learner
+
+
+def accepted(energy_type, kind=Learner):
+    """Return the registered learners that energies of a type can be learned with.
+
+    Parameters
+    ----------
+    energy_type : subclass of Energy
+    kind : subclass of Learner, default=Learner
+        What else the learner must be, such as :class:`ConditionalLearner`.
+
+    Returns
+    -------
+    dict of str to class
+    """
+    return {name: c for name, c in LEARNERS.items() if not missing(c, energy_type, kind)}
+
+
+def missing(learner, energy_type, kind=Learner):
+    """Return the names of what keeps a learner from learning energies of a type.
+
+    Parameters
+    ----------
+    learner : Learner or subclass of Learner
+    energy_type : subclass of Energy
+    kind : subclass of Learner, default=Learner
+
+    Returns
+    -------
+    list of str
+        Protocols that the energy lacks, and ``kind`` where the learner is none.
+    """
+    learner_type = learner if isinstance(learner, type) else type(learner)
+    lacking = [p.__name__ for p in learner.requires if not issubclass(energy_type, p)]
+    return lacking + [kind.__name__] * (not issubclass(learner_type, kind))
+
+
+def check_learner(learner, energy_type, *, kind=Learner, owner="This energy"):
+    """Raise a ValueError unless energies of a type can be learned with a learner.
+
+    Parameters
+    ----------
+    learner : Learner
+    energy_type : subclass of Energy
+    kind : subclass of Learner, default=Learner
+    owner : str
+        Name of the estimator, for the message.
+    """
+    lacking = missing(learner, energy_type, kind)
+    if lacking:
+        raise ValueError(
+            f"{owner} cannot take the learner {learner!r}: {_explained(lacking, energy_type, kind)}"
+            f" Take one of {sorted(accepted(energy_type, kind))} or an instance of a class behind "
+            "these names."
+        )
+
+
+def _explained(lacking, energy_type, kind):
+    protocols = [name for name in lacking if name != kind.__name__]
+    if protocols:
+        return (
+            f"it requires an energy that is a {' and a '.join(protocols)}, which "
+            f"{energy_type.__name__} is not."
+        )
+    return f"it is not a {kind.__name__}."
+
+
+def make_learner(learner, energy_type, *, kind=Learner, owner):
+    """Return the learner that a parameter names, checked.
+
+    Parameters
+    ----------
+    learner : str or Learner
+    energy_type : subclass of Energy
+    kind : subclass of Learner, default=Learner
+    owner : str
+        Name of the estimator, for messages.
+
+    Returns
+    -------
+    Learner
+
+    Raises
+    ------
+    ValueError
+        An unknown name, or a learner whose requirements the energy does not meet.
+    """
+    if isinstance(learner, str) and learner in LEARNERS:
+        learner = LEARNERS[learner]()
+    if not isinstance(learner, Learner):
+        raise ValueError(
+            f"learner must be one of {sorted(accepted(energy_type, kind))} or an instance of a "
+            f"class of skmrf.learners; got {learner!r}."
+        )
+    check_learner(learner, energy_type, kind=kind, owner=owner)
+    return learner
