@@ -11,6 +11,7 @@ import warnings
 
 import numpy as np
 from _common import markdown, options, save
+from psmc_variants import BalancedPSMC, LiteralPSMC
 from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
@@ -50,8 +51,8 @@ LEARNERS = {
     "PSMC": lambda: PSMC(**UNIFORM),
     "PSMC split": lambda: PSMC(refresh="split", **UNIFORM),
     "PSMC none": lambda: PSMC(refresh="none", **UNIFORM),
-    "PSMC balance": lambda: PSMC(refresh="balance", **UNIFORM),
-    "PSMC literal": lambda: PSMC(refresh="literal", **UNIFORM),
+    "PSMC balance": lambda: BalancedPSMC(**UNIFORM),
+    "PSMC literal": lambda: LiteralPSMC(**UNIFORM),
     "CD-1": lambda: CD(1),
     "CD-10": lambda: CD(H),
     "MCMC-MLE": lambda: MCMCMLE(**UNIFORM),

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from _common import markdown, options, save
+from psmc_variants import LiteralPSMC
 from sklearn.neural_network import BernoulliRBM
 from threadpoolctl import threadpool_limits
 
@@ -72,7 +73,7 @@ PAPER = {
     "exact": lambda _: Exact(),
     "PCD-1": lambda _: PCD(200, 1),
     "PSMC": lambda _: PSMC(**UNIFORM),
-    "PSMC literal": lambda _: PSMC(refresh="literal", **UNIFORM),
+    "PSMC literal": lambda _: LiteralPSMC(**UNIFORM),
     "SMC": lambda _: SMC(**UNIFORM),
     "PCD-H": lambda h: PCD(200, h),
     "PT": lambda h: ParallelTempering(200, h, adapt=False, base="uniform"),

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
-from ..samplers import Interpolation, Tempering, climb, equal, resample, spawn_generators
+from ..samplers import Interpolation, Tempering, climb, resample, spawn_generators
 from .particles import (
     N_PARTICLES,
     ParticleLearner,
@@ -35,16 +35,12 @@ class PSMC(ParticleLearner):
       :math:`\theta_\beta = (1-\beta)\theta_{t-1} + \beta\theta_t`. Half the work of "temper", and
       both halves have a valid target at every step.
     - "none": all particles persist and follow the parameters. Modes that were lost stay lost.
-    - "balance": all follow the parameters, from weights that make up for the fresh ones not being
-      draws of the last model.
-    - "literal": the same without these weights, which is what the paper's Algorithm 4 says. It is
-      biased: the fresh particles enter the gradient as if they were draws of the model.
 
     Parameters
     ----------
     n_particles : int, optional
         By default 200; 100 for models with a hidden layer.
-    refresh : {"temper", "split", "none", "balance", "literal"}, default="temper"
+    refresh : {"temper", "split", "none"}, default="temper"
     fraction : float, default=0.5
         Share of fresh particles.
     threshold : float, default=0.9
@@ -58,6 +54,9 @@ class PSMC(ParticleLearner):
 
     Notes
     -----
+    The paper's Algorithm 4 lets the fresh particles follow the parameters as if they were draws of
+    the last model, which biases the gradient; ``benchmarks/psmc_variants.py`` has it.
+
     With "temper" and "split" the log weights of the fresh particles estimate log Z of every model:
     ``log_partition`` and ``log_partition_error`` in ``history_``, without bias for Z. Particles
     that follow the parameters estimate only by how much log Z has changed; these estimates add up
@@ -133,6 +132,15 @@ class PSMC(ParticleLearner):
             log_weights=log_weights,
         )
 
+    def follow(self, energy, state, rng, X, log_weights):
+        """Bring all particles from the last parameters to the new ones."""
+        path = Interpolation(state.energy, energy)
+        arrived = self.climb(path, X, state.generators, rng, log_weights)
+        arrived.log_ratio += state.log_partition
+        arrived.variance += state.variance
+        state, info = _arrived(energy, state, arrived)
+        return state, {k: v for k, v in info.items() if not k.startswith("log_partition")}
+
     def old_and_fresh(self, state, rng):
         """Persistent particles chosen by their weights, and fresh ones."""
         n_fresh = self._n_fresh(len(state.X))
@@ -173,33 +181,8 @@ def _split(learner, energy, state, rng):
     return state, info
 
 
-def _follow(learner, energy, state, rng, X, log_weights):
-    """All particles from the last parameters to the new ones."""
-    path = Interpolation(state.energy, energy)
-    arrived = learner.climb(path, X, state.generators, rng, log_weights)
-    arrived.log_ratio += state.log_partition
-    arrived.variance += state.variance
-    state, info = _arrived(energy, state, arrived)
-    return state, {k: v for k, v in info.items() if not k.startswith("log_partition")}
-
-
 def _none(learner, energy, state, rng):
-    return _follow(learner, energy, state, rng, state.X, state.log_weights)
-
-
-def _literal(learner, energy, state, rng):
-    X = np.concatenate(learner.old_and_fresh(state, rng))
-    return _follow(learner, energy, state, rng, X, equal(len(X)))
-
-
-def _balance(learner, energy, state, rng):
-    old, fresh = learner.old_and_fresh(state, rng)
-    X = np.concatenate([old, fresh])
-    log_p = state.energy.log_marginal(X) - state.log_partition
-    log_base = state.base.log_probability(X)
-    share = len(fresh) / len(X)
-    mixed = np.logaddexp(log_p + np.log1p(-share), log_base + np.log(share))
-    return _follow(learner, energy, state, rng, X, log_p - mixed)
+    return learner.follow(energy, state, rng, state.X, state.log_weights)
 
 
 def _arrived(energy, state, climb):
@@ -218,6 +201,4 @@ REFRESH = {
     "temper": _temper,
     "split": _split,
     "none": _none,
-    "balance": _balance,
-    "literal": _literal,
 }

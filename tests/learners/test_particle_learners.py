@@ -1,8 +1,10 @@
 """Learners by particles: at a fixed model against enumeration, then learning."""
 
 import pickle
+import sys
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +32,9 @@ from skmrf.learners import (
 )
 from skmrf.samplers import Tempering
 
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+from psmc_variants import BalancedPSMC, LiteralPSMC
+
 D, S, UPDATES = 10, 200, 150
 BY_PARTICLES = (
     "pcd",
@@ -43,7 +48,7 @@ BY_PARTICLES = (
 SAMPLERS = {
     "psmc-temper": PSMC(S),
     "psmc-split": PSMC(S, "split"),
-    "psmc-balance": PSMC(S, "balance"),
+    "psmc-balance": BalancedPSMC(S),
     "psmc-temper-uniform": PSMC(S, base="uniform"),
     "smc": SMC(S),
     "pcd": PCD(S, 1),
@@ -151,7 +156,7 @@ def test_particles_stay_in_equilibrium(name, seed):
 def test_fresh_particles_without_weights_are_biased(seed):
     """What the paper's algorithm says literally, and the negative control of the bounds above."""
     energy = rough(seed)
-    found, infos, _ = run_at(PSMC(S, "literal", base="uniform"), energy, seed)
+    found, infos, _ = run_at(LiteralPSMC(S, base="uniform"), energy, seed)
     assert 0.5 * np.abs(pooled(found) - law(energy)[1]).sum() > 0.2
     assert np.mean([info["n_temperatures"] for info in infos]) < 4
 
@@ -177,12 +182,11 @@ def test_lost_modes(refresh, seed):
         assert abs(share_up(found) - true) < 0.1
 
 
-@pytest.mark.parametrize("refresh", ["none", "balance"])
-def test_errors_of_z_add_up(refresh, seed):
+@pytest.mark.parametrize("learner", [PSMC(400, "none"), BalancedPSMC(400)])
+def test_errors_of_z_add_up(learner, seed):
     """Followed from model to model, log Z stays right within an error that grows."""
     energies = [rough(seed).tempered(b) for b in 0.3 + 0.01 * np.arange(30)]
     rng = np.random.default_rng(seed)
-    learner = PSMC(400, refresh)
     state = in_equilibrium(learner, energies[0], draws(energies[0], 400, rng), rng)
     batch = Batch(draws(energies[0], 50, rng))
     errors = []
