@@ -4,19 +4,42 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .log_weights import normalized_weights
+
 Theta = dict[str, np.ndarray]
 
 
 class States(NamedTuple):
-    """A phase given by weighted states: data, chains, particles or maximisers."""
+    """A phase given by weighted states: data, chains, particles or maximisers.
+
+    Attributes
+    ----------
+    visible : ndarray of shape (n_rows, n_visible)
+        State codes of the visible variables.
+    hidden : ndarray of shape (n_rows, n_hidden) or None
+        Means or states of the hidden units; None: their means given the visible ones.
+    log_weights : ndarray of shape (n_rows,) or None
+        Log weights up to a constant; None: equal weights.
+    """
 
     visible: np.ndarray
     hidden: np.ndarray | None = None
     log_weights: np.ndarray | None = None
 
+    @property
+    def weights(self):
+        """Weights of the rows, which sum to one, ndarray of shape (n_rows,)."""
+        return normalized_weights(self.log_weights, self.visible.shape[0])
+
 
 class CliqueMoments(NamedTuple):
-    """A phase given by expected statistics, one array for every array of theta."""
+    """A phase given by expected statistics.
+
+    Attributes
+    ----------
+    moments : dict of str to ndarray
+        One array for every array of ``theta``, of the same shape.
+    """
 
     moments: Theta
 

@@ -3,7 +3,7 @@
 from .._utils.batch import Batch
 from .._utils.history import Latest
 from .._utils.phases import CliqueMoments, States, UnitMoments
-from .base import Learner
+from .base import DataPhase, Learner
 from .beliefs import BeliefLearner
 from .bp import BP, BPCD
 from .bpchain_cd import BPChainCD
@@ -71,6 +71,7 @@ __all__ = [
     "CDPercLoss",
     "CliqueMoments",
     "ConditionalLearner",
+    "DataPhase",
     "Exact",
     "Grid",
     "Latest",
