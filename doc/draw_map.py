@@ -1,8 +1,7 @@
-"""Draw which room of the package imports which, from the imports themselves.
+"""Draw which subpackage imports which, from the imports themselves.
 
-``python doc/draw_map.py > map.svg``. The order of the rooms is that of the layers in
-pyproject.toml; a room that is missing there, or an import against the order, is an error, so a
-picture that this draws is true.
+``python doc/draw_map.py > map.svg``. The order is that of the layers in pyproject.toml.
+A subpackage that is missing there, or an import against the order, is an error.
 """
 
 import ast
@@ -12,33 +11,34 @@ from html import escape
 from pathlib import Path
 
 PACKAGE = "skmrf"
-NO_ROOMS = {"__init__", "_version"}
+NOT_PACKAGES = {"__init__", "_version"}
 ROW, HEAD, NAME, TEXT = 26, 84, 118, 700  # pixels: heights of row and head, widths of the texts
 
 
 def layers(root):
-    """The layers of pyproject.toml, top first: lists of rooms that do not import each other."""
+    """The layers of pyproject.toml, top first: lists of packages that do not import each other."""
     config = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = config["tool"]["importlinter"]["contracts"]
     (order,) = (c["layers"] for c in contracts if c["type"] == "layers")
     return [
-        [room.strip().removeprefix(f"{PACKAGE}.") for room in layer.split("|")] for layer in order
+        [package.strip().removeprefix(f"{PACKAGE}.") for package in layer.split("|")]
+        for layer in order
     ]
 
 
-def rooms(root):
-    """Rooms (modules and subpackages) and the files of each."""
+def packages(root):
+    """Packages (modules and subpackages) and the files of each."""
     found = {}
     for path in sorted((root / PACKAGE).iterdir()):
         if path.is_dir() and (path / "__init__.py").exists():
             found[path.name] = sorted(path.rglob("*.py"))
-        elif path.suffix == ".py" and path.stem not in NO_ROOMS:
+        elif path.suffix == ".py" and path.stem not in NOT_PACKAGES:
             found[path.stem] = [path]
     return found
 
 
-def imported_rooms(path, root):
-    """Rooms that a file imports, at run time (imports for type checkers are not counted)."""
+def imported_packages(path, root):
+    """Packages that a file imports, at run time (imports for type checkers are not counted)."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     package = [PACKAGE, *path.relative_to(root / PACKAGE).parent.parts]
     names = set()
@@ -61,35 +61,35 @@ def _run_time_nodes(tree):
 
 
 def imports(root):
-    """``{room: rooms that it imports}``, rooms in the order of the layers, checked against it."""
-    files, order = rooms(root), layers(root)
-    listed = [room for layer in order for room in layer]
+    """``{package: packages that it imports}``, packages in the order of the layers, checked against it."""
+    files, order = packages(root), layers(root)
+    listed = [package for layer in order for package in layer]
     if set(listed) != set(files):
         raise ValueError(
             f"The layers in pyproject.toml and {PACKAGE}/ differ in {set(listed) ^ set(files)}; "
-            "give every room its layer."
+            "give every package its layer."
         )
-    depth = {room: d for d, layer in enumerate(order) for room in layer}
+    depth = {package: d for d, layer in enumerate(order) for package in layer}
     graph = {}
-    for room in listed:
-        found = {r for path in files[room] for r in imported_rooms(path, root)} & set(files)
-        graph[room] = found - {room}
-        wrong = [r for r in graph[room] if depth[r] <= depth[room]]
+    for package in listed:
+        found = {r for path in files[package] for r in imported_packages(path, root)} & set(files)
+        graph[package] = found - {package}
+        wrong = [r for r in graph[package] if depth[r] <= depth[package]]
         if wrong:
-            raise ValueError(f"{room} imports {wrong}, which its layer forbids.")
+            raise ValueError(f"{package} imports {wrong}, which its layer forbids.")
     return graph
 
 
-def describe(root, room):
-    """First line of a room's docstring."""
-    path = root / PACKAGE / room
+def describe(root, package):
+    """First line of a package's docstring."""
+    path = root / PACKAGE / package
     source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     text = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
     return text.split("\n\n")[0].replace("\n", " ").replace("``", "").rstrip(".")
 
 
 def draw(root):
-    """The picture as SVG: a row a room, a dot where it imports the room of that column."""
+    """The picture as SVG: a row a package, a dot where it imports the package of that column."""
     graph = imports(root)
     names = list(graph)
     column = {name: NAME + ROW * (i + 0.5) for i, name in enumerate(names)}
@@ -98,25 +98,27 @@ def draw(root):
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" font-family="sans-serif" font-size="13">',
-        f"<title>Rooms of {PACKAGE} and their imports</title>",
+        f"<title>Packages of {PACKAGE} and their imports</title>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
     for layer in layers(root):
         low = line[layer[-1]] + 0.5 * ROW
         out.append(f'<path d="M8 {low}H{width - 8}" stroke="#dddddd"/>')
-    for room in names:
-        out += _room(room, describe(root, room), column[room], line[room], width - TEXT + 12)
-    for room in names:
-        for other in sorted(graph[room], key=names.index):
+    for package in names:
+        out += _labels(
+            package, describe(root, package), column[package], line[package], width - TEXT + 12
+        )
+    for package in names:
+        for other in sorted(graph[package], key=names.index):
             out.append(
-                f'<circle cx="{column[other]}" cy="{line[room]}" r="6" fill="#c8781e">'
-                f"<title>{room} imports {other}</title></circle>"
+                f'<circle cx="{column[other]}" cy="{line[package]}" r="6" fill="#c8781e">'
+                f"<title>{package} imports {other}</title></circle>"
             )
     return "\n".join([*out, "</svg>", ""])
 
 
-def _room(name, description, x, y, right):
-    """Names of a row and a column, the square where they meet, and what the room is for."""
+def _labels(name, description, x, y, right):
+    """Names of a row and a column, the square where they meet, and what the package is for."""
     return [
         f'<path d="M{x} {HEAD}V{y}" stroke="#eeeeee"/>',
         f'<text x="{NAME - 8}" y="{y + 4}" text-anchor="end" font-family="monospace">{name}</text>',
