@@ -21,8 +21,7 @@ def layers(root):
     contracts = config["tool"]["importlinter"]["contracts"]
     (order,) = (c["layers"] for c in contracts if c["type"] == "layers")
     return [
-        [package.strip().removeprefix(f"{PACKAGE}.") for package in layer.split("|")]
-        for layer in order
+        [name.strip().removeprefix(f"{PACKAGE}.") for name in layer.split("|")] for layer in order
     ]
 
 
@@ -61,7 +60,10 @@ def _run_time_nodes(tree):
 
 
 def imports(root):
-    """``{package: packages that it imports}``, packages in the order of the layers, checked against it."""
+    """Return the packages that each package imports, in the order of the layers.
+
+    An import against that order raises a ValueError.
+    """
     files, order = packages(root), layers(root)
     listed = [package for layer in order for package in layer]
     if set(listed) != set(files):
