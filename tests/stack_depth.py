@@ -1,0 +1,93 @@
+"""Measure how many files of the package the deepest call stack of every fit passes.
+
+    NUMBA_DISABLE_JIT=1 python tests/stack_depth.py
+
+Without compilation the kernels are on the stack too. A file that is left and entered again further
+down counts as a return.
+"""
+
+import os
+import sys
+import warnings
+from itertools import groupby
+
+import numpy as np
+
+import skmrf
+from skmrf import (
+    RBM,
+    BoltzmannMachine,
+    CRBMStructuredPredictor,
+    DiscreteMRF,
+    MRFStructureLearner,
+    NNMRFClassifier,
+    NNMRFDensity,
+)
+
+ROOT = os.path.dirname(skmrf.__file__) + os.sep
+SMALL = {"max_iter": 2, "random_state": 0}
+NETWORKS = {"node_layers": (2,), "edge_layers": (2,), **SMALL}
+
+
+class Recorder:
+    """Files of the package on the deepest stack, and those that a stack enters twice."""
+
+    def __init__(self):
+        self.deepest = []
+        self.returns = set()
+
+    def __call__(self, frame, event, _argument):
+        if event != "call" or not frame.f_code.co_filename.startswith(ROOT):
+            return
+        files = []
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if name.startswith(ROOT):
+                files.append(name[len(ROOT) :])
+            frame = frame.f_back
+        files = [name for name, _ in groupby(reversed(files))]
+        if len(set(files)) > len(set(self.deepest)):
+            self.deepest = files
+        self.returns |= {name for name in files if files.count(name) > 1}
+
+
+def fits():
+    """Return a small fit of every estimator, by name."""
+    rng = np.random.default_rng(0)
+    bits = ((rng.random((20, 1)) < 0.5) ^ (rng.random((20, 3)) < 0.25)).astype(int)
+    numbers = rng.normal(size=(20, 2)) + bits[:, :1]
+    return {
+        "DiscreteMRF": lambda: DiscreteMRF(learner="pcd", **SMALL).fit(bits),
+        "DiscreteMRF exact": lambda: DiscreteMRF(learner="exact", alpha=0.1).fit(bits),
+        "BoltzmannMachine": lambda: BoltzmannMachine(states=(0, 1), **SMALL).fit(bits),
+        "RBM": lambda: RBM(2, **SMALL).fit(bits),
+        "CRBMStructuredPredictor": lambda: CRBMStructuredPredictor(2, **SMALL).fit(numbers, bits),
+        "NNMRFDensity": lambda: NNMRFDensity(**NETWORKS).fit(numbers),
+        "NNMRFClassifier": lambda: NNMRFClassifier(**NETWORKS).fit(numbers, bits[:, 0]),
+        "MRFStructureLearner": lambda: MRFStructureLearner(**SMALL).fit(bits),
+    }
+
+
+def measure(fit):
+    """Return the :class:`Recorder` of a fit."""
+    recorder = Recorder()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sys.setprofile(recorder)
+        try:
+            fit()
+        finally:
+            sys.setprofile(None)
+    return recorder
+
+
+def main():
+    """Print a line for every estimator."""
+    for name, fit in fits().items():
+        found = measure(fit)
+        print(f"{name}: {len(set(found.deepest))} files, returns to {sorted(found.returns)}")
+        print("   ", " > ".join(found.deepest))
+
+
+if __name__ == "__main__":
+    main()
