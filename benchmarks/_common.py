@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import resource
 import sys
 import time
@@ -17,17 +18,25 @@ from pathlib import Path
 import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
+CELLS = RESULTS / "cells"
 PACKAGES = ("skmrf", "numpy", "scipy", "numba", "scikit-learn", "pgmpy")
 
 
-def options(description, *, data=False):
-    """A parser with ``--fast`` and ``--results``, and ``--data-home`` where data are read."""
+def options(description, *, data=False, cells=False):
+    """Return a parser with ``--fast``, ``--results``; on request ``--data-home``, ``--cells``."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--fast", action="store_true", help="small problems, about a minute")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of JSON and PNG")
     if data:
         parser.add_argument(
             "--data-home", default=None, help="folder of data sets; default: SKMRF_DATA"
+        )
+    if cells:
+        parser.add_argument(
+            "--cells",
+            type=Path,
+            default=CELLS,
+            help="folder of finished cells, which are not computed again",
         )
     return parser
 
@@ -156,6 +165,53 @@ def save(args, name, rows, columns, notes=()):
         "notes": list(notes),
     }
     (args.results / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+# Tables of cells ---------------------------------------------------------------------------
+
+
+def computed_from(n_results, n_missing=0):
+    """Return the line below a table that says how many results it summarises.
+
+    Parameters
+    ----------
+    n_results : int
+    n_missing : int, default=0
+        Number of requested results that have not been computed.
+    """
+    missing = f" Requested results that are missing: {n_missing:,}." if n_missing else ""
+    return f"Computed from {n_results:,} results.{missing}"
+
+
+def keep_larger_table(args, table, n_results):
+    """Return options whose tables do not replace a table of more results.
+
+    Parameters
+    ----------
+    args : parsed options
+    table : str
+        Name of a Markdown file in ``args.results``. If the line of :func:`computed_from` in it
+        has a larger number of results, the returned ``results`` is the folder ``partial`` in
+        ``args.results``.
+    n_results : int
+        Number of results of the new table; 0 ends the program.
+    """
+    if not n_results:
+        raise SystemExit(f"There are no cells in {args.cells}. Run without --table-only first.")
+    path = args.results / table
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    found = re.search(r"^Computed from ([\d,]+) results", text, re.MULTILINE)
+    known = int(found[1].replace(",", "")) if found else 0
+    if known <= n_results:
+        return args
+    folder = args.results / "partial"
+    folder.mkdir(exist_ok=True)
+    print(
+        f"{path} is computed from {known:,} results and {args.cells} has only {n_results:,}: "
+        f"{path} is kept, and the new tables are in {folder}.",
+        flush=True,
+    )
+    return argparse.Namespace(**(vars(args) | {"results": folder}))
 
 
 def _cell(value):

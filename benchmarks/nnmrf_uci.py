@@ -7,8 +7,8 @@ joint log densities log p(x, y). "honest": the original sets with all classes, w
 and without columns that follow from others; all methods behind a scaler fitted on the training
 part; conditional log densities log p(x|y). Both: random splits that keep the shares of classes,
 four fifths to learn from; all densities are in the units of the data. A cell is a protocol, a set
-and a split; its results are kept in a JSON file, and what is there is not computed again. So the
-tables fill over several runs.
+and a split. Its results are kept in a JSON file in the folder ``--cells`` and are not computed
+again, so the tables can be completed in several runs.
 """
 
 import csv
@@ -17,10 +17,11 @@ import json
 import time
 import warnings
 from functools import cache, partial
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from _common import bars, machine, markdown, options, save
+from _common import bars, computed_from, keep_larger_table, machine, markdown, options, save
 from joblib import Parallel, delayed
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
@@ -53,6 +54,7 @@ FILES = {  # of the original sets: file, label, columns left out, columns of two
     "Protein": ("ecoli_protein", "class", ("seq",), ("lip", "chg")),
 }
 OURS, BAYES, SETTING = "NNMRF", "NNMRF, Bayes' rule", "NNMRF, paper's setting"
+PARTS = "rivals", OURS, SETTING
 PAPER_METHODS = OURS, "SVC", "GaussianNB", "LogisticRegression", "tree", "forest", "kNN", "MLP"
 PAPER_ACCURACY = {
     "Iris": ".9667 .9633 .9500 .9767 .9166 .9600 .9533 .9833",
@@ -368,7 +370,7 @@ def own_densities(model, data):
 
 def run_cell(args, protocol, name, seed):
     """Results of a split; parts that its file has are not computed again."""
-    path = args.results / "nnmrf_uci" / f"{protocol}-{name}-{seed}.json"
+    path = args.cells / "nnmrf_uci" / f"{protocol}-{name}-{seed}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     cell = json.loads(path.read_text()) if path.exists() else {}
     cell |= {"protocol": protocol, "set": name, "split": seed, "machine": machine()}
@@ -387,9 +389,22 @@ def run_cell(args, protocol, name, seed):
 
 def collected(args, protocol):
     """All cells of a protocol whose files are there, by set."""
-    folder = args.results / "nnmrf_uci"
+    folder = args.cells / "nnmrf_uci"
     cells = [json.loads(p.read_text()) for p in sorted(folder.glob(f"{protocol}-*.json"))]
     return {name: found for name in SETS if (found := [c for c in cells if c["set"] == name])}
+
+
+def count_results(args, cells):
+    """Return the number of results (parts of cells), and of requested ones that are missing."""
+    there = {
+        (name, cell["split"], part)
+        for name, found in cells.items()
+        for cell in found
+        for part in PARTS
+        if part in cell
+    }
+    requested = set(product(args.sets, range(args.splits), args.parts))
+    return len(there), len(requested - there)
 
 
 # Tables ------------------------------------------------------------------------------------
@@ -418,10 +433,16 @@ def with_error(numbers, digits):
     return f"{numbers.mean():.{digits}f}" + f" ± {error:.{digits}f}" * bool(np.isfinite(error))
 
 
+def n_splits(results):
+    """Return the number of splits, as text if some methods have fewer than others."""
+    fewest, most = min(map(len, results)), max(map(len, results))
+    return most if fewest == most else f"{fewest} to {most}"
+
+
 def row_of(name, cells, kind, digits, paper):
     """One set: for every method a text, mean and standard error."""
     found = values(cells, kind)
-    row = {"set": name, "splits": max(map(len, found.values()))}
+    row = {"set": name, "splits": n_splits(found.values())}
     for method, numbers in found.items():
         n = len(numbers)
         row[method] = float(numbers.mean())
@@ -544,11 +565,13 @@ NOTES = {
 }
 
 
-def write(args, name, rows, columns, xlabel):
+def write(args, name, rows, columns, xlabel, counts):
     """JSON, Markdown and PNG of one table."""
-    save(args, name, rows, columns, NOTES[name])
-    notes = "\n\n".join(NOTES[name])
-    (args.results / f"{name}.md").write_text(f"{markdown(rows, columns)}\n\n{notes}\n")
+    args = keep_larger_table(args, f"{name}.md", counts[0])
+    notes = [*NOTES[name], computed_from(*counts)]
+    save(args, name, rows, columns, notes)
+    text = "\n\n".join([markdown(rows, columns), *notes])
+    (args.results / f"{name}.md").write_text(text + "\n")
     order = ACCURACY_ORDER if "accuracy" in name else DENSITY_ORDER
     sets = [row for row in rows if row["set"] in SETS]
     keys = {m: m for m in methods_in(sets, order)}
@@ -564,32 +587,31 @@ def relative(row, methods):
 
 
 def main(argv=None):
-    parser = options(__doc__, data=True)
+    parser = options(__doc__, data=True, cells=True)
     parser.add_argument("--protocol", choices=("honest", "paper", "both"), default="both")
     parser.add_argument("--sets", nargs="*", choices=SETS, default=list(SETS))
     parser.add_argument("--splits", type=int, default=None, help="default 30, with --fast 5")
-    parts = "rivals", OURS, SETTING
-    parser.add_argument("--parts", nargs="*", choices=parts, default=list(parts[:2]))
-    parser.add_argument("--redo", nargs="*", choices=parts, default=[], help="parts to learn anew")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS[:2]))
+    parser.add_argument("--redo", nargs="*", choices=PARTS, default=[], help="parts to learn anew")
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time")
     parser.add_argument("--table-only", action="store_true", help="of the cells that are there")
     args = parser.parse_args(argv)
-    n_splits = args.splits or (5 if args.fast else 30)
+    args.splits = args.splits or (5 if args.fast else 30)
     protocols = ("honest", "paper") if args.protocol == "both" else (args.protocol,)
     if not args.table_only:
         Parallel(args.jobs)(
             delayed(run_cell)(args, protocol, name, seed)
-            for seed in range(n_splits)
+            for seed in range(args.splits)
             for protocol in protocols
             for name in args.sets
         )
     for protocol in protocols:
         cells = collected(args, protocol)
-        if cells:
-            end = "_paper" * (protocol == "paper")
-            write(args, f"nnmrf_accuracy{end}", *accuracy_rows(cells, protocol), "accuracy")
-            label = "log density above the Gaussian's, nats, at most 30"
-            write(args, f"nnmrf_density{end}", *density_rows(cells, protocol), label)
+        counts = count_results(args, cells)
+        end = "_paper" * (protocol == "paper")
+        write(args, f"nnmrf_accuracy{end}", *accuracy_rows(cells, protocol), "accuracy", counts)
+        label = "log density above the Gaussian's, nats, at most 30"
+        write(args, f"nnmrf_density{end}", *density_rows(cells, protocol), label, counts)
 
 
 if __name__ == "__main__":

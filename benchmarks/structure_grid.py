@@ -2,10 +2,11 @@
 
 Ising models on four kinds of graphs, attractive and with mixed signs, and disjoint copies of the
 example of Liu and Page (2013), in which a pair without an edge is the most correlated one. Rows are
-drawn exactly where elimination fits into 256 MB, else by 300 sweeps of as many chains. A problem
-is a JSON file that gains the methods it lacks, so the tables fill over several runs. A method that
-takes longer than ``--time-limit`` is stopped, and left out where the same graph is no smaller and
-rows are no fewer. Tables compare all methods on the same problems, those that all of them have.
+drawn exactly where elimination fits into 256 MB, else by 300 sweeps of as many chains. The results
+on a problem are kept in a JSON file in the folder ``--cells`` and are not computed again, so the
+tables can be completed in several runs. A method that takes longer than ``--time-limit`` is
+stopped, and left out where the same graph is no smaller and rows are no fewer. Tables compare all
+methods on the same problems, those that all of them have.
 """
 
 import json
@@ -16,7 +17,16 @@ from functools import partial
 from itertools import product
 
 import numpy as np
-from _common import machine, markdown, options, peak_bytes, restart_peak, save
+from _common import (
+    computed_from,
+    keep_larger_table,
+    machine,
+    markdown,
+    options,
+    peak_bytes,
+    restart_peak,
+    save,
+)
 from structure import (
     ENERGY,
     LEAST_CORRELATION,
@@ -330,11 +340,25 @@ def with_ratios(rows):
             yield row if "over" in row else {**row, "ratio": row["seconds"] / unit}
 
 
-def write_tables(args, cells):
+def count_results(args, cells):
+    """Return the number of results, and of requested ones that are missing."""
+    there = {(key, name) for key, cell in cells.items() for name in METHODS if name in cell}
+    requested = {
+        ((graph, n, n_rows, seed), name)
+        for graph, n, n_rows, seed, name in product(
+            args.graphs, args.sizes, args.rows, args.seeds, args.methods
+        )
+        if n <= LARGEST.get(name, n)
+    }
+    return len(there), len(requested - there)
+
+
+def write_tables(args, cells, source):
     """All tables, printed too, and the JSON file."""
     rows = table(cells)
     special = table({k: c for k, c in cells.items() if k[0] == NON_DECAY})
-    save(args, "structure_grid", rows, COLUMNS, ["Errors are those of the means over seeds."])
+    notes = ["Errors are those of the means over seeds.", source]
+    save(args, "structure_grid", rows, COLUMNS, notes)
     shown = {
         "f1": (rows, "f1", 3),
         "non_decay": (special, "f1", 3),
@@ -347,6 +371,7 @@ def write_tables(args, cells):
     heads = {key: COLUMNS.get(key, key) for key in ("criterion", "method", "sizes")}
     heads |= {key: COLUMNS[key] for key in ("f1", "false", "missing")}
     texts = {name: wide(*how) for name, how in shown.items()}
+    texts["f1"] += f"\n\n{source}"
     texts |= {"gains": markdown(list(gains(cells)), GAINS)}
     texts |= {"criteria": markdown(list(over_sizes(rows)), heads)}
     texts |= {"non_decay_criteria": markdown(list(over_sizes(special)), heads)}
@@ -415,7 +440,7 @@ def draw(args, cells):
 
 
 def main(argv=None):
-    parser = options(__doc__)
+    parser = options(__doc__, cells=True)
     parser.add_argument("--graphs", nargs="*", choices=GRAPHS, default=GRAPHS)
     parser.add_argument("--sizes", nargs="*", type=int, help="variables; default: 10 to 500")
     parser.add_argument("--rows", nargs="*", type=int, help="default: 500 to 50,000")
@@ -428,12 +453,14 @@ def main(argv=None):
     args = parser.parse_args(argv)
     args.sizes = args.sizes or ((10,) if args.fast else SIZES)
     args.rows = args.rows or (ROWS[:2] if args.fast else ROWS)
-    folder = args.results / "structure_grid"
+    folder = args.cells / "structure_grid"
     folder.mkdir(parents=True, exist_ok=True)
     if not args.table_only:
         run(folder, args)
     cells = read_cells(folder)
-    write_tables(args, cells)
+    counts = count_results(args, cells)
+    args = keep_larger_table(args, "structure_grid_f1.md", counts[0])
+    write_tables(args, cells, computed_from(*counts))
     draw(args, cells)
 
 

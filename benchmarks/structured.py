@@ -3,9 +3,10 @@
 Binarised images are to be restored from damaged ones: MNIST with pixels flipped or a patch hidden,
 Caltech-101 silhouettes likewise. A cell of a table is a task, a learner, a number of training
 images and a seed. It is learned epoch by epoch and evaluated on the test images at the epoch of
-least validation error; after every epoch a checkpoint is written, from which an interrupted cell
-goes on, and the result of a cell is a JSON file that is not computed again. So the tables fill over
-several runs. Errors are in % of all pixels, and of those that the damage changed.
+least validation error; after every epoch a checkpoint is written, from which an interrupted cell is
+resumed. The result of a cell is kept in a JSON file in the folder ``--cells`` and is not computed
+again, so the tables can be completed in several runs. Errors are in % of all pixels, and of those
+that the damage changed.
 """
 
 import json
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import joblib
 import numpy as np
-from _common import machine, markdown, options, save
+from _common import computed_from, keep_larger_table, machine, markdown, options, save
 
 from skmrf import CRBMStructuredPredictor
 from skmrf.datasets import fetch_caltech101_silhouettes, fetch_mnist, flip_pixels, occlude
@@ -156,7 +157,7 @@ def run_cell(args, task, learner, n_train, seed, rate, batch):
     name = "-".join((task, learner, str(n_train), str(seed), f"{rate:g}", str(batch)))
     name += "-halving" * args.halving
     name = name.translate(str.maketrans(" ", "_", "%,"))
-    path = args.results / "structured" / f"{name}.json"
+    path = args.cells / "structured" / f"{name}.json"
     if path.exists():
         return json.loads(path.read_text())
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -190,7 +191,7 @@ def tuned(args, task, learner):
 
 def collected(args):
     """All cells whose files are there."""
-    return [json.loads(p.read_text()) for p in sorted((args.results / "structured").glob("*.json"))]
+    return [json.loads(p.read_text()) for p in sorted((args.cells / "structured").glob("*.json"))]
 
 
 def table(cells, tasks=TASKS):
@@ -302,7 +303,7 @@ def occlusion(args, cells):
 
 
 def main(argv=None):
-    parser = options(__doc__, data=True)
+    parser = options(__doc__, data=True, cells=True)
     parser.add_argument("--tasks", nargs="*", choices=TASKS | OCCLUDED, default=list(TASKS))
     parser.add_argument("--learners", nargs="*", choices=LEARNERS, default=list(LEARNERS))
     parser.add_argument("--n-train", type=int, default=FULL)
@@ -328,15 +329,18 @@ def main(argv=None):
             for seed in args.seeds:
                 run_cell(args, task, learner, n_train, seed, rate, batch)
     cells = collected(args)
+    args = keep_larger_table(args, "structured_largest.md", len(cells))
+    source = computed_from(len(cells))
     rows = table(cells)
-    save(args, "structured", rows, COLUMNS)
+    save(args, "structured", rows, COLUMNS, [source])
     largest = {(r["task"], r["learner"]): r["n_train"] for r in reversed(rows)}
     shown = {
         "structured_largest": [r for r in rows if largest[r["task"], r["learner"]] == r["n_train"]],
         "structured_seeds": [r for r in rows if r["n_seeds"] > 1],
     }
     for name, part in shown.items():
-        (args.results / f"{name}.md").write_text(markdown(part, COLUMNS) + "\n")
+        text = f"{markdown(part, COLUMNS)}\n\n{source}\n"
+        (args.results / f"{name}.md").write_text(text)
     curves(args, cells)
     occlusion(args, cells)
 

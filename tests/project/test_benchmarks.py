@@ -242,13 +242,12 @@ def structured(load, monkeypatch, seed):
 
 def test_cells_go_on_where_they_were_interrupted(structured, monkeypatch, tmp_path):
     def cells(folder, *more):
-        places = ["--results", str(folder), "--checkpoints", str(folder / "checkpoints")]
+        places = ["--results", str(folder), "--cells", str(folder)]
+        places += ["--checkpoints", str(folder / "checkpoints")]
         setting = ["--tasks", "noisy 10%", "--learners", "MLE-BP", "LR"]
         one = ["--rates", "0.1", "--batches", "20", "--epochs", "6", "--patience", "5"]
         structured.main([*places, *setting, *one, *more])
-        return [
-            {**c, "seconds": None} for c in structured.collected(SimpleNamespace(results=folder))
-        ]
+        return [{**c, "seconds": None} for c in structured.collected(SimpleNamespace(cells=folder))]
 
     whole = cells(tmp_path / "whole")
     dump, left = structured.joblib.dump, iter(range(8))
@@ -269,7 +268,8 @@ def test_cells_go_on_where_they_were_interrupted(structured, monkeypatch, tmp_pa
 
 @pytest.mark.slow
 def test_structured_tables(structured, tmp_path):
-    places = ["--results", str(tmp_path), "--checkpoints", str(tmp_path / "checkpoints")]
+    places = ["--results", str(tmp_path), "--cells", str(tmp_path)]
+    places += ["--checkpoints", str(tmp_path / "checkpoints")]
     tried = ["--rates", "0.1", "0.01", "--batches", "20", "--epochs", "4", "--seeds", "0", "1"]
     structured.main([*places, *tried, "--tune-images", "50", "--n-train", "100"])
     rows = json.loads((tmp_path / "structured.json").read_text())["rows"]
@@ -332,7 +332,7 @@ def uci(load, monkeypatch, seed, tmp_path):
 @pytest.mark.slow
 def test_uci_tables(uci, tmp_path):
     script, places = uci
-    script.main([*places, "--sets", "Protein", "--splits", "2"])
+    script.main([*places, "--cells", str(tmp_path), "--sets", "Protein", "--splits", "2"])
     names = [f"nnmrf_{kind}{end}" for kind in ("accuracy", "density") for end in ("", "_paper")]
     tables = {name: json.loads((tmp_path / f"{name}.json").read_text())["rows"] for name in names}
     honest, ranks = tables["nnmrf_accuracy"]
@@ -349,7 +349,8 @@ def test_uci_tables(uci, tmp_path):
 
 def test_uci_cells_are_not_computed_again(uci, monkeypatch, tmp_path):
     script, places = uci
-    setting = [*places, "--sets", "Protein", "--splits", "1", "--protocol", "paper"]
+    setting = [*places, "--cells", str(tmp_path), "--sets", "Protein", "--splits", "1"]
+    setting += ["--protocol", "paper"]
     script.main([*setting, "--parts", "rivals"])
     path = tmp_path / "nnmrf_uci" / "paper-Protein-0.json"
     first = json.loads(path.read_text())
