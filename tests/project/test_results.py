@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "doc" / "results"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="doc is not in this distribution")
 
