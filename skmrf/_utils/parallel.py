@@ -1,8 +1,8 @@
 """Work in parallel: what joblib's backend may carry away, and what stays with the caller."""
 
-from sklearn.utils.parallel import Parallel, delayed
+from itertools import starmap
 
-from .interrupts import InterruptLater
+from sklearn.utils.parallel import Parallel, delayed
 
 
 def run_parts(function, parts, n_jobs):
@@ -50,12 +50,7 @@ def run_blocks(function, blocks, n_jobs, *, long=False):
         parallel = _parallel(n_jobs, **where)
         if parallel.n_jobs != 1:
             return _calls(parallel, function, blocks)
-    return (_whole(function, block) for block in blocks)
-
-
-def _whole(function, block):
-    with InterruptLater():
-        return function(*block)
+    return starmap(function, blocks)
 
 
 def _parallel(n_jobs, **where):

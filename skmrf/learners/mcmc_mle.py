@@ -5,8 +5,9 @@ from dataclasses import replace
 from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
 from ..samplers import equal, resample, sweep
-from .particles import ParticleLearner, Particles, check_count, choose_base, climbed, weights_info
-from .tempered_transitions import BASES
+from ..samplers.smc import climb_from_base
+from .particle_options import BASES, check_count, choose_base, weights_info
+from .particles import ParticleLearner, Particles
 
 
 class _Reweighting(ParticleLearner):
@@ -19,7 +20,7 @@ class _Reweighting(ParticleLearner):
 
     def start(self, energy, data, batch, rng):
         base = choose_base(self.base, energy, data, batch)
-        first, generators = climbed(energy, base, self.n_particles, rng)
+        first, generators = climb_from_base(base, energy, self.n_particles, rng)
         chosen = resample(first.log_weights, self.n_particles, rng)
         weights = equal(self.n_particles)
         return Particles(data, base, energy, first.X[chosen], weights, generators, memory=0)

@@ -7,8 +7,8 @@ import numpy as np
 
 from .._utils.parameters import check_choice
 from ..samplers import Replicas, adapted, check_ladder, parallel_tempering
-from .particles import ParticleLearner, Particles, check_count, choose_base
-from .tempered_transitions import BASES
+from .particle_options import BASES, check_count, choose_base
+from .particles import ParticleLearner, Particles
 
 ADAPT_EVERY = 100
 

@@ -17,15 +17,10 @@ from typing import Any
 import numpy as np
 
 from .._utils.identity import identity_of
-from .._utils.log_weights import effective_sample_size
-from .._utils.parameters import check_number
 from .._utils.phases import States
 from ..energies import Energy
-from ..samplers import Product, Tempering, climb, spawn_generators
+from ..samplers import Product
 from .base import DataPhase, Learner
-
-N_PARTICLES, LAYERED_PARTICLES = 200, 100
-FEW_LATENT = 20
 
 
 @dataclass
@@ -94,43 +89,3 @@ class ParticleLearner(Learner):
         positive = state.data(energy, batch)
         state, info = self.advance(energy, state, rng)
         return positive, States(state.X, state.hidden, state.log_weights), state, info
-
-
-def check_count(learner, *names, optional=()):
-    """Parameters that count something; None stands for a default of optional ones."""
-    for name in (*names, *optional):
-        value = getattr(learner, name)
-        if value is not None or name not in optional:
-            check_number(name, value, low=1, integer=True)
-
-
-def n_particles_of(learner, energy):
-    """How many particles, if the learner leaves it open: fewer of those with a hidden layer."""
-    if learner.n_particles is not None:
-        return learner.n_particles
-    return LAYERED_PARTICLES if energy.has_latent else N_PARTICLES
-
-
-def choose_base(name, energy, data, batch):
-    """The hot end of paths: "uniform", or "marginals" of the training rows.
-
-    None is "marginals" but for models with many latent variables: halfway to these, particles that
-    start at the marginals may all fall into one state and stay there.
-    """
-    n_latent = len(energy.n_states) - len(energy.visible_states)
-    if name == "uniform" or (name is None and n_latent > FEW_LATENT):
-        return Product.uniform(energy.visible_states)
-    return data.marginals(energy, batch)
-
-
-def climbed(energy, base, n, rng, threshold=0.9, n_sweeps=1):
-    """Particles brought from a base to an energy, with an estimate of log Z."""
-    generators = spawn_generators(rng, n)
-    X = base.sample(n, rng)
-    path = Tempering(base, energy)
-    return climb(path, X, generators, rng, threshold=threshold, n_sweeps=n_sweeps), generators
-
-
-def weights_info(log_weights):
-    """The share of effective particles."""
-    return {"ess": effective_sample_size(log_weights) / len(log_weights)}

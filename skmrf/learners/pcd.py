@@ -6,7 +6,8 @@ import numpy as np
 
 from ..energies import LayeredEnergy
 from ..samplers import Product, alternate, blocks_of, spawn_generators, sweep
-from .particles import ParticleLearner, Particles, check_count
+from .particle_options import check_count
+from .particles import ParticleLearner, Particles
 
 FEWEST, MOST = 64, 512
 LAYERED_CHAINS, LAYERED_STEPS, STEPS = 100, 1, 5

@@ -7,17 +7,10 @@ import numpy as np
 from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
 from ..samplers import Interpolation, Tempering, climb, resample, spawn_generators
-from .particles import (
-    N_PARTICLES,
-    ParticleLearner,
-    Particles,
-    check_count,
-    choose_base,
-    climbed,
-    n_particles_of,
-)
+from ..samplers.smc import climb_from_base
+from .particle_options import BASES, N_PARTICLES, check_count, choose_base, n_particles_of
+from .particles import ParticleLearner, Particles
 from .smc import climb_info
-from .tempered_transitions import BASES
 
 
 class PSMC(ParticleLearner):
@@ -103,8 +96,13 @@ class PSMC(ParticleLearner):
 
     def start(self, energy, data, batch, rng):
         base = choose_base(self.base, energy, data, batch)
-        first, generators = climbed(
-            energy, base, n_particles_of(self, energy), rng, self.threshold, self.n_steps
+        first, generators = climb_from_base(
+            base,
+            energy,
+            n_particles_of(self, energy),
+            rng,
+            threshold=self.threshold,
+            n_sweeps=self.n_steps,
         )
         return Particles(
             data,

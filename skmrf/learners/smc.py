@@ -5,8 +5,9 @@ from dataclasses import replace
 from .._utils.history import Latest
 from .._utils.parameters import check_choice, check_number
 from .._utils.rows import distinct_rows
-from .particles import ParticleLearner, Particles, check_count, choose_base, climbed, n_particles_of
-from .tempered_transitions import BASES
+from ..samplers.smc import climb_from_base
+from .particle_options import BASES, check_count, choose_base, n_particles_of
+from .particles import ParticleLearner, Particles
 
 
 def climb_info(climb):
@@ -63,13 +64,13 @@ class SMC(ParticleLearner):
         return self._climbed(energy, Particles(data, base, energy, None, None, []), rng)[0]
 
     def _climbed(self, energy, state, rng):
-        climb, generators = climbed(
-            energy,
+        climb, generators = climb_from_base(
             state.base,
+            energy,
             n_particles_of(self, energy),
             rng,
-            self.threshold,
-            self.n_steps,
+            threshold=self.threshold,
+            n_sweeps=self.n_steps,
         )
         state = replace(
             state,

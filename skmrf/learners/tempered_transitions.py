@@ -6,9 +6,8 @@ import numpy as np
 
 from .._utils.parameters import check_choice, check_number
 from ..samplers import spawn_generators, sweep, tempered_transition
-from .particles import ParticleLearner, Particles, check_count, choose_base
-
-BASES = ("uniform", "marginals")
+from .particle_options import BASES, check_count, choose_base
+from .particles import ParticleLearner, Particles
 
 
 class TemperedTransitions(ParticleLearner):

@@ -1,15 +1,13 @@
 """Markov chains that leave a model's distribution invariant, and paths towards it."""
 
-from .block_gibbs import alternate
 from .chained_bp import Chain, ChainSettings, Draws, check_order
 from .enumerated_states import KnownStates, annealed_states
-from .gibbs import BLOCK, Product, blocks_of, spawn_generators, sweep
+from .gibbs import BLOCK, Product, alternate, blocks_of, spawn_generators, sweep
 from .gibbs_queries import anneal, averages, check_possible, draw, draw_given
 from .independence_metropolis import chain_states, metropolis
 from .metropolis import Metropolis
 from .parallel_tempering import Replicas, adapted, check_ladder, parallel_tempering
-from .paths import Interpolation, Tempering
-from .smc import Climb, climb, equal, resample
+from .smc import Climb, Interpolation, Tempering, climb, equal, resample
 from .tempered_transitions import tempered_transition
 from .traces import ChainTraces, trace_chains
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._utils.parameters import check_number
 from .gibbs import spawn_generators
-from .paths import Tempering
+from .smc import Tempering
 
 NEITHER, HOT, COLD = 0, 1, 2
 MEMORY = 0.99  # of the running mean of refusals

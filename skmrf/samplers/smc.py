@@ -1,10 +1,13 @@
 """Sequential Monte Carlo along a path: reweight, resample, move, by adaptive steps."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from .._utils.log_weights import effective_sample_size, logsumexp, normalized_weights
+from ..energies import Energy
+from .gibbs import Product, spawn_generators, sweep
 
 SMALLEST_STEP = 1e-9
 CLOSE = 0.2  # a step is long enough at this part of the way from the threshold to 1, or
@@ -12,6 +15,54 @@ CLOSEST = 0.02  # so little above the threshold
 NARROW = 0.95  # or when it is this near to one that is too long
 PROBES = 40
 LOST_STEP = 0.05  # where all particles are in states of probability zero, sweeps may lead out
+
+
+class Tempering(NamedTuple):
+    r"""From independent variables to an energy: :math:`p_0^{1-\beta} f^\beta`.
+
+    With a uniform :math:`p_0` these are the tempered distributions of the energy.
+
+    Parameters
+    ----------
+    base : Product
+    energy : Energy
+    """
+
+    base: Product
+    energy: Energy
+
+    def log_density(self, X):
+        """Log-density of the rows of X as a function of beta."""
+        at_base, raised = self.base.log_probability(X), self.energy.raised(X)
+        return lambda beta: (1 - beta) * at_base + raised(beta)
+
+    def move(self, X, beta, generators, n_sweeps):
+        """Gibbs sweeps at ``beta``."""
+        betas = np.full(n_sweeps + 1, beta)
+        return sweep(self.energy, X, generators, betas=betas, base=self.base)[0]
+
+
+class Interpolation(NamedTuple):
+    r"""From one setting of the parameters to another:
+    :math:`\theta_\beta = (1 - \beta) \theta_\mathrm{first} + \beta \theta_\mathrm{last}`.
+
+    Parameters
+    ----------
+    first, last : Energy
+        Of the same kind and size.
+    """
+
+    first: Energy
+    last: Energy
+
+    def log_density(self, X):
+        """Log-density of the rows of X as a function of beta."""
+        return self.first.along(self.last, X)
+
+    def move(self, X, beta, generators, n_sweeps):
+        """Gibbs sweeps at ``beta``."""
+        energy = self.first.interpolate(self.last, beta)
+        return sweep(energy, X, generators, n_sweeps=n_sweeps)[0]
 
 
 @dataclass
@@ -126,6 +177,31 @@ def climb(path, X, generators, rng, *, threshold=0.9, n_sweeps=1, log_weights=No
             now = _resampled(now, rng)
         now = replace(now, X=path.move(now.X, beta, generators, n_sweeps))
     return now
+
+
+def climb_from_base(base, energy, n, rng, *, threshold=0.9, n_sweeps=1):
+    """Bring independent draws of a base to an energy along the tempered path.
+
+    Parameters
+    ----------
+    base : Product
+    energy : Energy
+    n : int
+        Number of particles.
+    rng : numpy.random.Generator
+    threshold, n_sweeps
+        As of :func:`climb`.
+
+    Returns
+    -------
+    Climb
+        With an estimate of log Z of the energy.
+    list of Generator
+        One for every block of particles.
+    """
+    generators = spawn_generators(rng, n)
+    X, path = base.sample(n, rng), Tempering(base, energy)
+    return climb(path, X, generators, rng, threshold=threshold, n_sweeps=n_sweeps), generators
 
 
 def _resampled(now, rng):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .gibbs import sweep
-from .paths import Tempering
+from .smc import Tempering
 
 
 def tempered_transition(energy, X, generators, rng, betas, base):
