@@ -245,7 +245,7 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
             average=bool(self.average) and penalty.smooth,
             score=None if held_out is None else self._held_out_score(energy, held_out),
             patience=self.n_iter_no_change,
-            copies=copies,
+            multiplicity=copies,
         )
 
     def _strength(self, data):

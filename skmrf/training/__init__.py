@@ -1,4 +1,4 @@
-"""The one learning loop and what it is made of."""
+"""The training loop and its parts."""
 
 from .callbacks import EarlyStopping, ScoreMonitor
 from .checkpoints import Checkpoint, NoCheckpoint, form_of
@@ -11,12 +11,14 @@ from .data_moments import (
 )
 from .held_out import held_out_score, layered_score
 from .initial_values import independent_start, log_odds
-from .loop import MIN_UPDATES, LoopState, Settings, SilentReports, resume, run, start
+from .loop import run
 from .optimizers import OPTIMIZERS, SGD, Adam, Momentum, make_optimizer
 from .penalties import L1, L2, GroupL1, NoPenalty, make_penalty
-from .progress import EpochReports, PartReports, warn_interrupted
+from .reports import EpochReports, PartReports, SilentReports, warn_interrupted
 from .schedules import AdaptiveRate, ConstantRate, InverseRate, StepRate, make_rate
+from .settings import MIN_UPDATES, Settings
 from .solvers import make_solver, maximise_deterministic
+from .state import LoopState, resume, start
 
 __all__ = [
     "L1",

@@ -1,15 +1,15 @@
-"""Which rows a batch has."""
+"""Minibatches of rows."""
 
 import numpy as np
 
 from .._utils.batch import Batch
 from ..samplers import resample
 
-MARKED = 16  # batches of this part of all rows or more
+MASK_SHARE = 16  # batches of at least one row in 16 are sorted by a mask
 
 
 def random_order(data, rng):
-    """All rows in random order; weighted ones about as often as their weights say.
+    """Return the numbers of all rows in random order, resampled by weight if there are weights.
 
     Batches of equal rows estimate the phases without bias. Weights within batches would not: a
     batch of light rows would count as much as one of heavy rows.
@@ -20,23 +20,24 @@ def random_order(data, rng):
     return rng.permutation(resample(data.log_weights, n, rng))
 
 
-def ascending(rows, data):
-    """Numbers of rows in order.
+def sort_rows(rows, data):
+    """Return row numbers in ascending order.
 
-    Marks of many take a tenth of the time of sorting, where none occurs twice, as weighted rows do.
+    A mask takes a tenth of the time of sorting where there are many rows. It needs distinct rows,
+    and weighted rows repeat.
     """
     n = data.X.shape[0]
-    if data.log_weights is not None or MARKED * len(rows) < n:
+    if data.log_weights is not None or MASK_SHARE * len(rows) < n:
         return np.sort(rows)
-    marks = np.zeros(n, dtype=bool)
-    marks[rows] = True
-    return np.flatnonzero(marks)
+    mask = np.zeros(n, dtype=bool)
+    mask[rows] = True
+    return np.flatnonzero(mask)
 
 
-def take(data, rows, state):
-    """The batch of these rows."""
+def take_rows(data, rows, state):
+    """Return the batch of some rows, without weights."""
     targets = None if data.Y is None else data.Y[rows]
     X = data.X
-    plain = isinstance(X, np.ndarray) and X.flags.c_contiguous  # else take copies all of it first
-    X = np.take(X, rows, axis=0) if plain else X[rows]
+    is_contiguous = isinstance(X, np.ndarray) and X.flags.c_contiguous  # else take copies all of it
+    X = np.take(X, rows, axis=0) if is_contiguous else X[rows]
     return Batch(X, targets, None, rows, state.epoch, state.step)

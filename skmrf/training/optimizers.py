@@ -1,8 +1,8 @@
-"""First-order ascent steps. State is a dict of arrays, so that it pickles and resumes.
+"""First-order optimizers.
 
-A step may write into the arrays of its state and into those of the gradient; never into theta.
-After an interrupted update the loop starts with :meth:`init` again. ``default_rate`` is where an
-adaptive learning rate starts.
+The state of an optimizer is a dict of arrays, so it pickles. A step may write into the arrays of
+its state and into those of the gradient; never into theta. After an interrupted update the loop
+starts with :meth:`init` again. ``default_rate`` is the first value of an adaptive learning rate.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ class SGD(BaseEstimator):
     default_rate = 0.1
 
     def init(self, theta):
-        """State before the first step."""
+        """Return the state before the first step."""
         return {}
 
     def step(self, theta, gradient, rate, state):
-        """New theta, step size of every parameter (for proximal maps), new state."""
+        """Return new theta, the step size of every parameter, and the new state."""
         moved = {k: np.ascontiguousarray(g) for k, g in gradient.items()}
         for k, v in theta.items():
             climb(v.reshape(-1), moved[k].reshape(-1), rate)
@@ -47,11 +47,11 @@ class Momentum(BaseEstimator):
         self.momentum = momentum
 
     def init(self, theta):
-        """State before the first step."""
+        """Return the state before the first step."""
         return {k: np.zeros_like(v) for k, v in theta.items()}
 
     def step(self, theta, gradient, rate, state):
-        """New theta, step size of every parameter (for proximal maps), new state."""
+        """Return new theta, the step size of every parameter, and the new state."""
         for k, v in theta.items():
             state[k] *= self.momentum
             state[k] += gradient[k]
@@ -78,30 +78,30 @@ class Adam(BaseEstimator):
         self.epsilon = epsilon
 
     def init(self, theta):
-        """State before the first step."""
+        """Return the state before the first step."""
         names = "mean", "square"
         return {"t": 0} | {m: {k: np.zeros_like(v) for k, v in theta.items()} for m in names}
 
     def step(self, theta, gradient, rate, state):
-        """New theta, step size of every parameter (for proximal maps), the state, changed."""
+        """Return new theta, the step size of every parameter, and the new state."""
         t = state["t"] + 1
         betas = self.beta_1, self.beta_2
         corrections = 1 / (1 - self.beta_1**t), (1 - self.beta_2**t) ** -0.5
-        moved = {k: _room(v, gradient[k]) for k, v in theta.items()}
+        moved = {k: _output_array(v, gradient[k]) for k, v in theta.items()}
         for k, old in theta.items():
             arrays = old, gradient[k], state["mean"][k], state["square"][k], moved[k]
             flat = [a.reshape(-1) for a in arrays]
             sizes = np.empty(min(old.size, CHUNK), old.dtype)
             for s in range(0, old.size, CHUNK):
                 *before, after = (a[s : s + CHUNK] for a in flat)
-                room = sizes[: len(after)]
-                adam_step(*before, betas, corrections, rate, self.epsilon, after, room)
+                part = sizes[: len(after)]
+                adam_step(*before, betas, corrections, rate, self.epsilon, after, part)
         state = state | {"t": t}
         return moved, AdamSizes(state["square"], rate, corrections[1], self.epsilon), state
 
 
 class AdamSizes(Mapping):
-    """Step sizes of Adam, found where a proximal map asks for them."""
+    """Step sizes of Adam, computed only where a proximal map needs them."""
 
     def __init__(self, squares, rate, correction, epsilon):
         self.squares = squares
@@ -119,8 +119,8 @@ class AdamSizes(Mapping):
         return len(self.squares)
 
 
-def _room(theta, gradient):
-    """An array for new parameters: that of the gradient, if it is of their kind."""
+def _output_array(theta, gradient):
+    """Return an array for new parameters: that of the gradient if it can hold them."""
     fits = gradient.dtype == theta.dtype and gradient.flags.c_contiguous
     return gradient if fits and gradient.flags.writeable else np.empty(theta.shape, theta.dtype)
 
@@ -129,7 +129,7 @@ OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "adam": Adam}
 
 
 def make_optimizer(optimizer, solvable, penalty, penalty_name):
-    """An optimizer, or None for the deterministic solver.
+    """Return an optimizer, or None for the deterministic solver.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def make_optimizer(optimizer, solvable, penalty, penalty_name):
         Whether the learner has a deterministic objective on these data.
     penalty : penalty of :mod:`skmrf.training`
     penalty_name : str
-        What the user called it.
+        Value of the parameter ``penalty`` of the estimator.
 
     Returns
     -------

@@ -1,9 +1,9 @@
 """Penalties on parameters, subtracted from the mean log-likelihood.
 
 A penalty has a smooth part (``value`` and ``gradient``) and a proximal map (``prox``, the identity
-for smooth penalties). Parameters whose group is -1 (tables of single variables) are not penalised.
-A parameter that theta holds twice, as a symmetric matrix does, is penalised once: ``copies`` says
-how often the entries of an array stand for one parameter.
+for smooth penalties). Parameters of group -1 (tables of single variables) are not penalised. A
+parameter that theta holds twice, as a symmetric matrix does, is penalised once: ``multiplicity`` is
+the number of entries of an array that hold the same parameter.
 """
 
 import numpy as np
@@ -12,20 +12,20 @@ from .._utils.parameters import check_choice, check_number
 
 
 class NoPenalty:
-    """Nothing."""
+    """No penalty."""
 
     smooth = True
 
     def value(self, theta):
-        """0."""
+        """Return 0."""
         return 0.0
 
     def gradient(self, theta):
-        """None: nothing to add."""
+        """Return None, for zero."""
         return
 
     def prox(self, theta, sizes):
-        """The identity."""
+        """Return theta."""
         return theta
 
 
@@ -37,22 +37,23 @@ class L2(NoPenalty):
     alpha : float
         Strength, against the mean log-likelihood in nats.
     groups : dict of str to ndarray of int
-        Numbers of groups, shaped like theta; -1 is not penalised.
-    copies : dict of str to int, optional
-        How often the entries of an array of theta stand for one parameter, where not once.
+        Group numbers, shaped like theta; entries of group -1 are not penalised.
+    multiplicity : dict of str to int, optional
+        Number of entries of an array of theta that hold the same parameter, where not 1.
     """
 
-    def __init__(self, alpha, groups, copies=None):
+    def __init__(self, alpha, groups, multiplicity=None):
         self.alpha = alpha
-        self.copies = copies or {}
-        self.weights = {k: _strengths(alpha, g >= 0) for k, g in groups.items()}
+        self.multiplicity = multiplicity or {}
+        self.weights = {k: _entry_strengths(alpha, g >= 0) for k, g in groups.items()}
 
     def value(self, theta):
-        """The penalty at theta."""
-        return 0.5 * _total(self.copies, {k: self.weights[k] * v * v for k, v in theta.items()})
+        """Return the penalty at theta."""
+        terms = {k: self.weights[k] * v * v for k, v in theta.items()}
+        return 0.5 * _sum_parameters(terms, self.multiplicity)
 
     def gradient(self, theta):
-        """Derivative of the penalty."""
+        """Return the derivative of the penalty."""
         return {k: (self.weights[k] * v).astype(v.dtype, copy=False) for k, v in theta.items()}
 
 
@@ -64,28 +65,29 @@ class L1(NoPenalty):
     alpha : float
         Strength, against the mean log-likelihood in nats.
     groups : dict of str to ndarray of int
-        Numbers of groups, shaped like theta; -1 is not penalised.
-    copies : dict of str to int, optional
-        How often the entries of an array of theta stand for one parameter, where not once.
+        Group numbers, shaped like theta; entries of group -1 are not penalised.
+    multiplicity : dict of str to int, optional
+        Number of entries of an array of theta that hold the same parameter, where not 1.
     """
 
     smooth = False
 
-    def __init__(self, alpha, groups, copies=None):
+    def __init__(self, alpha, groups, multiplicity=None):
         self.alpha = alpha
-        self.copies = copies or {}
+        self.multiplicity = multiplicity or {}
         self.weights = {k: alpha * (g >= 0) for k, g in groups.items()}
 
     def value(self, theta):
-        """The penalty at theta."""
-        return _total(self.copies, {k: self.weights[k] * np.abs(v) for k, v in theta.items()})
+        """Return the penalty at theta."""
+        terms = {k: self.weights[k] * np.abs(v) for k, v in theta.items()}
+        return _sum_parameters(terms, self.multiplicity)
 
     def prox(self, theta, sizes):
-        """Soft thresholding by alpha times the step size of every parameter."""
+        """Apply soft thresholding by alpha times the step size of every parameter."""
         out = {}
         for k, v in theta.items():
-            cut = (sizes[k] * self.weights[k]).astype(v.dtype)
-            out[k] = np.sign(v) * np.maximum(np.abs(v) - cut, 0.0)
+            threshold = (sizes[k] * self.weights[k]).astype(v.dtype)
+            out[k] = np.sign(v) * np.maximum(np.abs(v) - threshold, 0.0)
         return out
 
 
@@ -99,61 +101,63 @@ class GroupL1(NoPenalty):
     alpha : float
         Strength, against the mean log-likelihood in nats.
     groups : dict of str to ndarray of int
-        Numbers of groups, shaped like theta; -1 is not penalised.
-    copies : dict of str to int, optional
-        How often the entries of an array of theta stand for one parameter, where not once.
+        Group numbers, shaped like theta; entries of group -1 are not penalised.
+    multiplicity : dict of str to int, optional
+        Number of entries of an array of theta that hold the same parameter, where not 1.
     """
 
     smooth = False
 
-    def __init__(self, alpha, groups, copies=None):
+    def __init__(self, alpha, groups, multiplicity=None):
         self.alpha = alpha
-        self.copies = copies or {}
+        self.multiplicity = multiplicity or {}
         self.groups = groups
         self.sizes = {k: np.bincount(g[g >= 0].ravel()) for k, g in groups.items()}
 
     def _norms(self, k, v):
-        inside = self.groups[k] >= 0
-        squares = np.bincount(self.groups[k][inside], v[inside] ** 2, minlength=len(self.sizes[k]))
-        return inside, np.sqrt(squares)
+        is_penalised = self.groups[k] >= 0
+        squared_norms = np.bincount(
+            self.groups[k][is_penalised], v[is_penalised] ** 2, minlength=len(self.sizes[k])
+        )
+        return is_penalised, np.sqrt(squared_norms)
 
     def value(self, theta):
-        """The penalty at theta."""
+        """Return the penalty at theta."""
         norms = {k: np.sqrt(self.sizes[k]) * self._norms(k, v)[1] for k, v in theta.items()}
-        return self.alpha * _total(self.copies, norms)
+        return self.alpha * _sum_parameters(norms, self.multiplicity)
 
     def prox(self, theta, sizes):
-        """Shrink the norm of every table; steps that differ inside it enter by their mean."""
+        """Shrink the norm of every table, by the mean of the step sizes inside it."""
         out = {}
         for k, v in theta.items():
-            inside, norms = self._norms(k, v)
-            step = np.broadcast_to(sizes[k], v.shape)[inside]
-            members = self.groups[k][inside]
+            is_penalised, norms = self._norms(k, v)
+            step = np.broadcast_to(sizes[k], v.shape)[is_penalised]
+            members = self.groups[k][is_penalised]
             mean_step = np.bincount(members, step, len(norms)) / np.maximum(self.sizes[k], 1)
-            cut = self.alpha * np.sqrt(self.sizes[k]) * mean_step
-            keep = np.maximum(1.0 - cut / np.maximum(norms, 1e-300), 0.0)
+            threshold = self.alpha * np.sqrt(self.sizes[k]) * mean_step
+            keep = np.maximum(1.0 - threshold / np.maximum(norms, 1e-300), 0.0)
             out[k] = v.copy()
-            out[k][inside] *= keep[members]
+            out[k][is_penalised] *= keep[members]
         return out
 
 
-def _strengths(alpha, penalised):
-    """Strength of the penalty on every parameter of an array; one number where all are alike."""
+def _entry_strengths(alpha, penalised):
+    """Return the strength of the penalty on every entry, or one number where all are equal."""
     if penalised.all():
         return float(alpha)
     return alpha * penalised if penalised.any() else 0.0
 
 
-def _total(copies, terms):
-    """Sum over parameters of arrays over the entries of theta."""
-    return sum(float(v.sum()) / copies.get(k, 1) for k, v in terms.items())
+def _sum_parameters(terms, multiplicity):
+    """Return the sum over parameters of arrays over the entries of theta."""
+    return sum(float(v.sum()) / multiplicity.get(k, 1) for k, v in terms.items())
 
 
 PENALTIES = {"l2": L2, "l1": L1, "group-l1": GroupL1}
 
 
-def make_penalty(name, alpha, groups, copies=None):
-    """The penalty of that name, or :class:`NoPenalty` for ``alpha=0``.
+def make_penalty(name, alpha, groups, multiplicity=None):
+    """Return a penalty by name, or :class:`NoPenalty` for ``alpha=0``.
 
     Parameters
     ----------
@@ -161,10 +165,10 @@ def make_penalty(name, alpha, groups, copies=None):
     alpha : float
         Strength, at least 0.
     groups : dict of str to ndarray of int
-        From :meth:`~skmrf.energies.Energy.penalty_groups`: numbers of groups, shaped like theta;
-        -1 is not penalised.
-    copies : dict of str to int, optional
-        How often the entries of an array of theta stand for one parameter, where not once.
+        From :meth:`~skmrf.energies.Energy.penalty_groups`: group numbers, shaped like theta;
+        entries of group -1 are not penalised.
+    multiplicity : dict of str to int, optional
+        Number of entries of an array of theta that hold the same parameter, where not 1.
 
     Returns
     -------
@@ -172,4 +176,4 @@ def make_penalty(name, alpha, groups, copies=None):
     """
     check_choice("penalty", name, PENALTIES)
     check_number("alpha", alpha, low=0)
-    return PENALTIES[name](alpha, groups, copies) if alpha > 0 else NoPenalty()
+    return PENALTIES[name](alpha, groups, multiplicity) if alpha > 0 else NoPenalty()

@@ -1,7 +1,7 @@
-"""Learning-rate schedules. ``observe(gradient)`` is told every gradient of the loop.
+"""Learning-rate schedules.
 
-Rates are per update ``t = 0, 1, ...``. A schedule is a value of parameters plus a small state that
-pickles with the fit.
+Rates are per update ``t = 0, 1, ...``. A schedule holds parameters only; the loop passes every
+gradient to ``observe``, with a small state that pickles.
 """
 
 import numpy as np
@@ -10,11 +10,11 @@ from sklearn.base import BaseEstimator
 from .._utils.parameters import check_number
 
 
-class _Rate(BaseEstimator):
-    """A schedule that never says that learning is done."""
+class _Schedule(BaseEstimator):
+    """Schedule that never ends training."""
 
     def init(self):
-        """State before the first update."""
+        """Return the state before the first update."""
         return {"t": 0}
 
     def observe(self, gradient, state, resolution):
@@ -25,12 +25,12 @@ class _Rate(BaseEstimator):
         return {"t": state["t"] + 1}, False, False
 
     def new_window(self, state):
-        """The state without sums of gradients, which an interrupted update may have changed."""
+        """Return the state without sums of gradients, which an interrupted update may change."""
         return state
 
 
-class ConstantRate(_Rate):
-    """The same rate throughout.
+class ConstantRate(_Schedule):
+    """Constant rate.
 
     Parameters
     ----------
@@ -41,12 +41,12 @@ class ConstantRate(_Rate):
         self.rate = rate
 
     def value(self, state):
-        """Rate of the next update."""
+        """Return the rate of the next update."""
         return self.rate
 
 
-class StepRate(_Rate):
-    """Multiplied by ``drop`` every ``every`` updates.
+class StepRate(_Schedule):
+    """Rate that is multiplied by ``drop`` every ``every`` updates.
 
     Parameters
     ----------
@@ -60,12 +60,12 @@ class StepRate(_Rate):
         self.every = every
 
     def value(self, state):
-        """Rate of the next update."""
+        """Return the rate of the next update."""
         return self.rate * self.drop ** (state["t"] // self.every)
 
 
-class InverseRate(_Rate):
-    """``1 / (a + b t)``.
+class InverseRate(_Schedule):
+    """Rate ``1 / (a + b t)``.
 
     Parameters
     ----------
@@ -77,17 +77,16 @@ class InverseRate(_Rate):
         self.b = b
 
     def value(self, state):
-        """Rate of the next update."""
+        """Return the rate of the next update."""
         return 1.0 / (self.a + self.b * state["t"])
 
 
-class AdaptiveRate(_Rate):
-    """Halved whenever the gradient has become noise; done after enough halvings.
+class AdaptiveRate(_Schedule):
+    """Rate that is halved whenever the gradient is only noise.
 
-    Gradients are averaged over the two halves of a window. While there is progress to be made the
-    two means point the same way; when their cosine falls below ``cosine`` the parameters wander
-    about the optimum, so the rate is halved and the next window is longer by half. After
-    ``n_halvings`` of them learning is done.
+    Gradients are averaged over the two halves of a window. Far from the optimum the two means have
+    similar directions. When their cosine falls below ``cosine``, the rate is halved and the next
+    window is longer by half. After ``n_halvings`` halvings training ends.
 
     Parameters
     ----------
@@ -108,7 +107,7 @@ class AdaptiveRate(_Rate):
         return {"t": 0, "halvings": 0, "window": int(self.window), "first": None, "second": None}
 
     def value(self, state):
-        """Rate of the next update."""
+        """Return the rate of the next update."""
         return self.rate * 0.5 ** state["halvings"]
 
     def new_window(self, state):
@@ -124,25 +123,25 @@ class AdaptiveRate(_Rate):
                 state[half][k] += g
         if state["t"] < state["window"]:
             return state, False, False
-        settled = (
+        is_noise = (
             _cosine(state["first"], state["second"]) < self.cosine
             or _mean_square(state) < resolution
         )
-        halvings = state["halvings"] + int(settled)
-        window = int(state["window"] * 1.5) if settled else state["window"]
+        halvings = state["halvings"] + int(is_noise)
+        window = int(state["window"] * 1.5) if is_noise else state["window"]
         state = {"t": 0, "halvings": halvings, "window": window, "first": None, "second": None}
-        return state, settled, halvings > self.n_halvings
+        return state, is_noise, halvings > self.n_halvings
 
 
 def _mean_square(state):
-    """Squared norm of the mean gradient of a window."""
+    """Return the squared norm of the mean gradient of a window."""
     first, second = state["first"], state["second"]
     total = sum(float(np.sum((first[k] + second[k]) ** 2)) for k in first)
     return total / state["window"] ** 2
 
 
 def _cosine(a, b):
-    """Cosine of the angle between two dicts of arrays; 0 where one is zero."""
+    """Return the cosine of the angle between two dicts of arrays; 0 where one is zero."""
     inner = sum(float(np.vdot(a[k], b[k])) for k in a)
     norms = [np.sqrt(sum(float(np.vdot(v, v)) for v in x.values())) for x in (a, b)]
     return inner / (norms[0] * norms[1]) if norms[0] * norms[1] > 0 else 0.0
@@ -157,15 +156,15 @@ RATES = {
 
 
 def make_rate(rate, optimizer=None):
-    """A schedule from its name, a number (constant) or an instance.
+    """Return a schedule by name, a constant rate for a number, or the instance itself.
 
-    Schedules chosen by name start at the default rate of the optimizer.
+    A schedule by name starts at the default rate of the optimizer.
 
     Parameters
     ----------
     rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
     optimizer : optional
-        Whose ``default_rate`` schedules by name begin at.
+        Its ``default_rate`` is the first rate of schedules by name.
 
     Returns
     -------
@@ -176,7 +175,7 @@ def make_rate(rate, optimizer=None):
     ValueError
         An unknown name, or a number that is not positive.
     """
-    if isinstance(rate, _Rate):
+    if isinstance(rate, _Schedule):
         return rate
     if not isinstance(rate, str):
         return ConstantRate(check_number("learning_rate", rate, low=0, open_low=True))

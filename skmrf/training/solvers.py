@@ -1,7 +1,7 @@
 """Solvers of deterministic objectives: L-BFGS, and FISTA where the penalty has a kink.
 
-A solver moves an energy by one iteration at a time. What the next one needs is a state that
-pickles, so that a solver which was stopped goes on bit for bit.
+A solver moves an energy by one iteration at a time. Its state pickles, and a solver continues from
+a state bit for bit.
 """
 
 from dataclasses import dataclass, replace
@@ -11,105 +11,76 @@ import numpy as np
 
 from .line_search import wolfe_point
 
-MEMORY = 20  # pairs
-LEAST_GAIN = 1e-15  # of the objective, relative; less is rounding
-LEAST_NORM = 1e-12
+MEMORY = 20  # pairs of L-BFGS
+MIN_GAIN = 1e-15  # of the objective, relative; less is rounding
+MIN_TOL = 1e-12
+MIN_STEP_SIZE = 1e-12
 
 
 @dataclass(frozen=True)
 class SolverState:
-    """Where a solver is, besides the energy.
+    """State of a solver, besides the energy.
 
     Attributes
     ----------
     value : float
         Objective less penalty.
-    norm : float
+    gradient_max : float
         Largest entry of the (proximal) gradient.
-    over : bool
-        Whether there is nothing left to do, or to be done.
+    is_done : bool
+        Whether the solver has converged or cannot improve the objective.
     converged : bool
-        Whether it is over at a maximum, as far as that can be told.
+        Whether it is done at a maximum, up to ``tol`` or rounding.
     """
 
     value: float
-    norm: float
-    over: bool = False
+    gradient_max: float
+    is_done: bool = False
     converged: bool = False
 
 
 @dataclass(frozen=True)
 class LBFGSState(SolverState):
-    """What L-BFGS knows at the current parameters.
+    r"""State of L-BFGS at the current parameters.
 
     Attributes
     ----------
     gradient : dict
-        Of the objective less penalty.
+        Gradient of the objective less penalty.
     pairs : tuple of (ndarray, ndarray, float)
-        Of the last steps: the way, how much the gradient fell, and one over their product; all
-        parameters in one vector.
-    scale : float
-        Inverse curvature of the last step.
+        :math:`(s, y, \rho)` of the last steps: change of the parameters, decrease of the gradient,
+        and :math:`1 / y^\top s`. A vector holds all parameters.
+    gamma : float
+        Scale :math:`s^\top y / y^\top y` of the initial inverse Hessian.
     """
 
     gradient: Any = None
     pairs: tuple = ()
-    scale: float = 1.0
+    gamma: float = 1.0
 
 
 @dataclass(frozen=True)
 class FISTAState(SolverState):
-    """What FISTA knows at the current parameters.
+    """State of FISTA at the current parameters.
 
     Attributes
     ----------
-    ahead : dict or None
-        Parameters that the next step is made from, where not the current ones.
-    known : (float, dict) or None
-        Objective and gradient there, where they were found already.
+    extrapolated : dict or None
+        Parameters from which the next step is made; None for the current ones.
+    evaluated : (float, dict) or None
+        Objective and gradient at these parameters, where they are known.
     momentum : float
-    size : float
-        Of a step.
+    step_size : float
     """
 
-    ahead: Any = None
-    known: Any = None
+    extrapolated: Any = None
+    evaluated: Any = None
     momentum: float = 1.0
-    size: float = 1.0
+    step_size: float = 1.0
 
 
-def maximise_deterministic(energy, objective, penalty, *, max_iter, tol, copies=None):
-    """Maximise ``objective(energy) - penalty``.
-
-    Parameters
-    ----------
-    energy : Energy
-        Start.
-    objective : callable, energy -> (value, gradient)
-    penalty : penalty of :mod:`skmrf.training`
-    max_iter : int
-    tol : float
-        Stop when the largest entry of the (proximal) gradient is at most this.
-    copies : dict, optional
-        As of :func:`make_solver`.
-
-    Returns
-    -------
-    energy : Energy
-    converged : bool
-    """
-    solver = make_solver(objective, penalty, tol, copies)
-    at = solver.start(energy)
-    for _ in range(max_iter):
-        if at.over:
-            break
-        energy, at = solver.step(energy, at)
-    return energy, at.converged
-
-
-def make_solver(objective, penalty, tol, copies=None):
-    """What maximises ``objective(energy) - penalty``.
+def make_solver(objective, penalty, tol, multiplicity=None):
+    """Return the solver that maximises ``objective(energy) - penalty``.
 
     Parameters
     ----------
@@ -117,26 +88,51 @@ def make_solver(objective, penalty, tol, copies=None):
     penalty : penalty of :mod:`skmrf.training`
     tol : float
         Largest entry of the (proximal) gradient at a maximum.
-    copies : dict, optional
-        How often the entries of an array of theta stand for one parameter: 2 for a symmetric
-        matrix. Gradients are by parameters, so that the derivative by a single entry is that
-        fraction of them.
+    multiplicity : dict of str to int, optional
+        Number of entries of an array of theta that hold the same parameter, where not 1: 2 for a
+        symmetric matrix. Gradients are derivatives by parameters, so the derivative by one entry is
+        the gradient divided by the multiplicity.
 
     Returns
     -------
     LBFGS or FISTA
     """
-    return (LBFGS if penalty.smooth else FISTA)(objective, penalty, tol, copies)
+    return (LBFGS if penalty.smooth else FISTA)(objective, penalty, tol, multiplicity)
+
+
+def maximise_deterministic(energy, objective, penalty, *, max_iter, tol, multiplicity=None):
+    """Return the energy that maximises ``objective(energy) - penalty``, and whether it converged.
+
+    Parameters
+    ----------
+    energy : Energy
+        Initial values.
+    objective : callable, energy -> (value, gradient)
+    penalty : penalty of :mod:`skmrf.training`
+    max_iter : int
+        Maximum number of iterations.
+    tol : float
+        Largest entry of the (proximal) gradient at a maximum.
+    multiplicity : dict of str to int, optional
+        As of :func:`make_solver`.
+    """
+    solver = make_solver(objective, penalty, tol, multiplicity)
+    state = solver.start(energy)
+    for _ in range(max_iter):
+        if state.is_done:
+            break
+        energy, state = solver.step(energy, state)
+    return energy, state.converged
 
 
 class LBFGS:
-    """Quasi-Newton steps from the last 20 changes of the gradient, and a Wolfe line search.
+    """Limited-memory BFGS with 20 pairs and a line search by the Wolfe conditions.
 
     Parameters are moved in double precision.
 
     Parameters
     ----------
-    objective, penalty, tol, copies
+    objective, penalty, tol, multiplicity
         As of :func:`make_solver`.
 
     References
@@ -144,78 +140,78 @@ class LBFGS:
     J. Nocedal and S. J. Wright, "Numerical optimization" (2006), algorithms 7.4 and 7.5.
     """
 
-    def __init__(self, objective, penalty, tol, copies=None):
+    def __init__(self, objective, penalty, tol, multiplicity=None):
         self.objective = objective
         self.penalty = penalty
-        self.tol = max(tol, LEAST_NORM)
-        self.copies = copies or {}
+        self.tol = max(tol, MIN_TOL)
+        self.multiplicity = multiplicity or {}
 
     def start(self, energy):
-        """State before the first iteration."""
-        value, gradient = self._at(energy)
-        length = np.sqrt(_inner(gradient, gradient, self.copies))
-        scale = 1.0 / length if length > 0 else 1.0
-        return self._state(value, gradient, (), scale)
+        """Return the state before the first iteration."""
+        value, gradient = self._evaluate(energy)
+        length = np.sqrt(_inner(gradient, gradient, self.multiplicity))
+        return self._state(value, gradient, (), 1.0 / length if length > 0 else 1.0)
 
-    def step(self, energy, at):
-        """The energy after one more iteration, and the state."""
-        direction = _newton(at.gradient, at.pairs, at.scale, self.copies)
-        gain = _inner(at.gradient, direction, self.copies)
-        rounding = LEAST_GAIN * max(1.0, abs(at.value))
-        if at.pairs and 0 <= gain <= rounding:
-            return energy, replace(at, over=True, converged=True)
-        found = self._search(energy, at, direction)
-        if found is None and at.pairs:
-            at = replace(at, pairs=())
-            direction = {k: at.scale * g for k, g in at.gradient.items()}
-            found = self._search(energy, at, direction)
+    def step(self, energy, state):
+        """Return the energy and the state after one more iteration."""
+        direction = _newton_direction(state.gradient, state.pairs, state.gamma, self.multiplicity)
+        slope = _inner(state.gradient, direction, self.multiplicity)
+        if state.pairs and 0 <= slope <= MIN_GAIN * max(1.0, abs(state.value)):
+            return energy, replace(state, is_done=True, converged=True)
+        found = self._search(energy, state, direction)
+        if found is None and state.pairs:
+            state = replace(state, pairs=())
+            direction = {k: state.gamma * g for k, g in state.gradient.items()}
+            found = self._search(energy, state, direction)
         if found is None:
-            return energy, replace(at, over=True, converged=False)
-        pairs, scale = self._remembered(at, found, direction)
-        after = self._state(found.value, found.gradient, pairs, scale)
-        if found.value - at.value <= LEAST_GAIN * max(1.0, abs(at.value), abs(found.value)):
-            after = replace(after, over=True, converged=True)
-        return found.energy, after
+            return energy, replace(state, is_done=True, converged=False)
+        pairs, gamma = self._update_pairs(state, found, direction)
+        new = self._state(found.value, found.gradient, pairs, gamma)
+        if found.value - state.value <= MIN_GAIN * max(1.0, abs(state.value), abs(found.value)):
+            new = replace(new, is_done=True, converged=True)
+        return found.energy, new
 
-    def _at(self, energy):
-        """Objective less penalty, and its gradient."""
+    def _evaluate(self, energy):
+        """Return the objective less penalty, and its gradient."""
         value, gradient = self.objective(energy)
-        pull = self.penalty.gradient(energy.theta)
+        penalty_gradient = self.penalty.gradient(energy.theta)
         gradient = {k: np.array(g, dtype=float) for k, g in gradient.items()}
-        for k, p in (pull or {}).items():
-            gradient[k] -= p
+        for k, g in (penalty_gradient or {}).items():
+            gradient[k] -= g
         return float(value - self.penalty.value(energy.theta)), gradient
 
-    def _state(self, value, gradient, pairs, scale):
-        norm = _largest(gradient)
-        converged = norm <= self.tol
-        return LBFGSState(value, norm, converged, converged, gradient, pairs, scale)
+    def _state(self, value, gradient, pairs, gamma):
+        gradient_max = _max_abs(gradient)
+        converged = gradient_max <= self.tol
+        return LBFGSState(value, gradient_max, converged, converged, gradient, pairs, gamma)
 
-    def _search(self, energy, at, direction):
-        """A better point in this direction, or None."""
+    def _search(self, energy, state, direction):
+        """Return a better point in a direction, or None."""
         theta = {k: np.asarray(v, dtype=float) for k, v in energy.theta.items()}
 
-        def visit(step):
+        def evaluate(step):
             moved = energy.with_theta({k: v + step * direction[k] for k, v in theta.items()})
-            value, gradient = self._at(moved)
-            return Trial(step, value, _inner(gradient, direction, self.copies), moved, gradient)
+            value, gradient = self._evaluate(moved)
+            slope = _inner(gradient, direction, self.multiplicity)
+            return Trial(step, value, slope, moved, gradient)
 
-        slope = _inner(at.gradient, direction, self.copies)
-        return wolfe_point(visit, Trial(0.0, at.value, slope, energy, at.gradient))
+        slope = _inner(state.gradient, direction, self.multiplicity)
+        return wolfe_point(evaluate, Trial(0.0, state.value, slope, energy, state.gradient))
 
-    def _remembered(self, at, found, direction):
-        """Pairs and scale after a step, which is left out where the objective was not concave."""
-        way = found.step * _flat(direction, self.copies)
-        fall = _flat(at.gradient, self.copies) - _flat(found.gradient, self.copies)
-        product, square = float(way @ fall), float(fall @ fall)
-        if product <= np.finfo(float).eps * square:
-            return at.pairs, at.scale
-        return (*at.pairs[1 - MEMORY :], (way, fall, 1.0 / product)), product / square
+    def _update_pairs(self, state, found, direction):
+        """Return the pairs and gamma after a step; the step has no pair if it is not concave."""
+        s = found.step * _to_vector(direction, self.multiplicity)
+        y = _to_vector(state.gradient, self.multiplicity)
+        y = y - _to_vector(found.gradient, self.multiplicity)
+        sy, yy = float(s @ y), float(y @ y)
+        if sy <= np.finfo(float).eps * yy:
+            return state.pairs, state.gamma
+        return (*state.pairs[1 - MEMORY :], (s, y, 1.0 / sy)), sy / yy
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A point of a line search.
+    """Point of a line search.
 
     Attributes
     ----------
@@ -234,39 +230,39 @@ class Trial:
     gradient: Any
 
 
-def _newton(gradient, pairs, scale, copies):
-    """Inverse curvature times the gradient, by the two loops over pairs."""
-    out, shares = _flat(gradient, copies), []
-    for way, fall, over in reversed(pairs):
-        shares.append(over * (way @ out))
-        out -= shares[-1] * fall
-    out *= scale
-    for way, fall, over in pairs:
-        out += (shares.pop() - over * (fall @ out)) * way
-    return _arrays(out, gradient, copies)
+def _newton_direction(gradient, pairs, gamma, multiplicity):
+    """Return the inverse Hessian times the gradient, by the two-loop recursion."""
+    q, alphas = _to_vector(gradient, multiplicity), []
+    for s, y, rho in reversed(pairs):
+        alphas.append(rho * (s @ q))
+        q -= alphas[-1] * y
+    q *= gamma
+    for s, y, rho in pairs:
+        q += (alphas.pop() - rho * (y @ q)) * s
+    return _to_arrays(q, gradient, multiplicity)
 
 
-def _flat(arrays, copies):
-    """All entries in one vector, scaled so that inner products are over parameters."""
-    return np.concatenate([v.ravel() / np.sqrt(copies.get(k, 1)) for k, v in arrays.items()])
+def _to_vector(arrays, multiplicity):
+    """Return all entries in one vector, scaled so that inner products are over parameters."""
+    return np.concatenate([v.ravel() / np.sqrt(multiplicity.get(k, 1)) for k, v in arrays.items()])
 
 
-def _arrays(vector, like, copies):
-    """The arrays of which :func:`_flat` is the vector, shaped like others."""
+def _to_arrays(vector, like, multiplicity):
+    """Return the arrays that :func:`_to_vector` maps to a vector, shaped like others."""
     parts = np.split(vector, np.cumsum([v.size for v in like.values()])[:-1])
     return {
-        k: part.reshape(v.shape) * np.sqrt(copies.get(k, 1))
+        k: part.reshape(v.shape) * np.sqrt(multiplicity.get(k, 1))
         for part, (k, v) in zip(parts, like.items(), strict=True)
     }
 
 
-def _largest(arrays):
+def _max_abs(arrays):
     return max((float(np.abs(v).max(initial=0.0)) for v in arrays.values()), default=0.0)
 
 
-def _inner(a, b, copies):
-    """Inner product over parameters."""
-    return sum(float(np.vdot(a[k], b[k])) / copies.get(k, 1) for k in a)
+def _inner(a, b, multiplicity):
+    """Return the inner product over parameters."""
+    return sum(float(np.vdot(a[k], b[k])) / multiplicity.get(k, 1) for k in a)
 
 
 class FISTA:
@@ -274,58 +270,71 @@ class FISTA:
 
     Parameters
     ----------
-    objective, penalty, tol, copies
+    objective, penalty, tol, multiplicity
         As of :func:`make_solver`.
 
     References
     ----------
     A. Beck and M. Teboulle, "A fast iterative shrinkage-thresholding algorithm for linear inverse
     problems", SIAM Journal on Imaging Sciences 2 (2009).
+
+    B. O'Donoghue and E. Candès, "Adaptive restart for accelerated gradient schemes", Foundations of
+    Computational Mathematics 15 (2015), for the restarts.
     """
 
-    def __init__(self, objective, penalty, tol, copies=None):
+    def __init__(self, objective, penalty, tol, multiplicity=None):
         self.objective = objective
         self.penalty = penalty
         self.tol = tol
-        self.copies = copies or {}
+        self.multiplicity = multiplicity or {}
 
     def start(self, energy):
-        """State before the first iteration."""
+        """Return the state before the first iteration."""
         return FISTAState(-np.inf, np.inf)
 
-    def step(self, energy, at):
-        """The energy after one more iteration, and the state."""
-        theta = energy.theta
-        ahead = theta if at.ahead is None else at.ahead
-        value, gradient = at.known or self.objective(energy.with_theta(ahead))
-        new, size, reached = self._proximal(energy, ahead, value, gradient, at.size)
-        mapping = max(np.abs(new[k] - ahead[k]).max(initial=0.0) / size for k in new)
-        back = {k: ahead[k] - new[k] for k in new}
-        turned = _inner(back, {k: new[k] - theta[k] for k in new}, self.copies) > 0
-        momentum = 1.0 if turned else 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * at.momentum**2))
-        push = 0.0 if turned else (at.momentum - 1.0) / momentum
-        following = {k: new[k] + push * (new[k] - theta[k]) for k in new} if push else None
-        moved, done = energy.with_theta(new), bool(mapping <= self.tol)
-        return moved, FISTAState(
-            float(reached[0] - self.penalty.value(new)),
-            float(mapping),
-            done,
-            done,
-            following,
-            None if push else reached,
+    def step(self, energy, state):
+        """Return the energy and the state after one more iteration."""
+        base = energy.theta if state.extrapolated is None else state.extrapolated
+        value, gradient = state.evaluated or self.objective(energy.with_theta(base))
+        new, step_size, evaluated = self._backtrack(energy, base, value, gradient, state.step_size)
+        gradient_max = max(np.abs(new[k] - base[k]).max(initial=0.0) / step_size for k in new)
+        extrapolated, momentum = self._extrapolate(energy.theta, base, new, state.momentum)
+        converged = bool(gradient_max <= self.tol)
+        return energy.with_theta(new), FISTAState(
+            float(evaluated[0] - self.penalty.value(new)),
+            float(gradient_max),
+            converged,
+            converged,
+            extrapolated,
+            evaluated if extrapolated is None else None,
             momentum,
-            1.1 * size,
+            1.1 * step_size,
         )
 
-    def _proximal(self, energy, theta, value, gradient, size):
-        """Halve the step until the quadratic model is a lower bound."""
+    def _extrapolate(self, theta, base, new, momentum):
+        """Return the extrapolated parameters, None for the new ones, and the new momentum.
+
+        The momentum restarts where the step and the change of the parameters point apart.
+        """
+        back = {k: base[k] - new[k] for k in new}
+        if _inner(back, {k: new[k] - theta[k] for k in new}, self.multiplicity) > 0:
+            return None, 1.0
+        new_momentum = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
+        beta = (momentum - 1.0) / new_momentum
+        if not beta:
+            return None, new_momentum
+        return {k: new[k] + beta * (new[k] - theta[k]) for k in new}, new_momentum
+
+    def _backtrack(self, energy, theta, value, gradient, step_size):
+        """Halve the step until the quadratic model is a lower bound of the objective."""
         while True:
-            moved = {k: v + size * gradient[k] for k, v in theta.items()}
-            new = self.penalty.prox(moved, dict.fromkeys(theta, size))
+            moved = {k: v + step_size * gradient[k] for k, v in theta.items()}
+            new = self.penalty.prox(moved, dict.fromkeys(theta, step_size))
             change = {k: new[k] - theta[k] for k in theta}
-            slope = {k: gradient[k] - change[k] / (2 * size) for k in theta}
-            model = value + _inner(slope, change, self.copies)
-            reached = self.objective(energy.with_theta(new))
-            if reached[0] >= model - 1e-12 * max(1.0, abs(model)) or size < 1e-12:
-                return new, size, reached
-            size *= 0.5
+            slope = {k: gradient[k] - change[k] / (2 * step_size) for k in theta}
+            model = value + _inner(slope, change, self.multiplicity)
+            evaluated = self.objective(energy.with_theta(new))
+            is_bound = evaluated[0] >= model - 1e-12 * max(1.0, abs(model))
+            if is_bound or step_size < MIN_STEP_SIZE:
+                return new, step_size, evaluated
+            step_size *= 0.5

@@ -17,7 +17,7 @@ from skmrf._utils.history import History
 from skmrf._utils.log_weights import effective_sample_size
 from skmrf._utils.phases import CliqueMoments
 from skmrf.estimators._base import _counted_rows
-from skmrf.learners import PCD, Exact
+from skmrf.learners import PCD, Exact, Learner
 from skmrf.training import (
     L1,
     L2,
@@ -32,8 +32,8 @@ from skmrf.training import (
     make_penalty,
     make_rate,
 )
-from skmrf.training.batches import ascending, take
-from skmrf.training.loop import NoRestriction
+from skmrf.training.batches import sort_rows, take_rows
+from skmrf.training.settings import NoRestriction
 
 GROUPS = {"a": np.array([-1, 0, 0, 1, 1, 1]), "b": np.array([-1, -1])}
 
@@ -423,7 +423,8 @@ def test_loop_is_blind_to_kinds():
         def gradient(self, positive, negative, batch):
             return {"w": positive.moments["w"] - self.theta["w"]}
 
-    class Target:
+    class Target(Learner):
+        requires = ()
         deterministic = False
 
         def init(self, energy, batch, rng):
@@ -472,10 +473,10 @@ def test_rows_of_a_batch_are_in_order(size, seed):
     rng = np.random.default_rng(seed)
     plain = Batch(np.zeros((1000, 1)), None, None)
     rows = rng.permutation(1000)[:size]
-    np.testing.assert_array_equal(ascending(rows, plain), np.sort(rows))
+    np.testing.assert_array_equal(sort_rows(rows, plain), np.sort(rows))
     weighted = Batch(np.zeros((1000, 1)), None, np.zeros(1000))
     rows = rng.choice(1000, size)  # some twice
-    np.testing.assert_array_equal(ascending(rows, weighted), np.sort(rows))
+    np.testing.assert_array_equal(sort_rows(rows, weighted), np.sort(rows))
 
 
 @pytest.mark.parametrize(
@@ -486,7 +487,7 @@ def test_a_batch_is_all_that_is_copied(layout, seed):
     rows = np.arange(5, 20_000, 200)
     at = SimpleNamespace(epoch=0, step=0)
     tracemalloc.start()
-    batch = take(Batch(X, None, None), rows, at)
+    batch = take_rows(Batch(X, None, None), rows, at)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     expected = X[rows]

@@ -1,4 +1,4 @@
-"""Epochs, and parts of a fit, as tasks of scikit-learn's callbacks."""
+"""Reports of epochs and of parts of a fit to scikit-learn's callbacks."""
 
 from contextlib import nullcontext
 
@@ -10,25 +10,36 @@ from .._utils.warn import warn_caller
 from .checkpoints import NoCheckpoint
 
 
+class SilentReports:
+    """Reports that nothing receives."""
+
+    def begin(self):
+        """Begin an epoch."""
+
+    def end(self, state):
+        """End an epoch; return whether to stop."""
+        return False
+
+
 class EpochReports:
-    """Tells scikit-learn's callbacks of every epoch.
+    """Reports of every epoch to scikit-learn's callbacks.
 
     Parameters
     ----------
-    estimator : estimator that scikit-learn's callbacks can be set of
+    estimator : estimator that takes scikit-learn's callbacks
     X, y : array-like
-        What it is fitted to.
+        Training rows and targets.
     max_iter : int or None
-        Epochs at most, where that is known.
+        Maximum number of epochs, where it is known.
     n_firsts : int, default=0
-        Estimators that are fitted before the epochs.
+        Number of sub-estimators that are fitted before the epochs.
 
     Attributes
     ----------
     summary : callable or None
-        Makes the fitted attributes of a state of the loop, where an epoch leaves a model.
+        ``LoopState -> dict``, the fitted attributes after an epoch.
     checkpoint : NoCheckpoint
-        What writes the state of the loop to a file.
+        It writes the state of the loop to a file.
     """
 
     def __init__(self, estimator, X, y, max_iter, n_firsts=0):
@@ -41,44 +52,44 @@ class EpochReports:
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
 
     def fit(self, name, first, sample_weight):
-        """Fit an estimator to the same rows, with its tasks below one of this name."""
+        """Fit a sub-estimator to the same rows, as a task of this name."""
         task = self.root.subcontext(task_name=name)
-        with _propagated(task, first):
+        with _propagate_callbacks(task, first):
             task.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
             fitted = first.fit(self.rows["X"], sample_weight=sample_weight)
-            self._ends(task, None)
+            self._end_task(task, None)
         return fitted
 
     def begin(self):
-        """An epoch begins."""
+        """Begin an epoch."""
         self.epoch = self.root.subcontext(task_name="epoch")
         self.epoch.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
 
     def end(self, state):
-        """An epoch is over; True asks to stop."""
+        """End an epoch; return whether to stop."""
         self.checkpoint.write(state)
-        return self._ends(self.epoch, self.summary and (lambda: self.summary(state)))
+        return self._end_task(self.epoch, self.summary and (lambda: self.summary(state)))
 
     def finish(self, attributes=None):
-        """The fit is over; ``attributes`` makes what was fitted, if it was."""
-        self._ends(self.root, attributes)
+        """End the fit; ``attributes`` returns the fitted attributes, if there are any."""
+        self._end_task(self.root, attributes)
 
-    def _ends(self, task, attributes):
+    def _end_task(self, task, attributes):
         return task.call_on_fit_task_end(
             estimator=self.estimator, **self.rows, reconstruction_attributes=attributes
         )
 
 
 class PartReports:
-    """Learns the parts of a fit that are independent in parallel, and tells callbacks of each.
+    """Parallel learning of independent parts of a fit, with a report of each to the callbacks.
 
-    A part that is an estimator itself tells them of its epochs too, if they ask for nested tasks.
+    A part that is an estimator reports its epochs too, to callbacks that take nested tasks.
 
     Parameters
     ----------
-    estimator : estimator that scikit-learn's callbacks can be set of
+    estimator : estimator that takes scikit-learn's callbacks
     X, y : array-like
-        What it is fitted to.
+        Training rows and targets.
     n_parts : int
     """
 
@@ -89,26 +100,26 @@ class PartReports:
             max_subtasks=n_parts, sequential_subtasks=False
         )
         self.n_begun = 0
-        self.interrupted = False  # no part is learned, nor put on file, after Ctrl-C
+        self.interrupted = False  # after Ctrl-C no part is learned or written
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
 
     def begin(self, rng, *given):
-        """The generator that the fit starts with; what is ``given`` tells it from other fits."""
+        """Return the generator to start with; ``given`` identifies the fit in a checkpoint."""
         self.checkpoint = self.estimator._checkpoint
         rng = self.checkpoint.begin(rng, self.estimator, *given)
         self.done, _ = self.checkpoint.first(lambda: ([], None))
         return rng
 
     def learn(self, name, plural, function, parts, *, n_jobs=None, brief=None):
-        """What ``function`` makes of every part, a tuple of arguments, in order.
+        """Return ``function(*part)`` for every part, in order.
 
-        Parts on file are not learned again. Ctrl-C leaves out the part at which it comes and those
-        after it, or they are what ``brief`` makes of them where that is given; a part that keeps
-        what it has learned until then is kept.
+        Parts in the checkpoint are not learned again. Ctrl-C drops the interrupted part and the
+        later ones, or replaces them by ``brief(*part)`` where that is given. An interrupted part
+        that returns its result so far is kept.
         """
         first = self.n_begun
         self.n_begun += len(parts)
-        estimator = clone(self.estimator)  # without what an earlier fit has left
+        estimator = clone(self.estimator)  # without fitted attributes
         tasks = [
             (self.root.subcontext(name, first + k), estimator, function, part)
             for k, part in enumerate(parts)
@@ -116,7 +127,7 @@ class PartReports:
         ]
         try:
             for part in run_parts(_learn_part, tasks, n_jobs):
-                self._keep(part)
+                self._add(part)
                 if self.interrupted:
                     break
         except KeyboardInterrupt:
@@ -128,14 +139,14 @@ class PartReports:
         left = [] if brief is None else parts[len(learned) :]
         return learned + [brief(*part) for part in left]
 
-    def _keep(self, part):
+    def _add(self, part):
         self.done.append(part)
         self.interrupted |= getattr(part, "_interrupted", False)
         if not self.interrupted:
             self.checkpoint.write(self.done)
 
     def finish(self, attributes):
-        """The fit is over; ``attributes`` makes what was fitted."""
+        """End the fit; ``attributes`` returns the fitted attributes."""
         if not self.interrupted and not self.checkpoint.ended:
             self.checkpoint.write(self.done, ended=True)
         self.root.call_on_fit_task_end(
@@ -144,28 +155,28 @@ class PartReports:
 
 
 def warn_interrupted(n_done, n, what, rest="there are no more"):
-    """That Ctrl-C ended something early.
+    """Warn that Ctrl-C ended a sequence of parts early.
 
     Parameters
     ----------
     n_done, n : int
-        How many of how many.
+        Number of parts that are complete, and of all.
     what : str
-        Of what, in the plural.
+        Name of the parts, in the plural.
     rest : str
-        What becomes of the others.
+        Clause on the other parts.
     """
     warn_caller(f"Interrupted after {n_done} of {n} {what}; {rest}.", ConvergenceWarning)
 
 
-def _propagated(task, part):
-    """Tasks of a part that can have callbacks are below this one."""
-    nested = hasattr(part, "set_callbacks")
-    return task.propagate_callback_context(part) if nested else nullcontext()
+def _propagate_callbacks(task, part):
+    """Return a context in which the tasks of a part are subtasks of this one."""
+    takes_callbacks = hasattr(part, "set_callbacks")
+    return task.propagate_callback_context(part) if takes_callbacks else nullcontext()
 
 
 def _learn_part(task, estimator, function, part):
-    with _propagated(task, part[0]):
+    with _propagate_callbacks(task, part[0]):
         task.call_on_fit_task_begin(estimator=estimator)
         learned = function(*part)
         task.call_on_fit_task_end(estimator=estimator)

@@ -1,0 +1,87 @@
+"""Settings of the training loop."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .optimizers import Adam
+from .penalties import NoPenalty
+from .schedules import AdaptiveRate
+
+MIN_UPDATES = 2_000
+MAX_UPDATES = 20_000
+CONVERGED_SHARE = 0.99
+
+
+class NoRestriction:
+    """Restriction that leaves theta unchanged."""
+
+    def update(self, energy, positive, negative, info):
+        """Return the energy to train on with.
+
+        A structure learner removes edges here.
+        """
+        return energy
+
+
+@dataclass
+class Settings:
+    """Settings of one run of the training loop.
+
+    Attributes
+    ----------
+    optimizer : optimizer of :mod:`skmrf.training`, or None
+        None maximises the learner's objective with a deterministic solver.
+    rate : learning-rate schedule of :mod:`skmrf.training`
+    penalty : penalty of :mod:`skmrf.training`
+    restriction : object with the method of :class:`NoRestriction`
+        Its ``update`` is called after every step of the optimizer.
+    batch_size : int
+        Number of rows of a minibatch.
+    max_iter : int or None
+        Maximum number of epochs, or of iterations of a solver. None trains until converged, with
+        at least ``min_updates`` and at most ``max_updates`` updates.
+    tol : float
+        Largest gradient entry at which a deterministic solver stops.
+    average : bool
+        Whether to keep and return the mean of the iterates since the last change of the rate.
+    recency : float
+        The n-th of these iterates has a weight of about ``n ** recency``. 0 suits concave
+        problems.
+    resolution : float
+        Squared norm below which a gradient counts as noise.
+    score : callable or None
+        ``(energy, state) -> float``, the score of held-out rows, for early stopping.
+    patience : int
+        Number of epochs without a better score after which training stops.
+    min_updates, max_updates : int
+        Limits of the number of updates where ``max_iter`` is None.
+    converged_share : float
+        Share of converged inference runs in the last epoch below which the loop warns.
+    complete : bool
+        Whether to warn where training ends before it has converged.
+    interruptible : bool
+        Whether Ctrl-C ends the run with a warning and the state of the last complete update. If
+        False, ``KeyboardInterrupt`` is raised.
+    multiplicity : dict of str to int
+        Number of entries of an array of theta that hold the same parameter, where not 1, as in
+        :class:`~skmrf.energies.Energy`.
+    """
+
+    optimizer: Any = field(default_factory=Adam)
+    rate: Any = field(default_factory=AdaptiveRate)
+    penalty: Any = field(default_factory=NoPenalty)
+    restriction: Any = field(default_factory=NoRestriction)
+    batch_size: int = 256
+    max_iter: int | None = None
+    tol: float = 1e-6
+    average: bool = True
+    recency: float = 0.0
+    resolution: float = 0.0
+    score: Any = None
+    patience: int = 5
+    min_updates: int = MIN_UPDATES
+    max_updates: int = MAX_UPDATES
+    converged_share: float = CONVERGED_SHARE
+    complete: bool = True
+    interruptible: bool = True
+    multiplicity: dict = field(default_factory=dict)
