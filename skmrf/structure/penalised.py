@@ -1,5 +1,7 @@
 """Graphs by penalties under which the parameters of an edge become zero together."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from .. import training
@@ -120,14 +122,22 @@ def _alphas(rows, start, name):
 
 
 def _path(rows, energy, name, alphas):
-    """Penalised pseudo-likelihood estimates, each from the one before."""
-    objective = _objective(rows, energy)
+    """Yield the penalised pseudo-likelihood estimate of each strength, from the one before."""
+    learner = OfTables(PseudoLikelihood())
+    settings = training.Settings(
+        optimizer=None,
+        max_iter=MAX_ITER,
+        tol=TOL,
+        average=False,
+        complete=False,
+        interruptible=False,
+    )
+    state = training.start(energy, learner, rows.batch, settings, None)
     for alpha in alphas:
         penalty = training.make_penalty(name, alpha, energy.penalty_groups())
-        energy, _ = training.maximise_deterministic(
-            energy, objective, penalty, max_iter=MAX_ITER, tol=TOL
-        )
-        yield energy
+        settings = replace(settings, penalty=penalty)
+        state = training.run(learner, rows.batch, settings, state)
+        yield state.energy
 
 
 def ebic(rows, energy, n_jobs=None):

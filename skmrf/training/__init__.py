@@ -17,7 +17,7 @@ from .penalties import L1, L2, GroupL1, NoPenalty, make_penalty
 from .reports import EpochReports, PartReports, SilentReports, warn_interrupted
 from .schedules import AdaptiveRate, ConstantRate, InverseRate, StepRate, make_rate
 from .settings import MIN_UPDATES, Settings
-from .solvers import make_solver, maximise_deterministic
+from .solvers import make_solver
 from .state import LoopState, resume, start
 
 __all__ = [
@@ -54,7 +54,6 @@ __all__ = [
     "make_penalty",
     "make_rate",
     "make_solver",
-    "maximise_deterministic",
     "pair_facts",
     "resolution",
     "resume",

@@ -100,31 +100,6 @@ def make_solver(objective, penalty, tol, multiplicity=None):
     return (LBFGS if penalty.smooth else FISTA)(objective, penalty, tol, multiplicity)
 
 
-def maximise_deterministic(energy, objective, penalty, *, max_iter, tol, multiplicity=None):
-    """Return the energy that maximises ``objective(energy) - penalty``, and whether it converged.
-
-    Parameters
-    ----------
-    energy : Energy
-        Initial values.
-    objective : callable, energy -> (value, gradient)
-    penalty : penalty of :mod:`skmrf.training`
-    max_iter : int
-        Maximum number of iterations.
-    tol : float
-        Largest entry of the (proximal) gradient at a maximum.
-    multiplicity : dict of str to int, optional
-        As of :func:`make_solver`.
-    """
-    solver = make_solver(objective, penalty, tol, multiplicity)
-    state = solver.start(energy)
-    for _ in range(max_iter):
-        if state.is_done:
-            break
-        energy, state = solver.step(energy, state)
-    return energy, state.converged
-
-
 class LBFGS:
     """Limited-memory BFGS with 20 pairs and a line search by the Wolfe conditions.
 

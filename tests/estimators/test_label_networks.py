@@ -7,8 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf.energies import NeuralEnergy
 from skmrf.energies.neural_labels import NeuralLabels
-from skmrf.training.penalties import L2
-from skmrf.training.solvers import maximise_deterministic
+from skmrf.training import L2, make_solver
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -96,14 +95,11 @@ def test_the_penalised_optimum(seed):
     model, X, y = labelled("mixed", seed, n=60)
     weights = np.random.default_rng(seed).dirichlet(np.ones(len(X)))
     penalty = L2(0.02, model.penalty_groups())
-    found, converged = maximise_deterministic(
-        model,
-        lambda energy: energy.objective(X, y, weights),
-        penalty,
-        max_iter=5000,
-        tol=1e-7,
-    )
-    assert converged
+    solver = make_solver(lambda energy: energy.objective(X, y, weights), penalty, tol=1e-7)
+    found, state = model, solver.start(model)
+    while not state.is_done:
+        found, state = solver.step(found, state)
+    assert state.converged
 
     def value(energy):
         return energy.objective(X, y, weights)[0] - penalty.value(energy.theta)

@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ... import training
+from ..._utils.batch import Batch
+from ...energies import LabelEnergy
 from ...energies.neural import n_parameters
 from ...energies.neural_labels import NeuralLabels
-from ...training.penalties import L2
-from ...training.solvers import maximise_deterministic
+from ...learners import Learner
 
 
 class Kind(NamedTuple):
@@ -198,26 +200,66 @@ def _mixed(members, shares):
     return LabelEnsemble([members[m] for m in kept], weights[kept] / weights[kept].sum())
 
 
-def _member(first, kind, rows, left, max_iter):
-    """Networks of greatest penalised likelihood, as far as few iterations reach it.
+class ConditionalLikelihood(Learner):
+    """Maximum conditional likelihood of labels, over differences from initial networks.
 
-    Also the log-likelihood that they give to rows left out.
+    The parameters of the energy that it learns are differences from ``origin``, in double
+    precision. Networks are evaluated in single precision.
+
+    Parameters
+    ----------
+    origin : dict of str to ndarray
+        Shaped like theta.
+    row_weights : ndarray of shape (n_rows,)
     """
+
+    requires = (LabelEnergy,)
+    deterministic = True
+
+    def __init__(self, origin, row_weights):
+        self.origin = origin
+        self.row_weights = row_weights
+
+    def shifted(self, energy):
+        """Return the energy at the origin plus theta."""
+        theta = {k: (v + energy.theta[k]).astype(np.float32) for k, v in self.origin.items()}
+        return energy.with_theta(theta)
+
+    def init(self, energy, batch, rng):
+        return None
+
+    def step(self, energy, batch, state, rng):
+        raise NotImplementedError("ConditionalLikelihood is maximised by a deterministic solver.")
+
+    def objective(self, energy, batch, state):
+        """Return the weighted log-likelihood of labels in nats and its gradient."""
+        return self.shifted(energy).objective(batch.X, batch.Y, self.row_weights)
+
+
+def _member(first, kind, rows, left, max_iter):
+    """Learn one member in few iterations.
+
+    Returns
+    -------
+    learned : NeuralLabels
+    log_likelihood : ndarray of shape (n_left,)
+        Log-likelihood of each row that was left out.
+    """
+    X, labels, weights = rows
     origin = {k: v if kind.to_first else np.zeros_like(v) for k, v in first.theta.items()}
-
-    def moved(steps):
-        theta = {k: (v + steps.theta[k]).astype(np.float32) for k, v in origin.items()}
-        return first.with_theta(theta)
-
-    steps, _ = maximise_deterministic(
-        first.with_theta({k: v - origin[k] for k, v in first.theta.items()}),
-        lambda steps: moved(steps).objective(*rows),
-        L2(kind.strength / len(rows[0]), first.penalty_groups()),
+    learner, data = ConditionalLikelihood(origin, weights), Batch(X, labels)
+    settings = training.Settings(
+        optimizer=None,
+        penalty=training.L2(kind.strength / len(X), first.penalty_groups()),
         max_iter=max_iter,
-        tol=1e-6,
+        average=False,
+        complete=False,
+        interruptible=False,
     )
+    differences = first.with_theta({k: v - origin[k] for k, v in first.theta.items()})
+    state = training.start(differences, learner, data, settings, None)
+    learned = learner.shifted(training.run(learner, data, settings, state).energy)
     X, labels = left
-    learned = moved(steps)
     return learned, learned.log_proba(X)[np.arange(len(X)), labels]
 
 
