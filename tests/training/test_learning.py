@@ -261,6 +261,31 @@ def test_interrupt_between_epochs():
     assert np.isfinite(state.result().flat).all()
 
 
+@pytest.mark.parametrize("is_deterministic", [False, True])
+def test_interrupt_is_raised_if_the_run_is_not_interruptible(is_deterministic):
+    data, energy = problem(0)
+    learner, settings, state = stochastic(data, energy, max_iter=9, interruptible=False)
+    if is_deterministic:
+        learner, settings.optimizer = Exact(), None
+        state = training.start(energy, learner, data, settings, None)
+    with pytest.raises(KeyboardInterrupt):
+        training.run(learner, data, settings, state, Interrupt())
+
+
+def test_interrupt_of_a_solver_leaves_the_last_iteration():
+    data, energy = problem(0)
+    learner, settings = Exact(), Settings(optimizer=None, average=False)
+    state = training.start(energy, learner, data, settings, None)
+    with pytest.warns(ConvergenceWarning, match="Interrupted; .* update, 2, after 2 epochs"):
+        state = training.run(learner, data, settings, state, Interrupt())
+    assert len(state.history.columns["objective"]) == 2
+    assert state.interrupted
+    assert state.optimizer is None
+    state = training.run(learner, data, settings, training.resume(state, learner, data, settings))
+    assert state.converged
+    assert state.epoch > 2
+
+
 class InterruptUpdate:
     """No restriction, but Ctrl-C in the middle of an update."""
 
