@@ -1,4 +1,7 @@
-"""Callbacks that score models with and without targets; scikit-learn's own monitor wants y."""
+"""Callbacks that score models after every epoch.
+
+They score models with and without targets; scikit-learn's own monitor needs y.
+"""
 
 import numpy as np
 
@@ -19,7 +22,7 @@ class ScoreMonitor:
     Attributes
     ----------
     scores : list of float
-        One an epoch of the last fit.
+        One score an epoch of the last fit.
     """
 
     def __init__(self, X=None, scoring=None, *, y=None):
@@ -29,17 +32,17 @@ class ScoreMonitor:
         self.scores = []
 
     def setup(self, estimator, context):
-        """Called once before a fit."""
+        """Clear the scores before a fit."""
         self.scores = []
 
     def teardown(self, estimator, context):
-        """Called once after a fit."""
+        """Do nothing after a fit."""
 
     def on_fit_task_begin(self, estimator, context):
-        """Nothing to do when an epoch begins."""
+        """Do nothing when an epoch begins."""
 
     def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
-        """Score the model that an epoch leaves."""
+        """Score the model at the end of an epoch; return whether to stop."""
         is_epoch = context.max_subtasks == 0
         if fitted_estimator is None or not is_epoch:
             return False
@@ -47,15 +50,15 @@ class ScoreMonitor:
         rows = (rows,) if targets is None else (rows, targets)
         scoring = type(fitted_estimator).score if self.scoring is None else self.scoring
         self.scores.append(float(scoring(fitted_estimator, *rows)))
-        return self.judge()
+        return self.should_stop()
 
-    def judge(self):
-        """Whether to stop; a monitor never does."""
+    def should_stop(self):
+        """Return whether to stop; a monitor never does."""
         return False
 
 
 class EarlyStopping(ScoreMonitor):
-    """Stop a fit whose score of held-out rows no longer grows.
+    """Stop a fit when the score of held-out rows stops improving.
 
     Parameters
     ----------
@@ -64,9 +67,9 @@ class EarlyStopping(ScoreMonitor):
     scoring, y
         As in :class:`ScoreMonitor`.
     patience : int, default=5
-        Epochs without an improvement before the fit stops.
+        Number of epochs without an improvement after which the fit stops.
     min_delta : float, default=1e-4
-        Least growth that counts as an improvement.
+        Smallest increase that counts as an improvement.
     """
 
     def __init__(self, X=None, scoring=None, patience=5, min_delta=1e-4, *, y=None):
@@ -74,8 +77,8 @@ class EarlyStopping(ScoreMonitor):
         self.patience = patience
         self.min_delta = min_delta
 
-    def judge(self):
-        """Whether the last ``patience`` scores are no better than the best before them."""
+    def should_stop(self):
+        """Return whether the last ``patience`` scores are no better than the best before them."""
         if len(self.scores) <= self.patience:
             return False
         before = np.max(self.scores[: -self.patience])

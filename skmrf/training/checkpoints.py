@@ -1,4 +1,4 @@
-"""Fits that are written to a file as they go, and go on from it."""
+"""Checkpoints: fits that are written to a file and resumed from it."""
 
 import os
 import time
@@ -16,52 +16,54 @@ from .._version import __version__
 
 
 class NoCheckpoint:
-    """A fit that leaves no file.
+    """Fit without a checkpoint.
 
     Attributes
     ----------
     ended : bool
-        Whether the fit on file had ended.
+        Whether the fit in the file is complete.
     """
 
     ended = False
 
     def begin(self, rng, estimator, *given):
-        """The generator that the fit starts with: ``rng``, or that of the fit on file.
+        """Return the generator to start with: ``rng``, or that of the fit in the file.
 
-        The parameters of the estimator and what is ``given`` tell one fit from another.
+        The parameters of the estimator and ``given`` identify a fit.
         """
         return rng
 
     def first(self, start):
-        """What ``start`` makes, or what is on file.
+        """Return the result of ``start()``, or that in the file.
 
-        These are a state, which is written again and again as it changes, and what stays as it is:
-        the seed of queries, or a part of the fit that comes first.
+        It is a pair: a state, which every write replaces, and a value that does not change, such
+        as the seed of queries.
         """
         return start()
 
     def write(self, state, *, ended=False):
-        """An epoch or a part has left a state, or the fit has."""
+        """Write the state after an epoch, a part or the whole fit."""
 
 
 class FitOnFile(NoCheckpoint):
-    """One fit and its file; clones of an estimator share the callback, but not this.
+    """Checkpoint of one fit.
+
+    Clones of an estimator share the callback, but not this object.
 
     Attributes
     ----------
     ended : bool
-        Whether the fit on file had ended.
+        Whether the fit in the file is complete.
     """
 
     def __init__(self, path, interval):
         self.path = path
         self.interval = interval
         self._written = time.monotonic()
-        self._known = None
+        self._resumed = None
 
     def begin(self, rng, estimator, *given):
-        """The generator that the fit starts with: ``rng``, or that of the fit on file."""
+        """Return the generator to start with: ``rng``, or that of the fit in the file."""
         identity = _identity(estimator, given)
         if not self.path.exists():
             self._fit = {"identity": identity, "rng": deepcopy(rng)}
@@ -72,14 +74,14 @@ class FitOnFile(NoCheckpoint):
                 f"{self.path} is of another fit: parameters, rows, weights, where it started, or "
                 "the version of skmrf. Delete it, or give this fit a path of its own."
             )
-        self._known, self.ended = (saved["state"], saved["fixed"]), saved["ended"]
+        self._resumed, self.ended = (saved["state"], saved["fixed"]), saved["ended"]
         self._fit = {"identity": identity, "rng": saved["rng"]}
         return deepcopy(saved["rng"])
 
     def first(self, start):
-        """What ``start`` makes, or what is on file."""
-        known, self._known = self._known, None
-        state, self._fit["fixed"] = start() if known is None else known
+        """Return the result of ``start()``, or that in the file."""
+        resumed, self._resumed = self._resumed, None
+        state, self._fit["fixed"] = start() if resumed is None else resumed
         return state, self._fit["fixed"]
 
     def _read(self):
@@ -94,41 +96,42 @@ class FitOnFile(NoCheckpoint):
         raise ValueError(f"{self.path} holds no fit; give Checkpoint a path of its own.")
 
     def write(self, state, *, ended=False):
-        """An epoch or a part has left a state, or the fit has."""
+        """Write the state after an epoch, a part or the whole fit."""
         if not ended and time.monotonic() - self._written < self.interval:
             return
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}-{get_ident()}.part")
+        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}-{get_ident()}.part")
         try:
-            joblib.dump(self._fit | {"state": state, "ended": ended}, beside)
-            os.replace(beside, self.path)
+            joblib.dump(self._fit | {"state": state, "ended": ended}, temporary)
+            os.replace(temporary, self.path)
         except (OSError, KeyboardInterrupt) as error:
             if isinstance(error, KeyboardInterrupt) and not ended:
-                raise  # the loop knows what to do
+                raise  # the loop handles it
             warn_caller(f"{self.path} was not written, and the fit goes on without: {error!r}")
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         self._written = time.monotonic()
 
 
 class Checkpoint:
-    """Write a fit to a file as it goes, and let the same fit go on from there.
+    """Callback that writes a fit to a file and resumes the same fit from there.
 
-    A fit that was killed is repeated with the same line; it begins after the last epoch on file
-    and ends with the same model, bit for bit. A fit that had ended gives its model at once.
+    To resume a fit that was killed, call ``fit`` with the same arguments. It continues after the
+    last epoch in the file and returns the same model, bit for bit. If the fit in the file is
+    complete, its model is returned at once.
 
-    Of estimators that learn in parts, what counts is the last part on file: of
-    ``MRFStructureLearner`` the search for the graph, and then every bootstrap; of
-    ``NNMRFClassifier`` the density of a class, or a member of the ensemble.
+    Estimators that learn in parts resume after the last part in the file:
+    ``MRFStructureLearner`` after the search for the graph and after every bootstrap,
+    ``NNMRFClassifier`` after the density of a class and after a member of the ensemble.
 
     Parameters
     ----------
     path : str or path-like
-        Name of the file. It is replaced as a whole, so a fit that is killed while it writes leaves
-        the file before (and one that ends in ``.part``). It is a pickle: load none that you do not
-        trust.
+        Name of the file. A write replaces the whole file, so a fit that is killed during a write
+        leaves the previous file (and one that ends in ``.part``). The file is a pickle: do not
+        load one that you do not trust.
     interval : float, default=60.0
-        Seconds that pass, at the least, between two writes; with 0 every epoch, or part, is
-        written. The end of a fit always is.
+        Minimum number of seconds between two writes. With 0 every epoch or part is written. The
+        end of a fit is always written.
 
     Raises
     ------
@@ -142,13 +145,13 @@ class Checkpoint:
 
     Notes
     -----
-    On file are the parameters, the state of the optimizer or solver (L-BFGS keeps 41 arrays of
-    their size) and of the learner (chains, particles and their random generators) and ``history_``;
-    of estimators that learn in parts, what these have left. Parts that Ctrl-C has cut short are not
-    written. Other callbacks begin anew: patience of :class:`EarlyStopping` is counted from there,
-    that of ``early_stopping=True`` is on file. ``partial_fit`` and validation rows given to ``fit``
-    are not looked at. A file that cannot be written, as on a full disk, is warned about, and the
-    fit goes on.
+    The file holds the parameters, the state of the optimizer or solver (L-BFGS keeps 41 arrays of
+    their size), the state of the learner (chains, particles and their random generators) and
+    ``history_``; for estimators that learn in parts, the complete parts. Parts that Ctrl-C has
+    interrupted are not written. Other callbacks start anew: :class:`EarlyStopping` counts its
+    patience from there, whereas ``early_stopping=True`` continues. ``partial_fit`` writes no file,
+    and validation rows given to ``fit`` do not identify a fit. If a file cannot be written, as on a
+    full disk, the fit warns and continues.
 
     Examples
     --------
@@ -172,7 +175,7 @@ class Checkpoint:
         self.interval = interval
 
     def setup(self, estimator, context):
-        """Called by scikit-learn before a fit."""
+        """Prepare the file before a fit."""
         if not hasattr(estimator, "_checkpoint"):
             raise TypeError(
                 f"{type(estimator).__name__} cannot go on from a file; Checkpoint takes the "
@@ -187,18 +190,18 @@ class Checkpoint:
         estimator._checkpoint = FitOnFile(self.path, self.interval)
 
     def teardown(self, estimator, context):
-        """Called by scikit-learn after a fit."""
+        """Detach the checkpoint after a fit."""
         vars(estimator).pop("_checkpoint", None)
 
     def on_fit_task_begin(self, estimator, context):
-        """Nothing to do."""
+        """Do nothing when a task begins."""
 
     def on_fit_task_end(self, estimator, context):
-        """Nothing to do: the fit itself hands over its state."""
+        """Do nothing when a task ends: the fit writes its state itself."""
 
 
 def form_of(energy):
-    """What an energy is, besides its parameters.
+    """Describe an energy without its parameters.
 
     Parameters
     ----------
@@ -207,33 +210,34 @@ def form_of(energy):
     Returns
     -------
     tuple
-        Name of the class, shapes and types of the parameters, and cliques where there are any.
+        Name of the class, shapes and dtypes of the parameters, and cliques if there are any.
     """
     arrays = {k: (v.shape, v.dtype.str) for k, v in energy.theta.items()}
     return type(energy).__name__, arrays, getattr(energy, "cliques", None)
 
 
 def _identity(estimator, given):
-    """What a fit is a fit of."""
+    """Return a hash that identifies a fit."""
     parameters = {k: v for k, v in estimator.get_params(deep=False).items() if k != "n_jobs"}
-    return joblib.hash(_text([__version__, type(estimator).__name__, parameters, *given]))
+    return joblib.hash(_canonical_text([__version__, type(estimator).__name__, parameters, *given]))
 
 
-def _text(value):
-    """Equal values have equal texts, however they are kept."""
+def _canonical_text(value):
+    """Return a text that is the same for equal values of different types."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return repr(value)
     if isinstance(value, dict):
-        return f"({_text(sorted(value))}: {_text([value[k] for k in sorted(value)])})"
+        keys = sorted(value)
+        return f"({_canonical_text(keys)}: {_canonical_text([value[k] for k in keys])})"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_text, value))}]"
+        return f"[{', '.join(map(_canonical_text, value))}]"
     if hasattr(value, "get_params"):
-        return type(value).__name__ + _text(value.get_params(deep=False))
+        return type(value).__name__ + _canonical_text(value.get_params(deep=False))
     if issparse(value):
         value = value.tocsr()
-        return _text([value.shape, value.data, value.indices, value.indptr])
+        return _canonical_text([value.shape, value.data, value.indices, value.indptr])
     if hasattr(value, "nodes") and hasattr(value, "edges"):
-        return _text([list(value.nodes), list(value.edges)])
+        return _canonical_text([list(value.nodes), list(value.edges)])
     return joblib.hash(np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value)

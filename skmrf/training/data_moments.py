@@ -1,4 +1,4 @@
-"""Moments of the training rows, and how precisely they are known."""
+"""Moments of the training rows and their sampling error."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from .._utils.warn import warn_caller
 
 
 def complete_moments(energy, data):
-    """Clique moments of the complete rows; empty if there are none.
+    """Return the clique moments of the complete rows; an empty dict if there are none.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def complete_moments(energy, data):
 
 
 def resolution(moments, data):
-    """A hundredth of the squared sampling error of the data's own moments.
+    """Return a hundredth of the squared sampling error of the moments of the data.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def resolution(moments, data):
     Returns
     -------
     float
-        Squared norm of a gradient that is only noise.
+        Squared norm below which a gradient counts as noise.
     """
     variance = sum(float((m * (1.0 - m)).clip(0.0).sum()) for m in moments.values())
     return 0.01 * variance / _effective_rows(data)
@@ -55,7 +55,7 @@ def _effective_rows(data):
 
 
 def count_never(moments):
-    """Joint states of cliques that never occur.
+    """Count the joint states of cliques that never occur.
 
     Parameters
     ----------
@@ -70,9 +70,9 @@ def count_never(moments):
 
 
 def pair_facts(energy, data):
-    """The resolution and the number of unseen joint states of a ``PairwiseEnergy``.
+    """Return the resolution of a ``PairwiseEnergy`` and its number of unseen joint states.
 
-    Of the complete rows; both are 0 if there are none.
+    Both are of the complete rows, and 0 if there are none.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def pair_facts(energy, data):
 
 
 def _pair_variance(states, high, low, mixed):
-    """Sum of the variances of all statistics, from the probabilities of joint states of pairs."""
+    """Return the sum of the variances of all statistics, from joint probabilities of pairs."""
     lower, upper = states
     values = np.array([upper * upper, lower * lower, upper * lower])
     p = np.stack([high, low, mixed + mixed.T])
@@ -114,12 +114,12 @@ def _pair_variance(states, high, low, mixed):
 
 
 def warn_unbounded(n_never):
-    """A clique state that never occurs sends its log-potential to minus infinity.
+    """Warn if a joint state never occurs: its log-potential tends to minus infinity.
 
     Parameters
     ----------
     n_never : int
-        How many there are, from :func:`count_never`; 0 does not warn.
+        Number of such states, from :func:`count_never`; 0 does not warn.
     """
     if n_never:
         warn_caller(

@@ -10,19 +10,16 @@ from ..exact import forecast
 from ..learners.pseudo_likelihood import site_log_likelihood
 from ..likelihood import log_partition_bounds
 
-SMALL_ELIMINATION = 2**20
-
-
-SMALL_LAYER = 12
-
-
-PROXY_SITES = 16  # a row, of a pseudo-likelihood
+SMALL_ELIMINATION = 2**20  # entries of tables
+SMALL_LAYER = 12  # units
+PROXY_SITES = 16  # of a row, for a pseudo-likelihood
 
 
 def held_out_score(layout, held_out):
-    """Mean log-likelihood where elimination is cheap, else mean pseudo-log-likelihood.
+    """Return the score of held-out rows of an energy of tables.
 
-    A function of an energy and the state of the loop, which has no influence.
+    It is the mean log-likelihood where elimination is cheap, else the mean pseudo-log-likelihood.
+    The state of the loop has no influence.
 
     Parameters
     ----------
@@ -60,14 +57,15 @@ def held_out_score(layout, held_out):
 
 
 def layered_score(energy, held_out):
-    """Mean log-likelihood where a layer is small, else mean pseudo-log-likelihood of some sites.
+    """Return the score of held-out rows of an energy of two layers.
 
-    A function of an energy and the state of the loop, which has no influence.
+    It is the mean log-likelihood where a layer is small, else the mean pseudo-log-likelihood of
+    some sites. The state of the loop has no influence.
 
     Parameters
     ----------
     energy : BipartiteEnergy
-        Of the size of those to be scored.
+        An energy with as many units as those that are scored.
     held_out : Batch
 
     Returns

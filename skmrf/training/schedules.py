@@ -18,9 +18,9 @@ class _Schedule(BaseEstimator):
         return {"t": 0}
 
     def observe(self, gradient, state, resolution):
-        """Advance by one update; return (state, whether a new stage begins, whether done).
+        """Advance by one update; return the state, whether a new stage begins, and whether done.
 
-        ``resolution`` is the squared norm of a gradient too small to matter.
+        ``resolution`` is the squared norm below which a gradient counts as noise.
         """
         return {"t": state["t"] + 1}, False, False
 
@@ -104,6 +104,7 @@ class AdaptiveRate(_Schedule):
         self.n_halvings = n_halvings
 
     def init(self):
+        """Return the state before the first update."""
         return {"t": 0, "halvings": 0, "window": int(self.window), "first": None, "second": None}
 
     def value(self, state):
