@@ -8,8 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from skmrf.training import L1, L2, NoPenalty, make_solver
-from skmrf.training.line_search import C1, C2, wolfe_point
-from skmrf.training.solvers import MEMORY
+from skmrf.training.solvers import C1, C2, MEMORY, wolfe_point
 
 
 @dataclass(frozen=True)
