@@ -1,67 +1,99 @@
 """Columns of categories to state codes and back."""
 
 import numbers
+from dataclasses import dataclass
 
 import numpy as np
-from sklearn.utils.validation import check_array, validate_data
 
 from .._utils.codes import MAX_STATES, MISSING, STATE
+from .frames import as_columns, column_names, read_columns
+
+__all__ = [
+    "CategoryEncoder",
+    "as_columns",
+    "decode",
+    "encode",
+    "find_categories",
+    "given_categories",
+    "is_number",
+    "known_columns",
+    "missing",
+    "resolve_categories",
+    "shared_categories",
+    "training_columns",
+]
 
 SHOWN = 8
 MAX_REAL_CATEGORIES = 50
 
 
-def as_columns(X):
-    """Columns of an array or a frame (pandas, polars) as one-dimensional arrays.
+@dataclass(frozen=True)
+class CategoryEncoder:
+    """Encoding of categories as state codes.
 
-    Frames keep the type of every column; arrays may hold nan.
+    Attributes
+    ----------
+    names : list
+        Names of the columns, for errors.
+    categories : list of ndarray
+        Categories of every column, in the order of their codes.
     """
-    if hasattr(X, "get_columns"):  # polars
-        return _check_frame([c.to_numpy() for c in X.get_columns()], X.shape)
-    if hasattr(X, "iloc") and hasattr(X, "columns"):
-        return _check_frame([X.iloc[:, j].to_numpy() for j in range(X.shape[1])], X.shape)
-    array = check_array(X, dtype=None, ensure_all_finite=False)
-    if not hasattr(X, "dtype") and array.dtype.kind == "U":  # a list with strings and others
-        array = check_array(X, dtype=object, ensure_all_finite=False)
-    return list(array.T)
+
+    names: list
+    categories: list
+
+    def read(self, estimator, X):
+        """Return the columns of rows to query a fitted estimator with."""
+        return read_columns(estimator, X, reset=False)
+
+    def encode(self, columns):
+        """Return state codes of shape (n_rows, n_columns), MISSING for missing entries."""
+        return encode(columns, self.categories, self.names)
+
+    def encode_row(self, row):
+        """Return the state codes of an object array of shape (1, n_columns); None is missing."""
+        return self.encode(list(row.T))
+
+    def decode(self, codes):
+        """Return the categories of complete state codes."""
+        return decode(codes, self.categories)
+
+
+def resolve_categories(categories, columns, names):
+    """Return the categories of every column for the parameter ``categories``.
+
+    Parameters
+    ----------
+    categories : "auto" or list of lists
+        "auto" finds them in the columns.
+    columns : list of ndarray
+    names : list
+
+    Returns
+    -------
+    list of ndarray
+    """
+    if isinstance(categories, str) and categories == "auto":
+        return find_categories(columns, names)
+    return given_categories(categories, names)
 
 
 def known_columns(estimator, X):
-    """Columns of rows to ask a fitted estimator about, as many as it has learned from."""
-    columns = as_columns(X)
-    validate_data(estimator, X, reset=False, skip_check_array=True)
-    if len(columns) != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {len(columns)} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
-    return columns
+    """Return the columns of rows to query a fitted estimator with, as many as in ``fit``."""
+    return read_columns(estimator, X, reset=False)
 
 
 def training_columns(estimator, X, resume):
-    """Columns of rows to learn from, their categories and names.
+    """Return the columns of training rows, their categories and their names.
 
     The number and the names of columns are recorded, or checked if ``resume``. Categories are then
-    those known already, else those of ``estimator.categories``.
+    those of the earlier fit, else those of ``estimator.categories``.
     """
-    columns = as_columns(X)
-    validate_data(estimator, X, reset=not resume, skip_check_array=True)
-    estimator.n_features_in_ = len(columns)
-    names = estimator._column_names()
+    columns = read_columns(estimator, X, reset=not resume)
+    names = column_names(estimator)
     if resume:
         return columns, estimator.categories_, names
-    if isinstance(estimator.categories, str) and estimator.categories == "auto":
-        return columns, find_categories(columns, names), names
-    return columns, given_categories(estimator.categories, names), names
-
-
-def _check_frame(columns, shape):
-    if shape[0] < 1 or shape[1] < 1:
-        what, least = ("sample", shape[0]) if shape[0] < 1 else ("feature", shape[1])
-        raise ValueError(
-            f"Found array with {least} {what}(s) (shape={shape}) while a minimum of 1 is required."
-        )
-    return columns
+    return columns, resolve_categories(estimator.categories, columns, names), names
 
 
 def _is_missing(value):

@@ -3,6 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length
 
 from .._utils.warn import warn_caller
 from .categories import missing
@@ -33,6 +36,71 @@ class Table(NamedTuple):
         """Of the classes."""
         counts = np.bincount(self.labels, weights=self.weights)
         return counts / counts.sum()
+
+
+def checked_labels(estimator, X, y):
+    """Return the labels of a classifier as a one-dimensional array.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in errors.
+    X : array-like or frame of shape (n_rows, n_columns)
+    y : array-like of shape (n_rows,)
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+
+    Raises
+    ------
+    ValueError
+        Missing labels, labels of several types, numbers that are no classes, another number of
+        labels than rows.
+    """
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    y = column_or_1d(y, warn=True)
+    check_labels(y)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    check_consistent_length(X, y)
+    return y
+
+
+def checked_priors(priors, shares):
+    """Return the probabilities of the classes.
+
+    Parameters
+    ----------
+    priors : array-like of shape (n_classes,), or None
+        None takes the shares of the classes.
+    shares : ndarray of shape (n_classes,)
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+
+    Raises
+    ------
+    ValueError
+        Anything but one probability a class, with sum 1.
+    """
+    if priors is None:
+        return shares
+    try:
+        p = np.asarray(priors, dtype=float)
+    except (TypeError, ValueError):
+        p = np.zeros(0)
+    is_right = p.shape == shares.shape and (p >= 0).all()
+    if not is_right or abs(p.sum() - 1) > 1e-6:
+        raise ValueError(
+            f"priors must be {len(shares)} probabilities that sum to 1, one a class; got "
+            f"{priors!r}."
+        )
+    return p / p.sum()
 
 
 def check_labels(y):

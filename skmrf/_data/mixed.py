@@ -7,6 +7,7 @@ import numpy as np
 from .._utils.codes import MISSING
 from .._utils.warn import warn_caller
 from .categories import decode, encode, find_categories, given_categories, is_number, missing
+from .frames import column_types, read_columns
 
 SHOWN = 8
 DEGENERATE = r"Columns? .* no maximum; the deviations of the model are bounded"  # of warnings
@@ -40,6 +41,14 @@ class Columns:
         n_states = np.zeros(len(self.names), dtype=np.int64)
         n_states[self.discrete] = [len(c) for c in self.categories]
         return n_states
+
+    def read(self, estimator, X):
+        """Return the columns of rows to query a fitted estimator with."""
+        return read_columns(estimator, X, reset=False)
+
+    def encode_row(self, row):
+        """Return the code of an object array of shape (1, n_columns); None is missing."""
+        return self.encode(list(row.T))
 
     def encode(self, columns):
         """Standardised numbers and state codes, nan where missing, shape (n_rows, n_columns)."""
@@ -77,6 +86,24 @@ class Columns:
     def log_volume(self, X):
         """Log of the units that the observed numbers of every row were divided by."""
         return ~np.isnan(X[:, self.numbers]) @ np.log(self.scale)
+
+
+def learn_columns(X, columns, names, categorical_features, categories, weights=None):
+    """Return the :class:`Columns` of a table, with the categorical ones as parameters name them.
+
+    Parameters
+    ----------
+    X : array-like or frame
+    columns : list of ndarray
+        Those of ``X``, or of some of its rows.
+    names : list
+    categorical_features : "from_dtype", None, or array-like of names, indices or booleans
+    categories : "auto" or list of lists, one for every categorical column
+    weights : ndarray of shape (n_rows,), optional
+    """
+    mask = categorical_mask(categorical_features, X, names)
+    declared = declared_categories(X, mask)
+    return find_columns(columns, names, mask, categories, weights, declared)
 
 
 def find_columns(columns, names, categorical, categories, weights=None, declared=None):
@@ -243,11 +270,10 @@ def _position(column, names):
 
 def _categorical_dtypes(X, n):
     """Columns of a frame whose type is categorical."""
-    if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
+    types = column_types(X)
+    if not types:
         return np.zeros(n, dtype=bool)
-    return np.array(
-        [str(t).lower().startswith(("category", "categorical", "enum")) for t in X.dtypes]
-    )
+    return np.array([str(t).lower().startswith(("category", "categorical", "enum")) for t in types])
 
 
 def declared_categories(X, categorical):
@@ -262,7 +288,7 @@ def declared_categories(X, categorical):
     -------
     list of list or None, one for every categorical column
     """
-    types = list(X.dtypes) if hasattr(X, "columns") and hasattr(X, "dtypes") else []
+    types = column_types(X)
     declared = [getattr(t, "categories", None) for t in types] or [None] * len(categorical)
     wanted = [known for known, here in zip(declared, categorical, strict=True) if here]
     return [

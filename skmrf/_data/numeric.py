@@ -4,7 +4,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
-from .categories import as_columns, is_number
+from .categories import is_number
+from .frames import array_kind, as_columns, shown_names
 
 
 def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
@@ -30,7 +31,7 @@ def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
     TypeError
         An entry that is neither a number nor a string, such as a dict.
     """
-    if getattr(getattr(X, "dtype", None), "kind", "") in "mM":  # dates, which float() would take
+    if array_kind(X) in ("", "m", "M"):  # numpy would convert text and dates to numbers
         _refuse_words(X, remedy)
     try:
         rows = validate_data(estimator, X, reset=reset, ensure_all_finite=False, **options)
@@ -54,7 +55,7 @@ def _refuse_words(X, remedy, error=None):
         columns = as_columns(X)
     except (TypeError, ValueError):
         return
-    names = getattr(X, "columns", range(len(columns)))
+    names = shown_names(X, len(columns))
     for wrong in (lambda value: not is_number(value), lambda value: isinstance(value, str)):
         for name, column in zip(names, columns, strict=True):
             for value in _suspects(column):
@@ -78,7 +79,7 @@ def _check_finite(rows, estimator):
         return
     place = wrong.nonzero()
     column = rows.indices[place[0]][0] if issparse(rows) else place[1][0]
-    name = getattr(estimator, "feature_names_in_", range(rows.shape[1]))[column]
+    name = vars(estimator).get("feature_names_in_", range(rows.shape[1]))[column]
     if np.isnan(values[wrong][0]):
         raise ValueError(
             f"Column {name!r} holds NaN, but {type(estimator).__name__} takes complete rows. Fill "

@@ -276,8 +276,8 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
 
 
 @contextmanager
-def _unchanged_on_error(estimator):
-    """A fit that fails leaves the estimator as it was."""
+def unchanged_on_error(estimator):
+    """Restore what a fit has set on the estimator if the fit fails."""
     before = dict(vars(estimator))
     try:
         yield
@@ -287,6 +287,9 @@ def _unchanged_on_error(estimator):
             if name in before:
                 vars(estimator)[name] = before[name]
         raise
+
+
+_unchanged_on_error = unchanged_on_error
 
 
 def _counted_rows(data, sample_weight):

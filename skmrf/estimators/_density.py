@@ -4,56 +4,47 @@ import numpy as np
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils.codes import MISSING, STATE
 from .._utils.parameters import check_number
 from .._utils.randomness import check_generator
-from ..likelihood import log_partition_bounds
 from ._base import LearnedEstimator
 
 
 class EnergyEstimator(DensityMixin, LearnedEstimator):
     """Density of rows whose energy is learned.
 
-    A subclass fills in what :class:`LearnedEstimator` asks for, and:
+    A subclass has :meth:`score_samples` and three things that queries need:
 
-    - :meth:`score_samples`;
-    - for queries :meth:`_encode`, :meth:`_encode_given`, :meth:`_decode` and :meth:`_draw`;
-    - :meth:`_annealing` where what is here does not suit it.
+    - ``_encoder``, a value with ``read(estimator, X)``, ``encode(rows)``, ``encode_row(row)`` and
+      ``decode(codes)``, such as :class:`~skmrf._data.categories.CategoryEncoder`;
+    - :meth:`_draw`;
+    - :meth:`_compute_log_partition`.
 
-    Encoded data, called ``codes``, are an array of state codes, MISSING where nothing was
-    observed, or a scipy CSR matrix of zeros and ones, in which nothing is missing.
+    Encoded rows, called ``codes``, are an array of state codes, with MISSING (or nan) for missing
+    entries.
     """
 
-    def _encode(self, X):
-        """State codes of rows to ask about, MISSING where nothing was observed."""
-        raise NotImplementedError
-
-    def _encode_given(self, row):
-        """The same of an object array of shape (1, n_features), None where not observed."""
-        raise NotImplementedError
-
-    def _decode(self, codes):
-        """The rows that complete state codes stand for."""
-        raise NotImplementedError
-
     def _draw(self, codes, rng):
-        """Rows of codes with what is MISSING drawn given the rest."""
+        """Return rows of codes with missing entries drawn given the others."""
         raise NotImplementedError
 
-    def _annealing(self):
-        """Options of :func:`skmrf.likelihood.ais`, where log Z is not exact."""
-        return {}
+    def _compute_log_partition(self):
+        """Return the :class:`~skmrf.likelihood.LogPartition` of ``energy_``."""
+        raise NotImplementedError
+
+    def _encode(self, X):
+        """Return the codes of rows to query the model with."""
+        check_is_fitted(self)
+        encoder = self._encoder
+        return encoder.encode(encoder.read(self, X))
+
+    def _rng(self):
+        """Return the same random numbers for every query."""
+        return np.random.default_rng(self._seed)
 
     def _log_partition(self):
         check_is_fitted(self)
         if "log_partition" not in self._cache:
-            self._cache["log_partition"] = log_partition_bounds(
-                self.energy_,
-                max_bytes=self.max_bytes,
-                random_state=self._seed,
-                n_jobs=self.n_jobs,
-                **self._annealing(),
-            )
+            self._cache["log_partition"] = self._compute_log_partition()
         return self._cache["log_partition"]
 
     @property
@@ -98,20 +89,18 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             )
         if len(codes) == 1:
             codes = np.repeat(codes, n_samples, axis=0)
-        return self._decode(self._draw(codes, check_generator(random_state)))
+        return self._encoder.decode(self._draw(codes, check_generator(random_state)))
 
     def _given_codes(self, given):
-        if given is None:
-            return np.full((1, self.n_features_in_), MISSING, dtype=STATE)
-        if not isinstance(given, dict):
+        if given is not None and not isinstance(given, dict):
             return self._encode(given)
         names = self._column_names()
         row = np.full((1, len(names)), None, dtype=object)
-        for column, value in given.items():
+        for column, value in (given or {}).items():
             if column not in names:
                 raise ValueError(f"given names column {column!r}; the columns are {names[:8]}.")
             row[0, names.index(column)] = value
-        return self._encode_given(row)
+        return self._encoder.encode_row(row)
 
     def score(self, X, y=None):
         """Mean of :meth:`score_samples`.

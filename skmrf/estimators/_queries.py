@@ -1,6 +1,7 @@
 """Queries of a discrete model whose variables are the columns of the data, none of them latent."""
 
 from .. import inference
+from ..likelihood import log_partition_bounds
 from ._density import EnergyEstimator
 
 
@@ -46,7 +47,7 @@ class VisibleEstimator(EnergyEstimator):
             Categories, numeric where all columns are; of two-state models, their states.
         """
         codes = self._encode(X)
-        return self._decode(self._row_query(inference.row_modes, codes))
+        return self._encoder.decode(self._row_query(inference.row_modes, codes))
 
     def marginals(self, X):
         """Marginals of every column given the observed entries of each row.
@@ -62,6 +63,14 @@ class VisibleEstimator(EnergyEstimator):
             categories, the lower state first.
         """
         return self._row_query(inference.row_marginals, self._encode(X))
+
+    def _compute_log_partition(self):
+        return log_partition_bounds(
+            self.energy_,
+            max_bytes=self.max_bytes,
+            random_state=self._seed,
+            n_jobs=self.n_jobs,
+        )
 
     def _draw(self, codes, rng):
         return inference.row_samples(self._graph, codes, rng, max_bytes=self.max_bytes)

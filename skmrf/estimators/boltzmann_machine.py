@@ -5,11 +5,15 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from .. import training
-from .._data.binary import OTHER_KINDS, check_threshold, check_two_states, two_state_codes
+from .._data.binary import OTHER_KINDS, TwoStateEncoder, check_threshold, check_two_states
 from .._data.numeric import numeric_rows
 from .._utils.batch import Batch
 from ..energies import PairwiseEnergy
+from ._base import unchanged_on_error
 from ._queries import VisibleEstimator
+from ._rows import hold_out, weighted_rows
+from ._session import FitSession
+from ._training import TrainingParameters
 
 
 class BoltzmannMachine(VisibleEstimator):
@@ -171,7 +175,7 @@ class BoltzmannMachine(VisibleEstimator):
             A value that is none of the two states, without ``binarize``; infinity; a learner that
             needs tables of log-potentials.
         """
-        return self._learn(X, sample_weight)
+        return self._fit(X, sample_weight)
 
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
@@ -186,7 +190,7 @@ class BoltzmannMachine(VisibleEstimator):
         -------
         self
         """
-        return self._learn(X, sample_weight, partial=True)
+        return self._fit(X, sample_weight, partial=True)
 
     @property
     def coupling_(self):
@@ -201,57 +205,79 @@ class BoltzmannMachine(VisibleEstimator):
         check_is_fitted(self)
         return self.energy_.bias
 
-    def _check_parameters(self):
-        check_two_states(self.states)
-        check_threshold(self.binarize)
-        return super()._check_parameters()
+    def _fit(self, X, sample_weight, partial=False):
+        with unchanged_on_error(self):
+            states = check_two_states(self.states)
+            check_threshold(self.binarize)
+            parameters, learner = TrainingParameters.of(self, partial), self._check_learner()
+            fit = FitSession(self, parameters, X)
+            if fit.is_resumed:
+                self._check_same_states(states)
+            encoder, codes = self._encode_training(X, states, reset=not fit.is_resumed)
+            data = weighted_rows(Batch(codes), sample_weight)
+            if not fit.is_resumed:
+                self._check_size(parameters)
+                fit.energy = _independent_columns(data, states)
+            fit.begin(data, encoder.states)
+            data, held_out = hold_out(data, parameters, fit.rng)
+            resolution, n_never = training.pair_facts(fit.energy, data)
+            settings = parameters.settings(
+                learner,
+                fit.energy,
+                data,
+                score=_score(fit.energy, held_out),
+                resolution=resolution,
+            )
 
-    def _encode_training(self, X, y, resume):
-        states = check_two_states(self.states)
-        if resume and states != self.energy_.states:
+            def attributes(state):
+                fitted = fit.attributes(state)
+                return fitted | {"energy_": _symmetric(fitted["energy_"])}
+
+            state = fit.train(learner, data, settings, attributes)
+            if self.alpha == 0:
+                training.warn_unbounded(n_never)
+            vars(self).update(attributes(state))
+        return self
+
+    def _check_same_states(self, states):
+        """Raise a ValueError if training cannot continue because the states have changed."""
+        if states != self.energy_.states:
             raise ValueError(
                 f"states={self.states!r} are not those of the fit to go on from, "
                 f"{self.energy_.states}; start anew with fit and warm_start=False."
             )
-        return Batch(self._codes(X, states, reset=not resume)), None
 
-    def _codes(self, X, states, reset):
-        """State codes of rows; counts and names of columns are recorded or checked."""
-        X = numeric_rows(self, X, reset=reset, remedy=OTHER_KINDS, missing=True)
-        return two_state_codes(X, states, self.binarize, self._column_names())
+    def _encode_training(self, X, states, reset):
+        """Return the encoder and the codes of training rows."""
+        rows = numeric_rows(self, X, reset=reset, remedy=OTHER_KINDS, missing=True)
+        encoder = TwoStateEncoder(self._column_names(), states, self.binarize)
+        return encoder, encoder.encode(rows)
 
-    def _initial_energy(self, data, decoding):
-        """Independent columns."""
-        n = data.X.shape[1]
-        self._check_memory(
-            n * (n + 1), "couplings and biases", "Use fewer columns, or raise max_bytes."
-        )
-        low, high = check_two_states(self.states)
-        odds = training.log_odds(data.X, data.log_weights)
-        return PairwiseEnergy(np.zeros((n, n)), odds / (high - low), (low, high))
+    def _check_size(self, parameters):
+        n = self.n_features_in_
+        remedy = "Use fewer columns, or raise max_bytes."
+        parameters.check_memory(n * (n + 1), "couplings and biases", remedy)
 
-    def _facts(self, energy, data):
-        return training.pair_facts(energy, data)
+    @property
+    def _encoder(self):
+        return TwoStateEncoder(self._column_names(), self.energy_.states, self.binarize)
 
-    def _held_out_score(self, energy, held_out):
-        n = energy.n_variables
-        coupled = PairwiseEnergy(np.ones((n, n)) - np.eye(n), np.zeros(n), energy.states)
-        return training.held_out_score(coupled.factor_graph().layout, held_out)
 
-    def _fitted(self, energy, *rest):
-        """Rounding in the moments leaves couplings that are symmetric but for their last digits."""
-        coupling = 0.5 * (energy.coupling + energy.coupling.T)
-        return super()._fitted(PairwiseEnergy(coupling, energy.bias, energy.states), *rest)
+def _independent_columns(data, states):
+    n, (low, high) = data.X.shape[1], states
+    odds = training.log_odds(data.X, data.log_weights)
+    return PairwiseEnergy(np.zeros((n, n)), odds / (high - low), states)
 
-    def _encode(self, X):
-        check_is_fitted(self)
-        return self._codes(X, self.energy_.states, reset=False)
 
-    def _encode_given(self, row):
-        row = row.astype(float)
-        return two_state_codes(row, self.energy_.states, self.binarize, self._column_names())
+def _score(energy, held_out):
+    if held_out is None:
+        return None
+    n = energy.n_variables
+    coupled = PairwiseEnergy(np.ones((n, n)) - np.eye(n), np.zeros(n), energy.states)
+    return training.held_out_score(coupled.factor_graph().layout, held_out)
 
-    def _decode(self, codes):
-        states = np.array(self.energy_.states)
-        whole = states.astype(int)
-        return (whole if (whole == states).all() else states)[codes]
+
+def _symmetric(energy):
+    """Remove the rounding of the moments, which leaves couplings symmetric but for last digits."""
+    coupling = 0.5 * (energy.coupling + energy.coupling.T)
+    return PairwiseEnergy(coupling, energy.bias, energy.states)

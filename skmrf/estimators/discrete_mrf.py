@@ -1,17 +1,22 @@
 """DiscreteMRF: discrete Markov random fields with tables of log-potentials."""
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from .. import training
-from .._data.categories import decode, encode, given_categories, known_columns, training_columns
+from .._data.categories import CategoryEncoder, given_categories, resolve_categories
 from .._data.cliques import resolve_cliques
+from .._data.frames import column_names, read_columns
 from .._utils.batch import Batch
 from ..energies import FactorGraph, PairwiseEnergy
 from ..energies.layout import Layout
+from ._base import unchanged_on_error
 from ._queries import VisibleEstimator
+from ._rows import hold_out, weighted_rows
+from ._session import FitSession, fitted_attributes
+from ._training import TrainingParameters
 
 
 class DiscreteMRF(VisibleEstimator):
@@ -187,7 +192,7 @@ class DiscreteMRF(VisibleEstimator):
                 )
         model = cls(cliques=list(graph.cliques))
         model.n_features_in_ = graph.n_variables
-        vars(model).update(model._fitted(graph, categories, {}, 0, True, seed=0))
+        vars(model).update(fitted_attributes(graph) | {"categories_": categories})
         return model
 
     @with_callbacks
@@ -205,7 +210,7 @@ class DiscreteMRF(VisibleEstimator):
         -------
         self
         """
-        return self._learn(X, sample_weight)
+        return self._fit(X, sample_weight)
 
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
@@ -223,50 +228,80 @@ class DiscreteMRF(VisibleEstimator):
         -------
         self
         """
-        return self._learn(X, sample_weight, partial=True)
+        return self._fit(X, sample_weight, partial=True)
 
-    def _firsts(self):
-        """The structure learner, where there is one, of the same columns and categories."""
+    def _fit(self, X, sample_weight, partial=False):
+        with unchanged_on_error(self):
+            parameters, learner = TrainingParameters.of(self, partial), self._check_learner()
+            is_resumed = parameters.resumes(self)
+            structure = None if is_resumed else self._structure_learner()
+            fit = FitSession(self, parameters, X, n_sub_estimators=int(structure is not None))
+            if structure is not None:
+                self.structure_ = fit.fit_sub_estimator("structure", structure, sample_weight)
+            columns = read_columns(self, X, reset=not is_resumed)
+            encoder = self._encoder if is_resumed else self._new_encoder(columns)
+            data = weighted_rows(Batch(encoder.encode(columns)), sample_weight)
+            if not is_resumed:
+                layout = self._layout(encoder, structure)
+                self._check_size(layout, parameters)
+                fit.energy = _independent_columns(layout, data, self.tie)
+            fit.begin(data, encoder.categories)
+            data, held_out = hold_out(data, parameters, fit.rng)
+            moments = training.complete_moments(fit.energy, data)
+            settings = parameters.settings(
+                learner,
+                fit.energy,
+                data,
+                score=_score(fit.energy, held_out),
+                resolution=training.resolution(moments, data),
+            )
+
+            def attributes(state):
+                return fit.attributes(state) | {"categories_": encoder.categories}
+
+            state = fit.train(learner, data, settings, attributes)
+            if self.alpha == 0:
+                training.warn_unbounded(training.count_never(moments))
+            vars(self).update(attributes(state))
+        return self
+
+    def _structure_learner(self):
+        """Return an unfitted structure learner of the same categories, or None without one."""
         vars(self).pop("structure_", None)
-        if not hasattr(self.cliques, "fit"):
-            return {}
+        if not isinstance(self.cliques, BaseEstimator):
+            return None
         structure = clone(self.cliques)
-        known = structure.get_params(deep=False)
-        if known.get("random_state") is None:
+        if structure.get_params(deep=False).get("random_state") is None:
             structure.set_params(random_state=self.random_state)
         if not isinstance(self.categories, str):
             structure.set_params(categories=self.categories)
-        return {"structure_": structure}
+        return structure
 
-    def _encode_training(self, X, y, resume):
-        """State codes and categories; counts and names of columns are recorded or checked."""
-        columns, categories, names = training_columns(self, X, resume)
-        return Batch(encode(columns, categories, names)), categories
+    def _new_encoder(self, columns):
+        names = column_names(self)
+        return CategoryEncoder(names, resolve_categories(self.categories, columns, names))
 
-    def _initial_energy(self, data, decoding):
-        """Independent columns, as far as single tables reach."""
-        names = getattr(self, "feature_names_in_", None)
-        found = getattr(self, "structure_", None)
-        cliques = self.cliques if found is None else _with_singles(found, data.X.shape[1])
-        cliques = resolve_cliques(cliques, data.X.shape[1], names)
-        layout = Layout.build([len(c) for c in decoding], cliques, self.tie)
-        self._check_memory(
+    def _layout(self, encoder, structure):
+        """Return the layout of the tables: those of a fitted structure learner where there is one.
+
+        Parameters
+        ----------
+        encoder : CategoryEncoder
+        structure : MRFStructureLearner or None
+        """
+        n = self.n_features_in_
+        cliques = self.cliques if structure is None else _with_singles(self.structure_, n)
+        names = vars(self).get("feature_names_in_")
+        n_states = [len(known) for known in encoder.categories]
+        return Layout.build(n_states, resolve_cliques(cliques, n, names), self.tie)
+
+    @staticmethod
+    def _check_size(layout, parameters):
+        parameters.check_memory(
             layout.n_parameters,
             "log-potentials",
             "Use fewer or smaller cliques, merge rare categories, or raise max_bytes.",
         )
-        start = training.independent_start(layout, data.X, self.tie, data.log_weights)
-        return FactorGraph.from_layout(layout, start)
-
-    def _facts(self, energy, data):
-        moments = training.complete_moments(energy, data)
-        return training.resolution(moments, data), training.count_never(moments)
-
-    def _held_out_score(self, energy, held_out):
-        return training.held_out_score(energy.layout, held_out)
-
-    def _attributes(self, decoding):
-        return {"categories_": decoding}
 
     @property
     def cliques_(self):
@@ -280,21 +315,25 @@ class DiscreteMRF(VisibleEstimator):
         check_is_fitted(self)
         return self.energy_.log_potentials
 
-    def _encode(self, X):
-        check_is_fitted(self)
-        return encode(known_columns(self, X), self.categories_, self._column_names())
-
-    def _encode_given(self, row):
-        return encode(list(row.T), self.categories_, self._column_names())
-
-    def _decode(self, codes):
-        return decode(codes, self.categories_)
+    @property
+    def _encoder(self):
+        return CategoryEncoder(self._column_names(), self.categories_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def _independent_columns(layout, data, tie):
+    """Return the energy with independent columns, as far as single tables reach."""
+    start = training.independent_start(layout, data.X, tie, data.log_weights)
+    return FactorGraph.from_layout(layout, start)
+
+
+def _score(energy, held_out):
+    return None if held_out is None else training.held_out_score(energy.layout, held_out)
 
 
 def _with_singles(structure, n_features):

@@ -1,22 +1,27 @@
 """RBM: restricted Boltzmann machines, a hidden layer of features over binary data."""
 
 import numpy as np
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .. import samplers, training
-from .._data.binary import OTHER_KINDS, check_threshold, two_state_codes
+from .._data.binary import OTHER_KINDS, TwoStateEncoder, check_threshold
 from .._data.numeric import numeric_rows
 from .._utils.batch import Batch
 from .._utils.parameters import check_choice, check_number
 from .._utils.randomness import check_generator
 from .._utils.rows import dense_rows
 from ..energies import BipartiteEnergy
+from ..likelihood import log_partition_bounds
 from ..training import AdaptiveRate
+from ._base import unchanged_on_error
 from ._density import EnergyEstimator
+from ._rows import hold_out, weighted_rows
+from ._session import FitSession
+from ._training import TrainingParameters
 
 STATES = (0.0, 1.0)
 ENDS = ("upper", "value", "lower")
@@ -133,7 +138,6 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     """
 
     _energy_type = BipartiteEnergy
-    _auto_optimizer = "adam"  # also where the negative phase is exact
 
     def __init__(
         self,
@@ -199,7 +203,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             A value other than 0 and 1, without ``binarize``; nan; a learner that needs tables;
             ``learner="exact"`` with two large layers.
         """
-        return self._learn(X, sample_weight)
+        return self._fit(X, sample_weight)
 
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
@@ -214,7 +218,62 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         -------
         self
         """
-        return self._learn(X, sample_weight, partial=True)
+        return self._fit(X, sample_weight, partial=True)
+
+    def _fit(self, X, sample_weight, partial=False):
+        with unchanged_on_error(self):
+            check_number("n_components", self.n_components, low=1, integer=True)
+            check_choice("init_visible_bias", self.init_visible_bias, ("data", "zeros"))
+            check_threshold(self.binarize)
+            parameters, learner = TrainingParameters.of(self, partial), self._check_learner()
+            fit = FitSession(self, parameters, X)
+            if fit.is_resumed:
+                self._check_same_size()
+            codes = self._codes(X, reset=not fit.is_resumed)
+            data = weighted_rows(Batch(codes), sample_weight)
+            if not fit.is_resumed:
+                fit.energy = self._initial_energy(data, parameters)
+            fit.begin(data)
+            data, held_out = hold_out(data, parameters, fit.rng)
+            epochs_of_plateau = -(-PLATEAU * self.batch_size // data.X.shape[0])
+            settings = parameters.settings(
+                learner,
+                fit.energy,
+                data,
+                default_optimizer="adam",  # also where the negative phase is exact
+                default_rate=_adaptive_rate,
+                recency=RECENCY,
+                patience=max(self.n_iter_no_change, epochs_of_plateau),
+                score=_score(fit.energy, held_out),
+            )
+
+            def attributes(state):
+                fitted = fit.attributes(state)
+                return fitted | _describe_hidden_units(fitted["energy_"], data, fit.seed)
+
+            vars(self).update(attributes(fit.train(learner, data, settings, attributes)))
+        return self
+
+    def _check_same_size(self):
+        """Raise a ValueError if training cannot continue because the number of units differs."""
+        if self.n_components != self._n_features_out:
+            raise ValueError(
+                f"n_components={self.n_components} is not that of the fit to go on from, "
+                f"{self._n_features_out}; start anew with fit and warm_start=False."
+            )
+
+    def _initial_energy(self, data, parameters):
+        """Return an energy with small random weights, so that the hidden units differ."""
+        n_visible, n_hidden = data.X.shape[1], self.n_components
+        parameters.check_memory(
+            n_visible * n_hidden, "weights", "Use fewer n_components, or raise max_bytes."
+        )
+        rng = check_generator(self.random_state)
+        weights = rng.normal(0.0, SPREAD, size=(n_visible, n_hidden)).astype(np.float32)
+        bias = np.zeros(n_visible)
+        if self.init_visible_bias == "data":
+            bias = training.log_odds(data.X, data.log_weights)
+        return BipartiteEnergy(weights, bias, np.zeros(n_hidden))
 
     @property
     def components_(self):
@@ -238,96 +297,29 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     def _n_features_out(self):
         return self.energy_.weights.shape[1]
 
-    # What EnergyEstimator asks for --------------------------------------------------------
+    # Rows ---------------------------------------------------------------------------------
 
-    def _check_parameters(self):
-        check_number("n_components", self.n_components, low=1, integer=True)
-        check_choice("init_visible_bias", self.init_visible_bias, ("data", "zeros"))
-        check_threshold(self.binarize)
-        return super()._check_parameters()
-
-    def _seen(self, energy, data, seed):
-        n = data.X.shape[0]
-        few = np.random.default_rng(seed).permutation(n)[:N_SEEN]
-        rows = dense_rows(data.X[few])
-        H = energy.hidden_means(rows).astype(float)
-        return {
-            "hidden_means_": H.mean(axis=0),
-            "hidden_stds_": H.std(axis=0),
-            "_starts": rows[:N_STARTS],
-        }
-
-    def _annealing(self):
-        """Reverse chains begin at training rows: modes that forward chains miss are seen."""
-        return {"start": self._starts}
-
-    def _encode_training(self, X, y, resume):
-        if resume and self.n_components != self._n_features_out:
-            raise ValueError(
-                f"n_components={self.n_components} is not that of the fit to go on from, "
-                f"{self._n_features_out}; start anew with fit and warm_start=False."
-            )
-        return Batch(self._codes(X, reset=not resume)), None
+    @property
+    def _encoder(self):
+        return TwoStateEncoder(self._column_names(), STATES, self.binarize)
 
     def _codes(self, X, reset):
-        """Zeros and ones, sparse if X is; counts and names of columns are recorded or checked."""
+        """Return zeros and ones, sparse if X is; count and names of columns are set or checked."""
         X = numeric_rows(self, X, reset=reset, remedy=OTHER_KINDS, accept_sparse="csr")
-        names = self._column_names()
-        if not issparse(X):
-            return two_state_codes(X, STATES, self.binarize, names).astype(np.int8)
-        if self.binarize is not None and self.binarize < 0:
-            return self._codes(X.toarray(), reset=False)
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-        columns = np.array(names, dtype=object)[X.indices]
-        stored = two_state_codes(X.data[None, :], STATES, self.binarize, columns)
-        data, zeros = stored[0].astype(np.int8), not stored.all()
-        codes = csr_matrix((data, X.indices, X.indptr), shape=X.shape, copy=zeros)
-        if zeros:  # taken out in place, so not of the caller's arrays
-            codes.eliminate_zeros()
-        return codes
-
-    def _initial_energy(self, data, decoding):
-        """Small random weights, so that the hidden units differ."""
-        n_visible, n_hidden = data.X.shape[1], self.n_components
-        self._check_memory(
-            n_visible * n_hidden, "weights", "Use fewer n_components, or raise max_bytes."
-        )
-        rng = check_generator(self.random_state)
-        weights = rng.normal(0.0, SPREAD, size=(n_visible, n_hidden)).astype(np.float32)
-        bias = np.zeros(n_visible)
-        if self.init_visible_bias == "data":
-            bias = training.log_odds(data.X, data.log_weights)
-        return BipartiteEnergy(weights, bias, np.zeros(n_hidden))
-
-    def _settings(self, learner, energy, data, held_out, max_iter):
-        settings = super()._settings(learner, energy, data, held_out, max_iter)
-        settings.recency = RECENCY
-        epochs_of_plateau = -(-PLATEAU * self.batch_size // data.X.shape[0])
-        settings.patience = max(self.n_iter_no_change, epochs_of_plateau)
-        if self.learning_rate == "adaptive" and settings.optimizer is not None:
-            name = type(settings.optimizer).__name__.lower()
-            settings.rate = AdaptiveRate(
-                FIRST_RATES.get(name, FIRST_RATES["adam"]), WINDOW, COSINE, N_HALVINGS
-            )
-        return settings
-
-    def _held_out_score(self, energy, held_out):
-        return training.layered_score(energy, held_out)
-
-    def _encode(self, X):
-        X = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite="allow-nan")
-        return two_state_codes(X, STATES, self.binarize, self._column_names())
-
-    def _encode_given(self, row):
-        return two_state_codes(row.astype(float), STATES, self.binarize, self._column_names())
-
-    def _decode(self, codes):
-        return codes.astype(int)
+        return self._encoder.encode_complete(X)
 
     def _draw(self, codes, rng):
         return samplers.draw_given(self.energy_, codes, rng)
+
+    def _compute_log_partition(self):
+        """Return log Z; reverse chains start at training rows, so no mode of these is missed."""
+        return log_partition_bounds(
+            self.energy_,
+            max_bytes=self.max_bytes,
+            random_state=self._seed,
+            n_jobs=self.n_jobs,
+            start=self._starts,
+        )
 
     # Queries ------------------------------------------------------------------------------
 
@@ -425,3 +417,25 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _adaptive_rate(optimizer):
+    name = type(optimizer).__name__.lower()
+    first = FIRST_RATES.get(name, FIRST_RATES["adam"])
+    return AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
+
+
+def _score(energy, held_out):
+    return None if held_out is None else training.layered_score(energy, held_out)
+
+
+def _describe_hidden_units(energy, data, seed):
+    """Return the attributes that some of the training rows give."""
+    few = np.random.default_rng(seed).permutation(data.X.shape[0])[:N_SEEN]
+    rows = dense_rows(data.X[few])
+    H = energy.hidden_means(rows).astype(float)
+    return {
+        "hidden_means_": H.mean(axis=0),
+        "hidden_stds_": H.std(axis=0),
+        "_starts": rows[:N_STARTS],
+    }

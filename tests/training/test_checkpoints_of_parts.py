@@ -132,9 +132,9 @@ def test_a_class_cut_short_is_learned_again(tmp_path):
             density.set_callbacks(Killer(2, KeyboardInterrupt))
         return fitted(density, *given)
 
-    fitted = classifier._fitted
+    fitted = classifier.fit_density
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(classifier, "_fitted", interrupted)
+        patch.setattr(classifier, "fit_density", interrupted)
         with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 2 epochs"):
             model.set_callbacks(Checkpoint(path, 0)).fit(*rows)
     assert not path.exists()

@@ -226,7 +226,7 @@ def test_ctrl_c_between_the_densities_and_the_first_member(monkeypatch):
 
 def test_threads_that_go_on_after_ctrl_c_change_nothing(monkeypatch):
     """A class that a thread is still learning is learned in brief as another object."""
-    seen, original = [], classifier._fitted
+    seen, original = [], classifier.fit_density
 
     def fitted(density, *given):
         seen.append(density)
@@ -234,7 +234,7 @@ def test_threads_that_go_on_after_ctrl_c_change_nothing(monkeypatch):
             raise KeyboardInterrupt
         return original(density, *given)
 
-    monkeypatch.setattr(classifier, "_fitted", fitted)
+    monkeypatch.setattr(classifier, "fit_density", fitted)
     model = clone(CASES["classifier"][0])
     with pytest.warns(ConvergenceWarning) as warned:
         model.fit(NUMBERS, LABELS)

@@ -16,7 +16,8 @@ from skmrf._utils.batch import Batch
 from skmrf._utils.history import History
 from skmrf._utils.log_weights import effective_sample_size
 from skmrf._utils.phases import CliqueMoments
-from skmrf.estimators._base import _counted_rows
+from skmrf.estimators._rows import hold_out, weighted_rows
+from skmrf.estimators._training import TrainingParameters
 from skmrf.learners import PCD, Exact, Learner
 from skmrf.training import (
     L1,
@@ -379,10 +380,10 @@ def test_rows_and_targets_stay_together():
     rng = np.random.default_rng(0)
     X = np.arange(20)[:, None]
     weights = np.where(X[:, 0] % 3, X[:, 0] + 1.0, 0.0)
-    data = _counted_rows(Batch(X, 10 * X), weights)
+    data = weighted_rows(Batch(X, 10 * X), weights)
     np.testing.assert_array_equal(data.X, X[weights > 0])
     model = DiscreteMRF(early_stopping=True, validation_fraction=0.25)
-    parts = model._split(data, rng, partial=False)
+    parts = hold_out(data, TrainingParameters.of(model), rng)
     assert [len(p.X) for p in parts] == [10, 3]
     for part in (data, *parts):
         assert part.shown is part.Y

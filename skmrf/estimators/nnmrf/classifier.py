@@ -1,36 +1,34 @@
 """NNMRFClassifier: a Markov random field with neural potentials for every class."""
 
-import warnings
 from copy import copy
 from functools import partial
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.base import ClassifierMixin
+from sklearn.callback import with_callbacks
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import assert_all_finite, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ..._data.categories import as_columns, known_columns
-from ..._data.classes import Table, check_classes, check_labels, with_some_entry
-from ..._data.mixed import DEGENERATE, categorical_mask, declared_categories, find_columns
+from ..._data.classes import Table, check_classes, checked_labels, checked_priors, with_some_entry
+from ..._data.frames import column_names, read_columns
+from ..._data.mixed import learn_columns
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_choice, check_number
 from ..._utils.randomness import check_generator
 from ..._utils.warn import warn_caller
 from ...energies import NeuralEnergy
+from ...learners import BeliefLearner
 from ...learners.initial_mixture import completed
-from ...training import NoCheckpoint, PartReports
-from .._base import LearnedEstimator, _unchanged_on_error
-from .density import NNMRFDensity, correlation
-from .gaussian_base import class_shrinkage, pooled_covariance
+from ...training import PartReports
+from .._base import LearnedEstimator, unchanged_on_error
+from .class_densities import class_completions, density_parameters, fit_density, fit_density_briefly
+from .density import NNMRFDensity
 from .graph import edges_of
+from .initial_energy import correlation
 from .label_networks import (
     N_MEMBERS,
     check_memory,
     class_log_joint,
-    completed_rows,
     learn_labels,
     mean_log_proba,
 )
@@ -38,7 +36,7 @@ from .label_networks import (
 OWN = "rule", "priors", "n_jobs"  # parameters that densities do not take from the classifier
 
 
-class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     r"""Classifier of numbers and categories by Markov random fields with neural potentials.
 
     Every class has a density :math:`p(x | y)`, a :class:`NNMRFDensity` of its own rows. Covariances
@@ -119,9 +117,8 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     True
     """
 
-    _doc_link_module = LearnedEstimator._doc_link_module
-    _doc_link_template = LearnedEstimator._doc_link_template
-    _checkpoint = NoCheckpoint()  # a callback puts another one here during a fit
+    _energy_type = NeuralEnergy
+    _learner_kind = BeliefLearner
 
     def __init__(
         self,
@@ -198,96 +195,63 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             entry, priors that are no probabilities of the classes, networks that need more than
             ``max_bytes``.
         """
-        with _unchanged_on_error(self):
-            vars(self).update(self._learned(X, y, sample_weight))
+        with unchanged_on_error(self):
+            self._check_rule()
+            NNMRFDensity(**self._shared())._check_all_parameters()
+            table = self._read_table(X, y, sample_weight)
+            priors = checked_priors(self.priors, table.shares)
+            is_conditional = self.rule == "conditional"
+            n_members = N_MEMBERS if is_conditional else 0
+            reports = PartReports(self, X, y, len(table.classes) + n_members)
+            rng = check_generator(self.random_state)
+            rng = reports.begin(rng, *table[:-1], vars(table.columns))
+            *seeds, seed = rng.integers(2**31, size=len(table.classes) + 1).tolist()
+            rng = np.random.default_rng(seed)
+            edges = self._label_edges(table, rng) if is_conditional else None
+            densities = self._learn_densities(table, seeds, reports)
+            ensemble = None
+            if is_conditional:
+                ensemble = self._learn_ensemble(table, edges, densities, rng, reports)
+            fitted = {
+                "classes_": table.classes,
+                "class_prior_": priors,
+                "densities_": densities,
+                "ensemble_": ensemble,
+                "categories_": table.columns.categories,
+                "n_iter_": max(density.n_iter_ for density in densities),
+                "_columns": table.columns,
+                "_shares": table.shares,
+                "_seed": seed,
+                "_interrupted": reports.interrupted,
+            }
+            reports.finish(fitted)
+            vars(self).update(fitted)
         return self
 
-    def _learned(self, X, y, sample_weight):
-        """Fitted attributes."""
-        self._check_rule()
-        NNMRFDensity(**self._shared())._check_parameters()
-        table = self._table(X, y, sample_weight)
-        priors = self._checked_priors(table.shares)
-        conditional = self.rule == "conditional"
-        n_parts = len(table.classes) + (N_MEMBERS if conditional else 0)
-        reports = PartReports(self, X, y, n_parts)
-        rng = check_generator(self.random_state)
-        rng = reports.begin(rng, *table[:-1], vars(table.columns))
-        seeds = rng.integers(2**31, size=len(table.classes) + 1).tolist()
-        rng = np.random.default_rng(seeds[-1])
-        edges = self._label_edges(table, rng) if conditional else None
-        densities = self._densities(table, seeds[:-1], reports)
-        ensemble = self._ensemble(table, edges, densities, rng, reports) if conditional else None
-        fitted = {
-            "classes_": table.classes,
-            "class_prior_": priors,
-            "densities_": densities,
-            "ensemble_": ensemble,
-            "categories_": table.columns.categories,
-            "n_iter_": max(density.n_iter_ for density in densities),
-            "_columns": table.columns,
-            "_shares": table.shares,
-            "_seed": seeds[-1],
-            "_interrupted": reports.interrupted,
-        }
-        reports.finish(fitted)
-        return fitted
-
-    def _table(self, X, y, sample_weight):
-        """What is learned from, checked."""
-        columns = as_columns(X)
-        y = self._labels(X, y)
-        validate_data(self, X, skip_check_array=True)
-        self.n_features_in_ = len(columns)
-        names = list(getattr(self, "feature_names_in_", range(len(columns))))
-        mask = categorical_mask(self.categorical_features, X, names)
-        declared = declared_categories(X, mask)
+    def _read_table(self, X, y, sample_weight):
+        """Return the training rows, labels and weights, checked and encoded."""
+        rows = read_columns(self, X, reset=True)
+        y = checked_labels(self, X, y)
         weights = check_sample_weight(sample_weight, len(y))
         if weights is not None:
             counted, weights = weights > 0, weights / weights.max()
-            columns, y, weights = [c[counted] for c in columns], y[counted], weights[counted]
-        found = find_columns(columns, names, mask, self.categories, weights, declared)
-        rows = found.encode(columns)
+            rows, y, weights = [c[counted] for c in rows], y[counted], weights[counted]
+        given = self.categorical_features, self.categories
+        columns = learn_columns(X, rows, column_names(self), *given, weights)
+        codes = columns.encode(rows)
         classes, labels = np.unique(y, return_inverse=True)
-        check_classes(rows, labels, classes, found)
-        return Table(rows, labels, classes, weights, found)
-
-    def _labels(self, X, y):
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-        y = column_or_1d(y, warn=True)
-        check_labels(y)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        check_consistent_length(X, y)
-        return y
+        check_classes(codes, labels, classes, columns)
+        return Table(codes, labels, classes, weights, columns)
 
     def _check_rule(self):
         check_choice("rule", self.rule, ("conditional", "bayes"))
 
     def _shared(self):
-        """Parameters that densities take from the classifier."""
+        """Return the parameters that the densities take from the classifier."""
         return {k: v for k, v in self.get_params(deep=False).items() if k not in OWN}
 
-    def _checked_priors(self, shares):
-        if self.priors is None:
-            return shares
-        try:
-            priors = np.asarray(self.priors, dtype=float)
-        except (TypeError, ValueError):
-            priors = np.zeros(0)
-        right = priors.shape == shares.shape and (priors >= 0).all()
-        if not right or abs(priors.sum() - 1) > 1e-6:
-            raise ValueError(
-                f"priors must be {len(shares)} probabilities that sum to 1, one a class; got "
-                f"{self.priors!r}."
-            )
-        return priors / priors.sum()
-
     def _label_edges(self, table, rng):
-        """The graph of networks of labels, if they fit into memory."""
+        """Return the graph of the networks of labels, if they fit into memory."""
         n, n_states, weights = len(table.rows), table.columns.n_states, table.weights
         weights = np.full(n, 1 / n) if weights is None else weights / weights.sum()
         full = completed(table.rows, n_states, weights, rng)
@@ -296,18 +260,12 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_memory(n_states, edges, *layers, len(table.classes), self.max_bytes)
         return edges
 
-    def _networks(self, n_states, edges, rng):
-        """Networks of the graph, with first weights."""
-        layers = {"node_layers": tuple(self.node_layers), "edge_layers": tuple(self.edge_layers)}
-        return NeuralEnergy.random(n_states, edges, **layers, random_state=rng)
-
-    def _ensemble(self, table, edges, densities, rng, reports):
-        """Networks of labels; None if Ctrl-C came before the first member."""
+    def _learn_ensemble(self, table, edges, densities, rng, reports):
+        """Return the networks of labels; None if Ctrl-C came before the first member."""
         ensemble = None
         if not reports.interrupted:
             try:
-                networks = self._networks(table.columns.n_states, edges, rng)
-                ensemble = self._members(networks, table, densities, rng, reports)
+                ensemble = self._learn_members(table, edges, densities, rng, reports)
             except KeyboardInterrupt:
                 reports.interrupted = True
         if ensemble is None:
@@ -317,48 +275,32 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             )
         return ensemble
 
-    def _members(self, networks, table, densities, rng, reports):
-        gaps = np.isnan(table.rows).any(axis=1)
-        logs = class_log_joint(densities, np.log(table.shares), table.rows[gaps])
-
-        def completions(rng):
-            full = table.rows.copy()
-            full[gaps] = completed_rows(densities, logs, table.rows[gaps], rng)
-            return full
-
+    def _learn_members(self, table, edges, densities, rng, reports):
+        networks = NeuralEnergy.random(
+            table.columns.n_states,
+            edges,
+            node_layers=tuple(self.node_layers),
+            edge_layers=tuple(self.edge_layers),
+            random_state=rng,
+        )
         names = "member of the ensemble", "members of the ensemble"
         learn = partial(reports.learn, *names, n_jobs=self.n_jobs)
-        given = networks, completions, table.labels, table.weights, rng
+        given = networks, class_completions(table, densities), table.labels, table.weights, rng
         return learn_labels(*given, max_iter=self.max_iter, learn=learn)
 
-    def _densities(self, table, seeds, reports):
-        """A fitted density for every class."""
-        _, labels, _, weights, columns = table
-        rows = with_some_entry(table.rows, labels)
-        params = self._shared()
-        if not isinstance(self.graph, str):
-            params["graph"] = edges_of(self.graph, None, columns.names).tolist()
-        params["categorical_features"] = columns.discrete.tolist() or None
-        params["categories"] = [np.arange(float(len(c))) for c in columns.categories]
-        params |= self._prior(rows[:, columns.numbers], labels, weights)
+    def _learn_densities(self, table, seeds, reports):
+        """Return a fitted density for every class."""
+        rows = with_some_entry(table.rows, table.labels)
+        params = self._shared() | density_parameters(self.graph, table._replace(rows=rows))
         tasks = []
         for k, seed in enumerate(seeds):
-            here = labels == k
+            here = table.labels == k
             model = NNMRFDensity(**(params | {"random_state": seed}))
-            tasks.append((model, rows[here], None if weights is None else weights[here]))
+            weights = None if table.weights is None else table.weights[here]
+            tasks.append((model, rows[here], weights))
         names = "density of a class", "densities of classes"
-        return reports.learn(*names, _fitted, tasks, n_jobs=self.n_jobs, brief=_fitted_briefly)
-
-    def _prior(self, X, labels, weights):
-        """What the covariances of classes are shrunk towards, and how far."""
-        weights = np.ones(len(X)) if weights is None else weights
-        X, numbers, rng = X.copy(), np.zeros(X.shape[1], int), np.random.default_rng(0)
-        for k in range(labels.max() + 1):
-            here = labels == k
-            X[here] = completed(X[here], numbers, weights[here] / weights[here].sum(), rng)
-        pooled = pooled_covariance(X, labels, weights)
-        share = class_shrinkage(X, labels, weights, pooled)
-        return {"prior_covariance": pooled, "shrinkage": share}
+        options = {"n_jobs": self.n_jobs, "brief": fit_density_briefly}
+        return reports.learn(*names, fit_density, tasks, **options)
 
     # Queries ------------------------------------------------------------------------------
 
@@ -418,7 +360,7 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Rows, numbers standardised over all classes."""
         check_is_fitted(self)
         self._check_rule()
-        return self._columns.encode(known_columns(self, X))
+        return self._columns.encode(self._columns.read(self, X))
 
     def _joint(self, rows):
         """Log of prior times density, of standardised rows."""
@@ -522,16 +464,3 @@ class NNMRFClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
-
-
-def _fitted(density, rows, weights):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=DEGENERATE)  # columns have no names here
-        return density.fit(rows, sample_weight=weights)
-
-
-def _fitted_briefly(density, rows, weights):
-    density = clone(density).set_params(max_iter=1)  # a thread may still be at work on the other
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return _fitted(density, rows, weights)

@@ -4,34 +4,30 @@ import joblib
 import numpy as np
 from sklearn.base import clone
 from sklearn.callback import with_callbacks
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ..._data.categories import as_columns, known_columns
-from ..._data.mixed import categorical_mask, declared_categories, find_columns, warn_degenerate
+from ..._data.frames import column_names, read_columns
+from ..._data.mixed import learn_columns, warn_degenerate
 from ..._utils.batch import Batch
 from ..._utils.log_weights import log_mean_exp, normalized_weights
-from ..._utils.parameters import (
-    check_auto,
-    check_choice,
-    check_covariance,
-    check_number,
-    check_number_or,
-)
+from ..._utils.parameters import check_auto, check_choice, check_number, check_number_or
 from ..._utils.randomness import check_generator
 from ...energies import NeuralEnergy
 from ...learners import BeliefLearner
-from ...learners.initial_mixture import completed
 from ...likelihood import neural_log_partition
 from ...training import AdaptiveRate
+from .._base import unchanged_on_error
 from .._density import EnergyEstimator
-from .gaussian_base import gaussian_base
+from .._rows import hold_out, weighted_rows
+from .._session import FitSession
+from .._training import TrainingParameters
 from .graph import edges_of
+from .initial_energy import initial_energy
+from .scores import held_out_score
 
-KEPT = "base", "prior_covariance", "shrinkage", "categorical_features", "categories"  # going on
+KEPT = "base", "prior_covariance", "shrinkage", "categorical_features", "categories"  # by resuming
 FEWEST = 500  # rows of which some are held out
-N_COMPONENTS = 5  # of beliefs, in forecasts of memory
 N_CANDIDATES = 100  # draws of a row, of which one is kept by its importance
-N_SCORING = 10_000  # draws behind the log Z of a held-out score
 PRIOR = 1.0  # precision of weights, against the log-likelihood of all rows
 TAIL = 0.05  # share of the base in the mixture: beliefs have lighter tails than the model
 RATES = {"adam": 0.03, "sgd": 0.1, "momentum": 0.03}
@@ -159,8 +155,6 @@ class NNMRFDensity(EnergyEstimator):
     True
     """
 
-    _auto_optimizer = "adam"
-
     _energy_type = NeuralEnergy
     _learner_kind = BeliefLearner
 
@@ -241,7 +235,7 @@ class NNMRFDensity(EnergyEstimator):
             Infinities, text that is not named in ``categorical_features``, a column without any
             entry, a graph that names other columns.
         """
-        return self._learn(X, sample_weight)
+        return self._fit(X, sample_weight)
 
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
@@ -258,7 +252,97 @@ class NNMRFDensity(EnergyEstimator):
         -------
         self
         """
-        return self._learn(X, sample_weight, partial=True)
+        return self._fit(X, sample_weight, partial=True)
+
+    def _fit(self, X, sample_weight, partial=False):
+        with unchanged_on_error(self):
+            parameters, learner = self._check_parameters(partial), self._check_learner()
+            fit = FitSession(self, parameters, X)
+            rows = read_columns(self, X, reset=not fit.is_resumed)
+            columns = self._columns if fit.is_resumed else self._learn_columns(X, rows)
+            data = weighted_rows(Batch(columns.encode(rows)), sample_weight)
+            if fit.is_resumed:
+                self._check_same_model(columns)
+            else:
+                columns, data = _standardise(columns, data)
+                rng = check_generator(self.random_state).spawn(1)[0]  # not those of training
+                fit.energy = initial_energy(self, data, columns, rng)
+            fit.begin(data, columns)
+            data, held_out = hold_out(data, parameters, fit.rng, fewest=FEWEST)
+            settings = self._settings(parameters, learner, fit.energy, data, held_out)
+            kept = self._kept_parameters()
+
+            def attributes(state):
+                fitted = fit.attributes(state)
+                return fitted | {
+                    "mixture_": _mixture(learner, fitted["energy_"], state),
+                    "categories_": columns.categories,
+                    "_columns": columns,
+                    "_kept": kept,
+                }
+
+            vars(self).update(attributes(fit.train(learner, data, settings, attributes)))
+        return self
+
+    def _check_all_parameters(self):
+        """Raise an error if a parameter is wrong, before any row is looked at."""
+        self._check_parameters()
+        self._check_learner()
+
+    def _check_parameters(self, partial=False):
+        check_choice("density", self.density, ("mixture", "mrf"))
+        for name in ("node_layers", "edge_layers"):
+            _check_layers(name, getattr(self, name))
+        check_number_or(("gaussian",), "base", self.base, low=0, open_low=True)
+        check_number_or(("auto",), "alpha", self.alpha, low=0)
+        check_number_or(("auto",), "shrinkage", self.shrinkage, low=0, high=1)
+        if not isinstance(self.early_stopping, bool | np.bool_):
+            check_auto("early_stopping", self.early_stopping)
+        return TrainingParameters.of(self, partial)
+
+    def _learn_columns(self, X, rows):
+        given = self.categorical_features, self.categories
+        return learn_columns(X, rows, column_names(self), *given)
+
+    def _check_same_model(self, columns):
+        """Raise a ValueError if training cannot continue because the model differs."""
+        shape = self.energy_.shape
+        kept = {"node_layers": shape.nodes, "edge_layers": shape.edges}
+        changed = [k for k, layers in kept.items() if tuple(getattr(self, k)) != layers]
+        by_rows = isinstance(self.graph, str) and self.graph in ("tree", "knn")
+        if by_rows:
+            changed += ["graph"] * (self._kept["graph"] != self.graph)
+        else:
+            edges = edges_of(self.graph, None, columns.names)
+            changed += ["graph"] * (not np.array_equal(edges, self.energy_.edges))
+        changed += [k for k in KEPT if joblib.hash(getattr(self, k)) != joblib.hash(self._kept[k])]
+        if changed:
+            raise ValueError(
+                f"{changed[0]} differs from that of the fit to go on from; start anew with fit and "
+                "warm_start=False."
+            )
+
+    def _kept_parameters(self):
+        """Return the parameters that later fits can only continue with."""
+        kept = {k: getattr(self, k) for k in KEPT}
+        return kept | {"graph": self.graph if isinstance(self.graph, str) else None}
+
+    def _settings(self, parameters, learner, energy, data, held_out):
+        n = len(data.X)
+        updates = -(-n // self.batch_size)
+        return parameters.settings(
+            learner,
+            energy,
+            data,
+            alpha=PRIOR / n if self.alpha == "auto" else self.alpha,
+            default_optimizer="adam",
+            default_rate=lambda optimizer: _default_rate(optimizer, learner, held_out),
+            recency=RECENCY,
+            patience=max(self.n_iter_no_change, -(-PLATEAU // updates)),
+            min_updates=0,
+            max_updates=MAX_UPDATES,
+            score=held_out_score(learner, held_out, self.density),
+        )
 
     # Queries ------------------------------------------------------------------------------
 
@@ -318,13 +402,8 @@ class NNMRFDensity(EnergyEstimator):
         energy = self.energy_
         return self.mixture_.defended(energy.mean, energy.covariance)
 
-    def _log_partition(self):
-        check_is_fitted(self)
-        if "log_partition" not in self._cache:
-            self._cache["log_partition"] = neural_log_partition(
-                self.energy_, self.mixture_, random_state=self._seed
-            )
-        return self._cache["log_partition"]
+    def _compute_log_partition(self):
+        return neural_log_partition(self.energy_, self.mixture_, random_state=self._seed)
 
     def _draw(self, codes, rng):
         check_choice("density", self.density, ("mixture", "mrf"))
@@ -337,190 +416,15 @@ class NNMRFDensity(EnergyEstimator):
             out[r] = X[np.argmax(logs + rng.gumbel(size=len(logs)))]
         return out
 
-    # What LearnedEstimator asks for -------------------------------------------------------
-
-    def _check_parameters(self):
-        check_choice("density", self.density, ("mixture", "mrf"))
-        for name in ("node_layers", "edge_layers"):
-            _check_layers(name, getattr(self, name))
-        check_number_or(("gaussian",), "base", self.base, low=0, open_low=True)
-        check_number_or(("auto",), "alpha", self.alpha, low=0)
-        check_number_or(("auto",), "shrinkage", self.shrinkage, low=0, high=1)
-        if not isinstance(self.early_stopping, bool | np.bool_):
-            check_auto("early_stopping", self.early_stopping)
-        return super()._check_parameters()
-
-    def _encode_training(self, X, y, resume):
-        columns = as_columns(X)
-        validate_data(self, X, reset=not resume, skip_check_array=True)
-        self.n_features_in_ = len(columns)
-        if resume:
-            found = self._columns
-        else:
-            names = self._column_names()
-            mask = categorical_mask(self.categorical_features, X, names)
-            declared = declared_categories(X, mask)
-            found = find_columns(columns, names, mask, self.categories, declared=declared)
-        return Batch(found.encode(columns)), found
-
-    def _prepare(self, data, decoding, resume):
-        if resume:
-            self._check_same_model(decoding)
-            return data, decoding
-        if data.log_weights is not None:
-            weights = normalized_weights(data.log_weights, len(data.X))
-            X, decoding = decoding.standardised(data.X, weights)
-            data = data._replace(X=X)
-        warn_degenerate(data.X, decoding.numbers, decoding.names)
-        return data, decoding
-
-    def _check_same_model(self, columns):
-        """A fit that goes on keeps its graph and networks."""
-        shape = self.energy_.shape
-        kept = {"node_layers": shape.nodes, "edge_layers": shape.edges}
-        changed = [k for k, layers in kept.items() if tuple(getattr(self, k)) != layers]
-        by_rows = isinstance(self.graph, str) and self.graph in ("tree", "knn")
-        if by_rows:
-            changed += ["graph"] * (self._kept["graph"] != self.graph)
-        else:
-            edges = edges_of(self.graph, None, columns.names)
-            changed += ["graph"] * (not np.array_equal(edges, self.energy_.edges))
-        changed += [k for k in KEPT if joblib.hash(getattr(self, k)) != joblib.hash(self._kept[k])]
-        if changed:
-            raise ValueError(
-                f"{changed[0]} differs from that of the fit to go on from; start anew with fit and "
-                "warm_start=False."
-            )
-
-    def _initial_energy(self, data, decoding):
-        weights = normalized_weights(data.log_weights, len(data.X))
-        rng = check_generator(self.random_state).spawn(1)[0]  # not the numbers that learning draws
-        X = completed(data.X, decoding.n_states, weights, rng)
-        numbers = decoding.numbers
-        edges = edges_of(self.graph, correlation(X, weights), decoding.names)
-        self._check_size(decoding.n_states, edges)
-        mean, precision = np.zeros(len(numbers)), 2.0 * np.eye(len(numbers))
-        if self.base == "gaussian":
-            target = self._target(decoding)
-            mean, precision = gaussian_base(X, numbers, weights, edges, target, self.shrinkage)
-        else:
-            precision = self.base * precision
-        return NeuralEnergy.random(
-            decoding.n_states,
-            edges,
-            node_layers=tuple(self.node_layers),
-            edge_layers=tuple(self.edge_layers),
-            mean=mean,
-            precision=precision,
-            dtype=np.float32,
-            random_state=rng,
-        )
-
-    def _check_size(self, n_states, edges):
-        """Refuse networks of more memory than ``max_bytes`` allows."""
-        slots = int(max(n_states.max(initial=1), 1))
-        nodes, pairs = len(n_states) * self.node_layers[0], len(edges) * 2 * self.edge_layers[0]
-        self._check_memory(
-            slots * (nodes + pairs),
-            "first weights of networks",
-            'Give a sparser graph (such as "tree" or "knn"), or raise max_bytes.',
-        )
-        self._check_memory(
-            N_COMPONENTS * len(edges) * slots**2,
-            "values at states of pairs",
-            "Merge rare categories, give a sparser graph, or raise max_bytes.",
-        )
-
-    def _target(self, columns):
-        """Of shrinkage, on standardised numbers."""
-        if self.prior_covariance is None:
-            return None
-        m = len(columns.numbers)
-        target = check_covariance("prior_covariance", self.prior_covariance, m)
-        return target / columns.scale / columns.scale[:, None]
-
-    def _split(self, data, rng, partial):
-        few = len(data.X) < FEWEST
-        if self.early_stopping == "auto" and (few or self.optimizer == "lbfgs"):
-            return data, None
-        return super()._split(data, rng, partial)
-
-    def _strength(self, data):
-        return PRIOR / len(data.X) if self.alpha == "auto" else self.alpha
-
-    def _settings(self, learner, energy, data, held_out, max_iter):
-        settings = super()._settings(learner, energy, data, held_out, max_iter)
-        updates = -(-len(data.X) // self.batch_size)
-        settings.recency = RECENCY
-        settings.patience = max(self.n_iter_no_change, -(-PLATEAU // updates))
-        settings.min_updates, settings.max_updates = 0, MAX_UPDATES
-        if self.learning_rate == "adaptive" and settings.optimizer is not None:
-            first = RATES.get(type(settings.optimizer).__name__.lower(), 0.03) * learner.pace
-            settings.rate = AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
-            if held_out is None:
-                settings.rate = clone(ANNEALED).set_params(rate=first)
-        return settings
-
-    def _held_out_score(self, energy, held_out):
-        weights = normalized_weights(held_out.log_weights, len(held_out.X))
-        if self.density == "mrf" and not np.isnan(held_out.X).any(axis=1).all():
-            return self._model_score(held_out.X, weights)
-        learner = self._check_learner()
-
-        def score(energy, state):
-            beliefs = learner.beliefs(energy, state.learner)
-            return float(weights @ beliefs.log_density(held_out.X))
-
-        return score
-
-    def _model_score(self, X, weights):
-        """Log-likelihood of complete rows, log Z by importance sampling from the beliefs."""
-        learner = self._check_learner()
-        complete = ~np.isnan(X).any(axis=1)
-        X, weights = X[complete], weights[complete] / max(weights[complete].sum(), 1e-300)
-        rng = np.random.default_rng(0)
-
-        def score(energy, state):
-            proposal = learner.proposal(energy, state.learner)
-            draws = proposal.sample(N_SCORING, rng)
-            logs = energy.log_potential(draws) - proposal.log_density(draws)
-            return float(weights @ energy.log_potential(X)) - log_mean_exp(logs)
-
-        return score
-
-    def _summary(self, state, decoding, seed):
-        fitted = super()._summary(state, decoding, seed)
-        energy = fitted["energy_"]
-        beliefs = self._check_learner().final_beliefs(energy, state.learner)
-        return fitted | {"mixture_": beliefs.defended(energy.mean, energy.covariance, TAIL)}
-
-    def _attributes(self, decoding):
-        kept = {k: getattr(self, k) for k in KEPT}
-        kept["graph"] = self.graph if isinstance(self.graph, str) else None
-        return {"_columns": decoding, "categories_": decoding.categories, "_kept": kept}
-
     @property
     def edges_(self):
         """Pairs of columns that share a network."""
         check_is_fitted(self)
         return self.energy_.edges
 
-    # Rows ---------------------------------------------------------------------------------
-
-    def _encode(self, X):
-        check_is_fitted(self)
-        return self._columns.encode(known_columns(self, X))
-
-    def _encode_given(self, row):
-        return self._columns.encode(list(row.T))
-
-    def _decode(self, codes):
-        return self._columns.decode(codes)
-
-    def _given_codes(self, given):
-        if given is None:
-            return np.full((1, self.n_features_in_), np.nan)
-        return super()._given_codes(given)
+    @property
+    def _encoder(self):
+        return self._columns
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -540,12 +444,26 @@ def _check_layers(name, layers):
         check_number(name, width, low=1, integer=True)
 
 
-def correlation(X, weights):
-    """Of columns; states count as numbers."""
-    centred = X - weights @ X
-    covariance = (weights[:, None] * centred).T @ centred
-    deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
-    return covariance / deviation / deviation[:, None]
+def _standardise(columns, data):
+    """Return the columns and the rows, with continuous columns on the scale of weighted rows."""
+    if data.log_weights is not None:
+        weights = normalized_weights(data.log_weights, len(data.X))
+        X, columns = columns.standardised(data.X, weights)
+        data = data._replace(X=X)
+    warn_degenerate(data.X, columns.numbers, columns.names)
+    return columns, data
+
+
+def _default_rate(optimizer, learner, held_out):
+    first = RATES.get(type(optimizer).__name__.lower(), 0.03) * learner.pace
+    if held_out is None:
+        return clone(ANNEALED).set_params(rate=first)
+    return AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
+
+
+def _mixture(learner, energy, state):
+    beliefs = learner.final_beliefs(energy, state.learner)
+    return beliefs.defended(energy.mean, energy.covariance, TAIL)
 
 
 def _candidates(energy, proposal, row, rng):

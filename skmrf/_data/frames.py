@@ -1,0 +1,88 @@
+"""Columns of arrays and of frames (pandas, polars), which are known by their methods."""
+
+from sklearn.utils.validation import check_array, validate_data
+
+
+def _is_polars(X):
+    return hasattr(X, "get_columns")
+
+
+def _is_pandas(X):
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def as_columns(X):
+    """Return the columns of an array or a frame as one-dimensional arrays.
+
+    Frames keep the type of every column; arrays may hold nan.
+    """
+    if _is_polars(X):
+        return _check_frame([c.to_numpy() for c in X.get_columns()], X.shape)
+    if _is_pandas(X):
+        return _check_frame([X.iloc[:, j].to_numpy() for j in range(X.shape[1])], X.shape)
+    array = check_array(X, dtype=None, ensure_all_finite=False)
+    if not hasattr(X, "dtype") and array.dtype.kind == "U":  # a list with strings and others
+        array = check_array(X, dtype=object, ensure_all_finite=False)
+    return list(array.T)
+
+
+def _check_frame(columns, shape):
+    if shape[0] < 1 or shape[1] < 1:
+        what, least = ("sample", shape[0]) if shape[0] < 1 else ("feature", shape[1])
+        raise ValueError(
+            f"Found array with {least} {what}(s) (shape={shape}) while a minimum of 1 is required."
+        )
+    return columns
+
+
+def column_types(X):
+    """Return the data type of every column of a frame; an empty list for anything else."""
+    return list(X.dtypes) if hasattr(X, "columns") and hasattr(X, "dtypes") else []
+
+
+def shown_names(X, n_columns):
+    """Return the names of a frame's columns, or their positions, for errors about ``X``."""
+    return list(getattr(X, "columns", range(n_columns)))
+
+
+def array_kind(X):
+    """Return the kind of an array's data type, such as ``"f"``; empty for anything else."""
+    return getattr(getattr(X, "dtype", None), "kind", "")
+
+
+def column_names(estimator):
+    """Return the names of the columns that an estimator was fitted to, or their positions."""
+    fitted = vars(estimator)
+    return list(fitted.get("feature_names_in_", range(fitted["n_features_in_"])))
+
+
+def read_columns(estimator, X, *, reset):
+    """Return the columns of rows, and record or check their number and names.
+
+    Parameters
+    ----------
+    estimator : estimator
+        ``n_features_in_`` and ``feature_names_in_`` are set if ``reset``.
+    X : array-like or frame of shape (n_rows, n_columns)
+    reset : bool
+        Record the columns, as in ``fit``; otherwise compare them with those of ``fit``.
+
+    Returns
+    -------
+    list of ndarray of shape (n_rows,)
+
+    Raises
+    ------
+    ValueError
+        Other columns than in ``fit``.
+    """
+    columns = as_columns(X)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    if reset:
+        estimator.n_features_in_ = len(columns)
+    elif len(columns) != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {len(columns)} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    return columns

@@ -1,0 +1,177 @@
+"""Parameters of the training loop, and where it starts."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from .. import training
+from .._utils.parameters import check_flag, check_number
+from ..learners.base import has_missing
+
+COPIES = 6  # arrays of parameters that learning holds at once
+
+
+@dataclass(frozen=True)
+class TrainingParameters:
+    """Parameters of an estimator that control training, checked.
+
+    The fields are the parameters of the estimators that train by gradient, under the same names.
+
+    Attributes
+    ----------
+    is_partial : bool
+        Whether they are those of one call of ``partial_fit``: one epoch that continues training,
+        without early stopping.
+    """
+
+    optimizer: Any
+    learning_rate: Any
+    penalty: str
+    alpha: Any
+    batch_size: int
+    max_iter: int | None
+    tol: float
+    average: bool
+    early_stopping: bool | str
+    validation_fraction: float
+    n_iter_no_change: int
+    max_bytes: float
+    warm_start: bool
+    n_jobs: int | None
+    random_state: Any
+    is_partial: bool = False
+
+    @classmethod
+    def of(cls, estimator, partial=False):
+        """Read the parameters of an estimator and check them."""
+        names = [field.name for field in fields(cls) if field.name != "is_partial"]
+        parameters = cls(**{name: getattr(estimator, name) for name in names})
+        parameters._check()
+        if not partial:
+            return parameters
+        return replace(
+            parameters, max_iter=1, early_stopping=False, warm_start=True, is_partial=True
+        )
+
+    def _check(self):
+        check_flag("average", self.average)
+        check_flag("warm_start", self.warm_start)
+        check_number("tol", self.tol, low=0)
+        check_number("batch_size", self.batch_size, low=1, integer=True)
+        check_number("max_bytes", self.max_bytes, low=0, open_low=True)
+        check_number("n_iter_no_change", self.n_iter_no_change, low=1, integer=True)
+        check_number(
+            "validation_fraction", self.validation_fraction, low=0, high=0.9, open_low=True
+        )
+        if self.max_iter is not None:
+            check_number("max_iter", self.max_iter, low=1, integer=True)
+
+    def resumes(self, estimator):
+        """Return whether training continues from an earlier fit of the estimator."""
+        return self.warm_start and "energy_" in vars(estimator)
+
+    def stops_early(self, n_rows, fewest):
+        """Return whether rows are held out for early stopping.
+
+        With ``early_stopping="auto"`` they are from ``fewest`` rows on, unless the solver is
+        L-BFGS.
+        """
+        if isinstance(self.early_stopping, str):
+            return n_rows >= fewest and self.optimizer != "lbfgs"
+        return bool(self.early_stopping)
+
+    def check_memory(self, n_parameters, what, remedy):
+        """Raise a ValueError if so many parameters need more than ``max_bytes`` in training."""
+        check_memory(n_parameters, self.max_bytes, what, remedy)
+
+    def settings(
+        self,
+        learner,
+        energy,
+        data,
+        *,
+        alpha=None,
+        default_optimizer="auto",
+        default_rate=None,
+        patience=None,
+        **options,
+    ):
+        """Return the settings of the training loop.
+
+        Parameters
+        ----------
+        learner : Learner
+        energy : Energy
+            Where training starts.
+        data : Batch
+            The training rows.
+        alpha : float, optional
+            Strength of the penalty, where the estimator's parameter is not a number.
+        default_optimizer : str, default="auto"
+            The optimizer for ``optimizer="auto"``.
+        default_rate : callable, optional
+            ``optimizer -> schedule``, for ``learning_rate="adaptive"``.
+        patience : int, optional
+            Epochs without a better score before stopping; by default ``n_iter_no_change``.
+        **options
+            Other fields of :class:`~skmrf.training.Settings`.
+
+        Returns
+        -------
+        Settings
+        """
+        penalty = training.make_penalty(
+            self.penalty,
+            self.alpha if alpha is None else alpha,
+            energy.penalty_groups(),
+            energy.multiplicity,
+        )
+        name = default_optimizer if self.optimizer == "auto" else self.optimizer
+        solvable = is_solvable(learner, data)
+        optimizer = training.make_optimizer(name, solvable, penalty, self.penalty)
+        return training.Settings(
+            optimizer=optimizer,
+            rate=self._rate(optimizer, default_rate),
+            penalty=penalty,
+            batch_size=self.batch_size,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            average=bool(self.average) and penalty.smooth,
+            patience=self.n_iter_no_change if patience is None else patience,
+            complete=not self.is_partial,
+            copies=energy.multiplicity,
+            **options,
+        )
+
+    def _rate(self, optimizer, default_rate):
+        is_default = isinstance(self.learning_rate, str) and self.learning_rate == "adaptive"
+        if is_default and default_rate is not None and optimizer is not None:
+            return default_rate(optimizer)
+        return training.make_rate(self.learning_rate, optimizer)
+
+
+def check_memory(n_parameters, max_bytes, what, remedy):
+    """Raise a ValueError if training so many parameters needs more than ``max_bytes``."""
+    needed = 8.0 * COPIES * n_parameters
+    if needed > max_bytes:
+        raise ValueError(
+            f"Learning {n_parameters} {what} needs about {needed:.4g} bytes, more than "
+            f"max_bytes={max_bytes:.4g}. {remedy}"
+        )
+
+
+def is_solvable(learner, data):
+    """Return whether a deterministic solver can maximise the learner's objective of the rows."""
+    if not learner.deterministic:
+        return False
+    return learner.objective_takes_missing or not has_missing(data.shown)
+
+
+def new_state(energy, learner, data, settings, rng):
+    """Return the state before the first epoch, and a seed for the queries of the fitted model."""
+    state = training.start(energy, learner, data, settings, rng)
+    return state, int(rng.integers(2**63))
+
+
+def resumed_state(previous, seed, learner, data, settings):
+    """Return the state of an earlier fit for these rows, and the seed of that fit."""
+    return training.resume(previous, learner, data, settings), seed
