@@ -1,10 +1,50 @@
 """Binary outputs of rows as zeros and ones."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import type_of_target
 
 from .._utils.rows import dense_rows
+
+
+@dataclass(frozen=True)
+class OutputEncoder:
+    """Encoding of binary outputs as zeros and ones.
+
+    Attributes
+    ----------
+    classes : ndarray
+        The one or two labels of a single output; ``[0, 1]`` of several.
+    shape : tuple
+        Shape of the outputs of a row; empty for one-dimensional targets.
+    """
+
+    classes: np.ndarray
+    shape: tuple
+
+    @classmethod
+    def of(cls, y, classes=None):
+        """Return the encoding of targets, with these labels if ``classes`` is given."""
+        y = np.asarray(dense_rows(y))
+        if y.ndim <= 1:
+            return cls(labels_of(y) if classes is None else classes, ())
+        if classes is not None and not np.array_equal(classes, [0, 1]):
+            raise ValueError(f"Several outputs have classes [0, 1]; got {classes.tolist()}.")
+        return cls(np.array([0, 1]), y.shape[1:])
+
+    def check_same(self, classes):
+        """Raise a ValueError if training continues with other labels than before."""
+        if classes is not None and not np.array_equal(classes, self.classes):
+            raise ValueError(
+                f"classes must be those of the fit to go on from, {self.classes.tolist()}; got "
+                f"{classes.tolist()}."
+            )
+
+    def encode(self, y, n_rows, name="y"):
+        """Return the codes of targets, shape (n_rows, n_outputs)."""
+        return output_codes(y, n_rows, self.classes, self.shape, name)
 
 
 def two_labels(classes):

@@ -1,9 +1,6 @@
 """CRBMStructuredPredictor: many binary outputs given inputs, tied together by hidden units."""
 
-from contextlib import nullcontext
-
 import numpy as np
-from joblib import parallel_config
 from sklearn.base import ClassifierMixin, MultiOutputMixin, clone
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
@@ -12,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import training
 from .._data.numeric import numeric_rows
 from .._data.scaling import scaled, scaler_of
-from .._data.targets import labels_of, output_codes, two_labels
+from .._data.targets import OutputEncoder, two_labels
 from .._utils.batch import Batch
 from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_auto, check_number
@@ -22,15 +19,17 @@ from ..energies import ConditionalBipartiteEnergy
 from ..learners import ConditionalLearner
 from ..training import AdaptiveRate
 from ..variational.bipartite import check_weights, unit_probabilities
-from ._base import LearnedEstimator
+from ._base import LearnedEstimator, unchanged_on_error
+from ._output_odds import log_odds, output_score
+from ._rows import hold_out, sample_weights, weighted_rows
+from ._session import FitSession
+from ._training import TrainingParameters
 
-ROWS = 1024  # asked about at once
 FEWEST = 200  # rows of which some are held out
 PLATEAU = 2000  # updates without a better score, at least, before stopping early
 RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 0.001}
 WINDOW, COSINE, N_HALVINGS = 1000, 0.0, 3
 WINDOWS = 9  # first windows that fit into the updates; the four of the schedule take 8.1
-TIE = 1e-6  # what a nat of log-loss counts against the share of right outputs
 RECENCY = 8.0
 EPOCHS = 50, 1000  # at least and at most, where max_iter is not given
 CONVERGED_SHARE = 0.5  # of inference; less is warned about
@@ -38,7 +37,7 @@ CONVERGED_SHARE = 0.5  # of inference; less is warned about
 
 def _probabilistic(estimator):
     """Whether the outputs' beliefs are probabilities: not of max-margin learners."""
-    learner = getattr(estimator, "_asked_by", None) or estimator._check_learner()
+    learner = vars(estimator).get("_asked_by") or estimator._check_learner()
     if not learner.probabilistic:
         raise AttributeError(
             f"Models learned by {type(learner).__name__} have no probabilities; use "
@@ -147,7 +146,6 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     _energy_type = ConditionalBipartiteEnergy
     _learner_kind = ConditionalLearner
-    _auto_optimizer = "sgd"
 
     def __init__(
         self,
@@ -215,7 +213,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val must be given together.")
         validation = None if X_val is None else (X_val, y_val)
-        return self._learn(X, sample_weight, y=y, validation=validation)
+        return self._fit(X, y, sample_weight, validation=validation)
 
     @with_callbacks
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -235,11 +233,114 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         -------
         self
         """
-        self._expected = None if classes is None else two_labels(classes)
-        try:
-            return self._learn(X, sample_weight, y=y, partial=True)
-        finally:
-            del self._expected
+        classes = None if classes is None else two_labels(classes)
+        return self._fit(X, y, sample_weight, classes=classes, partial=True)
+
+    def _fit(self, X, y, sample_weight, *, classes=None, validation=None, partial=False):
+        with unchanged_on_error(self):
+            parameters, learner = self._check_parameters(partial), self._check_learner()
+            fit = FitSession(self, parameters, X, y)
+            X = self._inputs(X, reset=not fit.is_resumed)
+            encoder, data = self._encode_outputs(X, y, classes, fit.is_resumed)
+            data, scaler = self._scale(weighted_rows(data, sample_weight), fit.is_resumed)
+            n_hidden = self.n_components if learner.has_hidden else 0
+            if fit.is_resumed:
+                self._check_same_size(n_hidden)
+            else:
+                fit.energy = self._initial_energy(data, n_hidden, parameters)
+            fit.begin(data, encoder.classes, encoder.shape, scaler)
+            if validation is None:
+                data, held_out = hold_out(data, parameters, fit.rng, fewest=FEWEST)
+            else:
+                held_out = self._encode_validation(*validation, encoder, scaler)
+            settings = self._settings(parameters, learner, fit.energy, data, held_out)
+
+            def attributes(state):
+                fitted = fit.attributes(state)
+                check_weights(fitted["energy_"].weights)
+                return fitted | {
+                    "classes_": encoder.classes,
+                    "output_shape_": encoder.shape,
+                    "scaler_": scaler,
+                    "_epoch": _best_epoch(state),
+                    "_asked_by": clone(learner),
+                }
+
+            vars(self).update(attributes(fit.train(learner, data, settings, attributes)))
+        return self
+
+    def _check_parameters(self, partial):
+        check_number("n_components", self.n_components, low=1, integer=True)
+        if not isinstance(self.early_stopping, bool | np.bool_):
+            check_auto("early_stopping", self.early_stopping)
+        return TrainingParameters.of(self, partial)
+
+    def _encode_outputs(self, X, y, classes, is_resumed):
+        """Return the encoding of the outputs and the batch of all rows."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        if is_resumed:
+            encoder = OutputEncoder(self.classes_, self.output_shape_)
+            encoder.check_same(classes)
+        else:
+            encoder = OutputEncoder.of(y, classes)
+        return encoder, Batch(X, encoder.encode(y, X.shape[0]))
+
+    def _scale(self, data, is_resumed):
+        """Return the rows with scaled inputs, and the scaler."""
+        scaler = self.scaler_ if is_resumed else scaler_of(data.X, sample_weights(data))
+        return data._replace(X=scaled(scaler, data.X)), scaler
+
+    def _check_same_size(self, n_hidden):
+        """Raise a ValueError if training cannot continue because the number of units differs."""
+        learned = self.energy_.weights.shape[1]
+        if learned != n_hidden:
+            raise ValueError(
+                f"The fit to go on from has {learned} hidden units, not {n_hidden}; start anew "
+                "with fit and warm_start=False."
+            )
+
+    def _initial_energy(self, data, n_hidden, parameters):
+        """Return small random weights, so that hidden units differ, and biases of the outputs."""
+        n_inputs, n_visible = data.X.shape[1], data.Y.shape[1]
+        parameters.check_memory(
+            n_visible * n_hidden + n_inputs * (n_visible + n_hidden),
+            "weights",
+            "Use fewer n_components or features, or raise max_bytes.",
+        )
+        rng = check_generator(self.random_state).spawn(1)[0]  # not the numbers that learning draws
+        theta = {
+            "weights": _first_weights(rng, (n_visible, n_hidden), max(n_visible, n_hidden)),
+            "visible_inputs": np.broadcast_to(np.float32(0), (n_inputs, n_visible)),
+            "hidden_inputs": _first_weights(rng, (n_inputs, n_hidden), n_inputs),
+            "visible_bias": training.log_odds(data.Y, data.log_weights),
+            "hidden_bias": np.zeros(n_hidden),
+        }
+        return ConditionalBipartiteEnergy(**theta)
+
+    def _encode_validation(self, X, y, encoder, scaler):
+        X = self._inputs(X, reset=False)
+        codes = encoder.encode(y, X.shape[0], "y_val")
+        return Batch(scaled(scaler, X), codes)
+
+    def _settings(self, parameters, learner, energy, data, held_out):
+        n = data.X.shape[0]
+        least, most = (epochs * -(-n // self.batch_size) for epochs in EPOCHS)
+        max_updates = int(np.clip(training.Settings.max_updates, least, most))
+        return parameters.settings(
+            learner,
+            energy,
+            data,
+            default_optimizer="sgd",
+            default_rate=lambda optimizer: _adaptive_rate(optimizer, max_updates),
+            recency=RECENCY,
+            patience=max(self.n_iter_no_change, -(-PLATEAU * self.batch_size // n)),
+            max_updates=max_updates,
+            converged_share=CONVERGED_SHARE,
+            score=output_score(learner, held_out, self.n_jobs),
+        )
 
     # Queries ------------------------------------------------------------------------------
 
@@ -258,7 +359,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         check_is_fitted(self)
         X = scaled(self.scaler_, self._inputs(X, reset=False))
         with np.errstate(over="ignore", invalid="ignore"):
-            odds = self._log_odds(self._asked_by, _in_double(self.energy_), X, self._epoch)
+            energy = _in_double(self.energy_)
+            odds = log_odds(self._asked_by, energy, X, self._epoch, self.n_jobs)
         wrong = np.flatnonzero(~np.isfinite(odds).all(axis=1))
         if wrong.size:
             raise ValueError(f"Row {wrong[0]} of X holds numbers too large for the weights.")
@@ -319,114 +421,6 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         weights = check_sample_weight(sample_weight, len(y))
         return float(np.average(right, weights=weights))
 
-    # What LearnedEstimator asks for -------------------------------------------------------
-
-    def _check_parameters(self):
-        check_number("n_components", self.n_components, low=1, integer=True)
-        if not isinstance(self.early_stopping, bool | np.bool_):
-            check_auto("early_stopping", self.early_stopping)
-        return super()._check_parameters()
-
-    def _encode_training(self, X, y, resume):
-        X = self._inputs(X, reset=not resume)
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-        codes, classes, shape = self._outputs(y, X.shape[0], resume)
-        if resume:
-            self._check_hidden()
-        return Batch(X, codes), (classes, shape)
-
-    def _prepare(self, data, decoding, resume):
-        """Inputs as the scaler gives them."""
-        scaler = self.scaler_ if resume else scaler_of(data.X, _weights_of(data))
-        return data._replace(X=scaled(scaler, data.X)), (*decoding, scaler)
-
-    def _check_hidden(self):
-        learned, wanted = self.energy_.weights.shape[1], self._n_hidden()
-        if learned != wanted:
-            raise ValueError(
-                f"The fit to go on from has {learned} hidden units, not {wanted}; start anew with "
-                "fit and warm_start=False."
-            )
-
-    def _n_hidden(self):
-        return self.n_components if self._check_learner().has_hidden else 0
-
-    def _encode_validation(self, X, y, decoding):
-        classes, shape, scaler = decoding
-        X = self._inputs(X, reset=False)
-        codes = output_codes(y, X.shape[0], classes, shape, "y_val")
-        return Batch(scaled(scaler, X), codes)
-
-    def _attributes(self, decoding):
-        classes, shape, scaler = decoding
-        return {"classes_": classes, "output_shape_": shape, "scaler_": scaler}
-
-    def _initial_energy(self, data, decoding):
-        """Small random weights, so that the hidden units differ; biases of independent outputs."""
-        n_inputs = data.X.shape[1]
-        n_visible = data.Y.shape[1]
-        n_hidden = self._n_hidden()
-        self._check_memory(
-            n_visible * n_hidden + n_inputs * (n_visible + n_hidden),
-            "weights",
-            "Use fewer n_components or features, or raise max_bytes.",
-        )
-        rng = check_generator(self.random_state).spawn(1)[0]  # not the numbers that learning draws
-        theta = {
-            "weights": _first_weights(rng, (n_visible, n_hidden), max(n_visible, n_hidden)),
-            "visible_inputs": np.broadcast_to(np.float32(0), (n_inputs, n_visible)),
-            "hidden_inputs": _first_weights(rng, (n_inputs, n_hidden), n_inputs),
-            "visible_bias": training.log_odds(data.Y, data.log_weights),
-            "hidden_bias": np.zeros(n_hidden),
-        }
-        return ConditionalBipartiteEnergy(**theta)
-
-    def _split(self, data, rng, partial):
-        few = data.X.shape[0] < FEWEST
-        if self.early_stopping == "auto" and (few or self.optimizer == "lbfgs"):
-            return data, None
-        return super()._split(data, rng, partial)
-
-    def _settings(self, learner, energy, data, held_out, max_iter):
-        settings = super()._settings(learner, energy, data, held_out, max_iter)
-        n = data.X.shape[0]
-        settings.recency = RECENCY
-        settings.patience = max(self.n_iter_no_change, -(-PLATEAU * self.batch_size // n))
-        least, most = (epochs * -(-n // self.batch_size) for epochs in EPOCHS)
-        settings.max_updates = int(np.clip(settings.max_updates, least, most))
-        settings.converged_share = CONVERGED_SHARE
-        if self.learning_rate == "adaptive" and settings.optimizer is not None:
-            settings.rate = _adaptive(settings.optimizer, settings.max_updates)
-        return settings
-
-    def _held_out_score(self, energy, held_out):
-        """Share of right outputs; between equal ones the log-loss decides, where there is one."""
-        weights, learner = _weights_of(held_out), self._check_learner()
-        probabilistic = learner.probabilistic
-
-        def score(energy, state):
-            odds = self._log_odds(learner, energy, held_out.X, state.epoch - 1)
-            right = ((odds > 0) == (held_out.Y > 0)).mean(axis=1)
-            share = float(np.average(right, weights=weights))
-            if not probabilistic:
-                return share
-            losses = np.logaddexp(0.0, np.where(held_out.Y > 0, -odds, odds)).mean(axis=1)
-            return share - TIE * round(float(np.average(losses, weights=weights)), 2)
-
-        return score
-
-    def _summary(self, state, decoding, seed):
-        epoch = max(state.epoch - 1, 0)
-        if state.best is not None:
-            scores = state.history.columns["validation_score"]
-            epoch = state.began + int(np.argmax(scores[state.began :]))
-        fitted = super()._summary(state, decoding, seed)
-        check_weights(fitted["energy_"].weights)
-        return fitted | {"_epoch": epoch, "_asked_by": clone(self._check_learner())}
-
     # Rows ---------------------------------------------------------------------------------
 
     def _inputs(self, X, reset):
@@ -438,33 +432,6 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             accept_sparse="csr",
             dtype=(np.float64, np.float32),
         )
-
-    def _outputs(self, y, n_rows, resume):
-        """State codes of targets, labels and shape of the outputs of a row."""
-        y = np.asarray(dense_rows(y))
-        given = getattr(self, "_expected", None)
-        if resume:
-            classes, shape = self.classes_, self.output_shape_
-            if given is not None and not np.array_equal(given, classes):
-                raise ValueError(
-                    f"classes must be those of the fit to go on from, {classes.tolist()}; got "
-                    f"{given.tolist()}."
-                )
-        elif y.ndim > 1:
-            classes, shape = np.array([0, 1]), y.shape[1:]
-            if given is not None and not np.array_equal(given, classes):
-                raise ValueError(f"Several outputs have classes [0, 1]; got {given.tolist()}.")
-        else:
-            classes, shape = labels_of(y) if given is None else given, ()
-        return output_codes(y, n_rows, classes, shape), classes, shape
-
-    def _log_odds(self, learner, energy, X, epoch):
-        """Log odds of outputs, some rows at a time."""
-        out = np.empty((X.shape[0], energy.weights.shape[0]), dtype=energy.weights.dtype)
-        with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
-            for s in range(0, X.shape[0], ROWS):
-                out[s : s + ROWS] = learner.infer(energy, X[s : s + ROWS], epoch).visible
-        return out
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -484,13 +451,16 @@ def _in_double(energy):
     return energy.with_theta({k: v.astype(float) for k, v in energy.theta.items()})
 
 
-def _adaptive(optimizer, max_updates):
-    """The default schedule; its last halving fits into the updates that are allowed."""
-    rate = RATES.get(type(optimizer).__name__.lower(), getattr(optimizer, "default_rate", 0.1))
+def _adaptive_rate(optimizer, max_updates):
+    """Return the default schedule; its last halving fits into the updates that are allowed."""
+    rate = RATES.get(type(optimizer).__name__.lower(), optimizer.default_rate)
     window = int(np.clip(max_updates // WINDOWS, 1, WINDOW))
     return AdaptiveRate(rate, window, COSINE, N_HALVINGS)
 
 
-def _weights_of(data):
-    """Sample weights of rows, or None."""
-    return None if data.log_weights is None else np.exp(data.log_weights)
+def _best_epoch(state):
+    """Return the epoch of the state's result: the best by held-out score, or the last one."""
+    if state.best is None:
+        return max(state.epoch - 1, 0)
+    scores = state.history.columns["validation_score"]
+    return state.began + int(np.argmax(scores[state.began :]))
