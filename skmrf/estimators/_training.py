@@ -138,7 +138,7 @@ class TrainingParameters:
             average=bool(self.average) and penalty.smooth,
             patience=self.n_iter_no_change if patience is None else patience,
             complete=not self.is_partial,
-            copies=energy.multiplicity,
+            multiplicity=energy.multiplicity,
             **options,
         )
 
