@@ -30,14 +30,16 @@ NETWORKS = {"node_layers": (2,), "edge_layers": (2,), **SMALL}
 
 
 class Recorder:
-    """Files of the package on the deepest stack, and those that a stack enters twice."""
+    """Files of the package on the deepest stack, and stacks that enter a file twice."""
 
     def __init__(self):
         self.deepest = []
-        self.returns = set()
+        self.returns = {}
 
     def __call__(self, frame, event, _argument):
         if event != "call" or not frame.f_code.co_filename.startswith(ROOT):
+            return
+        if frame.f_code.co_name == "__sklearn_tags__":  # scikit-learn asks the estimator for it
             return
         files = []
         while frame is not None:
@@ -46,9 +48,13 @@ class Recorder:
                 files.append(name[len(ROOT) :])
             frame = frame.f_back
         files = [name for name, _ in groupby(reversed(files))]
+        first = next((k for k, name in enumerate(files) if name.startswith("_kernels")), len(files))
+        files = files[: first + 1]  # kernels call each other within compiled code
         if len(set(files)) > len(set(self.deepest)):
             self.deepest = files
-        self.returns |= {name for name in files if files.count(name) > 1}
+        for name in files:
+            if files.count(name) > 1:
+                self.returns.setdefault(name, files)
 
 
 def fits():
@@ -85,8 +91,10 @@ def main():
     """Print a line for every estimator."""
     for name, fit in fits().items():
         found = measure(fit)
-        print(f"{name}: {len(set(found.deepest))} files, returns to {sorted(found.returns)}")
+        print(f"{name}: {len(set(found.deepest))} files")
         print("   ", " > ".join(found.deepest))
+        for file, files in sorted(found.returns.items()):
+            print(f"    returns to {file}:", " > ".join(files))
 
 
 if __name__ == "__main__":

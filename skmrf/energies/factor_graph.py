@@ -64,6 +64,7 @@ class FactorGraph(TableEnergy):
 
     def __init__(self, n_states, cliques, log_potentials, *, tie=None):
         self.layout = Layout.build(n_states, list(cliques), tie)
+        self.n_states = self.layout.n_states
         if (
             isinstance(log_potentials, np.ndarray)
             and log_potentials.ndim == 1
@@ -80,7 +81,7 @@ class FactorGraph(TableEnergy):
     def from_layout(cls, layout, flat=None):
         """The energy of ``layout`` with the flat parameters given (zeros: uniform), unchecked."""
         energy = cls.__new__(cls)
-        energy.layout = layout
+        energy.layout, energy.n_states = layout, layout.n_states
         energy.theta = {NAME: np.zeros(layout.n_parameters) if flat is None else flat}
         return energy
 
@@ -156,11 +157,6 @@ class FactorGraph(TableEnergy):
     def flat(self):
         """All log-potentials in one vector."""
         return self.theta[NAME]
-
-    @property
-    def n_states(self):
-        """Number of states of every variable."""
-        return self.layout.n_states
 
     @property
     def cliques(self):

@@ -67,6 +67,7 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         if len(states) != 2 or not -np.inf < states[0] < states[1] < np.inf:
             raise ValueError(f"states must be two increasing finite numbers; got {states}.")
         self.states = states
+        self.n_states = np.full(len(bias), 2)
         self.theta = {"coupling": coupling, "bias": bias}
 
     def __repr__(self):
@@ -82,14 +83,9 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         """b, shape (n_variables,)."""
         return self.theta["bias"]
 
-    @property
-    def n_states(self):
-        """Two states for every variable."""
-        return np.full(len(self.bias), 2)
-
     def with_theta(self, theta):
         energy = PairwiseEnergy.__new__(PairwiseEnergy)
-        energy.states = self.states
+        energy.states, energy.n_states = self.states, self.n_states
         energy.theta = theta
         return energy
 

@@ -145,14 +145,6 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
 
         return at
 
-    def raised(self, V):
-        r"""Return the log of ``f ** beta`` summed over the m latent states, by ``m ** (1 - beta)``.
-
-        A function of beta: 0 at beta = 0, :meth:`log_marginal` at 1.
-        """
-        value = self.log_potential(V)
-        return lambda beta: beta * value if beta else np.zeros_like(value)
-
     def mean_log_potential(self, moments):
         """Return ``E[log f]`` in nats from expected statistics shaped like ``theta``.
 
@@ -254,6 +246,13 @@ class LayeredEnergy(DiscreteEnergy):
     @abstractmethod
     def free_energy(self, V):
         """Return ``-log sum_h f(v, h)`` of every row, shape (n_rows,), in nats."""
+
+    @abstractmethod
+    def raised(self, V):
+        r"""Return the log of ``f ** beta`` summed over the m latent states, by ``m ** (1 - beta)``.
+
+        A function of beta: 0 at beta = 0, :meth:`log_marginal` at 1.
+        """
 
     @abstractmethod
     def complete(self, V, rng):

@@ -1,13 +1,11 @@
 """One call of fit or partial_fit."""
 
 from contextlib import nullcontext
-from functools import partial
 
 from joblib import parallel_config
 
 from .. import training
 from .._utils.randomness import check_generator
-from ._training import new_state, resumed_state
 
 
 class FitSession:
@@ -123,12 +121,16 @@ class FitSession:
 
     def _set_first_state(self, learner, data, settings):
         """Start or resume training, and release the initial energy."""
-        if self._previous is None:
-            start = partial(new_state, self.energy, learner, data, settings, self.rng)
+        resumed = self._checkpoint.resumed()
+        if resumed is not None:
+            self._first_state, self.seed = resumed
+        elif self._previous is not None:
+            self._first_state = training.resume(self._previous, learner, data, settings)
+            self.seed = self._previous_seed
         else:
-            given = self._previous, self._previous_seed
-            start = partial(resumed_state, *given, learner, data, settings)
-        self._first_state, self.seed = self._checkpoint.first(start)
+            self._first_state = training.start(self.energy, learner, data, settings, self.rng)
+            self.seed = int(self.rng.integers(2**63))
+        self._checkpoint.keep(self.seed)
         self.energy = self._previous = None
 
     def _release_first_state(self):

@@ -164,14 +164,3 @@ def is_solvable(learner, data):
     if not learner.deterministic:
         return False
     return learner.objective_takes_missing or not has_missing(data.shown)
-
-
-def new_state(energy, learner, data, settings, rng):
-    """Return the state before the first epoch, and a seed for the queries of the fitted model."""
-    state = training.start(energy, learner, data, settings, rng)
-    return state, int(rng.integers(2**63))
-
-
-def resumed_state(previous, seed, learner, data, settings):
-    """Return the state of an earlier fit for these rows, and the seed of that fit."""
-    return training.resume(previous, learner, data, settings), seed

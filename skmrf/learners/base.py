@@ -15,6 +15,8 @@ from ..energies import DiscreteEnergy
 from ..samplers import Product
 from .missing_entries import Completions
 
+FEW_LATENT = 20
+
 
 class Learner(BaseEstimator, ABC):
     """Estimates the two phases of the log-likelihood gradient.
@@ -105,8 +107,30 @@ class DataPhase:
         weights = normalized_weights(batch.log_weights, X.shape[0])
         return dense_rows(X[rng.choice(X.shape[0], size=n_rows, p=weights)])
 
+    def reference(self, name, energy, batch):
+        """Return the distribution at inverse temperature 0.
+
+        Parameters
+        ----------
+        name : {"marginals", "uniform"} or None
+            Independent variables with the state frequencies of the training rows, or uniform ones.
+            None is "marginals", except for models with many latent variables: halfway to these,
+            particles that start at the marginals may all fall into one state and stay there.
+        energy : DiscreteEnergy
+        batch : Batch
+            All training rows.
+
+        Returns
+        -------
+        Product
+        """
+        n_latent = len(energy.n_states) - len(energy.visible_states)
+        if name == "uniform" or (name is None and n_latent > FEW_LATENT):
+            return Product.uniform(energy.visible_states)
+        return self.marginals(energy, batch)
+
     def marginals(self, energy, batch):
-        """Independent variables with the state frequencies of the training rows."""
+        """Return independent variables with the state frequencies of the training rows."""
         X = self._filled(batch)
         n = X.shape[0]
         weights = n * normalized_weights(batch.log_weights, n)

@@ -6,7 +6,7 @@ from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
 from ..samplers import equal, resample, sweep
 from ..samplers.smc import climb_from_base
-from .particle_options import BASES, check_count, choose_base, weights_info
+from .particle_options import BASES, check_count, weights_info
 from .particles import ParticleLearner, Particles
 
 
@@ -19,7 +19,7 @@ class _Reweighting(ParticleLearner):
         check_choice("base", self.base, BASES)
 
     def start(self, energy, data, batch, rng):
-        base = choose_base(self.base, energy, data, batch)
+        base = data.reference(self.base, energy, batch)
         first, generators = climb_from_base(base, energy, self.n_particles, rng)
         chosen = resample(first.log_weights, self.n_particles, rng)
         weights = equal(self.n_particles)

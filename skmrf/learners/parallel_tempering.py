@@ -7,7 +7,7 @@ import numpy as np
 
 from .._utils.parameters import check_choice
 from ..samplers import Replicas, adapted, check_ladder, parallel_tempering
-from .particle_options import BASES, check_count, choose_base
+from .particle_options import BASES, check_count
 from .particles import ParticleLearner, Particles
 
 ADAPT_EVERY = 100
@@ -55,7 +55,7 @@ class ParallelTempering(ParticleLearner):
         return check_ladder(self.betas)
 
     def start(self, energy, data, batch, rng):
-        base = choose_base(self.base, energy, data, batch)
+        base = data.reference(self.base, energy, batch)
         betas = self._ladder()
         X = np.stack([data.draw_rows(batch, self.n_chains, rng) for _ in betas])
         replicas = Replicas.start(betas, X, rng)

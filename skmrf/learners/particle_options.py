@@ -2,10 +2,8 @@
 
 from .._utils.log_weights import effective_sample_size
 from .._utils.parameters import check_number
-from ..samplers import Product
 
 N_PARTICLES, LAYERED_PARTICLES = 200, 100
-FEW_LATENT = 20
 BASES = ("uniform", "marginals")
 
 
@@ -22,18 +20,6 @@ def n_particles_of(learner, energy):
     if learner.n_particles is not None:
         return learner.n_particles
     return LAYERED_PARTICLES if energy.has_latent else N_PARTICLES
-
-
-def choose_base(name, energy, data, batch):
-    """The hot end of paths: "uniform", or "marginals" of the training rows.
-
-    None is "marginals" but for models with many latent variables: halfway to these, particles that
-    start at the marginals may all fall into one state and stay there.
-    """
-    n_latent = len(energy.n_states) - len(energy.visible_states)
-    if name == "uniform" or (name is None and n_latent > FEW_LATENT):
-        return Product.uniform(energy.visible_states)
-    return data.marginals(energy, batch)
 
 
 def weights_info(log_weights):

@@ -8,7 +8,7 @@ from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
 from ..samplers import Interpolation, Tempering, climb, resample, spawn_generators
 from ..samplers.smc import climb_from_base
-from .particle_options import BASES, N_PARTICLES, check_count, choose_base, n_particles_of
+from .particle_options import BASES, N_PARTICLES, check_count, n_particles_of
 from .particles import ParticleLearner, Particles
 from .smc import climb_info
 
@@ -95,7 +95,7 @@ class PSMC(ParticleLearner):
         return round(self.fraction * n)
 
     def start(self, energy, data, batch, rng):
-        base = choose_base(self.base, energy, data, batch)
+        base = data.reference(self.base, energy, batch)
         first, generators = climb_from_base(
             base,
             energy,

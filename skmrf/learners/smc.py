@@ -6,7 +6,7 @@ from .._utils.history import Latest
 from .._utils.parameters import check_choice, check_number
 from .._utils.rows import distinct_rows
 from ..samplers.smc import climb_from_base
-from .particle_options import BASES, check_count, choose_base, n_particles_of
+from .particle_options import BASES, check_count, n_particles_of
 from .particles import ParticleLearner, Particles
 
 
@@ -60,7 +60,7 @@ class SMC(ParticleLearner):
             check_choice("base", self.base, BASES)
 
     def start(self, energy, data, batch, rng):
-        base = choose_base(self.base, energy, data, batch)
+        base = data.reference(self.base, energy, batch)
         return self._climbed(energy, Particles(data, base, energy, None, None, []), rng)[0]
 
     def _climbed(self, energy, state, rng):

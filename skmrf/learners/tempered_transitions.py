@@ -6,7 +6,7 @@ import numpy as np
 
 from .._utils.parameters import check_choice, check_number
 from ..samplers import spawn_generators, sweep, tempered_transition
-from .particle_options import BASES, check_count, choose_base
+from .particle_options import BASES, check_count
 from .particles import ParticleLearner, Particles
 
 
@@ -42,7 +42,7 @@ class TemperedTransitions(ParticleLearner):
 
     def start(self, energy, data, batch, rng):
         X = data.draw_rows(batch, self.n_chains, rng)
-        base = choose_base(self.base, energy, data, batch)
+        base = data.reference(self.base, energy, batch)
         return Particles(data, base, energy, X, None, spawn_generators(rng, self.n_chains))
 
     def advance(self, energy, state, rng):

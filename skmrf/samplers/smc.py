@@ -33,8 +33,12 @@ class Tempering(NamedTuple):
 
     def log_density(self, X):
         """Log-density of the rows of X as a function of beta."""
-        at_base, raised = self.base.log_probability(X), self.energy.raised(X)
-        return lambda beta: (1 - beta) * at_base + raised(beta)
+        at_base = self.base.log_probability(X)
+        if self.energy.has_latent:
+            raised = self.energy.raised(X)
+            return lambda beta: (1 - beta) * at_base + raised(beta)
+        value = self.energy.log_potential(X)  # may be -inf
+        return lambda beta: (1 - beta) * at_base + beta * value if beta else at_base
 
     def move(self, X, beta, generators, n_sweeps):
         """Gibbs sweeps at ``beta``."""

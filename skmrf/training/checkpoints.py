@@ -41,6 +41,13 @@ class NoCheckpoint:
         """
         return start()
 
+    def resumed(self):
+        """Return the state and the fixed value of the fit in the file, or None, once."""
+        return
+
+    def keep(self, value):
+        """Set the value that every write contains besides the state, such as a seed."""
+
     def write(self, state, *, ended=False):
         """Write the state after an epoch, a part or the whole fit."""
 
@@ -83,6 +90,15 @@ class FitOnFile(NoCheckpoint):
         resumed, self._resumed = self._resumed, None
         state, self._fit["fixed"] = start() if resumed is None else resumed
         return state, self._fit["fixed"]
+
+    def resumed(self):
+        """Return the state and the fixed value of the fit in the file, or None, once."""
+        resumed, self._resumed = self._resumed, None
+        return resumed
+
+    def keep(self, value):
+        """Set the value that every write contains besides the state, such as a seed."""
+        self._fit["fixed"] = value
 
     def _read(self):
         try:

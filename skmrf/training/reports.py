@@ -107,7 +107,8 @@ class PartReports:
         """Return the generator to start with; ``given`` identifies the fit in a checkpoint."""
         self.checkpoint = self.estimator._checkpoint
         rng = self.checkpoint.begin(rng, self.estimator, *given)
-        self.done, _ = self.checkpoint.first(lambda: ([], None))
+        self.done, _ = self.checkpoint.resumed() or ([], None)
+        self.checkpoint.keep(None)
         return rng
 
     def learn(self, name, plural, function, parts, *, n_jobs=None, brief=None):
