@@ -1,4 +1,4 @@
-"""Learners by name, for the tests of each kind of model."""
+"""Learners by name, and names of models, for the tests of learners."""
 
 from skmrf.energies import BipartiteEnergy, ConditionalBipartiteEnergy, FactorGraph, NeuralEnergy
 from skmrf.learners import BeliefLearner, ConditionalLearner, accepted
@@ -7,3 +7,6 @@ TABLE_LEARNERS = accepted(FactorGraph)
 LAYERED_LEARNERS = accepted(BipartiteEnergy)
 CONDITIONAL_LEARNERS = accepted(ConditionalBipartiteEnergy, ConditionalLearner)
 CONTINUOUS_LEARNERS = accepted(NeuralEnergy, BeliefLearner)
+
+VARIATIONAL = ["bp", "bp-cd", "bpchain-cd", "mean-field"]
+FINITE = ["chain", "cycle", "grid", "complete", "orders", "tied", "constant_binary"]

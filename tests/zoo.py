@@ -50,6 +50,12 @@ def model_rows(energy, n_rows, rng):
     return states[rng.choice(len(states), size=n_rows, p=p / p.sum())]
 
 
+def possible_rows(energy, n_rows, rng):
+    """Joint states of positive probability, each of them equally likely."""
+    states, log_f = enumerate_states(energy)
+    return states[rng.choice(np.flatnonzero(log_f > -np.inf), size=n_rows)]
+
+
 def brute(model, row):
     """(log p of the observed entries, conditional distribution over complete rows, these rows)."""
     states, log_f = enumerate_states(model.energy_)
@@ -260,6 +266,9 @@ ZOO = {
 }
 WITH_ZEROS = ("zeros", "zeros_binary")
 HUGE = ("huge", "huge_binary")
+SMALL = ("tied", "orders", "spin_glass", "zero_one", *WITH_ZEROS, "tied_binary")
+SMALL += ("constant_binary", "huge")  # for the tests of compiled loops
+TABLES = (*SMALL, "constant_variables", "isolated", "huge_binary")
 FINITE = tuple(name for name in ZOO if name not in WITH_ZEROS)
 MODERATE = tuple(name for name in FINITE if name not in HUGE)  # chains mix, weights have a variance
 

@@ -6,9 +6,8 @@ import networkx as nx
 import numpy as np
 import pytest
 import twins
-from kernel_models import SMALL, TABLES, possible_rows
 from numpy.testing import assert_allclose, assert_array_equal
-from zoo import ZOO, enumerate_states, naive_log_potential
+from zoo import SMALL, TABLES, ZOO, enumerate_states, naive_log_potential, possible_rows
 
 from skmrf import exact, variational
 from skmrf._kernels.belief import TINY

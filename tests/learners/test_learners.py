@@ -4,8 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from learner_cases import FINITE, VARIATIONAL
-from learner_names import TABLE_LEARNERS
+from learner_names import FINITE, TABLE_LEARNERS, VARIATIONAL
 from sklearn.base import clone
 from zoo import ZOO, enumerate_states, model_rows
 

@@ -5,8 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import twins
-from learner_cases import FINITE, VARIATIONAL
-from learner_names import TABLE_LEARNERS
+from learner_names import FINITE, TABLE_LEARNERS, VARIATIONAL
 from montecarlo import check_draws, check_mean_weight, check_means
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import twins
-from chained_models import PAPER, chain_of, density, frustrated, model
+from hard_models import PAPER, chain_of, density, frustrated, model
 from montecarlo import check_draws
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import HUGE, WITH_ZEROS, ZOO, enumerate_states

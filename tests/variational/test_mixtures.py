@@ -1,14 +1,16 @@
-"""Mixtures of Gaussians and tables: densities by formula, draws by their moments."""
+"""Tests of mixtures of Gaussians and tables: densities, draws, moments and quadrature."""
 
 import pickle
 
 import numpy as np
 import pytest
+from mixture_potentials import mixture_of, neural
 from montecarlo import N_SIGMA, check_draws, check_means
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
+from skmrf.variational.free_energy import Rule, free_energy, integrate, quadrature
 from skmrf.variational.mixtures import Mixture, average
 
 KINDS = {
@@ -19,11 +21,10 @@ KINDS = {
     "one state": [3],
 }
 N_DRAWS = 20_000
-
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def mixture_of(seed, kind, n_components=3):
+def random_mixture(seed, kind, n_components=3):
     """A random mixture with correlated numbers."""
     rng = np.random.default_rng(seed)
     n_states = np.array(KINDS[kind])
@@ -86,7 +87,7 @@ def log_density(mixture, X):
 
 @each_kind
 def test_log_density(kind, seed):
-    mixture = mixture_of(seed, kind)
+    mixture = random_mixture(seed, kind)
     X = rows_of(mixture, 30, np.random.default_rng(seed))
     parts = mixture.component_log_densities(X) + mixture.log_weights[:, None]
     expected = np.array([log_parts(mixture, x) for x in X]).T
@@ -96,7 +97,7 @@ def test_log_density(kind, seed):
 
 @each_kind
 def test_missing_entries_are_integrated_out(kind, seed):
-    mixture = mixture_of(seed, kind)
+    mixture = random_mixture(seed, kind)
     rng = np.random.default_rng(seed)
     X = with_gaps(rows_of(mixture, 40, rng), rng)
     before = X.copy()
@@ -108,7 +109,7 @@ def test_missing_entries_are_integrated_out(kind, seed):
 
 def test_marginal_is_the_integral(seed):
     """By a grid over a number and a sum over states."""
-    mixture = mixture_of(seed, "mixed")
+    mixture = random_mixture(seed, "mixed")
     kept, x = [0, 2, 4], np.linspace(-40, 40, 4001)
     rows = np.repeat(rows_of(mixture, 4, np.random.default_rng(seed)), 2 * len(x), axis=0)
     rows[:, 1], rows[:, 3] = np.tile(np.repeat(x, 2), 4), np.tile([0, 1], 4 * len(x))
@@ -119,13 +120,13 @@ def test_marginal_is_the_integral(seed):
 
 
 def test_sums_to_one(seed):
-    mixture = mixture_of(seed, "states")
+    mixture = random_mixture(seed, "states")
     states = np.array(list(np.ndindex(*mixture.n_states)), dtype=float)
     assert_allclose(logsumexp(mixture.log_density(states)), 0.0, atol=1e-12)
 
 
 def test_far_rows_have_finite_densities(seed):
-    mixture = mixture_of(seed, "numbers")
+    mixture = random_mixture(seed, "numbers")
     found = mixture.log_density(np.array([[1e6, -1e6, 1e6], [1e100, 0, 0]]))
     assert np.isfinite(found).all()
     assert (found < -1e9).all()
@@ -133,7 +134,7 @@ def test_far_rows_have_finite_densities(seed):
 
 @each_kind
 def test_pickles_do_not_grow_by_use(kind, seed):
-    mixture, rng = mixture_of(seed, kind), np.random.default_rng(seed)
+    mixture, rng = random_mixture(seed, kind), np.random.default_rng(seed)
     X, before = rows_of(mixture, 5, rng), pickle.dumps(mixture)
     logs = mixture.log_density(X)
     assert pickle.dumps(mixture) == before
@@ -143,7 +144,7 @@ def test_pickles_do_not_grow_by_use(kind, seed):
 @each_kind
 def test_defended(kind, seed):
     """A share of another density."""
-    mixture = mixture_of(seed, kind)
+    mixture = random_mixture(seed, kind)
     rng = np.random.default_rng(seed)
     m = mixture.means.shape[1]
     mean, cov = rng.normal(size=m), 2.0 * np.eye(m) + 0.5
@@ -162,7 +163,7 @@ def test_defended(kind, seed):
 @each_kind
 def test_average(kind, seed):
     """Of mixtures of different sizes, each counts the same."""
-    mixtures = [mixture_of(seed + k, kind, n) for k, n in enumerate((3, 1, 2))]
+    mixtures = [random_mixture(seed + k, kind, n) for k, n in enumerate((3, 1, 2))]
     X = rows_of(mixtures[0], 20, np.random.default_rng(seed))
     expected = logsumexp([log_density(m, X) for m in mixtures], axis=0) - np.log(3)
     assert_allclose(average(mixtures).log_density(X), expected, rtol=1e-9, atol=1e-9)
@@ -193,7 +194,7 @@ def check_moments(values, expected):
 
 @each_kind
 def test_moments_of_draws(kind, seed):
-    mixture = mixture_of(seed, kind)
+    mixture = random_mixture(seed, kind)
     X = mixture.sample(N_DRAWS, np.random.default_rng(seed))
     assert X.shape == (N_DRAWS, len(mixture.n_states))
     shares = np.exp(mixture.log_weights)
@@ -205,7 +206,7 @@ def test_moments_of_draws(kind, seed):
 
 
 def test_joint_states_of_draws(seed):
-    mixture = mixture_of(seed, "states")
+    mixture = random_mixture(seed, "states")
     draws = mixture.sample(N_DRAWS, np.random.default_rng(seed)).astype(int)
     states = np.array(list(np.ndindex(*mixture.n_states)))
     check_draws(draws, states, np.exp(log_density(mixture, states.astype(float))))
@@ -213,7 +214,7 @@ def test_joint_states_of_draws(seed):
 
 def test_draws_of_numbers_and_states_are_of_the_same_component(seed):
     """E of a number where a state is drawn, which a mix-up of rows would not give."""
-    mixture = mixture_of(seed, "mixed")
+    mixture = random_mixture(seed, "mixed")
     X = mixture.sample(N_DRAWS, np.random.default_rng(seed))
     shares = np.exp(mixture.log_weights)
     for s in range(3):
@@ -236,7 +237,7 @@ def test_draws_are_of_any_component_in_any_place():
 
 
 def test_draws_need_no_rows_of_all_components():
-    mixture = mixture_of(0, "mixed")
+    mixture = random_mixture(0, "mixed")
     for n in (0, 1, 2):
         assert mixture.sample(n, np.random.default_rng(0)).shape == (n, 5)
 
@@ -264,7 +265,7 @@ GAPS = [[0], [1], [1, 2], [3], [0, 3], [1, 4, 0], [0, 3, 1, 2], [1, 2, 4], [0, 1
 
 @pytest.mark.parametrize("gaps", GAPS, ids=str)
 def test_filled_entries(gaps, seed):
-    mixture = mixture_of(seed, "mixed")
+    mixture = random_mixture(seed, "mixed")
     rng = np.random.default_rng(seed)
     x = mixture.sample(1, rng)[0]
     x[gaps] = np.nan
@@ -289,7 +290,7 @@ def test_filled_entries(gaps, seed):
 
 def test_rows_of_different_gaps_are_filled(seed):
     """Every row keeps what it has, and complete rows come back."""
-    mixture = mixture_of(seed, "mixed")
+    mixture = random_mixture(seed, "mixed")
     rng = np.random.default_rng(seed)
     full = mixture.sample(200, rng)
     X = with_gaps(full, rng)
@@ -307,7 +308,7 @@ def test_rows_of_different_gaps_are_filled(seed):
 
 def test_draws_filled_again_have_the_same_moments(seed):
     """Gibbs steps leave the mixture as it is, whatever is missing where."""
-    mixture = mixture_of(seed, "mixed")
+    mixture = random_mixture(seed, "mixed")
     rng = np.random.default_rng(seed)
     X = mixture.sample(N_DRAWS, rng)
     X = mixture.fill(np.where(rng.random(X.shape) < 0.4, np.nan, X), rng)
@@ -317,3 +318,154 @@ def test_draws_filled_again_have_the_same_moments(seed):
     for d, i in enumerate([0, 3]):
         p = shares @ mixture.tables[:, d, : mixture.n_states[i]]
         check_means(X[:, [i]] == np.arange(len(p)), p)
+
+
+# Quadrature --------------------------------------------------------------------------------------
+
+
+N_STATES = np.array([0, 0, 5, 0, 2])  # more states than points of the smallest rule
+EDGES = np.array([(0, 1), (3, 0), (0, 2), (4, 1), (2, 4), (3, 1)])
+
+
+def polynomials(grid, rng):
+    """Polynomials of variables and edges at the points of a grid, and their coefficients.
+
+    Of a number x: a x + b x^2 + c x^3, of two: a x y + b x^2 y + g y^2, of a number and a state:
+    t_s (x + x^2), of states: t_s and t_st.
+    """
+    nodes, edges, names = np.empty(grid.points.nodes.shape), [], []
+    for i, q in enumerate(N_STATES):
+        x = grid.points.nodes[i]
+        t = rng.normal(size=q or 3)
+        nodes[i] = t[x.astype(int)] if q else t[0] * x + t[1] * x**2 + t[2] * x**3
+        names.append(t)
+    for e, (i, j) in enumerate(EDGES):
+        x, y = grid.points.edges[2 * e : 2 * e + 2]
+        t = rng.normal(size=(max(N_STATES[i], 1), max(N_STATES[j], 1), 3))
+        s = t[x.astype(int) if N_STATES[i] else 0, y.astype(int) if N_STATES[j] else 0].T
+        if N_STATES[i] and N_STATES[j]:
+            value = s[0]
+        elif N_STATES[i] or N_STATES[j]:
+            z = y if N_STATES[i] else x
+            value = s[0] * (z + z**2)
+        else:
+            value = s[0] * x * y + s[1] * x**2 * y + s[2] * y**2
+        edges.append(value)
+        names.append(t)
+    return nodes, np.array(edges), names
+
+
+class Exact:
+    """Expectations of :func:`polynomials` under one component, by hand."""
+
+    def __init__(self, mixture, k):
+        self.mu, self.C, self.p = np.zeros(5), np.zeros((5, 5)), [None] * 5
+        numbers = np.flatnonzero(N_STATES == 0)
+        self.mu[numbers] = mixture.means[k]
+        self.C[np.ix_(numbers, numbers)] = mixture.covariances[k]
+        for d, i in enumerate(np.flatnonzero(N_STATES)):
+            self.p[i] = mixture.tables[k, d, : N_STATES[i]]
+        self.value, self.slope, self.curvature = 0.0, np.zeros(5), np.zeros((5, 5))
+        self.gain = [np.zeros(q) for q in N_STATES]
+
+    def node(self, i, t):
+        mu, v = self.mu[i], self.C[i, i]
+        if N_STATES[i]:
+            self.value += self.p[i] @ t
+            self.gain[i] += t
+            return
+        self.value += t[0] * mu + t[1] * (mu**2 + v) + t[2] * (mu**3 + 3 * mu * v)
+        self.slope[i] += t[0] + 2 * t[1] * mu + 3 * t[2] * (mu**2 + v)
+        self.curvature[i, i] += 2 * t[1] + 6 * t[2] * mu
+
+    def edge(self, i, j, t):
+        if N_STATES[i] and N_STATES[j]:
+            self.value += self.p[i] @ t[..., 0] @ self.p[j]
+            self.gain[i] += t[..., 0] @ self.p[j]
+            self.gain[j] += self.p[i] @ t[..., 0]
+        elif N_STATES[i] or N_STATES[j]:
+            self.mixed(*((j, i) if N_STATES[i] else (i, j)), t[..., 0].ravel())
+        else:
+            self.pair(i, j, *t.ravel())
+
+    def mixed(self, number, state, t):
+        mu, v = self.mu[number], self.C[number, number]
+        mean = self.p[state] @ t
+        self.value += mean * (mu + mu**2 + v)
+        self.slope[number] += mean * (1 + 2 * mu)
+        self.curvature[number, number] += 2 * mean
+        self.gain[state] += t * (mu + mu**2 + v)
+
+    def pair(self, i, j, a, b, g):
+        (x, y), v, c = self.mu[[i, j]], self.C[i, i], self.C[i, j]
+        self.value += a * (x * y + c) + b * (x**2 * y + v * y + 2 * x * c)
+        self.value += g * (y**2 + self.C[j, j])
+        self.slope[i] += a * y + 2 * b * (x * y + c)
+        self.slope[j] += a * x + b * (x**2 + v) + 2 * g * y
+        self.curvature[i, i] += 2 * b * y
+        self.curvature[i, j] += a + 2 * b * x
+        self.curvature[j, i] += a + 2 * b * x
+        self.curvature[j, j] += 2 * g
+
+
+def centred(gain):
+    """Gains up to a constant."""
+    return gain - gain.mean()
+
+
+@pytest.mark.parametrize("n_points", [3, 4, 8])
+def test_polynomials_are_exact(n_points, seed):
+    rng = np.random.default_rng(seed)
+    mixture = mixture_of(seed, N_STATES, 3)
+    grid = quadrature(mixture, EDGES, n_points)
+    nodes, edges, coefficients = polynomials(grid, rng)
+    found = integrate(mixture, EDGES, grid, nodes, edges)
+    numbers = N_STATES == 0
+    for k in range(3):
+        exact = Exact(mixture, k)
+        for i in range(5):
+            exact.node(i, coefficients[i])
+        for (i, j), t in zip(EDGES, coefficients[5:], strict=True):
+            exact.edge(i, j, t)
+        assert_allclose(found.values[k], exact.value, rtol=1e-10, atol=1e-10)
+        assert_allclose(found.slopes[k], exact.slope[numbers], rtol=1e-10, atol=1e-10)
+        curvature = exact.curvature[np.ix_(numbers, numbers)]
+        assert_allclose(found.curvatures[k], curvature, rtol=1e-9, atol=1e-9)
+        for d, i in enumerate(np.flatnonzero(N_STATES)):
+            gain = found.gains[k, d, : N_STATES[i]]
+            assert_allclose(centred(gain), centred(exact.gain[i]), rtol=1e-10, atol=1e-10)
+
+
+def test_waves_are_exact_in_the_limit(seed):
+    """E sin(a x + b y) of correlated numbers, a function of no polynomial."""
+    mixture = mixture_of(seed, [0, 0], 2)
+    edges = np.array([(1, 0)])
+    grid = quadrature(mixture, edges, 31)
+    a = np.array([0.7, -1.1])
+    values = np.sin(a[1] * grid.points.edges[:1] + a[0] * grid.points.edges[1:])
+    found = integrate(mixture, edges, grid, np.zeros(grid.points.nodes.shape), values)
+    angle = mixture.means @ a
+    decay = np.exp(-0.5 * np.einsum("i,kij,j->k", a, mixture.covariances, a))
+    assert_allclose(found.values, decay * np.sin(angle), atol=1e-9)
+    assert_allclose(found.slopes, (decay * np.cos(angle))[:, None] * a, atol=1e-9)
+    waves = -(decay * np.sin(angle))[:, None, None] * np.outer(a, a)
+    assert_allclose(found.curvatures, waves, atol=1e-9)
+
+
+def test_weights_of_points_sum_to_one(seed):
+    mixture = mixture_of(seed, N_STATES, 3)
+    grid = quadrature(mixture, EDGES, 4)
+    assert_allclose(grid.points.node_weights.sum(axis=1), 1.0)
+    assert_allclose(grid.points.edge_weights.sum(axis=1), 1.0)
+    assert (grid.points.node_weights >= 0).all()
+    for i, q in enumerate(N_STATES):
+        if q:
+            assert (np.isin(grid.points.nodes[i], np.arange(q))).all()
+
+
+def test_no_edges(seed):
+    mixture = mixture_of(seed, [0, 3], 2)
+    energy = neural(seed, [0, 3], [])
+    value, terms = free_energy(energy, mixture, Rule(9))
+    assert np.isfinite(value)
+    assert terms.curvatures.shape == (2, 1, 1)

@@ -1,0 +1,445 @@
+"""Tests of compiled loops against plain ones: tables, sweeps, layers, densities, Adam."""
+
+import numpy as np
+import pytest
+import twins
+from numpy.testing import assert_allclose, assert_array_equal
+from zoo import SMALL, TABLES, WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, possible_rows
+
+from skmrf._kernels._jit import kernel
+from skmrf._kernels.ascent import adam_sizes, adam_step
+from skmrf._kernels.elimination import categorical
+from skmrf._kernels.exponential import exponentials, logarithms, power
+from skmrf._kernels.gaussians import fill_numbers, seen_log_densities
+from skmrf._kernels.gibbs import sweep_binary, sweep_tables
+from skmrf._kernels.layers import draw_units, softplus_sums, unit_means
+from skmrf._kernels.tables import add_moments, binary_form, log_potentials
+from skmrf._utils.codes import STATE
+from skmrf.energies.conditionals import BinaryConditionals
+
+# exp overflows to inf and log takes 0 to -inf on purpose, which compiled code does not mention
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:divide by zero encountered in log:RuntimeWarning"),
+]
+
+
+def structure(graph):
+    lay = graph.layout
+    return lay.clique_ptr, lay.clique_vars, lay.strides, lay.table_start
+
+
+# Tables -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables(name, seed):
+    graph = ZOO[name](seed).factor_graph()
+    rng = np.random.default_rng(seed)
+    X = rng.integers(graph.n_states, size=(20, graph.n_variables)).astype(STATE)
+    out = np.empty(20)
+    log_potentials(X.T.copy(), graph.flat, *structure(graph), out)
+    assert_allclose(out, naive_log_potential(graph, X), rtol=1e-13, atol=1e-13)
+    weights = rng.normal(size=20)
+    flat = np.ones(graph.layout.n_parameters)
+    add_moments(X.T.copy(), weights, *structure(graph), flat)
+    expected = twins.moments(graph, X, weights)["log_potentials"]
+    assert_allclose(flat, 1 + expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["chain", "grid", "tied_binary", "spin_glass", "constant_binary"])
+def test_binary_form(name, seed):
+    graph = ZOO[name](seed).factor_graph()
+    n = graph.n_variables
+    coupling, bias = np.zeros((n, n)), np.zeros(n)
+    constant = binary_form(graph.flat, graph.n_states, *structure(graph), coupling, bias)
+    states, log_f = enumerate_states(graph)
+    quadratic = 0.5 * np.einsum("ri,ij,rj->r", states, coupling, states)
+    assert_allclose(constant + states @ bias + quadratic, log_f, rtol=0, atol=1e-12)
+    assert_array_equal(coupling, coupling.T)
+    assert not np.diagonal(coupling).any()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_incidence(name, seed):
+    layout = ZOO[name](seed).factor_graph().layout
+    ptr, clique, stride = layout.incidence
+    for i in range(len(layout.n_states)):
+        span = slice(ptr[i], ptr[i + 1])
+        found = set(zip(clique[span].tolist(), stride[span].tolist(), strict=True))
+        expected = {
+            (a, int(np.prod(layout.shape(a)[c.index(i) + 1 :])))
+            for a, c in enumerate(layout.cliques)
+            if i in c
+        }
+        assert found == expected
+        assert ptr[i + 1] - ptr[i] == len(expected)
+
+
+# Draws ------------------------------------------------------------------------------------
+
+
+def test_categorical_inverts_the_distribution():
+    p = np.array([0.2, 0.0, 0.5, 0.3, 0.0])
+    with np.errstate(divide="ignore"):
+        log_p = np.log(p) - 700.0
+    for u, state in [(0.0, 0), (0.19, 0), (0.21, 2), (0.69, 2), (0.71, 3), (1 - 2**-53, 3)]:
+        assert categorical(log_p.copy(), log_p.max(), u) == state
+
+
+def test_categorical_never_draws_a_zero():
+    log_p = np.array([-np.inf, 0.0, -np.inf])
+    for u in (0.0, 0.5, 1 - 2**-53):
+        assert categorical(log_p.copy(), 0.0, u) == 1
+
+
+# Gibbs sweeps -----------------------------------------------------------------------------
+
+
+def run(energy, X, rng, betas, base, clamped, reverse):
+    """One block of chains through the kernel that the energy asks for."""
+    conditionals = energy.conditionals()
+    sites = np.flatnonzero(np.asarray(energy.n_states) > 1)
+    order = sites[::-1].copy() if reverse else sites
+    log_p = np.concatenate(base)
+    start = np.cumsum(energy.n_states) - energy.n_states
+    clamped = np.zeros((0, 0), dtype=bool) if clamped is None else clamped
+    X, log_weights = X.astype(STATE), np.zeros(len(X))
+    common = (conditionals, log_p, start, np.array(betas), order, X)
+    if isinstance(conditionals, BinaryConditionals):
+        field = X @ conditionals.coupling + conditionals.bias
+        sweep_binary(*common, field, clamped, log_weights, rng)
+        expected = X @ conditionals.coupling + conditionals.bias
+        assert_allclose(field, expected, rtol=1e-12, atol=1e-11)
+    else:
+        sweep_tables(*common, clamped, log_weights, rng)
+    return X, log_weights
+
+
+def random_base(energy, rng):
+    return [np.log(rng.dirichlet(np.full(q, 2.0))) for q in energy.n_states]
+
+
+PATHS = {
+    "plain": [1.0] * 4,
+    "up": [0.0, 0.3, 0.7, 1.0, 1.0],
+    "down": [1.0, 0.5, 0.1, 0.0],
+    "cold": [0.5, 2.0, 3.0],
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", SMALL)
+def test_sweeps_take_the_twin_s_steps(name, path, reverse, seed):
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng([seed, len(path), reverse])
+    X = possible_rows(energy, 3, rng)
+    base = random_base(energy, rng)
+    for masked in (None, rng.random(X.shape) < 0.4):
+        how = {"betas": PATHS[path], "base": base, "clamped": masked, "reverse": reverse}
+        moved, log_weights = run(energy, X, np.random.default_rng(seed), **how)
+        expected, log_expected = twins.gibbs(energy, X, np.random.default_rng(seed), **how)
+        assert_array_equal(moved, expected)
+        assert_allclose(log_weights, log_expected, rtol=1e-11, atol=1e-11)
+        assert (moved.min(), moved.max()) >= (0, 0)
+        if masked is not None:
+            assert_array_equal(moved[masked], X[masked])
+
+
+@pytest.mark.parametrize("name", ["isolated", "constant_variables", "one_state", "uniform"])
+def test_sweeps_of_degenerate_models(name, seed):
+    energy = ZOO[name](seed)
+    rng = np.random.default_rng(seed)
+    how = {
+        "betas": [0.0, 0.5, 1.0],
+        "base": random_base(energy, rng),
+        "clamped": None,
+        "reverse": False,
+    }
+    X = possible_rows(energy, 4, rng)
+    moved, log_weights = run(energy, X, np.random.default_rng(seed), **how)
+    expected, log_expected = twins.gibbs(energy, X, np.random.default_rng(seed), **how)
+    assert_array_equal(moved, expected)
+    assert_allclose(log_weights, log_expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", WITH_ZEROS)
+def test_sweeps_leave_zero_potentials(name, seed):
+    """From any start; the weight of a start of probability zero is zero, never nan."""
+    energy = ZOO[name](seed)
+    states, log_f = enumerate_states(energy)
+    how = {"base": twins.uniform_base(energy), "clamped": None, "reverse": False}
+    _, log_weights = run(energy, states, np.random.default_rng(seed), betas=[0.0, 0.5, 1.0], **how)
+    dead = log_weights == -np.inf
+    assert_array_equal(dead, log_f == -np.inf)
+    assert np.isfinite(log_weights[~dead]).all()
+    possible = states[log_f > -np.inf]
+    moved, _ = run(energy, possible, np.random.default_rng(seed), betas=[1.0] * 3, **how)
+    assert np.isfinite(naive_log_potential(energy, moved)).all()
+
+
+# Layers of units ---------------------------------------------------------------------------------
+
+
+# exp overflows to inf and log takes 0 to -inf on purpose, which compiled code does not mention
+
+
+@kernel
+def exp_in_place(x):
+    exponentials(x)
+
+
+@kernel
+def power_in_place(x):
+    for i in range(x.size):
+        x[i] = power(x[i])
+
+
+def applied(in_place, x):
+    out = x.copy()
+    in_place(out)
+    return out
+
+
+def exp_of(x):
+    return applied(exp_in_place, x)
+
+
+EXP_LIMITS = {np.float32: (87, 3e-7), np.float64: (708, 1e-15)}  # of arguments and errors
+each_exp = pytest.mark.parametrize("dtype", EXP_LIMITS)
+
+
+@each_exp
+def test_exponentials(dtype):
+    """The relative error, densely around zero, where polynomials meet, and over the range."""
+    limit, within = EXP_LIMITS[dtype]
+    near = np.concatenate([np.linspace(-1, 1, 40_001), np.log(2) * np.arange(-125, 126) / 2])
+    x = np.append(near, np.linspace(-limit, limit, 400_001)).astype(dtype)
+    found, expected = exp_of(x), np.exp(x.astype(np.longdouble))
+    assert found.dtype == dtype
+    assert np.abs(found / expected - 1).max() < within
+    assert exp_of(np.zeros(1, dtype))[0] == 1.0
+
+
+@each_exp
+def test_exponentials_are_held_beyond_their_range(dtype):
+    limit, within = EXP_LIMITS[dtype]
+    x = np.array([limit, limit + 0.5, 800, 3e38, np.inf], dtype)
+    assert_allclose(exp_of(x), np.exp(float(limit)), rtol=within)
+    assert_allclose(exp_of(-x), np.exp(-float(limit)), rtol=within)
+    assert exp_of(np.zeros(0, dtype)).shape == (0,)
+    assert np.isnan(exp_of(np.full(70, np.nan, dtype))).all()
+
+
+@each_exp
+def test_powers_of_two(dtype):
+    limit = {np.float32: 126, np.float64: 1022}[dtype]
+    whole = np.arange(-limit, limit + 1, dtype=dtype)
+    assert_array_equal(applied(power_in_place, whole), np.exp2(whole))
+    y = np.concatenate([whole[1:] - dtype(0.5), np.linspace(-1, 1, 40_001), whole[1:-1] / 3])
+    y = y.astype(dtype)
+    found, expected = applied(power_in_place, y), np.exp2(y.astype(np.longdouble))
+    assert found.dtype == dtype
+    assert np.abs(found / expected - 1).max() < EXP_LIMITS[dtype][1]
+    assert np.isnan(applied(power_in_place, np.full(70, np.nan, dtype))).all()
+
+
+@kernel
+def log_in_place(x):
+    logarithms(x, np.empty(x.size, np.int32))
+
+
+def log_of(x):
+    out = x.copy()
+    log_in_place(out)
+    return out
+
+
+def test_logarithms_in_single_precision():
+    """Absolute errors around 1, where the result vanishes, and relative ones over the range."""
+    near = np.append(np.linspace(0.5, 2.0, 200_001), 2.0 ** np.arange(-125, 127) * np.sqrt(0.5))
+    ends = [np.finfo(np.float32).tiny, np.finfo(np.float32).max]
+    x = np.concatenate([near, np.exp(np.linspace(-87, 88, 200_001)), ends]).astype(np.float32)
+    found, expected = log_of(x), np.log(x.astype(float))
+    assert found.dtype == np.float32
+    assert (np.abs(found - expected) <= 2e-7 * np.maximum(1.0, np.abs(expected))).all()
+    assert_array_equal(log_of(np.ones(1, np.float32)), 0.0)
+    assert log_of(np.zeros(0, np.float32)).shape == (0,)
+
+
+def test_logarithms_undo_exponentials():
+    x = np.linspace(-80, 80, 100_001).astype(np.float32)
+    assert_allclose(log_of(exp_of(x)), x, rtol=3e-7, atol=6e-7)
+
+
+def test_logarithms_in_double_precision(seed):
+    rng = np.random.default_rng(seed)
+    powers = 2.0 ** np.arange(-1021, 1023)
+    around = [powers, powers * np.sqrt(0.5), powers * np.nextafter(np.sqrt(0.5), 0)]
+    near = 1 + rng.uniform(-1, 1, size=100_000) * 10.0 ** rng.uniform(-15, -0.4, size=100_000)
+    ends = [np.finfo(float).tiny, np.finfo(float).max, 1.0]
+    x = np.concatenate([np.exp(rng.normal(0.0, 200.0, size=1000)), near, *around, ends])
+    assert_allclose(log_of(x), np.log(x), rtol=1e-15)
+
+
+rows_of_biases = pytest.mark.parametrize("n_biases", [1, 7])
+
+
+def layer_inputs(dtype, seed, n_biases, scale=3.0):
+    """Activations of 7 chains and biases of 70 units: more than one group of factors."""
+    rng = np.random.default_rng(seed)
+    activation = rng.normal(0.0, scale, size=(7, 70)).astype(dtype)
+    return activation, rng.normal(0.0, scale, size=(n_biases, 70)).astype(dtype), rng
+
+
+@rows_of_biases
+@pytest.mark.parametrize("scale", [3.0, 300.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_unit_means(dtype, scale, n_biases, seed):
+    activation, bias, _ = layer_inputs(dtype, seed, n_biases, scale)
+    logit = activation.astype(float) + bias
+    out = np.empty_like(activation)
+    unit_means(activation, bias, out)
+    assert ((out >= 0) & (out <= 1)).all()
+    expected = 0.5 * (1 + np.tanh(0.5 * logit))
+    assert_allclose(out, expected, rtol=0, atol=1e-12 if dtype == np.float64 else 1e-5)
+    expected = out.copy()
+    unit_means(activation, bias, activation)
+    assert_array_equal(activation, expected)
+
+
+@rows_of_biases
+@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("scale", [3.0, 300.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_softplus_sums(dtype, scale, beta, n_biases, seed):
+    activation, bias, _ = layer_inputs(dtype, seed, n_biases, scale)
+    before = activation.copy()
+    out = np.empty(7)
+    softplus_sums(activation, bias, beta, out)
+    logit = beta * (activation.astype(float) + bias)
+    expected = np.logaddexp(0.0, logit).sum(axis=1)
+    assert_allclose(out, expected, rtol=1e-14 if dtype == np.float64 else 2e-6, atol=1e-11)
+    assert_array_equal(activation, before)
+
+
+def test_softplus_sums_of_no_units():
+    out = np.full(3, 9.0)
+    softplus_sums(np.zeros((3, 0)), np.zeros((1, 0)), 1.0, out)
+    assert_array_equal(out, 0.0)
+
+
+@rows_of_biases
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_draw_units(dtype, scale, n_biases, seed):
+    """1 where the noise is below the mean; noise too near to it to say is left out."""
+    activation, bias, rng = layer_inputs(dtype, seed, n_biases, scale)
+    shift = rng.normal(0.0, scale, size=70).astype(dtype)
+    noise = rng.random(activation.shape, dtype=dtype)
+    logit = 0.7 * (activation.astype(float) + bias) + shift
+    mean = 0.5 * (1 + np.tanh(0.5 * logit))
+    out = np.empty_like(activation)
+    draw_units(activation, bias, 0.7, shift, noise, out)
+    clear = np.abs(noise - mean) > 1e-4
+    assert clear.mean() > 0.6
+    assert_array_equal(out[clear], (noise < mean)[clear])
+    assert set(np.unique(out)) <= {0.0, 1.0}
+    expected = out.copy()
+    draw_units(activation, bias, 0.7, shift, noise, activation)
+    assert_array_equal(activation, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_certain_units_are_certain(dtype):
+    """Whatever the noise, from the least to the greatest that generators return."""
+    last = 1 - 2**-24 if dtype == np.float32 else 1 - 2**-53
+    noise = np.array([[0.0, last] * 2], dtype=dtype)
+    sure = np.array([[-200.0, -200.0, 200.0, 200.0]], dtype=dtype)
+    nothing = np.zeros(4, dtype=dtype)
+    out = np.empty_like(sure)
+    draw_units(sure, nothing[None], 1.0, nothing, noise, out)
+    assert_array_equal(out[:, :2], 0.0)
+    assert_array_equal(out[:, 2:], 1.0)
+
+
+# Gaussian densities ------------------------------------------------------------------------------
+
+
+# exp overflows to inf and log takes 0 to -inf on purpose, which compiled code does not mention
+
+
+def gaps_and_components(seed, n=4, n_rows=30, n_components=3):
+    """Rows with gaps, among them one without any entry and one without a gap; their patterns."""
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(n_components, n, n))
+    X = rng.normal(size=(n_rows, n))
+    X[rng.random(X.shape) < 0.4] = np.nan
+    X[0], X[1] = np.nan, 1.0
+    pattern = np.isnan(X) @ 2 ** np.arange(n)
+    return X, pattern, rng.normal(size=(n_components, n)), A @ A.transpose(0, 2, 1) + np.eye(n), rng
+
+
+def test_densities_of_rows_with_gaps(seed):
+    X, pattern, means, covariances, _ = gaps_and_components(seed)
+    found = np.empty((3, len(X)))
+    seen_log_densities(X, pattern, np.argsort(pattern), means, covariances, found)
+    for r, row in enumerate(X):
+        o = ~np.isnan(row)
+        for k in range(3):
+            d, C = row[o] - means[k, o], 2 * np.pi * covariances[k][np.ix_(o, o)]
+            quadratic = 2 * np.pi * d @ np.linalg.solve(C, d)
+            expected = -0.5 * (quadratic + np.linalg.slogdet(C)[1])
+            assert_allclose(found[k, r], expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("one_pattern", [False, True])
+def test_numbers_filled_in(one_pattern, seed):
+    X, pattern, means, covariances, rng = gaps_and_components(seed)
+    if one_pattern:
+        X, pattern = rng.normal(size=X.shape), np.ones_like(pattern)
+        X[:, 0] = np.nan
+    chosen = rng.integers(3, size=len(X))
+    filled, noise = X.copy(), rng.normal(size=X.shape)
+    order, precisions = np.lexsort((pattern, chosen)), np.linalg.inv(covariances)
+    fill_numbers(filled, pattern, order, chosen, means, precisions, noise)
+    for r, row in enumerate(X):
+        m, P, mean = np.isnan(row), precisions[chosen[r]], means[chosen[r]]
+        shift = np.linalg.solve(P[np.ix_(m, m)], P[np.ix_(m, ~m)] @ (row[~m] - mean[~m]))
+        root = np.linalg.cholesky(P[np.ix_(m, m)])
+        expected = mean[m] - shift + np.linalg.solve(root.T, noise[r, m])
+        assert_allclose(filled[r, m], expected, rtol=1e-10, atol=1e-10)
+        assert_array_equal(filled[r, ~m], row[~m])
+
+
+# Adam --------------------------------------------------------------------------------------------
+
+
+# exp overflows to inf and log takes 0 to -inf on purpose, which compiled code does not mention
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_adam(dtype, seed):
+    """Steps of the textbook: Kingma and Ba (2015), Algorithm 1."""
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=20).astype(dtype)
+    mean, square = np.zeros(20, dtype), np.zeros(20, dtype)
+    expected, m, v = theta.astype(float), np.zeros(20), np.zeros(20)
+    b1, b2, rate, epsilon = 0.9, 0.999, 0.01, 1e-8
+    for t in range(1, 30):
+        g = rng.normal(size=20).astype(dtype)
+        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g.astype(float) ** 2
+        m_hat, v_hat = m / (1 - b1**t), v / (1 - b2**t)
+        expected = expected + rate * m_hat / (np.sqrt(v_hat) + epsilon)
+        corrections = 1 / (1 - b1**t), 1 / np.sqrt(1 - b2**t)
+        out, sizes, again = np.empty((3, 20), dtype)
+        adam_step(theta, g, mean, square, (b1, b2), corrections, rate, epsilon, out, sizes)
+        adam_sizes(square, rate, corrections[1], epsilon, again)
+        assert_array_equal(again, sizes)
+        within = {"rtol": 1e-12} if dtype == np.float64 else {"rtol": 2e-4}
+        assert_allclose(sizes, rate / (np.sqrt(v_hat) + epsilon), **within)
+        assert_allclose(mean, m, rtol=within["rtol"], atol=1e-6 if dtype == np.float32 else 0)
+        assert_allclose(square, v, **within)
+        assert_allclose(out, expected, rtol=0, atol=1e-12 if dtype == np.float64 else 1e-5)
+        theta = out
