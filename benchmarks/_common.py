@@ -183,23 +183,49 @@ def computed_from(n_results, n_missing=0):
     return f"Computed from {n_results:,} results.{missing}"
 
 
-def keep_larger_table(args, table, n_results):
+def read_tables(path):
+    """Return the texts of the tables in a file of :func:`write_tables`, keyed by their names."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    found = re.findall(r"^<!-- (.+) -->\n(.*?)^<!-- end of \1 -->$", text, re.DOTALL | re.MULTILINE)
+    return {name: table.strip() for name, table in found}
+
+
+def write_tables(path, tables):
+    """Write named tables into one Markdown file.
+
+    Parameters
+    ----------
+    path : Path
+        Tables of other names that the file has are kept.
+    tables : dict of str to str
+        Names and texts. A page includes one of them between ``<!-- name -->`` and
+        ``<!-- end of name -->``.
+    """
+    parts = [
+        f"## {name}\n\n<!-- {name} -->\n\n{text}\n\n<!-- end of {name} -->\n"
+        for name, text in (read_tables(path) | tables).items()
+    ]
+    path.write_text("\n".join(parts), encoding="utf-8")
+
+
+def keep_larger_table(args, file, table, n_results):
     """Return options whose tables do not replace a table of more results.
 
     Parameters
     ----------
     args : parsed options
+    file : str
+        Name of a Markdown file in ``args.results``.
     table : str
-        Name of a Markdown file in ``args.results``. If the line of :func:`computed_from` in it
-        has a larger number of results, the returned ``results`` is the folder ``partial`` in
-        ``args.results``.
+        Name of a table in it. If its line of :func:`computed_from` has a larger number of
+        results, the returned ``results`` is the folder ``partial`` in ``args.results``.
     n_results : int
         Number of results of the new table; 0 ends the program.
     """
     if not n_results:
         raise SystemExit(f"There are no cells in {args.cells}. Run without --table-only first.")
-    path = args.results / table
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    path = args.results / file
+    text = read_tables(path).get(table, "")
     found = re.search(r"^Computed from ([\d,]+) results", text, re.MULTILINE)
     known = int(found[1].replace(",", "")) if found else 0
     if known <= n_results:

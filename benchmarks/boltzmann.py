@@ -10,7 +10,7 @@ import json
 import warnings
 
 import numpy as np
-from _common import markdown, options, save
+from _common import markdown, options, save, write_tables
 from psmc_variants import BalancedPSMC, LiteralPSMC
 from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
@@ -356,9 +356,12 @@ def write(args, rows):
         "Minus exact: against the exact gradient in the same steps. s.e.: of paired differences.",
     ]
     save(args, "boltzmann", lines, COLUMNS, notes)
-    (args.results / "boltzmann_table1.md").write_text(paper_table(lines) + "\n")
-    (args.results / "boltzmann_variants.md").write_text(gap_table(lines, VARIANTS) + "\n")
-    (args.results / "boltzmann_others.md").write_text(gap_table(lines, OTHERS) + "\n")
+    tables = {
+        "boltzmann table 1": paper_table(lines),
+        "boltzmann variants": gap_table(lines, VARIANTS),
+        "boltzmann others": gap_table(lines, OTHERS),
+    }
+    write_tables(args.results / "persistent_smc.md", tables)
     draw_curves(args.results / "boltzmann_table1.png", rows, TABLE)
     draw_curves(args.results / "boltzmann_variants.png", rows, VARIANTS)
     draw_temperatures(args.results / "boltzmann_temperatures.png", rows)

@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
 import numpy as np
-from _common import markdown, options, save
+from _common import markdown, options, save, write_tables
 from threadpoolctl import threadpool_limits
 
 from skmrf import exact, inference, training
@@ -295,13 +295,13 @@ def pivot(lines, setting, key):
     return markdown(rows, {name: name for name in ("n", *names)})
 
 
-def write_tables(path, lines, keys):
-    """What the documentation shows."""
+def task_tables(lines, keys):
+    """Tables of a task for the documentation."""
     parts = []
     for key, title in keys.items():
         for setting in SETTINGS:
             parts += [f"**{title}, {TITLES[setting]}**", pivot(lines, setting, key)]
-    path.write_text("\n\n".join(parts) + "\n")
+    return "\n\n".join(parts)
 
 
 def main(argv=None):
@@ -328,7 +328,8 @@ def main(argv=None):
         save(args, f"chained_bp_{task}", lines, COLUMNS, [note])
         shown = SCORES["sequences" if task == "sequences" else "models"]
         extra = {"ess": "effective sample size of 100 draws"}
-        write_tables(args.results / f"chained_bp_{task}.md", lines, shown | extra)
+        tables = {task: task_tables(lines, shown | extra)}
+        write_tables(args.results / "chained_bp.md", tables)
         for key, ylabel in shown.items():
             draw(args.results / f"chained_bp_{task}_{key}.png", lines, key, ylabel)
 

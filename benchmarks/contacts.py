@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _common import markdown, options, save, timed
+from _common import markdown, options, save, timed, write_tables
 
 from skmrf import DiscreteMRF, MRFStructureLearner
 from skmrf.datasets import average_product_correction, similarity_weights
@@ -240,7 +240,7 @@ def main(argv=None):
         chance(distance),
     ]
     save(args, "contacts", rows, COLUMNS, notes)
-    (args.results / "contacts.md").write_text(markdown(rows, COLUMNS) + "\n")
+    write_tables(args.results / "structure.md", {"contacts": markdown(rows, COLUMNS)})
     picture(args, {OURS: score, SOURCE: source, "mutual information": corrected}, distance)
 
 

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from _common import bars, calls_in, interleaved, markdown, options, save
+from _common import bars, calls_in, interleaved, markdown, options, save, write_tables
 from threadpoolctl import threadpool_limits
 
 from skmrf import CRBMStructuredPredictor
@@ -184,7 +184,7 @@ def main(argv=None):
         rows.append(threads(784, 256, 64 if args.fast else 1000))
         rows.append(epoch_share(*((200, 784, 256, 1) if args.fast else (4000, 784, 256, 3))))
     save(args, "layer_messages", rows, COLUMNS)
-    (args.results / "layer_messages.md").write_text(markdown(rows, COLUMNS) + "\n")
+    write_tables(args.results / "conditional_rbm.md", {"layer messages": markdown(rows, COLUMNS)})
     bars(
         args, "layer_messages", [r for r in rows if "ratio" in r],
         {"matrix_seconds": "matrix form", "seconds": "kernel"},

@@ -13,7 +13,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from _common import bars, markdown, options, save
+from _common import bars, markdown, options, save, write_tables
 from sklearn.linear_model import LogisticRegression
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.preprocessing import StandardScaler
@@ -127,7 +127,7 @@ def main(argv=None):
             rows.append(summary(name, method, [judge(m, *data) for m in models]))
             print(rows[-1], flush=True)
     save(args, "multilabel", rows, COLUMNS)
-    (args.results / "multilabel.md").write_text(markdown(rows, COLUMNS) + "\n")
+    write_tables(args.results / "conditional_rbm.md", {"multilabel": markdown(rows, COLUMNS)})
     bars(
         args, "multilabel", rows, {"hamming": "Hamming loss"},
         lambda row: f"{row['name']}, {row['method']}", xlabel="Hamming loss", log=False,

@@ -12,7 +12,7 @@ import warnings
 from itertools import pairwise
 
 import numpy as np
-from _common import bars, calls_in, interleaved, markdown, options, save
+from _common import bars, calls_in, interleaved, markdown, options, save, write_tables
 from gradient_step import clock
 from threadpoolctl import threadpool_limits
 
@@ -194,7 +194,9 @@ def main(argv=None):
         for n_rows, n_columns in [(500, 4)] if args.fast else [(2000, 3), (2000, 12), (400, 60)]:
             rows.append(share(n_rows, n_columns, 5 if args.fast else 50))
     save(args, "network_kernels", rows, COLUMNS, NOTES)
-    (args.results / "network_kernels.md").write_text(markdown(rows, COLUMNS) + "\n")
+    write_tables(
+        args.results / "neural_potentials.md", {"network kernels": markdown(rows, COLUMNS)}
+    )
     bars(
         args, "network_kernels", [r for r in rows if "ratio" in r],
         {"numpy_ns": "numpy", "blocks_ns": "numpy by blocks", "ns": "kernel"},

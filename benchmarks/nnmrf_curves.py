@@ -12,7 +12,7 @@ tell samples from data (0.5: they cannot).
 import warnings
 
 import numpy as np
-from _common import markdown, options, save
+from _common import markdown, options, save, write_tables
 from nnmrf_uci import FEWEST, SETS, Split, draw_class, for_densities, read
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.manifold import TSNE
@@ -159,7 +159,7 @@ def main(argv=None):
         if name == "Seeds":
             draw_embedding(args, name, X, y, samples, args.seed)
     draw_curves(args, curves)
-    (args.results / "nnmrf_curves.md").write_text(markdown(rows, COLUMNS) + "\n")
+    write_tables(args.results / "neural_potentials.md", {"curves": markdown(rows, COLUMNS)})
 
 
 NOTES = (

@@ -14,7 +14,7 @@ import time
 import warnings
 
 import numpy as np
-from _common import markdown, options, save
+from _common import markdown, options, save, write_tables
 from nnmrf_uci import draw_class
 from scipy.stats import multivariate_normal
 from sklearn.naive_bayes import GaussianNB
@@ -195,7 +195,7 @@ def main(argv=None):
             rows += [about | row for row in found]
             save(args, "nnmrf_mnist", rows, COLUMNS, NOTES)
         draw_images(args, models)
-    (args.results / "nnmrf_mnist.md").write_text(markdown(rows, COLUMNS) + "\n")
+    write_tables(args.results / "neural_potentials.md", {"mnist": markdown(rows, COLUMNS)})
 
 
 NOTES = (

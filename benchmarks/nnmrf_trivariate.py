@@ -12,7 +12,7 @@ import time
 import warnings
 
 import numpy as np
-from _common import markdown, options, save
+from _common import markdown, options, save, write_tables
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
@@ -264,8 +264,9 @@ def main(argv=None):
         rows.append(summary(name, n_components, pool, results))
         print(rows[-1], flush=True)
         save(args, "nnmrf_trivariate", rows, COLUMNS, notes)
-    (args.results / "nnmrf_trivariate.md").write_text(
-        "\n\n".join([markdown(rows, COLUMNS), *notes]) + "\n"
+    write_tables(
+        args.results / "neural_potentials.md",
+        {"trivariate": "\n\n".join([markdown(rows, COLUMNS), *notes])},
     )
     draw_panels(args, rows)
 

@@ -21,7 +21,16 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from _common import bars, computed_from, keep_larger_table, machine, markdown, options, save
+from _common import (
+    bars,
+    computed_from,
+    keep_larger_table,
+    machine,
+    markdown,
+    options,
+    save,
+    write_tables,
+)
 from joblib import Parallel, delayed
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
@@ -567,11 +576,12 @@ NOTES = {
 
 def write(args, name, rows, columns, xlabel, counts):
     """JSON, Markdown and PNG of one table."""
-    args = keep_larger_table(args, f"{name}.md", counts[0])
+    table = name.replace("nnmrf", "uci").replace("_", " ")
+    args = keep_larger_table(args, "neural_potentials.md", table, counts[0])
     notes = [*NOTES[name], computed_from(*counts)]
     save(args, name, rows, columns, notes)
     text = "\n\n".join([markdown(rows, columns), *notes])
-    (args.results / f"{name}.md").write_text(text + "\n")
+    write_tables(args.results / "neural_potentials.md", {table: text})
     order = ACCURACY_ORDER if "accuracy" in name else DENSITY_ORDER
     sets = [row for row in rows if row["set"] in SETS]
     keys = {m: m for m in methods_in(sets, order)}

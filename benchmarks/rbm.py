@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from _common import markdown, options, save
+from _common import markdown, options, save, write_tables
 from psmc_variants import LiteralPSMC
 from sklearn.neural_network import BernoulliRBM
 from threadpoolctl import threadpool_limits
@@ -604,13 +604,12 @@ def write(args, levels):
         f"Independent pixels: train {levels['train']:.2f}, test {levels['test']:.2f}.",
     ]
     save(args, "rbm", fits, COLUMNS, notes)
-    for experiment in TABLES:
-        if any(row["experiment"] == experiment for row in rows):
-            path = args.results / f"rbm_{experiment.replace(' ', '_')}.md"
-            path.write_text(table(rows, experiment) + "\n")
-    if any(row["experiment"].startswith("temperatures") for row in rows):
-        (args.results / "rbm_temperatures.md").write_text(temperature_table(rows) + "\n")
+    done = {row["experiment"] for row in rows}
+    tables = {f"rbm {name}": table(rows, name) for name in TABLES if name in done}
+    if any(name.startswith("temperatures") for name in done):
+        tables["rbm temperatures"] = temperature_table(rows)
         draw_temperatures(args.results / "rbm_temperatures.png", rows)
+    write_tables(args.results / "persistent_smc.md", tables)
     draw_equal(args.results / "rbm_equal.png", rows)
     draw_paper(args.results / "rbm_paper.png", rows, {"independent": levels["test"]})
 

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import product
 
 import numpy as np
-from _common import computed_from, keep_larger_table, markdown, options, save
+from _common import computed_from, keep_larger_table, markdown, options, save, write_tables
 from scipy.stats import binomtest, chi2, norm
 from sklearn.covariance import GraphicalLassoCV
 from sklearn.linear_model import LogisticRegression
@@ -291,11 +291,11 @@ def recovery(args):
     rows = [summary(name, results) for name, results in found.items() if results]
     n_missing = sum(name not in cell for cell in cells for name in args.methods)
     n_results = sum(map(len, found.values()))
-    args = keep_larger_table(args, "structure_recovery.md", n_results)
+    args = keep_larger_table(args, "structure.md", "recovery", n_results)
     source = computed_from(n_results, n_missing)
     save(args, "structure_recovery", rows, COLUMNS, ["Seconds are those of one thread.", source])
-    text = f"{markdown(rows, COLUMNS)}\n\n{source}\n"
-    (args.results / "structure_recovery.md").write_text(text)
+    text = f"{markdown(rows, COLUMNS)}\n\n{source}"
+    write_tables(args.results / "structure.md", {"recovery": text})
     draw_recovery(args.results / "structure_recovery.png", rows)
 
 
@@ -387,7 +387,8 @@ def figure_3(args):
     rows += [events(f"exact moments, rate {rate:g}", model) for rate, model in exact.items()]
     rows += [events(f"500 chains, data set {seed}", model) for seed, model in enumerate(noisy)]
     save(args, "structure_paths", rows, PATH_COLUMNS)
-    (args.results / "structure_paths.md").write_text(markdown(rows, PATH_COLUMNS) + "\n")
+    tables = {"paths": markdown(rows, PATH_COLUMNS)}
+    write_tables(args.results / "structure.md", tables)
     draw_paths(args.results / "structure_paths.png", noisy, exact[0.15])
 
 

@@ -10,7 +10,7 @@ not how probable.
 from itertools import pairwise
 
 import numpy as np
-from _common import markdown, options, save
+from _common import markdown, options, save, write_tables
 
 from skmrf import MRFStructureLearner
 from skmrf.datasets import make_ising
@@ -133,7 +133,7 @@ def main(argv=None):
             rows += reliability(sets, attribute, n_rows)
     note = f"{n_sets} graphs of {args.n_variables} variables, {args.n_bootstraps} bootstraps."
     save(args, "structure_calibration", rows, COLUMNS, [note])
-    (args.results / "structure_calibration.md").write_text(markdown(rows, COLUMNS) + "\n")
+    write_tables(args.results / "structure.md", {"calibration": markdown(rows, COLUMNS)})
     draw(args, rows)
 
 

@@ -26,6 +26,7 @@ from _common import (
     peak_bytes,
     restart_peak,
     save,
+    write_tables,
 )
 from structure import (
     ENERGY,
@@ -353,7 +354,7 @@ def count_results(args, cells):
     return len(there), len(requested - there)
 
 
-def write_tables(args, cells, source):
+def save_tables(args, cells, source):
     """All tables, printed too, and the JSON file."""
     rows = table(cells)
     special = table({k: c for k, c in cells.items() if k[0] == NON_DECAY})
@@ -361,8 +362,8 @@ def write_tables(args, cells, source):
     save(args, "structure_grid", rows, COLUMNS, notes)
     shown = {
         "f1": (rows, "f1", 3),
-        "non_decay": (special, "f1", 3),
-        "non_decay_false": (special, "false", 1),
+        "non-decay": (special, "f1", 3),
+        "non-decay false": (special, "false", 1),
         "false": (rows, "false", 1),
         "missing": (rows, "missing", 1),
         "seconds": (rows, "seconds", 2),
@@ -374,9 +375,10 @@ def write_tables(args, cells, source):
     texts["f1"] += f"\n\n{source}"
     texts |= {"gains": markdown(list(gains(cells)), GAINS)}
     texts |= {"criteria": markdown(list(over_sizes(rows)), heads)}
-    texts |= {"non_decay_criteria": markdown(list(over_sizes(special)), heads)}
+    texts |= {"non-decay criteria": markdown(list(over_sizes(special)), heads)}
+    tables = {f"grid {name}": text for name, text in texts.items()}
+    write_tables(args.results / "structure.md", tables)
     for name, text in texts.items():
-        (args.results / f"structure_grid_{name}.md").write_text(text + "\n")
         print(f"\n{name}", text, sep="\n", flush=True)
 
 
@@ -459,8 +461,8 @@ def main(argv=None):
         run(folder, args)
     cells = read_cells(folder)
     counts = count_results(args, cells)
-    args = keep_larger_table(args, "structure_grid_f1.md", counts[0])
-    write_tables(args, cells, computed_from(*counts))
+    args = keep_larger_table(args, "structure.md", "grid f1", counts[0])
+    save_tables(args, cells, computed_from(*counts))
     draw(args, cells)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import networkx as nx
 import numpy as np
-from _common import markdown, options, save
+from _common import markdown, options, save, write_tables
 
 from skmrf import MRFStructureLearner
 
@@ -129,7 +129,7 @@ def main(argv=None):
         rows.append(judge(data, "nodewise", nodewise, X)[0])
         print(*rows[-3:], sep="\n", flush=True)
     save(args, "structure_real", rows, COLUMNS)
-    (args.results / "structure_real.md").write_text(markdown(rows, COLUMNS) + "\n")
+    write_tables(args.results / "structure.md", {"real data": markdown(rows, COLUMNS)})
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import joblib
 import numpy as np
-from _common import computed_from, keep_larger_table, machine, markdown, options, save
+from _common import computed_from, keep_larger_table, machine, markdown, options, save, write_tables
 
 from skmrf import CRBMStructuredPredictor
 from skmrf.datasets import fetch_caltech101_silhouettes, fetch_mnist, flip_pixels, occlude
@@ -329,18 +329,17 @@ def main(argv=None):
             for seed in args.seeds:
                 run_cell(args, task, learner, n_train, seed, rate, batch)
     cells = collected(args)
-    args = keep_larger_table(args, "structured_largest.md", len(cells))
+    args = keep_larger_table(args, "conditional_rbm.md", "structured largest", len(cells))
     source = computed_from(len(cells))
     rows = table(cells)
     save(args, "structured", rows, COLUMNS, [source])
     largest = {(r["task"], r["learner"]): r["n_train"] for r in reversed(rows)}
     shown = {
-        "structured_largest": [r for r in rows if largest[r["task"], r["learner"]] == r["n_train"]],
-        "structured_seeds": [r for r in rows if r["n_seeds"] > 1],
+        "structured largest": [r for r in rows if largest[r["task"], r["learner"]] == r["n_train"]],
+        "structured seeds": [r for r in rows if r["n_seeds"] > 1],
     }
-    for name, part in shown.items():
-        text = f"{markdown(part, COLUMNS)}\n\n{source}\n"
-        (args.results / f"{name}.md").write_text(text)
+    tables = {name: f"{markdown(part, COLUMNS)}\n\n{source}" for name, part in shown.items()}
+    write_tables(args.results / "conditional_rbm.md", tables)
     curves(args, cells)
     occlusion(args, cells)
 

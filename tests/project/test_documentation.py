@@ -1,9 +1,10 @@
-"""Docstrings say what a reader of the reference needs; links of built pages are checked rightly."""
+"""Tests of the documentation: docstrings, README, pages, tables and pictures."""
 
 import ast
 import importlib
 import inspect
 import re
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -13,7 +14,8 @@ from learner_names import CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS, TABLE_LEARN
 
 import skmrf
 
-DOC = Path(__file__).parents[2] / "doc"
+ROOT = Path(__file__).parents[2]
+DOC = ROOT / "doc"
 ROOMS = sorted(skmrf._PACKAGES)
 ESTIMATORS = {getattr(skmrf, name) for name in skmrf.__all__ if not name.startswith("_")}
 LISTS = TABLE_LEARNERS, CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS
@@ -192,3 +194,154 @@ def test_links_that_do_not_resolve(monkeypatch, tmp_path, capsys):
     assert "one.html:2: gone.html" in capsys.readouterr().out
     with pytest.raises(FileNotFoundError, match="no HTML pages"):
         check_links.broken(tmp_path / "empty")
+
+
+# README and pages --------------------------------------------------------------------------------
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FOLDERS = DOC, DOC / "papers"
+PAGES = [ROOT / "README.md", *(page for folder in FOLDERS for page in sorted(folder.glob("*.md")))]
+RUN = 'pip install -e ".[plot]" && python examples/plot_digits_completion.py'
+TEST = 'pip install -e ".[test]" && pytest -n 2'
+
+
+def blocks(language, text=README):
+    """Code blocks of a language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_shell_blocks_are_the_two_commands():
+    assert [block.strip() for block in blocks("bash")] == [RUN, TEST]
+    assert (ROOT / RUN.split()[-1]).is_file()
+
+
+def test_first_screen():
+    """What it is and the two commands come before anything else."""
+    first = README.splitlines()[:25]
+    assert RUN in first
+    assert TEST in first
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    for number, block in enumerate(blocks("python", page.read_text(encoding="utf-8")), start=1):
+        exec(compile(block, f"{page.name}, python block {number}", "exec"), namespace)
+
+
+def test_quick_start_is_there():
+    """The five answers that README promises are asked for in its first block of code."""
+    first = blocks("python")[0]
+    for call in ("score_samples(test)", "predict(", "marginals(", "sample("):
+        assert f"model.{call}" in first
+
+
+def test_table_of_learners():
+    rows = re.findall(r'^\| `"([\w-]+)"`.*\| ([\w-]+) \| (.*) \|$', README, flags=re.MULTILINE)
+    said = {name: (updates, missing) for name, updates, missing in rows}
+    assert said.keys() == TABLE_LEARNERS.keys()
+    for name, kind in TABLE_LEARNERS.items():
+        updates, missing = said[name]
+        assert updates == ("L-BFGS" if kind.deterministic else "stochastic"), name
+        exactly = kind.deterministic and kind.objective_takes_missing
+        assert ("exactly" in missing) == exactly, name
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+# Tables and pictures -----------------------------------------------------------------------------
+
+
+FOLDER = DOC / "results"
+needs_results = pytest.mark.skipif(not FOLDER.is_dir(), reason="doc is not in this distribution")
+
+
+def listed():
+    """Rows of the table in README.md as (names of files to those of their tables, commands)."""
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line.startswith("| `"):
+            files, commands = line.strip("| ").split(" | ")
+            yield (
+                dict(re.findall(r"`([^`]+)`(?: \(([^)]+)\))?", files)),
+                re.findall(r"`(python [^`]+)`", commands),
+            )
+
+
+@needs_results
+def test_every_file_is_listed_once():
+    parts = [part for files, _ in listed() for part in files.items()]
+    kept = [path.name for suffix in ("md", "png") for path in FOLDER.glob(f"*.{suffix}")]
+    assert {name for name, _ in parts} == set(kept) - {"README.md"}
+    names = [(name, table) for name, tables in parts for table in tables.split(", ")]
+    assert len(names) == len(set(names))
+    for name in {name for name, tables in parts if tables}:
+        found = re.findall(r"^<!-- end of (.+) -->$", (FOLDER / name).read_text("utf-8"), re.M)
+        assert sorted(found) == sorted(table for file, table in names if file == name)
+
+
+@needs_results
+def test_commands_are_scripts_that_write_the_files():
+    for files, commands in listed():
+        (script,) = {re.match(r"python (benchmarks/\w+\.py)", command)[1] for command in commands}
+        source = (ROOT / script).read_text(encoding="utf-8")
+        for option in re.findall(r"--[\w-]+", " ".join(commands)):
+            assert f'"{option}"' in source or option == "--data-home", (script, option)
+        for name in files:
+            assert name in source or re.match(r"[a-z]+", name)[0] in source, (script, name)
+
+
+@needs_results
+def test_pages_include_existing_files():
+    pages = [*DOC.glob("*.md"), *(DOC / "papers").glob("*.md")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    used = set(re.findall(r"results/([\w-]+\.(?:md|png))", text))
+    assert used <= {path.name for path in FOLDER.iterdir()}
+    assert len(used) > 20
+    parts = r"results/([\w-]+\.md)\n:start-after: \"(.+)\"\n:end-before: \"(.+)\"\n"
+    for name, start, end in re.findall(parts, text):
+        assert start in (FOLDER / name).read_text(encoding="utf-8"), (name, start)
+        assert end in (FOLDER / name).read_text(encoding="utf-8"), (name, end)
+
+
+@pytest.fixture
+def common(monkeypatch):
+    """The module of the benchmarks that writes tables."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    yield pytest.importorskip("_common")
+    sys.modules.pop("_common", None)
+
+
+@needs_results
+def test_smaller_tables_do_not_replace_larger_ones(common, tmp_path):
+    args = common.options("Any.", cells=True).parse_args(["--results", str(tmp_path)])
+    assert common.keep_larger_table(args, "a.md", "x", 3).results == tmp_path
+    table = f"| a |\n\n{common.computed_from(1200, 5)}"
+    common.write_tables(tmp_path / "a.md", {"x": table, "y": "| b |"})
+    assert common.keep_larger_table(args, "a.md", "x", 1200).results == tmp_path
+    assert common.keep_larger_table(args, "a.md", "y", 1199).results == tmp_path
+    assert common.keep_larger_table(args, "a.md", "x", 1199).results == tmp_path / "partial"
+    with pytest.raises(SystemExit, match="no cells"):
+        common.keep_larger_table(args, "a.md", "x", 0)
+    common.write_tables(tmp_path / "a.md", {"y": "| c |", "z": "| d |"})
+    found = common.read_tables(tmp_path / "a.md")
+    assert list(found.items()) == [("x", table), ("y", "| c |"), ("z", "| d |")]
+
+
+@needs_results
+def test_oldest_versions_are_those_of_pyproject():
+    script = ROOT / ".ci" / "oldest.py"
+    if not script.exists():
+        pytest.skip(".ci is not in this distribution")
+    run = subprocess.run([sys.executable, script, "pytest"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    lines = run.stdout.split()
+    assert len(lines) == 7
+    assert all(f'"{line.replace("==", ">=")}"' in project for line in lines)
