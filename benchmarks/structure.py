@@ -261,24 +261,6 @@ def summary(name, results):
     return row
 
 
-def draw_recovery(path, rows):
-    """Shares recovered with their intervals."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        print("matplotlib is not installed: no PNG", flush=True)
-        return
-    figure = Figure(figsize=(8, 1 + 0.3 * len(rows)), layout="constrained")
-    axes = figure.subplots()
-    share, low, high = (np.array([r[k] for r in rows]) for k in ("recovered", "low", "high"))
-    spread = np.clip([share - low, high - share], 0.0, None)
-    axes.errorbar(share, np.arange(len(rows)), xerr=spread, fmt="o", capsize=3)
-    axes.set_yticks(np.arange(len(rows)), [row["method"] for row in rows])
-    axes.invert_yaxis()
-    axes.set_xlabel(f"share of {rows[0]['n_sets']} data sets of which just the edges are found")
-    figure.savefig(path, dpi=120)
-
-
 def recovery(args):
     """The table of all methods."""
     folder = args.cells / "structure"
@@ -296,7 +278,6 @@ def recovery(args):
     save(args, "structure_recovery", rows, COLUMNS, ["Seconds are those of one thread.", source])
     text = f"{markdown(rows, COLUMNS)}\n\n{source}"
     write_tables(args.results / "structure.md", {"recovery": text})
-    draw_recovery(args.results / "structure_recovery.png", rows)
 
 
 # Figure 3 ----------------------------------------------------------------------------------

@@ -382,65 +382,6 @@ def save_tables(args, cells, source):
         print(f"\n{name}", text, sep="\n", flush=True)
 
 
-# Pictures ----------------------------------------------------------------------------------
-
-
-def line_of(cells, name, along):
-    """Points of a method: key[along], mean and error of F1 or, along n, of seconds."""
-    key = "seconds" if along == 1 else "f1"
-    found = {k: c[name][key] for k, c in cells.items() if key in c.get(name, {})}
-    for x in sorted({k[along] for k in found}):
-        here = {k: v for k, v in found.items() if k[along] == x}
-        mean, error = mean_and_error(list(here.values()), [k[3] for k in here])
-        yield x, mean, error or 0.0
-
-
-def draw_lines(axes, cells, along):
-    """One line a method."""
-    for k, name in enumerate(METHODS):
-        points = np.array(list(line_of(cells, name, along)))
-        if len(points):
-            x, mean, error = points.T
-            axes.errorbar(x, mean, error, fmt="o-", color=f"C{k}", markersize=3, label=name)
-    ticks = SIZES if along == 1 else ROWS
-    axes.set_xscale("log")
-    axes.set_xlim(0.8 * ticks[0], 1.25 * ticks[-1])
-    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-    axes.minorticks_off()
-
-
-def draw(args, cells):
-    """``structure_grid.png``, F1 by rows graph by graph, and ``structure_grid_seconds.png``."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        print("matplotlib is not installed: no PNG", flush=True)
-        return
-    figure = Figure(figsize=(12, 11), layout="constrained")
-    panels = figure.subplots(3, 3, sharex=True, sharey=True).flat
-    for axes, graph in zip(panels, GRAPHS, strict=True):
-        here = {k: c for k, c in cells.items() if k[:2] == (graph, args.drawn_size)}
-        draw_lines(axes, here, 2)
-        axes.set_ylim(0.0, 1.03)
-        axes.set_title(f"{graph}, {args.drawn_size} variables")
-        axes.set_xlabel("rows")
-        axes.set_ylabel("F1")
-    handles, labels = max(
-        (a.get_legend_handles_labels() for a in figure.axes), key=lambda h: len(h[1])
-    )
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
-    figure.savefig(args.results / "structure_grid.png", dpi=100)
-    figure = Figure(figsize=(7, 5), layout="constrained")
-    axes = figure.subplots()
-    draw_lines(axes, {k: c for k, c in cells.items() if k[2] == args.drawn_rows}, 1)
-    axes.set_yscale("log")
-    axes.set_xlabel(f"variables; {args.drawn_rows:,} rows")
-    axes.set_ylabel("processor seconds a fit")
-    if axes.containers:
-        axes.legend()
-    figure.savefig(args.results / "structure_grid_seconds.png", dpi=100)
-
-
 def main(argv=None):
     parser = options(__doc__, cells=True)
     parser.add_argument("--graphs", nargs="*", choices=GRAPHS, default=GRAPHS)
@@ -450,8 +391,6 @@ def main(argv=None):
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
     parser.add_argument("--time-limit", type=float, default=600.0, help="processor seconds a fit")
     parser.add_argument("--table-only", action="store_true", help="of the problems that are there")
-    parser.add_argument("--drawn-size", type=int, default=50, help="variables in the picture of F1")
-    parser.add_argument("--drawn-rows", type=int, default=10_000, help="in that of seconds")
     args = parser.parse_args(argv)
     args.sizes = args.sizes or ((10,) if args.fast else SIZES)
     args.rows = args.rows or (ROWS[:2] if args.fast else ROWS)
@@ -463,7 +402,6 @@ def main(argv=None):
     counts = count_results(args, cells)
     args = keep_larger_table(args, "structure.md", "grid f1", counts[0])
     save_tables(args, cells, computed_from(*counts))
-    draw(args, cells)
 
 
 if __name__ == "__main__":
