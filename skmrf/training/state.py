@@ -213,13 +213,15 @@ class Progress:
             Diagnostics of the epoch.
         settings : Settings
         """
-        state = replace(self.state, epoch=self.state.epoch + 1)
+        best = None if settings.score is None else self.state.best
+        state = replace(self.state, epoch=self.state.epoch + 1, best=best)
         state.check_finite()
-        row, best = dict(info, epoch=state.epoch, n_updates=state.step), None
+        row = dict(info, epoch=state.epoch, n_updates=state.step)
         if settings.score is not None:
             row["validation_score"], best = _score(state, settings)
+            state = replace(state, best=best)
         state.history.append(row)
-        self.state = replace(state, best=best)
+        self.state = state
 
 
 def _score(state, settings):
