@@ -200,9 +200,14 @@ class Variational(BeliefLearner):
             X = state.proposal.sample(self.n_chains, rng)
         moves, walked = Metropolis(state.proposal, state.size), np.nan
         logs = energy.log_potential(X)
-        X, logs, jumped = moves.jump(energy.log_potential, X, logs, rng)
+        proposed = moves.propose_jump(X, rng)
+        new = energy.log_potential(proposed)
+        gain = moves.jump_gain(X, logs, proposed, new)
+        X, logs, jumped = moves.choose(X, logs, proposed, new, gain, rng)
         for _ in range(self.n_moves):
-            X, logs, walked = moves.walk(energy.log_potential, X, logs, rng)
+            proposed = moves.propose_walk(X, rng)
+            new = energy.log_potential(proposed)
+            X, logs, walked = moves.choose(X, logs, proposed, new, new - logs, rng)
             moves.adapt(walked)
         info = {"jumps_accepted": jumped, "walks_accepted": walked}
         return replace(state, chains=X, size=moves.size), info

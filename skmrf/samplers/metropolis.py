@@ -50,22 +50,54 @@ class Metropolis:
         rate : float
             Share of chains that moved.
         """
-        moved = self._stepped(X, rng)
-        new = target(moved)
-        return _choose(X, logs, moved, new, new - logs, rng)
+        proposed = self.propose_walk(X, rng)
+        new = target(proposed)
+        return self.choose(X, logs, proposed, new, new - logs, rng)
 
     def jump(self, target, X, logs, rng):
         """A move to a draw of the mixture; arguments and results as of :meth:`walk`."""
-        moved = self.mixture.sample(len(X), rng)
-        new = target(moved)
-        gain = new - self.mixture.log_density(moved) - logs + self.mixture.log_density(X)
-        return _choose(X, logs, moved, new, gain, rng)
+        proposed = self.propose_jump(X, rng)
+        new = target(proposed)
+        return self.choose(X, logs, proposed, new, self.jump_gain(X, logs, proposed, new), rng)
+
+    def propose_jump(self, X, rng):
+        """Return draws of the mixture, as many as X has rows."""
+        return self.mixture.sample(len(X), rng)
+
+    def jump_gain(self, X, logs, proposed, new):
+        """Return the log acceptance ratio of jumps."""
+        return new - self.mixture.log_density(proposed) - logs + self.mixture.log_density(X)
+
+    def choose(self, X, logs, proposed, new, gain, rng):
+        """Return where the chains are after a Metropolis step, and the share that moved.
+
+        Parameters
+        ----------
+        X, proposed : ndarray of shape (n_chains, n_variables)
+        logs, new : ndarray of shape (n_chains,)
+            Log-densities of both.
+        gain : ndarray of shape (n_chains,)
+            Log acceptance ratio.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        X, logs : new arrays
+        rate : float
+        """
+        taken = np.log1p(-rng.random(len(X))) < gain
+        return (
+            np.where(taken[:, None], proposed, X),
+            np.where(taken, new, logs),
+            float(taken.mean()),
+        )
 
     def adapt(self, rate):
         """Change the size of steps by the share that was accepted."""
         self.size *= np.exp(np.clip(rate - WANTED, -0.3, 0.3))
 
-    def _stepped(self, X, rng):
+    def propose_walk(self, X, rng):
+        """Return the rows after a step of a random walk."""
         X = X.copy()
         numbers, discrete = self.mixture.numbers, self.mixture.discrete
         if len(numbers):
@@ -76,8 +108,3 @@ class Metropolis:
             shift = 1 + np.floor(rng.random(len(X)) * (q - 1))
             X[rows, chosen] = (X[rows, chosen] + shift) % q
         return X
-
-
-def _choose(X, logs, moved, new, gain, rng):
-    taken = np.log1p(-rng.random(len(X))) < gain
-    return np.where(taken[:, None], moved, X), np.where(taken, new, logs), float(taken.mean())

@@ -201,7 +201,7 @@ def types_within(value, seen):
 
 def test_no_class_of_an_estimator_is_forgotten(models):
     found = types_within(models, {})
-    assert {"skmrf.training.loop.LoopState", "skmrf.energies.layout.Layout"} <= found
+    assert {"skmrf.training.state.LoopState", "skmrf.energies.layout.Layout"} <= found
     assert len(found) > 50
     assert found <= set(TRUSTED_TYPES)
 

@@ -344,8 +344,8 @@ class Uncorrected(Metropolis):
 class Drifting(Metropolis):
     """Wrong: steps that are longer to one side."""
 
-    def _stepped(self, X, rng):
-        Y = super()._stepped(X, rng)
+    def propose_walk(self, X, rng):
+        Y = super().propose_walk(X, rng)
         Y[:, self.mixture.numbers] += 0.5
         return Y
 
