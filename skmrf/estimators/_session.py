@@ -46,12 +46,12 @@ class FitSession:
             previous = self._previous
             self.energy = fitted["energy_"] if previous is None else previous.energy
         self._estimator = estimator
-        self._checkpoint = estimator._checkpoint
-        if parameters.is_partial:
-            self._checkpoint = training.NoCheckpoint()
         self._reports = training.EpochReports(
             estimator, X, y, parameters.max_iter, n_sub_estimators
         )
+        self._checkpoint = estimator._checkpoint  # set up by the callbacks
+        if parameters.is_partial:
+            self._checkpoint = training.NoCheckpoint()
 
     def fit_sub_estimator(self, name, sub_estimator, sample_weight):
         """Fit an estimator to the same rows before training, and return it.
