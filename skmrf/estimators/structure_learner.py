@@ -456,7 +456,7 @@ class MRFStructureLearner(LearnedEstimator):
 
     def _results(self, chosen, frequencies, columns, everything, categories, estimation):
         """Fitted attributes."""
-        found = structure.Findings(chosen, columns, everything, self.control)
+        found = structure.FittedGraph(chosen, columns, everything, self.control)
         fitted = {
             "edges_": found.edges,
             "coupling_": found.coupling(),

@@ -3,7 +3,7 @@
 from .bootstrap import Bootstraps, repeated
 from .columns import Columns
 from .estimation import Estimation, Schedule
-from .findings import Findings, network
+from .fitted_graph import FittedGraph, network
 from .path import Path
 from .rows import Rows
 from .stepwise import Criteria, select, select_more
@@ -13,7 +13,7 @@ __all__ = [
     "Columns",
     "Criteria",
     "Estimation",
-    "Findings",
+    "FittedGraph",
     "Path",
     "Rows",
     "Schedule",

@@ -41,8 +41,7 @@ def edge_probabilities(z):
     Parameters
     ----------
     z : array-like
-        z-values of any shape; the sign is immaterial, and what exceeds a million standard
-        deviations counts as a million.
+        z-values of any shape; their signs do not matter, and absolute values are cut at a million.
 
     Returns
     -------

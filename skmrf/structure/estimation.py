@@ -25,8 +25,19 @@ SHORTEST = 500  # updates
 ENTRIES_A_BATCH = 2**18
 
 
-class OfTables(Learner):
-    """A learner of tables of log-potentials, at work on a log-linear energy."""
+class TableLearnerAdapter(Learner):
+    """Adapter that lets a learner of tables learn a :class:`LogLinearEnergy`.
+
+    The learner sees the energy as a factor graph, so its own ``requires`` must be met by
+    :class:`~skmrf.energies.FactorGraph`.
+
+    Parameters
+    ----------
+    learner : Learner
+        A learner of tables of log-potentials.
+    """
+
+    requires = (LogLinearEnergy,)
 
     def __init__(self, learner):
         self.learner = learner
@@ -179,7 +190,7 @@ class Estimation:
         """
         if not len(energy.form.edges):
             return energy
-        learner = OfTables(self.learner)
+        learner = TableLearnerAdapter(self.learner)
         if penalty is None and removal is None:
             penalty = training.L2(RIDGE / rows.count, energy.penalty_groups())
         settings = self.schedule.settings(learner, rows, warm, penalty, removal)
@@ -196,7 +207,7 @@ class Estimation:
 
         ``energy`` is where the first one begins; ``rows`` may be others each time.
         """
-        learner = OfTables(self.learner)
+        learner = TableLearnerAdapter(self.learner)
         schedule = replace(self.schedule, max_iter=1)
         settings = schedule.settings(learner, rows, False, None, removal)
         if self.state is None:

@@ -30,14 +30,14 @@ def adjusted(p, control, n_tests=None):
     Statistics 6 (1979). Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate",
     Journal of the Royal Statistical Society B 57 (1995).
     """
-    check_choice("control", control, STEPS)
+    check_choice("control", control, CONTROLS)
     p = np.asarray(p, dtype=float)
     m = len(p) if n_tests is None else n_tests
     if m < len(p):
         raise ValueError(f"n_tests must be at least the number of p-values, {len(p)}; got {m}.")
     order = np.argsort(p)
     out = np.empty(len(p))
-    out[order] = np.minimum(STEPS[control](p[order], m), 1.0)
+    out[order] = np.minimum(CONTROLS[control](p[order], m), 1.0)
     return out
 
 
@@ -49,4 +49,4 @@ def _benjamini_hochberg(p, m):
     return np.minimum.accumulate((p * (m / np.arange(1, len(p) + 1)))[::-1])[::-1]
 
 
-STEPS = {"holm": _holm, "fdr": _benjamini_hochberg}
+CONTROLS = {"holm": _holm, "fdr": _benjamini_hochberg}

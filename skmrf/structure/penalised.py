@@ -8,7 +8,7 @@ from .. import training
 from ..energies.log_linear import LogLinearForm
 from ..learners import PseudoLikelihood
 from ..learners.pseudo_likelihood import site_log_likelihood
-from .estimation import OfTables, independent
+from .estimation import TableLearnerAdapter, independent
 from .nodewise import fit_nodes
 
 N_ALPHAS = 20
@@ -102,7 +102,7 @@ def _gains(rows, start, name, alphas, fold):
 
 
 def _objective(rows, start):
-    learner = OfTables(PseudoLikelihood())
+    learner = TableLearnerAdapter(PseudoLikelihood())
     state = learner.init(start, rows.batch, None)
     return lambda energy: learner.objective(energy, rows.batch, state)
 

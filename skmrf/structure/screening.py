@@ -30,21 +30,21 @@ class Screened(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """How many partners a variable keeps.
+    """Number of parameters and of partners that a variable keeps.
 
     Attributes
     ----------
     free : ndarray of shape (n_variables,)
-        A pair has the product of its ends' as parameters.
-    room : float
-        Parameters of a variable; those of its first partner always fit.
-    most : int
-        Partners.
+        The number of parameters of a pair is the product of two entries.
+    max_parameters : float
+        Parameters of a variable at most; those of its first partner always fit.
+    max_partners : int
+        Partners of a variable at most.
     """
 
     free: np.ndarray
-    room: float
-    most: int
+    max_parameters: float
+    max_partners: int
 
 
 def screen(X, weights, n_states, *, level, budget=None):
@@ -155,8 +155,8 @@ def _kept_by_both(edges, order, budget):
     sizes = budget.free[edges].prod(axis=1)
     for e in order:
         ends = edges[e]
-        fits = (degree[ends] == 0) | (used[ends] + sizes[e] <= budget.room)
-        fits &= degree[ends] < budget.most
+        fits = (degree[ends] == 0) | (used[ends] + sizes[e] <= budget.max_parameters)
+        fits &= degree[ends] < budget.max_partners
         kept[e] = fits.all()
         degree[ends] += fits
         used[ends] += np.where(fits, sizes[e], 0.0)

@@ -22,7 +22,7 @@ from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.datasets import make_non_decay_mrf
 from skmrf.energies import FactorGraph
-from skmrf.structure import findings, stepwise
+from skmrf.structure import fitted_graph, stepwise
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -203,7 +203,7 @@ def calibration(z):
 )
 def test_intervals_of_couplings(n_sets, missing, seed, monkeypatch):
     """95% limits hold the true couplings; p-values of pairs that are no edges hold where small."""
-    monkeypatch.setattr(findings, "adjusted", lambda p, _: p)
+    monkeypatch.setattr(fitted_graph, "adjusted", lambda p, _: p)
     truth, where = chain_couplings()[0], (np.array([0, 1, 2]), np.array([1, 2, 3]))
     z, p = [], []
     for k in range(n_sets):
