@@ -25,6 +25,7 @@ from skmrf import MRFStructureLearner
 from skmrf.datasets import make_non_decay_mrf
 from skmrf.inference import sample
 from skmrf.learners import PCD
+from skmrf.structure import RemovalWhileLearning, Thresholding, WaldTests
 from skmrf.structure.multiple_tests import adjusted
 
 N_MIDDLE, BETA, N_ROWS = 8, 0.6, 5_000
@@ -34,8 +35,7 @@ SHOWN = {(0, 1): "C0", ENDS: "C3", (1, 2): "C2"}
 PAPER = {
     "statistic": "agreement",
     "unary": False,
-    "threshold": np.log(0.501 / 0.499),
-    "warmup": 0,
+    "search": RemovalWhileLearning(np.log(0.501 / 0.499)),
     "max_iter": 1000,
     "screen": None,
 }
@@ -170,13 +170,13 @@ def paper_setting(n_chains, rate):
 METHODS = {
     "default": ours,
     "default, exact learner": partial(ours, learner="exact"),
-    "control by FDR": partial(ours, control="fdr"),
-    "threshold 0.25": partial(ours, threshold=0.25),
+    "control by FDR": partial(ours, search=WaldTests("fdr")),
+    "threshold 0.25": partial(ours, search=Thresholding(0.25)),
     **{
         f"paper's, {n_chains} chains, rate {rate:g}": partial(ours, **paper_setting(n_chains, rate))
         for n_chains, rate in product((500, 5_000), (0.1, 0.06))
     },
-    "node-wise, EBIC": partial(ours, method="nodewise"),
+    "node-wise, EBIC": partial(ours, search="nodewise"),
     "chi-square, Holm": dependent_pairs,
     "16 strongest pairs (oracle)": strongest_pairs,
     "scikit-learn L1, level 5%": l1_family_wise,

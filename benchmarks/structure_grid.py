@@ -42,6 +42,7 @@ from structure import (
 
 from skmrf.datasets import make_ising
 from skmrf.inference import sample
+from skmrf.structure import WaldTests
 
 MODELS = {  # couplings below those at which hubs freeze
     "erdos-renyi": {"coupling": 0.3, "degree": 4},
@@ -57,8 +58,8 @@ SWEEPS, ELIMINATION_BYTES = 300, 2**28
 METHODS = {
     "default": ours,
     "pseudo-likelihood": partial(ours, learner="pseudo-likelihood"),
-    "pseudo-likelihood, FDR": partial(ours, learner="pseudo-likelihood", control="fdr"),
-    "node-wise, EBIC": partial(ours, method="nodewise"),
+    "pseudo-likelihood, FDR": partial(ours, learner="pseudo-likelihood", search=WaldTests("fdr")),
+    "node-wise, EBIC": partial(ours, search="nodewise"),
     "chi-square, Holm": dependent_pairs,
     "scikit-learn L1, level 5%": l1_family_wise,
     "scikit-learn L1, EBIC": l1_by_ebic,

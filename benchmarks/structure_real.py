@@ -121,7 +121,7 @@ def main(argv=None):
         repeated = MRFStructureLearner(
             "pseudo-likelihood", n_bootstraps=n_bootstraps, n_jobs=args.n_jobs, random_state=0
         )
-        nodewise = MRFStructureLearner(method="nodewise", random_state=0)
+        nodewise = MRFStructureLearner(search="nodewise", random_state=0)
         rows.append(judge(data, "default", default, X)[0])
         row, learner = judge(data, f"pseudo-likelihood, {n_bootstraps} bootstraps", repeated, X)
         rows.append(row)

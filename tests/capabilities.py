@@ -29,6 +29,7 @@ from skmrf import (
     NNMRFDensity,
 )
 from skmrf.learners import CD, MLEBP, PCD, PseudoLikelihood, Variational
+from skmrf.structure import WaldTests
 
 ROUNDING = 1e-6
 NAMES = ["a", "b", "c", "d"]
@@ -99,10 +100,10 @@ def cases(seed=0):
             NNMRFClassifier(learner=Variational(2), **SMALL), numbers, bits[:, 0], nets
         ),
         "MRFStructureLearner": Case(
-            MRFStructureLearner(PseudoLikelihood(), control="fdr", random_state=0),
+            MRFStructureLearner(PseudoLikelihood(), search=WaldTests("fdr"), random_state=0),
             bits,
             None,
-            {"level": [0.01, 0.1]},
+            {"search__level": [0.01, 0.1]},
         ),
     }
 
@@ -301,6 +302,6 @@ EXCEPTIONS = {
     ("MRFStructureLearner", "set_output"): _NO_TRANSFORM,
     ("NNMRFClassifier", "partial_fit"): _AT_ONCE,
     ("MRFStructureLearner", "partial_fit"): (
-        "only of learning that removes edges on its way, with a number as `threshold` and `warmup`"
+        "only with `search=RemovalWhileLearning()`, which removes edges while learning"
     ),
 }

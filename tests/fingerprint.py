@@ -30,6 +30,7 @@ from skmrf import (
 from skmrf.datasets import make_ising, make_random_mrf
 from skmrf.energies import BipartiteEnergy
 from skmrf.learners import CD, PCD, BPChainCD, Variational
+from skmrf.structure import Nodewise, RemovalWhileLearning, Thresholding, WaldTests
 
 N_ROWS = 40
 DIGITS = 12
@@ -244,12 +245,12 @@ def structure_cases():
     options = {
         "default": {},
         "exact": {"learner": "exact"},
-        "agreement": {"statistic": "agreement", "control": "fdr"},
-        "nodewise": {"method": "nodewise"},
-        "nodewise cv": {"method": "nodewise", "alpha": "cv"},
-        "l1": {"penalty": "l1", "learner": "pseudo-likelihood", "max_iter": 50},
-        "threshold": {"threshold": 0.3, "learner": "exact"},
-        "removal": {"threshold": 0.1, "warmup": 5, "max_iter": 30},
+        "agreement": {"statistic": "agreement", "search": WaldTests(control="fdr")},
+        "nodewise": {"search": "nodewise"},
+        "nodewise cv": {"search": Nodewise(alpha="cv")},
+        "l1": {"search": "l1", "learner": "pseudo-likelihood", "max_iter": 50},
+        "threshold": {"search": Thresholding(0.3), "learner": "exact"},
+        "removal": {"search": RemovalWhileLearning(0.1, warmup=5), "max_iter": 30},
         "bootstraps": {"n_bootstraps": 2, "learner": "exact"},
     }
     for name, parameters in options.items():

@@ -14,7 +14,8 @@ from skmrf._utils.codes import STATE
 from skmrf.datasets import make_ising
 from skmrf.energies import PairwiseEnergy
 from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
-from skmrf.structure import Rows
+from skmrf.structure import WaldTests
+from skmrf.structure.rows import Rows
 
 STRICT = 1e-6
 RARE = 1e-5  # failure probability of a test of replicates
@@ -22,8 +23,13 @@ CHAIN = [[0, 1], [1, 2], [2, 3], [3, 4]]
 slow = pytest.mark.slow
 
 
+def strict(level=STRICT, **parameters):
+    """Wald tests of a strict level."""
+    return WaldTests(level=level, **parameters)
+
+
 def learner(name="exact", **parameters):
-    return MRFStructureLearner(name, **({"level": STRICT, "random_state": 0} | parameters))
+    return MRFStructureLearner(name, **({"search": strict(), "random_state": 0} | parameters))
 
 
 def chain_rows(seed, n_rows=1500, n_variables=5, coupling=0.5, field=0.0):

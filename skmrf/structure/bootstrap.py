@@ -1,4 +1,4 @@
-"""The selection repeated on rows drawn with replacement."""
+"""The search repeated on rows drawn with replacement."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,11 @@ from .._utils.parallel import run_parts
 from ..training import warn_interrupted
 from .estimation import Estimation
 from .path import Path
-from .stepwise import select
 
 
 @dataclass
 class Bootstraps:
-    """What the bootstraps that are done have found.
+    """Edges found by the bootstraps so far.
 
     Attributes
     ----------
@@ -21,7 +20,7 @@ class Bootstraps:
         Seed of all bootstraps.
     n_done : int
     counts : ndarray of shape (n_columns, n_columns)
-        How many found each edge, above the diagonal.
+        Number of bootstraps that found each edge, above the diagonal.
     interrupted : bool
         Whether Ctrl-C has ended them.
     """
@@ -32,52 +31,62 @@ class Bootstraps:
     interrupted: bool = False
 
     @classmethod
-    def none(cls, n_columns, rng):
-        """Before the first."""
+    def start(cls, n_columns, rng):
+        """Return the state before the first bootstrap."""
         root = rng.integers(0, 2**63, size=2).tolist()
         return cls(root, 0, np.zeros((n_columns, n_columns), dtype=int))
 
     def add(self, edges):
-        """One more is done."""
+        """Count the edges of one more bootstrap."""
         self.counts[edges[:, 0], edges[:, 1]] += 1
         self.n_done += 1
 
     def frequencies(self):
-        """Share of the bootstraps with each edge; None before the first bootstrap."""
+        """Return the share of the bootstraps with each edge; None before the first bootstrap."""
         if not self.n_done:
             return None
         return (self.counts + self.counts.T) / self.n_done
 
 
-def repeated(rows, criteria, estimation, n_bootstraps, known=None):
-    """Frequencies of edges in so many selections, of which some may be ``known`` already.
+def run_bootstraps(bootstraps, n_bootstraps, rows, model, search, estimation):
+    """Add the bootstraps that are missing.
 
-    A callback that asks to stop ends them, and so does Ctrl-C, with a warning; None if there are
-    none before it. Those that are known are added to.
+    A callback that asks to stop ends them. So does Ctrl-C, with a warning.
+
+    Parameters
+    ----------
+    bootstraps : Bootstraps
+        Those that are done; it is changed.
+    n_bootstraps : int
+        Number of all.
+    rows : Rows
+    model : PairwiseModel
+    search : Search
+    estimation : Estimation
+        Its learner and schedule are those of every bootstrap.
     """
-    known = Bootstraps.none(len(rows.n_states), estimation.rng) if known is None else known
-    seeds = np.random.SeedSequence(known.root).spawn(n_bootstraps)[known.n_done :]
-    how = estimation.learner, estimation.schedule
-    tasks = ((rows, criteria, *how, seed) for seed in seeds)
+    seeds = np.random.SeedSequence(bootstraps.root).spawn(n_bootstraps)[bootstraps.n_done :]
+    fixed = rows, model, search, estimation.learner, estimation.schedule
+    tasks = ((*fixed, seed) for seed in seeds)
     try:
-        for edges in run_parts(_replicate, tasks, estimation.n_jobs):
-            known.add(edges)
+        for edges in run_parts(_select_on_sample, tasks, estimation.n_jobs):
+            bootstraps.add(edges)
             estimation.reports.begin()
-            if estimation.reports.end(known):
+            if estimation.reports.end(bootstraps):
                 break
     except KeyboardInterrupt:
-        known.interrupted = True
-        warn_interrupted(known.n_done, n_bootstraps, "bootstraps")
-    return known.frequencies()
+        bootstraps.interrupted = True
+        warn_interrupted(bootstraps.n_done, n_bootstraps, "bootstraps")
 
 
-def _replicate(rows, criteria, learner, schedule, seed):
+def _select_on_sample(rows, model, search, learner, schedule, seed):
+    """Return the edges found in rows drawn with replacement."""
     rng = np.random.default_rng(seed)
     n_drawn = max(1, round(rows.count))
     drawn = rng.multinomial(n_drawn, rows.weights / rows.count)
     sample = rows.take(drawn / rows.weights * (rows.count / n_drawn))
     estimation = Estimation(learner, schedule, rng, Path(), n_jobs=1)
-    selection = select(sample, criteria, estimation)
-    if estimation.stopped:  # half a selection says nothing
+    selection = search.select(sample, model, estimation)
+    if estimation.stopped:  # a search that was cut short is no bootstrap
         raise KeyboardInterrupt
     return selection.energy.form.edges

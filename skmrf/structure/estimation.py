@@ -8,11 +8,10 @@ import numpy as np
 from joblib import parallel_config
 
 from .. import training
-from ..energies.log_linear import LogLinearEnergy, LogLinearForm, contrasts
+from ..energies.log_linear import LogLinearEnergy
 from ..learners import Learner
 from .path import Path
 from .regression import RIDGE
-from .removal import EdgeRemoval
 from .rows import Rows
 
 DRAWS_A_ROW = 10  # states of chains in the averaged iterates, so that their noise adds 5%
@@ -44,12 +43,12 @@ class TableLearnerAdapter(Learner):
 
     @property
     def deterministic(self):
-        """As of the learner."""
+        """Whether the learner has an objective."""
         return self.learner.deterministic
 
     @property
     def objective_takes_missing(self):
-        """As of the learner."""
+        """Whether the objective of the learner takes rows with missing entries."""
         return self.learner.objective_takes_missing
 
     def init(self, energy, batch, rng):
@@ -62,14 +61,14 @@ class TableLearnerAdapter(Learner):
         return self.learner.step(energy.graph, batch, state, rng)
 
     def objective(self, energy, batch, state):
-        """The learner's, with its gradient by the free parameters."""
+        """Return the objective of the learner and its gradient by the free parameters."""
         value, gradient = self.learner.objective(energy.graph, batch, state)
         return value, energy.by_parameters(gradient)
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the loop is run; the parameters are those of the estimator."""
+    """Settings of the training loop that are parameters of the estimator."""
 
     optimizer: Any
     learning_rate: Any
@@ -77,42 +76,64 @@ class Schedule:
     max_iter: int | None
     tol: float
 
-    def settings(self, learner, rows, warm, penalty, removal):
-        """Settings of one run."""
-        penalty = training.NoPenalty() if penalty is None else penalty
-        kind = "l2" if penalty.smooth else "l1"
-        solvable = learner.deterministic and (
-            learner.objective_takes_missing or not rows.has_missing
-        )
-        name = "sgd" if self.optimizer == "auto" and removal is not None else self.optimizer
-        optimizer = training.make_optimizer(name, solvable, penalty, kind)
-        if removal is not None and optimizer is None:
-            raise ValueError(
-                "Edges are removed between the updates of an optimizer, which L-BFGS has none of; "
-                'use optimizer="sgd", or warmup=None to remove edges after learning.'
-            )
+    def settings(self, learner, rows, penalty, *, warm=False, restriction=None):
+        """Return the settings of one run of the loop.
+
+        Parameters
+        ----------
+        learner : Learner
+        rows : Rows
+        penalty : penalty of :mod:`skmrf.training`
+        warm : bool
+            Whether the initial values are near the optimum.
+        restriction : EdgeRemoval, optional
+            Removes edges between updates.
+
+        Returns
+        -------
+        training.Settings
+        """
+        optimizer = self._optimizer(learner, rows, penalty, restriction)
         short = warm and self.learning_rate == "adaptive"
-        return training.Settings(
+        settings = training.Settings(
             optimizer=optimizer,
-            rate=_short(rows) if short else training.make_rate(self.learning_rate, optimizer),
+            rate=_short_rate(rows) if short else training.make_rate(self.learning_rate, optimizer),
             penalty=penalty,
             batch_size=self.batch_size or max(1, ENTRIES_A_BATCH // rows.X.shape[1]),
             max_iter=self.max_iter,
             tol=self.tol,
-            average=penalty.smooth and removal is None,
-            complete=removal is None or self.max_iter is None,
+            average=penalty.smooth and restriction is None,
+            complete=restriction is None or self.max_iter is None,
             min_updates=SHORTEST if short else training.MIN_UPDATES,
         )
+        if restriction is not None:
+            settings.restriction = restriction
+        return settings
+
+    def _optimizer(self, learner, rows, penalty, restriction):
+        solvable = learner.deterministic and (
+            learner.objective_takes_missing or not rows.has_missing
+        )
+        name = "sgd" if self.optimizer == "auto" and restriction is not None else self.optimizer
+        kind = "l2" if penalty.smooth else "l1"
+        optimizer = training.make_optimizer(name, solvable, penalty, kind)
+        if restriction is not None and optimizer is None:
+            raise ValueError(
+                "RemovalWhileLearning removes edges between the updates of an optimizer, and "
+                'L-BFGS has none; use optimizer="sgd", or search=Thresholding(...) to remove edges '
+                "after learning."
+            )
+        return optimizer
 
 
-def _short(rows):
-    """A schedule for starts near the optimum, as long as the number of rows needs."""
+def _short_rate(rows):
+    """Return a schedule for starts near the optimum, longer for more rows."""
     window = int(np.clip(DRAWS_A_ROW * rows.count / CHAINS / LAST_STAGE, 100, LONGEST_WINDOW))
     return training.AdaptiveRate(FIRST_RATE, window, n_halvings=N_HALVINGS)
 
 
 class Recorder(training.SilentReports):
-    """Keeps the path of the parameters, and passes reports on."""
+    """Reports that record the path of the parameters and are passed on."""
 
     def __init__(self, path, reports):
         self.path = path
@@ -173,50 +194,72 @@ class Estimation:
     state: Any = None
     restriction: Any = None
 
-    def learn(self, energy, rows: Rows, warm, removal=None, penalty=None):
-        """The learned energy of a graph, from this start.
+    def learn(self, energy, rows: Rows, *, warm=False, penalty=None, restriction=None):
+        """Learn the parameters of a graph.
 
         Parameters
         ----------
         energy : LogLinearEnergy
+            Initial values.
         rows : Rows
         warm : bool
-            Whether the start is near the optimum.
-        removal : (threshold, warmup), optional
-            Of edges while learning goes on.
+            Whether the initial values are near the optimum.
         penalty : optional
-            By default the ridge of the regressions on neighbours, which keeps finite what has no
-            maximum; none where edges are removed while learning goes on.
+            By default the ridge of the conditional likelihoods, which keeps finite what has no
+            maximum; none under a restriction.
+        restriction : EdgeRemoval, optional
+            Removes edges between updates.
+
+        Returns
+        -------
+        LogLinearEnergy
         """
         if not len(energy.form.edges):
             return energy
         learner = TableLearnerAdapter(self.learner)
-        if penalty is None and removal is None:
-            penalty = training.L2(RIDGE / rows.count, energy.penalty_groups())
-        settings = self.schedule.settings(learner, rows, warm, penalty, removal)
+        if penalty is None:
+            penalty = self._default_penalty(energy, rows, restriction)
+        options = {"warm": warm, "restriction": restriction}
+        settings = self.schedule.settings(learner, rows, penalty, **options)
         moments = training.complete_moments(energy.graph, rows.batch)
         settings.resolution = training.resolution(moments, rows.batch)
         self.path.begin()
-        if removal is not None:
-            settings.restriction = EdgeRemoval(*removal, self.path)
         state = training.start(energy, learner, rows.batch, settings, self.rng)
         return self._run(learner, rows, settings, state)
 
-    def go_on(self, energy, rows: Rows, removal):
-        """One more epoch of learning that removes edges.
+    def learn_epoch(self, energy, rows: Rows, restriction):
+        """Learn for one more epoch under a restriction.
 
-        ``energy`` is where the first one begins; ``rows`` may be others each time.
+        Parameters
+        ----------
+        energy : LogLinearEnergy
+            Initial values of the first epoch; later ones resume.
+        rows : Rows
+            They may differ from epoch to epoch.
+        restriction : EdgeRemoval
+            Restriction of the first epoch; later ones keep it.
+
+        Returns
+        -------
+        LogLinearEnergy
         """
-        learner = TableLearnerAdapter(self.learner)
-        schedule = replace(self.schedule, max_iter=1)
-        settings = schedule.settings(learner, rows, False, None, removal)
-        if self.state is None:
-            self.restriction = EdgeRemoval(*removal, self.path)
+        first = self.state is None
+        self.restriction = restriction if first else self.restriction
+        learner, schedule = TableLearnerAdapter(self.learner), replace(self.schedule, max_iter=1)
+        settings = schedule.settings(
+            learner, rows, training.NoPenalty(), restriction=self.restriction
+        )
+        if first:
             state = training.start(energy, learner, rows.batch, settings, self.rng)
         else:
             state = training.resume(self.state, learner, rows.batch, settings)
-        settings.restriction = self.restriction
         return self._run(learner, rows, settings, state)
+
+    @staticmethod
+    def _default_penalty(energy, rows, restriction):
+        if restriction is not None:
+            return training.NoPenalty()
+        return training.L2(RIDGE / rows.count, energy.penalty_groups())
 
     def _run(self, learner, rows, settings, state):
         recorder = Recorder(self.path, self.reports)
@@ -231,15 +274,3 @@ class Estimation:
             self.history.setdefault(name, []).extend(column[known:])
         self.state = state
         return state.result().restricted(state.energy.alive)
-
-
-def independent(rows, edges, statistic, unary):
-    """Independent variables, the parameters of all edges zero."""
-    form = LogLinearForm.build(rows.n_states, edges, statistic, unary)
-    theta = form.zeros()
-    for i in range(len(rows.n_states) if unary else 0):
-        log_p = np.log(rows.frequencies(i))
-        theta["unary"][form.unary_start[i] : form.unary_start[i + 1]] = (
-            contrasts(rows.n_states[i]).T @ log_p
-        )
-    return LogLinearEnergy(form, theta)

@@ -1,21 +1,82 @@
-"""Removal of weak edges while learning goes on."""
+"""Removal of edges with small parameters while learning."""
+
+import numpy as np
+
+from .._utils.parameters import check_number
+from .assessment import assess, with_scores
+from .base import Search, Selection
+from .candidates import candidate_pairs
+from .graph_parameters import fit_conditionals, transfer_parameters
+from .stepwise import count_changes
+
+PAPER_THRESHOLD = 0.004  # log(0.501 / 0.499)
+
+
+class RemovalWhileLearning(Search):
+    r"""Removal of edges while their parameters are learned [1]_.
+
+    The parameters of all candidates are learned once. After each update, edges with
+    :math:`\lVert \theta_{ij} \rVert` below the threshold are removed for good. With the default
+    parameters the threshold is far below the standard error, so that the graph found is a matter of
+    chance. ``partial_fit`` is available with this search only.
+
+    Parameters
+    ----------
+    threshold : float, default=0.004
+        Smallest norm of the centred table of an edge, at least 0. If both columns have two
+        categories, it is twice the absolute coupling of states -1 and 1, and
+        :math:`\lvert \log \beta / (1 - \beta) \rvert` of [1]_; the default is its value in [1]_.
+    warmup : int, default=0
+        Number of updates before the first removal.
+    control : {"holm", "fdr"}, default="holm"
+        Adjustment of ``p_values_`` for multiple tests. The edges do not depend on it.
+
+    References
+    ----------
+    .. [1] J. Liu and D. Page, "Structure learning of undirected graphical models with contrastive
+       divergence", ICML 2013 workshop on structured learning, Algorithm 1.
+    """
+
+    takes_partial_fit = True
+
+    def __init__(self, threshold=PAPER_THRESHOLD, warmup=0, control="holm"):
+        self.threshold = threshold
+        self.warmup = warmup
+        self.control = control
+
+    def check(self):
+        super().check()
+        check_number("threshold", self.threshold, low=0)
+        check_number("warmup", self.warmup, low=0, integer=True)
+
+    def select(self, rows, model, estimation):
+        start = model.independent(rows, candidate_pairs(rows, model))
+        energy = estimation.learn(start, rows, restriction=self._restriction(estimation))
+        return _select_remaining(rows, energy, model, estimation)
+
+    def select_more(self, rows, model, estimation):
+        """Return the graph after one more epoch; the first one begins with all candidates."""
+        resumed = estimation.state is not None
+        edges = np.zeros((0, 2), int) if resumed else candidate_pairs(rows, model)
+        energy = model.independent(rows, edges)
+        if resumed or len(edges):
+            energy = estimation.learn_epoch(energy, rows, self._restriction(estimation))
+        return _select_remaining(rows, energy, model, estimation)
+
+    def _restriction(self, estimation):
+        return EdgeRemoval(self.threshold, self.warmup, estimation.path)
 
 
 class EdgeRemoval:
-    r"""Removes for good every edge with :math:`\lVert \theta_{ij} \rVert` below a threshold.
+    r"""Restriction that removes edges with :math:`\lVert \theta_{ij} \rVert` below a threshold.
 
     Parameters
     ----------
     threshold : float
     warmup : int
-        Updates before the first removal.
+        Number of updates before the first removal.
     path : Path
-        Is told of removals.
-
-    References
-    ----------
-    J. Liu and D. Page, "Structure learning of undirected graphical models with contrastive
-    divergence", ICML 2013 workshop on structured learning, Algorithm 1.
+        Records the removals.
     """
 
     def __init__(self, threshold, warmup, path):
@@ -25,7 +86,7 @@ class EdgeRemoval:
         self.n_updates = 0
 
     def update(self, energy, positive, negative, info):
-        """The energy without the edges that have become weak."""
+        """Return the energy without the edges whose parameters have become small."""
         self.n_updates += 1
         if self.n_updates <= self.warmup:
             return energy
@@ -34,3 +95,15 @@ class EdgeRemoval:
             return energy if energy.alive.all() else energy.restricted(energy.alive)
         self.path.remove(energy.form.edges[weak], self.n_updates)
         return energy.restricted(energy.alive & ~weak)
+
+
+def _select_remaining(rows, energy, model, estimation):
+    """Return the edges that were not removed, with their parameters and tests."""
+    edges = energy.form.edges
+    remaining = edges[energy.alive]
+    final = transfer_parameters(energy, model.independent(rows, remaining))
+    completed = rows.completed(final, estimation.rng)
+    fits = fit_conditionals(completed, final, model, estimation.n_jobs)
+    tests = assess(final, rows, completed, fits, estimation.rng, estimation.n_jobs)
+    tests = with_scores(tests, fits, completed, estimation.n_jobs)
+    return Selection(final, tests, len(edges), [count_changes(edges, remaining)], True)

@@ -16,6 +16,7 @@ from skmrf import (
     NNMRFDensity,
 )
 from skmrf.learners import CD, PCD, CDPercLoss, Variational
+from skmrf.structure import Penalized, RemovalWhileLearning, WaldTests
 
 SMALL = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3}
 QUADRATURE = Variational(
@@ -33,10 +34,10 @@ VARIANTS = [
     DiscreteMRF(MRFStructureLearner("pseudo-likelihood"), "exact"),
     MRFStructureLearner(max_iter=5),
     MRFStructureLearner("exact"),
-    MRFStructureLearner("pseudo-likelihood", control="fdr", level=0.2, screen=0.5),
-    pytest.param(MRFStructureLearner(method="nodewise"), marks=pytest.mark.slow),
-    MRFStructureLearner("cd", threshold=0.1, warmup=0, n_bootstraps=2, max_iter=5),
-    MRFStructureLearner("exact", statistic="agreement", unary=False, penalty="l1", alpha=0.01),
+    MRFStructureLearner("pseudo-likelihood", search=WaldTests("fdr", level=0.2), screen=0.5),
+    pytest.param(MRFStructureLearner(search="nodewise"), marks=pytest.mark.slow),
+    MRFStructureLearner("cd", search=RemovalWhileLearning(0.1), n_bootstraps=2, max_iter=5),
+    MRFStructureLearner("exact", search=Penalized("l1", 0.01), statistic="agreement", unary=False),
     BoltzmannMachine("pcd", binarize=0.5, max_iter=20),
     BoltzmannMachine(binarize=0.5, max_iter=5, states=(0, 1), early_stopping=True),
     RBM(3, "pcd", binarize=0.5, max_iter=5),

@@ -32,6 +32,7 @@ from skmrf.energies import FactorGraph
 from skmrf.io import NamedFactorGraph
 from skmrf.io.trusted_types import LEFT_OUT, TRUSTED_TYPES
 from skmrf.learners import PCD, accepted
+from skmrf.structure import RemovalWhileLearning
 from skmrf.training import OPTIMIZERS, Checkpoint, EarlyStopping
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -290,7 +291,8 @@ def test_memory_maps_are_read_and_learning_goes_on(models, name, tmp_path):
 
 def test_a_search_by_partial_fit_goes_on_after_skops():
     skops = pytest.importorskip("skops.io")
-    model = MRFStructureLearner(threshold=0.1, warmup=2, random_state=0).partial_fit(BITS)
+    search = RemovalWhileLearning(0.1, 2)
+    model = MRFStructureLearner(search=search, random_state=0).partial_fit(BITS)
     loaded = skops.loads(skops.dumps(model), trusted=TRUSTED_TYPES)
     for one in (model, loaded):
         one.partial_fit(BITS)

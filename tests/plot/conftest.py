@@ -14,6 +14,7 @@ from skmrf import (
     MRFStructureLearner,
     NNMRFDensity,
 )
+from skmrf.structure import RemovalWhileLearning
 
 
 @pytest.fixture(autouse=True)
@@ -36,9 +37,9 @@ def models():
         "crbm": CRBMStructuredPredictor(4, "mssvm", max_iter=2, random_state=0).fit(
             ink, ink[:, :12].reshape(-1, 3, 4)
         ),
-        "structure": MRFStructureLearner(threshold=0.3, warmup=30, max_iter=60, random_state=0).fit(
-            pd.DataFrame(X, columns=NAMES)
-        ),
+        "structure": MRFStructureLearner(
+            search=RemovalWhileLearning(0.3, 30), max_iter=60, random_state=0
+        ).fit(pd.DataFrame(X, columns=NAMES)),
         "density": NNMRFDensity(learner="grid", max_iter=2, random_state=0).fit(
             np.random.default_rng(0).normal(size=(50, 2))
         ),

@@ -15,6 +15,7 @@ from zoo import ZOO, enumerate_states
 from skmrf import RBM, DiscreteMRF, MRFStructureLearner
 from skmrf.energies import FactorGraph
 from skmrf.plot import HistoryDisplay, MomentsDisplay, StructurePathDisplay
+from skmrf.structure import Penalized
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Learning had not converged"),
@@ -310,7 +311,7 @@ def test_removals_and_returns():
 
 
 def test_edges_that_a_penalty_left_are_kept():
-    learner = MRFStructureLearner("exact", penalty="l1", alpha=0.05).fit(spins()[:, [0, 2, 1]])
+    learner = MRFStructureLearner("exact", search=Penalized("l1", 0.05)).fit(spins()[:, [0, 2, 1]])
     display = StructurePathDisplay.from_estimator(learner)
     kept = display.edges[display.kept].tolist()
     assert 0 < len(kept) < 3

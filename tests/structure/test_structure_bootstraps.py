@@ -1,14 +1,19 @@
 """Tests of bootstraps and random numbers of MRFStructureLearner."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from joblib import parallel_config
-from structure_rows import CHAIN, chain_rows, edges_of, holes, learner, same_fit
+from structure_rows import CHAIN, chain_rows, edges_of, holes, learner, same_fit, strict
 
 from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.datasets import make_ising
-from skmrf.structure import Path, Rows, assessment, bootstrap, estimation, stepwise
+from skmrf.structure import assessment, bootstrap, wald
+from skmrf.structure.estimation import Estimation
+from skmrf.structure.path import Path
+from skmrf.structure.rows import Rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -23,7 +28,7 @@ def test_bootstraps(seed):
         threads = learner("pseudo-likelihood", n_bootstraps=8, random_state=seed, n_jobs=2).fit(X)
     np.testing.assert_array_equal(threads.edge_frequency_, found.edge_frequency_)
     same_fit(threads, found)
-    loose = learner("pseudo-likelihood", n_bootstraps=8, level=0.9).fit(X)
+    loose = learner("pseudo-likelihood", n_bootstraps=8, search=strict(0.9)).fit(X)
     others = loose.edge_frequency_ * (found.coupling_ == 0)
     assert ((others > 0) & (others < 1)).any()  # chance decides
     assert not hasattr(learner().fit(X), "edge_frequency_")
@@ -32,12 +37,12 @@ def test_bootstraps(seed):
 @pytest.mark.slow
 def test_bootstraps_by_processes():
     X = chain_rows(0, 600)
-    one, two = (learner(n_bootstraps=5, n_jobs=k, level=0.5).fit(X) for k in (1, 2))
+    one, two = (learner(n_bootstraps=5, n_jobs=k, search=strict(0.5)).fit(X) for k in (1, 2))
     np.testing.assert_array_equal(one.edge_frequency_, two.edge_frequency_)
     same_fit(one, two)
 
 
-def test_replicates_are_drawn_by_weight(monkeypatch):
+def test_replicates_are_drawn_by_weight():
     """As many rows as the weights count, a weight of 2 being the row twice."""
     seen = []
 
@@ -45,18 +50,19 @@ def test_replicates_are_drawn_by_weight(monkeypatch):
         seen.append(rows)
         raise StopIteration
 
-    monkeypatch.setattr(bootstrap, "select", note)
+    search = SimpleNamespace(select=note)
     X = np.repeat(np.arange(4), 100)[:, None].astype(STATE)
     rows = Rows(X, np.repeat([1.0, 2.0, 3.0, 4.0], 100), np.array([4]))
     for k in range(20):
+        seed = np.random.SeedSequence(k)
         with pytest.raises(StopIteration):
-            bootstrap._replicate(rows, None, None, None, np.random.SeedSequence(k))
+            bootstrap._select_on_sample(rows, None, search, None, None, seed)
     assert all(r.count == pytest.approx(1000) for r in seen)
     shares = np.mean([np.bincount(r.X[:, 0], r.weights) / 1000 for r in seen], axis=0)
     np.testing.assert_allclose(shares, [0.1, 0.2, 0.3, 0.4], atol=5 * 0.5 / np.sqrt(20 * 400))
 
 
-def test_counted_rows_are_bootstrapped_as_rows(monkeypatch):
+def test_counted_rows_are_bootstrapped_as_rows():
     """Distinct rows with counts vary as the rows themselves do."""
     seen = []
 
@@ -64,11 +70,12 @@ def test_counted_rows_are_bootstrapped_as_rows(monkeypatch):
         seen.append(rows.weights[rows.X[:, 0] == 0].sum())
         raise StopIteration
 
-    monkeypatch.setattr(bootstrap, "select", note)
+    search = SimpleNamespace(select=note)
     rows = Rows(np.array([[0], [1]], dtype=STATE), np.array([1000.0, 1000.0]), np.array([2]))
     for k in range(200):
+        seed = np.random.SeedSequence(k)
         with pytest.raises(StopIteration):
-            bootstrap._replicate(rows, None, None, None, np.random.SeedSequence(k))
+            bootstrap._select_on_sample(rows, None, search, None, None, seed)
     # a standard deviation of 22.4, within 5 sigma of its estimate from 200 draws
     assert np.std(seen) == pytest.approx(np.sqrt(500), abs=5 * np.sqrt(500) / np.sqrt(400))
 
@@ -94,7 +101,7 @@ def test_strong_missing_pairs_enter():
     log_p = assessment.Assessment(statistic, np.ones((3, 3), int) - np.eye(3, dtype=int), []).log_p
     assert np.isfinite(log_p).all()
     good = np.triu(log_p < -100)
-    assert stepwise._foremost(np.where(good, log_p, np.inf)).tolist() == [[0, 1]]
+    assert wald.most_significant(np.where(good, log_p, np.inf)).tolist() == [[0, 1]]
 
 
 def test_states_that_never_occur_cost_nothing():
@@ -108,12 +115,16 @@ def test_states_that_never_occur_cost_nothing():
 def test_frequencies_of_bootstraps(monkeypatch):
     edges = iter([[[0, 1]], [], [[0, 1], [1, 2]]])
     monkeypatch.setattr(
-        bootstrap, "_replicate", lambda *_: np.array(next(edges), dtype=int).reshape(-1, 2)
+        bootstrap, "_select_on_sample", lambda *_: np.array(next(edges), dtype=int).reshape(-1, 2)
     )
     rows = Rows(np.zeros((2, 3), dtype=STATE), np.ones(2), np.array([2, 2, 2]))
-    how = estimation.Estimation(None, None, np.random.default_rng(0), Path())
-    shares = bootstrap.repeated(rows, None, how, 3)
-    np.testing.assert_allclose(shares, np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]]) / 3)
+    estimation = Estimation(None, None, np.random.default_rng(0), Path())
+    bootstraps = bootstrap.Bootstraps.start(3, estimation.rng)
+    assert bootstraps.frequencies() is None
+    bootstrap.run_bootstraps(bootstraps, 3, rows, None, None, estimation)
+    np.testing.assert_allclose(
+        bootstraps.frequencies(), np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]]) / 3
+    )
 
 
 def test_probabilities_of_tables_know_their_degrees_of_freedom(seed):

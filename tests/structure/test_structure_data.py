@@ -1,6 +1,5 @@
 """Tests of the data of MRFStructureLearner: gaps, constants, repeats and frames."""
 
-from dataclasses import replace
 from itertools import permutations
 
 import networkx as nx
@@ -21,14 +20,19 @@ from structure_rows import (
     learner,
     same_fit,
     slow,
+    strict,
     three_state_rows,
 )
 
 from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.energies.log_linear import LogLinearForm
-from skmrf.structure import Columns, Rows, assessment, estimation, stepwise
-from skmrf.structure.columns import coincidence, relabelled
+from skmrf.structure import RemovalWhileLearning, Thresholding, assessment, stepwise
+from skmrf.structure.candidates import candidate_pairs
+from skmrf.structure.columns import Columns, coincidence, relabelled
+from skmrf.structure.graph_parameters import transfer_parameters
+from skmrf.structure.pairwise_model import PairwiseModel
+from skmrf.structure.rows import Rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -61,7 +65,7 @@ def test_more_columns_than_rows():
     X = np.random.default_rng(0).integers(0, 2, size=(30, 60))
     X[:, 7] = X[:, 3]
     X[0, 7] = 1 - X[0, 7]
-    found = learner("pseudo-likelihood", level=1e-3).fit(X)
+    found = learner("pseudo-likelihood", search=strict(1e-3)).fit(X)
     assert edges_of(found) == [[3, 7]]
     assert found.n_candidates_ < 60 * 59 / 2
     assert found.p_values_.shape == (60, 60)
@@ -226,15 +230,12 @@ def test_the_screen_keeps_the_best_partners(monkeypatch):
     """Without a level of its own the screen leaves every variable its 64 best partners."""
     X = chain_rows(0, n_rows=4000)
     rows = Rows(X.astype(STATE), np.ones(len(X)), np.full(5, 2))
-    criteria = stepwise.Criteria(
-        "table", True, "auto", "wald", "holm", 0.05, None, True, None, max_bytes=1e9
-    )
-    assert len(stepwise.candidates(rows, criteria)) == 10
-    monkeypatch.setattr("skmrf.structure.stepwise.MOST_CANDIDATES", 3)
-    assert len(stepwise.candidates(rows, criteria)) > 4
-    monkeypatch.setattr("skmrf.structure.stepwise.MOST_PARTNERS", 1)
-    assert len(stepwise.candidates(rows, criteria)) <= 2
-    assert len(stepwise.candidates(rows, replace(criteria, screen=0.05))) > 4
+    assert len(candidate_pairs(rows, PairwiseModel())) == 10
+    monkeypatch.setattr("skmrf.structure.candidates.MOST_CANDIDATES", 3)
+    assert len(candidate_pairs(rows, PairwiseModel())) > 4
+    monkeypatch.setattr("skmrf.structure.candidates.MOST_PARTNERS", 1)
+    assert len(candidate_pairs(rows, PairwiseModel())) <= 2
+    assert len(candidate_pairs(rows, PairwiseModel(screen=0.05))) > 4
 
 
 def test_a_selection_that_is_ended_before_it_settles_says_so(monkeypatch):
@@ -260,7 +261,7 @@ def test_rows_by_hand():
     np.testing.assert_array_equal(fewer.X, X[[1, 3]])
     np.testing.assert_allclose(np.exp(rows.batch.log_weights), rows.weights)
     assert Rows(X, np.full(4, 3.0), rows.n_states).batch.log_weights is None
-    start = estimation.independent(rows, np.array([[0, 1]]), "table", True)
+    start = PairwiseModel().independent(rows, np.array([[0, 1]]))
     assert not start.theta["pairs"].any()
     single = inference.marginals(start, method="exact").single
     np.testing.assert_allclose(single[1], rows.frequencies(1))
@@ -281,8 +282,8 @@ def test_gaps_are_drawn_given_the_rest(seed):
 
 def test_parameters_are_carried_to_another_graph():
     energy, rows, _ = a_fit(0, n_rows=50)
-    other = estimation.independent(rows, np.array([[0, 1], [0, 3], [2, 3]]), "table", True)
-    found = stepwise.carried(energy, other)
+    other = PairwiseModel().independent(rows, np.array([[0, 1], [0, 3], [2, 3]]))
+    found = transfer_parameters(energy, other)
     old, new = energy.edge_parameters(), found.edge_parameters()
     np.testing.assert_array_equal(new[0], old[0])
     np.testing.assert_array_equal(new[1], 0.0)
@@ -311,11 +312,11 @@ def test_nothing_to_learn_from(parameters):
     assert np.isinf(two.strength_[two.strength_ > 0]).all()  # what varies repeats
 
 
-@pytest.mark.parametrize("warmup", [None, 0])
+@pytest.mark.parametrize("search", [Thresholding(5.0), RemovalWhileLearning(5.0)], ids=repr)
 @pytest.mark.parametrize("name", ["exact", "pcd"])
-def test_no_edge_is_left(name, warmup):
+def test_no_edge_is_left(name, search):
     X = np.random.default_rng(0).integers(0, 2, size=(200, 4))
-    found = learner(name, threshold=5.0, warmup=warmup, max_iter=5, n_bootstraps=2).fit(X)
+    found = learner(name, search=search, max_iter=5, n_bootstraps=2).fit(X)
     assert found.edges_.shape == (0, 2)
     assert found.coupling_.shape == (4, 4)
     assert (found.path_.removed > 0).all()

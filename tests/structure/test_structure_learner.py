@@ -13,7 +13,14 @@ from structure_rows import CHAIN, chain_rows, edges_of, learner, same_fit
 
 from skmrf import DiscreteMRF, MRFStructureLearner
 from skmrf._utils.codes import STATE
-from skmrf.learners import PCD, Exact
+from skmrf.learners import PCD, Exact, PseudoLikelihood
+from skmrf.structure import (
+    Nodewise,
+    Penalized,
+    RemovalWhileLearning,
+    Thresholding,
+    WaldTests,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -48,39 +55,106 @@ def test_score_is_the_pseudo_likelihood(seed):
 
 
 def test_parameters():
-    assert MRFStructureLearner()._check_parameters().n_steps == 2
-    assert MRFStructureLearner(PCD())._check_parameters().n_steps == PCD().n_steps
-    model = MRFStructureLearner(PCD(n_chains=10), level=0.01)
+    model = MRFStructureLearner(PCD(n_chains=10), search=WaldTests(level=0.01))
     assert model.get_params()["learner__n_chains"] == 10
-    twin = clone(model.set_params(learner__n_chains=20, screen=None))
+    assert model.get_params()["search__level"] == 0.01
+    twin = clone(model.set_params(learner__n_chains=20, search__level=0.02, screen=None))
     assert twin.learner.n_chains == 20
+    assert twin.search.level == 0.02
+    assert twin.search is not model.search
     assert twin.get_params(deep=False).keys() == model.get_params(deep=False).keys()
-    assert "MRFStructureLearner(learner=PCD(n_chains=20), level=0.01, screen=None)" in repr(
-        twin
-    ).replace("\n", "").replace("  ", "")
+    assert len(twin.get_params(deep=False)) == 15
+    shown = repr(twin).replace("\n", "").replace("  ", "")
+    assert "learner=PCD(n_chains=20)" in shown
+    assert "search=WaldTests(level=0.02)" in shown
+
+
+def learned_by(learner, search):
+    return MRFStructureLearner(learner, search=search)._check_parameters()[1]
+
+
+def test_learners_of_searches():
+    """ "auto" is the learner of the search; two sweeps a step suffice near the optimum."""
+    for search in SEARCHES:
+        if search == "nodewise":
+            assert isinstance(learned_by("auto", search), PseudoLikelihood)
+            assert isinstance(learned_by("pseudo-likelihood", search), PseudoLikelihood)
+        else:
+            assert learned_by("auto", search).n_steps == learned_by("pcd", search).n_steps == 2
+            assert isinstance(learned_by("exact", search), Exact)
+    assert learned_by(PCD(), "tests").n_steps == PCD().n_steps
+
+
+SEARCHES = {
+    "tests": WaldTests(),
+    "thresholding": Thresholding(),
+    "removal": RemovalWhileLearning(),
+    "l1": Penalized("l1"),
+    "group-l1": Penalized("group-l1"),
+    "nodewise": Nodewise(),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_searches_by_name(name):
+    """A name is an instance with default parameters, and both clone."""
+    X = chain_rows(0, 300)
+    parameters = {"max_iter": 20, "n_bootstraps": 1, "random_state": 0}
+    named = MRFStructureLearner(search=name, **parameters).fit(X)
+    given = clone(MRFStructureLearner(search=SEARCHES[name], **parameters)).fit(X)
+    same_fit(named, given)
+    np.testing.assert_array_equal(named.edge_frequency_, given.edge_frequency_)
+    assert named.search == name
+    assert hasattr(named, "alpha_") == (name in ("l1", "group-l1", "nodewise"))
+    assert hasattr(named, "partial_fit") == (name == "removal")
+    assert hasattr(given, "partial_fit") == (name == "removal")
+
+
+@pytest.mark.parametrize("search", [*SEARCHES.values(), Nodewise("l1", alpha=0.1)], ids=repr)
+def test_searches_are_parameters_only(search):
+    twin = clone(search)
+    assert twin.get_params() == search.get_params()
+    assert vars(twin) == search.get_params()
+    assert len(repr(search)) < 50
+
+
+def test_control_adjusts_the_p_values_of_every_search():
+    """Holm's p-values are at least those of Benjamini and Hochberg, and edges stay the same."""
+    X = chain_rows(0, 300)
+    for search in (Thresholding(0.4), RemovalWhileLearning(0.4, 20), Penalized("l1", 0.1)):
+        holm = learner(search=search, max_iter=40).fit(X)
+        fdr = learner(search=clone(search).set_params(control="fdr"), max_iter=40).fit(X)
+        assert edges_of(holm) == edges_of(fdr)
+        assert (holm.p_values_ >= fdr.p_values_).all()
+        assert (holm.p_values_ > fdr.p_values_).any()
 
 
 REFUSED = [
-    ({"method": "other"}, 'method must be one of .*"?nodewise'),
+    ({"search": "other"}, r"search must be one of \['group-l1'.*'tests'.*skmrf.structure; got 'ot"),
+    ({"search": None}, "search must be one of .*nodewise.*skmrf.structure; got None"),
+    ({"search": WaldTests}, "search must be one of .*got <class"),
+    ({"search": "nodewise"}, r'learner must be "auto" or "pseudo-likelihood"; got Exact\(\)'),
+    ({"search": "nodewise", "learner": "pcd"}, r'got PCD\(n_steps=2\).*search="group-l1"'),
     ({"statistic": "x"}, "statistic must be one of .*agreement"),
-    ({"control": "bonferroni"}, "control must be one of .*fdr.*holm"),
+    ({"search": WaldTests(control="bonferroni")}, "control must be one of .*fdr.*holm"),
     ({"screen": "all"}, "screen must be \"auto\", None or a number; got 'all'"),
-    ({"threshold": None}, 'threshold must be "wald" or a number; got None'),
-    ({"threshold": np.ones(2)}, 'threshold must be "wald" or a number; got array'),
-    ({"penalty": "l1", "alpha": None}, 'alpha must be "ebic", "cv" or a number; got None'),
+    ({"search": WaldTests(re_entry="yes")}, "re_entry must be True or False; got 'yes'"),
+    ({"search": Thresholding(None)}, "threshold must be a number; got None"),
+    ({"search": Thresholding(np.ones(2))}, "threshold must be a number; got array"),
+    ({"search": Penalized(alpha=None)}, 'alpha must be "ebic", "cv" or a number; got None'),
     ({"screen": 0.0}, "screen must be .*0.*got 0.0"),
     ({"screen": 1.5}, "screen must be .*1.*got 1.5"),
-    ({"level": 0}, "level must be .*got 0"),
-    ({"level": 2}, "level must be .*got 2"),
-    ({"threshold": "z"}, "threshold must be \"wald\" or a number; got 'z'"),
-    ({"threshold": -1.0}, "threshold must be .*got -1.0"),
-    ({"warmup": 3}, "a number as threshold.*use warmup=None"),
-    ({"warmup": -1, "threshold": 0.1}, "warmup must be .*got -1"),
-    ({"warmup": 1, "threshold": 0.1, "penalty": "l1"}, "no penalty; with others use warmup=None"),
-    ({"warmup": 1, "threshold": 0.1, "method": "nodewise"}, 'method="cd".*use warmup=None'),
-    ({"penalty": "l2"}, "penalty must be one of .*group-l1.*l1"),
-    ({"penalty": "l1", "alpha": "aic"}, 'alpha must be "ebic", "cv" or a number; got \'aic\''),
-    ({"penalty": "l1", "alpha": 0.0}, "alpha must be .*got 0.0"),
+    ({"search": WaldTests(level=0)}, "level must be .*got 0"),
+    ({"search": WaldTests(level=2)}, "level must be .*got 2"),
+    ({"search": Thresholding("z")}, "threshold must be a number; got 'z'"),
+    ({"search": Thresholding(-1.0)}, "threshold must be .*got -1.0"),
+    ({"search": RemovalWhileLearning("wald")}, "threshold must be a number; got 'wald'"),
+    ({"search": RemovalWhileLearning(0.1, -1)}, "warmup must be .*got -1"),
+    ({"search": RemovalWhileLearning(0.1, None)}, "warmup must be an integer; got None"),
+    ({"search": Penalized("l2")}, "penalty must be one of .*group-l1.*l1"),
+    ({"search": Penalized(alpha="aic")}, 'alpha must be "ebic", "cv" or a number; got \'aic\''),
+    ({"search": Penalized(alpha=0.0)}, "alpha must be .*got 0.0"),
+    ({"search": Nodewise("l0"), "learner": "auto"}, "penalty must be one of .*got 'l0'"),
     ({"n_bootstraps": -1}, "n_bootstraps must be .*got -1"),
     ({"n_bootstraps": 1.5}, "n_bootstraps must be .*got 1.5"),
     ({"max_iter": 0}, "max_iter must be .*got 0"),
@@ -89,7 +163,10 @@ REFUSED = [
     ({"max_bytes": 0}, "max_bytes must be .*got 0"),
     ({"max_bytes": 100}, "more than max_bytes=100.*Give a level as screen.*raise max_bytes"),
     ({"learner": "newton"}, r"learner must be one of \[.*exact.*pcd"),
-    ({"learner": "lr"}, "MRFStructureLearner cannot take the learner 'lr'; it takes one of"),
+    (
+        {"learner": "lr"},
+        r"MRFStructureLearner cannot take the learner LR\(\): .* Take one of",
+    ),
     ({"optimizer": "newton"}, "optimizer must be one of .*lbfgs"),
     ({"learning_rate": "fast", "learner": "pcd"}, "learning_rate must be .*adaptive"),
     ({"random_state": "x"}, "random_state must be None, an int"),
@@ -150,7 +227,7 @@ class Count:
         return self.ended == self.stop
 
 
-@pytest.mark.parametrize("parameters", [{}, {"n_bootstraps": 3}, {"penalty": "l1"}])
+@pytest.mark.parametrize("parameters", [{}, {"n_bootstraps": 3}, {"search": "l1"}])
 def test_callbacks_hear_of_every_epoch(parameters):
     count = Count()
     found = learner(**parameters).set_callbacks(count).fit(chain_rows(0))
@@ -291,10 +368,15 @@ def test_going_on_keeps_the_structure():
 def test_grid_search_and_pipeline():
     X = chain_rows(0, 300)
     search = GridSearchCV(
-        as_cliques(), {"cliques__level": [1e-3, 0.99], "cliques__screen": [None]}, cv=2
+        as_cliques(), {"cliques__search__level": [1e-3, 0.99], "cliques__screen": [None]}, cv=2
     ).fit(X)
-    assert search.best_params_["cliques__level"] in (1e-3, 0.99)
+    assert search.best_params_["cliques__search__level"] in (1e-3, 0.99)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    grid = [{"search__level": [1e-3, 0.99]}, {"search": ["thresholding", Nodewise(alpha=0.1)]}]
+    own = GridSearchCV(learner("pseudo-likelihood"), grid, cv=2).fit(X)
+    assert len(own.cv_results_["mean_test_score"]) == 4
+    assert np.isfinite(own.cv_results_["mean_test_score"]).all()
+    assert set(own.best_params_) <= {"search", "search__level"}
     noise = np.random.default_rng(0).normal(size=(600, 1))
     Z = np.column_stack([noise, noise + 0.3 * np.random.default_rng(1).normal(size=(600, 1))])
     pipe = make_pipeline(KBinsDiscretizer(3, encode="ordinal"), learner()).fit(Z)

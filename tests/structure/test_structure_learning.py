@@ -6,10 +6,20 @@ import numpy as np
 import pytest
 from learner_names import TABLE_LEARNERS
 from sklearn.base import clone
-from structure_rows import CHAIN, chain_rows, edges_of, holes, learner, same_fit, three_state_rows
+from structure_rows import (
+    CHAIN,
+    chain_rows,
+    edges_of,
+    holes,
+    learner,
+    same_fit,
+    strict,
+    three_state_rows,
+)
 
 from skmrf import inference
 from skmrf.learners import PCD
+from skmrf.structure import RemovalWhileLearning, Thresholding
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -53,7 +63,7 @@ def test_without_parameters_of_single_columns(seed):
 @pytest.mark.parametrize("name", sorted(TABLE_LEARNERS))
 def test_every_learner_runs(name):
     X = chain_rows(0, 400)
-    found = learner(name, max_iter=4, level=1e-3).fit(X)
+    found = learner(name, max_iter=4, search=strict(1e-3)).fit(X)
     assert {tuple(e) for e in CHAIN} <= {tuple(e) for e in edges_of(found)}
     assert np.isfinite(found.coupling_).all()
     gaps = learner(name, max_iter=2).fit(holes(X, 0.1, 0))
@@ -90,8 +100,9 @@ def test_default_learns_the_maximum(seed):
 # Rows that arrive -------------------------------------------------------------------------
 
 
-def arriving(**parameters):
-    given = {"threshold": 0.2, "warmup": 10, "learning_rate": 1.0, "max_iter": 15, "screen": None}
+def arriving(warmup=10, **parameters):
+    search = RemovalWhileLearning(0.2, warmup)
+    given = {"search": search, "learning_rate": 1.0, "max_iter": 15, "screen": None}
     return learner(**(given | parameters))
 
 
@@ -127,7 +138,8 @@ def test_partial_fit_of_other_rows_every_time(seed):
 def test_partial_fit_refuses(seed):
     X = chain_rows(seed)
     assert not hasattr(learner(), "partial_fit")
-    assert not hasattr(learner(threshold=0.1), "partial_fit")
+    assert not hasattr(learner(search="unknown"), "partial_fit")
+    assert not hasattr(learner(search=Thresholding(0.1)), "partial_fit")
     model = arriving().partial_fit(X)
     before = dict(vars(model))
     with pytest.raises(ValueError, match="not seen in fit"):

@@ -20,8 +20,10 @@ from structure_rows import (
 
 from skmrf._utils.codes import STATE
 from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
-from skmrf.structure import Rows, estimation, penalised
+from skmrf.structure import Nodewise, Penalized, penalised
 from skmrf.structure.nodewise import fit_nodes
+from skmrf.structure.pairwise_model import PairwiseModel
+from skmrf.structure.rows import Rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -32,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 def test_penalties(penalty, alpha, name):
     """Edges that stay are learned again without the penalty."""
     for X, edges in ((chain_rows(0, 3000), CHAIN), (three_state_rows(0), [[0, 1], [2, 3]])):
-        found = learner(name, penalty=penalty, alpha=alpha).fit(X)
+        found = learner(name, search=Penalized(penalty, alpha)).fit(X)
         assert edges_of(found) == edges
         assert found.alpha_ == alpha or alpha == "ebic"
         free = learner(name).fit(X)
@@ -48,30 +50,33 @@ def test_penalties(penalty, alpha, name):
 def test_strength_of_penalties():
     """A likelihood has one term for an edge, a pseudo-likelihood two."""
     X = chain_rows(0, 1000)
-    by_pairs = learner("pseudo-likelihood", penalty="l1").fit(X).alpha_
-    assert learner("exact", penalty="l1").fit(X).alpha_ == pytest.approx(by_pairs / 2)
+    by_pairs = learner("pseudo-likelihood", search="l1").fit(X).alpha_
+    assert learner("exact", search="l1").fit(X).alpha_ == pytest.approx(by_pairs / 2)
     # gradients of an edge at independence: of an agreement, about half a correlation
-    assert len(learner(penalty="l1", alpha=1.0).fit(X).edges_) == 0
-    assert len(learner(penalty="l1", alpha=1e-6).fit(X).edges_) == 10
+    assert len(learner(search=Penalized("l1", 1.0)).fit(X).edges_) == 0
+    assert len(learner(search=Penalized("l1", 1e-6)).fit(X).edges_) == 10
 
 
 def test_cross_validated_penalty(seed):
     """Leaves all true edges and, as is known of it, often false ones."""
     X = chain_rows(seed, 600)
-    found = learner("pseudo-likelihood", penalty="group-l1", alpha="cv", random_state=seed).fit(X)
+    search = Penalized("group-l1", "cv")
+    found = learner("pseudo-likelihood", search=search, random_state=seed).fit(X)
     assert {tuple(e) for e in CHAIN} <= {tuple(e) for e in edges_of(found)}
-    ebic = learner("pseudo-likelihood", penalty="group-l1").fit(X)
+    ebic = learner("pseudo-likelihood", search="group-l1").fit(X)
     assert found.alpha_ <= ebic.alpha_
-    few = learner("pseudo-likelihood", penalty="l1", alpha="cv").fit(X[:3])
+    few = learner("pseudo-likelihood", search=Penalized("l1", "cv")).fit(X[:3])
     assert np.isfinite(few.strength_[np.isfinite(few.strength_)]).all()
 
 
 def test_nodewise(seed):
     X = chain_rows(seed, 3000)
-    found = learner("pcd", method="nodewise").fit(X)
-    same_fit(found, learner("pseudo-likelihood", penalty="group-l1").fit(X))
+    found = learner("auto", search="nodewise").fit(X)
+    same_fit(found, learner("pseudo-likelihood", search="group-l1").fit(X))
     assert edges_of(found) == CHAIN
-    gaps = learner(method="nodewise", max_iter=30).fit(holes(X, 0.1, seed))
+    other = learner("auto", search=Nodewise("l1", 0.08)).fit(X)
+    same_fit(other, learner("pseudo-likelihood", search=Penalized("l1", 0.08)).fit(X))
+    gaps = learner("auto", search="nodewise", max_iter=30).fit(holes(X, 0.1, seed))
     assert {tuple(e) for e in CHAIN} <= {tuple(e) for e in edges_of(gaps)}
 
 
@@ -90,7 +95,7 @@ def test_penalty_of_least_criterion(monkeypatch):
     """The path of 20 is made finer about the best of it."""
     X = chain_rows(0)
     rows = Rows(X.astype(STATE), np.ones(len(X)), np.full(5, 2))
-    start = estimation.independent(rows, np.array(list(combinations(range(5), 2))), "table", True)
+    start = PairwiseModel().independent(rows, np.array(list(combinations(range(5), 2))))
     judged = []
 
     def distance(_rows, energy, *_):
@@ -102,17 +107,16 @@ def test_penalty_of_least_criterion(monkeypatch):
     alpha = penalised.choose_alpha(rows, start, "l1", "ebic", how)
     assert len(judged) == 20 + penalised.N_FINER
     assert min(judged[20:]) < 0.5 * min(judged[:20])
-    (best,) = penalised._path(rows, start, "l1", [alpha])
+    (best,) = penalised._penalised_energies(rows, start, "l1", [alpha])
     assert distance(rows, best) == pytest.approx(min(judged), abs=1e-3)
 
 
-PENALTIES = {"method": "nodewise"}, {"penalty": "l1"}, {"penalty": "group-l1"}
+PENALISED = [("auto", "nodewise"), *((n, s) for n in ("exact", "pcd") for s in ("l1", "group-l1"))]
 
 
-@pytest.mark.parametrize("penalty", PENALTIES, ids=str)
-@pytest.mark.parametrize("name", ["exact", "pcd"])
+@pytest.mark.parametrize(("name", "search"), PENALISED)
 @pytest.mark.parametrize("gaps", [False, True])
-def test_the_empty_graph_is_empty(penalty, name, gaps, monkeypatch, seed):
+def test_the_empty_graph_is_empty(search, name, gaps, monkeypatch, seed):
     """Neither rounding nor chains leave the strongest pair where a criterion wants no edge."""
     n_edges = []
 
@@ -122,19 +126,18 @@ def test_the_empty_graph_is_empty(penalty, name, gaps, monkeypatch, seed):
 
     monkeypatch.setattr(penalised, "ebic", count)
     X = np.random.default_rng(seed).integers(0, 2, (300, 6))
-    found = learner(name, **penalty).fit(holes(X, 0.2, seed) if gaps else X)
+    found = learner(name, search=search).fit(holes(X, 0.2, seed) if gaps else X)
     assert n_edges[0] == 0
     assert found.edges_.shape == (0, 2)
     assert not found.coupling_.any()
 
 
 @slow
-@pytest.mark.parametrize("method", ["nodewise", "cd"])
-def test_penalties_that_leave_nothing(method):
+@pytest.mark.parametrize(("name", "search"), [("auto", "nodewise"), ("exact", "l1")])
+def test_penalties_that_leave_nothing(name, search):
     """Of independent columns few sets have an edge: the criterion asks for chi-square of 8.2."""
-    penalty = {} if method == "nodewise" else {"penalty": "l1"}
     sets = [np.random.default_rng(7000 + s).integers(0, 2, (500, 8)) for s in range(40)]
-    found = [learner("exact", method=method, **penalty).fit(X) for X in sets]
+    found = [learner(name, search=search).fit(X) for X in sets]
     wrong = [len(f.edges_) > 0 for f in found]
     assert sum(wrong) <= binom.isf(RARE, 40, 0.12)
     for f, X in zip(found, sets, strict=True):
@@ -147,5 +150,5 @@ def test_gaps_are_no_evidence_of_edges():
     for s in range(12):
         rng = np.random.default_rng(8000 + s)
         X = holes(rng.integers(0, 2, (500, 8)), 0.3, s)
-        found.append(len(learner("exact", method="nodewise", random_state=s).fit(X).edges_) > 0)
+        found.append(len(learner("auto", search="nodewise", random_state=s).fit(X).edges_) > 0)
     assert sum(found) <= binom.isf(RARE, 12, 0.15)

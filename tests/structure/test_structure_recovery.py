@@ -15,6 +15,7 @@ from structure_rows import (
     holes,
     learner,
     slow,
+    strict,
 )
 from zoo import random_tables
 
@@ -22,7 +23,7 @@ from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.datasets import make_non_decay_mrf
 from skmrf.energies import FactorGraph
-from skmrf.structure import fitted_graph, stepwise
+from skmrf.structure import RemovalWhileLearning, fitted_graph, wald
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -58,8 +59,7 @@ def papers_algorithm(rate, max_iter, **parameters):
         "exact",
         statistic="agreement",
         unary=False,
-        threshold=np.log(0.501 / 0.499),
-        warmup=0,
+        search=RemovalWhileLearning(np.log(0.501 / 0.499)),
         learning_rate=rate,
         max_iter=max_iter,
         screen=None,
@@ -119,7 +119,7 @@ def test_recovers_the_papers_example(name, seed):
         rows = inference.sample(
             make_non_decay_mrf(D, beta=BETA), 5000, random_state=np.random.default_rng([seed, k])
         )
-        model = learner(name, level=1e-5).fit(rows)
+        model = learner(name, search=strict(1e-5)).fit(rows)
         assert sorted(edges_of(model)) == sorted(TRUE)
         assert model.converged_
         assert model.edge_probability_[tuple(np.array(TRUE).T)].min() > 0.99
@@ -147,7 +147,7 @@ def null_errors(seed, n_sets, **parameters):
     wrong = 0
     for k in range(n_sets):
         X = np.random.default_rng([seed, k]).integers(0, 2, size=(300, 6))
-        wrong += len(learner("pseudo-likelihood", **parameters).fit(X).edges_) > 0
+        wrong += len(learner("pseudo-likelihood", search=strict(**parameters)).fit(X).edges_) > 0
     return wrong
 
 
@@ -163,7 +163,7 @@ def test_no_edges_between_independent_columns(n_sets, level, control, seed):
 
 def test_errors_without_adjustment_are_many(seed, monkeypatch):
     """Negative control of the test above."""
-    monkeypatch.setattr(stepwise, "adjusted", lambda p, _: p)
+    monkeypatch.setattr(wald, "adjusted", lambda p, _: p)
     assert null_errors(seed, 40, level=0.1) > binom.isf(RARE, 40, 0.1)
 
 
@@ -175,7 +175,8 @@ def test_false_discoveries(n_sets, seed):
     for k in range(n_sets):
         X = chain_rows(1000 * (seed + 1) + k, 400, 6)
         for control in n_false:
-            found = learner("pseudo-likelihood", control=control, level=level).fit(X)
+            search = strict(level, control=control)
+            found = learner("pseudo-likelihood", search=search).fit(X)
             false = int((np.diff(found.edges_, axis=1) != 1).sum())
             n_false[control] += false
             if control == "fdr":

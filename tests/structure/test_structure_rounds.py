@@ -2,15 +2,18 @@
 
 import numpy as np
 import pytest
-from structure_rows import CHAIN, chain_rows, edges_of, learner, same_fit
+from structure_rows import CHAIN, chain_rows, edges_of, learner, same_fit, strict
 
 from skmrf import inference
 from skmrf._utils.codes import STATE
 from skmrf.energies import PairwiseEnergy
 from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
-from skmrf.structure import Path, Rows, stepwise
-from skmrf.structure.path import MOST_RECORDS
+from skmrf.structure import RemovalWhileLearning, Thresholding, candidates, stepwise
+from skmrf.structure.candidates import candidate_pairs
+from skmrf.structure.pairwise_model import PairwiseModel
+from skmrf.structure.path import MOST_RECORDS, Path
 from skmrf.structure.removal import EdgeRemoval
+from skmrf.structure.rows import Rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -40,8 +43,8 @@ def test_pairs_that_the_screen_misses_enter(seed):
     assert found.path_.removed.tolist() == [-1, -1, -1]
     assert found.path_.parameters[0, 2] == 0
     assert found.converged_
-    for parameters in ({"re_entry": False}, {"threshold": 0.1}):
-        without = learner(screen=0.05, **parameters).fit(X)
+    for search in (strict(re_entry=False), Thresholding(0.1)):
+        without = learner(screen=0.05, search=search).fit(X)
         assert edges_of(without) == [[0, 2], [1, 2]]
         assert len(without.rounds_) == 1
     assert without.p_values_[0, 1] < 1e-6  # the test of the missing pair says so
@@ -75,8 +78,7 @@ def test_all_pairs_leave_and_the_truth_comes_back(seed):
 def test_candidates(n_rows, n_columns, screen, expected):
     X = chain_rows(0, n_rows, n_columns, coupling=0.8)
     rows = Rows(X.astype(STATE), np.ones(n_rows), np.full(n_columns, 2))
-    criteria = learner(screen=screen)._criteria()
-    found = stepwise.candidates(rows, criteria)
+    found = candidate_pairs(rows, PairwiseModel(screen=screen))
     if n_rows < 100:
         assert len(found) < 15
         assert np.bincount(found.ravel()).max() <= n_rows // 20
@@ -86,18 +88,18 @@ def test_candidates(n_rows, n_columns, screen, expected):
 
 
 def test_candidates_of_many_parameters(monkeypatch):
-    monkeypatch.setattr(stepwise, "MOST_CANDIDATES", 4 * 6)
+    monkeypatch.setattr(candidates, "MOST_CANDIDATES", 4 * 6)
     rng = np.random.default_rng(0)
     rows = Rows(rng.integers(0, 3, (5000, 4)).astype(STATE), np.ones(5000), np.full(4, 3))
-    assert len(stepwise.candidates(rows, learner()._criteria())) == 6
-    monkeypatch.setattr(stepwise, "MOST_CANDIDATES", 4 * 6 - 1)
-    assert len(stepwise.candidates(rows, learner()._criteria())) < 6
-    assert len(stepwise.candidates(rows, learner(statistic="agreement")._criteria())) == 6
+    assert len(candidate_pairs(rows, PairwiseModel())) == 6
+    monkeypatch.setattr(candidates, "MOST_CANDIDATES", 4 * 6 - 1)
+    assert len(candidate_pairs(rows, PairwiseModel())) < 6
+    assert len(candidate_pairs(rows, PairwiseModel(statistic="agreement"))) == 6
 
 
 def test_threshold_after_learning(seed):
     X = chain_rows(seed, 3000)
-    low, high = (learner(threshold=t).fit(X) for t in (0.0, 0.5))
+    low, high = (learner(search=Thresholding(t)).fit(X) for t in (0.0, 0.5))
     assert len(low.edges_) == 10
     assert edges_of(high) == CHAIN
     assert high.rounds_[0] == {"n_edges": 10, "left": 6, "entered": 0}
@@ -115,15 +117,15 @@ def test_threshold_after_learning(seed):
 def test_warmup(seed):
     """No edge leaves before the warm-up is over, and then only weak ones."""
     X = chain_rows(seed, 3000)
-    parameters = {"threshold": 0.4, "learning_rate": 0.5, "max_iter": 160}
-    found = learner(warmup=150, **parameters).fit(X)
+    parameters = {"learning_rate": 0.5, "max_iter": 160}
+    found = learner(search=RemovalWhileLearning(0.4, 150), **parameters).fit(X)
     assert edges_of(found) == CHAIN
     assert set(found.path_.removed) == {-1, 151}
-    early = learner(warmup=0, **parameters).fit(X)
+    early = learner(search=RemovalWhileLearning(0.4), **parameters).fit(X)
     assert early.path_.removed.min() == 1
     assert early.n_iter_ == 160
-    with pytest.raises(ValueError, match=r'L-BFGS has none of; use optimizer="sgd", or warmup='):
-        learner(warmup=0, optimizer="lbfgs", threshold=0.1).fit(X)
+    with pytest.raises(ValueError, match='L-BFGS has none; use optimizer="sgd", or search=Thr'):
+        learner(search=RemovalWhileLearning(0.1), optimizer="lbfgs").fit(X)
 
 
 def test_rounds_come_to_an_end(monkeypatch):
@@ -133,7 +135,7 @@ def test_rounds_come_to_an_end(monkeypatch):
     found = learner().fit(X)
     assert len(found.rounds_) == 1
     assert not found.converged_
-    assert learner(threshold=0.0).fit(X).converged_
+    assert learner(search=Thresholding(0.0)).fit(X).converged_
 
 
 def test_edge_removal():

@@ -14,9 +14,9 @@ from killed_fits import CLASSES, GRAPHS, LABELS, NUMBERS, SMALL, Killed, Killer,
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from skmrf import DiscreteMRF, MRFStructureLearner, structure
+from skmrf import DiscreteMRF, MRFStructureLearner
 from skmrf.estimators.nnmrf import classifier
-from skmrf.structure import bootstrap
+from skmrf.structure import Nodewise, Penalized, bootstrap
 from skmrf.training import Checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -78,10 +78,10 @@ def test_a_graph_goes_on_from_the_search(model, rows, tmp_path, monkeypatch):
     path, model = tmp_path / "fit", clone(model)
     _, whole = fit_counting(model, rows)
     with monkeypatch.context() as patch:
-        patch.setattr(bootstrap, "_replicate", Killer(0, Killed).fail)
+        patch.setattr(bootstrap, "_select_on_sample", Killer(0, Killed).fail)
         with pytest.raises(Killed):
             model.set_callbacks(Checkpoint(path, 0)).fit(*rows)
-    monkeypatch.setattr(structure, "select", Killer(0, Killed).fail)  # which is over
+    monkeypatch.setattr(MRFStructureLearner, "_select", Killer(0, Killed).fail)  # which is over
     tasks = Tasks(0)
     model.set_callbacks(Checkpoint(path), tasks).fit(*rows)
     assert tasks.n == 4 + 1
@@ -189,10 +189,12 @@ def test_ctrl_c_leaves_the_file_of_the_last_part(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "params", [{"method": "nodewise", "alpha": 0.02}, {"penalty": "l1", "alpha": 0.02}], ids=str
+    ("name", "search"),
+    [("auto", Nodewise(alpha=0.02)), ("exact", Penalized("l1", alpha=0.02))],
+    ids=str,
 )
-def test_a_penalised_search_cut_short_is_made_again(params, tmp_path):
-    path, model = tmp_path / "fit", MRFStructureLearner("exact", random_state=0, **params)
+def test_a_penalised_search_cut_short_is_made_again(name, search, tmp_path):
+    path, model = tmp_path / "fit", MRFStructureLearner(name, search=search, random_state=0)
     whole = model.fit(X).coupling_
     model.set_callbacks(Checkpoint(path, 0), Killer(2, KeyboardInterrupt))
     with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 2 epochs"):

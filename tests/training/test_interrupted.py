@@ -16,7 +16,7 @@ from skmrf import (
     NNMRFDensity,
 )
 from skmrf.estimators.nnmrf import classifier
-from skmrf.structure import penalised
+from skmrf.structure import Penalized, penalised
 from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
 from skmrf.training.checkpoints import FitOnFile
 
@@ -285,7 +285,8 @@ def test_ctrl_c_while_a_penalty_is_chosen(monkeypatch, function, alpha, at, judg
         return judge(*args)
 
     monkeypatch.setattr(penalised, function, interrupting)
-    model = MRFStructureLearner("pseudo-likelihood", penalty="l1", alpha=alpha, random_state=0)
+    search = Penalized("l1", alpha)
+    model = MRFStructureLearner("pseudo-likelihood", search=search, random_state=0)
     with pytest.warns(ConvergenceWarning, match=f"Interrupted after {judged}"):
         model.fit(X)
     assert model.alpha_ > 0
