@@ -33,6 +33,9 @@ from skmrf.learners import (
     ParticleFilteredMCMCMLE,
     TemperedTransitions,
 )
+from skmrf.training import loop
+from skmrf.training import state as loop_state
+from skmrf.training.settings import Settings
 
 N_UNITS, N_ROWS, H = 10, 200, 10
 SCHEMES = {
@@ -149,12 +152,12 @@ def fit(scheme, name, trial, n_updates=None):
     X, energy = problem(trial)
     rate, length = SCHEMES[scheme]
     space, rng = Enumerated(N_UNITS, X), np.random.default_rng([trial, 1])
-    settings = training.Settings(
+    settings = Settings(
         TwoCopies(), rate, batch_size=N_ROWS, max_iter=n_updates or length, average=False
     )
     learner, data = Watched(LEARNERS[name](), space), Batch(X, rows=np.arange(N_ROWS))
-    state = training.start(energy, learner, data, settings, rng)
-    state = training.run(learner, data, settings, state)
+    state = loop_state.start(energy, learner, data, settings, rng)
+    state = loop.run(learner, data, settings, state)
     found = state.history.columns
     curve = [*found["log_likelihood"], space.log_likelihood(state.energy)]
     return {

@@ -19,7 +19,7 @@ import numpy as np
 from _common import markdown, options, save, write_tables
 from threadpoolctl import threadpool_limits
 
-from skmrf import exact, inference, training
+from skmrf import inference, training
 from skmrf._utils.batch import Batch
 from skmrf._utils.codes import STATE
 from skmrf.datasets import (
@@ -30,7 +30,12 @@ from skmrf.datasets import (
 )
 from skmrf.energies import FactorGraph
 from skmrf.energies.layout import Layout
+from skmrf.exact import elimination
 from skmrf.learners import BP, BPCD, CD, BPChainCD, Exact
+from skmrf.training import data_moments, initial_values, loop
+from skmrf.training import state as loop_state
+from skmrf.training.reports import SilentReports
+from skmrf.training.settings import Settings
 
 PAPER = {"schedule": "flooding", "damping": 0.0, "max_iter": 20, "tol": 0.0}
 PRINTED = {**PAPER, "order": "index", "conditionals": "bp"}
@@ -72,7 +77,7 @@ class Drops(training.ConstantRate):
         return {"t": state["t"] + 1}, False, False
 
 
-class Budget(training.SilentReports):
+class Budget(SilentReports):
     """Stops when the processor seconds are spent."""
 
     def __init__(self, seconds):
@@ -93,8 +98,8 @@ def problem(task, n, instance):
     make = make_multimodal_mrf if task == "multimodal" else make_weighted_3sat
     graph = make(n, random_state=instance)
     X = inference.sample(graph, 1000, method="exact", random_state=instance)
-    plan = exact.prepare(graph.layout)
-    return graph.layout, X, graph.log_potential(X) - exact.log_partitions(plan, graph.flat)[0]
+    plan = elimination.prepare(graph.layout)
+    return graph.layout, X, graph.log_potential(X) - elimination.log_partitions(plan, graph.flat)[0]
 
 
 def paper_start(layout, rng):
@@ -110,18 +115,18 @@ def fit(setting, task, layout, X, learner, seconds, seed):
     if setting == "paper":
         energy = paper_start(layout, rng)
         rate = Drops() if task == "sequences" else training.ConstantRate(0.1)
-        settings = training.Settings(
+        settings = Settings(
             training.SGD(), rate, batch_size=len(X), max_iter=PAPER_EPOCHS, average=False
         )
     else:
-        energy = FactorGraph.from_layout(layout, training.independent_start(layout, X, None))
+        energy = FactorGraph.from_layout(layout, initial_values.independent_start(layout, X, None))
         optimizer = None if learner.deterministic else training.Adam()
-        settings = training.Settings(
-            optimizer, training.AdaptiveRate(0.1), batch_size=len(X), tol=1e-5
+        settings = Settings(optimizer, training.AdaptiveRate(0.1), batch_size=len(X), tol=1e-5)
+        settings.resolution = data_moments.resolution(
+            data_moments.complete_moments(energy, data), data
         )
-        settings.resolution = training.resolution(training.complete_moments(energy, data), data)
-    state = training.start(energy, learner, data, settings, rng)
-    state = training.run(learner, data, settings, state, Budget(seconds))
+    state = loop_state.start(energy, learner, data, settings, rng)
+    state = loop.run(learner, data, settings, state, Budget(seconds))
     return state.result(setting != "paper"), state
 
 
@@ -147,7 +152,7 @@ def run_problem(task, n, instance, seconds, names):
         layout, X, log_p = problem(task, n, instance)
         chosen = np.random.default_rng(instance).choice(len(X), 100, replace=False)
         states = enumerate_structured_sequences(n).astype(STATE) if log_p is None else None
-        plan = exact.prepare(layout)
+        plan = elimination.prepare(layout)
         rows = []
         for setting, known in SETTINGS.items():
             for name in (name for name in known if name in names):
@@ -157,7 +162,7 @@ def run_problem(task, n, instance, seconds, names):
                 limit = max(seconds, REFERENCE_SECONDS) if reference else seconds
                 energy, state = fit(setting, task, layout, X, LEARNERS[name](), limit, instance)
                 spent = time.process_time() - start
-                log_z = exact.log_partitions(plan, energy.flat)[0]
+                log_z = elimination.log_partitions(plan, energy.flat)[0]
                 if states is None:
                     score = log_likelihood(energy, log_z, X, chosen)
                     score["bound"] = float(log_p[chosen].mean())

@@ -16,13 +16,15 @@ from _common import bars, calls_in, interleaved, options, save
 from gibbs import N_CHAINS, numpy_binary, numpy_tables, random_pairs
 from threadpoolctl import threadpool_limits
 
-from skmrf import training
 from skmrf._utils.batch import Batch
 from skmrf.energies import FactorGraph, factor_graph
 from skmrf.energies.conditionals import BinaryConditionals
 from skmrf.learners import PCD
 from skmrf.samplers import Product
 from skmrf.samplers import gibbs as sampler
+from skmrf.training import loop
+from skmrf.training import state as loop_state
+from skmrf.training.settings import Settings
 
 BATCH = 256
 STEPS_A_CALL = 8
@@ -63,14 +65,14 @@ def skmrf_steps(graph, X):
     """A function that makes STEPS_A_CALL steps and goes on from where it stands."""
     data = Batch(X)
     learner = PCD(n_chains=N_CHAINS, n_steps=1)
-    settings = training.Settings(batch_size=BATCH, max_iter=1)
-    state = training.start(graph, learner, data, settings, np.random.default_rng(0))
+    settings = Settings(batch_size=BATCH, max_iter=1)
+    state = loop_state.start(graph, learner, data, settings, np.random.default_rng(0))
 
     def run():
         nonlocal state
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # not converged, of course
-            state = training.run(learner, data, settings, state)
+            state = loop.run(learner, data, settings, state)
 
     return run
 

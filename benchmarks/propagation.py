@@ -13,13 +13,13 @@ import numpy as np
 from _common import bars, interleaved, options, save
 from threadpoolctl import threadpool_limits
 
-from skmrf import variational
 from skmrf._kernels.propagation import Tables, propagate
 from skmrf._utils.codes import STATE
 from skmrf.datasets import make_ising, make_multimodal_mrf, make_random_mrf
 from skmrf.energies import FactorGraph
-from skmrf.samplers import Chain, ChainSettings
-from skmrf.variational import Propagation
+from skmrf.samplers.chained_bp import Chain, ChainSettings
+from skmrf.variational import arrangement
+from skmrf.variational.belief_propagation import Propagation
 
 ITERATIONS = 20
 PRINTED = Propagation("flooding", 0.0, ITERATIONS, 0.0)
@@ -105,7 +105,7 @@ class NumpyFlooding:
 def cost(name, energy):
     """One row of the first table."""
     graph = energy.factor_graph()
-    arranged = variational.arrange(graph.layout)
+    arranged = arrangement.arrange(graph.layout)
     tables, scope = arranged.tables(graph.flat), arranged.components(0)
     starts = arranged.starts(np.full((1, graph.n_variables), -1, dtype=STATE), 0)
     work, fresh = arranged.work(), np.zeros((0, 0))
@@ -144,7 +144,7 @@ class Printed:
         clamped = FactorGraph(graph.n_states, [*graph.cliques, *clamps], tables)
         self.n = n
         self.clamps = m + np.arange(n)
-        self.arranged = variational.arrange(clamped.layout)
+        self.arranged = arrangement.arrange(clamped.layout)
         tables = self.arranged.tables(clamped.flat)
         self.at = len(tables.potentials)
         delta = np.array([0.0, -np.inf, -np.inf, 0.0])

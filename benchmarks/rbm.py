@@ -36,7 +36,10 @@ from skmrf.learners import (
     TemperedTransitions,
 )
 from skmrf.likelihood import ais
-from skmrf.samplers import equal, resample
+from skmrf.samplers.smc import equal, resample
+from skmrf.training import loop
+from skmrf.training import state as loop_state
+from skmrf.training.settings import Settings
 
 LEARNERS = {
     "exact": Exact,
@@ -157,7 +160,7 @@ class Ours:
         self.rows, self.piece, self.seconds = np.empty(0, dtype=int), 1, 0.0
         start = time.process_time()
         data = Batch(X, rows=np.arange(len(X)))
-        self.state = training.start(energy, learner, data, settings, np.random.default_rng(seed))
+        self.state = loop_state.start(energy, learner, data, settings, np.random.default_rng(seed))
         self.seconds += time.process_time() - start
 
     @property
@@ -172,7 +175,7 @@ class Ours:
             self.rows = np.concatenate([self.rows, self.rng.permutation(len(self.X))])
         rows, self.rows = self.rows[:n], self.rows[n:]
         batch = Batch(self.X[rows], rows=rows)
-        self.state = training.run(self.learner, batch, self.settings, self.state)
+        self.state = loop.run(self.learner, batch, self.settings, self.state)
         self.seconds += time.process_time() - start
 
     def energy(self):
@@ -240,7 +243,7 @@ def make(name, X, n_hidden, seed):
     if name in PEERS:
         return Theirs(*PEERS[name], n_hidden, X, seed)
     energy = first_energy(X, n_hidden, np.random.default_rng(seed))
-    settings = training.Settings(  # the defaults of RBM
+    settings = Settings(  # the defaults of RBM
         training.Adam(),
         training.AdaptiveRate(0.003, 2000, cosine=0.0, n_halvings=3),
         batch_size=100,
@@ -299,9 +302,7 @@ def paper_schedule(train, test, biases, names, epochs, log):
     sets = {"train": train[:10_000], "test": test}
     for name in names:
         energy = first_energy(train, 10, np.random.default_rng(0), biases)
-        settings = training.Settings(
-            training.SGD(), PerEpoch(), batch_size=200, max_iter=1, average=False
-        )
+        settings = Settings(training.SGD(), PerEpoch(), batch_size=200, max_iter=1, average=False)
         run = Ours(PAPER[name](H[biases]), energy, train, settings, 0)
         n_updates = max(2, round(epochs * len(train) / 200))
         marks = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0])

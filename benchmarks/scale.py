@@ -13,7 +13,7 @@ from _common import bars, in_child, options, peak_bytes, restart_peak, save, tim
 
 from skmrf import DiscreteMRF
 from skmrf.datasets import fetch_density_benchmark, make_ising
-from skmrf.samplers import draw
+from skmrf.samplers.gibbs_queries import draw
 
 COLUMNS = {
     "model": "model",

@@ -5,8 +5,8 @@ import twins
 from zoo import ZOO, enumerate_states
 
 from skmrf.energies import PairwiseEnergy
-from skmrf.samplers import Chain, ChainSettings
-from skmrf.variational import Propagation
+from skmrf.samplers.chained_bp import Chain, ChainSettings
+from skmrf.variational.belief_propagation import Propagation
 
 
 def true_log_z(energy):

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 
-from .. import training
 from .._data.frames import column_names
 from ..energies import Energy
 from ..learners import Learner
 from ..learners.registry import make_learner
+from ..training import checkpoints
 from ._training import check_memory
 
 
@@ -20,7 +20,7 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     objects in the modules beside this one. It overrides no method of this class.
     """
 
-    _checkpoint = training.NoCheckpoint()  # a callback puts another one here during a fit
+    _checkpoint = checkpoints.NoCheckpoint()  # a callback puts another one here during a fit
     _energy_type = Energy  # of the energies that it learns
     _learner_kind = Learner  # superclass of the learners that it takes
     _doc_link_module = "skmrf"

@@ -1,6 +1,6 @@
 """Queries of a discrete model whose variables are the columns of the data, none of them latent."""
 
-from .. import inference
+from ..inference import row_queries
 from ..likelihood import log_partition_bounds
 from ._density import EnergyEstimator
 
@@ -32,7 +32,7 @@ class VisibleEstimator(EnergyEstimator):
         """
         codes = self._encode(X)
         log_z = self._log_partition().value
-        return self._row_query(inference.row_log_partitions, codes) - log_z
+        return self._row_query(row_queries.row_log_partitions, codes) - log_z
 
     def predict(self, X):
         """Rows with their missing entries filled by the joint mode given the observed ones.
@@ -47,7 +47,7 @@ class VisibleEstimator(EnergyEstimator):
             Categories, numeric where all columns are; of two-state models, their states.
         """
         codes = self._encode(X)
-        return self._encoder.decode(self._row_query(inference.row_modes, codes))
+        return self._encoder.decode(self._row_query(row_queries.row_modes, codes))
 
     def marginals(self, X):
         """Marginals of every column given the observed entries of each row.
@@ -62,7 +62,7 @@ class VisibleEstimator(EnergyEstimator):
             Observed entries have all their mass on their category. Two-state models have two
             categories, the lower state first.
         """
-        return self._row_query(inference.row_marginals, self._encode(X))
+        return self._row_query(row_queries.row_marginals, self._encode(X))
 
     def _compute_log_partition(self):
         return log_partition_bounds(
@@ -73,7 +73,7 @@ class VisibleEstimator(EnergyEstimator):
         )
 
     def _draw(self, codes, rng):
-        return inference.row_samples(self._graph, codes, rng, max_bytes=self.max_bytes)
+        return row_queries.row_samples(self._graph, codes, rng, max_bytes=self.max_bytes)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -4,8 +4,10 @@ from contextlib import nullcontext
 
 from joblib import parallel_config
 
-from .. import training
 from .._utils.randomness import check_generator
+from ..training import checkpoints, loop
+from ..training import state as loop_state
+from ..training.reports import EpochReports
 
 
 class FitSession:
@@ -46,12 +48,10 @@ class FitSession:
             previous = self._previous
             self.energy = fitted["energy_"] if previous is None else previous.energy
         self._estimator = estimator
-        self._reports = training.EpochReports(
-            estimator, X, y, parameters.max_iter, n_sub_estimators
-        )
+        self._reports = EpochReports(estimator, X, y, parameters.max_iter, n_sub_estimators)
         self._checkpoint = estimator._checkpoint  # set up by the callbacks
         if parameters.is_partial:
-            self._checkpoint = training.NoCheckpoint()
+            self._checkpoint = checkpoints.NoCheckpoint()
 
     def fit_sub_estimator(self, name, sub_estimator, sample_weight):
         """Fit an estimator to the same rows before training, and return it.
@@ -60,7 +60,7 @@ class FitSession:
         """
         fitted = self._reports.fit(name, sub_estimator, sample_weight)
         if vars(fitted).get("_interrupted", False):
-            self._checkpoint = training.NoCheckpoint()
+            self._checkpoint = checkpoints.NoCheckpoint()
         return fitted
 
     def begin(self, data, *encoding):
@@ -76,7 +76,7 @@ class FitSession:
         """
         epoch = 0 if self._previous is None else self._previous.epoch
         resumed_from = (self.energy.theta, epoch) if self.is_resumed else None
-        form = training.form_of(self.energy)
+        form = checkpoints.form_of(self.energy)
         rng = check_generator(self.parameters.random_state)
         given = form, data, encoding, resumed_from
         self.rng = self._checkpoint.begin(rng, self._estimator, *given)
@@ -112,7 +112,7 @@ class FitSession:
             return self._release_first_state()
         began = self._first_state.began
         with nullcontext() if n_jobs is None else parallel_config(n_jobs=n_jobs):
-            state = training.run(
+            state = loop.run(
                 learner, data, settings, self._release_first_state(), self._reports, began
             )
         if not state.interrupted:
@@ -125,10 +125,10 @@ class FitSession:
         if resumed is not None:
             self._first_state, self.seed = resumed
         elif self._previous is not None:
-            self._first_state = training.resume(self._previous, learner, data, settings)
+            self._first_state = loop_state.resume(self._previous, learner, data, settings)
             self.seed = self._previous_seed
         else:
-            self._first_state = training.start(self.energy, learner, data, settings, self.rng)
+            self._first_state = loop_state.start(self.energy, learner, data, settings, self.rng)
             self.seed = int(self.rng.integers(2**63))
         self._checkpoint.keep(self.seed)
         self.energy = self._previous = None

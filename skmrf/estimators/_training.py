@@ -3,9 +3,10 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from .. import training
 from .._utils.parameters import check_flag, check_number
 from ..learners.base import has_missing
+from ..training import optimizers, penalties, schedules
+from ..training.settings import Settings
 
 COPIES = 6  # arrays of parameters that learning holds at once
 
@@ -119,7 +120,7 @@ class TrainingParameters:
         -------
         Settings
         """
-        penalty = training.make_penalty(
+        penalty = penalties.make_penalty(
             self.penalty,
             self.alpha if alpha is None else alpha,
             energy.penalty_groups(),
@@ -127,8 +128,8 @@ class TrainingParameters:
         )
         name = default_optimizer if self.optimizer == "auto" else self.optimizer
         solvable = is_solvable(learner, data)
-        optimizer = training.make_optimizer(name, solvable, penalty, self.penalty)
-        return training.Settings(
+        optimizer = optimizers.make_optimizer(name, solvable, penalty, self.penalty)
+        return Settings(
             optimizer=optimizer,
             rate=self._rate(optimizer, default_rate),
             penalty=penalty,
@@ -146,7 +147,7 @@ class TrainingParameters:
         is_default = isinstance(self.learning_rate, str) and self.learning_rate == "adaptive"
         if is_default and default_rate is not None and optimizer is not None:
             return default_rate(optimizer)
-        return training.make_rate(self.learning_rate, optimizer)
+        return schedules.make_rate(self.learning_rate, optimizer)
 
 
 def check_memory(n_parameters, max_bytes, what, remedy):

@@ -4,11 +4,11 @@ import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from .. import training
 from .._data.binary import OTHER_KINDS, TwoStateEncoder, check_threshold, check_two_states
 from .._data.numeric import numeric_rows
 from .._utils.batch import Batch
 from ..energies import PairwiseEnergy
+from ..training import data_moments, initial_values
 from ._base import unchanged_on_error
 from ._queries import VisibleEstimator
 from ._rows import hold_out, weighted_rows
@@ -220,7 +220,7 @@ class BoltzmannMachine(VisibleEstimator):
                 fit.energy = _independent_columns(data, states)
             fit.begin(data, encoder.states)
             data, held_out = hold_out(data, parameters, fit.rng)
-            resolution, n_never = training.pair_facts(fit.energy, data)
+            resolution, n_never = data_moments.pair_facts(fit.energy, data)
             settings = parameters.settings(
                 learner,
                 fit.energy,
@@ -235,7 +235,7 @@ class BoltzmannMachine(VisibleEstimator):
 
             state = fit.train(learner, data, settings, attributes)
             if self.alpha == 0:
-                training.warn_unbounded(n_never)
+                data_moments.warn_unbounded(n_never)
             vars(self).update(attributes(state))
         return self
 
@@ -265,7 +265,7 @@ class BoltzmannMachine(VisibleEstimator):
 
 def _independent_columns(data, states):
     n, (low, high) = data.X.shape[1], states
-    odds = training.log_odds(data.X, data.log_weights)
+    odds = initial_values.log_odds(data.X, data.log_weights)
     return PairwiseEnergy(np.zeros((n, n)), odds / (high - low), states)
 
 
@@ -274,7 +274,7 @@ def _score(energy, held_out):
         return None
     n = energy.n_variables
     coupled = PairwiseEnergy(np.ones((n, n)) - np.eye(n), np.zeros(n), energy.states)
-    return training.held_out_score(coupled.factor_graph().layout, held_out)
+    return held_out.held_out_score(coupled.factor_graph().layout, held_out)
 
 
 def _symmetric(energy):

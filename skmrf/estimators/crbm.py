@@ -6,7 +6,6 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .. import training
 from .._data.numeric import numeric_rows
 from .._data.scaling import scaled, scaler_of
 from .._data.targets import OutputEncoder, two_labels
@@ -17,7 +16,8 @@ from .._utils.randomness import check_generator
 from .._utils.rows import dense_rows
 from ..energies import ConditionalBipartiteEnergy
 from ..learners import ConditionalLearner
-from ..training import AdaptiveRate
+from ..training import AdaptiveRate, initial_values
+from ..training.settings import Settings
 from ..variational.bipartite import check_weights, unit_probabilities
 from ._base import LearnedEstimator, unchanged_on_error
 from ._output_odds import log_odds, output_score
@@ -315,7 +315,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             "weights": _first_weights(rng, (n_visible, n_hidden), max(n_visible, n_hidden)),
             "visible_inputs": np.broadcast_to(np.float32(0), (n_inputs, n_visible)),
             "hidden_inputs": _first_weights(rng, (n_inputs, n_hidden), n_inputs),
-            "visible_bias": training.log_odds(data.Y, data.log_weights),
+            "visible_bias": initial_values.log_odds(data.Y, data.log_weights),
             "hidden_bias": np.zeros(n_hidden),
         }
         return ConditionalBipartiteEnergy(**theta)
@@ -328,7 +328,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     def _settings(self, parameters, learner, energy, data, held_out):
         n = data.X.shape[0]
         least, most = (epochs * -(-n // self.batch_size) for epochs in EPOCHS)
-        max_updates = int(np.clip(training.Settings.max_updates, least, most))
+        max_updates = int(np.clip(Settings.max_updates, least, most))
         return parameters.settings(
             learner,
             energy,

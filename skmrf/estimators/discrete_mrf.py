@@ -5,13 +5,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from .. import training
 from .._data.categories import CategoryEncoder, given_categories, resolve_categories
 from .._data.cliques import resolve_cliques
 from .._data.frames import column_names, read_columns
 from .._utils.batch import Batch
 from ..energies import FactorGraph, PairwiseEnergy
 from ..energies.layout import Layout
+from ..training import data_moments, initial_values
 from ._base import unchanged_on_error
 from ._queries import VisibleEstimator
 from ._rows import hold_out, weighted_rows
@@ -247,13 +247,13 @@ class DiscreteMRF(VisibleEstimator):
                 fit.energy = _independent_columns(layout, data, self.tie)
             fit.begin(data, encoder.categories)
             data, held_out = hold_out(data, parameters, fit.rng)
-            moments = training.complete_moments(fit.energy, data)
+            moments = data_moments.complete_moments(fit.energy, data)
             settings = parameters.settings(
                 learner,
                 fit.energy,
                 data,
                 score=_score(fit.energy, held_out),
-                resolution=training.resolution(moments, data),
+                resolution=data_moments.resolution(moments, data),
             )
 
             def attributes(state):
@@ -261,7 +261,7 @@ class DiscreteMRF(VisibleEstimator):
 
             state = fit.train(learner, data, settings, attributes)
             if self.alpha == 0:
-                training.warn_unbounded(training.count_never(moments))
+                data_moments.warn_unbounded(data_moments.count_never(moments))
             vars(self).update(attributes(state))
         return self
 
@@ -328,12 +328,12 @@ class DiscreteMRF(VisibleEstimator):
 
 def _independent_columns(layout, data, tie):
     """Return the energy with independent columns, as far as single tables reach."""
-    start = training.independent_start(layout, data.X, tie, data.log_weights)
+    start = initial_values.independent_start(layout, data.X, tie, data.log_weights)
     return FactorGraph.from_layout(layout, start)
 
 
 def _score(energy, held_out):
-    return None if held_out is None else training.held_out_score(energy.layout, held_out)
+    return None if held_out is None else held_out.held_out_score(energy.layout, held_out)
 
 
 def _with_singles(structure, n_features):

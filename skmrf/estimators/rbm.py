@@ -7,7 +7,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from .. import samplers, training
+from .. import samplers
 from .._data.binary import OTHER_KINDS, TwoStateEncoder, check_threshold
 from .._data.numeric import numeric_rows
 from .._utils.batch import Batch
@@ -16,7 +16,8 @@ from .._utils.randomness import check_generator
 from .._utils.rows import dense_rows
 from ..energies import BipartiteEnergy
 from ..likelihood import log_partition_bounds
-from ..training import AdaptiveRate
+from ..samplers import gibbs_queries
+from ..training import AdaptiveRate, initial_values
 from ._base import unchanged_on_error
 from ._density import EnergyEstimator
 from ._rows import hold_out, weighted_rows
@@ -272,7 +273,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         weights = rng.normal(0.0, SPREAD, size=(n_visible, n_hidden)).astype(np.float32)
         bias = np.zeros(n_visible)
         if self.init_visible_bias == "data":
-            bias = training.log_odds(data.X, data.log_weights)
+            bias = initial_values.log_odds(data.X, data.log_weights)
         return BipartiteEnergy(weights, bias, np.zeros(n_hidden))
 
     @property
@@ -309,7 +310,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return self._encoder.encode_complete(X)
 
     def _draw(self, codes, rng):
-        return samplers.draw_given(self.energy_, codes, rng)
+        return gibbs_queries.draw_given(self.energy_, codes, rng)
 
     def _compute_log_partition(self):
         """Return log Z; reverse chains start at training rows, so no mode of these is missed."""
@@ -426,7 +427,7 @@ def _adaptive_rate(optimizer):
 
 
 def _score(energy, held_out):
-    return None if held_out is None else training.layered_score(energy, held_out)
+    return None if held_out is None else held_out.layered_score(energy, held_out)
 
 
 def _describe_hidden_units(energy, data, seed):

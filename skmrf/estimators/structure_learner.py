@@ -11,7 +11,6 @@ from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .. import training
 from .._data.categories import encode, known_columns, shared_categories, training_columns
 from .._utils.codes import MISSING
 from .._utils.parameters import check_choice, check_flag, check_number, check_number_or
@@ -29,6 +28,8 @@ from ..structure.pairwise_model import PairwiseModel
 from ..structure.path import Path
 from ..structure.registry import make_search
 from ..structure.training_table import TrainingTable, positive_rows
+from ..training import checkpoints
+from ..training.reports import EpochReports
 from ._base import LearnedEstimator, _unchanged_on_error
 
 STATISTICS = ("table", "agreement")
@@ -196,7 +197,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     4
     """
 
-    _checkpoint = training.NoCheckpoint()  # a callback puts another one here during a fit
+    _checkpoint = checkpoints.NoCheckpoint()  # a callback puts another one here during a fit
     _doc_link_module = LearnedEstimator._doc_link_module
     _doc_link_template = LearnedEstimator._doc_link_template
 
@@ -350,7 +351,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         """Return the fitted attributes of a whole search."""
         search, learner = self._check_parameters()
         table = self._encode(X, sample_weight)
-        reports = training.EpochReports(self, X, None, None)
+        reports = EpochReports(self, X, None, None)
         checkpoint, everything = self._checkpoint, table.all_rows
         rng = check_generator(self.random_state)
         rng = checkpoint.begin(rng, self, everything.X, everything.weights, table.categories)
@@ -372,7 +373,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         search, learner = self._check_parameters()
         previous = vars(self).get("_partial_estimation")
         table = self._encode_part(X, sample_weight, resume=previous is not None)
-        reports = training.EpochReports(self, X, None, 1)
+        reports = EpochReports(self, X, None, 1)
         estimation = deepcopy(previous)
         if estimation is None:
             estimation = self._estimation(learner, check_generator(self.random_state))

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import exact, samplers
 from .._utils.codes import STATE, check_evidence
 from .._utils.parameters import check_choice, check_options
 from .._utils.randomness import check_generator
 from ..energies import FactorGraph
 from ..energies.checks import factor_graph_of
-from ..likelihood import exact_fits
+from ..exact import elimination
+from ..likelihood.bounds import exact_fits
+from ..samplers import chained_bp
 
 NOTHING_POSSIBLE = (
     "None of {} draws has a positive probability: the evidence is impossible, or zero potentials "
@@ -71,7 +72,9 @@ class Question:
 
     def plan(self, **how):
         """The bucket tree."""
-        return exact.prepare(self.graph.layout, self.observed, max_bytes=self.max_bytes, **how)
+        return elimination.prepare(
+            self.graph.layout, self.observed, max_bytes=self.max_bytes, **how
+        )
 
     def rest(self):
         """The model of the variables that are not known."""
@@ -91,7 +94,7 @@ def renumbered(order, observed):
     """
     if isinstance(order, str):
         return order
-    order = samplers.check_order(order, len(observed))
+    order = chained_bp.check_order(order, len(observed))
     return (np.cumsum(~observed) - 1)[order[~observed[order]]]
 
 

@@ -2,13 +2,15 @@
 
 import numpy as np
 
-from .. import exact, samplers, variational
 from .._utils.log_weights import log_mean_exp, normalized_weights
 from .._utils.parameters import check_number
 from .._utils.phases import States
 from .._utils.results import Marginals
 from ..energies import FactorGraph
-from ..likelihood import TRUSTED_ESS
+from ..exact import elimination
+from ..likelihood.intervals import TRUSTED_ESS
+from ..samplers import chained_bp, enumerated_states, gibbs_queries
+from ..variational import belief_propagation, mean_field, tree_reweighting
 from .conditioned import NOTHING_POSSIBLE, renumbered
 
 
@@ -39,9 +41,9 @@ def _from_states(question, X, log_weights=None):
 def exact_marginals(question):
     """By elimination."""
     graph, plan = question.graph, question.plan()
-    single = exact.single_marginals(plan, graph.flat, question.row[None])[0]
+    single = elimination.single_marginals(plan, graph.flat, question.row[None])[0]
     untied = graph.layout.untied()
-    flat, _ = exact.expected_moments(plan, graph.flat, question.row[None], layout=untied)
+    flat, _ = elimination.expected_moments(plan, graph.flat, question.row[None], layout=untied)
     return _as_marginals(
         question, single, flat, residual=0.0, n_iter=1, converged=True, method="exact"
     )
@@ -49,7 +51,7 @@ def exact_marginals(question):
 
 def gibbs_marginals(question, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=None):
     """Averages over Gibbs chains."""
-    X, residual = samplers.averages(
+    X, residual = gibbs_queries.averages(
         question.rest(),
         question.rng(),
         n_chains=n_chains,
@@ -70,7 +72,7 @@ def gibbs_marginals(question, *, n_chains=256, n_sweeps=1000, n_records=50, n_jo
 
 def _believed(question, found, method):
     if found.log_partition == -np.inf:
-        raise exact.ImpossibleEvidence(0)
+        raise elimination.ImpossibleEvidence(0)
     return _as_marginals(
         question,
         found.single,
@@ -84,15 +86,15 @@ def _believed(question, found, method):
 
 def bp_marginals(question, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
     """Beliefs of sum-product belief propagation."""
-    how = variational.Propagation(schedule, damping, max_iter, tol)
-    found = variational.belief_propagation(question.graph, how, evidence=question.row)
+    how = belief_propagation.Propagation(schedule, damping, max_iter, tol)
+    found = belief_propagation.belief_propagation(question.graph, how, evidence=question.row)
     return _believed(question, found, "bp")
 
 
 def trw_marginals(question, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
     """Beliefs of tree-reweighted propagation."""
-    how = variational.Propagation(schedule, damping, max_iter, tol)
-    found = variational.tree_reweighted(question.graph, how, evidence=question.row)
+    how = belief_propagation.Propagation(schedule, damping, max_iter, tol)
+    found = tree_reweighting.tree_reweighted(question.graph, how, evidence=question.row)
     return _believed(question, found.beliefs, "trw")
 
 
@@ -100,8 +102,8 @@ def mean_field_marginals(question, *, max_iter=1000, tol=1e-9):
     """The product distribution of naive mean field."""
     rest = question.rest()
     if any(not (table > -np.inf).any() for table in rest.log_potentials):
-        raise exact.ImpossibleEvidence(0)
-    found = variational.mean_field(rest, max_iter=max_iter, tol=tol)
+        raise elimination.ImpossibleEvidence(0)
+    found = mean_field.mean_field(rest, max_iter=max_iter, tol=tol)
     n_states = question.graph.n_states
     single = np.zeros(int(n_states.sum()))
     free = np.repeat(~question.observed, n_states)
@@ -112,7 +114,7 @@ def mean_field_marginals(question, *, max_iter=1000, tol=1e-9):
     return _as_marginals(
         question,
         single,
-        variational.clique_moments(question.graph, single, untied),
+        mean_field.clique_moments(question.graph, single, untied),
         residual=found.residual,
         n_iter=found.n_iter,
         converged=found.converged and found.lower_bound > -np.inf,
@@ -126,12 +128,14 @@ def bpchain_marginals(
     """Draws of chained belief propagation, weighted to the model."""
     check_number("n_samples", n_samples, low=1, integer=True)
     rest = question.rest()
-    settings = samplers.ChainSettings(conditionals, renumbered(order, question.observed), clip=clip)
-    chain = samplers.Chain(rest.layout, settings, n_samples)
+    settings = chained_bp.ChainSettings(
+        conditionals, renumbered(order, question.observed), clip=clip
+    )
+    chain = chained_bp.Chain(rest.layout, settings, n_samples)
     rng = question.rng()
     draws = chain.draw(rest.flat, n_samples, rng)
-    known = samplers.KnownStates(
-        draws.X[:0] if chain.exact else samplers.annealed_states(rest, n_samples, rng)
+    known = enumerated_states.KnownStates(
+        draws.X[:0] if chain.exact else enumerated_states.annealed_states(rest, n_samples, rng)
     )
     weights = known.weigh(rest, draws)
     log_z = log_mean_exp(weights.estimates())

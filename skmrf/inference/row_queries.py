@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from .. import exact, samplers
 from .._utils.codes import MISSING
 from .._utils.warn import warn_caller
+from ..exact import elimination
 from ..exact.elimination import DEFAULT_MAX_BYTES
-from ..likelihood import ais, exact_fits
+from ..likelihood import ais
+from ..likelihood.bounds import exact_fits
+from ..samplers import gibbs_queries
 
 
 def _patterns(X):
@@ -27,11 +29,11 @@ def _fits(graph, observed, max_bytes):
 
 def _exactly(query, graph, observed, X, rows, max_bytes):
     """An exact query about some rows of X; an error has the row's number in X."""
-    plan = exact.prepare(graph.layout, observed, max_bytes=max_bytes)
+    plan = elimination.prepare(graph.layout, observed, max_bytes=max_bytes)
     try:
         return query(plan, graph.flat, X[rows])
-    except exact.ImpossibleEvidence as error:
-        raise exact.ImpossibleEvidence(rows[error.row]) from None
+    except elimination.ImpossibleEvidence as error:
+        raise elimination.ImpossibleEvidence(rows[error.row]) from None
 
 
 def _evidence(row):
@@ -60,7 +62,7 @@ def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
         if observed.all():
             out[rows] = graph.log_potential(X[rows])
         elif _fits(graph, observed, max_bytes):
-            out[rows] = _exactly(exact.log_partitions, graph, observed, X, rows, max_bytes)
+            out[rows] = _exactly(elimination.log_partitions, graph, observed, X, rows, max_bytes)
         else:
             out[rows] = [
                 ais(graph.condition(_evidence(X[r])), random_state=rng).value for r in rows
@@ -89,7 +91,7 @@ def row_marginals(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     out = np.empty((len(X), int(graph.n_states.sum())))
     for observed, rows in _patterns(X):
         if _fits(graph, observed, max_bytes):
-            out[rows] = _exactly(exact.single_marginals, graph, observed, X, rows, max_bytes)
+            out[rows] = _exactly(elimination.single_marginals, graph, observed, X, rows, max_bytes)
         else:
             for r in rows:
                 out[r] = _gibbs_marginals(graph, X[r], rng)
@@ -97,7 +99,7 @@ def row_marginals(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
 
 
 def _gibbs_marginals(graph, row, rng):
-    visited, _ = samplers.averages(graph.condition(_evidence(row)), rng)
+    visited, _ = gibbs_queries.averages(graph.condition(_evidence(row)), rng)
     full = np.repeat(row[None], len(visited), axis=0)
     full[:, row == MISSING] = visited
     return np.bincount(
@@ -130,10 +132,10 @@ def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     def anneal(rows, observed):
         out = rows.copy()
         for row in out:
-            row[~observed] = samplers.anneal(graph.condition(_evidence(row)), rng)[0]
+            row[~observed] = gibbs_queries.anneal(graph.condition(_evidence(row)), rng)[0]
         return out
 
-    return _filled(graph, X, max_bytes, exact.maximise, anneal)
+    return _filled(graph, X, max_bytes, elimination.maximise, anneal)
 
 
 def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
@@ -157,12 +159,12 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
 
     def by_elimination(plan, flat, rows):
         shared = rows[:1] if (rows == rows[0]).all() else rows
-        return exact.sample(plan, flat, len(rows), rng, shared)
+        return elimination.sample(plan, flat, len(rows), rng, shared)
 
     def gibbs(rows, _):
         warn_inexact_samples()
-        moved = samplers.draw_given(graph, rows, rng)
-        samplers.check_possible(graph, moved)
+        moved = gibbs_queries.draw_given(graph, rows, rng)
+        gibbs_queries.check_possible(graph, moved)
         return moved
 
     return _filled(graph, X, max_bytes, by_elimination, gibbs)

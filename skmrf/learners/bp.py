@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .. import variational
 from .._utils.parameters import check_number
 from .._utils.phases import CliqueMoments, States
 from ..energies import TableEnergy
 from ..samplers import Product
+from ..variational import arrangement, belief_propagation
 from .base import DataPhase, Learner
 
 
@@ -17,7 +17,7 @@ class PropagationState:
     """The data's phase, the arranged graph, and the last messages."""
 
     data: DataPhase
-    arranged: variational.Arrangement
+    arranged: arrangement.Arrangement
     messages: np.ndarray | None = None
 
 
@@ -57,7 +57,7 @@ class BP(Learner):
 
     def init(self, energy, batch, rng):
         self._how()
-        return PropagationState(DataPhase(energy, batch, rng), variational.arrange(energy.layout))
+        return PropagationState(DataPhase(energy, batch, rng), arrangement.arrange(energy.layout))
 
     def resume(self, energy, batch, state, rng):
         fresh = self.init(energy, batch, rng)
@@ -66,12 +66,14 @@ class BP(Learner):
         return replace(fresh, messages=state.messages)
 
     def _how(self):
-        return variational.Propagation(self.schedule, self.damping, self.max_iter, self.tol)
+        return belief_propagation.Propagation(self.schedule, self.damping, self.max_iter, self.tol)
 
     def _propagate(self, energy, state):
         """Beliefs, the state after them, and diagnostics."""
         start = state.messages if self.warm_start else None
-        found = variational.pass_messages(state.arranged, energy.flat, self._how(), start=start)
+        found = belief_propagation.pass_messages(
+            state.arranged, energy.flat, self._how(), start=start
+        )
         info = {
             "inference_converged": float(found.converged),
             "residual": found.residual,

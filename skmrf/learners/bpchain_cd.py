@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import variational
 from .._utils.codes import MISSING
 from .._utils.log_weights import effective_sample_size, log_mean_exp
 from .._utils.parameters import check_number
 from .._utils.phases import States
 from ..energies import TableEnergy
-from ..samplers import Chain, ChainSettings, KnownStates
+from ..samplers.chained_bp import Chain, ChainSettings
+from ..samplers.enumerated_states import KnownStates
+from ..variational import belief_propagation
 from .base import DataPhase, Learner, unique_rows
 
 SUPPORT = 1e-3  # least conditional probability where draws are weighted
@@ -98,7 +99,7 @@ class BPChainCD(Learner):
 
     def init(self, energy, batch, rng):
         check_number("n_samples", self.n_samples, low=1, integer=True)
-        how = variational.Propagation(self.schedule, self.damping, self.max_iter, self.tol)
+        how = belief_propagation.Propagation(self.schedule, self.damping, self.max_iter, self.tol)
         clip = SUPPORT if self.corrected else 0.0
         settings = ChainSettings(self.conditionals, self.order, how, clip, self.warm_start)
         chain = Chain(energy.layout, settings, self.n_samples)

@@ -6,7 +6,8 @@ from .._utils.parameters import check_choice, check_number
 from .._utils.phases import States
 from .._utils.rows import dense_rows
 from ..energies import GibbsEnergy
-from ..samplers import BLOCK, Product, spawn_generators, sweep
+from ..samplers import Product, spawn_generators, sweep
+from ..samplers.gibbs import BLOCK
 from .base import DataPhase
 from .conditional import MeanFieldPrediction
 

@@ -7,7 +7,8 @@ import numpy as np
 from .._utils.codes import STATE
 from .._utils.parameters import check_number
 from .._utils.phases import States
-from ..samplers import BLOCK, spawn_generators, sweep
+from ..samplers import spawn_generators, sweep
+from ..samplers.gibbs import BLOCK
 from ..variational.bipartite import unit_probabilities
 from .conditional import MeanFieldPrediction, observed
 

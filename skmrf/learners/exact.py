@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import exact
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import CliqueMoments, States, Theta
+from ..exact import elimination, expectations
 from .base import Learner, has_missing, unique_rows
 
 
@@ -52,7 +52,7 @@ class CountedRows:
             complete = {k: scale * v for k, v in energy.moments(phase).items()}
         if full.all():
             return cls(complete, None, [])
-        tables = exact.exact_tables(energy)
+        tables = expectations.exact_tables(energy)
         return cls(complete, tables, _patterns(tables.layout, X[~full], weights[~full], max_bytes))
 
     def phase(self, energy, batch):
@@ -60,7 +60,7 @@ class CountedRows:
         positive, value = self.complete, energy.mean_log_potential(self.complete)
         for plan, X, weights in self.partial:
             flat = self.tables.flat(energy)
-            found, totals = exact.expected_moments(plan, flat, X, weights)
+            found, totals = elimination.expected_moments(plan, flat, X, weights)
             found = self.tables.moments(energy, found)
             positive = {k: positive[k] + found[k] for k in positive}
             value += float(weights @ totals)
@@ -73,7 +73,7 @@ def _patterns(layout, X, weights, max_bytes):
     out = []
     for p, observed in enumerate(patterns):
         rows = np.flatnonzero(which.ravel() == p)
-        plan = exact.prepare(layout, observed, max_bytes=max_bytes)
+        plan = elimination.prepare(layout, observed, max_bytes=max_bytes)
         out.append((plan, X[rows], weights[rows]))
     return out
 
@@ -126,7 +126,7 @@ class Exact(Learner):
         self.max_bytes = max_bytes
 
     def init(self, energy, batch, rng):
-        model = exact.exact_model(energy, max_bytes=self.max_bytes)
+        model = expectations.exact_model(energy, max_bytes=self.max_bytes)
         if energy.has_latent:
             return ExactState(model, VisibleRows(batch))
         return ExactState(model, CountedRows.of(energy, batch, self.max_bytes))

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
-from ..samplers import equal, resample, sweep
-from ..samplers.smc import climb_from_base
+from ..samplers import sweep
+from ..samplers.smc import climb_from_base, equal, resample
 from .particle_options import BASES, check_count, weights_info
 from .particles import ParticleLearner, Particles
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .. import variational
 from .._utils.parameters import check_number
 from .._utils.phases import CliqueMoments
 from ..energies import TableEnergy
+from ..variational import mean_field
 from .base import DataPhase, Learner
 
 
@@ -58,10 +58,10 @@ class MeanField(Learner):
 
     def step(self, energy, batch, state, rng):
         positive = state.data(energy, batch)
-        found = variational.mean_field(
+        found = mean_field.mean_field(
             energy, start=state.single, max_iter=self.max_iter, tol=self.tol
         )
-        moments = variational.clique_moments(energy, found.single)
+        moments = mean_field.clique_moments(energy, found.single)
         info = {
             "inference_converged": float(found.converged),
             "residual": found.residual,

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from .._utils.parameters import check_choice
-from ..samplers import Replicas, adapted, check_ladder, parallel_tempering
+from ..samplers import parallel_tempering
+from ..samplers.parallel_tempering import Replicas, adapted, check_ladder
 from .particle_options import BASES, check_count
 from .particles import ParticleLearner, Particles
 

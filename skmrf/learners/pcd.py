@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..energies import LayeredEnergy
-from ..samplers import Product, alternate, blocks_of, spawn_generators, sweep
+from ..samplers import Product, blocks_of, spawn_generators, sweep
+from ..samplers.gibbs import alternate
 from .particle_options import check_count
 from .particles import ParticleLearner, Particles
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
-from ..samplers import Interpolation, Tempering, climb, resample, spawn_generators
-from ..samplers.smc import climb_from_base
+from ..samplers import Interpolation, Tempering, spawn_generators
+from ..samplers.smc import climb, climb_from_base, resample
 from .particle_options import BASES, N_PARTICLES, check_count, n_particles_of
 from .particles import ParticleLearner, Particles
 from .smc import climb_info

@@ -7,7 +7,7 @@ import numpy as np
 from .._utils.history import Latest
 from .._utils.parameters import check_choice, check_number
 from .._utils.phases import States
-from ..samplers import Metropolis
+from ..samplers.metropolis import Metropolis
 from ..variational.free_energy import FIRST_STEP, Rule, infer, quadrature
 from ..variational.mixtures import Mixture, average
 from .beliefs import BeliefLearner

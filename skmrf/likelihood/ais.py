@@ -10,7 +10,8 @@ from .._utils.randomness import check_generator
 from .._utils.results import LogPartition
 from .._utils.rows import dense_rows
 from .._utils.warn import warn_caller
-from ..samplers import Product, Tempering, climb, resample, spawn_generators, sweep
+from ..samplers import Product, Tempering, spawn_generators, sweep
+from ..samplers.smc import climb, resample
 from .intervals import interval, lost
 
 FIRST_TEMPERATURES = 1000

@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from .. import exact, variational
 from .._utils.parameters import check_choice, check_options
 from .._utils.results import LogPartition
+from ..exact import expectations, tree_decomposition
 from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..exact.expectations import MAX_ENTRIES
+from ..variational import belief_propagation, tree_reweighting
+from ..variational import mean_field as naive
 from .ais import ais
 from .chained_bp import bpchain
 
@@ -27,7 +29,7 @@ def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=
     -------
     bool
     """
-    cost = exact.forecast(layout, observed, maximised)
+    cost = tree_decomposition.forecast(layout, observed, maximised)
     return cost.order is not None and cost.bytes <= max_bytes and cost.entries <= MAX_ENTRIES
 
 
@@ -49,7 +51,7 @@ def exact_log_partition(energy, *, max_bytes=DEFAULT_MAX_BYTES):
     ValueError
         When the forecast is beyond ``max_bytes``.
     """
-    return _summed(energy, exact.exact_model(energy, max_bytes=max_bytes, sparse=True))
+    return _summed(energy, expectations.exact_model(energy, max_bytes=max_bytes, sparse=True))
 
 
 def _summed(energy, model):
@@ -66,8 +68,8 @@ def bethe(energy, *, schedule="sequential", damping="auto", max_iter=500, tol=1e
     schedule, damping, max_iter, tol
         See :class:`skmrf.variational.Propagation`.
     """
-    how = variational.Propagation(schedule, damping, max_iter, tol)
-    found = variational.belief_propagation(energy.factor_graph(), how)
+    how = belief_propagation.Propagation(schedule, damping, max_iter, tol)
+    found = belief_propagation.belief_propagation(energy.factor_graph(), how)
     value = found.log_partition
     return LogPartition(value, np.nan, -np.inf, np.inf, False, "bethe", found.converged, np.nan)
 
@@ -79,9 +81,9 @@ def mean_field(energy, *, max_iter=1000, tol=1e-9):
     ----------
     energy : Energy
     max_iter, tol
-        See :func:`skmrf.variational.mean_field`.
+        See :func:`skmrf.variational.mean_field.mean_field`.
     """
-    found = variational.mean_field(energy.factor_graph(), max_iter=max_iter, tol=tol)
+    found = naive.mean_field(energy.factor_graph(), max_iter=max_iter, tol=tol)
     value = found.lower_bound
     return LogPartition(value, np.nan, value, np.inf, False, "mean-field", found.converged, np.nan)
 
@@ -96,10 +98,10 @@ def tree_reweighted(energy, *, schedule="sequential", damping="auto", max_iter=5
         See :class:`skmrf.variational.Propagation`.
     """
     graph = energy.factor_graph()
-    found = variational.tree_reweighted(
-        graph, variational.Propagation(schedule, damping, max_iter, tol)
+    found = tree_reweighting.tree_reweighted(
+        graph, belief_propagation.Propagation(schedule, damping, max_iter, tol)
     )
-    lower = variational.mean_field(graph).lower_bound
+    lower = naive.mean_field(graph).lower_bound
     upper, converged = found.upper_bound, found.beliefs.converged
     return LogPartition(upper, np.nan, lower, upper, True, "trw", converged, np.nan)
 
@@ -154,7 +156,7 @@ def log_partition_bounds(
     """
     check_choice("method", method, METHODS)
     if method == "auto":
-        model = exact.quick_exact_model(energy, max_bytes=max_bytes)
+        model = expectations.quick_exact_model(energy, max_bytes=max_bytes)
         if model is not None:
             return _summed(energy, model)
         method = "ais"

@@ -8,15 +8,10 @@ from .._utils.parameters import check_number
 from .._utils.randomness import check_generator
 from .._utils.results import LogPartition
 from .._utils.warn import warn_caller
-from ..samplers import (
-    Chain,
-    ChainSettings,
-    KnownStates,
-    annealed_states,
-    resample,
-    spawn_generators,
-    sweep,
-)
+from ..samplers import spawn_generators, sweep
+from ..samplers.chained_bp import Chain, ChainSettings
+from ..samplers.enumerated_states import KnownStates, annealed_states
+from ..samplers.smc import resample
 from .intervals import TRUSTED_ESS, interval, lost
 
 SETTLE = 20

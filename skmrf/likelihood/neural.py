@@ -9,7 +9,8 @@ from .._utils.parameters import check_choice
 from .._utils.randomness import check_generator
 from .._utils.results import LogPartition
 from .._utils.warn import warn_caller
-from ..samplers import Metropolis, resample
+from ..samplers.metropolis import Metropolis
+from ..samplers.smc import resample
 from .bounds import exact_fits, exact_log_partition
 from .intervals import interval
 

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 from scipy.sparse import issparse
 
-from .. import exact, inference
+from .. import inference
 from .._utils.codes import MISSING, STATE
 from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_choice, check_number
@@ -14,6 +14,8 @@ from .._utils.rows import dense_rows
 from ..estimators.boltzmann_machine import BoltzmannMachine
 from ..estimators.discrete_mrf import DiscreteMRF
 from ..estimators.rbm import RBM
+from ..exact import tree_decomposition
+from ..inference import row_queries
 from ._axes import BLACK, BLUE, GREY, VERMILION, check_estimator, line_style, panel_axes, plain
 
 METHODS = ("auto", "exact", "samples")
@@ -252,7 +254,7 @@ class _Places:
         asked = np.intersect1d(self.first, np.flatnonzero(single > 0))
         joint = np.zeros((len(single), len(single)))
         if asked.size:
-            found = inference.row_marginals(graph, given[asked], max_bytes=max_bytes)
+            found = row_queries.row_marginals(graph, given[asked], max_bytes=max_bytes)
             joint[asked] = single[asked, None] * np.concatenate(found, axis=1)
         np.fill_diagonal(joint, single)
         return self._of_moments(joint)
@@ -285,7 +287,7 @@ def _exactly(estimator, method):
     if method != "auto":
         return method == "exact"
     graph = estimator.energy_.factor_graph()
-    cost = exact.forecast(graph.layout)
+    cost = tree_decomposition.forecast(graph.layout)
     work = cost.entries * int(graph.n_states.sum()) if cost.order is not None else np.inf
     return cost.order is not None and work <= MAX_ENTRIES and cost.bytes <= estimator.max_bytes
 

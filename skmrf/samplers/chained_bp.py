@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import exact, variational
 from .._utils.parameters import check_choice, check_number
 from ..energies import FactorGraph
+from ..exact import elimination, tree_decomposition
+from ..variational import arrangement, belief_propagation
 from .prefix_tree import Prefixes
 
 CONDITIONALS = ("auto", "bp", "exact")
@@ -40,14 +41,14 @@ class ChainSettings:
 
     conditionals: str = "auto"
     order: object = "elimination"
-    how: variational.Propagation = field(default_factory=variational.Propagation)
+    how: belief_propagation.Propagation = field(default_factory=belief_propagation.Propagation)
     clip: float = 0.0
     warm_start: bool = False
 
     def __post_init__(self):
         check_choice("conditionals", self.conditionals, CONDITIONALS)
         check_number("clip", self.clip, low=0, high=0.5)
-        if not isinstance(self.how, variational.Propagation):
+        if not isinstance(self.how, belief_propagation.Propagation):
             raise TypeError(f"how must be a skmrf.variational.Propagation; got {self.how!r}.")
 
 
@@ -106,10 +107,10 @@ class Chain:
         self.layout = layout
         self.order = _order(layout, settings.order)
         self.n_chained = _n_chained(layout, self.order, settings.conditionals, n_samples)
-        self.arranged = variational.arrange(layout, self.order)
+        self.arranged = arrangement.arrange(layout, self.order)
         self.plan = None
         if self.n_chained < len(self.order):
-            self.plan = exact.prepare(layout, _first(self.order, self.n_chained))
+            self.plan = elimination.prepare(layout, _first(self.order, self.n_chained))
 
     @property
     def exact(self):
@@ -145,7 +146,7 @@ class Chain:
         if self.plan is None:
             return prefixes.log_q
         return prefixes.log_q + self._log_completion(
-            flat, X, exact.log_partitions(self.plan, flat, X)
+            flat, X, elimination.log_partitions(self.plan, flat, X)
         )
 
     def _start(self, flat, counts):
@@ -161,14 +162,14 @@ class Chain:
 
     def _complete(self, flat, X, counts, log_q, rng):
         """Exact draws given every prefix; any states after a prefix of probability zero."""
-        log_z = exact.log_partitions(self.plan, flat, X)
+        log_z = elimination.log_partitions(self.plan, flat, X)
         owner = np.repeat(np.arange(len(X)), counts)
         rows = X[owner]
         possible = log_z[owner] > -np.inf
         shared = X if len(X) == 1 else rows[possible]
         if possible.any():
             n_draws = int(np.count_nonzero(possible))
-            rows[possible] = exact.sample(self.plan, flat, n_draws, rng, shared)
+            rows[possible] = elimination.sample(self.plan, flat, n_draws, rng, shared)
         left = self.order[self.n_chained :]
         blank = (len(rows) - np.count_nonzero(possible), len(left))
         rows[np.ix_(~possible, left)] = rng.integers(self.layout.n_states[left], size=blank)
@@ -197,7 +198,7 @@ def _order(layout, wanted):
         check_choice("order", wanted, ORDERS)
         if wanted == "index":
             return np.arange(n)
-        found = exact.forecast(layout).order
+        found = tree_decomposition.forecast(layout).order
         if found is not None:
             return found[::-1].copy()
         return np.argsort(-np.diff(layout.incidence[0]), kind="stable")  # most connected first
@@ -236,7 +237,7 @@ def _n_chained(layout, order, conditionals, n_samples):
         return len(order) if conditionals == "bp" else 0
 
     def cheap(n):
-        cost = exact.forecast(layout, _first(order, n))
+        cost = tree_decomposition.forecast(layout, _first(order, n))
         runs = n_samples if n else 1
         return cost.order is not None and runs * cost.entries <= EXACT_ENTRIES
 

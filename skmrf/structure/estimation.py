@@ -10,6 +10,10 @@ from joblib import parallel_config
 from .. import training
 from ..energies.log_linear import LogLinearEnergy
 from ..learners import Learner
+from ..training import data_moments, loop, optimizers, penalties, schedules
+from ..training import state as loop_state
+from ..training.reports import SilentReports
+from ..training.settings import MIN_UPDATES, Settings
 from .path import Path
 from .regression import RIDGE
 from .rows import Rows
@@ -91,20 +95,20 @@ class Schedule:
 
         Returns
         -------
-        training.Settings
+        Settings
         """
         optimizer = self._optimizer(learner, rows, penalty, restriction)
         short = warm and self.learning_rate == "adaptive"
-        settings = training.Settings(
+        settings = Settings(
             optimizer=optimizer,
-            rate=_short_rate(rows) if short else training.make_rate(self.learning_rate, optimizer),
+            rate=_short_rate(rows) if short else schedules.make_rate(self.learning_rate, optimizer),
             penalty=penalty,
             batch_size=self.batch_size or max(1, ENTRIES_A_BATCH // rows.X.shape[1]),
             max_iter=self.max_iter,
             tol=self.tol,
             average=penalty.smooth and restriction is None,
             complete=restriction is None or self.max_iter is None,
-            min_updates=SHORTEST if short else training.MIN_UPDATES,
+            min_updates=SHORTEST if short else MIN_UPDATES,
         )
         if restriction is not None:
             settings.restriction = restriction
@@ -116,7 +120,7 @@ class Schedule:
         )
         name = "sgd" if self.optimizer == "auto" and restriction is not None else self.optimizer
         kind = "l2" if penalty.smooth else "l1"
-        optimizer = training.make_optimizer(name, solvable, penalty, kind)
+        optimizer = optimizers.make_optimizer(name, solvable, penalty, kind)
         if restriction is not None and optimizer is None:
             raise ValueError(
                 "RemovalWhileLearning removes edges between the updates of an optimizer, and "
@@ -132,7 +136,7 @@ def _short_rate(rows):
     return training.AdaptiveRate(FIRST_RATE, window, n_halvings=N_HALVINGS)
 
 
-class Recorder(training.SilentReports):
+class Recorder(SilentReports):
     """Reports that record the path of the parameters and are passed on."""
 
     def __init__(self, path, reports):
@@ -183,7 +187,7 @@ class Estimation:
     schedule: Any
     rng: np.random.Generator
     path: Path
-    reports: Any = field(default_factory=training.SilentReports)
+    reports: Any = field(default_factory=SilentReports)
     n_jobs: int | None = None
     history: dict = field(default_factory=dict)
     n_iter: int = 0
@@ -221,10 +225,10 @@ class Estimation:
             penalty = self._default_penalty(energy, rows, restriction)
         options = {"warm": warm, "restriction": restriction}
         settings = self.schedule.settings(learner, rows, penalty, **options)
-        moments = training.complete_moments(energy.graph, rows.batch)
-        settings.resolution = training.resolution(moments, rows.batch)
+        moments = data_moments.complete_moments(energy.graph, rows.batch)
+        settings.resolution = data_moments.resolution(moments, rows.batch)
         self.path.begin()
-        state = training.start(energy, learner, rows.batch, settings, self.rng)
+        state = loop_state.start(energy, learner, rows.batch, settings, self.rng)
         return self._run(learner, rows, settings, state)
 
     def learn_epoch(self, energy, rows: Rows, restriction):
@@ -247,25 +251,25 @@ class Estimation:
         self.restriction = restriction if first else self.restriction
         learner, schedule = TableLearnerAdapter(self.learner), replace(self.schedule, max_iter=1)
         settings = schedule.settings(
-            learner, rows, training.NoPenalty(), restriction=self.restriction
+            learner, rows, penalties.NoPenalty(), restriction=self.restriction
         )
         if first:
-            state = training.start(energy, learner, rows.batch, settings, self.rng)
+            state = loop_state.start(energy, learner, rows.batch, settings, self.rng)
         else:
-            state = training.resume(self.state, learner, rows.batch, settings)
+            state = loop_state.resume(self.state, learner, rows.batch, settings)
         return self._run(learner, rows, settings, state)
 
     @staticmethod
     def _default_penalty(energy, rows, restriction):
         if restriction is not None:
-            return training.NoPenalty()
-        return training.L2(RIDGE / rows.count, energy.penalty_groups())
+            return penalties.NoPenalty()
+        return penalties.L2(RIDGE / rows.count, energy.penalty_groups())
 
     def _run(self, learner, rows, settings, state):
         recorder = Recorder(self.path, self.reports)
         known = state.epoch
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
-            state = training.run(learner, rows.batch, settings, state, recorder)
+            state = loop.run(learner, rows.batch, settings, state, recorder)
         self.n_iter += state.epoch - known
         self.converged = bool(state.converged)
         self.interrupted |= state.interrupted

@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from .. import training
 from .._utils.parameters import check_choice, check_number_or
 from ..energies.log_linear import LogLinearForm
 from ..learners import PseudoLikelihood
 from ..learners.pseudo_likelihood import site_log_likelihood
+from ..training import loop, penalties
+from ..training import state as loop_state
+from ..training.reports import warn_interrupted
+from ..training.settings import Settings
 from .base import Search
 from .candidates import candidate_pairs
 from .estimation import TableLearnerAdapter
@@ -78,7 +81,7 @@ class Penalized(Search):
             alpha = scale * choose_alpha(rows, start, self.penalty, alpha, estimation)
         estimation.alpha, kept = alpha, np.zeros(len(edges), dtype=bool)
         if alpha < scale * _largest_alpha(rows, start, self.penalty):
-            penalty = training.make_penalty(self.penalty, alpha, start.penalty_groups())
+            penalty = penalties.make_penalty(self.penalty, alpha, start.penalty_groups())
             kept = estimation.learn(start, rows, penalty=penalty).strengths() > 0
         estimation.path.remove(edges[~kept])
         return edges[kept]
@@ -170,7 +173,7 @@ def _collect(known, values, n, what, estimation):
     except KeyboardInterrupt:
         if not known:
             raise
-        training.warn_interrupted(len(known), n, what)
+        warn_interrupted(len(known), n, what)
         estimation.stopped = estimation.interrupted = True
 
 
@@ -214,7 +217,7 @@ def _alpha_path(rows, start, name):
 def _penalised_energies(rows, energy, name, alphas):
     """Yield the penalised pseudo-likelihood estimate of each strength, from the one before."""
     learner = TableLearnerAdapter(PseudoLikelihood())
-    settings = training.Settings(
+    settings = Settings(
         optimizer=None,
         max_iter=MAX_ITER,
         tol=TOL,
@@ -222,11 +225,11 @@ def _penalised_energies(rows, energy, name, alphas):
         complete=False,
         interruptible=False,
     )
-    state = training.start(energy, learner, rows.batch, settings, None)
+    state = loop_state.start(energy, learner, rows.batch, settings, None)
     for alpha in alphas:
-        penalty = training.make_penalty(name, alpha, energy.penalty_groups())
+        penalty = penalties.make_penalty(name, alpha, energy.penalty_groups())
         settings = replace(settings, penalty=penalty)
-        state = training.run(learner, rows.batch, settings, state)
+        state = loop.run(learner, rows.batch, settings, state)
         yield state.energy
 
 

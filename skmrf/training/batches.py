@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._utils.batch import Batch
-from ..samplers import resample
+from ..samplers.smc import resample
 
 MASK_SHARE = 16  # batches of at least one row in 16 are sorted by a mask
 

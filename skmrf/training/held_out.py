@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from .. import inference
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.rows import dense_rows
-from ..exact import forecast
+from ..exact.tree_decomposition import forecast
+from ..inference import row_queries
 from ..learners.pseudo_likelihood import site_log_likelihood
 from ..likelihood import log_partition_bounds
 
@@ -42,7 +42,7 @@ def held_out_score(layout, held_out):
     if cost.order is not None and cost.entries <= SMALL_ELIMINATION:
 
         def score(energy, _):
-            rows = inference.row_log_partitions(energy.factor_graph(), held_out.X)
+            rows = row_queries.row_log_partitions(energy.factor_graph(), held_out.X)
             return float(weights @ rows) - log_partition_bounds(energy, method="exact").value
 
         return score

@@ -12,7 +12,8 @@ from skmrf._utils.phases import CliqueMoments, States
 from skmrf.energies import BipartiteEnergy, FactorGraph
 from skmrf.energies.bipartite import CHUNK
 from skmrf.likelihood import log_partition_bounds
-from skmrf.samplers import alternate, blocks_of, spawn_generators, sweep
+from skmrf.samplers import blocks_of, spawn_generators, sweep
+from skmrf.samplers.gibbs import alternate
 
 every = pytest.mark.parametrize("name", LAYERED)
 

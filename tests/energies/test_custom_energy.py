@@ -11,7 +11,9 @@ from skmrf.learners import BP, Batch, CliqueMoments, accepted
 from skmrf.learners.registry import LEARNERS
 from skmrf.likelihood import ais
 from skmrf.samplers import trace_chains
-from skmrf.training.loop import Settings, run, start
+from skmrf.training.loop import run
+from skmrf.training.settings import Settings
+from skmrf.training.state import start
 
 N = 6
 

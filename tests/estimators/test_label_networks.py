@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf.energies import NeuralEnergy
 from skmrf.energies.neural_labels import NeuralLabels
-from skmrf.training import L2, make_solver
+from skmrf.training.penalties import L2
+from skmrf.training.solvers import make_solver
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

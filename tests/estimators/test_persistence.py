@@ -33,7 +33,8 @@ from skmrf.io import NamedFactorGraph
 from skmrf.io.trusted_types import LEFT_OUT, TRUSTED_TYPES
 from skmrf.learners import PCD, accepted
 from skmrf.structure import RemovalWhileLearning
-from skmrf.training import OPTIMIZERS, Checkpoint, EarlyStopping
+from skmrf.training import Checkpoint, EarlyStopping
+from skmrf.training.optimizers import OPTIMIZERS
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

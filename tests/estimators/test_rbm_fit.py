@@ -15,10 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import BernoulliRBM
 from zoo import layers
 
-from skmrf import RBM, training
+from skmrf import RBM
 from skmrf._utils.batch import Batch
 from skmrf._utils.codes import STATE
 from skmrf.learners import PCD, Exact
+from skmrf.training import initial_values
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -197,7 +198,7 @@ def test_log_odds_of_columns(weighted):
     weights = np.array([1, 1, 2, 3]) if weighted else np.ones(4, int)
     copies = np.repeat(codes, weights, axis=0)
     ones, zeros = (copies == 1).sum(axis=0), (copies == 0).sum(axis=0)
-    found = training.log_odds(codes, np.log(weights) if weighted else None)
+    found = initial_values.log_odds(codes, np.log(weights) if weighted else None)
     np.testing.assert_allclose(found, np.log((ones + 0.5) / (zeros + 0.5)), atol=1e-12)
 
 

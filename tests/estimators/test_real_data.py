@@ -10,7 +10,7 @@ from zoo import brute
 from skmrf import RBM, DiscreteMRF
 from skmrf.datasets import fetch_density_benchmark, make_ising
 from skmrf.learners import CD
-from skmrf.samplers import draw
+from skmrf.samplers.gibbs_queries import draw
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*never occur in the data.*")
 

@@ -15,7 +15,6 @@ from montecarlo import check_draws
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, small_graphs
 
-from skmrf import exact
 from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies import FactorGraph
 from skmrf.energies.layout import Layout
@@ -61,13 +60,13 @@ def test_passes_against_enumeration(name, seed):
         hidden = X.copy()
         hidden[:, ~observed] = MISSING
         weights = rng.random(len(X))
-        plan = exact.prepare(graph.layout, observed)
-        log_z = exact.log_partitions(plan, graph.flat, hidden)
-        singles = exact.single_marginals(plan, graph.flat, hidden)
-        modes = exact.maximise(plan, graph.flat, hidden)
-        moments, totals = exact.expected_moments(plan, graph.flat, hidden, weights)
+        plan = elimination.prepare(graph.layout, observed)
+        log_z = elimination.log_partitions(plan, graph.flat, hidden)
+        singles = elimination.single_marginals(plan, graph.flat, hidden)
+        modes = elimination.maximise(plan, graph.flat, hidden)
+        moments, totals = elimination.expected_moments(plan, graph.flat, hidden, weights)
         untied = graph.layout.untied()
-        apart, _ = exact.expected_moments(plan, graph.flat, hidden, weights, layout=untied)
+        apart, _ = elimination.expected_moments(plan, graph.flat, hidden, weights, layout=untied)
         mixture = np.zeros(len(states))
         for r, (log_given, p, agree) in enumerate(given_rows(states, log_f, observed, X)):
             assert_allclose(log_z[r], log_given, rtol=1e-13, atol=1e-12)
@@ -88,15 +87,19 @@ def test_passes_against_enumeration(name, seed):
 def test_no_evidence_is_one_row(name, seed):
     graph = ZOO[name](seed).factor_graph()
     states, log_f = enumerate_states(graph)
-    plan = exact.prepare(graph.layout)
-    assert_allclose(exact.log_partitions(plan, graph.flat), [twins.log_sum(log_f)], rtol=1e-13)
+    plan = elimination.prepare(graph.layout)
+    assert_allclose(
+        elimination.log_partitions(plan, graph.flat), [twins.log_sum(log_f)], rtol=1e-13
+    )
     p = np.exp(log_f - twins.log_sum(log_f))
-    moments, _ = exact.expected_moments(plan, graph.flat)
+    moments, _ = elimination.expected_moments(plan, graph.flat)
     expected = twins.moments(graph, states, p)["log_potentials"]
     assert_allclose(moments, expected, rtol=0, atol=1e-11)
-    assert exact.single_marginals(plan, graph.flat).shape == (1, graph.n_states.sum())
+    assert elimination.single_marginals(plan, graph.flat).shape == (1, graph.n_states.sum())
     assert_allclose(
-        naive_log_potential(graph, exact.maximise(plan, graph.flat)), [log_f.max()], rtol=1e-13
+        naive_log_potential(graph, elimination.maximise(plan, graph.flat)),
+        [log_f.max()],
+        rtol=1e-13,
     )
 
 
@@ -108,19 +111,19 @@ def test_draws_are_exact(name, seed):
     observed = np.arange(graph.n_variables) % 3 == 1
     X = possible_rows(states, log_f, 1, rng)
     for mask in (np.zeros_like(observed), observed):
-        plan = exact.prepare(graph.layout, mask)
+        plan = elimination.prepare(graph.layout, mask)
         ((_, p, _),) = given_rows(states, log_f, mask, X)
-        check_draws(exact.sample(plan, graph.flat, 20_000, rng, X), states, p)
+        check_draws(elimination.sample(plan, graph.flat, 20_000, rng, X), states, p)
         rows = np.repeat(X, 5000, axis=0)
-        check_draws(exact.sample(plan, graph.flat, 5000, rng, rows), states, p)
+        check_draws(elimination.sample(plan, graph.flat, 5000, rng, rows), states, p)
 
 
 def test_wrong_draws_are_noticed(seed):
     graph = ZOO["orders"](seed)
     wrong = graph.flat.copy()
     wrong[1] += 0.2
-    plan = exact.prepare(graph.layout)
-    draws = exact.sample(plan, wrong, 20_000, np.random.default_rng(seed))
+    plan = elimination.prepare(graph.layout)
+    draws = elimination.sample(plan, wrong, 20_000, np.random.default_rng(seed))
     with pytest.raises(AssertionError, match="was drawn"):
         check_draws(draws, *twins.distribution(graph))
 
@@ -131,8 +134,8 @@ def test_every_row_is_drawn_given_its_own_evidence(seed):
     states, log_f = enumerate_states(graph)
     observed = np.array([True, False, False, True, False])
     X = np.repeat(possible_rows(states, log_f, 3, rng), 4000, axis=0)
-    plan = exact.prepare(graph.layout, observed)
-    draws = exact.sample(plan, graph.flat, len(X), rng, X)
+    plan = elimination.prepare(graph.layout, observed)
+    draws = elimination.sample(plan, graph.flat, len(X), rng, X)
     for k, (_, p, _) in enumerate(given_rows(states, log_f, observed, X[::4000])):
         check_draws(draws[4000 * k : 4000 * (k + 1)], states, p)
 
@@ -145,16 +148,16 @@ def test_batches_in_pieces(name, seed, monkeypatch):
     observed = np.arange(graph.n_variables) == 1
     X = possible_rows(*enumerate_states(graph), 7, rng)
     weights = rng.random(7)
-    plan = exact.prepare(graph.layout, observed)
+    plan = elimination.prepare(graph.layout, observed)
 
     def everything():
         return (
-            exact.log_partitions(plan, graph.flat, X),
-            exact.single_marginals(plan, graph.flat, X),
-            exact.expected_moments(plan, graph.flat, X, weights)[0],
-            exact.maximise(plan, graph.flat, X),
-            exact.sample(plan, graph.flat, 7, np.random.default_rng(1), X),
-            exact.sample(plan, graph.flat, 9, np.random.default_rng(1), X[:1]),
+            elimination.log_partitions(plan, graph.flat, X),
+            elimination.single_marginals(plan, graph.flat, X),
+            elimination.expected_moments(plan, graph.flat, X, weights)[0],
+            elimination.maximise(plan, graph.flat, X),
+            elimination.sample(plan, graph.flat, 7, np.random.default_rng(1), X),
+            elimination.sample(plan, graph.flat, 9, np.random.default_rng(1), X[:1]),
         )
 
     whole = everything()
@@ -171,22 +174,22 @@ def test_blocks_of_any_size(name, seed, monkeypatch):
     states, log_f = enumerate_states(graph)
     for block in (1, 4, 64):
         monkeypatch.setattr(tree_decomposition, "BLOCK", block)
-        plan = exact.prepare(graph.layout)
-        log_z = exact.log_partitions(plan, graph.flat)[0]
+        plan = elimination.prepare(graph.layout)
+        log_z = elimination.log_partitions(plan, graph.flat)[0]
         assert_allclose(log_z, twins.log_sum(log_f), rtol=1e-13)
-        moments, _ = exact.expected_moments(plan, graph.flat)
+        moments, _ = elimination.expected_moments(plan, graph.flat)
         expected = twins.moments(graph, states, np.exp(log_f - log_z))["log_potentials"]
         assert_allclose(moments, expected, rtol=0, atol=1e-11)
 
 
 def test_no_rows(seed):
     graph = ZOO["chain"](seed)
-    plan = exact.prepare(graph.layout, np.arange(6) < 2)
+    plan = elimination.prepare(graph.layout, np.arange(6) < 2)
     none = np.zeros((0, 6), dtype=STATE)
-    assert exact.log_partitions(plan, graph.flat, none).shape == (0,)
-    assert exact.single_marginals(plan, graph.flat, none).shape == (0, 12)
-    assert exact.maximise(plan, graph.flat, none).shape == (0, 6)
-    moments, totals = exact.expected_moments(plan, graph.flat, none)
+    assert elimination.log_partitions(plan, graph.flat, none).shape == (0,)
+    assert elimination.single_marginals(plan, graph.flat, none).shape == (0, 12)
+    assert elimination.maximise(plan, graph.flat, none).shape == (0, 6)
+    moments, totals = elimination.expected_moments(plan, graph.flat, none)
     assert not moments.any()
     assert totals.shape == (0,)
 
@@ -196,13 +199,13 @@ def test_inputs_are_read_only(seed):
     X = np.array([[1, 2, 0, 3, 1]] * 3, dtype=STATE)
     X.flags.writeable = False
     kept = X.copy()
-    plan = exact.prepare(graph.layout, np.arange(5) % 2 == 0)
+    plan = elimination.prepare(graph.layout, np.arange(5) % 2 == 0)
     assert not graph.flat.flags.writeable
-    exact.log_partitions(plan, graph.flat, X)
-    exact.single_marginals(plan, graph.flat, X)
-    exact.expected_moments(plan, graph.flat, X)
-    exact.maximise(plan, graph.flat, X)
-    exact.sample(plan, graph.flat, 3, np.random.default_rng(0), X)
+    elimination.log_partitions(plan, graph.flat, X)
+    elimination.single_marginals(plan, graph.flat, X)
+    elimination.expected_moments(plan, graph.flat, X)
+    elimination.maximise(plan, graph.flat, X)
+    elimination.sample(plan, graph.flat, 3, np.random.default_rng(0), X)
     assert_array_equal(X, kept)
 
 
@@ -222,18 +225,18 @@ def test_impossible_evidence(name, seed):
             break
     bad, good = states[np.argmin(best)], states[np.argmax(log_f)]
     X = np.array([good, good, bad, good])
-    plan = exact.prepare(graph.layout, observed)
-    log_z = exact.log_partitions(plan, graph.flat, X)
+    plan = elimination.prepare(graph.layout, observed)
+    log_z = elimination.log_partitions(plan, graph.flat, X)
     assert_array_equal(np.isneginf(log_z), [False, False, True, False])
     message = re.escape(
         "The model gives the evidence of row 2 the probability zero, so nothing can be said given "
         "it; change the evidence, or replace zero potentials by small ones."
     )
     for query in (
-        exact.single_marginals,
-        exact.expected_moments,
-        exact.maximise,
-        lambda plan, flat, X: exact.sample(plan, flat, 4, np.random.default_rng(0), X),
+        elimination.single_marginals,
+        elimination.expected_moments,
+        elimination.maximise,
+        lambda plan, flat, X: elimination.sample(plan, flat, 4, np.random.default_rng(0), X),
     ):
         with pytest.raises(ValueError, match=f"^{message}$"):
             query(plan, graph.flat, X)
@@ -243,10 +246,12 @@ def test_impossible_rows_beyond_a_chunk(seed, monkeypatch):
     graph = ZOO["zeros_binary"](seed)
     X = np.zeros((9, 6), dtype=STATE)
     X[7, 0] = 1
-    plan = exact.prepare(graph.layout, np.arange(6) < 2)
+    plan = elimination.prepare(graph.layout, np.arange(6) < 2)
     monkeypatch.setattr(elimination, "MESSAGES_A_CHUNK", 2 * plan.n_messages)
-    for query in (exact.single_marginals, exact.expected_moments, exact.maximise):
-        with pytest.raises(exact.ImpossibleEvidence, match="the evidence of row 7 the") as caught:
+    for query in (elimination.single_marginals, elimination.expected_moments, elimination.maximise):
+        with pytest.raises(
+            elimination.ImpossibleEvidence, match="the evidence of row 7 the"
+        ) as caught:
             query(plan, graph.flat, X)
         assert caught.value.row == 7
 
@@ -255,10 +260,10 @@ def test_an_impossible_model():
     """Every table allows something, and all together nothing."""
     equal, other = [[0.0, -np.inf], [-np.inf, 0.0]], [[-np.inf, 0.0], [0.0, -np.inf]]
     graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [equal, equal, other])
-    plan = exact.prepare(graph.layout)
-    assert exact.log_partitions(plan, graph.flat)[0] == -np.inf
+    plan = elimination.prepare(graph.layout)
+    assert elimination.log_partitions(plan, graph.flat)[0] == -np.inf
     with pytest.raises(ValueError, match="the evidence of row 0 the probability zero"):
-        exact.maximise(plan, graph.flat)
+        elimination.maximise(plan, graph.flat)
 
 
 # Large but narrow -------------------------------------------------------------------------
@@ -290,11 +295,11 @@ def test_a_long_chain_is_fast_and_exact(scale, seed):
     cliques = [(v,) for v in order] + list(pairwise(order))
     graph = FactorGraph([3] * n, cliques, [*unary, *pair])
     start = time.perf_counter()
-    plan = exact.prepare(graph.layout)
-    log_z = exact.log_partitions(plan, graph.flat)[0]
-    singles = exact.single_marginals(plan, graph.flat).reshape(n, 3)
-    mode = exact.maximise(plan, graph.flat)
-    draw = exact.sample(plan, graph.flat, 1, rng)
+    plan = elimination.prepare(graph.layout)
+    log_z = elimination.log_partitions(plan, graph.flat)[0]
+    singles = elimination.single_marginals(plan, graph.flat).reshape(n, 3)
+    mode = elimination.maximise(plan, graph.flat)
+    draw = elimination.sample(plan, graph.flat, 1, rng)
     assert time.perf_counter() - start < 10
     expected, best, marginals = transfer(unary, pair)
     assert_allclose(log_z, expected, rtol=1e-12)
@@ -309,9 +314,9 @@ def test_a_grid_of_zero_field_is_symmetric():
     edges = sorted(nx.convert_node_labels_to_integers(nx.grid_2d_graph(10, 10)).edges)
     table = np.array([[3.0, -3.0], [-3.0, 3.0]])
     graph = FactorGraph([2] * 100, edges, [table] * 180, tie=[range(180)])
-    plan = exact.prepare(graph.layout)
-    assert_allclose(exact.single_marginals(plan, graph.flat), 0.5, rtol=0, atol=1e-12)
-    moments, total = exact.expected_moments(plan, graph.flat)
+    plan = elimination.prepare(graph.layout)
+    assert_allclose(elimination.single_marginals(plan, graph.flat), 0.5, rtol=0, atol=1e-12)
+    moments, total = elimination.expected_moments(plan, graph.flat)
     assert_allclose(moments.sum(), 180.0, rtol=1e-12)
     assert_allclose(moments[0], moments[3], rtol=1e-12)
     assert_allclose(total[0], 540 + np.log(2) + 4 * np.exp(-12) + 40 * np.exp(-18), atol=1e-8)
@@ -328,37 +333,37 @@ def test_sums_over_a_variable_s_states(graph, seed):
     q = int(graph.n_states[i])
     X = np.zeros((q, graph.n_variables), dtype=STATE)
     X[:, i] = np.arange(q)
-    given_i = exact.prepare(graph.layout, np.arange(graph.n_variables) == i)
-    parts = exact.log_partitions(given_i, graph.flat, X)
-    plan = exact.prepare(graph.layout)
-    log_z = exact.log_partitions(plan, graph.flat)[0]
+    given_i = elimination.prepare(graph.layout, np.arange(graph.n_variables) == i)
+    parts = elimination.log_partitions(given_i, graph.flat, X)
+    plan = elimination.prepare(graph.layout)
+    log_z = elimination.log_partitions(plan, graph.flat)[0]
     assert_allclose(twins.log_sum(parts), log_z, rtol=1e-12, atol=1e-12)
-    singles = exact.single_marginals(plan, graph.flat)[0]
+    singles = elimination.single_marginals(plan, graph.flat)[0]
     first = int(graph.n_states[:i].sum())
     assert_allclose(singles[first : first + q], np.exp(parts - log_z), rtol=0, atol=1e-11)
 
 
 @given(small_graphs(), st.floats(-500, 500))
 def test_a_shifted_table_shifts_log_z_and_nothing_else(graph, shift):
-    plan = exact.prepare(graph.layout)
-    log_z = exact.log_partitions(plan, graph.flat)[0]
-    singles = exact.single_marginals(plan, graph.flat)
+    plan = elimination.prepare(graph.layout)
+    log_z = elimination.log_partitions(plan, graph.flat)[0]
+    singles = elimination.single_marginals(plan, graph.flat)
     for a in range(len(graph.cliques)):
         tables = [t + shift * (a == b) for b, t in enumerate(graph.log_potentials)]
         other = FactorGraph(graph.n_states, graph.cliques, tables)
-        shifted = exact.log_partitions(plan, other.flat)[0]
+        shifted = elimination.log_partitions(plan, other.flat)[0]
         assert_allclose(shifted, log_z + shift, rtol=1e-12, atol=1e-11)
-        assert_allclose(exact.single_marginals(plan, other.flat), singles, rtol=0, atol=1e-10)
+        assert_allclose(elimination.single_marginals(plan, other.flat), singles, rtol=0, atol=1e-10)
 
 
 @given(small_graphs())
 def test_elimination_is_enumeration(graph):
     states, log_f = enumerate_states(graph)
-    plan = exact.prepare(graph.layout)
-    log_z = exact.log_partitions(plan, graph.flat)[0]
+    plan = elimination.prepare(graph.layout)
+    log_z = elimination.log_partitions(plan, graph.flat)[0]
     assert_allclose(log_z, twins.log_sum(log_f), rtol=1e-12, atol=1e-12)
     p = np.exp(log_f - log_z)
-    moments, _ = exact.expected_moments(plan, graph.flat)
+    moments, _ = elimination.expected_moments(plan, graph.flat)
     expected = twins.moments(graph, states, p)["log_potentials"]
     assert_allclose(moments, expected, rtol=0, atol=1e-11)
 
@@ -395,7 +400,7 @@ def wide_and_narrow():
     ],
 )
 def test_orders_are_as_narrow_as_the_graph_allows(graph, log2_largest):
-    cost = exact.forecast(pairs_of(graph))
+    cost = tree_decomposition.forecast(pairs_of(graph))
     assert_allclose(cost.log2_largest, log2_largest, atol=1e-9)
     assert sorted(cost.order.tolist()) == sorted(graph)
 
@@ -403,11 +408,11 @@ def test_orders_are_as_narrow_as_the_graph_allows(graph, log2_largest):
 def test_forecast_of_what_is_observed():
     layout = pairs_of(nx.complete_graph(9))
     observed = np.arange(9) < 5
-    cost = exact.forecast(layout, observed)
+    cost = tree_decomposition.forecast(layout, observed)
     assert sorted(cost.order.tolist()) == [5, 6, 7, 8]
     assert_allclose(cost.log2_largest, 4)
     assert_allclose(cost.entries, 16 + 8 + 4 + 2)
-    nothing = exact.forecast(layout, np.ones(9, dtype=bool))
+    nothing = tree_decomposition.forecast(layout, np.ones(9, dtype=bool))
     assert (nothing.bytes, nothing.entries, len(nothing.order)) == (0.0, 0.0, 0)
 
 
@@ -420,11 +425,11 @@ def test_memory_is_as_forecast(layout):
     rng = np.random.default_rng(0)
     flat = rng.normal(size=layout.n_parameters)
     warm = ZOO["chain"](0)
-    exact.expected_moments(exact.prepare(warm.layout), flat[:32])
+    elimination.expected_moments(elimination.prepare(warm.layout), flat[:32])
     tracemalloc.start()
     try:
-        plan = exact.prepare(layout)
-        exact.expected_moments(plan, flat)
+        plan = elimination.prepare(layout)
+        elimination.expected_moments(plan, flat)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -434,10 +439,10 @@ def test_memory_is_as_forecast(layout):
 
 def test_max_bytes_is_the_bound():
     layout = grid(5, 5)
-    needed = exact.forecast(layout).bytes
-    exact.prepare(layout, max_bytes=needed)
+    needed = tree_decomposition.forecast(layout).bytes
+    elimination.prepare(layout, max_bytes=needed)
     with pytest.raises(ValueError) as caught:
-        exact.prepare(layout, max_bytes=needed - 1)
+        elimination.prepare(layout, max_bytes=needed - 1)
     assert str(caught.value) == (
         f"Exact inference needs {needed:.4g} bytes (largest table 2^6.0 entries), more than "
         f"max_bytes={needed - 1:.4g}. Raise max_bytes, observe more variables or use an "
@@ -468,7 +473,7 @@ def test_what_does_not_fit_is_refused_before_memory_is_taken(layout, message):
     start = time.perf_counter()
     try:
         with pytest.raises(ValueError, match=message):
-            exact.prepare(layout)
+            elimination.prepare(layout)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -480,7 +485,7 @@ def test_variables_of_one_state_cost_nothing():
     """A clique of 150 variables, all but 3 of one state."""
     n_states = [1] * 147 + [2, 3, 2]
     layout = Layout.build(n_states, [range(150)])
-    assert_allclose(exact.forecast(layout).log2_largest, np.log2(12))
+    assert_allclose(tree_decomposition.forecast(layout).log2_largest, np.log2(12))
     flat = np.random.default_rng(0).normal(size=12)
-    plan = exact.prepare(layout)
-    assert_allclose(exact.log_partitions(plan, flat)[0], twins.log_sum(flat))
+    plan = elimination.prepare(layout)
+    assert_allclose(elimination.log_partitions(plan, flat)[0], twins.log_sum(flat))

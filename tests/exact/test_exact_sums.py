@@ -16,8 +16,10 @@ from skmrf._utils.batch import Batch
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.phases import CliqueMoments, States
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
+from skmrf.exact import elimination, enumeration, expectations
 from skmrf.learners import Exact
-from skmrf.likelihood import exact_log_partition, log_partition_bounds
+from skmrf.likelihood import log_partition_bounds
+from skmrf.likelihood.bounds import exact_log_partition
 
 
 def bipartite(n_visible, n_hidden, seed=0, scale=1.0, dtype=float):
@@ -87,7 +89,7 @@ def check(found, expected, atol=1e-10):
 @pytest.mark.parametrize("name", ENERGIES)
 def test_against_enumeration(name):
     energy = ENERGIES[name]
-    model = exact.exact_model(energy)
+    model = expectations.exact_model(energy)
     expected = enumerated(energy)
     check(model.expected(energy), expected)
     assert_allclose(model.log_partition(energy), expected[1], rtol=1e-13, atol=1e-10)
@@ -97,8 +99,8 @@ def test_against_enumeration(name):
 def test_against_elimination(name):
     energy = ENERGIES[name]
     graph = energy.factor_graph()
-    plan = exact.prepare(graph.layout)
-    eliminated = exact.log_partitions(plan, graph.flat)[0]
+    plan = elimination.prepare(graph.layout)
+    eliminated = elimination.log_partitions(plan, graph.flat)[0]
     for value in (exact_log_partition(energy), log_partition_bounds(energy)):
         assert_allclose(value.value, eliminated, rtol=1e-6 if name == "float32" else 1e-12)
         assert (value.method, value.lower, value.upper) == ("exact", value.value, value.value)
@@ -109,7 +111,7 @@ def test_against_elimination(name):
 def test_tables_of_all_pairs(name):
     """Elimination has the statistics of all pairs, of those with zero coupling too."""
     energy = ENERGIES[name]
-    model = exact.Eliminated(exact.exact_tables(energy))
+    model = expectations.Eliminated(expectations.exact_tables(energy))
     check(model.expected(energy), enumerated(energy))
 
 
@@ -117,16 +119,16 @@ def test_tables_of_all_pairs(name):
 @pytest.mark.parametrize("name", ["fewer hidden", "fewer visible", "strong", "spins", "frozen"])
 def test_blocks_do_not_matter(name, block, monkeypatch):
     monkeypatch.setattr(exact.enumeration, "BLOCK", block)
-    monkeypatch.setattr(exact.LayerSum, "fast", property(lambda self: min(2, self.units[0])))
+    monkeypatch.setattr(enumeration.LayerSum, "fast", property(lambda self: min(2, self.units[0])))
     energy = ENERGIES[name]
-    check(exact.exact_model(energy).expected(energy), enumerated(energy))
+    check(expectations.exact_model(energy).expected(energy), enumerated(energy))
 
 
 @pytest.mark.parametrize("sign", [-200.0, 200.0])
 @pytest.mark.parametrize("shape", [(300, 6), (6, 300)])
 def test_large_weights_of_one_sign(shape, sign):
     energy = BipartiteEnergy(np.full(shape, sign), np.zeros(shape[0]), np.zeros(shape[1]))
-    moments, log_z = exact.exact_model(energy).expected(energy)
+    moments, log_z = expectations.exact_model(energy).expected(energy)
     if sign > 0:
         assert log_z == pytest.approx(sign * 1800, rel=1e-14)
         assert_allclose(moments["weights"], 1.0)
@@ -141,10 +143,10 @@ def test_large_weights_of_any_sign(seed):
     for shape in ((9, 4), (4, 9)):
         W = rng.choice([-200.0, 200.0], size=shape)
         energy = BipartiteEnergy(W, rng.normal(size=shape[0]), rng.normal(size=shape[1]))
-        check(exact.exact_model(energy).expected(energy), enumerated(energy), atol=1e-9)
+        check(expectations.exact_model(energy).expected(energy), enumerated(energy), atol=1e-9)
     upper = np.triu(rng.choice([-200.0, 200.0], size=(9, 9)), 1)
     energy = PairwiseEnergy(upper + upper.T, rng.normal(size=9))
-    check(exact.exact_model(energy).expected(energy), enumerated(energy), atol=1e-9)
+    check(expectations.exact_model(energy).expected(energy), enumerated(energy), atol=1e-9)
 
 
 def test_unit_terms():
@@ -186,7 +188,7 @@ def differences(function, energy, h=1e-5):
 @pytest.mark.parametrize("name", ["fewer hidden", "fewer visible", "spins", "bits"])
 def test_moments_are_the_gradient_of_log_z(name):
     energy = ENERGIES[name]
-    model = exact.exact_model(energy)
+    model = expectations.exact_model(energy)
     moments, _ = model.expected(energy)
     reference = differences(model.log_partition, energy)
     for k, v in reference.items():
@@ -298,7 +300,7 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"max_bytes=1000 and"):
         exact_log_partition(ENERGIES["fewer hidden"], max_bytes=1000)
     with pytest.raises(ValueError, match=r"^Exact inference needs \S+ bytes .*max_bytes=1000 "):
-        exact.exact_model(pairwise(8), max_bytes=1000)
+        expectations.exact_model(pairwise(8), max_bytes=1000)
     with pytest.raises(ValueError, match=r"^Exact inference needs \S+ bytes .*2\^40\.0 entries"):
         Exact().init(pairwise(40), rows(40, 2, 0.0, 0), None)
 
@@ -317,7 +319,7 @@ def test_refusals():
 def test_what_is_quick(energy, quick, monkeypatch):
     """A dense bipartite energy is never turned into tables to find out."""
     monkeypatch.setattr(BipartiteEnergy, "factor_graph", None)
-    model = exact.quick_exact_model(energy)
+    model = expectations.quick_exact_model(energy)
     assert (model is not None) == quick
 
 
@@ -329,11 +331,11 @@ def test_sparse_couplings_are_eliminated():
     log_z = n * np.log(2) + (n - 1) * np.log(np.cosh(0.5))
     assert exact_log_partition(chain).value == pytest.approx(log_z, rel=1e-13)
     assert log_partition_bounds(chain).method == "exact"
-    model = exact.exact_model(chain, sparse=True)
+    model = expectations.exact_model(chain, sparse=True)
     with pytest.raises(ValueError, match=r"say nothing of the others; take exact_model\(energy\)"):
         model.expected(chain)
     with pytest.raises(ValueError, match="Exact inference needs"):
-        exact.exact_model(chain)
+        expectations.exact_model(chain)
     matching = BipartiteEnergy(2.0 * np.eye(n), np.zeros(n), np.zeros(n))
     value = log_partition_bounds(matching)
     assert value.value == pytest.approx(n * np.log(3 + np.exp(2.0)), rel=1e-13)
@@ -344,11 +346,13 @@ def test_fewest_terms_are_summed(n):
     """All states of dense couplings, tables of sparse ones."""
     dense = pairwise(n)
     for sparse in (False, True):
-        assert isinstance(exact.exact_model(dense, sparse=sparse), exact.TwoBlockSum)
+        assert isinstance(expectations.exact_model(dense, sparse=sparse), enumeration.TwoBlockSum)
     coupling = np.diag(np.full(n - 1, 0.5), 1)
     chain = PairwiseEnergy(coupling + coupling.T, np.zeros(n))
-    blocks = n <= exact.TwoBlockSum.FEW
-    assert isinstance(exact.exact_model(chain, sparse=True), exact.TwoBlockSum) == blocks
+    blocks = n <= enumeration.TwoBlockSum.FEW
+    assert (
+        isinstance(expectations.exact_model(chain, sparse=True), enumeration.TwoBlockSum) == blocks
+    )
     log_z = n * np.log(2) + (n - 1) * np.log(np.cosh(0.5))
     assert exact_log_partition(chain).value == pytest.approx(log_z, rel=1e-13)
 
@@ -356,10 +360,10 @@ def test_fewest_terms_are_summed(n):
 def test_means_of_log_potentials():
     for name in ("spins", "fewer hidden"):
         energy = ENERGIES[name]
-        moments, log_z = exact.exact_model(energy).expected(energy)
+        moments, log_z = expectations.exact_model(energy).expected(energy)
         log_f = energy.log_potential(bits(energy.n_variables))
         mean = np.exp(log_f - log_z) @ log_f
         assert energy.mean_log_potential(moments) == pytest.approx(mean, rel=1e-12)
     graph = FactorGraph([2], [(0,)], [np.array([0.5, -np.inf])])
-    moments, log_z = exact.exact_model(graph).expected(graph)
+    moments, log_z = expectations.exact_model(graph).expected(graph)
     assert graph.mean_log_potential(moments) == log_z == 0.5

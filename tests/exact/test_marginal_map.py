@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, small_graphs
 
-from skmrf import exact
 from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies import FactorGraph
 from skmrf.energies.layout import Layout
-from skmrf.exact import elimination
+from skmrf.exact import elimination, tree_decomposition
 from skmrf.io import read_evidence, read_result, read_uai
 
 every = pytest.mark.parametrize("name", ZOO)
@@ -48,8 +47,8 @@ def possible_rows(states, log_f, n_rows, rng):
 def check(graph, maximised, observed, X):
     """Value and states of every row; whatever X holds for unobserved variables is not read."""
     states, log_f = enumerate_states(graph)
-    plan = exact.prepare(graph.layout, observed, maximised=maximised)
-    found, value = exact.marginal_map(plan, graph.flat, X)
+    plan = elimination.prepare(graph.layout, observed, maximised=maximised)
+    found, value = elimination.marginal_map(plan, graph.flat, X)
     assert found.dtype == STATE
     assert_array_equal(found[:, observed], X[:, observed])
     assert (found[:, ~observed & ~maximised] == MISSING).all()
@@ -85,25 +84,25 @@ def test_no_variable_and_all_of_them(name, seed):
     n = graph.n_variables
     for observed in (np.zeros(n, dtype=bool), rng.random(n) < 0.4):
         X = possible_rows(states, log_f, 3, rng)
-        summed = exact.prepare(graph.layout, observed, maximised=np.zeros(n, dtype=bool))
-        found, value = exact.marginal_map(summed, graph.flat, X)
-        assert_array_equal(value, exact.log_partitions(summed, graph.flat, X))
+        summed = elimination.prepare(graph.layout, observed, maximised=np.zeros(n, dtype=bool))
+        found, value = elimination.marginal_map(summed, graph.flat, X)
+        assert_array_equal(value, elimination.log_partitions(summed, graph.flat, X))
         assert_array_equal(found, np.where(observed, X, MISSING))
-        whole = exact.prepare(graph.layout, observed, maximised=np.ones(n, dtype=bool))
-        found, value = exact.marginal_map(whole, graph.flat, X)
-        assert_array_equal(found, exact.maximise(whole, graph.flat, X))
+        whole = elimination.prepare(graph.layout, observed, maximised=np.ones(n, dtype=bool))
+        found, value = elimination.marginal_map(whole, graph.flat, X)
+        assert_array_equal(found, elimination.maximise(whole, graph.flat, X))
         assert_allclose(value, naive_log_potential(graph, found), rtol=1e-13, atol=1e-12)
 
 
 def test_no_evidence_and_no_rows(seed):
     graph = ZOO["grid"](seed)
     maximised = np.arange(9) % 2 == 0
-    plan = exact.prepare(graph.layout, maximised=maximised)
-    found, value = exact.marginal_map(plan, graph.flat)
+    plan = elimination.prepare(graph.layout, maximised=maximised)
+    found, value = elimination.marginal_map(plan, graph.flat)
     sums = brute_force(*enumerate_states(graph), maximised, np.zeros(9, dtype=bool), found[0])
     assert_allclose(value, [max(sums.values())], rtol=1e-13)
     none = np.zeros((0, 9), dtype=STATE)
-    found, value = exact.marginal_map(plan, graph.flat, none)
+    found, value = elimination.marginal_map(plan, graph.flat, none)
     assert (found.shape, value.shape) == ((0, 9), (0,))
 
 
@@ -111,9 +110,9 @@ def test_the_best_is_not_part_of_the_joint_mode():
     """p(x_0) = 0.4, 0.6 and x_1 spreads over 4 states given x_0 = 1: the mode has x_0 = 0."""
     table = np.log([[0.4, 1e-9, 1e-9, 1e-9], [0.15, 0.15, 0.15, 0.15]])
     graph = FactorGraph([2, 4], [(0, 1)], [table])
-    assert exact.maximise(exact.prepare(graph.layout), graph.flat)[0, 0] == 0
-    plan = exact.prepare(graph.layout, maximised=np.array([True, False]))
-    found, value = exact.marginal_map(plan, graph.flat)
+    assert elimination.maximise(elimination.prepare(graph.layout), graph.flat)[0, 0] == 0
+    plan = elimination.prepare(graph.layout, maximised=np.array([True, False]))
+    found, value = elimination.marginal_map(plan, graph.flat)
     assert found.tolist() == [[1, MISSING]]
     assert_allclose(value, [np.log(0.6)])
 
@@ -123,12 +122,12 @@ def test_batches_in_pieces(name, seed, monkeypatch):
     """Chunks of rows and runs of buckets change nothing, wherever sums turn into maxima."""
     graph = ZOO[name](seed).factor_graph()
     X = possible_rows(*enumerate_states(graph), 7, np.random.default_rng(seed))
-    plan = exact.prepare(graph.layout, np.arange(5) == 1, maximised=np.arange(5) % 2 == 0)
-    whole = exact.marginal_map(plan, graph.flat, X)
+    plan = elimination.prepare(graph.layout, np.arange(5) == 1, maximised=np.arange(5) % 2 == 0)
+    whole = elimination.marginal_map(plan, graph.flat, X)
     monkeypatch.setattr(elimination, "MESSAGES_A_CHUNK", 2 * plan.n_messages)
     for entries in (1, 200):
         monkeypatch.setattr(elimination, "ENTRIES_A_CALL", entries)
-        for left, right in zip(whole, exact.marginal_map(plan, graph.flat, X), strict=True):
+        for left, right in zip(whole, elimination.marginal_map(plan, graph.flat, X), strict=True):
             assert_array_equal(left, right)
 
 
@@ -138,15 +137,15 @@ def test_impossible_evidence(name, seed):
     states, log_f = enumerate_states(graph)
     X = states[[np.argmax(log_f), np.argmin(log_f)]]
     observed = np.ones(graph.n_variables, dtype=bool)
-    plan = exact.prepare(graph.layout, observed, maximised=~observed)
-    with pytest.raises(exact.ImpossibleEvidence, match="the evidence of row 1 the prob"):
-        exact.marginal_map(plan, graph.flat, X)
+    plan = elimination.prepare(graph.layout, observed, maximised=~observed)
+    with pytest.raises(elimination.ImpossibleEvidence, match="the evidence of row 1 the prob"):
+        elimination.marginal_map(plan, graph.flat, X)
 
 
 def test_a_model_without_variables():
     graph = FactorGraph([], [()], [1.5])
-    plan = exact.prepare(graph.layout, maximised=np.zeros(0, dtype=bool))
-    found, value = exact.marginal_map(plan, graph.flat)
+    plan = elimination.prepare(graph.layout, maximised=np.zeros(0, dtype=bool))
+    found, value = elimination.marginal_map(plan, graph.flat)
     assert (found.shape, value.tolist()) == ((1, 0), [1.5])
 
 
@@ -163,7 +162,7 @@ def test_summed_variables_come_first(n, seed):
     pairs = [tuple(rng.choice(n, size=2, replace=False)) for _ in range(n // 2)]
     layout = Layout.build(rng.integers(1, 4, size=n), pairs)
     maximised = rng.random(n) < 0.5
-    cost = exact.forecast(layout, maximised=maximised)
+    cost = tree_decomposition.forecast(layout, maximised=maximised)
     assert sorted(cost.order.tolist()) == list(range(n))
     assert_array_equal(np.sort(maximised[cost.order]), maximised[cost.order])
 
@@ -172,11 +171,11 @@ def test_the_constraint_has_its_price():
     """Summing over the centre of a star joins all leaves; the other way round is cheap."""
     layout = star(12)
     leaves = np.arange(13) > 0
-    assert_allclose(exact.forecast(layout).log2_largest, 2)
-    assert_allclose(exact.forecast(layout, maximised=~leaves).log2_largest, 2)
-    assert_allclose(exact.forecast(layout, maximised=leaves).log2_largest, 13)
+    assert_allclose(tree_decomposition.forecast(layout).log2_largest, 2)
+    assert_allclose(tree_decomposition.forecast(layout, maximised=~leaves).log2_largest, 2)
+    assert_allclose(tree_decomposition.forecast(layout, maximised=leaves).log2_largest, 13)
     observed = np.arange(13) > 4
-    assert_allclose(exact.forecast(layout, observed, leaves).log2_largest, 5)
+    assert_allclose(tree_decomposition.forecast(layout, observed, leaves).log2_largest, 5)
 
 
 @pytest.mark.parametrize(
@@ -188,11 +187,11 @@ def test_the_constraint_has_its_price():
 )
 def test_what_does_not_fit_is_refused_before_memory_is_taken(n_leaves, message):
     layout = star(n_leaves)
-    exact.prepare(layout)
+    elimination.prepare(layout)
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match=message):
-            exact.prepare(layout, maximised=np.arange(n_leaves + 1) > 0)
+            elimination.prepare(layout, maximised=np.arange(n_leaves + 1) > 0)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -204,14 +203,14 @@ def test_memory_is_below_the_forecast(seed):
     maximised = np.arange(21) > 0
     layout = star(20)
     flat = np.random.default_rng(seed).normal(size=layout.n_parameters)
-    exact.marginal_map(exact.prepare(star(2), maximised=maximised[:3]), flat[:8])
-    needed = exact.forecast(layout, maximised=maximised).bytes
+    elimination.marginal_map(elimination.prepare(star(2), maximised=maximised[:3]), flat[:8])
+    needed = tree_decomposition.forecast(layout, maximised=maximised).bytes
     with pytest.raises(ValueError, match=f"needs {needed:.4g} bytes".replace("+", r"\+")):
-        exact.prepare(layout, maximised=maximised, max_bytes=needed - 1)
+        elimination.prepare(layout, maximised=maximised, max_bytes=needed - 1)
     tracemalloc.start()
     try:
-        plan = exact.prepare(layout, maximised=maximised, max_bytes=needed)
-        exact.marginal_map(plan, flat)
+        plan = elimination.prepare(layout, maximised=maximised, max_bytes=needed)
+        elimination.marginal_map(plan, flat)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -225,17 +224,17 @@ def test_a_long_chain_is_fast_and_exact(seed):
     pair = rng.normal(0, 2.0, size=(n - 1, 3, 3))
     graph = FactorGraph([3] * n, list(pairwise(range(n))), list(pair))
     maximised = np.arange(n) % 3 == 0
-    plan = exact.prepare(graph.layout, maximised=maximised)
+    plan = elimination.prepare(graph.layout, maximised=maximised)
     assert_allclose(plan.forecast.log2_largest, 3 * np.log2(3))
-    found, value = exact.marginal_map(plan, graph.flat)
+    found, value = elimination.marginal_map(plan, graph.flat)
     best = np.zeros(3)
     for k in range(0, n - 1, 3):
         step = np.logaddexp.reduce(pair[k][:, :, None] + pair[k + 1][None], axis=1)
         step = np.logaddexp.reduce(step[:, :, None] + pair[k + 2][None], axis=1)
         best = np.max(best[:, None] + step, axis=0)
     assert_allclose(value, best.max(), rtol=1e-12)
-    given = exact.prepare(graph.layout, maximised)
-    assert_allclose(exact.log_partitions(given, graph.flat, found), value, rtol=1e-12)
+    given = elimination.prepare(graph.layout, maximised)
+    assert_allclose(elimination.log_partitions(given, graph.flat, found), value, rtol=1e-12)
 
 
 # Published models --------------------------------------------------------------------------------
@@ -256,12 +255,12 @@ def test_libdai(name, data_folder):
     folder = data_folder("libdai")
     expected = json.loads(gzip.decompress((folder / "exact_by_ve.json.gz").read_bytes()))[name]
     graph = read_uai(folder / f"{name}.uai.gz")
-    plan = exact.prepare(graph.layout)
-    log_z = exact.log_partitions(plan, graph.flat)[0]
+    plan = elimination.prepare(graph.layout)
+    log_z = elimination.log_partitions(plan, graph.flat)[0]
     assert_allclose(log_z, expected["logZ"], rtol=0, atol=1e-9)
-    mode = exact.maximise(plan, graph.flat)
+    mode = elimination.maximise(plan, graph.flat)
     assert_allclose(graph.log_potential(mode)[0], expected["log_map"], rtol=0, atol=1e-9)
-    singles = exact.single_marginals(plan, graph.flat)[0]
+    singles = elimination.single_marginals(plan, graph.flat)[0]
     assert_allclose(singles, np.concatenate(expected["marginals"]), rtol=0, atol=1e-9)
 
 
@@ -294,12 +293,12 @@ def test_uai_2014_partition_and_marginals(name, data_folder):
     path = folder / "PR_MAR" / f"{name}.uai"
     graph = read_uai(f"{path}.gz")
     row = evidence_row(graph, read_evidence(f"{path}.evid.gz"))
-    plan = exact.prepare(graph.layout, row[0] != MISSING)
-    log_z = exact.log_partitions(plan, graph.flat, row)[0]
+    plan = elimination.prepare(graph.layout, row[0] != MISSING)
+    log_z = elimination.log_partitions(plan, graph.flat, row)[0]
     assert_allclose(log_z / LN10, reference["my_log10Z"], rtol=0, atol=1e-5)
     published = read_result(f"{path}.PR.gz").value
     assert_allclose(log_z, published, rtol=1e-5)
-    singles = exact.single_marginals(plan, graph.flat, row)[0]
+    singles = elimination.single_marginals(plan, graph.flat, row)[0]
     marginals = read_result(f"{path}.MAR.gz").value
     assert_allclose(singles, np.concatenate(marginals), rtol=0, atol=1e-5)
 
@@ -323,7 +322,7 @@ def test_uai_2014_too_wide(kind, name, data_folder):
     row = evidence_row(graph, read_evidence(f"{path}.evid.gz"))
     start = time.perf_counter()
     with pytest.raises(ValueError, match=r"^Exact inference needs .* bytes"):
-        exact.prepare(graph.layout, row[0] != MISSING)
+        elimination.prepare(graph.layout, row[0] != MISSING)
     assert time.perf_counter() - start < 10
 
 
@@ -334,8 +333,8 @@ def test_uai_2014_mode(name, data_folder):
     path = folder / "MAP" / f"{name}.uai"
     graph = read_uai(f"{path}.gz")
     row = evidence_row(graph, read_evidence(f"{path}.evid.gz"))
-    plan = exact.prepare(graph.layout, row[0] != MISSING)
-    best = graph.log_potential(exact.maximise(plan, graph.flat, row))[0]
+    plan = elimination.prepare(graph.layout, row[0] != MISSING)
+    best = graph.log_potential(elimination.maximise(plan, graph.flat, row))[0]
     published = graph.log_potential(read_result(f"{path}.MAP.gz").value[None])[0]
     assert_allclose(best / LN10, reference["exact_log10"], rtol=0, atol=1e-8)
     assert_allclose(published / LN10, reference["map_log10"], rtol=0, atol=1e-8)

@@ -14,13 +14,9 @@ from skmrf._utils.codes import MISSING, STATE
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.inference import log_partition, map_assignment, marginal_map, marginals, sample
-from skmrf.variational import (
-    Propagation,
-    belief_propagation,
-    clique_moments,
-    mean_field,
-    tree_reweighted,
-)
+from skmrf.variational.belief_propagation import Propagation, belief_propagation
+from skmrf.variational.mean_field import clique_moments, mean_field
+from skmrf.variational.tree_reweighting import tree_reweighted
 
 TREES = ("chain", "zeros_binary", "tied_binary", "one_state", "disconnected", "isolated")
 TREES += ("uniform", "single_variable")

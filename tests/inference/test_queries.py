@@ -21,21 +21,13 @@ from query_answers import (
 )
 from zoo import ZOO, enumerate_states
 
-from skmrf import DiscreteMRF, exact, inference
+from skmrf import DiscreteMRF, inference
 from skmrf._utils.codes import MISSING, STATE
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.inference import (
-    log_partition,
-    map_assignment,
-    marginal_map,
-    marginals,
-    row_log_partitions,
-    row_marginals,
-    row_modes,
-    row_samples,
-    sample,
-)
+from skmrf.exact import elimination
+from skmrf.inference import log_partition, map_assignment, marginal_map, marginals, sample
+from skmrf.inference.row_queries import row_log_partitions, row_marginals, row_modes, row_samples
 
 QUERIES = (log_partition, marginals, map_assignment, sample)
 APPROXIMATE = {
@@ -163,16 +155,16 @@ def test_impossible_evidence_is_refused_by_chains(query, seed):
 @pytest.mark.parametrize("method", ["bp", "trw"])
 def test_impossible_evidence_is_refused_by_propagation(method):
     """Where the messages prove it."""
-    refused = pytest.raises(exact.ImpossibleEvidence, match="the evidence of row 0 the prob")
+    refused = pytest.raises(elimination.ImpossibleEvidence, match="the evidence of row 0 the prob")
     with refused:
         marginals(ZOO["zeros_binary"](0), evidence=IMPOSSIBLE, method=method)
 
 
 def test_impossible_evidence_is_refused_by_decimation():
-    with pytest.raises(exact.ImpossibleEvidence, match="the evidence of row 0 the prob"):
+    with pytest.raises(elimination.ImpossibleEvidence, match="the evidence of row 0 the prob"):
         map_assignment(ZOO["zeros_binary"](0), evidence=IMPOSSIBLE, method="decimation")
     for method in ("exact", "bp"):
-        with pytest.raises(exact.ImpossibleEvidence, match="the evidence of row 0 the prob"):
+        with pytest.raises(elimination.ImpossibleEvidence, match="the evidence of row 0 the prob"):
             marginal_map(ZOO["zeros_binary"](0), [1, 4], evidence=IMPOSSIBLE, method=method)
 
 
@@ -190,7 +182,7 @@ def test_impossible_evidence_is_refused_by_mean_field(evidence):
     graph = FactorGraph(
         [2, 2, 2], [(0, 1), (1, 2)], [[[-np.inf, 0], [0, 0]], [[-np.inf, 0], [0, 0]]]
     )
-    with pytest.raises(exact.ImpossibleEvidence):
+    with pytest.raises(elimination.ImpossibleEvidence):
         marginals(graph, evidence=evidence, method="mean-field")
 
 

@@ -9,7 +9,6 @@ import twins
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import SMALL, TABLES, ZOO, enumerate_states, naive_log_potential, possible_rows
 
-from skmrf import exact, variational
 from skmrf._kernels.belief import TINY
 from skmrf._kernels.elimination import block_offsets
 from skmrf._kernels.forests import grow_forest, root_of
@@ -18,6 +17,8 @@ from skmrf._kernels.ordering import adjacency_bits, greedy_order, members, popco
 from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph
 from skmrf.energies.layout import Layout
+from skmrf.exact import elimination
+from skmrf.variational import belief_propagation, mean_field
 
 # exp overflows to inf and log takes 0 to -inf on purpose, which compiled code does not mention
 pytestmark = [
@@ -105,11 +106,11 @@ def test_elimination(name, seed):
     observed = rng.random(graph.n_variables) < 0.3
     X = possible_rows(graph, 3, rng)
     states, log_f = enumerate_states(graph)
-    plan = exact.prepare(graph.layout, observed)
-    log_z = exact.log_partitions(plan, graph.flat, X)
-    singles = exact.single_marginals(plan, graph.flat, X)
-    modes = exact.maximise(plan, graph.flat, X)
-    draws = exact.sample(plan, graph.flat, 3, rng, X)
+    plan = elimination.prepare(graph.layout, observed)
+    log_z = elimination.log_partitions(plan, graph.flat, X)
+    singles = elimination.single_marginals(plan, graph.flat, X)
+    modes = elimination.maximise(plan, graph.flat, X)
+    draws = elimination.sample(plan, graph.flat, 3, rng, X)
     expected_flat = np.zeros(graph.layout.n_parameters)
     for r, x in enumerate(X):
         agree = (states[:, observed] == x[observed]).all(axis=1)
@@ -124,7 +125,7 @@ def test_elimination(name, seed):
         expected_flat += (r + 1) * twins.moments(graph, states, p)["log_potentials"]
     assert (naive_log_potential(graph, draws) > -np.inf).all()
     weights = np.array([1.0, 2.0, 3.0])
-    flat, totals = exact.expected_moments(plan, graph.flat, X, weights)
+    flat, totals = elimination.expected_moments(plan, graph.flat, X, weights)
     assert_allclose(flat, expected_flat, rtol=0, atol=1e-10)
     assert_array_equal(totals, log_z)
 
@@ -135,13 +136,13 @@ def test_messages_in_many_blocks(seed):
     graph = FactorGraph(
         [3, 2, 40, 30], [(0, 2), (3, 0, 1), (2, 3)], rng.normal(size=1200 + 180 + 120)
     )
-    plan = exact.prepare(graph.layout)
+    plan = elimination.prepare(graph.layout)
     assert plan.tree.outer.max() > 1
     t = graph.log_potentials
     joint = t[0][:, None, :, None] + t[1].transpose(1, 2, 0)[:, :, None] + t[2][None, None]
-    assert_allclose(exact.log_partitions(plan, graph.flat), twins.log_sum(joint.ravel()))
+    assert_allclose(elimination.log_partitions(plan, graph.flat), twins.log_sum(joint.ravel()))
     p = np.exp(joint - twins.log_sum(joint.ravel()))
-    flat, _ = exact.expected_moments(plan, graph.flat)
+    flat, _ = elimination.expected_moments(plan, graph.flat)
     pairs = [p.sum((1, 3)), p.sum(2).transpose(2, 0, 1), p.sum((0, 1))]
     assert_allclose(flat, np.concatenate([m.ravel() for m in pairs]), rtol=0, atol=1e-13)
 
@@ -152,8 +153,8 @@ def test_marginal_map(seed):
     rng = np.random.default_rng(seed)
     observed, maximised = np.arange(5) == 2, np.isin(np.arange(5), (0, 2, 3))
     X = possible_rows(graph, 2, rng)
-    plan = exact.prepare(graph.layout, observed, maximised=maximised)
-    found, value = exact.marginal_map(plan, graph.flat, X)
+    plan = elimination.prepare(graph.layout, observed, maximised=maximised)
+    found, value = elimination.marginal_map(plan, graph.flat, X)
     states, log_f = enumerate_states(graph)
     for x, best, top in zip(X, found, value, strict=True):
         kept = states[:, 2] == x[2]
@@ -203,15 +204,15 @@ def test_flooding(name, seed):
     """Three iterations, sums and maxima, and the Bethe value."""
     graph = ZOO[name](seed).factor_graph()
     everything = np.ones(graph.n_variables, dtype=bool)
-    how = variational.Propagation("flooding", 0.3, 3, 0.0)
-    found = variational.belief_propagation(graph, how)
+    how = belief_propagation.Propagation("flooding", 0.3, 3, 0.0)
+    found = belief_propagation.belief_propagation(graph, how)
     told = twins.flooding(graph, found.n_iter, damping=0.3)
     singles, cliques, value = twins.beliefs(graph, told)
     assert_allclose(found.single, np.concatenate(singles), rtol=0, atol=1e-9)
     flat = np.concatenate([*(table.ravel() for table in cliques), np.zeros(0)])
     assert_allclose(found.cliques, flat, rtol=0, atol=1e-9)
     assert_allclose(found.log_partition, value, rtol=1e-10, atol=1e-9)
-    found = variational.belief_propagation(graph, how, maximised=everything)
+    found = belief_propagation.belief_propagation(graph, how, maximised=everything)
     told = twins.flooding(graph, found.n_iter, total=np.max, damping=0.3)
     expected = np.concatenate(twins.beliefs(graph, told)[0])
     assert_allclose(found.single, expected, rtol=0, atol=1e-9)
@@ -225,8 +226,8 @@ def test_schedules_on_trees(name, schedule, seed):
     rows = possible_rows(graph, 1, np.random.default_rng(seed))
     row = np.where(np.arange(graph.n_variables) < 2, rows[0], -1).astype(STATE)
     log_f[(states[:, :2] != row[:2]).any(axis=1)] = -np.inf
-    how = variational.Propagation(schedule)
-    found = variational.belief_propagation(graph, how, evidence=row)
+    how = belief_propagation.Propagation(schedule)
+    found = belief_propagation.belief_propagation(graph, how, evidence=row)
     p = np.exp(log_f - twins.log_sum(log_f))
     expected = np.concatenate(twins.single_marginals(states, p, graph.n_states))
     assert_allclose(found.single, expected, rtol=0, atol=1e-10)
@@ -240,7 +241,7 @@ def test_sums_that_lose_terms(gap):
     tables = [[0.0, step], [[0.0, 2 * step], [3 * step, 0.0]], [0.0, -3 * step], [step, 0.0]]
     graph = FactorGraph([2] * 2, [(0,), (0, 1), (1,), (1,)], tables)
     states, log_f = enumerate_states(graph)
-    found = variational.belief_propagation(graph)
+    found = belief_propagation.belief_propagation(graph)
     assert_allclose(found.log_partition, twins.log_sum(log_f), rtol=1e-13)
     p = np.exp(log_f - twins.log_sum(log_f))
     expected = np.concatenate(twins.single_marginals(states, p, [2, 2]))
@@ -255,7 +256,7 @@ def test_mixed_messages(seed):
     tables[0][0, 1] = tables[2][0, 1] = -np.inf
     graph = FactorGraph([2] * 4, cliques, tables)
     maximised = np.array([False, True, True, False])
-    found = beliefs(graph, variational.belief_propagation(graph, maximised=maximised))
+    found = beliefs(graph, belief_propagation.belief_propagation(graph, maximised=maximised))
     states, log_f = enumerate_states(graph)
     value = {
         pair: twins.log_sum(log_f[(states[:, 1:3] == pair).all(axis=1)])
@@ -291,7 +292,7 @@ def test_mean_field(name, seed):
     graph = ZOO[name](seed).factor_graph()
     rng = np.random.default_rng(seed)
     singles = [rng.dirichlet(np.ones(q)) for q in graph.n_states]
-    found = variational.mean_field(graph, start=np.concatenate(singles), max_iter=3, tol=0.0)
+    found = mean_field.mean_field(graph, start=np.concatenate(singles), max_iter=3, tol=0.0)
     for _ in range(found.n_iter):
         twins.mean_field_sweep(graph, singles)
     assert_allclose(found.single, np.concatenate(singles), rtol=0, atol=1e-10)
@@ -299,7 +300,7 @@ def test_mean_field(name, seed):
     expected = -np.inf if zero > 0 else bound
     assert_allclose(found.lower_bound, expected, rtol=1e-12, atol=1e-10)
     p = np.array([np.prod([singles[i][s] for i, s in enumerate(x)]) for x in _states(graph)])
-    moments = variational.clique_moments(graph, found.single)
+    moments = mean_field.clique_moments(graph, found.single)
     expected = twins.moments(graph, _states(graph), p)["log_potentials"]
     assert_allclose(moments, expected, rtol=0, atol=1e-9)
 

@@ -8,11 +8,12 @@ from learner_names import FINITE, TABLE_LEARNERS, VARIATIONAL
 from sklearn.base import clone
 from zoo import ZOO, enumerate_states, model_rows
 
-from skmrf import DiscreteMRF, exact
+from skmrf import DiscreteMRF
 from skmrf._utils.batch import Batch
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.phases import CliqueMoments, States
 from skmrf.energies import BipartiteEnergy, FactorGraph
+from skmrf.exact import elimination
 from skmrf.learners import (
     BP,
     BPCD,
@@ -157,8 +158,8 @@ def test_negative_phase_is_the_models(learner, seed):
     state = learner.init(energy, batch, rng)
     for _ in range(20):
         _, negative, state, _ = learner.step(energy, batch, state, rng)
-    plan = exact.prepare(energy.layout)
-    expected, _ = exact.expected_moments(plan, energy.flat)
+    plan = elimination.prepare(energy.layout)
+    expected, _ = elimination.expected_moments(plan, energy.flat)
     found = energy.moments(negative)["log_potentials"]
     error = np.sqrt(np.maximum(expected * (1 - expected), 0.0) / 2000) + 1e-9
     assert (np.abs(found - expected) / error).max() < 5.5

@@ -12,11 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from zoo import ZOO, enumerate_states, model_rows
 
-from skmrf import DiscreteMRF, variational
+from skmrf import DiscreteMRF
 from skmrf._utils.batch import Batch
 from skmrf._utils.phases import States
 from skmrf.datasets import make_ising
 from skmrf.learners import BP, BPCD, BPChainCD, MeanField
+from skmrf.variational import belief_propagation, mean_field
 
 TREES = ["chain", "tied_binary", "disconnected", "isolated", "single_variable", "zeros_binary"]
 
@@ -69,7 +70,9 @@ def test_beliefs_with_loops(name, seed):
     """The learner's moments are the tied clique beliefs, which are not the exact ones."""
     energy = pull() if name == "pull" else ZOO[name](seed)
     found, _, _ = phases(BP(), energy, 1, seed)
-    beliefs = variational.belief_propagation(energy, variational.Propagation(tol=1e-10)).cliques
+    beliefs = belief_propagation.belief_propagation(
+        energy, belief_propagation.Propagation(tol=1e-10)
+    ).cliques
     np.testing.assert_allclose(found[0], energy.layout.tied(beliefs), rtol=0, atol=1e-4)
     assert name != "pull" or np.abs(found[0] - exact_moments(energy)).max() > 0.01
 
@@ -78,7 +81,7 @@ def test_beliefs_with_loops(name, seed):
 def test_mean_field_moments_are_products(name, seed):
     energy = ZOO[name](seed)
     found, infos, _ = phases(MeanField(tol=1e-12, max_iter=5000), energy, 2, seed)
-    single = variational.mean_field(energy, tol=1e-12, max_iter=5000)
+    single = mean_field.mean_field(energy, tol=1e-12, max_iter=5000)
     parts = np.split(single.single, np.cumsum(energy.n_states)[:-1])
     states, log_f = enumerate_states(energy)
     p = np.array([np.prod([parts[i][s] for i, s in enumerate(x)]) for x in states])
@@ -92,7 +95,7 @@ def test_mean_field_moments_are_products(name, seed):
 
 def product_law(graph):
     """All joint states, and their probabilities were the variables independent beliefs."""
-    beliefs = variational.belief_propagation(graph).single
+    beliefs = belief_propagation.belief_propagation(graph).single
     parts = np.split(beliefs, np.cumsum(graph.n_states)[:-1])
     states, _ = enumerate_states(graph)
     return states, np.array([np.prod([parts[i][s] for i, s in enumerate(x)]) for x in states])

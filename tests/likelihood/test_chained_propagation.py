@@ -12,7 +12,6 @@ from montecarlo import check_draws, check_mean_weight
 from numpy.testing import assert_allclose
 from zoo import MODERATE, ZOO, enumerate_states
 
-from skmrf import variational
 from skmrf._utils.batch import Batch
 from skmrf._utils.codes import STATE
 from skmrf.datasets import make_ising, make_multimodal_mrf, make_random_mrf, make_weighted_3sat
@@ -21,9 +20,11 @@ from skmrf.inference import log_partition, marginals, sample
 from skmrf.learners import BPCD, BPChainCD
 from skmrf.likelihood import bpchain, log_partition_bounds
 from skmrf.likelihood import intervals as intervals_module
-from skmrf.samplers import Chain, ChainSettings, spawn_generators, sweep
 from skmrf.samplers import enumerated_states as known_module
-from skmrf.variational import Propagation
+from skmrf.samplers import spawn_generators, sweep
+from skmrf.samplers.chained_bp import Chain, ChainSettings
+from skmrf.variational import belief_propagation
+from skmrf.variational.belief_propagation import Propagation
 
 
 def hard_models(seed, n):
@@ -406,7 +407,7 @@ def test_gibbs_chains_stay_where_they_start(seed):
 
 def test_beliefs_are_exact_but_their_product_is_not(seed):
     """One clique is a tree. The product of the marginals is uniform, and far from the law."""
-    found = variational.belief_propagation(graph())
+    found = belief_propagation.belief_propagation(graph())
     assert found.converged
     assert_allclose(found.single, 0.5, rtol=1e-12)
     assert_allclose(found.cliques, P, rtol=1e-12)
@@ -426,7 +427,7 @@ def negative_phase(learner, seed):
 @pytest.mark.parametrize("order", ["index", "elimination", [3, 0, 5, 1, 4, 2]])
 @pytest.mark.parametrize("schedule", ["flooding", "sequential", "residual"])
 def test_the_chain_draws_from_the_law(schedule, order, seed):
-    how = variational.Propagation(schedule, damping=0.0, max_iter=20)
+    how = belief_propagation.Propagation(schedule, damping=0.0, max_iter=20)
     chain = Chain(graph().layout, ChainSettings("bp", order, how))
     assert chain.n_chained == 6
     assert_allclose(np.exp(chain.log_density(graph().flat, STATES)), P, rtol=1e-11)

@@ -11,9 +11,10 @@ from zoo import MODERATE, WITH_ZEROS, ZOO, random_tables
 
 from skmrf._utils.results import LogPartition
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.likelihood import ais, exact_fits, exact_log_partition, log_partition_bounds
+from skmrf.likelihood import ais, log_partition_bounds
+from skmrf.likelihood.bounds import exact_fits, exact_log_partition
 from skmrf.likelihood.intervals import _margin
-from skmrf.samplers import resample
+from skmrf.samplers.smc import resample
 
 FAST = {"n_temperatures": 200, "n_chains": 64}
 KINDS = ("glass", "frustrated", "ferromagnet", "tables", "zeros")

@@ -16,7 +16,7 @@ import skmrf
 
 ROOT = Path(__file__).parents[2]
 DOC = ROOT / "doc"
-ROOMS = sorted(skmrf._PACKAGES)
+PACKAGES = sorted(skmrf._PACKAGES)
 ESTIMATORS = {getattr(skmrf, name) for name in skmrf.__all__ if not name.startswith("_")}
 LISTS = TABLE_LEARNERS, CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS
 SOURCED = ESTIMATORS | {kind for known in LISTS for kind in known.values()}
@@ -25,8 +25,8 @@ SOURCED = ESTIMATORS | {kind for known in LISTS for kind in known.values()}
 def public():
     """Everything that an ``__all__`` names and that has a docstring of its own."""
     found = {}
-    for module in (skmrf, *(importlib.import_module(f"skmrf.{room}") for room in ROOMS)):
-        for name in module.__all__:
+    for module in (skmrf, *(importlib.import_module(f"skmrf.{package}") for package in PACKAGES)):
+        for name in getattr(module, "__all__", ()):
             thing = getattr(module, name)
             if inspect.isclass(thing) or inspect.isfunction(thing):
                 found[f"{thing.__module__}.{thing.__qualname__}"] = thing

@@ -41,10 +41,10 @@ def test_every_public_name_is_there_and_warns_of_nothing():
         skmrf.MRF  # noqa: B018
 
 
-def test_rooms_need_no_import_of_their_own():
-    rooms = sorted(skmrf._PACKAGES)
-    code = f"import skmrf; print([getattr(skmrf, room).__name__ for room in {rooms}])"
-    assert python(code).strip() == str([f"skmrf.{room}" for room in rooms])
+def test_packages_need_no_import_of_their_own():
+    packages = sorted(skmrf._PACKAGES)
+    code = f"import skmrf; print([getattr(skmrf, package).__name__ for package in {packages}])"
+    assert python(code).strip() == str([f"skmrf.{package}" for package in packages])
 
 
 def test_importing_compiles_nothing():

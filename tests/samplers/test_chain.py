@@ -8,13 +8,15 @@ from montecarlo import check_draws
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import HUGE, WITH_ZEROS, ZOO, enumerate_states
 
-from skmrf import exact
 from skmrf._utils.codes import STATE
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.samplers import Chain, ChainSettings, Draws, KnownStates, prefix_tree
+from skmrf.exact import tree_decomposition
 from skmrf.samplers import chained_bp as module
-from skmrf.variational import Propagation
+from skmrf.samplers import prefix_tree
+from skmrf.samplers.chained_bp import Chain, ChainSettings, Draws
+from skmrf.samplers.enumerated_states import KnownStates
+from skmrf.variational.belief_propagation import Propagation
 
 every = pytest.mark.parametrize("name", ZOO)
 TREES = ("chain", "zeros_binary", "tied_binary", "one_state", "disconnected", "isolated")
@@ -399,7 +401,7 @@ def test_orders():
     graph = ZOO["grid"](0)
     assert_array_equal(chain_of(graph, order="index").order, np.arange(9))
     found = chain_of(graph, order="elimination").order
-    assert_array_equal(found, exact.forecast(graph.layout).order[::-1])
+    assert_array_equal(found, tree_decomposition.forecast(graph.layout).order[::-1])
     given = [8, 0, 7, 1, 6, 2, 5, 3, 4]
     assert_array_equal(chain_of(graph, order=given).order, given)
     dense = FactorGraph.from_layout(_complete(700))
@@ -460,7 +462,7 @@ def test_messages_are_passed_as_propagation_says():
 def test_one_run_of_elimination_is_exact_where_a_run_a_draw_is_not_cheap():
     """What "auto" costs does not grow with what has been drawn: from no variable to one it does."""
     layout = make_ising("grid", n_variables=144, coupling=0.3).factor_graph().layout
-    cost = exact.forecast(layout).entries
+    cost = tree_decomposition.forecast(layout).entries
     assert cost <= module.EXACT_ENTRIES < 1000 * cost
     assert Chain(layout, ChainSettings(), 1000).exact
 

@@ -9,7 +9,9 @@ from zoo import FINITE, MODERATE, WITH_ZEROS, ZOO, enumerate_states
 
 from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.samplers import BLOCK, Product, anneal, averages, draw, gibbs, spawn_generators, sweep
+from skmrf.samplers import Product, gibbs, spawn_generators, sweep
+from skmrf.samplers.gibbs import BLOCK
+from skmrf.samplers.gibbs_queries import anneal, averages, draw
 
 TINY = tuple(n for n in ZOO if len(enumerate_states(ZOO[n](0))[0]) <= 150)
 PATH = np.linspace(0.0, 1.0, 21)

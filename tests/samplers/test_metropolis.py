@@ -15,9 +15,9 @@ from zoo import ZOO, enumerate_states
 from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph, NeuralEnergy
 from skmrf.likelihood.neural import grid
-from skmrf.samplers import Metropolis, chain_states, metropolis
-from skmrf.samplers.metropolis import WANTED
-from skmrf.variational import Propagation
+from skmrf.samplers.independence_metropolis import chain_states, metropolis
+from skmrf.samplers.metropolis import WANTED, Metropolis
+from skmrf.variational.belief_propagation import Propagation
 from skmrf.variational.mixtures import Mixture
 
 N_ROWS = 20_000

@@ -21,16 +21,8 @@ from zoo import LAYERED, layers, random_tables
 
 from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.samplers import (
-    Product,
-    Replicas,
-    adapted,
-    check_ladder,
-    parallel_tempering,
-    spawn_generators,
-    sweep,
-    tempered_transition,
-)
+from skmrf.samplers import Product, parallel_tempering, spawn_generators, sweep, tempered_transition
+from skmrf.samplers.parallel_tempering import Replicas, adapted, check_ladder
 
 FEW = 4000  # chains from every state
 MANY = 20_000

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from zoo import ZOO, model_rows
 
-from skmrf import DiscreteMRF, training
+from skmrf import DiscreteMRF
 from skmrf._utils.batch import Batch
 from skmrf._utils.history import History
 from skmrf._utils.log_weights import effective_sample_size
@@ -19,22 +19,14 @@ from skmrf._utils.phases import CliqueMoments
 from skmrf.estimators._rows import hold_out, weighted_rows
 from skmrf.estimators._training import TrainingParameters
 from skmrf.learners import PCD, Exact, Learner
-from skmrf.training import (
-    L1,
-    L2,
-    OPTIMIZERS,
-    AdaptiveRate,
-    ConstantRate,
-    GroupL1,
-    InverseRate,
-    NoPenalty,
-    Settings,
-    StepRate,
-    make_penalty,
-    make_rate,
-)
+from skmrf.training import AdaptiveRate, ConstantRate, InverseRate, StepRate, loop, optimizers
+from skmrf.training import state as loop_state
 from skmrf.training.batches import sort_rows, take_rows
-from skmrf.training.settings import NoRestriction
+from skmrf.training.optimizers import OPTIMIZERS
+from skmrf.training.penalties import L1, L2, GroupL1, NoPenalty, make_penalty
+from skmrf.training.reports import SilentReports
+from skmrf.training.schedules import make_rate
+from skmrf.training.settings import NoRestriction, Settings
 
 GROUPS = {"a": np.array([-1, 0, 0, 1, 1, 1]), "b": np.array([-1, -1])}
 
@@ -169,8 +161,8 @@ def solve(data, energy, penalty_name="l2", alpha=0.0, **changes):
     learner = Exact()
     penalty = make_penalty(penalty_name, alpha, energy.penalty_groups())
     settings = Settings(**{"optimizer": None, "penalty": penalty, "tol": 1e-8, **changes})
-    state = training.start(energy, learner, data, settings, np.random.default_rng(0))
-    state = training.run(learner, data, settings, state)
+    state = loop_state.start(energy, learner, data, settings, np.random.default_rng(0))
+    state = loop.run(learner, data, settings, state)
     return state, learner, penalty
 
 
@@ -208,7 +200,7 @@ def test_kinked_solver_is_optimal(name, seed):
 def stochastic(data, energy, **changes):
     learner = PCD(n_chains=100)
     settings = Settings(batch_size=100, **changes)
-    state = training.start(energy, learner, data, settings, np.random.default_rng(1))
+    state = loop_state.start(energy, learner, data, settings, np.random.default_rng(1))
     return learner, settings, state
 
 
@@ -216,7 +208,7 @@ def test_stochastic_close_to_exact(seed):
     data, energy = problem(seed)
     exact, learner, _ = solve(data, energy)
     pcd, settings, state = stochastic(data, energy)
-    state = training.run(pcd, data, settings, state)
+    state = loop.run(pcd, data, settings, state)
     best = learner.objective(exact.result(), data, exact.learner)[0]
     found = learner.objective(state.result(), data, exact.learner)[0]
     assert state.converged
@@ -228,11 +220,11 @@ def test_resumes_bit_for_bit():
     learner, settings, state = stochastic(data, energy, max_iter=6)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        whole = training.run(learner, data, settings, state)
+        whole = loop.run(learner, data, settings, state)
         _, settings, state = stochastic(data, energy, max_iter=3)
-        half = training.run(learner, data, settings, state)
+        half = loop.run(learner, data, settings, state)
         half = pickle.loads(pickle.dumps(half))
-        half = training.run(learner, data, settings, training.resume(half, learner, data, settings))
+        half = loop.run(learner, data, settings, loop_state.resume(half, learner, data, settings))
     np.testing.assert_array_equal(whole.result().flat, half.result().flat)
     assert whole.history == half.history
 
@@ -241,12 +233,12 @@ def test_unconverged_fit_says_so():
     data, energy = problem(0)
     learner, settings, state = stochastic(data, energy, max_iter=2)
     with pytest.warns(ConvergenceWarning, match="had not converged after 2 epochs"):
-        state = training.run(learner, data, settings, state)
+        state = loop.run(learner, data, settings, state)
     assert not state.converged
     assert len(state.history.columns["gradient_rms"]) == 2
 
 
-class Interrupt(training.SilentReports):
+class Interrupt(SilentReports):
     def end(self, state):
         if state.epoch == 2:
             raise KeyboardInterrupt
@@ -257,7 +249,7 @@ def test_interrupt_between_epochs():
     data, energy = problem(0)
     learner, settings, state = stochastic(data, energy, max_iter=9)
     with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 2 epochs"):
-        state = training.run(learner, data, settings, state, Interrupt())
+        state = loop.run(learner, data, settings, state, Interrupt())
     assert state.epoch == 2
     assert np.isfinite(state.result().flat).all()
 
@@ -268,21 +260,21 @@ def test_interrupt_is_raised_if_the_run_is_not_interruptible(is_deterministic):
     learner, settings, state = stochastic(data, energy, max_iter=9, interruptible=False)
     if is_deterministic:
         learner, settings.optimizer = Exact(), None
-        state = training.start(energy, learner, data, settings, None)
+        state = loop_state.start(energy, learner, data, settings, None)
     with pytest.raises(KeyboardInterrupt):
-        training.run(learner, data, settings, state, Interrupt())
+        loop.run(learner, data, settings, state, Interrupt())
 
 
 def test_interrupt_of_a_solver_leaves_the_last_iteration():
     data, energy = problem(0)
     learner, settings = Exact(), Settings(optimizer=None, average=False)
-    state = training.start(energy, learner, data, settings, None)
+    state = loop_state.start(energy, learner, data, settings, None)
     with pytest.warns(ConvergenceWarning, match="Interrupted; .* update, 2, after 2 epochs"):
-        state = training.run(learner, data, settings, state, Interrupt())
+        state = loop.run(learner, data, settings, state, Interrupt())
     assert len(state.history.columns["objective"]) == 2
     assert state.interrupted
     assert state.optimizer is None
-    state = training.run(learner, data, settings, training.resume(state, learner, data, settings))
+    state = loop.run(learner, data, settings, loop_state.resume(state, learner, data, settings))
     assert state.converged
     assert state.epoch > 2
 
@@ -305,23 +297,23 @@ class InterruptUpdate:
 def test_interrupt_leaves_the_last_update(optimizer, average):
     """As many updates as if the rows had ended there, and learning goes on."""
     data, energy = problem(0)
-    options = {"average": average, "optimizer": training.OPTIMIZERS[optimizer]()}
+    options = {"average": average, "optimizer": optimizers.OPTIMIZERS[optimizer]()}
     n_updates = 2 * -(-len(data.X) // stochastic(data, energy)[1].batch_size) + 1
     learner, settings, state = stochastic(data, energy, max_iter=9, **options)
     settings.restriction = InterruptUpdate(n_updates + 1)
     before = []
     settings.score = lambda energy, _: before.append(energy.flat.copy()) or 0.0
     with pytest.warns(ConvergenceWarning, match=f"update, {n_updates}, after 2 epochs"):
-        state = training.run(learner, data, settings, state)
+        state = loop.run(learner, data, settings, state)
     assert (state.epoch, state.step, state.n_averaged) == (2, n_updates, average * n_updates)
     learned = (state.averaged if average else state.energy.theta)["log_potentials"]
     assert np.isfinite(learned).all()
     assert not np.array_equal(np.ravel(learned), before[-1])
     assert len(state.history.columns["epoch"]) == 2
     settings.restriction, settings.score = NoRestriction(), None
-    state = training.resume(state, learner, data, settings)
+    state = loop_state.resume(state, learner, data, settings)
     with pytest.warns(ConvergenceWarning, match="had not converged"):
-        state = training.run(learner, data, settings, state)
+        state = loop.run(learner, data, settings, state)
     assert state.epoch == 11
 
 
@@ -342,7 +334,7 @@ def test_interrupt_never_leaves_a_model_that_diverged():
     data, energy = problem(0)
     learner, settings, state = stochastic(data, energy, max_iter=9, restriction=Explode())
     with pytest.raises(ValueError, match="not finite"):
-        training.run(learner, data, settings, state)
+        loop.run(learner, data, settings, state)
 
 
 class FreezeFirst:
@@ -358,7 +350,7 @@ def test_restriction_has_the_last_word():
     data, energy = problem(0)
     learner, settings, state = stochastic(data, energy, max_iter=3, restriction=FreezeFirst())
     with pytest.warns(ConvergenceWarning):
-        state = training.run(learner, data, settings, state)
+        state = loop.run(learner, data, settings, state)
     assert state.energy.flat[0] == 0.0
     assert state.energy.flat[1:].any()
 
@@ -369,7 +361,7 @@ def test_early_stopping_keeps_the_best():
     learner, settings, state = stochastic(
         data, energy, max_iter=50, score=lambda *_: next(scores), patience=3
     )
-    state = training.run(learner, data, settings, state)
+    state = loop.run(learner, data, settings, state)
     assert state.epoch == 5
     assert state.best[0] == 3.0
     assert state.result() is state.best[1]
@@ -399,7 +391,7 @@ def test_scores_are_told_the_state():
         data, energy, max_iter=3, score=lambda _, now: told.append(now.epoch) or 0.0
     )
     with pytest.warns(ConvergenceWarning):
-        training.run(learner, data, settings, state)
+        loop.run(learner, data, settings, state)
     assert told == [1, 2, 3]
 
 
@@ -410,18 +402,18 @@ def test_averages_are_kept_only_if_asked_for():
         stochastic(data, energy, max_iter=3, average=average) for average in (False, True)
     )
     with pytest.warns(ConvergenceWarning):
-        last, mean = (training.run(p[0], data, *p[1:]) for p in (plain, averaging))
+        last, mean = (loop.run(p[0], data, *p[1:]) for p in (plain, averaging))
     assert last.averaged == {}
     assert last.result() is last.energy
     np.testing.assert_array_equal(last.energy.flat, mean.energy.flat)
     assert (mean.result().flat != mean.energy.flat).any()
     learner, settings, _ = averaging
-    on = training.resume(last, learner, data, settings)
+    on = loop_state.resume(last, learner, data, settings)
     with pytest.warns(ConvergenceWarning):
-        on = training.run(learner, data, settings, on)
+        on = loop.run(learner, data, settings, on)
     assert on.n_averaged == on.step - last.step
     assert np.abs(on.result().flat - on.energy.flat).max() < 1.0
-    off = training.resume(on, learner, data, plain[1])
+    off = loop_state.resume(on, learner, data, plain[1])
     assert off.averaged == {}
 
 
@@ -462,8 +454,8 @@ def test_loop_is_blind_to_kinds():
 
     settings = Settings(batch_size=10)
     data = Batch(np.zeros((10, 1)))
-    state = training.start(Linear(), Target(), data, settings, np.random.default_rng(0))
-    state = training.run(Target(), data, settings, state)
+    state = loop_state.start(Linear(), Target(), data, settings, np.random.default_rng(0))
+    state = loop.run(Target(), data, settings, state)
     np.testing.assert_allclose(state.result().theta["w"], [1.0, -2.0], atol=0.02)
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from skmrf.training import L1, L2, NoPenalty, make_solver
-from skmrf.training.solvers import C1, C2, MEMORY, wolfe_point
+from skmrf.training.penalties import L1, L2, NoPenalty
+from skmrf.training.solvers import C1, C2, MEMORY, make_solver, wolfe_point
 
 
 @dataclass(frozen=True)

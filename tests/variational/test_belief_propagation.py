@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import ZOO, enumerate_states, naive_log_potential, random_tables, small_graphs
 
-from skmrf import exact
 from skmrf._kernels.propagation import LATE_DAMPING, UNDAMPED
 from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.exact import ImpossibleEvidence
+from skmrf.exact import elimination
+from skmrf.exact.elimination import ImpossibleEvidence
 from skmrf.io import read_uai
-from skmrf.variational import Propagation, belief_propagation, decimate, tree_reweighted
-from skmrf.variational.belief_propagation import SCHEDULES
+from skmrf.variational.belief_propagation import SCHEDULES, Propagation, belief_propagation
+from skmrf.variational.decimation import decimate
+from skmrf.variational.tree_reweighting import tree_reweighted
 
 every = pytest.mark.parametrize("name", ZOO)
 each_schedule = pytest.mark.parametrize("schedule", SCHEDULES)
@@ -172,8 +173,8 @@ def test_marginal_map_where_summed_trees_hang_off_a_maximised_one(zero_share, sc
     found = belief_propagation(graph, Propagation(schedule=schedule), maximised=maximised)
     assert found.converged
     decoded = [int(np.argmax(p)) for p in parts(graph, found)[0][:4]]
-    plan = exact.prepare(graph.layout, maximised=maximised)
-    best, value = exact.marginal_map(plan, graph.flat)
+    plan = elimination.prepare(graph.layout, maximised=maximised)
+    best, value = elimination.marginal_map(plan, graph.flat)
     assert decoded == best[0, :4].tolist()
     states, log_f = enumerate_states(graph)
     agree = (states[:, :4] == decoded).all(axis=1)

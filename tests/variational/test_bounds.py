@@ -15,13 +15,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from zoo import WITH_ZEROS, ZOO, enumerate_states, random_tables, small_graphs
 
-from skmrf import exact, variational
 from skmrf._utils.codes import MISSING, STATE
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph
 from skmrf.energies.layout import Layout
+from skmrf.exact import elimination
 from skmrf.io import read_uai
-from skmrf.variational import Propagation, spanning_forests, tree_reweighted
+from skmrf.variational import mean_field
+from skmrf.variational.belief_propagation import Propagation
+from skmrf.variational.tree_reweighting import spanning_forests, tree_reweighted
 
 every = pytest.mark.parametrize("name", ZOO)
 XOR = [[-np.inf, 0.0], [0.0, -np.inf]]
@@ -61,7 +63,7 @@ def test_sweeps_against_the_definition(name, seed):
     for n_sweeps in range(1, 5):
         before = np.concatenate(singles)
         twins.mean_field_sweep(graph, singles)
-        found = variational.mean_field(graph, max_iter=n_sweeps, tol=0.0)
+        found = mean_field.mean_field(graph, max_iter=n_sweeps, tol=0.0)
         assert_allclose(found.single, np.concatenate(singles), rtol=0, atol=1e-10)
         if found.n_iter == n_sweeps:
             change = np.abs(np.concatenate(singles) - before).max()
@@ -72,7 +74,7 @@ def test_sweeps_against_the_definition(name, seed):
 @every
 def test_bound_against_the_definition(name, seed):
     graph = ZOO[name](seed).factor_graph()
-    found = variational.mean_field(graph, max_iter=2)
+    found = mean_field.mean_field(graph, max_iter=2)
     zero, bound = twins.product_bound(graph, split(graph, found.single))
     assert_allclose(found.lower_bound, -np.inf if zero > 0 else bound, rtol=1e-12, atol=1e-11)
 
@@ -87,7 +89,7 @@ def test_bound_is_below_log_z_and_never_falls(name, seed):
     for start in (None, random_start(graph, rng), random_start(graph, rng)):
         last, least = -np.inf, np.inf
         for n_sweeps in (1, 2, 3, 4, 5, 10, 1000):
-            found = variational.mean_field(graph, start=start, max_iter=n_sweeps)
+            found = mean_field.mean_field(graph, start=start, max_iter=n_sweeps)
             zero, _ = twins.product_bound(graph, split(graph, found.single))
             assert zero <= least * (1 + 1e-9)
             assert last - slack <= found.lower_bound <= log_z + slack
@@ -97,13 +99,13 @@ def test_bound_is_below_log_z_and_never_falls(name, seed):
 @every
 def test_it_ends_at_a_fixed_point(name, seed):
     graph = ZOO[name](seed).factor_graph()
-    found = variational.mean_field(graph, max_iter=10_000)
+    found = mean_field.mean_field(graph, max_iter=10_000)
     assert found.converged
     assert found.residual <= 1e-9
     singles = split(graph, found.single)
     twins.mean_field_sweep(graph, singles)
     assert_allclose(found.single, np.concatenate(singles), rtol=0, atol=2e-9)
-    again = variational.mean_field(graph, start=found.single)
+    again = mean_field.mean_field(graph, start=found.single)
     assert again.n_iter <= 2
     assert_allclose(again.lower_bound, found.lower_bound, rtol=1e-12, atol=1e-11)
 
@@ -115,7 +117,7 @@ def test_independent_variables_are_exact(seed):
     tables = random_tables(n_states, cliques, rng, 3.0)
     tables[5][2] = -np.inf
     graph = FactorGraph(n_states, cliques, tables)
-    found = variational.mean_field(graph)
+    found = mean_field.mean_field(graph)
     assert (found.n_iter, found.residual, found.converged) == (2, 0.0, True)
     assert_allclose(found.lower_bound, exact_log_z(graph), rtol=1e-13)
     marginals = twins.single_marginals(*twins.distribution(graph), n_states)
@@ -125,10 +127,10 @@ def test_independent_variables_are_exact(seed):
 @pytest.mark.parametrize("n_states", [[], [1], [1, 1]])
 def test_nothing_to_update(n_states):
     graph = FactorGraph(n_states, [()], [2.5])
-    found = variational.mean_field(graph)
+    found = mean_field.mean_field(graph)
     assert_array_equal(found.single, np.ones(len(n_states)))
     assert found[1:] == (2.5, 1, 0.0, True)
-    assert_array_equal(variational.clique_moments(graph, found.single), [1.0])
+    assert_array_equal(mean_field.clique_moments(graph, found.single), [1.0])
 
 
 # Zero potentials and huge ones -------------------------------------------------------------
@@ -139,20 +141,20 @@ def test_zero_potentials_are_the_limit_of_a_penalty(name, seed):
     graph = ZOO[name](seed)
     rng = np.random.default_rng(seed)
     for start in (None, random_start(graph, rng)):
-        found = variational.mean_field(graph, start=start, max_iter=3)
+        found = mean_field.mean_field(graph, start=start, max_iter=3)
         near = graph.with_theta({"log_potentials": np.maximum(graph.flat, -1e9)})
-        penalised = variational.mean_field(near, start=start, max_iter=3)
+        penalised = mean_field.mean_field(near, start=start, max_iter=3)
         assert_allclose(found.single, penalised.single, rtol=0, atol=1e-5)
 
 
 def test_no_product_may_fit():
     """All updates of a symmetric constraint leave half of the mass on zero potentials."""
     graph = FactorGraph([2, 2], [(0, 1)], [XOR])
-    found = variational.mean_field(graph)
+    found = mean_field.mean_field(graph)
     assert_array_equal(found.single, 0.5)
     assert found.lower_bound == -np.inf
     assert found.converged
-    broken = variational.mean_field(graph, start=np.array([0.5, 0.5, 0.6, 0.4]))
+    broken = mean_field.mean_field(graph, start=np.array([0.5, 0.5, 0.6, 0.4]))
     assert_array_equal(broken.single, [0, 1, 1, 0])
     assert broken.lower_bound == 0.0
 
@@ -161,7 +163,7 @@ def test_a_tiny_mass_on_a_zero_potential_counts():
     """A state that is allowed but for 2e-13 of its neighbour's mass is given up."""
     tables = [[0.0, -29.0], [[0.0, 0.0], [0.0, -np.inf]], [0.0, 5.0]]
     graph = FactorGraph([2, 2], [(0,), (0, 1), (1,)], tables)
-    found = variational.mean_field(graph, start=np.array([0.5, 0.5, 1.0, 0.0]))
+    found = mean_field.mean_field(graph, start=np.array([0.5, 0.5, 1.0, 0.0]))
     assert_array_equal(found.single[2:], [1, 0])
     assert_allclose(found.lower_bound, np.log1p(np.exp(-29.0)), atol=1e-15)
 
@@ -171,7 +173,7 @@ def test_huge_log_potentials(size, seed):
     rng = np.random.default_rng(seed)
     cliques = [(0, 1), (1, 2), (2, 0), (0,)]
     graph = FactorGraph([2, 3, 2], cliques, random_tables([2, 3, 2], cliques, rng, size))
-    found = variational.mean_field(graph)
+    found = mean_field.mean_field(graph)
     check_distributions(graph, found)
     assert found.lower_bound <= exact_log_z(graph) * (1 + 1e-12)
 
@@ -181,7 +183,7 @@ def test_any_graph(graph, seed):
     """A bound on log Z, no nan, whatever the start."""
     log_z = exact_log_z(graph)
     for start in (None, random_start(graph, np.random.default_rng(seed))):
-        found = variational.mean_field(graph, start=start, max_iter=50)
+        found = mean_field.mean_field(graph, start=start, max_iter=50)
         check_distributions(graph, found)
         assert found.lower_bound <= log_z + 1e-10 * (1 + abs(log_z))
 
@@ -197,9 +199,9 @@ def test_moments_of_a_product(name, seed):
     states, _ = enumerate_states(graph)
     p = np.array([np.prod([singles[i][s] for i, s in enumerate(x)]) for x in states])
     expected = twins.moments(graph, states, p)["log_potentials"]
-    assert_allclose(variational.clique_moments(graph, single), expected, rtol=0, atol=1e-13)
+    assert_allclose(mean_field.clique_moments(graph, single), expected, rtol=0, atol=1e-13)
     untied = graph.layout.untied()
-    apart = variational.clique_moments(graph, single, untied)
+    apart = mean_field.clique_moments(graph, single, untied)
     tables = twins.clique_marginals(states, p, graph)
     for found, table in zip(untied.split(apart), tables, strict=True):
         assert_allclose(found, table, rtol=0, atol=1e-13)
@@ -209,11 +211,11 @@ def test_moments_of_a_product(name, seed):
 def test_bound_and_its_gradient(name, seed):
     """Moments are the derivative of the bound by the log-potentials, at the fixed point."""
     graph = ZOO[name](seed).factor_graph()
-    found = variational.mean_field(graph, tol=1e-12, max_iter=10_000)
-    moments = variational.clique_moments(graph, found.single)
+    found = mean_field.mean_field(graph, tol=1e-12, max_iter=10_000)
+    moments = mean_field.clique_moments(graph, found.single)
     direction = np.random.default_rng(seed).normal(size=len(moments))
     bounds = [
-        variational.mean_field(
+        mean_field.mean_field(
             graph.with_theta({"log_potentials": graph.flat + h * direction}),
             start=found.single,
             tol=1e-12,
@@ -231,22 +233,22 @@ def test_bound_and_its_gradient(name, seed):
 def test_sweeps_in_pieces(name, seed, monkeypatch):
     """Runs of variables and calls of one sweep change nothing."""
     graph = ZOO[name](seed).factor_graph()
-    whole = variational.mean_field(graph, max_iter=20)
+    whole = mean_field.mean_field(graph, max_iter=20)
     for entries in (1, 30, 200):
         monkeypatch.setattr(sys.modules["skmrf.variational.mean_field"], "ENTRIES_A_CALL", entries)
-        pieces = variational.mean_field(graph, max_iter=20)
+        pieces = mean_field.mean_field(graph, max_iter=20)
         assert_array_equal(pieces.single, whole.single)
         assert pieces[1:] == whole[1:]
 
 
 def test_tol_and_max_iter_stop(seed):
     graph = ZOO["complete"](seed)
-    short = variational.mean_field(graph, max_iter=2)
+    short = mean_field.mean_field(graph, max_iter=2)
     assert (short.n_iter, short.converged) == (2, False)
-    loose = variational.mean_field(graph, tol=0.01)
+    loose = mean_field.mean_field(graph, tol=0.01)
     assert loose.converged
     assert loose.residual <= 0.01
-    assert loose.n_iter < variational.mean_field(graph).n_iter
+    assert loose.n_iter < mean_field.mean_field(graph).n_iter
 
 
 def test_a_start_is_left_alone(seed):
@@ -254,8 +256,8 @@ def test_a_start_is_left_alone(seed):
     start = random_start(graph, np.random.default_rng(seed))
     start.flags.writeable = False
     kept = start.copy()
-    variational.mean_field(graph, start=start)
-    variational.clique_moments(graph, start)
+    mean_field.mean_field(graph, start=start)
+    mean_field.clique_moments(graph, start)
     assert_array_equal(start, kept)
 
 
@@ -276,7 +278,7 @@ def test_a_start_is_left_alone(seed):
 def test_bad_input(options, message):
     graph = FactorGraph([2, 3], [(0, 1)], [np.zeros((2, 3))])
     with pytest.raises(ValueError, match=message):
-        variational.mean_field(graph, **options)
+        mean_field.mean_field(graph, **options)
 
 
 # Published results -------------------------------------------------------------------------
@@ -288,7 +290,7 @@ def test_libdai(method, data_folder):
     folder = data_folder("libdai")
     reference = json.loads(gzip.decompress((folder / "testfast_reference.json.gz").read_bytes()))
     expected = reference["methods"][method]
-    found = variational.mean_field(read_uai(folder / "testfast.uai.gz"))
+    found = mean_field.mean_field(read_uai(folder / "testfast.uai.gz"))
     marginals = np.concatenate([expected["marginals"][str(i)] for i in range(16)])
     assert_allclose(found.single, marginals, rtol=0, atol=5e-5 + 1e-9)
     error = float(expected["errors"][reference["columns"].index("LOGZ ERROR")])
@@ -434,7 +436,7 @@ def test_grids(coupling, seed):
     graph = make_ising(
         "grid", n_variables=64, coupling=coupling, field=0.1, mixed_signs=True, random_state=seed
     ).factor_graph()
-    log_z = exact.log_partitions(exact.prepare(graph.layout), graph.flat)[0]
+    log_z = elimination.log_partitions(elimination.prepare(graph.layout), graph.flat)[0]
     found = tree_reweighted(graph)
     tops = sum(table.max() for table in graph.log_potentials)
     trivial = tops + np.log(graph.n_states).sum()

@@ -19,7 +19,7 @@ from ..._utils.warn import warn_caller
 from ...energies import NeuralEnergy
 from ...learners import BeliefLearner
 from ...learners.initial_mixture import completed
-from ...training import PartReports
+from ...training.reports import PartReports
 from .._base import LearnedEstimator, unchanged_on_error
 from .class_densities import class_completions, density_parameters, fit_density, fit_density_briefly
 from .density import NNMRFDensity

@@ -14,7 +14,7 @@ from ..._utils.parameters import check_auto, check_choice, check_number, check_n
 from ..._utils.randomness import check_generator
 from ...energies import NeuralEnergy
 from ...learners import BeliefLearner
-from ...likelihood import neural_log_partition
+from ...likelihood.neural import neural_log_partition
 from ...training import AdaptiveRate
 from .._base import unchanged_on_error
 from .._density import EnergyEstimator

@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ... import training
 from ..._utils.batch import Batch
 from ...energies import LabelEnergy
 from ...energies.neural import n_parameters
 from ...energies.neural_labels import NeuralLabels
 from ...learners import Learner
+from ...training import loop, penalties
+from ...training import state as loop_state
+from ...training.settings import Settings
 
 
 class Kind(NamedTuple):
@@ -248,17 +250,17 @@ def _member(first, kind, rows, left, max_iter):
     X, labels, weights = rows
     origin = {k: v if kind.to_first else np.zeros_like(v) for k, v in first.theta.items()}
     learner, data = ConditionalLikelihood(origin, weights), Batch(X, labels)
-    settings = training.Settings(
+    settings = Settings(
         optimizer=None,
-        penalty=training.L2(kind.strength / len(X), first.penalty_groups()),
+        penalty=penalties.L2(kind.strength / len(X), first.penalty_groups()),
         max_iter=max_iter,
         average=False,
         complete=False,
         interruptible=False,
     )
     differences = first.with_theta({k: v - origin[k] for k, v in first.theta.items()})
-    state = training.start(differences, learner, data, settings, None)
-    learned = learner.shifted(training.run(learner, data, settings, state).energy)
+    state = loop_state.start(differences, learner, data, settings, None)
+    learned = learner.shifted(loop.run(learner, data, settings, state).energy)
     X, labels = left
     return learned, learned.log_proba(X)[np.arange(len(X)), labels]
 
