@@ -100,7 +100,8 @@ for name, found in intervals.items():
 # %%
 # The picture
 # -----------
-# ``RBM.score_samples`` takes the upper end, and begins the reverse chains at training rows.
+# ``RBM`` starts the reverse chains at training rows. Its ``score_samples`` subtracts the forward
+# estimate, ``log_partition_``; ``log_partition_interval_`` holds both ends.
 
 colours = {"plain path": "#8a8a8a", "default path": "#c8781e"}
 figure, (left, right) = plt.subplots(

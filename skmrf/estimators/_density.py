@@ -1,12 +1,18 @@
 """What all estimators of a density share besides learning it: log Z, draws and scores."""
 
+import warnings
+
 import numpy as np
 from sklearn.base import DensityMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils.parameters import check_number
 from .._utils.randomness import check_generator
+from .._utils.warn import warn_caller
 from ._base import LearnedEstimator
+
+WIDE = r"The interval of log Z .* nats wide"  # of warnings
 
 
 class EnergyEstimator(DensityMixin, LearnedEstimator):
@@ -44,17 +50,28 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
     def _log_partition(self):
         check_is_fitted(self)
         if "log_partition" not in self._cache:
-            self._cache["log_partition"] = self._compute_log_partition()
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=WIDE)  # the estimator says what to do
+                result = self._compute_log_partition()
+            self._cache["log_partition"] = result
+            if not result.converged:
+                _warn_wide(result)
         return self._cache["log_partition"]
 
     @property
     def log_partition_(self):
-        """log Z in nats."""
+        """log Z in nats, which ``score_samples`` subtracts."""
         return self._log_partition().value
 
     @property
     def log_partition_interval_(self):
-        """Lower and upper limit of log Z."""
+        """Lower and upper limit of log Z in nats; equal where log Z is exact.
+
+        The error of log Z is the same for all rows. ``log_partition_ - upper`` and
+        ``log_partition_ - lower``, added to a log-likelihood of :meth:`score_samples` or
+        :meth:`score`, give its lower and upper limit. An estimate of log Z tends to be too low,
+        which makes log-likelihoods too high, so report the lower limit beside the score.
+        """
         result = self._log_partition()
         return result.lower, result.upper
 
@@ -116,3 +133,15 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             In nats.
         """
         return float(np.mean(self.score_samples(X)))
+
+
+def _warn_wide(result):
+    """Warn that log Z has not converged."""
+    warn_caller(
+        f"log Z has not converged: its interval, [{result.lower:.4g}, {result.upper:.4g}], is "
+        f"{result.upper - result.lower:.3g} nats wide, and log-likelihoods have that uncertainty. "
+        "Estimate log Z of energy_ with more n_temperatures or n_chains: with "
+        "skmrf.likelihood.ais, or for neural potentials with "
+        "skmrf.likelihood.neural_log_partition.",
+        ConvergenceWarning,
+    )

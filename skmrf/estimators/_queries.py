@@ -31,8 +31,7 @@ class VisibleEstimator(EnergyEstimator):
             ``log p(observed entries)``; missing entries are summed out.
         """
         codes = self._encode(X)
-        log_z = self._log_partition().value
-        return self._row_query(row_queries.row_log_partitions, codes) - log_z
+        return self._row_query(row_queries.row_log_partitions, codes) - self.log_partition_
 
     def predict(self, X):
         """Rows with their missing entries filled by the joint mode given the observed ones.

@@ -25,7 +25,6 @@ from ._session import FitSession
 from ._training import TrainingParameters
 
 STATES = (0.0, 1.0)
-ENDS = ("upper", "value", "lower")
 FIRST_RATES = {"adam": 0.003, "sgd": 0.03, "momentum": 0.006}
 WINDOW = 2000  # updates before the rate may change: gradients of minibatches are mostly noise
 COSINE = 0.0  # of the mean gradients of half windows, below which the rate falls
@@ -375,25 +374,20 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         check_is_fitted(self)
         return self.energy_.astype(np.float64).free_energy(self._codes(X, reset=False))
 
-    def score_samples(self, X, *, end="upper"):
-        r"""Normalised log-likelihood :math:`\log p(v) = -F(v) - \log Z` of every row, in nats.
+    def score_samples(self, X):
+        r"""Return the log-likelihood :math:`\log p(v) = -F(v) - \log Z` of every row, in nats.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-        end : {"upper", "value", "lower"}, default="upper"
-            Which of ``log_partition_interval_`` stands for log Z where it is not exact. With its
-            upper end the result does not flatter the model; "value" is the forward estimate, which
-            tends to be too low for log Z and thus flatters.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            The same for every call: log Z is estimated once, from the fit's random state. Its
-            error is common to all rows.
+            The same for every call: ``log_partition_`` is estimated once, from the fit's random
+            state. Its error is common to all rows, see ``log_partition_interval_``.
         """
-        check_choice("end", end, ENDS)
-        return -self.free_energy(X) - getattr(self._log_partition(), end)
+        return -self.free_energy(X) - self.log_partition_
 
     def gibbs(self, X, *, random_state=None):
         """One Gibbs step of both layers from rows: hidden given visible, then visible given hidden.

@@ -1,17 +1,22 @@
 """Tests of probabilities and draws of an RBM."""
 
 import pickle
+import warnings
+from copy import copy
+from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from montecarlo import check_draws
 from rbm_models import SMALL, bits, draws, law, quick
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import BernoulliRBM
 from zoo import layers
 
 from skmrf import RBM
 from skmrf.energies import BipartiteEnergy
+from skmrf.estimators import rbm
 from skmrf.likelihood import log_partition_bounds
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -41,8 +46,6 @@ def test_probabilities_sum_to_one(fitted):
     assert fitted.log_partition_method_ == "exact"
     assert fitted.log_partition_interval_ == (fitted.log_partition_,) * 2
     assert fitted.score(V) == pytest.approx(found.mean())
-    for end in ("value", "lower"):
-        np.testing.assert_array_equal(fitted.score_samples(V, end=end), found)
 
 
 def test_free_energy(fitted):
@@ -67,19 +70,28 @@ def test_agrees_with_scikit_learns_formulas(fitted):
     assert names == ["rbm0", "rbm1"]
 
 
-def test_which_end_of_log_z(annealed):
+def test_scores_subtract_the_value_of_log_z(annealed):
     lower, upper = annealed.log_partition_interval_
     assert annealed.log_partition_method_ == "ais"
     assert lower < annealed.log_partition_ < upper
     X = bits(30)
-    scores = {end: annealed.score_samples(X, end=end) for end in ("upper", "value", "lower")}
-    np.testing.assert_array_equal(annealed.score_samples(X), scores["upper"])
-    for end, log_z in (("upper", upper), ("value", annealed.log_partition_), ("lower", lower)):
-        np.testing.assert_allclose(scores[end], -annealed.free_energy(X) - log_z)
+    expected = -annealed.free_energy(X) - annealed.log_partition_
+    np.testing.assert_array_equal(annealed.score_samples(X), expected)
     exact = log_partition_bounds(annealed.energy_, method="exact").value
     assert lower - 0.1 < exact < upper + 0.1
-    with pytest.raises(ValueError, match=r"end must be one of \['lower', 'upper', 'value'\]"):
-        annealed.score_samples(X, end="both")
+
+
+def test_log_z_that_has_not_converged_is_warned_about_once(annealed, monkeypatch):
+    wide = partial(log_partition_bounds, n_temperatures=1, n_chains=2, max_width=0.0)
+    monkeypatch.setattr(rbm, "log_partition_bounds", wide)
+    model, X = copy(annealed), bits(30)
+    model._cache = {}
+    with pytest.warns(ConvergenceWarning, match="log Z has not converged.* n_temperatures"):
+        scores = model.score_samples(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(model.score_samples(X), scores)
+    np.testing.assert_array_equal(scores, -model.free_energy(X) - model.log_partition_)
 
 
 def test_scores_do_not_change_from_call_to_call(annealed):
