@@ -43,12 +43,12 @@ SCHEMES = {
     "1/(20 + 0.5 t)": (training.InverseRate(20.0, 0.5), 100),
     "1/(10 + 0.1 t)": (training.InverseRate(10.0, 0.1), 40),
 }
-UNIFORM = {"n_particles": N_ROWS, "base": "uniform"}
+UNIFORM = {"n_particles": N_ROWS, "reference": "uniform"}
 LEARNERS = {
     "exact": Exact,
-    "PCD-1": lambda: PCD(N_ROWS, n_steps=1),
-    "PCD-10": lambda: PCD(N_ROWS, n_steps=H),
-    "PT": lambda: ParallelTempering(N_ROWS, H, adapt=False, base="uniform"),
+    "PCD-1": lambda: PCD(N_ROWS, n_sweeps=1),
+    "PCD-10": lambda: PCD(N_ROWS, n_sweeps=H),
+    "PT": lambda: ParallelTempering(N_ROWS, H, adapt=False, reference="uniform"),
     "TT": lambda: TemperedTransitions(N_ROWS, H, 0.9),
     "SMC": lambda: SMC(**UNIFORM),
     "PSMC": lambda: PSMC(**UNIFORM),
@@ -355,7 +355,7 @@ def write(args, rows):
     lines = summary(rows)
     trials = max(line["trials"] for line in lines)
     notes = [
-        f"{trials} trials, exact log-likelihoods in nats; 200 particles or chains, base uniform.",
+        f"{trials} trials, log-likelihoods in nats; 200 particles or chains, uniform reference.",
         "Minus exact: against the exact gradient in the same steps. s.e.: of paired differences.",
     ]
     save(args, "boltzmann", lines, COLUMNS, notes)

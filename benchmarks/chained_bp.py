@@ -41,8 +41,8 @@ PAPER = {"schedule": "flooding", "damping": 0.0, "max_iter": 20, "tol": 0.0}
 PRINTED = {**PAPER, "order": "index", "conditionals": "bp"}
 LEARNERS = {
     "exact": Exact,
-    "CD-1": lambda: CD(n_steps=1),
-    "CD-100": lambda: CD(n_steps=100),
+    "CD-1": lambda: CD(n_sweeps=1),
+    "CD-100": lambda: CD(n_sweeps=100),
     "BP-CD": lambda: BPCD(n_samples=3000, **PAPER, warm_start=False),
     "BPChain": lambda: BPChainCD(100, **PRINTED),
     "BPChain damped": lambda: BPChainCD(100, "bp", damping=0.5),

@@ -64,7 +64,7 @@ def models(fast):
 def skmrf_steps(graph, X):
     """A function that makes STEPS_A_CALL steps and goes on from where it stands."""
     data = Batch(X)
-    learner = PCD(n_chains=N_CHAINS, n_steps=1)
+    learner = PCD(n_chains=N_CHAINS, n_sweeps=1)
     settings = Settings(batch_size=BATCH, max_iter=1)
     state = loop_state.start(graph, learner, data, settings, np.random.default_rng(0))
 

@@ -26,7 +26,7 @@ class BalancedPSMC(PSMC):
         old, fresh = self.old_and_fresh(state, rng)
         X = np.concatenate([old, fresh])
         log_p = state.energy.log_marginal(X) - state.log_partition
-        log_base = state.base.log_probability(X)
+        log_reference = state.reference.log_probability(X)
         share = len(fresh) / len(X)
-        mixed = np.logaddexp(log_p + np.log1p(-share), log_base + np.log(share))
+        mixed = np.logaddexp(log_p + np.log1p(-share), log_reference + np.log(share))
         return self.follow(energy, state, rng, X, log_p - mixed)

@@ -47,7 +47,7 @@ LEARNERS = {
     "CD-1": CD,
     "PSMC": PSMC,
     "PSMC split": lambda: PSMC(refresh="split"),
-    "PSMC lean": lambda: PSMC(100, "split", fraction=0.2, threshold=0.5),
+    "PSMC lean": lambda: PSMC(100, "split", fraction=0.2, ess_threshold=0.5),
     "SMC": SMC,
     "PT": ParallelTempering,
     "TT": TemperedTransitions,
@@ -70,7 +70,7 @@ LARGE = (
     "PT",
     "TT",
 )
-UNIFORM = {"n_particles": 200, "base": "uniform"}
+UNIFORM = {"n_particles": 200, "reference": "uniform"}
 H = {"zeros": 30, "data": 100}  # from zero biases PSMC needs 1 at first, 70 after 4 epochs
 PAPER = {
     "exact": lambda _: Exact(),
@@ -79,7 +79,7 @@ PAPER = {
     "PSMC literal": lambda _: LiteralPSMC(**UNIFORM),
     "SMC": lambda _: SMC(**UNIFORM),
     "PCD-H": lambda h: PCD(200, h),
-    "PT": lambda h: ParallelTempering(200, h, adapt=False, base="uniform"),
+    "PT": lambda h: ParallelTempering(200, h, adapt=False, reference="uniform"),
     "TT": lambda h: TemperedTransitions(200, h, 0.9),
 }
 PRINTED = {  # Table 1: 784 x 10 train and test, 784 x 500 train and test
@@ -330,11 +330,15 @@ def temperatures(train, n_hidden, factor, log):
         n = max(1, round(n * factor))
         while run.updates < n:
             run.go_on(min(100, n - run.updates))
-        for name, base in ((n, b) for n in ("SMC", "PSMC") for b in ("marginals", "uniform")):
-            learner = {"SMC": SMC, "PSMC": PSMC}[name](n_particles=200, base=base)
+        for name, reference in ((n, b) for n in ("SMC", "PSMC") for b in ("marginals", "uniform")):
+            learner = {"SMC": SMC, "PSMC": PSMC}[name](n_particles=200, reference=reference)
             found = [_one_update(learner, run, train, seed) for seed in range(2)]
             row = {k: float(np.mean([f[k] for f in found])) for k in found[0]}
-            head = {"experiment": f"temperatures {n_hidden}", "learner": name, "base": base}
+            head = {
+                "experiment": f"temperatures {n_hidden}",
+                "learner": name,
+                "reference": reference,
+            }
             _write(log, {**head, "updates": run.updates, **row})
 
 
@@ -423,12 +427,12 @@ def table(rows, experiment):
 
 
 def temperature_table(rows):
-    """Numbers of temperatures by updates, learner and base."""
+    """Numbers of temperatures by updates, learner and reference."""
     lines = {}
     for row in rows:
         kind, n_hidden = row["experiment"].split()
         if kind == "temperatures":
-            head = f"784 x {n_hidden}, {row['learner']}, {row['base']}"
+            head = f"784 x {n_hidden}, {row['learner']}, {row['reference']}"
             line = lines.setdefault(head, {"model": head})
             line[str(row["updates"])] = f"{row['n_temperatures']:.0f} ({row['distinct']:.2f})"
     updates = sorted({int(k) for line in lines.values() for k in line if k != "model"})
@@ -514,11 +518,11 @@ def draw_temperatures(path, rows):
         return
     for axes, n_hidden in zip(figure.subplots(1, 2), (10, 500), strict=True):
         mine = [r for r in rows if r["experiment"] == f"temperatures {n_hidden}"]
-        for key in sorted({(r["learner"], r["base"]) for r in mine}):
-            here = [r for r in mine if (r["learner"], r["base"]) == key]
+        for key in sorted({(r["learner"], r["reference"]) for r in mine}):
+            here = [r for r in mine if (r["learner"], r["reference"]) == key]
             x, y = [r["updates"] for r in here], [r["n_temperatures"] for r in here]
             style = "--" if key[1] == "uniform" else "-"
-            axes.plot(x, y, f"o{style}", label=f"{key[0]}, base {key[1]}", markersize=3)
+            axes.plot(x, y, f"o{style}", label=f"{key[0]}, reference {key[1]}", markersize=3)
         axes.set_xscale("log")
         axes.set_ylim(bottom=0)
         axes.set_xlabel("updates of PCD, Adam")

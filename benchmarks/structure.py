@@ -163,7 +163,7 @@ def ours(X, _truth, **parameters):
 
 def paper_setting(n_chains, rate):
     """Parameters of the algorithm of the paper."""
-    learner = PCD(n_chains=n_chains, n_steps=1)
+    learner = PCD(n_chains=n_chains, n_sweeps=1)
     return {**PAPER, "learner": learner, "learning_rate": rate}
 
 

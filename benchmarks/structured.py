@@ -35,9 +35,9 @@ SIZES = 4, 8, 12, 16, 20, 24, 28  # of patches, for Figure 3
 OCCLUDED = {f"occluded {k}x{k}": ("mnist", occlude, {"size": k}) for k in SIZES}
 LEARNERS = {
     "LR": "lr",
-    "CD-1": CD(n_steps=1),
-    "CD-10": CD(n_steps=10),
-    "CD-PercLoss": CDPercLoss(n_steps=10),
+    "CD-1": CD(n_sweeps=1),
+    "CD-10": CD(n_sweeps=10),
+    "CD-PercLoss": CDPercLoss(n_sweeps=10),
     "MLE-MF": MLEMF(n_iter=7, growth=1),
     "MLE-BP": MLEBP(n_iter=7, growth=1),
     "MLE-BP, 40 iterations": "mle-bp",

@@ -196,7 +196,7 @@ def layered_cases():
         yield f"rbm {name} partial", partial(_twice, RBM(3, name, random_state=0), X, rbm_numbers)
     model = BoltzmannMachine("exact", states=(-1, 1), binarize=0.5, alpha=0.01)
     yield "boltzmann exact converged", partial(_fit_and_ask, model, X, discrete_numbers)
-    model = RBM(3, CD(n_steps=2), early_stopping=True, max_iter=20, random_state=0)
+    model = RBM(3, CD(n_sweeps=2), early_stopping=True, max_iter=20, random_state=0)
     yield "rbm early stopping", partial(_fit_and_ask, model, X, rbm_numbers)
     model = RBM(16, PCD(n_chains=20), **SHORT)
     wide = bits(20)

@@ -13,7 +13,15 @@ CHAIN = ["conditionals", "order", "clip"]
 METHODS = {
     log_partition: {
         "exact": [],
-        "ais": ["n_chains", "n_temperatures", "schedule", "base", "start", "max_width", "n_jobs"],
+        "ais": [
+            "n_chains",
+            "n_temperatures",
+            "schedule",
+            "reference",
+            "start",
+            "max_width",
+            "n_jobs",
+        ],
         "bpchain": ["n_samples", *CHAIN, "settings", "max_width"],
         "bethe": PROPAGATION,
         "trw": PROPAGATION,

@@ -21,20 +21,20 @@ def visible_states(energy):
     return twins.visible_law(energy)[0].astype(STATE)
 
 
-def law(energy, beta=1.0, base=None):
-    """Log-densities and probabilities of the visible states at ``base^(1 - beta) f^beta``."""
-    base = Product.uniform(energy.visible_states) if base is None else base
-    _, log_f = twins.visible_law(energy, beta, base.log_probability)
+def law(energy, beta=1.0, reference=None):
+    """Log-densities and probabilities of the visible states at ``reference^(1 - beta) f^beta``."""
+    reference = Product.uniform(energy.visible_states) if reference is None else reference
+    _, log_f = twins.visible_law(energy, beta, reference.log_probability)
     return log_f, np.exp(log_f - twins.log_sum(log_f))
 
 
-def sweep_matrix(energy, beta=1.0, base=None, reverse=False):
+def sweep_matrix(energy, beta=1.0, reference=None, reverse=False):
     """Transition matrix of a sweep: site by site, or one layer and then the other."""
-    base = Product.uniform(energy.visible_states) if base is None else base
+    reference = Product.uniform(energy.visible_states) if reference is None else reference
     if isinstance(energy, BipartiteEnergy):
-        return _layer_matrix(energy, beta, base)
+        return _layer_matrix(energy, beta, reference)
     states, _ = enumerate_states(energy)
-    parts = np.split(base.log_p, base.start[1:])
+    parts = np.split(reference.log_p, reference.start[1:])
     sites = range(energy.n_variables)
     K = np.eye(len(states))
     for i in reversed(sites) if reverse else sites:
@@ -42,25 +42,25 @@ def sweep_matrix(energy, beta=1.0, base=None, reverse=False):
     return K
 
 
-def _layer_matrix(energy, beta, base):
+def _layer_matrix(energy, beta, reference):
     joint, log_f = enumerate_states(energy)
     n = len(energy.visible_states)
     V, which = np.unique(joint[:, :n], axis=0, return_inverse=True)
-    scores = beta * log_f + (1 - beta) * base.log_probability(V)[which.ravel()]
+    scores = beta * log_f + (1 - beta) * reference.log_probability(V)[which.ravel()]
     table = np.exp(scores - scores.max()).reshape(len(V), -1)
     up = table / table.sum(axis=1, keepdims=True)
     down = table / table.sum(axis=0, keepdims=True)
     return up @ down.T
 
 
-def tempered_matrix(energy, betas, base, reverse=True):
+def tempered_matrix(energy, betas, reference, reverse=True):
     """Matrix of a tempered transition: the sum over all walks up and down, each with its weight.
 
     A walk's probability is a product of sweep matrices; refused walks stay where they began.
     """
-    log_f = {beta: law(energy, beta, base)[0] for beta in betas}
-    up = [sweep_matrix(energy, beta, base) for beta in betas]
-    down = [sweep_matrix(energy, beta, base, reverse) for beta in betas]
+    log_f = {beta: law(energy, beta, reference)[0] for beta in betas}
+    up = [sweep_matrix(energy, beta, reference) for beta in betas]
+    down = [sweep_matrix(energy, beta, reference, reverse) for beta in betas]
     legs = [(up[k], log_f[betas[k]] - log_f[betas[k - 1]]) for k in range(1, len(betas))]
     legs.append((down[-1], np.zeros(len(up[0]))))
     for k in range(len(betas) - 2, 0, -1):
@@ -115,7 +115,7 @@ def check_invariant(p, K, tolerance=1e-12):
     np.testing.assert_allclose(p @ K, p, rtol=0, atol=tolerance)
 
 
-def densities(energy, base, betas):
+def densities(energy, reference, betas):
     """Log-densities by the package's path."""
-    at = Tempering(base, energy).log_density(visible_states(energy))
+    at = Tempering(reference, energy).log_density(visible_states(energy))
     return [at(beta) for beta in betas]

@@ -37,9 +37,9 @@ def moments(energy, X, weights):
     return {"log_potentials": flat}
 
 
-def visible_law(energy, beta=1.0, log_base=None):
-    """All states of the visible variables, and log of ``base^(1 - beta) f^beta`` summed over the
-    others, each term of which counts ``m ** (beta - 1)`` where there are m of them."""
+def visible_law(energy, beta=1.0, log_reference=None):
+    """All states of the visible variables, and log of ``reference^(1 - beta) f^beta`` summed over
+    the others, each term of which counts ``m ** (beta - 1)`` where there are m of them."""
     joint, log_f = enumerate_states(energy)
     n = len(energy.visible_states)
     V, which = np.unique(joint[:, :n], axis=0, return_inverse=True)
@@ -47,7 +47,7 @@ def visible_law(energy, beta=1.0, log_base=None):
     scores = beta * log_f if beta else np.zeros(len(log_f))
     log_p = np.array([log_sum(scores[which.ravel() == k]) for k in range(len(V))])
     log_p -= (1 - beta) * np.log(m)
-    return V, log_p if log_base is None else log_p + (1 - beta) * log_base(V)
+    return V, log_p if log_reference is None else log_p + (1 - beta) * log_reference(V)
 
 
 def single_marginals(states, p, n_states):
@@ -74,13 +74,13 @@ def consistent(states, evidence):
 # Gibbs sampling ----------------------------------------------------------------------------
 
 
-def conditional(energy, x, i, beta=1.0, base=None):
-    """p(x_i | rest) at ``base^(1 - beta) f^beta``, from whole joint states."""
+def conditional(energy, x, i, beta=1.0, reference=None):
+    """p(x_i | rest) at ``reference^(1 - beta) f^beta``, from whole joint states."""
     rows = np.repeat(np.asarray(x)[None], energy.n_states[i], axis=0)
     rows[:, i] = np.arange(energy.n_states[i])
     scores = np.zeros(len(rows)) if beta == 0 else beta * naive_log_potential(energy, rows)
     if beta != 1:
-        scores += (1 - beta) * (uniform_base(energy) if base is None else base)[i]
+        scores += (1 - beta) * (uniform_base(energy) if reference is None else reference)[i]
     if scores.max() == -np.inf:
         return np.full(len(rows), 1 / len(rows))
     p = np.exp(scores - scores.max())
@@ -92,24 +92,24 @@ def uniform_base(energy):
     return [np.full(q, -np.log(q)) for q in energy.n_states]
 
 
-def gibbs(energy, X, rng, *, betas=(1.0, 1.0), base=None, clamped=None, reverse=False):
+def gibbs(energy, X, rng, *, betas=(1.0, 1.0), reference=None, clamped=None, reverse=False):
     """Systematic-scan sweeps of one block of chains, chain by chain; X and log-weights.
 
     One uniform an update, none for variables of one state. The last state is taken where u is
     largest, but of two states it is state 1 where u is smallest, as the kernels have it.
     """
-    base = uniform_base(energy) if base is None else base
+    reference = uniform_base(energy) if reference is None else reference
     X, log_weights = np.array(X), np.zeros(len(X))
     sites = range(energy.n_variables)
     for c, x in enumerate(X):
         for before, beta in pairwise(betas):
             if beta != before:
                 log_f = naive_log_potential(energy, x[None])[0]
-                log_base = sum(base[i][x[i]] for i in sites)
-                log_weights[c] += (beta - before) * (log_f - log_base)
+                log_reference = sum(reference[i][x[i]] for i in sites)
+                log_weights[c] += (beta - before) * (log_f - log_reference)
             for i in reversed(sites) if reverse else sites:
                 if energy.n_states[i] > 1 and not (clamped is not None and clamped[c, i]):
-                    x[i] = _draw(conditional(energy, x, i, beta, base), rng.random())
+                    x[i] = _draw(conditional(energy, x, i, beta, reference), rng.random())
     return X, log_weights
 
 
@@ -119,12 +119,12 @@ def _draw(p, u):
     return min(int(np.searchsorted(np.cumsum(p), u, side="right")), len(p) - 1)
 
 
-def site_kernel(energy, states, i, beta=1.0, base=None):
+def site_kernel(energy, states, i, beta=1.0, reference=None):
     """Transition matrix of the update of one site over all joint states."""
     number = {tuple(x): k for k, x in enumerate(states.tolist())}
     K = np.zeros((len(states), len(states)))
     for k, x in enumerate(states):
-        for s, p in enumerate(conditional(energy, x, i, beta, base)):
+        for s, p in enumerate(conditional(energy, x, i, beta, reference)):
             there = x.copy()
             there[i] = s
             K[k, number[tuple(there.tolist())]] += p

@@ -60,7 +60,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     learner : str or Learner, default="auto"
         Estimator of the gradient of the likelihood, as in :class:`DiscreteMRF`, such as "exact",
         "pcd" or "pseudo-likelihood", or an instance of a class of :mod:`skmrf.learners`. "auto" is
-        "pseudo-likelihood" for the nodewise search, else "pcd". Here "pcd" is ``PCD(n_steps=2)``:
+        "pseudo-likelihood" for the nodewise search, else "pcd". Here "pcd" is ``PCD(n_sweeps=2)``:
         two sweeps a step suffice, as learning begins near the optimum.
     search : str or search strategy, default="tests"
         Strategy that decides which pairs are edges. Instances of the classes of
@@ -457,7 +457,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         if named == "auto":
             return search.default_learner()
         if named == "pcd":
-            learner = PCD(n_steps=FEW_SWEEPS)
+            learner = PCD(n_sweeps=FEW_SWEEPS)
         else:
             learner = make_learner(self.learner, FactorGraph, owner=type(self).__name__)
         search.check_learner(learner)

@@ -23,12 +23,12 @@ class CDState:
 class CD(MeanFieldPrediction):
     r"""Contrastive divergence.
 
-    The negative phase is where Gibbs chains, as many as the batch has rows, stand ``n_steps``
+    The negative phase is where Gibbs chains, as many as the batch has rows, stand ``n_sweeps``
     sweeps after they left their start.
 
     Parameters
     ----------
-    n_steps : int, default=1
+    n_sweeps : int, default=1
         Sweeps over all variables.
     start : {"data", "random"}, default="data"
         Where the chains start: at the rows of the batch, or at states drawn uniformly, from which
@@ -48,12 +48,12 @@ class CD(MeanFieldPrediction):
 
     requires = (GibbsEnergy,)
 
-    def __init__(self, n_steps=1, start="data"):
-        self.n_steps = n_steps
+    def __init__(self, n_sweeps=1, start="data"):
+        self.n_sweeps = n_sweeps
         self.start = start
 
     def _check(self):
-        check_number("n_steps", self.n_steps, low=1, integer=True)
+        check_number("n_sweeps", self.n_sweeps, low=1, integer=True)
         check_choice("start", self.start, ("data", "random"))
 
     def init(self, energy, batch, rng):
@@ -72,7 +72,7 @@ class CD(MeanFieldPrediction):
         start = self._starts(energy, positive, rng)
         n_blocks = -(-len(start) // BLOCK)
         generators = state.generators[:n_blocks]
-        X, _ = sweep(energy.at(batch), start, generators, n_sweeps=self.n_steps)
+        X, _ = sweep(energy.at(batch), start, generators, n_sweeps=self.n_sweeps)
         state.generators[:n_blocks] = generators
         return positive, States(X, None, batch.log_weights), state, {}
 

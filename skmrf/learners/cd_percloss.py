@@ -25,11 +25,11 @@ class CDPercLoss(MeanFieldPrediction):
 
     A Gibbs chain leaves outputs drawn from what the inputs alone say of them,
     :math:`\sigma(b^v + W^{vx} x)`. The negative phase is the state of lowest free energy among its
-    ``n_steps`` sweeps. Models are asked by mean field.
+    ``n_sweeps`` sweeps. Models are asked by mean field.
 
     Parameters
     ----------
-    n_steps : int, default=10
+    n_sweeps : int, default=10
 
     References
     ----------
@@ -37,18 +37,18 @@ class CDPercLoss(MeanFieldPrediction):
     structured output prediction", UAI 2011.
     """
 
-    def __init__(self, n_steps=10):
-        self.n_steps = n_steps
+    def __init__(self, n_sweeps=10):
+        self.n_sweeps = n_sweeps
 
     def init(self, energy, batch, rng):
-        check_number("n_steps", self.n_steps, low=1, integer=True)
+        check_number("n_sweeps", self.n_sweeps, low=1, integer=True)
         return SearchState(spawn_generators(rng, batch.X.shape[0]))
 
     def resume(self, energy, batch, state, rng):
         n_blocks = -(-batch.X.shape[0] // BLOCK)
         if not isinstance(state, SearchState) or n_blocks > len(state.generators):
             return self.init(energy, batch, rng)
-        check_number("n_steps", self.n_steps, low=1, integer=True)
+        check_number("n_sweeps", self.n_sweeps, low=1, integer=True)
         return state
 
     def step(self, energy, batch, state, rng):
@@ -58,7 +58,7 @@ class CDPercLoss(MeanFieldPrediction):
         V, lowest, best = drawn.astype(STATE), np.full(shape[0], np.inf), None
         n_blocks = -(-shape[0] // BLOCK)
         generators = state.generators[:n_blocks]
-        for _ in range(self.n_steps):
+        for _ in range(self.n_sweeps):
             V, _ = sweep(model, V, generators)
             energies = model.free_energy(V)
             better = energies < lowest

@@ -5,8 +5,8 @@ from dataclasses import replace
 from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
 from ..samplers import sweep
-from ..samplers.smc import climb_from_base, equal, resample
-from .particle_options import BASES, check_count, weights_info
+from ..samplers.smc import climb_from_reference, equal, resample
+from .particle_options import REFERENCES, check_count, weights_info
 from .particles import ParticleLearner, Particles
 
 
@@ -14,16 +14,16 @@ class _Reweighting(ParticleLearner):
     """Reweights particles."""
 
     def check(self):
-        check_count(self, "n_particles", "n_steps")
-        check_number("threshold", self.threshold, low=0, high=1)
-        check_choice("base", self.base, BASES)
+        check_count(self, "n_particles", "n_sweeps")
+        check_number("ess_threshold", self.ess_threshold, low=0, high=1)
+        check_choice("reference", self.reference, REFERENCES)
 
     def start(self, energy, data, batch, rng):
-        base = data.reference(self.base, energy, batch)
-        first, generators = climb_from_base(base, energy, self.n_particles, rng)
+        reference = data.reference(self.reference, energy, batch)
+        first, generators = climb_from_reference(reference, energy, self.n_particles, rng)
         chosen = resample(first.log_weights, self.n_particles, rng)
         weights = equal(self.n_particles)
-        return Particles(data, base, energy, first.X[chosen], weights, generators, memory=0)
+        return Particles(data, reference, energy, first.X[chosen], weights, generators, memory=0)
 
     def _reweight(self, energy, state):
         """The particles with weights for the new energy."""
@@ -35,7 +35,7 @@ class _Reweighting(ParticleLearner):
         """Particles with equal weights, where these weights have been."""
         n = len(state.X)
         X = state.X[resample(state.log_weights, n, rng)]
-        X, _ = sweep(state.energy, X, state.generators, n_sweeps=self.n_steps)
+        X, _ = sweep(state.energy, X, state.generators, n_sweeps=self.n_sweeps)
         return replace(state, X=X, log_weights=equal(n))
 
 
@@ -46,7 +46,7 @@ class MCMCMLE(_Reweighting):
 
     .. math:: w_s \propto \exp((\theta - \theta_0)^\top \phi(x_s)).
 
-    After ``reset`` steps, or when fewer than a share ``threshold`` of them is effective, particles
+    After ``reset`` steps, or when a share of less than ``ess_threshold`` is effective, particles
     are resampled, moved by Gibbs sweeps, and stand for the present model.
 
     Parameters
@@ -54,10 +54,10 @@ class MCMCMLE(_Reweighting):
     n_particles : int, default=500
     reset : int, default=10
         Most steps between two resets.
-    threshold : float, default=0.5
-    n_steps : int, default=5
+    ess_threshold : float, default=0.5
+    n_sweeps : int, default=5
         Sweeps at a reset.
-    base : {"marginals", "uniform"}, default="marginals"
+    reference : {"marginals", "uniform"}, default="marginals"
         Where the first particles come from, along a tempered path.
 
     References
@@ -66,12 +66,14 @@ class MCMCMLE(_Reweighting):
     23rd Symposium on the Interface (1991).
     """
 
-    def __init__(self, n_particles=500, reset=10, threshold=0.5, n_steps=5, base="marginals"):
+    def __init__(
+        self, n_particles=500, reset=10, ess_threshold=0.5, n_sweeps=5, reference="marginals"
+    ):
         self.n_particles = n_particles
         self.reset = reset
-        self.threshold = threshold
-        self.n_steps = n_steps
-        self.base = base
+        self.ess_threshold = ess_threshold
+        self.n_sweeps = n_sweeps
+        self.reference = reference
 
     def check(self):
         super().check()
@@ -81,7 +83,7 @@ class MCMCMLE(_Reweighting):
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)
         age = state.memory + 1
-        if age >= self.reset or info["ess"] < self.threshold:
+        if age >= self.reset or info["ess"] < self.ess_threshold:
             state, age = self._resample_and_move(state, rng), 0
         return replace(state, memory=age), info
 
@@ -90,15 +92,15 @@ class ParticleFilteredMCMCMLE(_Reweighting):
     r"""Particle-filtered MCMC maximum likelihood.
 
     Particles are reweighted from each model to the next, and resampled and moved by Gibbs sweeps
-    only when fewer than a share ``threshold`` of them is effective.
+    only when fewer than a share ``ess_threshold`` of them is effective.
 
     Parameters
     ----------
     n_particles : int, default=500
-    threshold : float, default=0.9
-    n_steps : int, default=5
+    ess_threshold : float, default=0.9
+    n_sweeps : int, default=5
         Sweeps after resampling.
-    base : {"marginals", "uniform"}, default="marginals"
+    reference : {"marginals", "uniform"}, default="marginals"
         Where the first particles come from, along a tempered path.
 
     References
@@ -107,15 +109,15 @@ class ParticleFilteredMCMCMLE(_Reweighting):
     contrastive divergence", ICML (2010).
     """
 
-    def __init__(self, n_particles=500, threshold=0.9, n_steps=5, base="marginals"):
+    def __init__(self, n_particles=500, ess_threshold=0.9, n_sweeps=5, reference="marginals"):
         self.n_particles = n_particles
-        self.threshold = threshold
-        self.n_steps = n_steps
-        self.base = base
+        self.ess_threshold = ess_threshold
+        self.n_sweeps = n_sweeps
+        self.reference = reference
 
     def advance(self, energy, state, rng):
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)
-        if info["ess"] < self.threshold:
+        if info["ess"] < self.ess_threshold:
             state = self._resample_and_move(state, rng)
         return state, info

@@ -8,7 +8,7 @@ import numpy as np
 from .._utils.parameters import check_choice
 from ..samplers import parallel_tempering
 from ..samplers.parallel_tempering import Replicas, adapted, check_ladder
-from .particle_options import BASES, check_count
+from .particle_options import REFERENCES, check_count
 from .particles import ParticleLearner, Particles
 
 ADAPT_EVERY = 100
@@ -29,7 +29,7 @@ class ParallelTempering(ParticleLearner):
     adapt : bool, default=True
         Every 100 steps, move the temperatures between the ends to where all neighbours would refuse
         swaps equally often. Given ``betas`` stay as they are.
-    base : {"marginals", "uniform"}, default="marginals"
+    reference : {"marginals", "uniform"}, default="marginals"
         The distribution at 0, mixed in as :math:`p_0^{1-\beta}`: independent variables with the
         frequencies of the data, or plain tempering.
 
@@ -39,15 +39,15 @@ class ParallelTempering(ParticleLearner):
     machines", AISTATS (2010).
     """
 
-    def __init__(self, n_chains=100, betas=10, adapt=True, base="marginals"):
+    def __init__(self, n_chains=100, betas=10, adapt=True, reference="marginals"):
         self.n_chains = n_chains
         self.betas = betas
         self.adapt = adapt
-        self.base = base
+        self.reference = reference
 
     def check(self):
         check_count(self, "n_chains")
-        check_choice("base", self.base, BASES)
+        check_choice("reference", self.reference, REFERENCES)
         self._ladder()
 
     def _ladder(self):
@@ -56,15 +56,15 @@ class ParallelTempering(ParticleLearner):
         return check_ladder(self.betas)
 
     def start(self, energy, data, batch, rng):
-        base = data.reference(self.base, energy, batch)
+        reference = data.reference(self.reference, energy, batch)
         betas = self._ladder()
         X = np.stack([data.draw_rows(batch, self.n_chains, rng) for _ in betas])
         replicas = Replicas.start(betas, X, rng)
-        return Particles(data, base, energy, X[-1], None, [], memory=(replicas, 0))
+        return Particles(data, reference, energy, X[-1], None, [], memory=(replicas, 0))
 
     def advance(self, energy, state, rng):
         replicas, age = state.memory
-        replicas, info = parallel_tempering(energy, state.base, replicas, rng)
+        replicas, info = parallel_tempering(energy, state.reference, replicas, rng)
         age += 1
         moving = self.adapt and isinstance(self.betas, numbers.Integral)
         if moving and age % ADAPT_EVERY == 0:

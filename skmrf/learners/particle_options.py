@@ -4,7 +4,7 @@ from .._utils.log_weights import effective_sample_size
 from .._utils.parameters import check_number
 
 N_PARTICLES, LAYERED_PARTICLES = 200, 100
-BASES = ("uniform", "marginals")
+REFERENCES = ("uniform", "marginals")
 
 
 def check_count(learner, *names, optional=()):

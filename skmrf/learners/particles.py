@@ -30,7 +30,7 @@ class Particles:
     Attributes
     ----------
     data : DataPhase
-    base : Product
+    reference : Product
         Independent variables at the hot end of paths.
     energy : Energy
         What the particles target.
@@ -49,7 +49,7 @@ class Particles:
     """
 
     data: DataPhase
-    base: Product
+    reference: Product
     energy: Energy
     X: np.ndarray
     log_weights: np.ndarray | None

@@ -11,7 +11,7 @@ from .particle_options import check_count
 from .particles import ParticleLearner, Particles
 
 FEWEST, MOST = 64, 512
-LAYERED_CHAINS, LAYERED_STEPS, STEPS = 100, 1, 5
+LAYERED_CHAINS, LAYERED_SWEEPS, SWEEPS = 100, 1, 5
 
 
 class PCD(ParticleLearner):
@@ -25,7 +25,7 @@ class PCD(ParticleLearner):
     n_chains : int, optional
         By default as many as training rows, at least 64 and at most 512; 100 for models with a
         hidden layer.
-    n_steps : int, optional
+    n_sweeps : int, optional
         Sweeps over all variables a gradient step: by default 5, as on data of many modes one sweep
         lets the chains fall behind the model, which costs likelihood; 1 for models with a hidden
         layer, whose units are drawn a layer at a time. With few hidden units some fits end several
@@ -37,12 +37,12 @@ class PCD(ParticleLearner):
     gradient", ICML (2008).
     """
 
-    def __init__(self, n_chains=None, n_steps=None):
+    def __init__(self, n_chains=None, n_sweeps=None):
         self.n_chains = n_chains
-        self.n_steps = n_steps
+        self.n_sweeps = n_sweeps
 
     def check(self):
-        check_count(self, optional=("n_chains", "n_steps"))
+        check_count(self, optional=("n_chains", "n_sweeps"))
 
     def start(self, energy, data, batch, rng):
         layered = isinstance(energy, LayeredEnergy)
@@ -51,13 +51,13 @@ class PCD(ParticleLearner):
             n_rows = int(np.clip(batch.X.shape[0], FEWEST, MOST))
             n_chains = LAYERED_CHAINS if layered else n_rows
         X = data.draw_rows(batch, n_chains, rng)
-        base = Product.uniform(energy.visible_states)
+        reference = Product.uniform(energy.visible_states)
         hidden = None
         if layered:
             means = energy.hidden_means(X)
             hidden = (rng.random(means.shape) < means).astype(means.dtype)
         generators = spawn_generators(rng, n_chains)
-        return Particles(data, base, energy, X, None, generators, memory=hidden)
+        return Particles(data, reference, energy, X, None, generators, memory=hidden)
 
     def advance(self, energy, state, rng):
         moved = self._alternate if isinstance(energy, LayeredEnergy) else self._sweep
@@ -65,12 +65,12 @@ class PCD(ParticleLearner):
         return after, {"flip_rate": float((after.X != state.X).mean())}
 
     def _sweep(self, energy, state):
-        X, _ = sweep(energy, state.X, state.generators, n_sweeps=self.n_steps or STEPS)
+        X, _ = sweep(energy, state.X, state.generators, n_sweeps=self.n_sweeps or SWEEPS)
         return replace(state, X=X)
 
     def _alternate(self, energy, state):
         """From the hidden states, so that the last product of matrices serves the gradient too."""
         blocks = blocks_of(len(state.X))
-        n_steps = self.n_steps or LAYERED_STEPS
-        X, means, H = alternate(energy, state.memory, state.generators, blocks, n_steps)
+        n_sweeps = self.n_sweeps or LAYERED_SWEEPS
+        X, means, H = alternate(energy, state.memory, state.generators, blocks, n_sweeps)
         return replace(state, X=X, hidden=means, memory=H)

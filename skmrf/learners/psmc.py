@@ -7,8 +7,8 @@ import numpy as np
 from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
 from ..samplers import Interpolation, Tempering, spawn_generators
-from ..samplers.smc import climb, climb_from_base, resample
-from .particle_options import BASES, N_PARTICLES, check_count, n_particles_of
+from ..samplers.smc import climb, climb_from_reference, resample
+from .particle_options import N_PARTICLES, REFERENCES, check_count, n_particles_of
 from .particles import ParticleLearner, Particles
 from .smc import climb_info
 
@@ -17,8 +17,8 @@ class PSMC(ParticleLearner):
     r"""Persistent sequential Monte Carlo.
 
     The particles of a model are brought to the next one along a path of distributions by adaptive
-    steps: reweight, resample, move. Each step is the longest that leaves a share ``threshold`` of
-    effective particles. A part of the particles is replaced by independent variables :math:`p_0`
+    steps: reweight, resample, move. Each step is the longest that leaves a share
+    ``ess_threshold`` of effective particles. A part of the particles is replaced by independent variables :math:`p_0`
     before, so that modes which were lost can be found again; ``refresh`` says how these are brought
     to the model:
 
@@ -36,10 +36,10 @@ class PSMC(ParticleLearner):
     refresh : {"temper", "split", "none"}, default="temper"
     fraction : float, default=0.5
         Share of fresh particles.
-    threshold : float, default=0.9
-    n_steps : int, default=1
+    ess_threshold : float, default=0.9
+    n_sweeps : int, default=1
         Sweeps after every step of a path.
-    base : {"marginals", "uniform"}, optional
+    reference : {"marginals", "uniform"}, optional
         :math:`p_0`: independent variables with the frequencies of the data, or the paper's uniform
         distribution, which needs more steps. By default "marginals", but "uniform" for models of
         more than 20 hidden units: on the way from the marginals to these, all particles may fall
@@ -66,23 +66,23 @@ class PSMC(ParticleLearner):
         n_particles=None,
         refresh="temper",
         fraction=0.5,
-        threshold=0.9,
-        n_steps=1,
-        base=None,
+        ess_threshold=0.9,
+        n_sweeps=1,
+        reference=None,
     ):
         self.n_particles = n_particles
         self.refresh = refresh
         self.fraction = fraction
-        self.threshold = threshold
-        self.n_steps = n_steps
-        self.base = base
+        self.ess_threshold = ess_threshold
+        self.n_sweeps = n_sweeps
+        self.reference = reference
 
     def check(self):
-        check_count(self, "n_steps", optional=("n_particles",))
+        check_count(self, "n_sweeps", optional=("n_particles",))
         check_choice("refresh", self.refresh, REFRESH)
-        if self.base is not None:
-            check_choice("base", self.base, BASES)
-        check_number("threshold", self.threshold, low=0, high=0.999, open_low=True)
+        if self.reference is not None:
+            check_choice("reference", self.reference, REFERENCES)
+        check_number("ess_threshold", self.ess_threshold, low=0, high=0.999, open_low=True)
         check_number("fraction", self.fraction, low=0, high=1, open_low=True)
         n = N_PARTICLES if self.n_particles is None else self.n_particles
         if self.refresh != "none" and not 0 < self._n_fresh(n) < n:
@@ -95,18 +95,18 @@ class PSMC(ParticleLearner):
         return round(self.fraction * n)
 
     def start(self, energy, data, batch, rng):
-        base = data.reference(self.base, energy, batch)
-        first, generators = climb_from_base(
-            base,
+        reference = data.reference(self.reference, energy, batch)
+        first, generators = climb_from_reference(
+            reference,
             energy,
             n_particles_of(self, energy),
             rng,
-            threshold=self.threshold,
-            n_sweeps=self.n_steps,
+            ess_threshold=self.ess_threshold,
+            n_sweeps=self.n_sweeps,
         )
         return Particles(
             data,
-            base,
+            reference,
             energy,
             first.X,
             first.log_weights,
@@ -125,8 +125,8 @@ class PSMC(ParticleLearner):
             X,
             generators,
             rng,
-            threshold=self.threshold,
-            n_sweeps=self.n_steps,
+            ess_threshold=self.ess_threshold,
+            n_sweeps=self.n_sweeps,
             log_weights=log_weights,
         )
 
@@ -143,14 +143,14 @@ class PSMC(ParticleLearner):
         """Persistent particles chosen by their weights, and fresh ones."""
         n_fresh = self._n_fresh(len(state.X))
         old = state.X[resample(state.log_weights, len(state.X) - n_fresh, rng)]
-        return old, state.base.sample(n_fresh, rng)
+        return old, state.reference.sample(n_fresh, rng)
 
 
 def _temper(learner, energy, state, rng):
     old, fresh = learner.old_and_fresh(state, rng)
-    path = Tempering(state.base, energy)
+    path = Tempering(state.reference, energy)
     arrived = learner.climb(path, np.concatenate([old, fresh]), state.generators, rng)
-    # Only what comes from fresh particles began as draws of the base.
+    # Only what comes from fresh particles began as draws of the reference.
     from_fresh = arrived.ancestors >= len(old)
     share = logsumexp(arrived.log_weights[from_fresh])
     arrived.log_ratio += share - np.log(len(fresh) / len(arrived.X))
@@ -162,7 +162,7 @@ def _temper(learner, energy, state, rng):
 def _split(learner, energy, state, rng):
     old, fresh = learner.old_and_fresh(state, rng)
     generators = spawn_generators(rng, len(fresh))
-    new = learner.climb(Tempering(state.base, energy), fresh, generators, rng)
+    new = learner.climb(Tempering(state.reference, energy), fresh, generators, rng)
     generators = spawn_generators(rng, len(old))
     kept = learner.climb(Interpolation(state.energy, energy), old, generators, rng)
     n = len(old) + len(fresh)

@@ -20,8 +20,8 @@ def register(name, learner):
     --------
     >>> from skmrf.learners import CD, register
     >>> class LongCD(CD):
-    ...     def __init__(self, n_steps=100, start="data"):
-    ...         super().__init__(n_steps, start)
+    ...     def __init__(self, n_sweeps=100, start="data"):
+    ...         super().__init__(n_sweeps, start)
     >>> register("long-cd", LongCD)
     """
     if not (isinstance(learner, type) and issubclass(learner, Learner)):

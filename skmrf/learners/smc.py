@@ -5,8 +5,8 @@ from dataclasses import replace
 from .._utils.history import Latest
 from .._utils.parameters import check_choice, check_number
 from .._utils.rows import distinct_rows
-from ..samplers.smc import climb_from_base
-from .particle_options import BASES, check_count, n_particles_of
+from ..samplers.smc import climb_from_reference
+from .particle_options import REFERENCES, check_count, n_particles_of
 from .particles import ParticleLearner, Particles
 
 
@@ -26,16 +26,16 @@ class SMC(ParticleLearner):
 
     For every model particles start as independent variables and climb the tempered path
     :math:`p_0^{1-\beta} f^\beta` by adaptive steps, each the longest that leaves a share
-    ``threshold`` of effective particles.
+    ``ess_threshold`` of effective particles.
 
     Parameters
     ----------
     n_particles : int, optional
         By default 200; 100 for models with a hidden layer.
-    threshold : float, default=0.9
-    n_steps : int, default=1
+    ess_threshold : float, default=0.9
+    n_sweeps : int, default=1
         Sweeps after every step of the path.
-    base : {"marginals", "uniform"}, optional
+    reference : {"marginals", "uniform"}, optional
         :math:`p_0`: independent variables with the frequencies of the data, or the paper's uniform
         distribution, which needs more steps. By default "marginals", but "uniform" for models of
         more than 20 hidden units: on the way from the marginals to these, all particles may fall
@@ -47,30 +47,30 @@ class SMC(ParticleLearner):
     models using persistent sequential Monte Carlo", ACML (2014), section 4.
     """
 
-    def __init__(self, n_particles=None, threshold=0.9, n_steps=1, base=None):
+    def __init__(self, n_particles=None, ess_threshold=0.9, n_sweeps=1, reference=None):
         self.n_particles = n_particles
-        self.threshold = threshold
-        self.n_steps = n_steps
-        self.base = base
+        self.ess_threshold = ess_threshold
+        self.n_sweeps = n_sweeps
+        self.reference = reference
 
     def check(self):
-        check_count(self, "n_steps", optional=("n_particles",))
-        check_number("threshold", self.threshold, low=0, high=0.999, open_low=True)
-        if self.base is not None:
-            check_choice("base", self.base, BASES)
+        check_count(self, "n_sweeps", optional=("n_particles",))
+        check_number("ess_threshold", self.ess_threshold, low=0, high=0.999, open_low=True)
+        if self.reference is not None:
+            check_choice("reference", self.reference, REFERENCES)
 
     def start(self, energy, data, batch, rng):
-        base = data.reference(self.base, energy, batch)
-        return self._climbed(energy, Particles(data, base, energy, None, None, []), rng)[0]
+        reference = data.reference(self.reference, energy, batch)
+        return self._climbed(energy, Particles(data, reference, energy, None, None, []), rng)[0]
 
     def _climbed(self, energy, state, rng):
-        climb, generators = climb_from_base(
-            state.base,
+        climb, generators = climb_from_reference(
+            state.reference,
             energy,
             n_particles_of(self, energy),
             rng,
-            threshold=self.threshold,
-            n_sweeps=self.n_steps,
+            ess_threshold=self.ess_threshold,
+            n_sweeps=self.n_sweeps,
         )
         state = replace(
             state,

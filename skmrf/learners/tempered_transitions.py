@@ -6,7 +6,7 @@ import numpy as np
 
 from .._utils.parameters import check_choice, check_number
 from ..samplers import spawn_generators, sweep, tempered_transition
-from .particle_options import BASES, check_count
+from .particle_options import REFERENCES, check_count
 from .particles import ParticleLearner, Particles
 
 
@@ -20,7 +20,7 @@ class TemperedTransitions(ParticleLearner):
         Inverse temperatures between 1 and the hottest, evenly spaced.
     hottest : float, default=0.9
         The smallest inverse temperature.
-    base : {"uniform", "marginals"}, default="uniform"
+    reference : {"uniform", "marginals"}, default="uniform"
         What is mixed in as :math:`p_0^{1-\beta}`: nothing, or independent variables with the
         frequencies of the data.
 
@@ -29,24 +29,24 @@ class TemperedTransitions(ParticleLearner):
     R. Salakhutdinov, "Learning in Markov random fields using tempered transitions", NIPS (2009).
     """
 
-    def __init__(self, n_chains=100, n_temperatures=10, hottest=0.9, base="uniform"):
+    def __init__(self, n_chains=100, n_temperatures=10, hottest=0.9, reference="uniform"):
         self.n_chains = n_chains
         self.n_temperatures = n_temperatures
         self.hottest = hottest
-        self.base = base
+        self.reference = reference
 
     def check(self):
         check_count(self, "n_chains", "n_temperatures")
         check_number("hottest", self.hottest, low=0, high=1)
-        check_choice("base", self.base, BASES)
+        check_choice("reference", self.reference, REFERENCES)
 
     def start(self, energy, data, batch, rng):
         X = data.draw_rows(batch, self.n_chains, rng)
-        base = data.reference(self.base, energy, batch)
-        return Particles(data, base, energy, X, None, spawn_generators(rng, self.n_chains))
+        reference = data.reference(self.reference, energy, batch)
+        return Particles(data, reference, energy, X, None, spawn_generators(rng, self.n_chains))
 
     def advance(self, energy, state, rng):
         betas = np.linspace(1.0, self.hottest, self.n_temperatures + 1)
         X, _ = sweep(energy, state.X, state.generators)
-        X, accepted = tempered_transition(energy, X, state.generators, rng, betas, state.base)
+        X, accepted = tempered_transition(energy, X, state.generators, rng, betas, state.reference)
         return replace(state, energy=energy, X=X), {"acceptance": float(accepted.mean())}

@@ -84,7 +84,7 @@ class Variational(BeliefLearner):
     pool : int, default=10
         Beliefs that are averaged.
     n_chains : int, default=250
-    n_moves : int, default=4
+    n_steps : int, default=4
         Random walks of a chain an update, after one jump.
 
     References
@@ -109,7 +109,7 @@ class Variational(BeliefLearner):
         warmup=50,
         pool=10,
         n_chains=250,
-        n_moves=4,
+        n_steps=4,
     ):
         self.n_components = n_components
         self.negative = negative
@@ -121,7 +121,7 @@ class Variational(BeliefLearner):
         self.warmup = warmup
         self.pool = pool
         self.n_chains = n_chains
-        self.n_moves = n_moves
+        self.n_steps = n_steps
 
     @property
     def rule(self):
@@ -141,7 +141,7 @@ class Variational(BeliefLearner):
     def _check(self):
         for name in COUNTS:
             check_number(name, getattr(self, name), low=1, integer=True)
-        for name in ("warmup", "n_moves"):
+        for name in ("warmup", "n_steps"):
             check_number(name, getattr(self, name), low=0, integer=True)
         if self.interval is not None:
             check_number("interval", self.interval, low=1, integer=True)
@@ -204,7 +204,7 @@ class Variational(BeliefLearner):
         new = energy.log_potential(proposed)
         gain = moves.jump_gain(X, logs, proposed, new)
         X, logs, jumped = moves.choose(X, logs, proposed, new, gain, rng)
-        for _ in range(self.n_moves):
+        for _ in range(self.n_steps):
             proposed = moves.propose_walk(X, rng)
             new = energy.log_potential(proposed)
             X, logs, walked = moves.choose(X, logs, proposed, new, new - logs, rng)

@@ -27,7 +27,7 @@ def ais(
     n_chains=128,
     n_temperatures=None,
     schedule="adaptive",
-    base=None,
+    reference=None,
     start=None,
     max_width=1.0,
     random_state=None,
@@ -50,7 +50,7 @@ def ais(
     schedule : {"adaptive", "linear"}, default="adaptive"
         Where the temperatures lie: as dense as the steps of a pilot run of sequential Monte Carlo,
         or evenly spaced in :math:`\beta`.
-    base : Product, optional
+    reference : Product, optional
         :math:`p_0`; by default about the single marginals of the model.
     start : ndarray of shape (n, n_visible), optional
         (About) draws of the model from which the reverse chains begin, such as chains or particles
@@ -86,11 +86,16 @@ def ais(
     check_choice("schedule", schedule, ("adaptive", "linear"))
     if start is not None:
         start = _check_start(start, energy)
-    if base is not None:
-        _check_base(base, energy)
-    base = _fitted_base(energy, n_chains, rng, n_jobs) if base is None else base
+    if reference is not None:
+        _check_reference(reference, energy)
+    reference = _fitted_reference(energy, n_chains, rng, n_jobs) if reference is None else reference
     path = _Path(
-        energy, base, _grid(energy, base, n_chains, schedule, rng), start, n_chains, n_jobs
+        energy,
+        reference,
+        _grid(energy, reference, n_chains, schedule, rng),
+        start,
+        n_chains,
+        n_jobs,
     )
     if n_temperatures is not None:
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
@@ -113,13 +118,13 @@ def _check_start(start, energy):
     return start
 
 
-def _check_base(base, energy):
-    known = isinstance(base, Product)
-    states = np.diff(np.append(base.start, len(base.log_p))) if known else None
+def _check_reference(reference, energy):
+    known = isinstance(reference, Product)
+    states = np.diff(np.append(reference.start, len(reference.log_p))) if known else None
     if not known or not np.array_equal(states, energy.visible_states):
         raise ValueError(
-            "base must be a skmrf.samplers.Product over the visible variables of the energy, as "
-            "Product.uniform(energy.visible_states) is."
+            "reference must be a skmrf.samplers.Product over the visible variables of the energy, "
+            "such as Product.uniform(energy.visible_states)."
         )
 
 
@@ -138,7 +143,7 @@ def _lengthening(path, max_width, rng):
             return result
 
 
-def _fitted_base(energy, n_chains, rng, n_jobs):
+def _fitted_reference(energy, n_chains, rng, n_jobs):
     """Independent variables with about the single marginals of the model."""
     X = Product.uniform(energy.visible_states).sample(n_chains, rng)
     generators = spawn_generators(rng, n_chains)
@@ -146,12 +151,12 @@ def _fitted_base(energy, n_chains, rng, n_jobs):
     return Product.from_counts(X, energy.visible_states)
 
 
-def _grid(energy, base, n_chains, schedule, rng):
+def _grid(energy, reference, n_chains, schedule, rng):
     """Inverse temperatures between which all steps are about as hard."""
     if schedule == "linear":
         return np.array([0.0, 1.0])
-    X = base.sample(n_chains, rng)
-    pilot = climb(Tempering(base, energy), X, spawn_generators(rng, n_chains), rng)
+    X = reference.sample(n_chains, rng)
+    pilot = climb(Tempering(reference, energy), X, spawn_generators(rng, n_chains), rng)
     return np.array(pilot.betas)
 
 
@@ -159,7 +164,7 @@ class _Path(NamedTuple):
     """An energy, the path to it, and where reverse chains begin."""
 
     energy: Any
-    base: Product
+    reference: Product
     grid: np.ndarray
     start: np.ndarray | None
     n_chains: int
@@ -167,12 +172,14 @@ class _Path(NamedTuple):
 
     def estimate(self, n_temperatures, max_width, rng):
         """Forward and reverse chains along ``n_temperatures`` steps."""
-        energy, base = self.energy, self.base
+        energy, reference = self.energy, self.reference
         along = np.linspace(0.0, len(self.grid) - 1.0, n_temperatures + 1)
         betas = np.interp(along, np.arange(len(self.grid)), self.grid)
-        X = base.sample(self.n_chains, rng)
+        X = reference.sample(self.n_chains, rng)
         generators = spawn_generators(rng, self.n_chains)
-        X, forward = sweep(energy, X, generators, betas=betas, base=base, n_jobs=self.n_jobs)
+        X, forward = sweep(
+            energy, X, generators, betas=betas, reference=reference, n_jobs=self.n_jobs
+        )
         if (forward == -np.inf).all():
             return lost("ais")
         found = X[resample(forward, self.n_chains, rng)]
@@ -184,7 +191,7 @@ class _Path(NamedTuple):
             found,
             generators,
             betas=betas[::-1],
-            base=base,
+            reference=reference,
             reverse=True,
             n_jobs=self.n_jobs,
         )

@@ -136,7 +136,7 @@ def log_partition_bounds(
         Memory bound of "exact".
     random_state : int, Generator, RandomState or None
     **options
-        Of :func:`ais`: ``n_chains``, ``n_temperatures``, ``schedule``, ``base``, ``start``,
+        Of :func:`ais`: ``n_chains``, ``n_temperatures``, ``schedule``, ``reference``, ``start``,
         ``max_width``, ``n_jobs``; of
         :func:`bpchain`: ``n_samples``, ``conditionals``, ``order``, ``clip``, ``max_width``; of
         "bethe" and "trw": ``schedule``, ``damping``, ``max_iter``, ``tol``; of "mean-field":

@@ -33,7 +33,7 @@ def _margin(log_weights, rng):
 
 
 def _possible_mass(forward):
-    """Log of the base's mass outside of the zero potentials, its upper 97.5% limit and error.
+    """Log of the reference's mass outside of the zero potentials, its upper 97.5% limit and error.
 
     Chains that walk back never enter the zero potentials, so their mean weight is this mass by Z.
     """
@@ -50,7 +50,7 @@ def interval(forward, backward, max_width, rng, method):
     forward : ndarray of shape (n,)
         Log weights whose mean estimates Z without bias.
     backward : ndarray of shape (n,)
-        Log weights whose mean estimates 1 / Z, as far as the base covers the model, from (about)
+        Log weights whose mean estimates 1 / Z, as far as the reference covers the model, from about
         samples of the model.
     max_width : float
         The width that counts as converged.

@@ -116,14 +116,15 @@ def sweep(
     *,
     n_sweeps=1,
     betas=None,
-    base=None,
+    reference=None,
     clamped=None,
     reverse=False,
     n_jobs=None,
 ):
     """Gibbs sweeps of all chains: site by site in order, or layer by layer in bipartite models.
 
-    Each sweep leaves the target at its inverse temperature invariant: ``base^(1-beta) f^beta``.
+    Each sweep leaves the target at its inverse temperature, ``reference^(1-beta) f^beta``,
+    invariant.
 
     Parameters
     ----------
@@ -138,7 +139,7 @@ def sweep(
         Sweeps at beta = 1; not used when ``betas`` is given.
     betas : ndarray of shape (n_sweeps + 1,), optional
         Path of inverse temperatures.
-    base : Product, optional
+    reference : Product, optional
         End of the path at beta = 0; uniform by default.
     clamped : ndarray of bool of shape (n_chains, n_visible), optional
         Entries that stay as they are.
@@ -155,7 +156,7 @@ def sweep(
     log_weights : ndarray of shape (n_chains,), annealed importance weights along ``betas``
     """
     betas = np.ones(n_sweeps + 1) if betas is None else np.ascontiguousarray(betas, dtype=float)
-    base = Product.uniform(energy.visible_states) if base is None else base
+    reference = Product.uniform(energy.visible_states) if reference is None else reference
     clamped = np.zeros((0, 0), dtype=bool) if clamped is None else clamped
     X = np.array(X, dtype=STATE, order="C")
     log_weights = np.zeros(len(X))
@@ -164,13 +165,15 @@ def sweep(
     conditionals = energy.conditionals()
     blocks = blocks_of(len(X))
     if isinstance(conditionals, BipartiteConditionals):
-        X = sweep_layers(conditionals, base, betas, X, clamped, log_weights, generators, blocks)
+        X = sweep_layers(
+            conditionals, reference, betas, X, clamped, log_weights, generators, blocks
+        )
         return X, log_weights
     order = np.flatnonzero(np.asarray(energy.n_states) > 1)
     order = order[::-1].copy() if reverse else order
     run = _binary_block if isinstance(conditionals, BinaryConditionals) else _table_block
     tasks = [
-        (conditionals, base, betas, order, X[b], clamped[b], log_weights[b], rng)
+        (conditionals, reference, betas, order, X[b], clamped[b], log_weights[b], rng)
         for b, rng in zip(blocks, generators, strict=True)
     ]
     long = BLOCK * (len(betas) - 1) * energy.sweep_work > UPDATES_TO_SEND
@@ -190,22 +193,30 @@ def _writeable(array):
     return array if array.flags.writeable else array.copy()
 
 
-def _table_block(conditionals, base, betas, order, X, clamped, log_weights, rng):
+def _table_block(conditionals, reference, betas, order, X, clamped, log_weights, rng):
     X, log_weights = _writeable(X), _writeable(log_weights)
     work = len(X) * len(conditionals.clique_vars)
     with InterruptLater():  # a kernel that holds a generator must not be broken off
         for piece in _pieces(betas, work):
             sweep_tables(
-                conditionals, base.log_p, base.start, piece, order, X, clamped, log_weights, rng
+                conditionals,
+                reference.log_p,
+                reference.start,
+                piece,
+                order,
+                X,
+                clamped,
+                log_weights,
+                rng,
             )
     return X, log_weights, rng
 
 
-def _binary_block(conditionals, base, betas, order, X, clamped, log_weights, rng):
+def _binary_block(conditionals, reference, betas, order, X, clamped, log_weights, rng):
     X, log_weights = _writeable(X), _writeable(log_weights)
     field = np.empty(X.shape)
     binary_field(X, conditionals.coupling, conditionals.bias, field)
-    state = base.log_p, base.start
+    state = reference.log_p, reference.start
     with InterruptLater():
         for piece in _pieces(betas, X.size * 8):
             sweep_binary(conditionals, *state, piece, order, X, field, clamped, log_weights, rng)
@@ -226,7 +237,7 @@ class _Noise:
         return self.array
 
 
-def sweep_layers(conditionals, base, betas, X, clamped, log_weights, generators, blocks):
+def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, generators, blocks):
     r"""Sweeps hidden | visible, visible | hidden along a path, as matrix products of all chains.
 
     The target at beta, hidden units summed out, is
@@ -234,12 +245,12 @@ def sweep_layers(conditionals, base, betas, X, clamped, log_weights, generators,
     .. math:: p_0(v)^{1-\beta} e^{\beta c^\top v}
         \prod_j \frac{1 + e^{\beta (b_j + (v^\top W)_j)}}{2^{1-\beta}}
 
-    which is the base ``p_0`` at 0 and ``exp(-F(v))`` at 1. A sweep is reversible.
+    which is the reference ``p_0`` at 0 and ``exp(-F(v))`` at 1. A sweep is reversible.
 
     Parameters
     ----------
     conditionals : BipartiteConditionals
-    base : Product
+    reference : Product
     betas : ndarray of shape (n_sweeps + 1,)
     X : ndarray of shape (n_chains, n_visible)
     clamped : ndarray of bool, of the shape of X or empty
@@ -255,8 +266,8 @@ def sweep_layers(conditionals, base, betas, X, clamped, log_weights, generators,
     visible_bias, hidden_bias = (bias_rows(b, len(X)) for b in biases)
     n_visible, n_hidden = weights.shape
     dtype = weights.dtype
-    odds = (base.log_p[base.start + 1] - base.log_p[base.start]).astype(dtype)
-    constant = base.log_p[base.start].sum() - n_hidden * np.log(2.0)
+    odds = (reference.log_p[reference.start + 1] - reference.log_p[reference.start]).astype(dtype)
+    constant = reference.log_p[reference.start].sum() - n_hidden * np.log(2.0)
     no_shift = np.zeros(n_hidden, dtype=dtype)
     hidden_noise = _Noise(generators, blocks, n_hidden, dtype)
     visible_noise = _Noise(generators, blocks, n_visible, dtype)

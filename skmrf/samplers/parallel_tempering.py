@@ -75,7 +75,7 @@ def check_ladder(betas):
     return betas
 
 
-def parallel_tempering(energy, base, replicas, rng, *, n_sweeps=1):
+def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
     r"""Sweeps at every temperature, then swaps of half of the neighbours.
 
     A swap of the states x at beta and y at beta' is made with probability
@@ -85,7 +85,7 @@ def parallel_tempering(energy, base, replicas, rng, *, n_sweeps=1):
     Parameters
     ----------
     energy : Energy
-    base : Product
+    reference : Product
         What is mixed in at ``beta < 1``; uniform for plain tempering.
     replicas : Replicas
     rng : numpy.random.Generator
@@ -104,7 +104,7 @@ def parallel_tempering(energy, base, replicas, rng, *, n_sweeps=1):
     G. Desjardins et al., "Tempered Markov chain Monte Carlo for training of restricted Boltzmann
     machines", AISTATS (2010). S. Syed et al., "Non-reversible parallel tempering", JRSS B (2022).
     """
-    path = Tempering(base, energy)
+    path = Tempering(reference, energy)
     moved = [
         path.move(X, beta, generators, n_sweeps)
         for X, beta, generators in zip(replicas.X, replicas.betas, replicas.generators, strict=True)

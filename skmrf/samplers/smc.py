@@ -10,8 +10,8 @@ from ..energies import Energy
 from .gibbs import Product, spawn_generators, sweep
 
 SMALLEST_STEP = 1e-9
-CLOSE = 0.2  # a step is long enough at this part of the way from the threshold to 1, or
-CLOSEST = 0.02  # so little above the threshold
+CLOSE = 0.2  # a step is long enough at this part of the way from the ess_threshold to 1, or
+CLOSEST = 0.02  # so little above the ess_threshold
 NARROW = 0.95  # or when it is this near to one that is too long
 PROBES = 40
 LOST_STEP = 0.05  # where all particles are in states of probability zero, sweeps may lead out
@@ -24,26 +24,26 @@ class Tempering(NamedTuple):
 
     Parameters
     ----------
-    base : Product
+    reference : Product
     energy : Energy
     """
 
-    base: Product
+    reference: Product
     energy: Energy
 
     def log_density(self, X):
         """Log-density of the rows of X as a function of beta."""
-        at_base = self.base.log_probability(X)
+        at_reference = self.reference.log_probability(X)
         if self.energy.has_latent:
             raised = self.energy.raised(X)
-            return lambda beta: (1 - beta) * at_base + raised(beta)
+            return lambda beta: (1 - beta) * at_reference + raised(beta)
         value = self.energy.log_potential(X)  # may be -inf
-        return lambda beta: (1 - beta) * at_base + beta * value if beta else at_base
+        return lambda beta: (1 - beta) * at_reference + beta * value if beta else at_reference
 
     def move(self, X, beta, generators, n_sweeps):
         """Gibbs sweeps at ``beta``."""
         betas = np.full(n_sweeps + 1, beta)
-        return sweep(self.energy, X, generators, betas=betas, base=self.base)[0]
+        return sweep(self.energy, X, generators, betas=betas, reference=self.reference)[0]
 
 
 class Interpolation(NamedTuple):
@@ -141,11 +141,11 @@ def equal(n):
     return np.full(n, -np.log(n))
 
 
-def climb(path, X, generators, rng, *, threshold=0.9, n_sweeps=1, log_weights=None):
+def climb(path, X, generators, rng, *, ess_threshold=0.9, n_sweeps=1, log_weights=None):
     """Move particles from the beginning of a path to its end.
 
-    Every step is the longest that leaves a share ``threshold`` of effective particles, or all that
-    remains of the path. After a step that was cut short particles are resampled; then they move.
+    Every step is the longest that leaves a share ``ess_threshold`` of effective particles, or the
+    rest of the path. After a step that was cut short particles are resampled; then they move.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def climb(path, X, generators, rng, *, threshold=0.9, n_sweeps=1, log_weights=No
     generators : list of Generator, see :func:`skmrf.samplers.sweep`
     rng : numpy.random.Generator
         For resampling.
-    threshold : float, default=0.9
+    ess_threshold : float, default=0.9
     n_sweeps : int, default=1
         Sweeps after every step.
     log_weights : ndarray of shape (n_particles,), optional
@@ -170,10 +170,10 @@ def climb(path, X, generators, rng, *, threshold=0.9, n_sweeps=1, log_weights=No
     now = Climb(X, log_weights, np.arange(n))
     beta, step = 0.0, 1.0
     while beta < 1.0:
-        if effective_sample_size(now.log_weights) < threshold * n:
+        if effective_sample_size(now.log_weights) < ess_threshold * n:
             now = _resampled(now, rng)
         density = path.log_density(now.X)
-        reached, grown = _longest_step(density, beta, now.log_weights, threshold, step)
+        reached, grown = _longest_step(density, beta, now.log_weights, ess_threshold, step)
         beta, step = reached, max(reached - beta, SMALLEST_STEP)
         now = replace(now, betas=(*now.betas, beta))
         now = _reweighted(now, grown)
@@ -183,17 +183,17 @@ def climb(path, X, generators, rng, *, threshold=0.9, n_sweeps=1, log_weights=No
     return now
 
 
-def climb_from_base(base, energy, n, rng, *, threshold=0.9, n_sweeps=1):
-    """Bring independent draws of a base to an energy along the tempered path.
+def climb_from_reference(reference, energy, n, rng, *, ess_threshold=0.9, n_sweeps=1):
+    """Bring independent draws of a reference to an energy along the tempered path.
 
     Parameters
     ----------
-    base : Product
+    reference : Product
     energy : Energy
     n : int
         Number of particles.
     rng : numpy.random.Generator
-    threshold, n_sweeps
+    ess_threshold, n_sweeps
         As of :func:`climb`.
 
     Returns
@@ -204,8 +204,10 @@ def climb_from_base(base, energy, n, rng, *, threshold=0.9, n_sweeps=1):
         One for every block of particles.
     """
     generators = spawn_generators(rng, n)
-    X, path = base.sample(n, rng), Tempering(base, energy)
-    return climb(path, X, generators, rng, threshold=threshold, n_sweeps=n_sweeps), generators
+    X, path = reference.sample(n, rng), Tempering(reference, energy)
+    return climb(
+        path, X, generators, rng, ess_threshold=ess_threshold, n_sweeps=n_sweeps
+    ), generators
 
 
 def _resampled(now, rng):
@@ -230,23 +232,23 @@ def _reweighted(now, log_weights):
     )
 
 
-def _longest_step(density, beta, log_weights, threshold, guess):
+def _longest_step(density, beta, log_weights, ess_threshold, guess):
     """The end of the longest step that keeps enough effective particles, and the weights there.
 
     The log of the share of effective particles falls about as the square of a short step, which
     tells where to look next, within what is known to be too short and too long.
     """
     here, rest = density(beta), 1.0 - beta
-    close = min(CLOSE * (1.0 - threshold), CLOSEST)
-    wanted = -np.log(min(threshold + 0.5 * close, 1.0 - 1e-6))
+    close = min(CLOSE * (1.0 - ess_threshold), CLOSEST)
+    wanted = -np.log(min(ess_threshold + 0.5 * close, 1.0 - 1e-6))
     short, long, kept = 0.0, np.inf, None
     step = min(guess, rest)
     for _ in range(PROBES):
         grown = _grown(log_weights, density(min(beta + step, 1.0)), here)
         share = effective_sample_size(grown) / len(grown)
-        if share >= threshold:
+        if share >= ess_threshold:
             short, kept = step, grown
-            if step == rest or share <= threshold + close:
+            if step == rest or share <= ess_threshold + close:
                 break
         else:
             long = step

@@ -6,7 +6,7 @@ from .gibbs import sweep
 from .smc import Tempering
 
 
-def tempered_transition(energy, X, generators, rng, betas, base):
+def tempered_transition(energy, X, generators, rng, betas, reference):
     r"""One tempered transition of every chain, which leaves the energy's distribution invariant.
 
     Up: for each next temperature the weight grows by the change of the log-density, then a sweep.
@@ -22,7 +22,7 @@ def tempered_transition(energy, X, generators, rng, betas, base):
         For acceptance.
     betas : ndarray
         Falling from 1 to the hottest inverse temperature.
-    base : Product
+    reference : Product
         What is mixed in at ``beta < 1``; uniform for plain tempering.
 
     Returns
@@ -35,10 +35,10 @@ def tempered_transition(energy, X, generators, rng, betas, base):
     R. M. Neal, "Sampling from multimodal distributions using tempered transitions", Statistics and
     Computing 6 (1996).
     """
-    hot, up = sweep(energy, X, generators, betas=betas, base=base)
+    hot, up = sweep(energy, X, generators, betas=betas, reference=reference)
     back = np.append(betas[-1], betas[:0:-1])  # begins with a sweep at the hottest
-    end, down = sweep(energy, hot, generators, betas=back, base=base, reverse=True)
-    density = Tempering(base, energy).log_density(end)
+    end, down = sweep(energy, hot, generators, betas=back, reference=reference, reverse=True)
+    density = Tempering(reference, energy).log_density(end)
     log_accept = up + down + density(1.0) - density(float(betas[1]))
     accepted = np.log(rng.random(len(X))) < log_accept
     return np.where(accepted[:, None], end, X), accepted

@@ -159,18 +159,18 @@ def _ladder(energy, betas, n_chains, n_discarded, rng):
     check_number("betas", betas, low=2, integer=True)
     (generator,) = spawn_generators(rng, 1)
     n_few = blocks_of(n_chains)[0].stop
-    replicas, base = _replicas(energy, np.linspace(0.0, 1.0, betas), n_few, generator)
+    replicas, reference = _replicas(energy, np.linspace(0.0, 1.0, betas), n_few, generator)
     for k in range(1, n_discarded + 1):
-        replicas, _ = parallel_tempering(energy, base, replicas, generator)
+        replicas, _ = parallel_tempering(energy, reference, replicas, generator)
         if k % ADAPT_EVERY == 0:
             replicas = adapted(replicas)
     return replicas.betas
 
 
 def _replicas(energy, betas, n_chains, generator):
-    base = Product.uniform(energy.visible_states)
-    X = base.sample(n_chains * len(betas), generator)
-    return Replicas.start(betas, X.reshape(len(betas), n_chains, -1), generator), base
+    reference = Product.uniform(energy.visible_states)
+    X = reference.sample(n_chains * len(betas), generator)
+    return Replicas.start(betas, X.reshape(len(betas), n_chains, -1), generator), reference
 
 
 def _plain(energy, n_chains, schedule, generator):
@@ -189,13 +189,13 @@ def _plain(energy, n_chains, schedule, generator):
 def _tempered(betas, energy, n_chains, schedule, generator):
     """The same of the coldest chains, chances of swaps of every sweep, and round trips."""
     n_discarded, n_draws, thin = schedule
-    replicas, base = _replicas(energy, betas, n_chains, generator)
+    replicas, reference = _replicas(energy, betas, n_chains, generator)
     for _ in range(n_discarded):
-        replicas, _ = parallel_tempering(energy, base, replicas, generator)
+        replicas, _ = parallel_tempering(energy, reference, replicas, generator)
     visited = np.empty((n_chains, n_draws, replicas.X.shape[2]), dtype=STATE)
     chances, trips = [], 0.0
     for k in range(n_draws * thin):
-        replicas, info = parallel_tempering(energy, base, replicas, generator)
+        replicas, info = parallel_tempering(energy, reference, replicas, generator)
         chances.append(replicas.chances)
         trips += n_chains * info["round_trips"]
         visited[:, k // thin] = replicas.X[-1]

@@ -65,7 +65,7 @@ class Search(BaseEstimator, ABC):
 
     def default_learner(self):
         """Return the learner of ``learner="auto"``."""
-        return PCD(n_steps=FEW_SWEEPS)
+        return PCD(n_sweeps=FEW_SWEEPS)
 
     def check_learner(self, learner):
         """Raise a ValueError unless the strategy takes the learner."""

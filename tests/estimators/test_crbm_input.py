@@ -145,7 +145,7 @@ def test_pipelines_and_searches():
     pipeline = make_pipeline(StandardScaler(), quick(max_iter=10))
     assert pipeline.fit(real(X), Y).score(real(X), Y) > 0.8
     assert cross_val_score(pipeline, real(X), Y, cv=3).min() > 0.7
-    grid = {"learner": ["mle-bp", "lr", "mssvm", CD(n_steps=2)], "n_components": [2, 5]}
+    grid = {"learner": ["mle-bp", "lr", "mssvm", CD(n_sweeps=2)], "n_components": [2, 5]}
     search = GridSearchCV(quick(), grid, cv=2).fit(X, Y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.predict(X).shape == Y.shape

@@ -69,7 +69,7 @@ def test_both_phases_are_means(seed):
     )
     for n_chains in (3, 200):
         rng = np.random.default_rng(seed)
-        learner = PCD(n_chains=n_chains, n_steps=20)
+        learner = PCD(n_chains=n_chains, n_sweeps=20)
         state = learner.init(energy, Batch(rows), rng)
         found = []
         for _ in range(400):

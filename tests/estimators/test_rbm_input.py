@@ -113,7 +113,7 @@ BAD_PARAMETERS = [
     ({"learner": BP()}, r"RBM cannot take the learner BP\(\)"),
     ({"learner": PCD}, "learner must be one of .*; got <class"),
     ({"learner": PCD(n_chains=0)}, "n_chains must be an integer >= 1; got 0"),
-    ({"learner": CD(n_steps=0)}, "n_steps must be an integer >= 1; got 0"),
+    ({"learner": CD(n_sweeps=0)}, "n_sweeps must be an integer >= 1; got 0"),
     ({"binarize": "mean"}, "binarize must be a number; got 'mean'"),
     ({"init_visible_bias": "ones"}, r"init_visible_bias must be one of \['data', 'zeros'\]"),
     ({"optimizer": "lbfgs"}, 'optimizer="lbfgs" needs a deterministic objective'),

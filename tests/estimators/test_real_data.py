@@ -33,7 +33,7 @@ def test_exact_reaches_maximum_likelihood(density, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MAXIMUM_LIKELIHOOD)
-@pytest.mark.parametrize("learner", ["pcd", CD(n_steps=10)], ids=["pcd", "cd-10"])
+@pytest.mark.parametrize("learner", ["pcd", CD(n_sweeps=10)], ids=["pcd", "cd-10"])
 def test_sampled_learners_come_close(density, name, learner, seed):
     data = density(name)
     model = DiscreteMRF(learner=learner, random_state=seed).fit(data.train)

@@ -96,12 +96,12 @@ def test_categorical_never_draws_a_zero():
 # Gibbs sweeps -----------------------------------------------------------------------------
 
 
-def run(energy, X, rng, betas, base, clamped, reverse):
+def run(energy, X, rng, betas, reference, clamped, reverse):
     """One block of chains through the kernel that the energy asks for."""
     conditionals = energy.conditionals()
     sites = np.flatnonzero(np.asarray(energy.n_states) > 1)
     order = sites[::-1].copy() if reverse else sites
-    log_p = np.concatenate(base)
+    log_p = np.concatenate(reference)
     start = np.cumsum(energy.n_states) - energy.n_states
     clamped = np.zeros((0, 0), dtype=bool) if clamped is None else clamped
     X, log_weights = X.astype(STATE), np.zeros(len(X))
@@ -135,9 +135,9 @@ def test_sweeps_take_the_twin_s_steps(name, path, reverse, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng([seed, len(path), reverse])
     X = possible_rows(energy, 3, rng)
-    base = random_base(energy, rng)
+    reference = random_base(energy, rng)
     for masked in (None, rng.random(X.shape) < 0.4):
-        how = {"betas": PATHS[path], "base": base, "clamped": masked, "reverse": reverse}
+        how = {"betas": PATHS[path], "reference": reference, "clamped": masked, "reverse": reverse}
         moved, log_weights = run(energy, X, np.random.default_rng(seed), **how)
         expected, log_expected = twins.gibbs(energy, X, np.random.default_rng(seed), **how)
         assert_array_equal(moved, expected)
@@ -153,7 +153,7 @@ def test_sweeps_of_degenerate_models(name, seed):
     rng = np.random.default_rng(seed)
     how = {
         "betas": [0.0, 0.5, 1.0],
-        "base": random_base(energy, rng),
+        "reference": random_base(energy, rng),
         "clamped": None,
         "reverse": False,
     }
@@ -169,7 +169,7 @@ def test_sweeps_leave_zero_potentials(name, seed):
     """From any start; the weight of a start of probability zero is zero, never nan."""
     energy = ZOO[name](seed)
     states, log_f = enumerate_states(energy)
-    how = {"base": twins.uniform_base(energy), "clamped": None, "reverse": False}
+    how = {"reference": twins.uniform_base(energy), "clamped": None, "reverse": False}
     _, log_weights = run(energy, states, np.random.default_rng(seed), betas=[0.0, 0.5, 1.0], **how)
     dead = log_weights == -np.inf
     assert_array_equal(dead, log_f == -np.inf)

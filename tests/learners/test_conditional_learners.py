@@ -295,19 +295,19 @@ def two_modes(seed):
     return ConditionalBipartiteEnergy(weights, *inputs, visible, hidden)
 
 
-@pytest.mark.parametrize("n_steps", [1, 2, 40])
+@pytest.mark.parametrize("n_sweeps", [1, 2, 40])
 @pytest.mark.parametrize("start", ["data", "random"])
-def test_chains_of_cd(start, n_steps, seed):
+def test_chains_of_cd(start, n_sweeps, seed):
     """The law of where they end is that of the start times the sweeps' transition matrices."""
     energy = two_modes(seed)
     batch, V, _, sweep = at_one_input(energy, 4000, seed)
     starts = {"data": 1.0 * (batch.Y[0] == V).all(axis=1), "random": np.full(8, 1 / 8)}
-    laws = {k: p @ np.linalg.matrix_power(sweep, n_steps) for k, p in starts.items()}
-    _, negative, info = learn(CD(n_steps, start), energy, batch, seed)
+    laws = {k: p @ np.linalg.matrix_power(sweep, n_sweeps) for k, p in starts.items()}
+    _, negative, info = learn(CD(n_sweeps, start), energy, batch, seed)
     assert info == {}
     check_draws(negative.visible, V.astype(int), laws.pop(start))
     ((_, other),) = laws.items()
-    if n_steps < 3:
+    if n_sweeps < 3:
         with pytest.raises(AssertionError):
             check_draws(negative.visible, V.astype(int), other)
 
@@ -368,8 +368,8 @@ def test_perceptron_chains_leave_what_inputs_say(seed):
         check_draws(negative.visible, V.astype(int), np.full(8, 1 / 8) @ sweep)
 
 
-def lowest_states(energy, batch, n_steps, seed):
-    positive, negative, info = learn(CDPercLoss(n_steps), energy, batch, seed)
+def lowest_states(energy, batch, n_sweeps, seed):
+    positive, negative, info = learn(CDPercLoss(n_sweeps), energy, batch, seed)
     assert_array_equal(positive.visible, batch.Y)
     assert negative.visible.dtype == STATE
     return energy.at(batch).free_energy(negative.visible), info["perceptron_loss"]
@@ -383,8 +383,8 @@ def test_perceptron_loss(seed):
     least = -log_sums(log_f).max(axis=1)
     truth = energy.at(batch).free_energy(batch.Y)
     before = np.full(100, np.inf)
-    for n_steps in (1, 2, 5, 20, 200):
-        found, loss = lowest_states(energy, batch, n_steps, seed)
+    for n_sweeps in (1, 2, 5, 20, 200):
+        found, loss = lowest_states(energy, batch, n_sweeps, seed)
         assert (found <= before).all()
         assert (found >= least - 1e-12).all()
         assert_allclose(loss, np.maximum(truth - found, 0).mean(), rtol=1e-12)
@@ -404,10 +404,10 @@ def test_perceptron_loss(seed):
         (MLEBP(tol=-1e-3), "tol"),
         (MLEMF(n_iter=0), "n_iter"),
         (MLEMF(tol=np.nan), "tol"),
-        (CD(n_steps=0), "n_steps"),
+        (CD(n_sweeps=0), "n_sweeps"),
         (CD(start="here"), "start"),
-        (CDPercLoss(n_steps=0), "n_steps"),
-        (CDPercLoss(n_steps=1.5), "n_steps"),
+        (CDPercLoss(n_sweeps=0), "n_sweeps"),
+        (CDPercLoss(n_sweeps=1.5), "n_sweeps"),
         (MSSVM("twice"), "schedule"),
         (MSSVM(max_iter=0), "max_iter"),
         (MSSVM(loss_weight=-1.0), "none of them negative; got -1.0"),

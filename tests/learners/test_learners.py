@@ -144,7 +144,7 @@ def test_pseudo_likelihood_of_zero_potentials():
 
 
 @pytest.mark.parametrize(
-    "learner", [PCD(n_chains=2000), CD(n_steps=30), CD(50, "random")], ids=repr
+    "learner", [PCD(n_chains=2000), CD(n_sweeps=30), CD(50, "random")], ids=repr
 )
 def test_negative_phase_is_the_models(learner, seed):
     """Chains have the model's moments, up to Monte Carlo error.
@@ -252,8 +252,8 @@ def test_completions_follow_the_conditional(seed):
     ("learner", "message"),
     [
         (PCD(n_chains=0), "n_chains must be an integer >= 1; got 0"),
-        (PCD(n_steps=1.5), "n_steps must be an integer; got 1.5"),
-        (CD(n_steps=-1), "n_steps must be an integer >= 1; got -1"),
+        (PCD(n_sweeps=1.5), "n_sweeps must be an integer; got 1.5"),
+        (CD(n_sweeps=-1), "n_sweeps must be an integer >= 1; got -1"),
         (CD(start="zeros"), r"start must be one of \['data', 'random'\]; got 'zeros'"),
         (Exact(max_bytes=10), "Exact inference needs"),
         (BP(damping=1.0), "damping must be a number >= 0 and <= 0.99; got 1.0"),

@@ -49,7 +49,7 @@ SAMPLERS = {
     "psmc-temper": PSMC(S),
     "psmc-split": PSMC(S, "split"),
     "psmc-balance": BalancedPSMC(S),
-    "psmc-temper-uniform": PSMC(S, base="uniform"),
+    "psmc-temper-uniform": PSMC(S, reference="uniform"),
     "smc": SMC(S),
     "pcd": PCD(S, 1),
     "tempered-transitions": TemperedTransitions(S),
@@ -76,10 +76,14 @@ def visible_states(energy):
     return np.stack(np.unravel_index(np.arange(np.prod(shape)), shape), axis=1).astype(STATE)
 
 
-def law(energy, beta=1.0, base=None):
+def law(energy, beta=1.0, reference=None):
     """Log-densities of all states and their probabilities."""
     X = visible_states(energy)
-    log_f = energy.log_marginal(X) if base is None else Tempering(base, energy).log_density(X)(beta)
+    log_f = (
+        energy.log_marginal(X)
+        if reference is None
+        else Tempering(reference, energy).log_density(X)(beta)
+    )
     return log_f, np.exp(log_f - twins.log_sum(log_f))
 
 
@@ -97,7 +101,7 @@ def in_equilibrium(learner, energy, X, rng):
     if isinstance(learner, ParallelTempering):
         replicas, age = state.memory
         states = visible_states(energy)
-        laws = [law(energy, float(beta), state.base)[1] for beta in replicas.betas]
+        laws = [law(energy, float(beta), state.reference)[1] for beta in replicas.betas]
         chains = [states[rng.choice(len(states), size=len(X), p=p)] for p in laws]
         chains[-1] = X
         replaced["memory"] = (replace(replicas, X=np.stack(chains)), age)
@@ -156,7 +160,7 @@ def test_particles_stay_in_equilibrium(name, seed):
 def test_fresh_particles_without_weights_are_biased(seed):
     """What the paper's algorithm says literally, and the negative control of the bounds above."""
     energy = rough(seed)
-    found, infos, _ = run_at(LiteralPSMC(S, base="uniform"), energy, seed)
+    found, infos, _ = run_at(LiteralPSMC(S, reference="uniform"), energy, seed)
     assert 0.5 * np.abs(pooled(found) - law(energy)[1]).sum() > 0.2
     assert np.mean([info["n_temperatures"] for info in infos]) < 4
 
@@ -204,7 +208,7 @@ def test_errors_of_z_add_up(learner, seed):
 def test_z_of_new_models(name, seed):
     """No error is carried on from a model that the particles had not reached."""
     energy, rng = rough(seed).tempered(0.5), np.random.default_rng(seed)
-    learner = clone(SAMPLERS[name]).set_params(base="uniform")
+    learner = clone(SAMPLERS[name]).set_params(reference="uniform")
     far = two_modes(0.3)
     state = in_equilibrium(learner, far, draws(far, S, rng), rng)
     state = replace(state, log_partition=1e6)
@@ -224,7 +228,7 @@ def test_weights_of_mcmc_mle(layered, seed):
     make = make or (lambda k: ZOO["chain"](seed).tempered(1.0 + 0.1 * k))
     first = make(0)
     batch = Batch(draws(first, 100, rng))
-    learner = MCMCMLE(300, reset=10, threshold=0.0)
+    learner = MCMCMLE(300, reset=10, ess_threshold=0.0)
     state = learner.init(first, batch, rng)
     X = state.X.copy()
     for k in range(1, 10):
@@ -243,7 +247,7 @@ def test_weights_of_mcmc_mle(layered, seed):
 def test_particle_filter_resamples_when_few_are_effective(seed):
     rng = np.random.default_rng(seed)
     energy = ZOO["chain"](seed)
-    learner = ParticleFilteredMCMCMLE(200, threshold=0.9)
+    learner = ParticleFilteredMCMCMLE(200, ess_threshold=0.9)
     state = learner.init(energy, Batch(draws(energy, 100, rng)), rng)
     X = state.X
     state, info = learner.advance(energy, state, rng)
@@ -355,33 +359,33 @@ def test_jobs_do_not_matter(name, seed):
     ("learner", "message"),
     [
         (PSMC(n_particles=0), "n_particles must be an integer >= 1; got 0"),
-        (PSMC(n_steps=0), "n_steps must be an integer >= 1; got 0"),
+        (PSMC(n_sweeps=0), "n_sweeps must be an integer >= 1; got 0"),
         (PSMC(refresh="some"), "refresh must be one of"),
-        (PSMC(base="data"), "base must be one of"),
-        (PSMC(threshold=0.0), "threshold must be a number > 0 and <= 0.999; got 0.0"),
-        (PSMC(threshold=1.0), "threshold must be a number > 0 and <= 0.999; got 1.0"),
+        (PSMC(reference="data"), "reference must be one of"),
+        (PSMC(ess_threshold=0.0), "ess_threshold must be a number > 0 and <= 0.999; got 0.0"),
+        (PSMC(ess_threshold=1.0), "ess_threshold must be a number > 0 and <= 0.999; got 1.0"),
         (PSMC(fraction=0.0), "fraction must be a number > 0 and <= 1; got 0.0"),
         (PSMC(fraction=1.5), "fraction must be a number > 0 and <= 1; got 1.5"),
         (PSMC(n_particles=1), "fraction=0.5 of n_particles=1 leaves no fresh or no"),
         (PSMC(fraction=1.0), "fraction=1.0 of n_particles=200 leaves no fresh or no"),
         (SMC(n_particles=2.5), "n_particles must be an integer; got 2.5"),
-        (SMC(threshold=-1), "threshold must be a number > 0 and <= 0.999; got -1"),
-        (SMC(n_steps=0), "n_steps must be an integer >= 1; got 0"),
-        (SMC(base=1), "base must be one of"),
+        (SMC(ess_threshold=-1), "ess_threshold must be a number > 0 and <= 0.999; got -1"),
+        (SMC(n_sweeps=0), "n_sweeps must be an integer >= 1; got 0"),
+        (SMC(reference=1), "reference must be one of"),
         (MCMCMLE(n_particles=-1), "n_particles must be an integer >= 1; got -1"),
         (MCMCMLE(reset=0), "reset must be an integer >= 1; got 0"),
-        (MCMCMLE(threshold=2), "threshold must be a number >= 0 and <= 1; got 2"),
-        (MCMCMLE(n_steps=True), "n_steps must be an integer; got True"),
-        (ParticleFilteredMCMCMLE(threshold="x"), "threshold must be a number; got 'x'"),
-        (ParticleFilteredMCMCMLE(base="x"), "base must be one of"),
+        (MCMCMLE(ess_threshold=2), "ess_threshold must be a number >= 0 and <= 1; got 2"),
+        (MCMCMLE(n_sweeps=True), "n_sweeps must be an integer; got True"),
+        (ParticleFilteredMCMCMLE(ess_threshold="x"), "ess_threshold must be a number; got 'x'"),
+        (ParticleFilteredMCMCMLE(reference="x"), "reference must be one of"),
         (TemperedTransitions(n_chains=0), "n_chains must be an integer >= 1; got 0"),
         (TemperedTransitions(n_temperatures=0), "n_temperatures must be an integer >= 1; got 0"),
         (TemperedTransitions(hottest=1.1), "hottest must be a number >= 0 and <= 1; got 1.1"),
-        (TemperedTransitions(base="x"), "base must be one of"),
+        (TemperedTransitions(reference="x"), "reference must be one of"),
         (ParallelTempering(n_chains=0), "n_chains must be an integer >= 1; got 0"),
         (ParallelTempering(betas=1), "betas must rise to 1 and be at least two"),
         (ParallelTempering(betas=[0.5, 0.9]), "betas must rise to 1"),
-        (ParallelTempering(base="x"), "base must be one of"),
+        (ParallelTempering(reference="x"), "reference must be one of"),
         (PCD(n_chains=1.5), "n_chains must be an integer; got 1.5"),
     ],
 )

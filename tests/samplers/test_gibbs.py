@@ -18,29 +18,31 @@ PATH = np.linspace(0.0, 1.0, 21)
 
 
 def random_product(n_states, rng):
-    """A base that is not uniform."""
+    """A reference that is not uniform."""
     log_p = [np.log(rng.dirichlet(np.full(q, 3.0))) for q in n_states]
     return Product(np.concatenate(log_p), np.cumsum(n_states) - n_states)
 
 
 def path_and_base(name, energy, rng):
-    """A path on which weights have a small variance, and a base that meets the possible states."""
+    """A path on which weights have a small variance, and a reference with possible states."""
     n_steps = 200 if name == "spin_glass" else 20
     uniform = name in WITH_ZEROS
-    base = Product.uniform(energy.n_states) if uniform else random_product(energy.n_states, rng)
-    return np.linspace(0.0, 1.0, n_steps + 1), base
+    reference = (
+        Product.uniform(energy.n_states) if uniform else random_product(energy.n_states, rng)
+    )
+    return np.linspace(0.0, 1.0, n_steps + 1), reference
 
 
-def split(base, n_states):
-    return np.split(base.log_p, np.cumsum(n_states)[:-1])
+def split(reference, n_states):
+    return np.split(reference.log_p, np.cumsum(n_states)[:-1])
 
 
-def target(energy, beta, base):
-    """Probabilities of all states at ``base^(1 - beta) f^beta``."""
+def target(energy, beta, reference):
+    """Probabilities of all states at ``reference^(1 - beta) f^beta``."""
     states, log_f = enumerate_states(energy)
-    log_base = sum(b[states[:, i]] for i, b in enumerate(split(base, energy.n_states)))
-    log_p = log_base if beta == 0 else beta * log_f + (1 - beta) * log_base
-    return states, np.exp(log_p - twins.log_sum(log_p)), log_base
+    log_reference = sum(b[states[:, i]] for i, b in enumerate(split(reference, energy.n_states)))
+    log_p = log_reference if beta == 0 else beta * log_f + (1 - beta) * log_reference
+    return states, np.exp(log_p - twins.log_sum(log_p)), log_reference
 
 
 def exact_draws(states, p, n, rng):
@@ -60,11 +62,11 @@ def test_transition_matrix(name, beta, seed):
     """Every site's kernel is a reversible projection, the scan leaves the target invariant, and the
     scan in the other direction is its time reversal."""
     energy = ZOO[name](seed)
-    base = random_product(energy.n_states, np.random.default_rng(seed))
-    states, p, _ = target(energy, beta, base)
+    reference = random_product(energy.n_states, np.random.default_rng(seed))
+    states, p, _ = target(energy, beta, reference)
     sites = range(energy.n_variables)
     kernels = [
-        twins.site_kernel(energy, states, i, beta, split(base, energy.n_states)) for i in sites
+        twins.site_kernel(energy, states, i, beta, split(reference, energy.n_states)) for i in sites
     ]
     forward, backward = np.eye(len(states)), np.eye(len(states))
     for K in kernels:
@@ -97,11 +99,11 @@ def test_sweeps_leave_the_target_invariant(name, reverse, seed):
 def test_tempered_sweeps_leave_their_target_invariant(name, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
-    base = random_product(energy.n_states, rng)
+    reference = random_product(energy.n_states, rng)
     for beta in (0.4, 0.0):
-        states, p, _ = target(energy, beta, base)
+        states, p, _ = target(energy, beta, reference)
         X = exact_draws(states, p, 10_000, rng)
-        X, log_weights = moved(energy, X, rng, betas=[beta] * 4, base=base)
+        X, log_weights = moved(energy, X, rng, betas=[beta] * 4, reference=reference)
         check_draws(X, states, p)
         assert not log_weights.any()
 
@@ -160,17 +162,17 @@ def test_clamped_entries_stay_and_the_rest_follows_them(name, seed):
 def test_sweep_hands_everything_to_the_kernel(name, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
-    base = random_product(energy.n_states, rng)
-    X = base.sample(70, rng)
+    reference = random_product(energy.n_states, rng)
+    X = reference.sample(70, rng)
     clamped = rng.random(X.shape) < 0.3
     how = {"betas": [0.0, 0.4, 1.0], "clamped": clamped}
     generators = spawn_generators(np.random.default_rng(seed), 70)
     again = spawn_generators(np.random.default_rng(seed), 70)
     for reverse in (False, True):
-        found = sweep(energy, X, generators, base=base, reverse=reverse, **how)
-        parts = split(base, energy.n_states)
+        found = sweep(energy, X, generators, reference=reference, reverse=reverse, **how)
+        parts = split(reference, energy.n_states)
         for rng_of_block, b in zip(again, (slice(0, BLOCK), slice(BLOCK, 70)), strict=True):
-            block = {**how, "clamped": clamped[b], "reverse": reverse, "base": parts}
+            block = {**how, "clamped": clamped[b], "reverse": reverse, "reference": parts}
             expected = twins.gibbs(energy, X[b], rng_of_block, **block)
             assert_array_equal(found[0][b], expected[0])
             assert_allclose(found[1][b], expected[1], rtol=1e-11, atol=1e-12)
@@ -181,12 +183,14 @@ def test_sweep_hands_everything_to_the_kernel(name, seed):
 
 @pytest.mark.parametrize("name", [*MODERATE, *WITH_ZEROS])
 def test_annealed_weights_are_unbiased(name, seed):
-    """Their mean is Z, and weighted ends have the target's probabilities, from any base."""
+    """Their mean is Z, and weighted ends have the target's probabilities, from any reference."""
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
     states, log_f = enumerate_states(energy)
-    betas, base = path_and_base(name, energy, rng)
-    X, log_weights = moved(energy, base.sample(10_000, rng), rng, betas=betas, base=base)
+    betas, reference = path_and_base(name, energy, rng)
+    X, log_weights = moved(
+        energy, reference.sample(10_000, rng), rng, betas=betas, reference=reference
+    )
     check_mean_weight(log_weights, twins.log_sum(log_f), largest_error=0.1)
     top = int(np.argmax(log_f))
     hit = (states[top] == X).all(axis=1)
@@ -197,8 +201,10 @@ def test_annealed_weights_are_unbiased(name, seed):
 def test_wrong_weights_are_noticed(name, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
-    betas, base = path_and_base(name, energy, rng)
-    _, log_weights = moved(energy, base.sample(10_000, rng), rng, betas=betas, base=base)
+    betas, reference = path_and_base(name, energy, rng)
+    _, log_weights = moved(
+        energy, reference.sample(10_000, rng), rng, betas=betas, reference=reference
+    )
     log_z = twins.log_sum(enumerate_states(energy)[1])
     for wrong in (log_z + 0.2, log_z - 0.2):
         with pytest.raises(AssertionError, match="the mean is"):
@@ -207,27 +213,27 @@ def test_wrong_weights_are_noticed(name, seed):
 
 @pytest.mark.parametrize("name", [*MODERATE, *WITH_ZEROS])
 def test_reverse_weights_are_unbiased(name, seed):
-    """From exact samples their mean is the base's mass outside of the zero potentials, by Z."""
+    """From exact samples their mean is the reference's mass of possible states, divided by Z."""
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
-    betas, base = path_and_base(name, energy, rng)
-    states, p, log_base = target(energy, 1.0, base)
+    betas, reference = path_and_base(name, energy, rng)
+    states, p, log_reference = target(energy, 1.0, reference)
     X = exact_draws(states, p, 10_000, rng)
-    _, log_weights = moved(energy, X, rng, betas=betas[::-1], base=base, reverse=True)
+    _, log_weights = moved(energy, X, rng, betas=betas[::-1], reference=reference, reverse=True)
     log_z = twins.log_sum(enumerate_states(energy)[1])
-    check_mean_weight(log_weights, twins.log_sum(log_base[p > 0]) - log_z, largest_error=0.1)
+    check_mean_weight(log_weights, twins.log_sum(log_reference[p > 0]) - log_z, largest_error=0.1)
 
 
 @pytest.mark.parametrize("name", ["orders", "grid", "zeros"])
 def test_weights_of_a_part_of_the_path(name, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
-    base = random_product(energy.n_states, rng)
+    reference = random_product(energy.n_states, rng)
     states, log_f = enumerate_states(energy)
-    _, p, log_base = target(energy, 0.3, base)
+    _, p, log_reference = target(energy, 0.3, reference)
     X = exact_draws(states, p, 10_000, rng)
-    _, log_weights = moved(energy, X, rng, betas=[0.3, 0.5, 0.5, 0.8], base=base)
-    log_z = [twins.log_sum(b * log_f + (1 - b) * log_base) for b in (0.3, 0.8)]
+    _, log_weights = moved(energy, X, rng, betas=[0.3, 0.5, 0.5, 0.8], reference=reference)
+    log_z = [twins.log_sum(b * log_f + (1 - b) * log_reference) for b in (0.3, 0.8)]
     check_mean_weight(log_weights, log_z[1] - log_z[0])
 
 
@@ -327,22 +333,22 @@ def test_a_start_of_probability_zero_is_left(seed):
 def test_product_draws_independent_variables(seed):
     rng = np.random.default_rng(seed)
     n_states = np.array([2, 1, 3, 2])
-    base = random_product(n_states, rng)
-    graph = FactorGraph(n_states, [(i,) for i in range(4)], split(base, n_states))
-    check_draws(base.sample(20_000, rng), *twins.distribution(graph))
+    reference = random_product(n_states, rng)
+    graph = FactorGraph(n_states, [(i,) for i in range(4)], split(reference, n_states))
+    check_draws(reference.sample(20_000, rng), *twins.distribution(graph))
 
 
 def test_product_from_counts():
     X = np.array([[0, 2], [0, 1], [1, 2]], dtype=STATE)
-    base = Product.from_counts(X, [2, 3])
+    reference = Product.from_counts(X, [2, 3])
     expected = [2.5 / 4, 1.5 / 4, 0.5 / 4.5, 1.5 / 4.5, 2.5 / 4.5]
-    assert_allclose(np.exp(base.log_p), expected, rtol=1e-14)
-    assert base.start.tolist() == [0, 2]
+    assert_allclose(np.exp(reference.log_p), expected, rtol=1e-14)
+    assert reference.start.tolist() == [0, 2]
 
 
 def test_uniform_product():
-    base = Product.uniform([1, 4])
-    assert_allclose(np.exp(base.log_p), [1, 0.25, 0.25, 0.25, 0.25], rtol=1e-14)
+    reference = Product.uniform([1, 4])
+    assert_allclose(np.exp(reference.log_p), [1, 0.25, 0.25, 0.25, 0.25], rtol=1e-14)
 
 
 @pytest.mark.parametrize(("n_chains", "n_blocks"), [(0, 0), (1, 1), (64, 1), (65, 2)])

@@ -21,12 +21,12 @@ N_RUNS, N_PARTICLES = 100, 128
 
 
 def from_base(energy, seed, uniform=True):
-    """A path from a base, and a function that draws particles at its beginning."""
+    """A path from a reference, and a function that draws particles at its beginning."""
     rng = np.random.default_rng([seed, 1])
-    base = Product.uniform(energy.visible_states)
+    reference = Product.uniform(energy.visible_states)
     if not uniform:
-        base = random_product(energy.visible_states, rng)
-    return Tempering(base, energy), base.sample, 0.0
+        reference = random_product(energy.visible_states, rng)
+    return Tempering(reference, energy), reference.sample, 0.0
 
 
 def between(name, seed):
@@ -75,14 +75,14 @@ class Watched:
 # Steps -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("threshold", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("ess_threshold", [0.5, 0.9, 0.99])
 @every
-def test_steps(name, threshold, seed):
+def test_steps(name, ess_threshold, seed):
     """The last step ends at 1; each keeps enough effective particles, and not many more unless it
     is the last."""
     path, sample, _ = from_base(MODELS[name](seed), seed)
     watched = Watched(path)
-    (found,) = runs(watched, sample, 1, seed, n=300, threshold=threshold)
+    (found,) = runs(watched, sample, 1, seed, n=300, ess_threshold=ess_threshold)
     betas = found.betas
     assert betas[0] == 0.0
     assert betas[-1] == 1.0
@@ -94,15 +94,15 @@ def test_steps(name, threshold, seed):
         shares.append(ess_share(gain))
         log_ratio += logsumexp(gain) - np.log(len(gain))
     zeros_first = name.startswith("zeros")
-    assert min(shares[1:], default=1.0) >= threshold - 1e-6
-    assert zeros_first or shares[0] >= threshold - 1e-6
+    assert min(shares[1:], default=1.0) >= ess_threshold - 1e-6
+    assert zeros_first or shares[0] >= ess_threshold - 1e-6
     assert_allclose(found.least_ess, min(shares), rtol=1e-6)
     assert_allclose(found.log_ratio, log_ratio, rtol=1e-6, atol=1e-6)
     for k in range(len(betas) - 2):
         _, density = watched.seen[k]
         longer = betas[k] + 1.06 * (betas[k + 1] - betas[k])
-        too_long = longer >= 1 or ess_share(density(longer) - density(betas[k])) < threshold
-        assert too_long or shares[k] <= threshold + 0.2 * (1 - threshold)
+        too_long = longer >= 1 or ess_share(density(longer) - density(betas[k])) < ess_threshold
+        assert too_long or shares[k] <= ess_threshold + 0.2 * (1 - ess_threshold)
     assert_allclose(logsumexp(found.log_weights), 0.0, rtol=0, atol=1e-9)
     assert_allclose(ess_share(found.log_weights), shares[-1], rtol=1e-6)
 
@@ -306,5 +306,5 @@ def test_both_forms_estimate_the_same_z(seed):
         path, sample, _ = from_base(energy, seed)
         ratios = [f.log_ratio for f in runs(path, sample, N_RUNS, seed)]
         n = len(energy.visible_states)
-        assert path.base.log_probability(states[:, :n]) == pytest.approx(-n * np.log(2.0))
+        assert path.reference.log_probability(states[:, :n]) == pytest.approx(-n * np.log(2.0))
         check_mean_weight(ratios, expected)

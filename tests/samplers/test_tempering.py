@@ -68,19 +68,19 @@ def test_block_gibbs(name, beta, seed):
     """The matrix leaves its target invariant and is reversible; the density of the path is that
     target, and chains move by the matrix."""
     energy = LAYERED[name](seed)
-    base = random_base(energy, seed)
+    reference = random_base(energy, seed)
     states = visible_states(energy)
-    K = sweep_matrix(energy, beta, base)
-    log_f, p = law(energy, beta, base)
+    K = sweep_matrix(energy, beta, reference)
+    log_f, p = law(energy, beta, reference)
     check_invariant(p, K)
     assert_allclose(p[:, None] * K, (p[:, None] * K).T, rtol=0, atol=1e-14)
     single = energy.weights.dtype == np.float32
-    found = densities(energy, base, [beta])[0]
+    found = densities(energy, reference, [beta])[0]
     assert_allclose(found, log_f, rtol=0, atol=1e-5 if single else 1e-12)
 
     def move(X):
         generators = spawn_generators(np.random.default_rng(seed), len(X))
-        return sweep(energy, X, generators, betas=np.array([beta, beta]), base=base)[0]
+        return sweep(energy, X, generators, betas=np.array([beta, beta]), reference=reference)[0]
 
     check_counts(frequencies(move, states, FEW), K)
 
@@ -88,15 +88,15 @@ def test_block_gibbs(name, beta, seed):
 def test_a_wrong_temperature_is_noticed(seed):
     """The negative control."""
     energy = two_layers(seed)
-    base = Product.uniform([2] * 3)
+    reference = Product.uniform([2] * 3)
 
     def move(X):
         generators = spawn_generators(np.random.default_rng(seed), len(X))
-        return sweep(energy, X, generators, betas=np.array([0.5, 0.5]), base=base)[0]
+        return sweep(energy, X, generators, betas=np.array([0.5, 0.5]), reference=reference)[0]
 
     counts = frequencies(move, visible_states(energy), FEW)
-    check_counts(counts, sweep_matrix(energy, 0.5, base))
-    for beta, wrong in ((1.0, base), (0.1, base), (0.5, random_base(energy, seed))):
+    check_counts(counts, sweep_matrix(energy, 0.5, reference))
+    for beta, wrong in ((1.0, reference), (0.1, reference), (0.5, random_base(energy, seed))):
         with pytest.raises(AssertionError, match="was drawn"):
             check_counts(counts, sweep_matrix(energy, beta, wrong))
 
@@ -105,12 +105,12 @@ def test_a_wrong_temperature_is_noticed(seed):
 def test_annealed_weights_of_layers(name, seed):
     """A path of one step weighs the start by the change of its density."""
     energy = LAYERED[name](seed)
-    base = random_base(energy, seed)
+    reference = random_base(energy, seed)
     states = visible_states(energy)
     generators = spawn_generators(np.random.default_rng(seed), len(states))
     betas = np.array([0.2, 0.7])
-    _, found = sweep(energy, states, generators, betas=betas, base=base)
-    before, after = (law(energy, beta, base)[0] for beta in betas)
+    _, found = sweep(energy, states, generators, betas=betas, reference=reference)
+    before, after = (law(energy, beta, reference)[0] for beta in betas)
     single = energy.weights.dtype == np.float32
     assert_allclose(found, after - before, rtol=0, atol=1e-5 if single else 1e-12)
 
@@ -147,10 +147,12 @@ def test_layers_do_not_depend_on_the_other_blocks(seed):
 # Tempered transitions ----------------------------------------------------------------------
 
 
-def transition(energy, base, seed, betas=LADDER):
+def transition(energy, reference, seed, betas=LADDER):
     def move(X):
         rng = np.random.default_rng(seed)
-        return tempered_transition(energy, X, spawn_generators(rng, len(X)), rng, betas, base)[0]
+        return tempered_transition(energy, X, spawn_generators(rng, len(X)), rng, betas, reference)[
+            0
+        ]
 
     return move
 
@@ -161,22 +163,22 @@ def test_tempered_transitions(name, uniform, seed):
     """The matrix summed over all walks leaves the target invariant, reversibly; chains move by
     it."""
     energy = SMALL[name](seed)
-    base = Product.uniform(energy.visible_states) if uniform else random_base(energy, seed)
+    reference = Product.uniform(energy.visible_states) if uniform else random_base(energy, seed)
     _, p = law(energy)
-    T = tempered_matrix(energy, LADDER, base)
+    T = tempered_matrix(energy, LADDER, reference)
     check_invariant(p, T, 1e-10)
     assert_allclose(p[:, None] * T, (p[:, None] * T).T, rtol=0, atol=1e-10)
-    counts = frequencies(transition(energy, base, seed), visible_states(energy), MANY)
+    counts = frequencies(transition(energy, reference, seed), visible_states(energy), MANY)
     check_counts(counts, T)
 
 
 @pytest.mark.parametrize("betas", [[1.0, 0.5], [1.0, 0.9, 0.8, 0.0]])
 def test_tempered_transitions_on_other_ladders(betas, seed):
     energy = tables(seed)
-    base = random_base(energy, seed)
-    T = tempered_matrix(energy, np.array(betas), base)
+    reference = random_base(energy, seed)
+    T = tempered_matrix(energy, np.array(betas), reference)
     check_invariant(law(energy)[1], T, 1e-10)
-    move = transition(energy, base, seed, np.array(betas))
+    move = transition(energy, reference, seed, np.array(betas))
     check_counts(frequencies(move, visible_states(energy), MANY), T)
 
 
@@ -189,10 +191,10 @@ def asymmetric():
 def test_sweeps_down_must_be_reversed(seed, monkeypatch):
     """The negative control: sites in one order up and down is not invariant, and it shows."""
     energy = asymmetric()
-    base = Product.uniform([2, 2])
+    reference = Product.uniform([2, 2])
     betas = np.array([1.0, 0.3])
     _, p = law(energy)
-    right, wrong = (tempered_matrix(energy, betas, base, reverse) for reverse in (True, False))
+    right, wrong = (tempered_matrix(energy, betas, reference, reverse) for reverse in (True, False))
     check_invariant(p, right, 1e-10)
 
     def forward(*args, **how):
@@ -201,9 +203,9 @@ def test_sweeps_down_must_be_reversed(seed, monkeypatch):
     states = visible_states(energy)
     rng = np.random.default_rng(seed)
     X = states[rng.choice(len(states), size=200_000, p=p)]
-    check_law(transition(energy, base, seed, betas)(X), states, p)
+    check_law(transition(energy, reference, seed, betas)(X), states, p)
     monkeypatch.setattr("skmrf.samplers.tempered_transitions.sweep", forward)
-    moved = transition(energy, base, seed, betas)(X)
+    moved = transition(energy, reference, seed, betas)(X)
     check_law(moved, states, p @ wrong)
     with pytest.raises(AssertionError, match="was drawn"):
         check_law(moved, states, p)
@@ -215,11 +217,11 @@ def check_law(X, states, p):
 
 def test_refused_walks_stay(seed):
     energy = couplings(seed)
-    base = Product.uniform([2] * 3)
+    reference = Product.uniform([2] * 3)
     rng = np.random.default_rng(seed)
-    X = base.sample(500, rng)
+    X = reference.sample(500, rng)
     before = X.copy()
-    args = (spawn_generators(rng, 500), rng, np.array([1.0, 0.05]), base)
+    args = (spawn_generators(rng, 500), rng, np.array([1.0, 0.05]), reference)
     Y, accepted = tempered_transition(energy, X, *args)
     assert_array_equal(X, before)
     assert_array_equal(Y[~accepted], X[~accepted])
@@ -230,11 +232,11 @@ def test_refused_walks_stay(seed):
 def test_walks_that_end_in_zero_potentials_are_refused(seed):
     equal = [[0.0, -np.inf], [-np.inf, 0.5]]
     energy = FactorGraph([2, 2], [(0, 1)], [equal])
-    base = Product.uniform([2, 2])
+    reference = Product.uniform([2, 2])
     X = np.zeros((300, 2), dtype=STATE)
     rng = np.random.default_rng(seed)
     for betas in ([1.0, 0.5], [1.0, 0.5, 0.0]):
-        args = (spawn_generators(rng, 300), rng, np.array(betas), base)
+        args = (spawn_generators(rng, 300), rng, np.array(betas), reference)
         Y, _ = tempered_transition(energy, X, *args)
         assert (Y[:, 0] == Y[:, 1]).all()
     assert Y.any()  # through beta = 0, where everything is possible
@@ -268,15 +270,15 @@ def pairs_of(states):
 def test_swaps(name, seed):
     """The swap matrix leaves the product of both targets invariant; chains swap by it."""
     energy = SMALL[name](seed)
-    base = random_base(energy, seed)
+    reference = random_base(energy, seed)
     states, betas = visible_states(energy), [0.3, 1.0]
-    logs, laws = zip(*(law(energy, beta, base) for beta in betas), strict=True)
+    logs, laws = zip(*(law(energy, beta, reference) for beta in betas), strict=True)
     M = swap_matrix(*logs)
     check_invariant(np.outer(*laws).ravel(), M)
     X = np.repeat(pairs_of(states), 1000, axis=1)
     replicas = start(betas, X, seed)
     after, info = parallel_tempering(
-        energy, base, replicas, np.random.default_rng(seed), n_sweeps=0
+        energy, reference, replicas, np.random.default_rng(seed), n_sweeps=0
     )
     swapped = np.arange(len(M)) // len(states) + len(states) * (np.arange(len(M)) % len(states))
     off = swapped != np.arange(len(M))
@@ -293,15 +295,15 @@ def test_swaps(name, seed):
 def test_parallel_tempering_leaves_the_product_invariant(name, seed):
     """Sweeps and swaps of three temperatures, both parities; the swap rate is the expected one."""
     energy = SMALL[name](seed)
-    base = random_base(energy, seed)
+    reference = random_base(energy, seed)
     states, betas = visible_states(energy), [0.0, 0.5, 1.0]
-    logs, laws = zip(*(law(energy, beta, base) for beta in betas), strict=True)
+    logs, laws = zip(*(law(energy, beta, reference) for beta in betas), strict=True)
     rng = np.random.default_rng(seed)
     X = np.stack([states[rng.choice(len(states), size=MANY, p=p)] for p in laws])
     replicas = start(betas, X, seed)
     rates = []
     for _ in range(2):
-        replicas, info = parallel_tempering(energy, base, replicas, rng)
+        replicas, info = parallel_tempering(energy, reference, replicas, rng)
         rates.append(info["swap_rate"])
     S = len(states)
     index = np.array([[(row == states).all(axis=1).argmax() for row in x] for x in replicas.X])
@@ -321,14 +323,14 @@ def test_parallel_tempering_leaves_the_product_invariant(name, seed):
 def test_even_and_odd_pairs_take_turns(seed):
     """Where everything is as likely as everything else, every swap is made."""
     energy = FactorGraph([2] * 8, [], [])
-    base = Product.uniform([2] * 8)
+    reference = Product.uniform([2] * 8)
     X = np.repeat(np.arange(5)[:, None, None], 8, axis=2).astype(STATE) % 2
     X[:, 0] = np.eye(5, 8)
     replicas = start([0.0, 0.25, 0.5, 0.75, 1.0], X, seed)
     order = list(range(5))
     for low in ([0, 2], [1, 3], [0, 2]):
         replicas, info = parallel_tempering(
-            energy, base, replicas, np.random.default_rng(seed), n_sweeps=0
+            energy, reference, replicas, np.random.default_rng(seed), n_sweeps=0
         )
         for k in low:
             order[k], order[k + 1] = order[k + 1], order[k]
@@ -340,11 +342,13 @@ def test_even_and_odd_pairs_take_turns(seed):
 def test_round_trips(n, seed):
     """Every swap is made, so replicas go up and down like buckets: labels tell the trips."""
     energy = FactorGraph([2] * 4, [], [])
-    base = Product.uniform([2] * 4)
+    reference = Product.uniform([2] * 4)
     replicas = start(np.linspace(0, 1, n), np.zeros((n, 6, 4), dtype=STATE), seed)
     order, seen = list(range(n)), {}
     for step in range(40):
-        replicas, info = parallel_tempering(energy, base, replicas, np.random.default_rng(step))
+        replicas, info = parallel_tempering(
+            energy, reference, replicas, np.random.default_rng(step)
+        )
         for low in range(step % 2, n - 1, 2):
             order[low], order[low + 1] = order[low + 1], order[low]
         expected = float(seen.get(order[-1]) == "was cold, then hot")
@@ -357,12 +361,12 @@ def test_round_trips(n, seed):
 
 def test_replicas_are_not_changed(seed):
     energy = tables(seed)
-    base = Product.uniform(energy.visible_states)
+    reference = Product.uniform(energy.visible_states)
     rng = np.random.default_rng(seed)
-    replicas = start([0.2, 0.6, 1.0], np.stack([base.sample(50, rng) for _ in range(3)]), seed)
+    replicas = start([0.2, 0.6, 1.0], np.stack([reference.sample(50, rng) for _ in range(3)]), seed)
     kept = [a.copy() for a in (replicas.X, replicas.visited, replicas.refusals)]
     for _ in range(3):
-        parallel_tempering(energy, base, replicas, rng)
+        parallel_tempering(energy, reference, replicas, rng)
     for before, after in zip(kept, (replicas.X, replicas.visited, replicas.refusals), strict=True):
         assert_array_equal(before, after)
 
@@ -370,10 +374,10 @@ def test_replicas_are_not_changed(seed):
 # Ladders -----------------------------------------------------------------------------------
 
 
-def exact_refusals(energy, base, betas):
+def exact_refusals(energy, reference, betas):
     out = []
     for hot, cold in pairwise(betas):
-        (log_hot, p), (log_cold, q) = (law(energy, float(b), base) for b in (hot, cold))
+        (log_hot, p), (log_cold, q) = (law(energy, float(b), reference) for b in (hot, cold))
         gain = (log_cold - log_hot)[:, None] - (log_cold - log_hot)[None]
         out.append(1.0 - np.sum(np.outer(p, q) * np.exp(np.minimum(gain, 0.0))))
     return np.array(out)
@@ -384,18 +388,18 @@ def exact_refusals(energy, base, betas):
 def test_adapted_ladders_refuse_equally_often(name, low, seed):
     """From a bad ladder, by exact shares of refusals."""
     energy = SMALL[name](seed)
-    base = Product.uniform(energy.visible_states)
+    reference = Product.uniform(energy.visible_states)
     betas = np.array([low, low + 0.01, low + 0.02, low + 0.03, 1.0])
     replicas = start(betas, np.zeros((5, 1, len(energy.visible_states)), dtype=STATE), seed)
-    refused = exact_refusals(energy, base, betas)
+    refused = exact_refusals(energy, reference, betas)
     assert refused.max() > 5 * refused.min()
     for _ in range(30):
-        replicas = replace(replicas, refusals=exact_refusals(energy, base, replicas.betas))
+        replicas = replace(replicas, refusals=exact_refusals(energy, reference, replicas.betas))
         replicas = adapted(replicas)
         assert replicas.betas[0] == low
         assert replicas.betas[-1] == 1.0
         assert (np.diff(replicas.betas) > 0).all()
-    refused = exact_refusals(energy, base, replicas.betas)
+    refused = exact_refusals(energy, reference, replicas.betas)
     assert refused.max() < 1.05 * refused.min()
     assert_array_equal(betas[1:4], low + np.array([0.01, 0.02, 0.03]))
 
@@ -409,17 +413,17 @@ def test_a_ladder_without_refusals_stays(seed):
 def test_refusals_are_learned(seed):
     """The running shares of refusals come near the exact ones."""
     energy = couplings(seed)
-    base = Product.uniform([2] * 3)
+    reference = Product.uniform([2] * 3)
     rng = np.random.default_rng(seed)
     betas = [0.0, 0.4, 1.0]
-    X = np.stack([base.sample(64, rng) for _ in betas])
+    X = np.stack([reference.sample(64, rng) for _ in betas])
     replicas = start(betas, X, seed)
     reached = []
     for step in range(3000):
-        replicas, _ = parallel_tempering(energy, base, replicas, rng)
+        replicas, _ = parallel_tempering(energy, reference, replicas, rng)
         if step >= 600 and step % 200 == 0:
             reached.append(replicas.refusals)
-    expected = exact_refusals(energy, base, betas)
+    expected = exact_refusals(energy, reference, betas)
     assert_allclose(np.mean(reached, axis=0), expected, rtol=0, atol=0.02)
 
 

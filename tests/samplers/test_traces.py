@@ -180,9 +180,9 @@ def test_traces_pickle(seed):
 
 def exact_swap_rates(energy, betas):
     """Of neighbours that both have their own distribution."""
-    base, out = Product.uniform(energy.visible_states), []
+    reference, out = Product.uniform(energy.visible_states), []
     for hot, cold in pairwise(betas):
-        (log_hot, p), (log_cold, q) = (law(energy, beta, base) for beta in (hot, cold))
+        (log_hot, p), (log_cold, q) = (law(energy, beta, reference) for beta in (hot, cold))
         gain = (log_cold - log_hot)[:, None] - (log_cold - log_hot)[None]
         out.append(np.sum(np.outer(p, q) * np.exp(np.minimum(gain, 0.0))))
     return np.array(out)

@@ -80,9 +80,9 @@ def test_learners_of_searches():
             assert isinstance(learned_by("auto", search), PseudoLikelihood)
             assert isinstance(learned_by("pseudo-likelihood", search), PseudoLikelihood)
         else:
-            assert learned_by("auto", search).n_steps == learned_by("pcd", search).n_steps == 2
+            assert learned_by("auto", search).n_sweeps == learned_by("pcd", search).n_sweeps == 2
             assert isinstance(learned_by("exact", search), Exact)
-    assert learned_by(PCD(), "tests").n_steps == PCD().n_steps
+    assert learned_by(PCD(), "tests").n_sweeps == PCD().n_sweeps
 
 
 SEARCHES = {
@@ -134,7 +134,7 @@ REFUSED = [
     ({"search": None}, "search must be one of .*nodewise.*skmrf.structure; got None"),
     ({"search": WaldTests}, "search must be one of .*got <class"),
     ({"search": "nodewise"}, r'learner must be "auto" or "pseudo-likelihood"; got Exact\(\)'),
-    ({"search": "nodewise", "learner": "pcd"}, r'got PCD\(n_steps=2\).*search="group-l1"'),
+    ({"search": "nodewise", "learner": "pcd"}, r'got PCD\(n_sweeps=2\).*search="group-l1"'),
     ({"statistic": "x"}, "statistic must be one of .*agreement"),
     ({"search": WaldTests(control="bonferroni")}, "control must be one of .*fdr.*holm"),
     ({"screen": "all"}, "screen must be \"auto\", None or a number; got 'all'"),

@@ -136,9 +136,9 @@ def test_lbfgs_of_an_rbm_converges():
 
 def test_base_and_start_of_annealing_are_checked():
     energy = ZOO["zero_one"](0)
-    with pytest.raises(ValueError, match=r"^base must be a skmrf\.samplers\.Product over"):
-        ais(energy, base=Product.uniform([3] * 6))
-    with pytest.raises(ValueError, match=r"^base must be a skmrf\.samplers\.Product over"):
-        ais(energy, base=np.zeros(12))
+    with pytest.raises(ValueError, match=r"^reference must be a skmrf\.samplers\.Product over"):
+        ais(energy, reference=Product.uniform([3] * 6))
+    with pytest.raises(ValueError, match=r"^reference must be a skmrf\.samplers\.Product over"):
+        ais(energy, reference=np.zeros(12))
     with pytest.raises(ValueError, match=r"^start has no rows"):
         ais(energy, start=np.zeros((0, 6), dtype=int))
