@@ -17,8 +17,8 @@ class PSMC(ParticleLearner):
     r"""Persistent sequential Monte Carlo.
 
     The particles of a model are brought to the next one along a path of distributions by adaptive
-    steps: reweight, resample, move. Each step is the longest that leaves a share
-    ``ess_threshold`` of effective particles. A part of the particles is replaced by independent variables :math:`p_0`
+    steps: reweight, resample, move. Each step is the longest that leaves a share ``ess_threshold``
+    of effective particles. A part of the particles is replaced by independent variables :math:`p_0`
     before, so that modes which were lost can be found again; ``refresh`` says how these are brought
     to the model:
 
