@@ -62,6 +62,7 @@ def fits():
     rng = np.random.default_rng(0)
     bits = ((rng.random((20, 1)) < 0.5) ^ (rng.random((20, 3)) < 0.25)).astype(int)
     numbers = rng.normal(size=(20, 2)) + bits[:, :1]
+    many = np.repeat(bits, 10, axis=0) ^ (rng.random((200, 3)) < 0.1)
     return {
         "DiscreteMRF": lambda: DiscreteMRF(learner="pcd", **SMALL).fit(bits),
         "DiscreteMRF exact": lambda: DiscreteMRF(learner="exact", alpha=0.1).fit(bits),
@@ -70,7 +71,7 @@ def fits():
         "CRBMStructuredPredictor": lambda: CRBMStructuredPredictor(2, **SMALL).fit(numbers, bits),
         "NNMRFDensity": lambda: NNMRFDensity(**NETWORKS).fit(numbers),
         "NNMRFClassifier": lambda: NNMRFClassifier(**NETWORKS).fit(numbers, bits[:, 0]),
-        "MRFStructureLearner": lambda: MRFStructureLearner(**SMALL).fit(bits),
+        "MRFStructureLearner": lambda: MRFStructureLearner(**SMALL).fit(many),
     }
 
 

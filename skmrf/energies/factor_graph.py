@@ -149,7 +149,7 @@ class FactorGraph(TableEnergy):
 
     def __repr__(self):
         return (
-            f"FactorGraph(n_variables={self.n_variables}, n_cliques={self.layout.n_cliques}, "
+            f"FactorGraph(n_variables={len(self.n_states)}, n_cliques={self.layout.n_cliques}, "
             f"n_parameters={self.layout.n_parameters})"
         )
 
@@ -182,11 +182,11 @@ class FactorGraph(TableEnergy):
     def _binary(self):
         """Coupling form, or None where tables are the better or the only one."""
         layout = self.layout
-        if not layout.is_binary_pairwise or not (layout.is_dense or self.n_variables <= SMALL):
+        if not layout.is_binary_pairwise or not (layout.is_dense or len(self.n_states) <= SMALL):
             return None
         if not (np.abs(self.flat) <= COUPLING_LIMIT).all():
             return None
-        n = self.n_variables
+        n = len(self.n_states)
         coupling, bias = np.zeros((n, n)), np.zeros(n)
         constant = binary_form(self.flat, self.n_states, *self._structure(), coupling, bias)
         bias[self.n_states == 1] = -COUPLING_LIMIT  # never 1
@@ -244,7 +244,7 @@ class FactorGraph(TableEnergy):
         """One signed pass over all rows as matrix products."""
         if not states:
             return
-        gram = np.zeros((self.n_variables, self.n_variables))
+        gram = np.zeros((len(self.n_states), len(self.n_states)))
         for X, weights in states:
             for rows in _row_chunks(len(X)):
                 x = X[rows].astype(float)
@@ -284,7 +284,7 @@ class FactorGraph(TableEnergy):
             Tables are sliced, so cliques shrink; what is wholly observed becomes a constant.
         """
         evidence = check_evidence(evidence, self.n_states)
-        keep = np.array([i for i in range(self.n_variables) if i not in evidence], dtype=int)
+        keep = np.array([i for i in range(len(self.n_states)) if i not in evidence], dtype=int)
         rename = {int(old): new for new, old in enumerate(keep)}
         cliques, tables = [], []
         for clique, table in zip(self.cliques, self.log_potentials, strict=True):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import helmert
 
+from .._utils.phases import CliqueMoments, States
 from .factor_graph import NAME, FactorGraph
 from .layout import Layout
 from .protocols import DiscreteEnergy
@@ -208,19 +209,27 @@ class LogLinearEnergy(DiscreteEnergy):
         return self.graph.conditionals()
 
     def moments(self, phase):
+        if isinstance(phase, CliqueMoments):
+            return phase.moments
         return self.from_table_moments(self.graph.moments(phase)[NAME])
 
     def from_table_moments(self, flat):
         return self.form.contract(flat)
 
     def gradient(self, positive, negative, batch=None):
-        return self.by_parameters(self.graph.gradient(positive, negative, batch))
+        """Return the gradient; that of edges that are not ``alive`` is zero."""
+        if isinstance(positive, States) and isinstance(negative, States):
+            return self.from_table_gradient(self.graph.gradient(positive, negative))
+        up, down = self.moments(positive), self.moments(negative)
+        return self._restricted({name: up[name] - down[name] for name in up})
 
-    def by_parameters(self, gradient):
-        """The gradient of what learning may move, from the one by the tables of :attr:`graph`."""
-        out = self.form.contract(gradient[NAME])
-        out["pairs"][~self.alive[self.form.owner]] = 0.0
-        return out
+    def from_table_gradient(self, gradient):
+        """Return the gradient by ``theta`` from the gradient by the tables of :attr:`graph`."""
+        return self._restricted(self.form.contract(gradient[NAME]))
+
+    def _restricted(self, gradient):
+        gradient["pairs"][~self.alive[self.form.owner]] = 0.0
+        return gradient
 
     def penalty_groups(self):
         return {

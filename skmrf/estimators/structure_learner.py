@@ -2,7 +2,6 @@
 
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,7 +18,6 @@ from ..energies import FactorGraph
 from ..learners import PCD
 from ..learners.pseudo_likelihood import site_log_likelihood
 from ..learners.registry import make_learner
-from ..structure.base import FEW_SWEEPS
 from ..structure.bootstrap import Bootstraps, run_bootstraps
 from ..structure.columns import Columns
 from ..structure.estimation import Estimation, Schedule
@@ -27,7 +25,8 @@ from ..structure.fitted_graph import FittedGraph, network
 from ..structure.pairwise_model import PairwiseModel
 from ..structure.path import Path
 from ..structure.registry import make_search
-from ..structure.training_table import TrainingTable, positive_rows
+from ..structure.rows import TrainingTable, positive_rows
+from ..structure.search import FEW_SWEEPS
 from ..training import checkpoints
 from ..training.reports import EpochReports
 from ._base import LearnedEstimator, _unchanged_on_error
@@ -356,8 +355,11 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         rng = check_generator(self.random_state)
         rng = checkpoint.begin(rng, self, everything.X, everything.weights, table.categories)
         estimation = self._estimation(learner, rng)
-        start = partial(self._select, search, table.rows, estimation, reports)
-        bootstraps, (selection, estimation) = checkpoint.first(start)
+        resumed = checkpoint.resumed()
+        if resumed is None:
+            resumed = self._select(search, table.rows, estimation, reports)
+        bootstraps, (selection, estimation) = resumed
+        checkpoint.keep(resumed[1])
         interrupted = estimation.interrupted
         if bootstraps is not None and not checkpoint.ended:
             self._run_bootstraps(bootstraps, search, table.rows, estimation, reports)

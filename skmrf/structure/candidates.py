@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from .edge_sets import difference, union
 from .screening import Budget, screen
 
 ROWS_A_PARAMETER = 20
@@ -52,3 +51,16 @@ def _dependent_pairs(rows, model, level, max_partners):
     free = model.free_parameters(rows.n_states)
     budget = Budget(free, rows.count / ROWS_A_PARAMETER, max_partners)
     return screen(rows.X, rows.weights, rows.n_states, level=level, budget=budget).edges
+
+
+def difference(edges, others):
+    """Return the edges that are not among others."""
+    known = set(map(tuple, others.tolist()))
+    kept = [tuple(e) not in known for e in edges.tolist()]
+    return edges[np.array(kept, dtype=bool)]
+
+
+def union(edges, others):
+    """Return the edges of two disjoint arrays in lexicographic order."""
+    both = np.concatenate([edges, others])
+    return both[np.lexsort(both.T[::-1])]

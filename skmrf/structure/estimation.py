@@ -8,13 +8,16 @@ import numpy as np
 from joblib import parallel_config
 
 from .. import training
+from .._utils.phases import CliqueMoments
+from ..energies.factor_graph import NAME
 from ..energies.log_linear import LogLinearEnergy
 from ..learners import Learner
+from ..learners.registry import missing
 from ..training import data_moments, loop, optimizers, penalties, schedules
 from ..training import state as loop_state
 from ..training.reports import SilentReports
 from ..training.settings import MIN_UPDATES, Settings
-from .path import Path
+from .path import Path, Recorder
 from .regression import RIDGE
 from .rows import Rows
 
@@ -26,6 +29,11 @@ CHAINS = 512
 FIRST_RATE = 0.01
 SHORTEST = 500  # updates
 ENTRIES_A_BATCH = 2**18
+
+
+def adapted(learner):
+    """Return the learner, in an adapter if it learns tables only."""
+    return TableLearnerAdapter(learner) if missing(learner, LogLinearEnergy) else learner
 
 
 class TableLearnerAdapter(Learner):
@@ -62,12 +70,21 @@ class TableLearnerAdapter(Learner):
         return self.learner.resume(energy.graph, batch, state, rng)
 
     def step(self, energy, batch, state, rng):
-        return self.learner.step(energy.graph, batch, state, rng)
+        phases = self.learner.step(energy.graph, batch, state, rng)
+        positive, negative = (_by_parameters(energy, phase) for phase in phases[:2])
+        return positive, negative, *phases[2:]
 
     def objective(self, energy, batch, state):
         """Return the objective of the learner and its gradient by the free parameters."""
         value, gradient = self.learner.objective(energy.graph, batch, state)
-        return value, energy.by_parameters(gradient)
+        return value, energy.from_table_gradient(gradient)
+
+
+def _by_parameters(energy, phase):
+    """Return a phase with moments shaped like the parameters of the energy."""
+    if isinstance(phase, CliqueMoments):
+        return CliqueMoments(energy.from_table_moments(phase.moments[NAME]))
+    return phase
 
 
 @dataclass(frozen=True)
@@ -134,23 +151,6 @@ def _short_rate(rows):
     """Return a schedule for starts near the optimum, longer for more rows."""
     window = int(np.clip(DRAWS_A_ROW * rows.count / CHAINS / LAST_STAGE, 100, LONGEST_WINDOW))
     return training.AdaptiveRate(FIRST_RATE, window, n_halvings=N_HALVINGS)
-
-
-class Recorder(SilentReports):
-    """Reports that record the path of the parameters and are passed on."""
-
-    def __init__(self, path, reports):
-        self.path = path
-        self.reports = reports
-        self.stopped = False
-
-    def begin(self):
-        self.reports.begin()
-
-    def end(self, state):
-        self.path.record(state.step, state.energy)
-        self.stopped = bool(self.reports.end(state))
-        return self.stopped
 
 
 @dataclass
@@ -220,7 +220,7 @@ class Estimation:
         """
         if not len(energy.form.edges):
             return energy
-        learner = TableLearnerAdapter(self.learner)
+        learner = adapted(self.learner)
         if penalty is None:
             penalty = self._default_penalty(energy, rows, restriction)
         options = {"warm": warm, "restriction": restriction}
@@ -249,7 +249,7 @@ class Estimation:
         """
         first = self.state is None
         self.restriction = restriction if first else self.restriction
-        learner, schedule = TableLearnerAdapter(self.learner), replace(self.schedule, max_iter=1)
+        learner, schedule = adapted(self.learner), replace(self.schedule, max_iter=1)
         settings = schedule.settings(
             learner, rows, penalties.NoPenalty(), restriction=self.restriction
         )

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from ..training.reports import SilentReports
+
 MOST_RECORDS = 2_000
 MOST_NUMBERS = 2**24
 
@@ -91,3 +93,20 @@ def _signed(energy, places):
     out = np.zeros(max(places, default=-1) + 1, dtype=np.float32)
     out[places] = values
     return out
+
+
+class Recorder(SilentReports):
+    """Reports that record the path of the parameters and are passed on."""
+
+    def __init__(self, path, reports):
+        self.path = path
+        self.reports = reports
+        self.stopped = False
+
+    def begin(self):
+        self.reports.begin()
+
+    def end(self, state):
+        self.path.record(state.step, state.energy)
+        self.stopped = bool(self.reports.end(state))
+        return self.stopped

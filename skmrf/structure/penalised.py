@@ -12,11 +12,10 @@ from ..training import loop, penalties
 from ..training import state as loop_state
 from ..training.reports import warn_interrupted
 from ..training.settings import Settings
-from .base import Search
 from .candidates import candidate_pairs
 from .estimation import TableLearnerAdapter
 from .nodewise import fit_nodes
-from .stepwise import select_in_rounds
+from .search import Search
 
 PENALTIES = ("l1", "group-l1")
 N_ALPHAS = 20
@@ -64,10 +63,11 @@ class Penalized(Search):
         check_choice("penalty", self.penalty, PENALTIES)
         check_number_or(("ebic", "cv"), "alpha", self.alpha, low=0, open_low=True)
 
-    def select(self, rows, model, estimation):
+    def first_edges(self, rows, model, estimation):
+        """Return the edges that are not zero under the penalty, and the number of candidates."""
         pairs = candidate_pairs(rows, model)
         edges = self._nonzero_edges(rows, pairs, model, estimation) if len(pairs) else pairs
-        return select_in_rounds(rows, edges, model, self, estimation, n_candidates=len(pairs))
+        return edges, len(pairs)
 
     def _nonzero_edges(self, rows, edges, model, estimation):
         """Return the edges whose parameters are not zero, and record the strength and the path."""

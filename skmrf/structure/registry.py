@@ -1,8 +1,8 @@
 """Search strategies by name."""
 
-from .base import Search
 from .penalised import Nodewise, Penalized
 from .removal import RemovalWhileLearning
+from .search import Search
 from .thresholding import Thresholding
 from .wald import WaldTests
 

@@ -4,10 +4,14 @@ import numpy as np
 
 from .._utils.parameters import check_number
 from .assessment import assess, with_scores
-from .base import Search, Selection
 from .candidates import candidate_pairs
-from .graph_parameters import fit_conditionals, transfer_parameters
-from .stepwise import count_changes
+from .search import (
+    Search,
+    Selection,
+    count_changes,
+    fit_conditionals,
+    transfer_parameters,
+)
 
 PAPER_THRESHOLD = 0.004  # log(0.501 / 0.499)
 

@@ -1,9 +1,7 @@
 """Edges by the size of their parameters."""
 
 from .._utils.parameters import check_number
-from .base import Search
-from .candidates import candidate_pairs
-from .stepwise import select_in_rounds
+from .search import Search
 
 
 class Thresholding(Search):
@@ -29,10 +27,6 @@ class Thresholding(Search):
     def check(self):
         super().check()
         check_number("threshold", self.threshold, low=0)
-
-    def select(self, rows, model, estimation):
-        edges = candidate_pairs(rows, model)
-        return select_in_rounds(rows, edges, model, self, estimation, n_candidates=len(edges))
 
     def keep(self, energy, assessment):
         return energy.strengths() >= self.threshold

@@ -4,12 +4,10 @@ import numpy as np
 
 from .._utils.parameters import check_flag, check_number
 from .assessment import assess_nodes, with_scores
-from .base import Search
-from .candidates import candidate_pairs
-from .edge_sets import union
+from .candidates import union
 from .multiple_tests import adjusted
 from .nodewise import fit_nodes
-from .stepwise import select_in_rounds
+from .search import Search
 
 
 class WaldTests(Search):
@@ -53,10 +51,6 @@ class WaldTests(Search):
         super().check()
         check_number("level", self.level, low=0, high=1, open_low=True)
         check_flag("re_entry", self.re_entry)
-
-    def select(self, rows, model, estimation):
-        edges = candidate_pairs(rows, model)
-        return select_in_rounds(rows, edges, model, self, estimation, n_candidates=len(edges))
 
     def keep(self, energy, assessment):
         return self._is_significant(assessment)[tuple(energy.form.edges.T)]

@@ -33,14 +33,6 @@ class NoCheckpoint:
         """
         return rng
 
-    def first(self, start):
-        """Return the result of ``start()``, or that in the file.
-
-        It is a pair: a state, which every write replaces, and a value that does not change, such
-        as the seed of queries.
-        """
-        return start()
-
     def resumed(self):
         """Return the state and the fixed value of the fit in the file, or None, once."""
         return
@@ -84,12 +76,6 @@ class FitOnFile(NoCheckpoint):
         self._resumed, self.ended = (saved["state"], saved["fixed"]), saved["ended"]
         self._fit = {"identity": identity, "rng": saved["rng"]}
         return deepcopy(saved["rng"])
-
-    def first(self, start):
-        """Return the result of ``start()``, or that in the file."""
-        resumed, self._resumed = self._resumed, None
-        state, self._fit["fixed"] = start() if resumed is None else resumed
-        return state, self._fit["fixed"]
 
     def resumed(self):
         """Return the state and the fixed value of the fit in the file, or None, once."""

@@ -27,12 +27,12 @@ from structure_rows import (
 from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.energies.log_linear import LogLinearForm
-from skmrf.structure import RemovalWhileLearning, Thresholding, assessment, stepwise
+from skmrf.structure import RemovalWhileLearning, Thresholding, assessment, search
 from skmrf.structure.candidates import candidate_pairs
 from skmrf.structure.columns import Columns, coincidence, relabelled
-from skmrf.structure.graph_parameters import transfer_parameters
 from skmrf.structure.pairwise_model import PairwiseModel
 from skmrf.structure.rows import Rows
+from skmrf.structure.search import transfer_parameters
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -239,7 +239,7 @@ def test_the_screen_keeps_the_best_partners(monkeypatch):
 
 
 def test_a_selection_that_is_ended_before_it_settles_says_so(monkeypatch):
-    monkeypatch.setattr(stepwise, "MAX_ROUNDS", 1)
+    monkeypatch.setattr(search, "MAX_ROUNDS", 1)
     with pytest.warns(
         ConvergenceWarning, match=r"ended after 1 rounds, .*; 6 of its edges are not"
     ):

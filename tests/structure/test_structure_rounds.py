@@ -8,7 +8,7 @@ from skmrf import inference
 from skmrf._utils.codes import STATE
 from skmrf.energies import PairwiseEnergy
 from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
-from skmrf.structure import RemovalWhileLearning, Thresholding, candidates, stepwise
+from skmrf.structure import RemovalWhileLearning, Thresholding, candidates, search
 from skmrf.structure.candidates import candidate_pairs
 from skmrf.structure.pairwise_model import PairwiseModel
 from skmrf.structure.path import MOST_RECORDS, Path
@@ -43,8 +43,8 @@ def test_pairs_that_the_screen_misses_enter(seed):
     assert found.path_.removed.tolist() == [-1, -1, -1]
     assert found.path_.parameters[0, 2] == 0
     assert found.converged_
-    for search in (strict(re_entry=False), Thresholding(0.1)):
-        without = learner(screen=0.05, search=search).fit(X)
+    for strategy in (strict(re_entry=False), Thresholding(0.1)):
+        without = learner(screen=0.05, search=strategy).fit(X)
         assert edges_of(without) == [[0, 2], [1, 2]]
         assert len(without.rounds_) == 1
     assert without.p_values_[0, 1] < 1e-6  # the test of the missing pair says so
@@ -131,7 +131,7 @@ def test_warmup(seed):
 def test_rounds_come_to_an_end(monkeypatch):
     """And what is not settled then has not converged."""
     X = chain_rows(0)
-    monkeypatch.setattr(stepwise, "MAX_ROUNDS", 1)
+    monkeypatch.setattr(search, "MAX_ROUNDS", 1)
     found = learner().fit(X)
     assert len(found.rounds_) == 1
     assert not found.converged_
