@@ -39,7 +39,7 @@ class Recorder:
     def __call__(self, frame, event, _argument):
         if event != "call" or not frame.f_code.co_filename.startswith(ROOT):
             return
-        if frame.f_code.co_name == "__sklearn_tags__":  # scikit-learn asks the estimator for it
+        if frame.f_code.co_name in ("__sklearn_tags__", "__init__"):  # called by scikit-learn
             return
         files = []
         while frame is not None:

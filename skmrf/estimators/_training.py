@@ -92,7 +92,6 @@ class TrainingParameters:
         *,
         alpha=None,
         default_optimizer="auto",
-        default_rate=None,
         patience=None,
         **options,
     ):
@@ -109,8 +108,6 @@ class TrainingParameters:
             Strength of the penalty, where the estimator's parameter is not a number.
         default_optimizer : str, default="auto"
             The optimizer for ``optimizer="auto"``.
-        default_rate : callable, optional
-            ``optimizer -> schedule``, for ``learning_rate="adaptive"``.
         patience : int, optional
             Epochs without a better score before stopping; by default ``n_iter_no_change``.
         **options
@@ -131,7 +128,7 @@ class TrainingParameters:
         optimizer = optimizers.make_optimizer(name, solvable, penalty, self.penalty)
         return Settings(
             optimizer=optimizer,
-            rate=self._rate(optimizer, default_rate),
+            rate=schedules.make_rate(self.learning_rate, optimizer),
             penalty=penalty,
             batch_size=self.batch_size,
             max_iter=self.max_iter,
@@ -143,11 +140,10 @@ class TrainingParameters:
             **options,
         )
 
-    def _rate(self, optimizer, default_rate):
+    def has_default_rate(self, optimizer):
+        """Return whether the schedule is left to the estimator; a solver has none."""
         is_default = isinstance(self.learning_rate, str) and self.learning_rate == "adaptive"
-        if is_default and default_rate is not None and optimizer is not None:
-            return default_rate(optimizer)
-        return schedules.make_rate(self.learning_rate, optimizer)
+        return is_default and optimizer is not None
 
 
 def check_memory(n_parameters, max_bytes, what, remedy):

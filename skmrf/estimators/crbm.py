@@ -329,18 +329,20 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         n = data.X.shape[0]
         least, most = (epochs * -(-n // self.batch_size) for epochs in EPOCHS)
         max_updates = int(np.clip(Settings.max_updates, least, most))
-        return parameters.settings(
+        settings = parameters.settings(
             learner,
             energy,
             data,
             default_optimizer="sgd",
-            default_rate=lambda optimizer: _adaptive_rate(optimizer, max_updates),
             recency=RECENCY,
             patience=max(self.n_iter_no_change, -(-PLATEAU * self.batch_size // n)),
             max_updates=max_updates,
             converged_share=CONVERGED_SHARE,
             score=output_score(learner, held_out, self.n_jobs),
         )
+        if parameters.has_default_rate(settings.optimizer):
+            settings.rate = _adaptive_rate(settings.optimizer, max_updates)
+        return settings
 
     # Queries ------------------------------------------------------------------------------
 

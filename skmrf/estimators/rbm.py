@@ -241,11 +241,12 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
                 fit.energy,
                 data,
                 default_optimizer="adam",  # also where the negative phase is exact
-                default_rate=_adaptive_rate,
                 recency=RECENCY,
                 patience=max(self.n_iter_no_change, epochs_of_plateau),
                 score=_score(fit.energy, held_out),
             )
+            if parameters.has_default_rate(settings.optimizer):
+                settings.rate = _adaptive_rate(settings.optimizer)
 
             def attributes(state):
                 fitted = fit.attributes(state)

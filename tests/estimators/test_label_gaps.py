@@ -6,8 +6,8 @@ import pytest
 from labelled_rows import classes, fitted, kinds, rings
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skmrf.estimators.nnmrf import label_networks
-from skmrf.estimators.nnmrf.label_networks import N_FILLS, completed_rows, mean_log_proba
+from skmrf.estimators.nnmrf import class_densities
+from skmrf.estimators.nnmrf.class_densities import N_FILLS, completed_rows, mean_log_proba
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -75,7 +75,7 @@ def test_gaps_go_in_parts(monkeypatch, seed):
     expected = mean_log_proba(*arguments, np.random.default_rng(seed))
     full = ~np.isnan(rows).any(axis=1)
     assert_array_equal(expected[full], model.ensemble_.log_proba(rows[full]))
-    monkeypatch.setattr(label_networks, "ROWS", 3)
+    monkeypatch.setattr(class_densities, "ROWS", 3)
     found = mean_log_proba(*arguments, np.random.default_rng(seed))
     assert_array_equal(found[full], expected[full])
     assert np.abs(np.exp(found) - np.exp(expected)).max() < 5 * 0.5 * np.sqrt(2 / N_FILLS)

@@ -1,5 +1,6 @@
 """NNMRFClassifier: a Markov random field with neural potentials for every class."""
 
+import warnings
 from copy import copy
 from functools import partial
 
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._data.classes import Table, check_classes, checked_labels, checked_priors, with_some_entry
 from ..._data.frames import column_names, read_columns
-from ..._data.mixed import learn_columns
+from ..._data.mixed import DEGENERATE, learn_columns
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_choice, check_number
 from ..._utils.randomness import check_generator
@@ -19,19 +20,19 @@ from ..._utils.warn import warn_caller
 from ...energies import NeuralEnergy
 from ...learners import BeliefLearner
 from ...learners.initial_mixture import completed
-from ...training.reports import PartReports
+from ...training.part_reports import PartReports
 from .._base import LearnedEstimator, unchanged_on_error
-from .class_densities import class_completions, density_parameters, fit_density, fit_density_briefly
+from .class_densities import (
+    class_completions,
+    class_log_joint,
+    density_parameters,
+    fit_density_briefly,
+    mean_log_proba,
+)
 from .density import NNMRFDensity
 from .graph import edges_of
 from .initial_energy import correlation
-from .label_networks import (
-    N_MEMBERS,
-    check_memory,
-    class_log_joint,
-    learn_labels,
-    mean_log_proba,
-)
+from .label_networks import N_MEMBERS, check_memory, learn_labels
 
 OWN = "rule", "priors", "n_jobs"  # parameters that densities do not take from the classifier
 
@@ -297,10 +298,12 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
             here = table.labels == k
             model = NNMRFDensity(**(params | {"random_state": seed}))
             weights = None if table.weights is None else table.weights[here]
-            tasks.append((model, rows[here], weights))
+            tasks.append((model, rows[here], None, weights))
         names = "density of a class", "densities of classes"
         options = {"n_jobs": self.n_jobs, "brief": fit_density_briefly}
-        return reports.learn(*names, fit_density, tasks, **options)
+        with warnings.catch_warnings():  # which name columns by their positions
+            warnings.filterwarnings("ignore", message=DEGENERATE)
+            return reports.learn(*names, NNMRFDensity.fit, tasks, **options)
 
     # Queries ------------------------------------------------------------------------------
 

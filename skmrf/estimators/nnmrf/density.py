@@ -330,19 +330,21 @@ class NNMRFDensity(EnergyEstimator):
     def _settings(self, parameters, learner, energy, data, held_out):
         n = len(data.X)
         updates = -(-n // self.batch_size)
-        return parameters.settings(
+        settings = parameters.settings(
             learner,
             energy,
             data,
             alpha=PRIOR / n if self.alpha == "auto" else self.alpha,
             default_optimizer="adam",
-            default_rate=lambda optimizer: _default_rate(optimizer, learner, held_out),
             recency=RECENCY,
             patience=max(self.n_iter_no_change, -(-PLATEAU // updates)),
             min_updates=0,
             max_updates=MAX_UPDATES,
             score=held_out_score(learner, held_out, self.density),
         )
+        if parameters.has_default_rate(settings.optimizer):
+            settings.rate = _default_rate(settings.optimizer, learner, held_out)
+        return settings
 
     # Queries ------------------------------------------------------------------------------
 

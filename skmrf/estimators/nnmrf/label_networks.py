@@ -1,6 +1,5 @@
 """Labels by networks that were learned for them: an ensemble, and rows with gaps."""
 
-from copy import copy
 from dataclasses import dataclass
 from itertools import starmap
 from typing import NamedTuple
@@ -38,8 +37,6 @@ LEAST_SHARE = 0.01  # of a kind that is kept
 N_ITERATIONS = 100  # stops before networks fit every row
 MOST_ROWS, FEWEST_ROWS = 20_000, 100  # of a member, and of one of its classes
 COPIES = 80  # arrays of parameters that learning holds at once, most of them those of L-BFGS
-N_FILLS = 100  # completions of a row with gaps
-ROWS = 1024  # with gaps, at a time
 
 
 @dataclass(frozen=True)
@@ -263,52 +260,3 @@ def _member(first, kind, rows, left, max_iter):
     learned = learner.shifted(loop.run(learner, data, settings, state).energy)
     X, labels = left
     return learned, learned.log_proba(X)[np.arange(len(X)), labels]
-
-
-# Rows with gaps ----------------------------------------------------------------------------
-
-
-def class_log_joint(densities, log_prior, rows):
-    """Log of prior times density of every class, shape (n_rows, n_classes)."""
-    if not len(rows):
-        return np.empty((0, len(densities)))
-    return np.stack([density.score_samples(rows) for density in densities], axis=1) + log_prior
-
-
-def completed_rows(densities, log_joint, rows, rng):
-    """Rows with what is missing drawn given the rest: a class by Bayes' rule, then by its beliefs.
-
-    Draws of the model itself, ``density="mrf"``, would cost a hundred times as much.
-
-    Parameters
-    ----------
-    densities : list of NNMRFDensity
-    log_joint : ndarray of shape (n_rows, n_classes)
-        Of the rows, see :func:`class_log_joint`.
-    rows : ndarray of shape (n_rows, n_columns)
-    rng : Generator
-    """
-    out = rows.copy()
-    drawn = np.argmax(log_joint + rng.gumbel(size=log_joint.shape), axis=1)
-    for y in np.unique(drawn):
-        here = drawn == y
-        beliefs = copy(densities[y]).set_params(density="mixture")
-        full = beliefs.sample(int(here.sum()), given=rows[here], random_state=rng)
-        out[here] = np.where(np.isnan(rows[here]), full, rows[here])
-    return out
-
-
-def mean_log_proba(ensemble, densities, log_prior, rows, rng):
-    """``log p(y | x)``, of rows with gaps the mean over completions, shape (n_rows, n_classes)."""
-    gaps = np.isnan(rows).any(axis=1)
-    out = np.empty((len(rows), len(densities)))
-    out[~gaps] = ensemble.log_proba(rows[~gaps])
-    places = np.flatnonzero(gaps)
-    for s in range(0, len(places), ROWS):
-        here = places[s : s + ROWS]
-        joint = class_log_joint(densities, log_prior, rows[here])
-        copies = (np.repeat(v, N_FILLS, axis=0) for v in (joint, rows[here]))
-        logs = ensemble.log_proba(completed_rows(densities, *copies, rng))
-        means = np.logaddexp.reduce(logs.reshape(len(here), N_FILLS, -1), axis=1)
-        out[here] = means - np.log(N_FILLS)
-    return out
