@@ -419,7 +419,7 @@ def test_bad_data(data, error, message):
 
 BAD_PARAMETERS = [
     ({"learner": "sgd"}, r"learner must be one of \['cd', .*'pcd'.*an instance .*; got 'sgd'"),
-    ({"learner": "bp"}, "BoltzmannMachine cannot take the learner 'bp'; it takes one of .*'pcd'"),
+    ({"learner": "bp"}, r"BoltzmannMachine cannot take the learner BP\(\): .*Take one of .*'pcd'"),
     ({"learner": PseudoLikelihood()}, r"BoltzmannMachine cannot take .* PseudoLikelihood\(\)"),
     ({"learner": PCD}, "learner must be one of .*; got <class"),
     ({"states": (1, 1)}, r"states must be two increasing finite numbers; got \(1, 1\)"),

@@ -74,7 +74,7 @@ BAD_PARAMETERS = [
     ({"graph": 7}, "graph must be .* a list of pairs of columns; got 7"),
     ({"graph": "grid"}, "pixels of a square, but there are 3"),
     ({"graph": nx.path_graph(5)}, "graph names column 3; the columns are"),
-    ({"learner": "pcd"}, r"cannot take the learner 'pcd'; it takes one of \['grid', 'variational"),
+    ({"learner": "pcd"}, r"cannot take the learner PCD\(\): .*Take one of \['grid', 'variational"),
     ({"learner": "sgd"}, r"learner must be one of \['grid', 'variational'\].*; got 'sgd'"),
     ({"learner": Variational(0)}, "n_components must be an integer >= 1; got 0"),
     ({"learner": Variational(entropy="x")}, r"entropy must be one of \['bethe', 'joint'\]"),
