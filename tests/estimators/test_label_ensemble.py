@@ -254,7 +254,7 @@ def test_memory_is_forecast_before_densities_are_learned(monkeypatch, seed):
     needed = 8 * COPIES * size
     assert classes(max_bytes=needed).fit(X, y).ensemble_ is not None
     assert classes(max_bytes=needed - 1, rule="bayes").fit(X, y).ensemble_ is None
-    monkeypatch.setattr(NNMRFClassifier, "_densities", lambda *_: pytest.fail("learned already"))
+    monkeypatch.setattr(NNMRFClassifier, "_learn_densities", lambda *_: pytest.fail("learned already"))
     message = rf'Learning {size} .*bytes, more than max_bytes.*sparser graph.*rule="bayes".*raise'
     with pytest.raises(ValueError, match=message):
         classes(max_bytes=needed - 1).fit(X, y)
