@@ -42,12 +42,6 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         """Return the names of the columns that the estimator was fitted to, or their positions."""
         return column_names(self)
 
-    def _learn(self, X, sample_weight, *, partial=False):
-        """Fit a structure learner, or continue its search for one epoch if ``partial``."""
-        with unchanged_on_error(self):
-            vars(self).update(self._learned(X, None, sample_weight, partial, None))
-        return self
-
 
 @contextmanager
 def unchanged_on_error(estimator):
@@ -61,6 +55,3 @@ def unchanged_on_error(estimator):
             if name in before:
                 vars(estimator)[name] = before[name]
         raise
-
-
-_unchanged_on_error = unchanged_on_error

@@ -9,6 +9,7 @@ from .._data.numeric import numeric_rows
 from .._utils.batch import Batch
 from ..energies import PairwiseEnergy
 from ..training import data_moments, initial_values
+from ..training.held_out import held_out_score
 from ._base import unchanged_on_error
 from ._queries import VisibleEstimator
 from ._rows import hold_out, weighted_rows
@@ -274,7 +275,7 @@ def _score(energy, held_out):
         return None
     n = energy.n_variables
     coupled = PairwiseEnergy(np.ones((n, n)) - np.eye(n), np.zeros(n), energy.states)
-    return held_out.held_out_score(coupled.factor_graph().layout, held_out)
+    return held_out_score(coupled.factor_graph().layout, held_out)
 
 
 def _symmetric(energy):

@@ -12,6 +12,7 @@ from .._utils.batch import Batch
 from ..energies import FactorGraph, PairwiseEnergy
 from ..energies.layout import Layout
 from ..training import data_moments, initial_values
+from ..training.held_out import held_out_score
 from ._base import unchanged_on_error
 from ._queries import VisibleEstimator
 from ._rows import hold_out, weighted_rows
@@ -333,7 +334,7 @@ def _independent_columns(layout, data, tie):
 
 
 def _score(energy, held_out):
-    return None if held_out is None else held_out.held_out_score(energy.layout, held_out)
+    return None if held_out is None else held_out_score(energy.layout, held_out)
 
 
 def _with_singles(structure, n_features):

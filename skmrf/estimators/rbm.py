@@ -18,6 +18,7 @@ from ..energies import BipartiteEnergy
 from ..likelihood import log_partition_bounds
 from ..samplers import gibbs_queries
 from ..training import AdaptiveRate, initial_values
+from ..training.held_out import layered_score
 from ._base import unchanged_on_error
 from ._density import EnergyEstimator
 from ._rows import hold_out, weighted_rows
@@ -422,7 +423,7 @@ def _adaptive_rate(optimizer):
 
 
 def _score(energy, held_out):
-    return None if held_out is None else held_out.layered_score(energy, held_out)
+    return None if held_out is None else layered_score(energy, held_out)
 
 
 def _describe_hidden_units(energy, data, seed):

@@ -29,7 +29,7 @@ from ..structure.rows import TrainingTable, positive_rows
 from ..structure.search import FEW_SWEEPS
 from ..training import checkpoints
 from ..training.reports import EpochReports
-from ._base import LearnedEstimator, _unchanged_on_error
+from ._base import LearnedEstimator, unchanged_on_error
 
 STATISTICS = ("table", "agreement")
 
@@ -264,7 +264,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
             of their range, a number of parameters of a column that does not fit into
             ``max_bytes``.
         """
-        with _unchanged_on_error(self):
+        with unchanged_on_error(self):
             self._set_attributes(self._learn(X, sample_weight))
         return self
 
@@ -291,7 +291,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         -------
         self
         """
-        with _unchanged_on_error(self):
+        with unchanged_on_error(self):
             self._set_attributes(self._learn_epoch(X, sample_weight))
         return self
 

@@ -387,7 +387,6 @@ def test_properties():
     assert energy.n_slots == 3
     assert energy.degrees.tolist() == [2, 2, 2, 2]
     assert_allclose(energy.covariance @ energy.precision, np.eye(2), atol=1e-12)
-    assert not energy.has_latent
 
 
 def test_random_is_near_its_base(seed):

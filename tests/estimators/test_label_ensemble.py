@@ -18,8 +18,10 @@ from skmrf.estimators.nnmrf.label_networks import (
     N_FOLDS,
     N_MEMBERS,
     LabelEnsemble,
+    combine_members,
     folds_of,
-    learn_labels,
+    learn_member,
+    member_tasks,
     some_of,
     stacked,
 )
@@ -44,14 +46,15 @@ def test_the_ensemble_is_the_mean_of_its_members(seed):
     assert np.abs(each[0] - found).max() > 0.05
 
 
-def learned(seed, n=200, **options):
+def learned(seed, n=200, n_learned=None, **options):
     """An ensemble of rows whose first number tells their labels, but for some noise."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
     y = (X[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int)
     networks = NeuralEnergy.random([0, 0], [(0, 1)], node_layers=(3,), edge_layers=(3,))
     weights = options.pop("weights", None)
-    return X, y, learn_labels(networks, lambda _: X, y, weights, rng, **options)
+    tasks, left = member_tasks(networks, lambda _: X, y, weights, rng, **options)
+    return X, y, combine_members([learn_member(*task) for task in tasks[:n_learned]], left)
 
 
 def test_members_differ(monkeypatch, seed):
@@ -111,7 +114,7 @@ def test_what_pulls_networks(to_first, seed):
     first = NeuralLabels.random(NeuralEnergy.random([0, 0], [(0, 1)]), 2, random_state=seed)
     kind = KINDS[0]._replace(strength=1e5, to_first=to_first)
     rows = X, y, np.full(30, 1 / 30)
-    member, logs = label_networks._member(first, kind, rows, (X[:7], y[:7]), 100)
+    member, logs = learn_member(first, kind, rows, (X[:7], y[:7]), 100)
     for name in ("nodes", "edges"):
         assert_allclose(member.theta[name], to_first * first.theta[name], atol=1e-3)
     assert_array_equal(logs, member.log_proba(X[:7])[:, 0])
@@ -180,8 +183,8 @@ def test_a_rare_class_of_many_rows_is_learned(monkeypatch, seed):
 
 def asked(monkeypatch):
     """Arguments of every member that is learned from now on."""
-    seen, original = [], label_networks._member
-    monkeypatch.setattr(label_networks, "_member", lambda *a: seen.append(a) or original(*a))
+    seen, original = [], label_networks.learn_member
+    monkeypatch.setitem(globals(), "learn_member", lambda *a: seen.append(a) or original(*a))
     return seen
 
 
@@ -234,14 +237,11 @@ def test_rows_left_out_of_members_stand_for_all(monkeypatch, seed):
 def test_members_that_were_learned_before_an_end(seed):
     """Those of the first fold and two of the second; shares are by the first."""
 
-    def some(function, tasks):
-        return [function(*task) for task in tasks[: len(KINDS) + 2]]
-
-    X, y, ensemble = learned(seed, learn=some)
+    X, y, ensemble = learned(seed, n_learned=len(KINDS) + 2)
     assert 2 <= len(ensemble.members) <= len(KINDS) + 2
     assert_allclose(ensemble.weights.sum(), 1.0)
     assert np.mean(ensemble.log_proba(X).argmax(axis=1) == y) > 0.7
-    X, y, ensemble = learned(seed, learn=lambda f, tasks: [f(*task) for task in tasks[:2]])
+    X, y, ensemble = learned(seed, n_learned=2)
     assert_allclose(ensemble.weights, 0.5)  # there is nothing yet to compare kinds by
 
 
@@ -254,7 +254,9 @@ def test_memory_is_forecast_before_densities_are_learned(monkeypatch, seed):
     needed = 8 * COPIES * size
     assert classes(max_bytes=needed).fit(X, y).ensemble_ is not None
     assert classes(max_bytes=needed - 1, rule="bayes").fit(X, y).ensemble_ is None
-    monkeypatch.setattr(NNMRFClassifier, "_learn_densities", lambda *_: pytest.fail("learned already"))
+    monkeypatch.setattr(
+        NNMRFClassifier, "_learn_densities", lambda *_: pytest.fail("learned already")
+    )
     message = rf'Learning {size} .*bytes, more than max_bytes.*sparser graph.*rule="bayes".*raise'
     with pytest.raises(ValueError, match=message):
         classes(max_bytes=needed - 1).fit(X, y)
@@ -271,10 +273,10 @@ def test_members_take_no_more_memory_than_forecast(kind):
     first = NeuralLabels.random(networks, 10)
     size = sum(v.size for v in first.theta.values())
     rows, left = (X, y, np.full(40, 1 / 40)), (X[:4], y[:4])
-    label_networks._member(first, kind, rows, left, 1)
+    learn_member(first, kind, rows, left, 1)
     tracemalloc.start()
     try:
-        label_networks._member(first, kind, rows, left, 25)
+        learn_member(first, kind, rows, left, 25)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -312,11 +312,11 @@ def test_nothing_to_learn_from(parameters):
     assert np.isinf(two.strength_[two.strength_ > 0]).all()  # what varies repeats
 
 
-@pytest.mark.parametrize("search", [Thresholding(5.0), RemovalWhileLearning(5.0)], ids=repr)
+@pytest.mark.parametrize("strategy", [Thresholding(5.0), RemovalWhileLearning(5.0)], ids=repr)
 @pytest.mark.parametrize("name", ["exact", "pcd"])
-def test_no_edge_is_left(name, search):
+def test_no_edge_is_left(name, strategy):
     X = np.random.default_rng(0).integers(0, 2, size=(200, 4))
-    found = learner(name, search=search, max_iter=5, n_bootstraps=2).fit(X)
+    found = learner(name, search=strategy, max_iter=5, n_bootstraps=2).fit(X)
     assert found.edges_.shape == (0, 2)
     assert found.coupling_.shape == (4, 4)
     assert (found.path_.removed > 0).all()

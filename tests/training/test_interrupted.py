@@ -215,7 +215,7 @@ def test_ctrl_c_between_the_densities_and_the_first_member(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(classifier, "learn_labels", interrupted)
+    monkeypatch.setattr(classifier, "member_tasks", interrupted)
     model = clone(CASES["classifier"][0])
     with pytest.warns(ConvergenceWarning, match="Interrupted before networks of labels"):
         model.fit(NUMBERS, LABELS)

@@ -2,7 +2,6 @@
 
 import warnings
 from copy import copy
-from functools import partial
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -32,7 +31,13 @@ from .class_densities import (
 from .density import NNMRFDensity
 from .graph import edges_of
 from .initial_energy import correlation
-from .label_networks import N_MEMBERS, check_memory, learn_labels
+from .label_networks import (
+    N_MEMBERS,
+    check_memory,
+    combine_members,
+    learn_member,
+    member_tasks,
+)
 
 OWN = "rule", "priors", "n_jobs"  # parameters that densities do not take from the classifier
 
@@ -285,9 +290,10 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
             random_state=rng,
         )
         names = "member of the ensemble", "members of the ensemble"
-        learn = partial(reports.learn, *names, n_jobs=self.n_jobs)
         given = networks, class_completions(table, densities), table.labels, table.weights, rng
-        return learn_labels(*given, max_iter=self.max_iter, learn=learn)
+        tasks, left = member_tasks(*given, self.max_iter)
+        learned = reports.learn(*names, learn_member, tasks, n_jobs=self.n_jobs)
+        return combine_members(learned, left)
 
     def _learn_densities(self, table, seeds, reports):
         """Return a fitted density for every class."""

@@ -1,7 +1,6 @@
 """Labels by networks that were learned for them: an ensemble, and rows with gaps."""
 
 from dataclasses import dataclass
-from itertools import starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -75,8 +74,8 @@ def check_memory(n_states, edges, node_layers, edge_layers, n_labels, max_bytes)
         )
 
 
-def learn_labels(networks, completions, labels, weights, rng, *, max_iter=None, learn=starmap):
-    """Learn members of every kind by the conditional likelihood of labels.
+def member_tasks(networks, completions, labels, weights, rng, max_iter=None):
+    """Return the arguments of :func:`learn_member` for the members of every kind.
 
     Every member leaves out a fold of the rows. A kind has the share in the ensemble at which the
     mixture of kinds gives the rows left out the greatest likelihood (stacking). Members of a kind
@@ -93,12 +92,13 @@ def learn_labels(networks, completions, labels, weights, rng, *, max_iter=None, 
     rng : Generator
     max_iter : int, optional
         Iterations of a member, at most 100.
-    learn : callable, (function, list of tuples) -> iterable
-        The function of every tuple of arguments; it may stop early.
 
     Returns
     -------
-    LabelEnsemble, or None if nothing was learned
+    tasks : list of tuple
+        Kinds in turn, fold by fold.
+    left : list of ndarray
+        Weights of the rows that each fold leaves out.
 
     References
     ----------
@@ -123,7 +123,23 @@ def learn_labels(networks, completions, labels, weights, rng, *, max_iter=None, 
             )
             tasks.append((first, kind, rows, (X[out], labels[out]), max_iter))
         left.append(of_left * weights[out])
-    learned = list(learn(_member, tasks))
+    return tasks, left
+
+
+def combine_members(learned, left):
+    """Return the weighted ensemble of members; None if there are none.
+
+    Parameters
+    ----------
+    learned : list of (NeuralLabels, ndarray)
+        Results of :func:`learn_member` of the first tasks.
+    left : list of ndarray
+        As of :func:`member_tasks`.
+
+    Returns
+    -------
+    LabelEnsemble or None
+    """
     if not learned:
         return None
     members, logs = zip(*learned, strict=True)
@@ -235,7 +251,7 @@ class ConditionalLikelihood(Learner):
         return self.shifted(energy).objective(batch.X, batch.Y, self.row_weights)
 
 
-def _member(first, kind, rows, left, max_iter):
+def learn_member(first, kind, rows, left, max_iter):
     """Learn one member in few iterations.
 
     Returns
