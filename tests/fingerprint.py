@@ -6,7 +6,7 @@ A change of structure must not change a number. Record before it, compare after 
     python tests/fingerprint.py compare before.json
 
 ``compare`` lists every number that differs in its first 12 digits and ends with status 1 if there
-is one. ``tests/project/test_fingerprint.py`` checks that two recordings of one version are equal.
+is one. ``tests/project/test_code_structure.py`` tests that two recordings of one version are equal.
 """
 
 import json

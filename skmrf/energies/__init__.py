@@ -11,19 +11,15 @@ from .factor_graph import FactorGraph
 from .neural import NeuralEnergy
 from .pairwise import PairwiseEnergy
 from .protocols import (
-    BinaryPairwiseEnergy,
     ConditionalLayeredEnergy,
     ContinuousEnergy,
     DiscreteEnergy,
-    FactorGraphConvertible,
     GibbsEnergy,
-    LabelEnergy,
     LayeredEnergy,
     TableEnergy,
 )
 
 __all__ = [
-    "BinaryPairwiseEnergy",
     "BipartiteEnergy",
     "ConditionalBipartiteEnergy",
     "ConditionalLayeredEnergy",
@@ -31,9 +27,7 @@ __all__ = [
     "DiscreteEnergy",
     "Energy",
     "FactorGraph",
-    "FactorGraphConvertible",
     "GibbsEnergy",
-    "LabelEnergy",
     "LayeredEnergy",
     "NeuralEnergy",
     "PairwiseEnergy",

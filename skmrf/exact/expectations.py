@@ -12,8 +12,9 @@ from itertools import combinations
 
 import numpy as np
 
-from ..energies import BinaryPairwiseEnergy, LayeredEnergy
+from ..energies import LayeredEnergy
 from ..energies.layout import Layout
+from ..energies.protocols import BinaryPairwiseEnergy
 from .elimination import DEFAULT_MAX_BYTES, expected_moments, log_partitions, refusal
 from .enumeration import LayerSum, TwoBlockSum
 from .tree_decomposition import build_tree, forecast

@@ -6,8 +6,8 @@ import numpy as np
 
 from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
-from ..samplers import Interpolation, Tempering, spawn_generators
-from ..samplers.smc import climb, climb_from_reference, resample
+from ..samplers import Tempering, spawn_generators
+from ..samplers.smc import Interpolation, climb, climb_from_reference, resample
 from .particle_options import N_PARTICLES, REFERENCES, check_count, n_particles_of
 from .particles import ParticleLearner, Particles
 from .smc import climb_info

@@ -5,7 +5,8 @@ import numpy as np
 from ..estimators.boltzmann_machine import BoltzmannMachine
 from ..estimators.discrete_mrf import DiscreteMRF
 from ..estimators.rbm import RBM
-from ..samplers import ChainTraces, trace_chains
+from ..samplers import trace_chains
+from ..samplers.traces import ChainTraces
 from ._axes import BLUE, COLOURS, SKY, check_estimator, counted, line_style, panel_axes, plain
 
 

@@ -2,13 +2,11 @@
 
 from .gibbs import Product, blocks_of, spawn_generators, sweep
 from .parallel_tempering import parallel_tempering
-from .smc import Interpolation, Tempering
+from .smc import Tempering
 from .tempered_transitions import tempered_transition
-from .traces import ChainTraces, trace_chains
+from .traces import trace_chains
 
 __all__ = [
-    "ChainTraces",
-    "Interpolation",
     "Product",
     "Tempering",
     "blocks_of",

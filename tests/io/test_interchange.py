@@ -21,7 +21,8 @@ from skmrf import DiscreteMRF, MRFStructureLearner, io
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.io import read_fg, read_uai, write_fg
-from skmrf.samplers import ChainTraces, trace_chains
+from skmrf.samplers import trace_chains
+from skmrf.samplers.traces import ChainTraces
 
 # networkx ---------------------------------------------------------------------------------
 

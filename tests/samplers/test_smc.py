@@ -11,8 +11,8 @@ from zoo import LAYERED, ZOO, enumerate_states, layers
 from skmrf._utils.codes import STATE
 from skmrf._utils.log_weights import logsumexp, normalized_weights
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.samplers import Interpolation, Product, Tempering, spawn_generators
-from skmrf.samplers.smc import climb, equal, resample
+from skmrf.samplers import Product, Tempering, spawn_generators
+from skmrf.samplers.smc import Interpolation, climb, equal, resample
 
 MODELS = {n: ZOO[n] for n in ("chain", "cycle", "orders", "zero_one", "zeros", "zeros_binary")}
 MODELS |= {n: LAYERED[n] for n in ("few_hidden", "many_hidden", "single_precision")}

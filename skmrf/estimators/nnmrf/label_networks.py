@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._utils.batch import Batch
-from ...energies import LabelEnergy
 from ...energies.neural import n_parameters
 from ...energies.neural_labels import NeuralLabels
+from ...energies.protocols import LabelEnergy
 from ...learners import Learner
 from ...training import loop, penalties
 from ...training import state as loop_state
