@@ -1,7 +1,7 @@
 """Energies: values that know their parameters, log-potentials and gradients.
 
 An energy never samples and never learns. See :class:`Energy` for the contract, and
-:mod:`skmrf.energies.protocols` for what only some energies can do.
+``skmrf.energies.protocols`` for what only some energies can do.
 """
 
 from .base import Energy

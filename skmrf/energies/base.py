@@ -12,7 +12,7 @@ class Energy(ABC):
     """Unnormalised log-probability ``log f(x; theta)`` as a value.
 
     This class is the core that all energies share. What only some energies can do is declared by
-    the protocols in :mod:`skmrf.energies.protocols`; algorithms ask for a protocol, never for a
+    the protocols in ``skmrf.energies.protocols``; algorithms ask for a protocol, never for a
     class.
 
     An energy never samples and never learns. Its arrays are not changed in place.

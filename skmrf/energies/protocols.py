@@ -86,7 +86,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
         Parameters
         ----------
         flat : ndarray of shape (n_parameters,)
-            Marginals of the cliques of :meth:`factor_graph`, laid out like its ``flat``.
+            Marginals of the cliques of ``factor_graph()``, laid out like its ``flat``.
         """
 
     @property
@@ -251,7 +251,7 @@ class LayeredEnergy(DiscreteEnergy):
     def raised(self, V):
         r"""Return the log of ``f ** beta`` summed over the m latent states, by ``m ** (1 - beta)``.
 
-        A function of beta: 0 at beta = 0, :meth:`log_marginal` at 1.
+        A function of beta: 0 at beta = 0, ``log_marginal`` at 1.
         """
 
     @abstractmethod

@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.categories import encode, known_columns, shared_categories, training_columns
+from .._data.frames import column_names
 from .._utils.codes import MISSING
 from .._utils.parameters import check_choice, check_flag, check_number, check_number_or
 from .._utils.randomness import check_generator
@@ -311,7 +312,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
             Mean over rows of the sum over columns of log p(column given all others).
         """
         check_is_fitted(self)
-        codes = encode(known_columns(self, X), self.categories_, self._column_names())
+        codes = encode(known_columns(self, X), self.categories_, column_names(self))
         complete = (codes != MISSING).all(axis=1)
         if not complete.any():
             raise ValueError(
@@ -335,7 +336,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
             attributes["sign"] = np.sign(self.coupling_)
         if "edge_frequency_" in vars(self):
             attributes["frequency"] = self.edge_frequency_
-        return network(self._column_names(), self.edges_, attributes)
+        return network(column_names(self), self.edges_, attributes)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -497,6 +498,3 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         if not resume and self.statistic == "agreement" and max(map(len, categories)) > 2:
             categories = shared_categories(categories)
         return encode(columns, categories, names), categories
-
-    def _column_names(self):
-        return list(vars(self).get("feature_names_in_", range(self.n_features_in_)))

@@ -34,7 +34,7 @@ def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=
 
 
 def exact_log_partition(energy, *, max_bytes=DEFAULT_MAX_BYTES):
-    """Log Z by enumeration or variable elimination, see :func:`skmrf.exact.exact_model`.
+    """Log Z by enumeration or variable elimination, see ``skmrf.exact``.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def log_partition_bounds(
     ----------
     energy : Energy
     method : {"auto", "exact", "ais", "bpchain", "bethe", "trw", "mean-field"}, default="auto"
-        "exact" sums over all states (see :func:`skmrf.exact.exact_model`); "ais" anneals forward
+        "exact" sums over all states (see ``skmrf.exact``); "ais" anneals forward
         and back (see :func:`ais`); "bpchain" weights draws of chained belief propagation (see
         :func:`bpchain`); "bethe" is the Bethe approximation, without limits; "trw" the
         tree-reweighted upper bound, with the bound of "mean-field" below. "auto" takes "exact"

@@ -46,7 +46,7 @@ def bpchain(
     energy : Energy
     n_samples : int, default=1000
     conditionals, order, clip
-        See :class:`skmrf.samplers.ChainSettings`.
+        See ``ChainSettings``.
     settings : ChainSettings, optional
         Everything about the chain, instead of these three.
     max_width : float, default=1.0
@@ -72,7 +72,7 @@ def bpchain(
     if settings is None:
         settings = ChainSettings(conditionals, order, clip=clip)
     elif not isinstance(settings, ChainSettings):
-        raise TypeError(f"settings must be a skmrf.samplers.ChainSettings; got {settings!r}.")
+        raise TypeError(f"settings must be a skmrf.samplers.chained_bp.ChainSettings; got {settings!r}.")
     chain = Chain(graph.layout, settings, n_samples)
     draws = chain.draw(graph.flat, 1 if chain.exact else n_samples, rng)
     if chain.exact:

@@ -91,7 +91,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         One a class, of rows whose numbers are standardised over all classes and whose categories
         are their positions in ``categories_``.
     ensemble_ : LabelEnsemble or None
-        Its ``members`` are :class:`~skmrf.energies.NeuralLabels`, with ``weights``; kinds of small
+        Its ``members`` are ``NeuralLabels`` energies, with ``weights``; kinds of small
         weight are left out. None with ``rule="bayes"``, and where Ctrl-C came before the first
         member; then rows are classified by Bayes' rule.
     categories_ : list of ndarray
