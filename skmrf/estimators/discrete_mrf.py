@@ -9,8 +9,10 @@ from .._data.categories import CategoryEncoder, given_categories, resolve_catego
 from .._data.cliques import resolve_cliques
 from .._data.frames import column_names, read_columns
 from .._utils.batch import Batch
-from ..energies import FactorGraph, PairwiseEnergy
+from ..energies import FactorGraph
+from ..energies.checks import factor_graph_of
 from ..energies.layout import Layout
+from ..energies.protocols import BinaryPairwiseEnergy
 from ..training import data_moments, initial_values
 from ..training.held_out import held_out_score
 from ._base import unchanged_on_error
@@ -180,10 +182,10 @@ class DiscreteMRF(VisibleEstimator):
         ValueError
             Another number of categories than a variable has states.
         """
-        graph = energy.factor_graph()
+        graph = factor_graph_of(energy)
         names = list(range(graph.n_variables))
         if categories is None:
-            pair = energy.states if isinstance(energy, PairwiseEnergy) else None
+            pair = energy.states if isinstance(energy, BinaryPairwiseEnergy) else None
             categories = [np.arange(q) if pair is None else np.array(pair) for q in graph.n_states]
         categories = given_categories(categories, names)
         for i, (known, q) in enumerate(zip(categories, graph.n_states, strict=True)):

@@ -72,7 +72,9 @@ def bpchain(
     if settings is None:
         settings = ChainSettings(conditionals, order, clip=clip)
     elif not isinstance(settings, ChainSettings):
-        raise TypeError(f"settings must be a skmrf.samplers.chained_bp.ChainSettings; got {settings!r}.")
+        raise TypeError(
+            f"settings must be a skmrf.samplers.chained_bp.ChainSettings; got {settings!r}."
+        )
     chain = Chain(graph.layout, settings, n_samples)
     draws = chain.draw(graph.flat, 1 if chain.exact else n_samples, rng)
     if chain.exact:

@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from .._utils.parameters import check_number
 from .._utils.warn import warn_caller
 from .._version import __version__
+from ..energies import TableEnergy
 
 
 class NoCheckpoint:
@@ -215,7 +216,8 @@ def form_of(energy):
         Name of the class, shapes and dtypes of the parameters, and cliques if there are any.
     """
     arrays = {k: (v.shape, v.dtype.str) for k, v in energy.theta.items()}
-    return type(energy).__name__, arrays, getattr(energy, "cliques", None)
+    cliques = energy.layout.cliques if isinstance(energy, TableEnergy) else None
+    return type(energy).__name__, arrays, cliques
 
 
 def _identity(estimator, given):

@@ -1,10 +1,6 @@
-"""First-order optimizers.
+"""First-order optimizers."""
 
-The state of an optimizer is a dict of arrays, so it pickles. A step may write into the arrays of
-its state and into those of the gradient; never into theta. After an interrupted update the loop
-starts with :meth:`init` again. ``default_rate`` is the first value of an adaptive learning rate.
-"""
-
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,24 +12,48 @@ from .._utils.parameters import check_choice
 CHUNK = 2**16  # parameters that Adam moves in one call
 
 
-class SGD(BaseEstimator):
+class Optimizer(BaseEstimator, ABC):
+    """Contract of first-order optimizers.
+
+    Attributes
+    ----------
+    default_rate : float or None
+        First value of an adaptive learning rate; None: that of the schedule.
+    """
+
+    default_rate = None
+
+    @abstractmethod
+    def init(self, theta):
+        """Return the state before the first step, a dict of arrays.
+
+        After an interrupted update the loop starts with it again.
+        """
+
+    @abstractmethod
+    def step(self, theta, gradient, rate, state):
+        """Return new theta, the step size of every parameter, and the new state.
+
+        It may write into the arrays of the state and of the gradient, never into theta.
+        """
+
+
+class SGD(Optimizer):
     r"""Plain gradient ascent, :math:`\theta + \eta g`."""
 
     default_rate = 0.1
 
     def init(self, theta):
-        """Return the state before the first step."""
         return {}
 
     def step(self, theta, gradient, rate, state):
-        """Return new theta, the step size of every parameter, and the new state."""
         moved = {k: np.ascontiguousarray(g) for k, g in gradient.items()}
         for k, v in theta.items():
             climb(v.reshape(-1), moved[k].reshape(-1), rate)
         return moved, dict.fromkeys(theta, rate), state
 
 
-class Momentum(BaseEstimator):
+class Momentum(Optimizer):
     r"""Gradient ascent with momentum, :math:`m \leftarrow \mu m + g`, :math:`\theta + \eta m`.
 
     Parameters
@@ -47,11 +67,9 @@ class Momentum(BaseEstimator):
         self.momentum = momentum
 
     def init(self, theta):
-        """Return the state before the first step."""
         return {k: np.zeros_like(v) for k, v in theta.items()}
 
     def step(self, theta, gradient, rate, state):
-        """Return new theta, the step size of every parameter, and the new state."""
         for k, v in theta.items():
             state[k] *= self.momentum
             state[k] += gradient[k]
@@ -60,7 +78,7 @@ class Momentum(BaseEstimator):
         return gradient, dict.fromkeys(theta, rate), state
 
 
-class Adam(BaseEstimator):
+class Adam(Optimizer):
     """Adam (Kingma and Ba, 2015).
 
     Parameters
@@ -78,12 +96,10 @@ class Adam(BaseEstimator):
         self.epsilon = epsilon
 
     def init(self, theta):
-        """Return the state before the first step."""
         names = "mean", "square"
         return {"t": 0} | {m: {k: np.zeros_like(v) for k, v in theta.items()} for m in names}
 
     def step(self, theta, gradient, rate, state):
-        """Return new theta, the step size of every parameter, and the new state."""
         t = state["t"] + 1
         betas = self.beta_1, self.beta_2
         corrections = 1 / (1 - self.beta_1**t), (1 - self.beta_2**t) ** -0.5
@@ -150,7 +166,7 @@ def make_optimizer(optimizer, solvable, penalty, penalty_name):
         An unknown name, or "lbfgs" without an objective.
     """
     if not isinstance(optimizer, str):
-        if not (hasattr(optimizer, "init") and hasattr(optimizer, "step")):
+        if not isinstance(optimizer, Optimizer):
             raise ValueError(
                 f"optimizer must be one of {sorted(('auto', 'lbfgs', *OPTIMIZERS))} or an instance "
                 f"of a class of skmrf.training; got {optimizer!r}."

@@ -2,6 +2,8 @@
 
 from contextlib import nullcontext
 
+from sklearn.callback import CallbackSupportMixin
+
 from .checkpoints import NoCheckpoint
 
 
@@ -77,5 +79,5 @@ class EpochReports:
 
 def propagate_callbacks(task, part):
     """Return a context in which the tasks of a part are subtasks of this one."""
-    takes_callbacks = hasattr(part, "set_callbacks")
+    takes_callbacks = isinstance(part, CallbackSupportMixin)
     return task.propagate_callback_context(part) if takes_callbacks else nullcontext()

@@ -185,7 +185,7 @@ def make_rate(rate, optimizer=None):
             f"learning_rate must be one of {sorted(RATES)}, a number or a schedule of "
             f"skmrf.training; got {rate!r}."
         )
-    first = getattr(optimizer, "default_rate", None)
+    first = None if optimizer is None else optimizer.default_rate
     if first is None:
         return RATES[rate]()
     if rate == "inverse":

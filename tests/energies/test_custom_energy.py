@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from zoo import enumerate_states
 
+from skmrf import DiscreteMRF
 from skmrf.energies import DiscreteEnergy, FactorGraph
 from skmrf.inference import log_partition, map_assignment, marginals, sample
 from skmrf.learners import BP, Batch, CliqueMoments, accepted
@@ -76,6 +77,8 @@ def test_queries():
     assert trace_chains(energy, n_sweeps=20, random_state=0).states.shape[2] == N
     found = ais(energy, random_state=0)
     assert found.lower - 0.1 < log_z < found.upper + 0.1
+    model = DiscreteMRF.from_energy(energy)
+    assert_allclose(np.exp(model.score_samples(X)), p)
 
 
 @pytest.mark.parametrize("name", accepted(UniformIsing))
