@@ -342,6 +342,11 @@ def temperatures(train, n_hidden, factor, log):
             _write(log, {**head, "updates": run.updates, **row})
 
 
+def _reference(row):
+    """Name of the reference; rows of earlier versions call it the base."""
+    return row.get("reference", row.get("base"))
+
+
 def _one_update(learner, run, train, seed):
     """Of a learner whose particles are the chains of a run."""
     rng, energy = np.random.default_rng(seed), run.state.energy
@@ -518,8 +523,8 @@ def draw_temperatures(path, rows):
         return
     for axes, n_hidden in zip(figure.subplots(1, 2), (10, 500), strict=True):
         mine = [r for r in rows if r["experiment"] == f"temperatures {n_hidden}"]
-        for key in sorted({(r["learner"], r["reference"]) for r in mine}):
-            here = [r for r in mine if (r["learner"], r["reference"]) == key]
+        for key in sorted({(r["learner"], _reference(r)) for r in mine}):
+            here = [r for r in mine if (r["learner"], _reference(r)) == key]
             x, y = [r["updates"] for r in here], [r["n_temperatures"] for r in here]
             style = "--" if key[1] == "uniform" else "-"
             axes.plot(x, y, f"o{style}", label=f"{key[0]}, reference {key[1]}", markersize=3)

@@ -48,7 +48,7 @@ autodoc_default_options = {
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(arviz|matplotlib|networkx|numpy|pgmpy|scipy|sklearn)\..*"),
-    ("py:class", r"skmrf\.(_\w+|exact|variational|structure|estimators|\w+\.\w+)\..*"),
+    ("py:class", r"skmrf\.(_\w+|exact|variational|estimators|\w+\.\w+)\..*"),
     ("py:obj", r"log_partition_\w*"),
 ]
 autodoc_member_order = "groupwise"

@@ -43,7 +43,7 @@ N_SEEDS = 10
 lengths = [10, 30, 100, 300, 1000]
 uniform = Product.uniform([2] * ink.shape[1])
 paths = {
-    "plain path": {"schedule": "linear", "base": uniform},
+    "plain path": {"schedule": "linear", "reference": uniform},
     "default path": {},
 }
 

@@ -22,4 +22,9 @@ class History:
 
 
 class Latest(float):
-    """A diagnostic of which the history of an epoch keeps the last value, not the mean."""
+    """Diagnostic whose last value of an epoch enters the history, not its mean.
+
+    Parameters
+    ----------
+    x : float
+    """

@@ -9,12 +9,12 @@ class TableConditionals(NamedTuple):
     """Cliques of any order over variables of any number of states.
 
     ``var_ptr``, ``var_clique`` and ``var_stride`` list the cliques of every variable and its
-    stride in their tables; the rest is as in :class:`~skmrf.energies.Layout`.
+    stride in their tables; the rest is as in :class:`~skmrf.energies.layout.Layout`.
 
     Parameters
     ----------
     flat, n_states, clique_ptr, clique_vars, strides, table_start : ndarray
-        As of :class:`~skmrf.energies.Layout`.
+        As of :class:`~skmrf.energies.layout.Layout`.
     var_ptr : ndarray of int of shape (n_variables + 1,)
         Where the cliques of every variable start in the two that follow.
     var_clique, var_stride : ndarray of int of shape (sum of the orders of the cliques,)

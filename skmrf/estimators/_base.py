@@ -10,7 +10,6 @@ from ..energies import Energy
 from ..learners import Learner
 from ..learners.registry import make_learner
 from ..training import checkpoints
-from ._training import check_memory
 
 
 class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
@@ -33,10 +32,6 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         return make_learner(
             self.learner, self._energy_type, kind=self._learner_kind, owner=type(self).__name__
         )
-
-    def _check_memory(self, n_parameters, what, remedy):
-        """Raise a ValueError if training so many parameters needs more than ``max_bytes``."""
-        check_memory(n_parameters, self.max_bytes, what, remedy)
 
     def _column_names(self):
         """Return the names of the columns that the estimator was fitted to, or their positions."""

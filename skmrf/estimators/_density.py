@@ -34,7 +34,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         raise NotImplementedError
 
     def _compute_log_partition(self):
-        """Return the :class:`~skmrf.likelihood.LogPartition` of ``energy_``."""
+        """Return the :class:`~skmrf._utils.results.LogPartition` of ``energy_``."""
         raise NotImplementedError
 
     def _encode(self, X):
@@ -142,6 +142,6 @@ def _warn_wide(result):
         f"{result.upper - result.lower:.3g} nats wide, and log-likelihoods have that uncertainty. "
         "Estimate log Z of energy_ with more n_temperatures or n_chains: with "
         "skmrf.likelihood.ais, or for neural potentials with "
-        "skmrf.likelihood.neural_log_partition.",
+        "skmrf.likelihood.neural.neural_log_partition.",
         ConvergenceWarning,
     )

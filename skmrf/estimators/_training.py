@@ -111,7 +111,7 @@ class TrainingParameters:
         patience : int, optional
             Epochs without a better score before stopping; by default ``n_iter_no_change``.
         **options
-            Other fields of :class:`~skmrf.training.Settings`.
+            Other fields of :class:`~skmrf.training.settings.Settings`.
 
         Returns
         -------

@@ -41,7 +41,7 @@ class NamedFactorGraph(FactorGraph):
     """
 
     def __init__(self, graph, names, categories):
-        self.layout = graph.layout
+        self.layout, self.n_states = graph.layout, graph.n_states
         self.theta = graph.theta
         self.names = check_names(names, None, graph.n_variables, int)
         self.categories = check_categories(categories, None, graph.n_states)

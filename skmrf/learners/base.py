@@ -27,8 +27,10 @@ class Learner(BaseEstimator, ABC):
     Attributes
     ----------
     requires : tuple of protocols
-        The protocols of :mod:`skmrf.energies` that the energy must keep, all of them. Estimators
-        accept exactly the learners whose requirements their energy meets.
+        The protocols (``skmrf.energies.protocols``) that the energy must keep, all of them.
+        Estimators accept the learners whose requirements their energy meets; estimators of
+        conditional and of continuous models take a :class:`ConditionalLearner` and a
+        :class:`BeliefLearner`.
     deterministic : bool
         Whether the learner has an :meth:`objective`, which a deterministic solver maximises.
     objective_takes_missing : bool
@@ -76,6 +78,15 @@ class DataPhase:
     Without missing entries and latent variables it is in closed form: the moments of all training
     rows, computed once. Latent variables are averaged out given the rows of a batch. Missing
     entries of a batch are completed by Gibbs chains that persist by row.
+
+    Parameters
+    ----------
+    energy : GibbsEnergy
+        Energy that learning starts with.
+    batch : Batch
+        All training rows.
+    rng : numpy.random.Generator
+        Source of the completions.
     """
 
     def __init__(self, energy, batch, rng):

@@ -7,7 +7,11 @@ from .base import Learner
 
 
 class BeliefLearner(Learner):
-    """Learner that keeps a mixture which approximates the model."""
+    """Learner that keeps a mixture which approximates the model.
+
+    Its state has the mixture as the attribute ``mixture``, or the learner overrides
+    :meth:`proposal`.
+    """
 
     requires = (ContinuousEnergy,)
 

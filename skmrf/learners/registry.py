@@ -1,5 +1,8 @@
 """Learners by name, and which of them an energy can be learned with."""
 
+import inspect
+
+from ..energies import Energy
 from .base import Learner
 
 #: Learner classes by name.
@@ -16,6 +19,17 @@ def register(name, learner):
     learner : subclass of Learner
         It is created without arguments.
 
+    Raises
+    ------
+    TypeError
+        No subclass of Learner, one with abstract methods, or ``requires`` that is no tuple of
+        protocols.
+
+    Notes
+    -----
+    A name is known in this process only. Worker processes know it if a module that they import
+    registers it; an instance works everywhere.
+
     Examples
     --------
     >>> from skmrf.learners import CD, register
@@ -26,7 +40,27 @@ def register(name, learner):
     """
     if not (isinstance(learner, type) and issubclass(learner, Learner)):
         raise TypeError(f"learner must be a subclass of skmrf.learners.Learner; got {learner!r}.")
+    if inspect.isabstract(learner):
+        raise TypeError(f"{learner.__name__} has abstract methods: {_abstract_methods(learner)}.")
+    _check_requires(learner)
     LEARNERS[str(name)] = learner
+
+
+def _abstract_methods(learner):
+    return ", ".join(sorted(learner.__abstractmethods__))
+
+
+def _check_requires(learner):
+    """Raise a TypeError unless ``requires`` is a tuple of protocols."""
+    requires = learner.requires
+    right = isinstance(requires, tuple) and all(
+        isinstance(p, type) and issubclass(p, Energy) for p in requires
+    )
+    if not right:
+        raise TypeError(
+            f"requires of a learner must be a tuple of subclasses of skmrf.energies.Energy; "
+            f"got {requires!r}."
+        )
 
 
 def accepted(energy_type, kind=Learner):
@@ -75,6 +109,7 @@ def check_learner(learner, energy_type, *, kind=Learner, owner="This energy"):
     owner : str
         Name of the estimator, for the message.
     """
+    _check_requires(learner)
     lacking = missing(learner, energy_type, kind)
     if lacking:
         raise ValueError(
@@ -86,12 +121,15 @@ def check_learner(learner, energy_type, *, kind=Learner, owner="This energy"):
 
 def _explained(lacking, energy_type, kind):
     protocols = [name for name in lacking if name != kind.__name__]
+    reasons = []
     if protocols:
-        return (
+        reasons.append(
             f"it requires an energy that is a {' and a '.join(protocols)}, which "
-            f"{energy_type.__name__} is not."
+            f"{energy_type.__name__} is not"
         )
-    return f"it is not a {kind.__name__}."
+    if kind.__name__ in lacking:
+        reasons.append(f"it is not a {kind.__name__}")
+    return " and ".join(reasons) + "."
 
 
 def make_learner(learner, energy_type, *, kind=Learner, owner):

@@ -33,7 +33,7 @@ class VariationalState:
         Their average with the base as one more component.
     step : float
         Of the natural gradient.
-    n_steps : int
+    n_updates : int
     inferred : bool
         Whether the beliefs are of the model yet; first they are clusters of the rows.
     chains : ndarray of shape (n_chains, n_variables) or None
@@ -45,7 +45,7 @@ class VariationalState:
     pool: list
     proposal: Mixture | None = None
     step: float = FIRST_STEP
-    n_steps: int = 0
+    n_updates: int = 0
     inferred: bool = False
     chains: np.ndarray | None = None
     size: float = 0.0
@@ -166,10 +166,10 @@ class Variational(BeliefLearner):
         return infer(energy, state.mixture, self.rule).mixture
 
     def step(self, energy, batch, state, rng):
-        info, since = {}, state.n_steps - self.warmup
+        info, since = {}, state.n_updates - self.warmup
         if since >= 0 and since % (self.interval or INTERVAL[self.negative]) == 0:
             state, info = self._inferred(energy, state)
-        state = replace(state, n_steps=state.n_steps + 1)
+        state = replace(state, n_updates=state.n_updates + 1)
         if self.negative == "chains":
             state, more = self._moved(energy, state, rng)
             negative, info = States(state.chains), info | more

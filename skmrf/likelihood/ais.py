@@ -10,6 +10,7 @@ from .._utils.randomness import check_generator
 from .._utils.results import LogPartition
 from .._utils.rows import dense_rows
 from .._utils.warn import warn_caller
+from ..energies.checks import check_energy
 from ..samplers import Product, Tempering, spawn_generators, sweep
 from ..samplers.smc import climb, resample
 from .intervals import interval, lost
@@ -77,6 +78,7 @@ def ais(
     Y. Burda, R. Grosse, R. Salakhutdinov, "Accurate and conservative estimates of MRF
     log-likelihood using reverse annealing", AISTATS (2015).
     """
+    check_energy(energy)
     check_number("n_chains", n_chains, low=2, integer=True)
     check_number("max_width", max_width, low=0)
     rng = check_generator(random_state)

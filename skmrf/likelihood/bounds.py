@@ -4,6 +4,7 @@ import numpy as np
 
 from .._utils.parameters import check_choice, check_options
 from .._utils.results import LogPartition
+from ..energies.checks import check_energy
 from ..exact import expectations, tree_decomposition
 from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..exact.expectations import MAX_ENTRIES
@@ -66,7 +67,7 @@ def bethe(energy, *, schedule="sequential", damping="auto", max_iter=500, tol=1e
     ----------
     energy : Energy
     schedule, damping, max_iter, tol
-        See :class:`skmrf.variational.Propagation`.
+        See :class:`skmrf.variational.belief_propagation.Propagation`.
     """
     how = belief_propagation.Propagation(schedule, damping, max_iter, tol)
     found = belief_propagation.belief_propagation(energy.factor_graph(), how)
@@ -95,7 +96,7 @@ def tree_reweighted(energy, *, schedule="sequential", damping="auto", max_iter=5
     ----------
     energy : Energy
     schedule, damping, max_iter, tol
-        See :class:`skmrf.variational.Propagation`.
+        See :class:`skmrf.variational.belief_propagation.Propagation`.
     """
     graph = energy.factor_graph()
     found = tree_reweighting.tree_reweighted(
@@ -154,6 +155,7 @@ def log_partition_bounds(
     >>> round(float(log_partition_bounds(energy)), 4)
     1.5064
     """
+    check_energy(energy)
     check_choice("method", method, METHODS)
     if method == "auto":
         model = expectations.quick_exact_model(energy, max_bytes=max_bytes)

@@ -8,6 +8,7 @@ from .._utils.parameters import check_number
 from .._utils.randomness import check_generator
 from .._utils.results import LogPartition
 from .._utils.warn import warn_caller
+from ..energies.checks import check_energy
 from ..samplers import spawn_generators, sweep
 from ..samplers.chained_bp import Chain, ChainSettings
 from ..samplers.enumerated_states import KnownStates, annealed_states
@@ -65,6 +66,7 @@ def bpchain(
     F. Ding and Y. Xue, "Contrastive divergence learning with chained belief propagation", PGM
     (2020), for the chain; its density is not used there.
     """
+    check_energy(energy)
     check_number("n_samples", n_samples, low=2, integer=True)
     check_number("max_width", max_width, low=0)
     rng = check_generator(random_state)

@@ -49,7 +49,9 @@ class ChainSettings:
         check_choice("conditionals", self.conditionals, CONDITIONALS)
         check_number("clip", self.clip, low=0, high=0.5)
         if not isinstance(self.how, belief_propagation.Propagation):
-            raise TypeError(f"how must be a skmrf.variational.Propagation; got {self.how!r}.")
+            raise TypeError(
+                f"how must be a skmrf.variational.belief_propagation.Propagation; got {self.how!r}."
+            )
 
 
 class Draws(NamedTuple):

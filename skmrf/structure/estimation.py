@@ -163,7 +163,7 @@ class Estimation:
     schedule : Schedule
     rng : numpy.random.Generator
     path : Path
-    reports : object with the methods of :class:`~skmrf.training.SilentReports`
+    reports : object with the methods of :class:`~skmrf.training.reports.SilentReports`
     n_jobs : int or None
     history : dict of lists
         Of all runs of the loop so far.

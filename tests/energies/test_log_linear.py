@@ -10,7 +10,6 @@ from skmrf import inference
 from skmrf._utils.codes import STATE
 from skmrf._utils.phases import CliqueMoments, States
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.energies.factor_graph import NAME
 from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm, contrasts, pair_basis
 
 MIXED = (2, 3, 2, 4, 1)
@@ -171,13 +170,13 @@ def test_moments_of_states_and_of_beliefs_are_means_of_the_statistics(statistic,
     of_states = moments_of(energy, X, np.log(p))
     beliefs = inference.marginals(energy.graph, method="exact").cliques
     flat = np.concatenate([b.ravel() for b in beliefs])
-    of_beliefs = energy.moments(CliqueMoments({NAME: flat}))
+    of_beliefs = energy.from_table_moments(flat)
     one_row = [moments_of(energy, x[None]) for x in X]
     for name in energy.theta:
         expected = p @ np.array([row[name] for row in one_row])
         np.testing.assert_allclose(of_states[name], expected, atol=1e-12)
         np.testing.assert_allclose(of_beliefs[name], expected, atol=1e-10)
-    both = energy.gradient(States(X, None, np.log(p)), CliqueMoments({NAME: flat}))
+    both = energy.gradient(States(X, None, np.log(p)), CliqueMoments(of_beliefs))
     for values in both.values():
         np.testing.assert_allclose(values, 0.0, atol=1e-10)
 

@@ -209,7 +209,7 @@ def test_orders_of_draws_name_the_variables_of_the_model(seed):
 
 def test_settings_of_the_chain_are_checked():
     with pytest.raises(
-        TypeError, match=r"settings must be a skmrf\.samplers\.ChainSettings; got 'bp'"
+        TypeError, match=r"settings must be a skmrf\.samplers\.chained_bp\.ChainSettings; got 'bp'"
     ):
         log_partition(ZOO["grid"](0), method="bpchain", settings="bp")
 

@@ -321,7 +321,8 @@ def test_methods_are_named():
         ("exact", "none"),
         (
             "ais",
-            "['n_chains', 'n_temperatures', 'schedule', 'base', 'start', 'max_width', 'n_jobs']",
+            "['n_chains', 'n_temperatures', 'schedule', 'reference', 'start', 'max_width', "
+            "'n_jobs']",
         ),
         (
             "bpchain",

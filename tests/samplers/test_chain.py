@@ -455,7 +455,10 @@ def test_settings_are_checked(settings, message):
 
 
 def test_messages_are_passed_as_propagation_says():
-    with pytest.raises(TypeError, match=r"how must be a skmrf\.messages\.Propagation; got 'flood"):
+    with pytest.raises(
+        TypeError,
+        match=r"how must be a skmrf\.variational\.belief_propagation\.Propagation; got 'flood",
+    ):
         ChainSettings(how="flooding")
 
 

@@ -14,8 +14,7 @@ from killed_fits import CLASSES, GRAPHS, LABELS, NUMBERS, SMALL, Killed, Killer,
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from skmrf import DiscreteMRF, MRFStructureLearner
-from skmrf.estimators.nnmrf import classifier
+from skmrf import DiscreteMRF, MRFStructureLearner, NNMRFDensity
 from skmrf.structure import Nodewise, Penalized, bootstrap
 from skmrf.training import Checkpoint
 
@@ -127,14 +126,14 @@ def test_a_class_cut_short_is_learned_again(tmp_path):
     rows = NUMBERS, LABELS
     _, whole = fit_counting(model, rows)
 
-    def interrupted(density, *given):
+    def interrupted(density, *given, **weights):
         if density.max_iter > 1:  # a class that is not left in brief
             density.set_callbacks(Killer(2, KeyboardInterrupt))
-        return fitted(density, *given)
+        return fitted(density, *given, **weights)
 
-    fitted = classifier.fit_density
+    fitted = NNMRFDensity.fit
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(classifier, "fit_density", interrupted)
+        patch.setattr(NNMRFDensity, "fit", interrupted)
         with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 2 epochs"):
             model.set_callbacks(Checkpoint(path, 0)).fit(*rows)
     assert not path.exists()

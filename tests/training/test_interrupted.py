@@ -226,15 +226,15 @@ def test_ctrl_c_between_the_densities_and_the_first_member(monkeypatch):
 
 def test_threads_that_go_on_after_ctrl_c_change_nothing(monkeypatch):
     """A class that a thread is still learning is learned in brief as another object."""
-    seen, original = [], classifier.fit_density
+    seen, original = [], NNMRFDensity.fit
 
-    def fitted(density, *given):
+    def fitted(density, *given, **weights):
         seen.append(density)
         if density.max_iter > 1:
             raise KeyboardInterrupt
-        return original(density, *given)
+        return original(density, *given, **weights)
 
-    monkeypatch.setattr(classifier, "fit_density", fitted)
+    monkeypatch.setattr(NNMRFDensity, "fit", fitted)
     model = clone(CASES["classifier"][0])
     with pytest.warns(ConvergenceWarning) as warned:
         model.fit(NUMBERS, LABELS)

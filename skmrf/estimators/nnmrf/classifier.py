@@ -203,6 +203,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         """
         with unchanged_on_error(self):
             self._check_rule()
+            self._check_learner()
             NNMRFDensity(**self._shared())._check_all_parameters()
             table = self._read_table(X, y, sample_weight)
             priors = checked_priors(self.priors, table.shares)
