@@ -110,6 +110,11 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
     def _given_codes(self, given):
         if given is not None and not isinstance(given, dict):
+            if isinstance(given, str) or np.ndim(given) == 0:
+                raise ValueError(
+                    "given must be a dict {column: value} or rows with nan elsewhere; "
+                    f"got {given!r}."
+                )
             return self._encode(given)
         names = self._column_names()
         row = np.full((1, len(names)), None, dtype=object)

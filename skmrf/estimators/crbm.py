@@ -217,7 +217,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     @with_callbacks
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """One epoch over the rows, going on from what was learned so far.
+        """Train for one epoch over the rows, continuing from what was learned so far.
+
+        The first rows determine how columns of inputs are standardised.
 
         Parameters
         ----------
@@ -226,8 +228,6 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         classes : array-like of shape (2,), optional
             The labels of a single output, where the first rows may not show both. Later calls may
             leave them out.
-
-        Columns of inputs are standardised as the first rows say, for good.
 
         Returns
         -------

@@ -183,16 +183,16 @@ def _none(learner, energy, state, rng):
     return learner.follow(energy, state, rng, state.X, state.log_weights)
 
 
-def _arrived(energy, state, climb):
+def _arrived(energy, state, particles):
     state = replace(
         state,
         energy=energy,
-        X=climb.X,
-        log_weights=climb.log_weights,
-        log_partition=climb.log_ratio,
-        variance=climb.variance,
+        X=particles.X,
+        log_weights=particles.log_weights,
+        log_partition=particles.log_ratio,
+        variance=particles.variance,
     )
-    return state, climb_info(climb)
+    return state, climb_info(particles)
 
 
 REFRESH = {

@@ -58,6 +58,9 @@ def assess(energy, rows, completed, fits, rng, n_jobs=None):
         With missing entries, and with these drawn.
     fits : NodeFits
         Of the same graph, to ``completed``.
+    rng : numpy.random.Generator
+    n_jobs : int or None
+        Threads over variables.
     """
     covariances = _covariances(energy, rows, completed, fits, rng)
     values = wald_statistics(energy.form, energy.theta["pairs"], covariances)

@@ -75,7 +75,7 @@ class PartReports:
             self.checkpoint.write(self.done)
 
     def finish(self, attributes):
-        """End the fit; ``attributes`` returns the fitted attributes."""
+        """End the fit; ``attributes`` is a dict of the fitted attributes."""
         if not self.interrupted and not self.checkpoint.ended:
             self.checkpoint.write(self.done, ended=True)
         self.root.call_on_fit_task_end(

@@ -13,6 +13,7 @@ import fingerprint
 import pytest
 
 import skmrf
+from skmrf.learners import accepted
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "skmrf").rglob("*.py"))
@@ -82,3 +83,16 @@ def test_fits_are_reproducible():
     name, quantities = next(iter(first.items()))
     changed = {k: [v[0] * (1 + 1e-10) + 1e-10, *v[1:]] for k, v in quantities.items()}
     assert fingerprint.differences(first, first | {name: changed})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["BoltzmannMachine", "CRBMStructuredPredictor", "DiscreteMRF", "NNMRFDensity", "RBM"],
+)
+def test_documented_learners_are_those_that_fit(name):
+    """The description of ``learner`` names every accepted learner, and no other one."""
+    kind = getattr(skmrf, name)
+    taken = accepted(kind._energy_type, kind._learner_kind)
+    text = re.search(r"^    learner : .*?(?=^    \w+ : )", kind.__doc__, re.MULTILINE | re.DOTALL)
+    named = set(re.findall(r'"([\w-]+)"', text[0]))
+    assert named == set(taken)
