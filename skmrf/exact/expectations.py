@@ -47,7 +47,7 @@ def exact_model(energy, *, max_bytes=DEFAULT_MAX_BYTES, sparse=False):
     Examples
     --------
     >>> from skmrf.energies import PairwiseEnergy
-    >>> from skmrf.exact import exact_model
+    >>> from skmrf.exact.expectations import exact_model
     >>> energy = PairwiseEnergy([[0, 0.5], [0.5, 0]], [0.0, 0.0])
     >>> moments, log_z = exact_model(energy).expected(energy)
     >>> moments["coupling"].round(4)

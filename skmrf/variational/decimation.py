@@ -70,7 +70,7 @@ def decimate(graph, how=None, *, evidence=None):
     --------
     >>> import numpy as np
     >>> from skmrf.energies import FactorGraph
-    >>> from skmrf.exact import decimate
+    >>> from skmrf.variational.decimation import decimate
     >>> graph = FactorGraph([2, 3], [(0, 1), (1,)], [[[0, 1, 0], [2, 0, 0]], [0, 0, 1.5]])
     >>> decimate(graph).states
     array([1, 0], dtype=int16)

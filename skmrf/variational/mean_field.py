@@ -83,7 +83,7 @@ def mean_field(graph, *, start=None, max_iter=1000, tol=1e-9):
     Examples
     --------
     >>> from skmrf.energies import FactorGraph
-    >>> from skmrf.exact import mean_field
+    >>> from skmrf.variational.mean_field import mean_field
     >>> found = mean_field(FactorGraph([2, 2], [(0, 1), (1,)], [[[0, 1], [1, 0]], [0, 2.0]]))
     >>> found.single.round(3), round(found.lower_bound, 3)
     (array([0.697, 0.303, 0.084, 0.916]), 3.398)

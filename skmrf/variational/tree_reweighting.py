@@ -79,7 +79,7 @@ def tree_reweighted(graph, how=None, *, evidence=None):
     --------
     >>> import numpy as np
     >>> from skmrf.energies import FactorGraph
-    >>> from skmrf.exact import tree_reweighted
+    >>> from skmrf.variational.tree_reweighting import tree_reweighted
     >>> triangle = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [np.eye(2)] * 3)
     >>> found = tree_reweighted(triangle)
     >>> log_z = float(np.log(2 * np.e**3 + 6 * np.e))
