@@ -7,7 +7,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class LogPartition:
-    """Log partition function in nats, with what it is worth.
+    """Log partition function in nats, with its interval and how it was computed.
 
     Attributes
     ----------

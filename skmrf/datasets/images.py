@@ -174,7 +174,7 @@ def fetch_caltech101_silhouettes(*, data_home=None, download_if_missing=True):
 
 
 def _fetch(name, readers, get, data_home, download_if_missing):
-    """Images, labels and what else a set has, from the first file that is there or by ``get``."""
+    """Return images, labels and metadata from the first file found, or by ``get``."""
     home = data_home_path(data_home)
     for folder in (home / name, home):
         for file, read in readers.items():

@@ -1,4 +1,4 @@
-"""The public queries: choose a method, run it, say what the answer is worth."""
+"""The public queries: choose a method, run it, and return its result with an accuracy."""
 
 import numbers
 from collections.abc import Iterable

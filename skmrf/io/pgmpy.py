@@ -179,14 +179,14 @@ def _spread(low, high, total):
     """Numbers within bounds that sum to ``total``, 0 where that can be."""
     shift = np.clip(0.0, low, high)
     rest = total - shift.sum()
-    room = np.abs((high if rest > 0 else low) - shift)
-    if abs(rest) > room.sum():
+    margin = np.abs((high if rest > 0 else low) - shift)
+    if abs(rest) > margin.sum():
         raise ValueError(
             "The product of all potentials does not fit in as many floats as there are factors; "
             "normalize=True keeps marginals, though not log Z."
         )
-    before = np.cumsum(room) - room
-    return shift + np.sign(rest) * np.clip(abs(rest) - before, 0.0, room)
+    before = np.cumsum(margin) - margin
+    return shift + np.sign(rest) * np.clip(abs(rest) - before, 0.0, margin)
 
 
 def from_pgmpy(model):

@@ -96,7 +96,7 @@ class FiltersDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            The scale takes some of its room.
+            The scale takes part of its space.
         **kwargs
             Of ``Axes.imshow``.
 

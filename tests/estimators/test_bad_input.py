@@ -136,6 +136,8 @@ def test_sample_errors():
         model.sample(0)
     with pytest.raises(ValueError, match=r"given names column 'town'; the columns are \['age'"):
         model.sample(given={"town": "a"})
+    with pytest.raises(ValueError, match="given must be a dict"):
+        model.sample(given=3)
     with pytest.raises(ValueError, match="Column 'city' has the category 'z'"):
         model.sample(given={"city": "z"})
     with pytest.raises(ValueError, match="given has 3 rows; give one, or as many as n_samples=2"):
