@@ -14,7 +14,7 @@ from skmrf.samplers.smc import equal
 class LiteralPSMC(PSMC):
     """Algorithm 4 as printed: fresh particles without weights."""
 
-    def advance(self, energy, state, rng):
+    def move(self, energy, state, rng):
         X = np.concatenate(self.old_and_fresh(state, rng))
         return self.follow(energy, state, rng, X, equal(len(X)))
 
@@ -22,7 +22,7 @@ class LiteralPSMC(PSMC):
 class BalancedPSMC(PSMC):
     """Algorithm 4 with weights that correct for fresh particles not being draws of the model."""
 
-    def advance(self, energy, state, rng):
+    def move(self, energy, state, rng):
         old, fresh = self.old_and_fresh(state, rng)
         X = np.concatenate([old, fresh])
         log_p = state.energy.log_marginal(X) - state.log_partition

@@ -350,10 +350,11 @@ def _reference(row):
 def _one_update(learner, run, train, seed):
     """Of a learner whose particles are the chains of a run."""
     rng, energy = np.random.default_rng(seed), run.state.energy
-    state = learner.init(energy, Batch(train, rows=np.arange(len(train))), rng)
+    batch = Batch(train, rows=np.arange(len(train)))
+    state = learner.init(energy, batch, rng)
     state.X = run.state.learner.X[rng.choice(len(run.state.learner.X), learner.n_particles)]
     state.log_weights = equal(learner.n_particles)
-    _, info = learner.advance(energy, state, rng)
+    *_, info = learner.step(energy, batch, state, rng)
     return {k: float(info[k]) for k in ("n_temperatures", "distinct", "least_ess")}
 
 

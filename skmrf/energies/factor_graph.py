@@ -1,25 +1,17 @@
 """Discrete Markov random field given by tables of log-potentials."""
 
-from functools import cached_property
-
 import numpy as np
 
-from .._kernels.tables import add_binary_moments, add_moments, binary_form, log_potentials
-from .._utils.codes import check_evidence, check_states
-from .._utils.log_weights import normalized_weights
-from .._utils.phases import States
-from .conditionals import BinaryConditionals, TableConditionals
+from .._kernels.tables import add_binary_moments
+from .._utils.codes import check_evidence
 from .layout import Layout
 from .protocols import TableEnergy
+from .table_backed import NAME, TableBackedEnergy
 
-NAME = "log_potentials"
-CHUNK = 4096  # rows at once, so that what a row needs stays in cache
-SMALL = 1024  # variables for which a full matrix of couplings is cheap anyway
 LARGEST = 1e306  # of a sum of log-potentials
-COUPLING_LIMIT = 1e6  # differences of larger log-potentials lose what the others say
 
 
-class FactorGraph(TableEnergy):
+class FactorGraph(TableBackedEnergy, TableEnergy):
     r"""Factor graph of log-potential tables.
 
     .. math:: \log f(x) = \sum_a \theta_a(x_a)
@@ -174,90 +166,15 @@ class FactorGraph(TableEnergy):
     def factor_graph(self):
         return self
 
-    def _structure(self):
-        lay = self.layout
-        return lay.clique_ptr, lay.clique_vars, lay.strides, lay.table_start
-
-    @cached_property
-    def _binary(self):
-        """Coupling form, or None where tables are the better or the only one."""
-        layout = self.layout
-        if not layout.is_binary_pairwise or not (layout.is_dense or len(self.n_states) <= SMALL):
-            return None
-        if not (np.abs(self.flat) <= COUPLING_LIMIT).all():
-            return None
-        n = len(self.n_states)
-        coupling, bias = np.zeros((n, n)), np.zeros(n)
-        constant = binary_form(self.flat, self.n_states, *self._structure(), coupling, bias)
-        bias[self.n_states == 1] = -COUPLING_LIMIT  # never 1
-        return BinaryConditionals(coupling, bias, constant)
-
-    def log_potential(self, X):
-        X = check_states(X, self.n_states)
-        out = np.empty(len(X))
-        if self._binary is None or not self.layout.is_dense:
-            for rows in _row_chunks(len(X)):
-                columns = np.ascontiguousarray(X[rows].T)
-                log_potentials(columns, self.flat, *self._structure(), out[rows])
-            return out
-        coupling, bias, constant = self._binary
-        for rows in _row_chunks(len(X)):
-            x = X[rows].astype(float)
-            out[rows] = constant + np.einsum("ij,ij->i", x, 0.5 * (x @ coupling) + bias)
-        return out
-
-    def conditionals(self):
-        if self._binary is not None:
-            return self._binary
-        return TableConditionals(
-            self.flat, self.n_states, *self._structure(), *self.layout.incidence
-        )
-
-    def moments(self, phase):
-        out = np.zeros(self.layout.n_parameters)
-        self._accumulate(((phase, 1.0),), out)
-        return {NAME: out}
-
     def gradient(self, positive, negative, batch=None):
-        out = np.zeros(self.layout.n_parameters)
-        self._accumulate(((positive, 1.0), (negative, -1.0)), out)
-        return {NAME: out}
-
-    def _accumulate(self, signed_phases, out):
-        """Add sign * expected statistics of every phase to out."""
-        states = []
-        for phase, sign in signed_phases:
-            if isinstance(phase, States):
-                weights = sign * normalized_weights(phase.log_weights, len(phase.visible))
-                states.append((phase.visible, weights))
-            else:
-                out += sign * phase.moments[NAME]
-        if self.layout.is_binary_pairwise and self.layout.is_dense:
-            self._add_gram(states, out)
-        else:
-            for X, weights in states:
-                for rows in _row_chunks(len(X)):
-                    columns = np.ascontiguousarray(X[rows].T)
-                    add_moments(columns, weights[rows], *self._structure(), out)
-
-    def _add_gram(self, states, out):
-        """One signed pass over all rows as matrix products."""
-        if not states:
-            return
-        gram = np.zeros((len(self.n_states), len(self.n_states)))
-        for X, weights in states:
-            for rows in _row_chunks(len(X)):
-                x = X[rows].astype(float)
-                gram += x.T @ (x * weights[rows, None])
-        total = sum(float(weights.sum()) for _, weights in states)
-        add_binary_moments(gram, total, self.n_states, *self._structure(), out)
+        return {NAME: self.table_moments((positive, 1.0), (negative, -1.0))}
 
     def binary_gradient(self, coupling, bias):
         """Chain rule: derivatives by coupling and bias of the coupling form to those by tables."""
         gram = coupling.copy()
         np.fill_diagonal(gram, bias)
         out = np.zeros(self.layout.n_parameters)
-        add_binary_moments(gram, 0.0, self.n_states, *self._structure(), out)
+        add_binary_moments(gram, 0.0, self.n_states, *self.layout.structure, out)
         return out
 
     def penalty_groups(self):
@@ -293,7 +210,3 @@ class FactorGraph(TableEnergy):
         layout = Layout.build(self.n_states[keep], cliques)
         flat = np.concatenate([t.ravel() for t in tables]) if tables else np.zeros(0)
         return FactorGraph.from_layout(layout, flat)
-
-
-def _row_chunks(n_rows):
-    return [slice(s, s + CHUNK) for s in range(0, n_rows, CHUNK)]

@@ -191,6 +191,11 @@ class Layout:
         """Number of variables of every clique."""
         return np.diff(self.clique_ptr)
 
+    @property
+    def structure(self):
+        """The arrays that kernels find tables by: ``clique_ptr`` to ``table_start``."""
+        return self.clique_ptr, self.clique_vars, self.strides, self.table_start
+
     @cached_property
     def incidence(self):
         """Cliques of every variable in compressed rows, and its stride in each."""

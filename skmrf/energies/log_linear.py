@@ -9,9 +9,9 @@ import numpy as np
 from scipy.linalg import helmert
 
 from .._utils.phases import CliqueMoments, States
-from .factor_graph import NAME, FactorGraph
+from .factor_graph import FactorGraph
 from .layout import Layout
-from .protocols import DiscreteEnergy
+from .table_backed import TableBackedEnergy
 
 STATISTICS = ("table", "agreement")
 
@@ -148,7 +148,7 @@ def _starts(sizes):
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-class LogLinearEnergy(DiscreteEnergy):
+class LogLinearEnergy(TableBackedEnergy):
     r"""Pairwise model whose parameters are free: no two of them give the same distribution.
 
     .. math:: \log f(x) = \sum_i \sum_a u_{ia} k_{ia}(x_i)
@@ -171,18 +171,23 @@ class LogLinearEnergy(DiscreteEnergy):
 
     def __init__(self, form, theta, alive=None):
         self.form = form
+        self.layout = form.layout
         self.theta = theta
         self.alive = np.ones(len(form.edges), dtype=bool) if alive is None else alive
 
     @property
     def n_states(self):
         """Number of states of every variable."""
-        return self.form.layout.n_states
+        return self.layout.n_states
+
+    @cached_property
+    def flat(self):
+        return self.form.expand(self.theta)
 
     @cached_property
     def graph(self):
         """The same distribution as tables."""
-        return FactorGraph.from_layout(self.form.layout, self.form.expand(self.theta))
+        return FactorGraph.from_layout(self.layout, self.flat)
 
     def with_theta(self, theta):
         return LogLinearEnergy(self.form, theta, self.alive)
@@ -202,30 +207,22 @@ class LogLinearEnergy(DiscreteEnergy):
         squares = self.theta["pairs"] ** 2
         return np.sqrt(np.bincount(self.form.owner, squares, minlength=len(self.form.edges)))
 
-    def log_potential(self, X):
-        return self.graph.log_potential(X)
-
-    def conditionals(self):
-        return self.graph.conditionals()
-
-    def moments(self, phase):
-        if isinstance(phase, CliqueMoments):
-            return phase.moments
-        return self.from_table_moments(self.graph.moments(phase)[NAME])
-
     def from_table_moments(self, flat):
         return self.form.contract(flat)
 
     def gradient(self, positive, negative, batch=None):
         """Return the gradient; that of edges that are not ``alive`` is zero."""
-        if isinstance(positive, States) and isinstance(negative, States):
-            return self.from_table_gradient(self.graph.gradient(positive, negative))
-        up, down = self.moments(positive), self.moments(negative)
-        return self._restricted({name: up[name] - down[name] for name in up})
+        signed = ((positive, 1.0), (negative, -1.0))
+        states = [(phase, sign) for phase, sign in signed if isinstance(phase, States)]
+        gradient = self.form.contract(self.table_moments(*states))
+        for phase, sign in signed:
+            if isinstance(phase, CliqueMoments):
+                gradient = {k: g + sign * phase.moments[k] for k, g in gradient.items()}
+        return self._restricted(gradient)
 
     def from_table_gradient(self, gradient):
-        """Return the gradient by ``theta`` from the gradient by the tables of :attr:`graph`."""
-        return self._restricted(self.form.contract(gradient[NAME]))
+        """Return the gradient by ``theta`` from the gradient by :attr:`flat`."""
+        return self._restricted(self.form.contract(gradient))
 
     def _restricted(self, gradient):
         gradient["pairs"][~self.alive[self.form.owner]] = 0.0

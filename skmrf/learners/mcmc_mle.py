@@ -79,13 +79,15 @@ class MCMCMLE(_Reweighting):
         super().check()
         check_count(self, "reset")
 
-    def advance(self, energy, state, rng):
+    def step(self, energy, batch, state, rng):
+        positive = state.data(energy, batch)
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)
         age = state.memory + 1
         if age >= self.reset or info["ess"] < self.ess_threshold:
             state, age = self._resample_and_move(state, rng), 0
-        return replace(state, memory=age), info
+        state = replace(state, memory=age)
+        return positive, state.phase, state, info
 
 
 class ParticleFilteredMCMCMLE(_Reweighting):
@@ -115,9 +117,10 @@ class ParticleFilteredMCMCMLE(_Reweighting):
         self.n_sweeps = n_sweeps
         self.reference = reference
 
-    def advance(self, energy, state, rng):
+    def step(self, energy, batch, state, rng):
+        positive = state.data(energy, batch)
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)
         if info["ess"] < self.ess_threshold:
             state = self._resample_and_move(state, rng)
-        return state, info
+        return positive, state.phase, state, info

@@ -62,7 +62,8 @@ class ParallelTempering(ParticleLearner):
         replicas = Replicas.start(betas, X, rng)
         return Particles(data, reference, energy, X[-1], None, [], memory=(replicas, 0))
 
-    def advance(self, energy, state, rng):
+    def step(self, energy, batch, state, rng):
+        positive = state.data(energy, batch)
         replicas, age = state.memory
         replicas, info = parallel_tempering(energy, state.reference, replicas, rng)
         age += 1
@@ -70,4 +71,5 @@ class ParallelTempering(ParticleLearner):
         if moving and age % ADAPT_EVERY == 0:
             replicas = adapted(replicas)
         state = replace(state, energy=energy, X=replicas.X[-1], memory=(replicas, age))
-        return state, dict(info, least_swap_rate=float(1.0 - replicas.refusals.max()))
+        info["least_swap_rate"] = float(1.0 - replicas.refusals.max())
+        return positive, state.phase, state, info

@@ -60,9 +60,19 @@ class Particles:
     hidden: np.ndarray | None = None
     learner: Any = None
 
+    @property
+    def phase(self):
+        """What the particles say of the model."""
+        return States(self.X, self.hidden, self.log_weights)
+
 
 class ParticleLearner(Learner):
-    """A learner whose negative phase is a set of particles."""
+    """A learner whose negative phase is a set of particles.
+
+    A subclass implements :meth:`start` and :meth:`step`. The state of its steps is a
+    :class:`Particles`: ``state.data`` returns the positive phase, and ``phase`` of the particles
+    after the step is the negative phase.
+    """
 
     def check(self):
         """Check the parameters."""
@@ -70,10 +80,6 @@ class ParticleLearner(Learner):
     @abstractmethod
     def start(self, energy, data, batch, rng):
         """The first particles."""
-
-    @abstractmethod
-    def advance(self, energy, state, rng):
-        """Particles of the new energy, and diagnostics."""
 
     def init(self, energy, batch, rng):
         self.check()
@@ -84,8 +90,3 @@ class ParticleLearner(Learner):
         if not isinstance(state, Particles) or state.learner != identity_of(self):
             return self.init(energy, batch, rng)
         return replace(state, data=DataPhase(energy, batch, rng))
-
-    def step(self, energy, batch, state, rng):
-        positive = state.data(energy, batch)
-        state, info = self.advance(energy, state, rng)
-        return positive, States(state.X, state.hidden, state.log_weights), state, info

@@ -59,10 +59,11 @@ class PCD(ParticleLearner):
         generators = spawn_generators(rng, n_chains)
         return Particles(data, reference, energy, X, None, generators, memory=hidden)
 
-    def advance(self, energy, state, rng):
+    def step(self, energy, batch, state, rng):
+        positive = state.data(energy, batch)
         moved = self._alternate if isinstance(energy, LayeredEnergy) else self._sweep
         after = replace(moved(energy, state), energy=energy)
-        return after, {"flip_rate": float((after.X != state.X).mean())}
+        return positive, after.phase, after, {"flip_rate": float((after.X != state.X).mean())}
 
     def _sweep(self, energy, state):
         X, _ = sweep(energy, state.X, state.generators, n_sweeps=self.n_sweeps or SWEEPS)

@@ -115,7 +115,13 @@ class PSMC(ParticleLearner):
             first.variance,
         )
 
-    def advance(self, energy, state, rng):
+    def step(self, energy, batch, state, rng):
+        positive = state.data(energy, batch)
+        state, info = self.move(energy, state, rng)
+        return positive, state.phase, state, info
+
+    def move(self, energy, state, rng):
+        """Return particles of the new energy, some of them fresh, and diagnostics."""
         return REFRESH[self.refresh](self, energy, state, rng)
 
     def climb(self, path, X, generators, rng, log_weights=None):

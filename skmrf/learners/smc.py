@@ -83,5 +83,7 @@ class SMC(ParticleLearner):
         )
         return state, climb_info(climb)
 
-    def advance(self, energy, state, rng):
-        return self._climbed(energy, state, rng)
+    def step(self, energy, batch, state, rng):
+        positive = state.data(energy, batch)
+        state, info = self._climbed(energy, state, rng)
+        return positive, state.phase, state, info

@@ -45,8 +45,10 @@ class TemperedTransitions(ParticleLearner):
         reference = data.reference(self.reference, energy, batch)
         return Particles(data, reference, energy, X, None, spawn_generators(rng, self.n_chains))
 
-    def advance(self, energy, state, rng):
+    def step(self, energy, batch, state, rng):
+        positive = state.data(energy, batch)
         betas = np.linspace(1.0, self.hottest, self.n_temperatures + 1)
         X, _ = sweep(energy, state.X, state.generators)
         X, accepted = tempered_transition(energy, X, state.generators, rng, betas, state.reference)
-        return replace(state, energy=energy, X=X), {"acceptance": float(accepted.mean())}
+        state = replace(state, energy=energy, X=X)
+        return positive, state.phase, state, {"acceptance": float(accepted.mean())}

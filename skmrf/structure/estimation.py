@@ -9,8 +9,8 @@ from joblib import parallel_config
 
 from .. import training
 from .._utils.phases import CliqueMoments
-from ..energies.factor_graph import NAME
 from ..energies.log_linear import LogLinearEnergy
+from ..energies.table_backed import NAME
 from ..learners import Learner
 from ..learners.registry import missing
 from ..training import data_moments, loop, optimizers, penalties, schedules
@@ -77,7 +77,7 @@ class TableLearnerAdapter(Learner):
     def objective(self, energy, batch, state):
         """Return the objective of the learner and its gradient by the free parameters."""
         value, gradient = self.learner.objective(energy.graph, batch, state)
-        return value, energy.from_table_gradient(gradient)
+        return value, energy.from_table_gradient(gradient[NAME])
 
 
 def _by_parameters(energy, phase):

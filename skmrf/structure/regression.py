@@ -264,6 +264,11 @@ class Encoded:
         self.chunks = [slice(s, min(s + step, n)) for s in range(0, n, step)]
         self.kept = encode(self.chunks[0]) if len(self.chunks) == 1 else None
 
+    @classmethod
+    def signs(cls, X):
+        """Codes -1 and 1 of variables with two states, from X of shape (n_rows, n_variables)."""
+        return cls(lambda rows: 2.0 * X[rows] - 1.0, len(X), X.shape[1])
+
     def parts(self):
         """Slices and what encodes them."""
         for some in self.chunks:

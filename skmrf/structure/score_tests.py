@@ -49,7 +49,7 @@ def _two_state_scores(fits, X, weights, form, tested, n_jobs):
     The statistic of a pair is x_j in {-1, 1}, so every sum over rows is a matrix product.
     """
     columns = np.ascontiguousarray(X.T)
-    signs = Encoded(lambda rows: 2.0 * X[rows] - 1.0, len(X), X.shape[1])
+    signs = Encoded.signs(X)
 
     def direction(node, theta):
         if not tested[node.variable]:

@@ -163,15 +163,16 @@ class SolverIteration:
     def begin(self, progress):
         """Make the solver, and its state where an earlier run left none."""
         state, settings = progress.state.learner, self.settings
-        objective = partial(self.learner.objective, batch=self.data, state=state)
-        self.solver = make_solver(objective, settings.penalty, settings.tol, settings.multiplicity)
+        self.objective = partial(self.learner.objective, batch=self.data, state=state)
+        self.solver = make_solver(settings.penalty, settings.tol, settings.multiplicity)
         if progress.state.optimizer is None:
-            solver_state = self.solver.start(progress.state.energy)
+            solver_state = answer(self.solver.start(progress.state.energy), self.objective)
             progress.update(optimizer=solver_state, converged=solver_state.converged)
 
     def advance(self, progress):
         """Iterate once; return the objective and the largest entry of its gradient."""
-        energy, solver_state = self.solver.step(progress.state.energy, progress.state.optimizer)
+        iteration = self.solver.step(progress.state.energy, progress.state.optimizer)
+        energy, solver_state = answer(iteration, self.objective)
         progress.update(
             energy=energy,
             n_averaged=0,
@@ -192,6 +193,27 @@ class SolverIteration:
     def finish(self, progress):
         """Drop the state of the solver."""
         progress.update(n_averaged=0, optimizer=None)
+
+
+def answer(requests, objective):
+    """Return the result of a generator that asks for an objective.
+
+    Parameters
+    ----------
+    requests : generator
+        It yields energies and is sent ``objective(energy)``.
+    objective : callable, energy -> (value, gradient)
+
+    Returns
+    -------
+    object
+    """
+    try:
+        energy = next(requests)
+        while True:
+            energy = requests.send(objective(energy))
+    except StopIteration as end:
+        return end.value
 
 
 class StochasticEpoch:

@@ -2,6 +2,9 @@
 
 A solver moves an energy by one iteration at a time. Its state pickles, and a solver continues from
 a state bit for bit.
+
+Solvers use reverse communication: ``start`` and ``step`` are generators that yield the energies at
+which they need the objective, are sent its value and gradient, and return their result.
 """
 
 from dataclasses import dataclass, replace
@@ -83,12 +86,11 @@ class FISTAState(SolverState):
     step_size: float = 1.0
 
 
-def make_solver(objective, penalty, tol, multiplicity=None):
-    """Return the solver that maximises ``objective(energy) - penalty``.
+def make_solver(penalty, tol, multiplicity=None):
+    """Return the solver that maximises an objective less a penalty.
 
     Parameters
     ----------
-    objective : callable, energy -> (value, gradient)
     penalty : penalty of :mod:`skmrf.training`
     tol : float
         Largest entry of the (proximal) gradient at a maximum.
@@ -101,7 +103,7 @@ def make_solver(objective, penalty, tol, multiplicity=None):
     -------
     LBFGS or FISTA
     """
-    return (LBFGS if penalty.smooth else FISTA)(objective, penalty, tol, multiplicity)
+    return (LBFGS if penalty.smooth else FISTA)(penalty, tol, multiplicity)
 
 
 class LBFGS:
@@ -111,7 +113,7 @@ class LBFGS:
 
     Parameters
     ----------
-    objective, penalty, tol, multiplicity
+    penalty, tol, multiplicity
         As of :func:`make_solver`.
 
     References
@@ -119,15 +121,14 @@ class LBFGS:
     J. Nocedal and S. J. Wright, "Numerical optimization" (2006), algorithms 7.4 and 7.5.
     """
 
-    def __init__(self, objective, penalty, tol, multiplicity=None):
-        self.objective = objective
+    def __init__(self, penalty, tol, multiplicity=None):
         self.penalty = penalty
         self.tol = max(tol, MIN_TOL)
         self.multiplicity = multiplicity or {}
 
     def start(self, energy):
         """Return the state before the first iteration."""
-        value, gradient = self._evaluate(energy)
+        value, gradient = yield from self._evaluate(energy)
         length = np.sqrt(_inner(gradient, gradient, self.multiplicity))
         return self._state(value, gradient, (), 1.0 / length if length > 0 else 1.0)
 
@@ -137,11 +138,11 @@ class LBFGS:
         slope = _inner(state.gradient, direction, self.multiplicity)
         if state.pairs and 0 <= slope <= MIN_GAIN * max(1.0, abs(state.value)):
             return energy, replace(state, is_done=True, converged=True)
-        found = self._search(energy, state, direction)
+        found = yield from self._search(energy, state, direction)
         if found is None and state.pairs:
             state = replace(state, pairs=())
             direction = {k: state.gamma * g for k, g in state.gradient.items()}
-            found = self._search(energy, state, direction)
+            found = yield from self._search(energy, state, direction)
         if found is None:
             return energy, replace(state, is_done=True, converged=False)
         pairs, gamma = self._update_pairs(state, found, direction)
@@ -152,7 +153,7 @@ class LBFGS:
 
     def _evaluate(self, energy):
         """Return the objective less penalty, and its gradient."""
-        value, gradient = self.objective(energy)
+        value, gradient = yield energy
         penalty_gradient = self.penalty.gradient(energy.theta)
         gradient = {k: np.array(g, dtype=float) for k, g in gradient.items()}
         for k, g in (penalty_gradient or {}).items():
@@ -170,12 +171,13 @@ class LBFGS:
 
         def evaluate(step):
             moved = energy.with_theta({k: v + step * direction[k] for k, v in theta.items()})
-            value, gradient = self._evaluate(moved)
+            value, gradient = yield from self._evaluate(moved)
             slope = _inner(gradient, direction, self.multiplicity)
             return Trial(step, value, slope, moved, gradient)
 
         slope = _inner(state.gradient, direction, self.multiplicity)
-        return wolfe_point(evaluate, Trial(0.0, state.value, slope, energy, state.gradient))
+        first = Trial(0.0, state.value, slope, energy, state.gradient)
+        return (yield from wolfe_point(evaluate, first))
 
     def _update_pairs(self, state, found, direction):
         """Return the pairs and gamma after a step; the step has no pair if it is not concave."""
@@ -249,7 +251,7 @@ class FISTA:
 
     Parameters
     ----------
-    objective, penalty, tol, multiplicity
+    penalty, tol, multiplicity
         As of :func:`make_solver`.
 
     References
@@ -261,21 +263,23 @@ class FISTA:
     Computational Mathematics 15 (2015), for the restarts.
     """
 
-    def __init__(self, objective, penalty, tol, multiplicity=None):
-        self.objective = objective
+    def __init__(self, penalty, tol, multiplicity=None):
         self.penalty = penalty
         self.tol = tol
         self.multiplicity = multiplicity or {}
 
     def start(self, energy):
         """Return the state before the first iteration."""
+        yield from ()
         return FISTAState(-np.inf, np.inf)
 
     def step(self, energy, state):
         """Return the energy and the state after one more iteration."""
         base = energy.theta if state.extrapolated is None else state.extrapolated
-        value, gradient = state.evaluated or self.objective(energy.with_theta(base))
-        new, step_size, evaluated = self._backtrack(energy, base, value, gradient, state.step_size)
+        value, gradient = state.evaluated or (yield energy.with_theta(base))
+        new, step_size, evaluated = yield from self._backtrack(
+            energy, base, value, gradient, state.step_size
+        )
         gradient_max = max(np.abs(new[k] - base[k]).max(initial=0.0) / step_size for k in new)
         extrapolated, momentum = self._extrapolate(energy.theta, base, new, state.momentum)
         converged = bool(gradient_max <= self.tol)
@@ -312,7 +316,7 @@ class FISTA:
             change = {k: new[k] - theta[k] for k in theta}
             slope = {k: gradient[k] - change[k] / (2 * step_size) for k in theta}
             model = value + _inner(slope, change, self.multiplicity)
-            evaluated = self.objective(energy.with_theta(new))
+            evaluated = yield energy.with_theta(new)
             is_bound = evaluated[0] >= model - 1e-12 * max(1.0, abs(model))
             if is_bound or step_size < MIN_STEP_SIZE:
                 return new, step_size, evaluated
@@ -324,9 +328,9 @@ def wolfe_point(evaluate, first):
 
     Parameters
     ----------
-    evaluate : callable, step -> point
-        A point has ``step``, ``value``, which is maximised, and ``slope``, its derivative by the
-        step. The first step tried is 1.
+    evaluate : callable, step -> generator
+        The generator returns the point: it has ``step``, ``value``, which is maximised, and
+        ``slope``, its derivative by the step. The first step tried is 1.
     first : point
         At step 0, with a positive slope.
 
@@ -343,7 +347,7 @@ def wolfe_point(evaluate, first):
     low, high, step = first, None, 1.0
     rounded = first.value - ROUNDING * max(1.0, abs(first.value))
     for _ in range(MAX_TRIALS):
-        point = evaluate(step)
+        point = yield from evaluate(step)
         is_flat = abs(point.slope) <= C2 * first.slope
         has_increased = point.value >= first.value + C1 * step * first.slope
         if is_flat and (has_increased or point.value >= rounded):

@@ -22,8 +22,8 @@ from zoo import (
 
 from skmrf._utils.phases import CliqueMoments, States
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.energies.factor_graph import CHUNK
 from skmrf.energies.layout import Layout
+from skmrf.energies.table_backed import CHUNK
 
 every = pytest.mark.parametrize("name", ZOO)
 

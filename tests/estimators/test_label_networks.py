@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf.energies import NeuralEnergy
 from skmrf.energies.neural_labels import NeuralLabels
+from skmrf.training.loop import answer
 from skmrf.training.penalties import L2
 from skmrf.training.solvers import make_solver
 
@@ -96,10 +97,14 @@ def test_the_penalised_optimum(seed):
     model, X, y = labelled("mixed", seed, n=60)
     weights = np.random.default_rng(seed).dirichlet(np.ones(len(X)))
     penalty = L2(0.02, model.penalty_groups())
-    solver = make_solver(lambda energy: energy.objective(X, y, weights), penalty, tol=1e-7)
-    found, state = model, solver.start(model)
+    solver = make_solver(penalty, tol=1e-7)
+
+    def objective(energy):
+        return energy.objective(X, y, weights)
+
+    found, state = model, answer(solver.start(model), objective)
     while not state.is_done:
-        found, state = solver.step(found, state)
+        found, state = answer(solver.step(found, state), objective)
     assert state.converged
 
     def value(energy):

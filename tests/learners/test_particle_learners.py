@@ -248,12 +248,13 @@ def test_particle_filter_resamples_when_few_are_effective(seed):
     rng = np.random.default_rng(seed)
     energy = ZOO["chain"](seed)
     learner = ParticleFilteredMCMCMLE(200, ess_threshold=0.9)
-    state = learner.init(energy, Batch(draws(energy, 100, rng)), rng)
+    batch = Batch(draws(energy, 100, rng))
+    state = learner.init(energy, batch, rng)
     X = state.X
-    state, info = learner.advance(energy, state, rng)
+    *_, state, info = learner.step(energy, batch, state, rng)
     assert info["ess"] == pytest.approx(1.0)
     assert_array_equal(state.X, X)
-    state, info = learner.advance(energy.tempered(3.0), state, rng)
+    *_, state, info = learner.step(energy.tempered(3.0), batch, state, rng)
     assert info["ess"] < 0.9
     assert (state.X != X).any()
     assert_allclose(state.log_weights, -np.log(200))

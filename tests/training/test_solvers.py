@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from skmrf.training.loop import answer
 from skmrf.training.penalties import L1, L2, NoPenalty
 from skmrf.training.solvers import C1, C2, MEMORY, make_solver, wolfe_point
 
@@ -68,12 +69,12 @@ def banana(point):
 
 def solve(objective, start, penalty=None, tol=1e-8, max_iter=5000, multiplicity=None, look=None):
     """The maximum; ``look`` is shown the energy, value and norm after every iteration."""
-    solver = make_solver(objective, penalty or NoPenalty(), tol, multiplicity)
-    energy, at = start, solver.start(start)
+    solver = make_solver(penalty or NoPenalty(), tol, multiplicity)
+    energy, at = start, answer(solver.start(start), objective)
     for _ in range(max_iter):
         if at.is_done:
             break
-        energy, at = solver.step(energy, at)
+        energy, at = answer(solver.step(energy, at), objective)
         if look is not None:
             look(energy, at.value, at.gradient_max)
     return energy, at.converged
@@ -199,21 +200,21 @@ def test_the_value_reported_is_that_of_the_energy(seed):
 def test_a_solver_goes_on_bit_for_bit(kind, seed):
     objective = quadratic(np.random.default_rng(seed))[0]
     penalty = kind(0.1, {"a": np.zeros(10, int), "b": np.zeros((4, 5), int)})
-    solver = make_solver(objective, penalty, 1e-8)
+    solver = make_solver(penalty, 1e-8)
     energy, paths = zeros(), []
-    at = solver.start(energy)
+    at = answer(solver.start(energy), objective)
     for _ in range(2 * MEMORY + 5):
-        energy, at = solver.step(energy, at)
+        energy, at = answer(solver.step(energy, at), objective)
         paths.append(flat(energy))
     for n_before in (1, 7, MEMORY + 3):
         energy = zeros()
-        at = make_solver(objective, penalty, 1e-8).start(energy)
+        at = answer(make_solver(penalty, 1e-8).start(energy), objective)
         for _ in range(n_before):
-            energy, at = make_solver(objective, penalty, 1e-8).step(energy, at)
+            energy, at = answer(make_solver(penalty, 1e-8).step(energy, at), objective)
         before = pickle.dumps(at)
         energy, at = pickle.loads(pickle.dumps((energy, at)))
         for expected in paths[n_before:]:
-            energy, at = solver.step(energy, at)
+            energy, at = answer(solver.step(energy, at), objective)
             np.testing.assert_array_equal(flat(energy), expected)
         assert len(before) < 8 * 30 * (2 * MEMORY + 3) + 20_000
 
@@ -301,6 +302,15 @@ CURVES = {
 }
 
 
+def line_search(point_at, first):
+    """Return the result of the line search over a function of the step."""
+
+    def evaluate(step):
+        return (yield step)
+
+    return answer(wolfe_point(evaluate, first), point_at)
+
+
 @pytest.mark.parametrize("name", CURVES)
 def test_wolfe_conditions_hold(name):
     value, slope = CURVES[name]
@@ -312,7 +322,7 @@ def test_wolfe_conditions_hold(name):
             return On(t, float(value(np.float64(t))), float(slope(np.float64(t))))
 
     first = visit(0.0)
-    found = wolfe_point(visit, first)
+    found = line_search(visit, first)
     assert found.value >= first.value + C1 * found.step * first.slope
     if name != "steep, then flat":
         assert abs(found.slope) <= C2 * first.slope
@@ -321,9 +331,9 @@ def test_wolfe_conditions_hold(name):
 
 
 def test_nowhere_better():
-    assert wolfe_point(lambda t: On(t, -t, 1.0), On(0.0, 0.0, 1.0)) is None
+    assert line_search(lambda t: On(t, -t, 1.0), On(0.0, 0.0, 1.0)) is None
 
 
 def test_a_line_without_end_is_left_at_the_best_point():
-    found = wolfe_point(lambda t: On(t, t, 1.0), On(0.0, 0.0, 1.0))
+    found = line_search(lambda t: On(t, t, 1.0), On(0.0, 0.0, 1.0))
     assert found.step > 1e6

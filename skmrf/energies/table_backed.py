@@ -1,0 +1,126 @@
+"""Log-probabilities, conditionals and moments from tables of log-potentials."""
+
+from abc import abstractmethod
+from functools import cached_property
+
+import numpy as np
+
+from .._kernels.tables import add_binary_moments, add_moments, binary_form, log_potentials
+from .._utils.codes import check_states
+from .._utils.log_weights import normalized_weights
+from .._utils.phases import CliqueMoments, States
+from .conditionals import BinaryConditionals, TableConditionals
+from .layout import Layout
+from .protocols import DiscreteEnergy
+
+NAME = "log_potentials"
+CHUNK = 4096  # rows at once, so that what a row needs stays in cache
+SMALL = 1024  # variables for which a full matrix of couplings is cheap anyway
+COUPLING_LIMIT = 1e6  # differences of larger log-potentials lose what the others say
+
+
+class TableBackedEnergy(DiscreteEnergy):
+    """Discrete energy that is the sum of one table of log-potentials a clique.
+
+    A subclass states the tables by ``layout`` and :attr:`flat`; its parameters need not be the
+    tables.
+
+    Attributes
+    ----------
+    layout : Layout
+        Where the table of each clique lies in ``flat``.
+    """
+
+    layout: Layout
+
+    @property
+    @abstractmethod
+    def flat(self):
+        """All log-potentials, ndarray of shape (n_entries,)."""
+
+    @cached_property
+    def _binary(self):
+        """Coupling form, or None where tables are the better or the only one."""
+        layout, n_states = self.layout, self.layout.n_states
+        if not layout.is_binary_pairwise or not (layout.is_dense or len(n_states) <= SMALL):
+            return None
+        if not (np.abs(self.flat) <= COUPLING_LIMIT).all():
+            return None
+        n = len(n_states)
+        coupling, bias = np.zeros((n, n)), np.zeros(n)
+        constant = binary_form(self.flat, n_states, *layout.structure, coupling, bias)
+        bias[n_states == 1] = -COUPLING_LIMIT  # never 1
+        return BinaryConditionals(coupling, bias, constant)
+
+    def log_potential(self, X):
+        layout = self.layout
+        X = check_states(X, layout.n_states)
+        out = np.empty(len(X))
+        if self._binary is None or not layout.is_dense:
+            for rows in _row_chunks(len(X)):
+                columns = np.ascontiguousarray(X[rows].T)
+                log_potentials(columns, self.flat, *layout.structure, out[rows])
+            return out
+        coupling, bias, constant = self._binary
+        for rows in _row_chunks(len(X)):
+            x = X[rows].astype(float)
+            out[rows] = constant + np.einsum("ij,ij->i", x, 0.5 * (x @ coupling) + bias)
+        return out
+
+    def conditionals(self):
+        if self._binary is not None:
+            return self._binary
+        layout = self.layout
+        return TableConditionals(self.flat, layout.n_states, *layout.structure, *layout.incidence)
+
+    def moments(self, phase):
+        if isinstance(phase, CliqueMoments):
+            return phase.moments
+        return self.from_table_moments(self.table_moments((phase, 1.0)))
+
+    def table_moments(self, *signed_phases):
+        """Return the sum of ``sign * E_phase[indicators of the entries of all tables]``.
+
+        Parameters
+        ----------
+        *signed_phases : tuple of (phase, float)
+            Phases, each with its sign. Moments of a phase that is no set of states are those of
+            tables.
+
+        Returns
+        -------
+        ndarray of shape (n_entries,)
+        """
+        out = np.zeros(self.layout.n_parameters)
+        states = []
+        for phase, sign in signed_phases:
+            if isinstance(phase, States):
+                weights = sign * normalized_weights(phase.log_weights, len(phase.visible))
+                states.append((phase.visible, weights))
+            else:
+                out += sign * phase.moments[NAME]
+        if self.layout.is_binary_pairwise and self.layout.is_dense:
+            self._add_gram(states, out)
+        else:
+            for X, weights in states:
+                for rows in _row_chunks(len(X)):
+                    columns = np.ascontiguousarray(X[rows].T)
+                    add_moments(columns, weights[rows], *self.layout.structure, out)
+        return out
+
+    def _add_gram(self, states, out):
+        """Add the moments of all rows in one signed pass of matrix products."""
+        if not states:
+            return
+        n_states = self.layout.n_states
+        gram = np.zeros((len(n_states), len(n_states)))
+        for X, weights in states:
+            for rows in _row_chunks(len(X)):
+                x = X[rows].astype(float)
+                gram += x.T @ (x * weights[rows, None])
+        total = sum(float(weights.sum()) for _, weights in states)
+        add_binary_moments(gram, total, n_states, *self.layout.structure, out)
+
+
+def _row_chunks(n_rows):
+    return [slice(s, s + CHUNK) for s in range(0, n_rows, CHUNK)]
