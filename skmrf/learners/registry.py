@@ -98,17 +98,8 @@ def missing(learner, energy_type, kind=Learner):
     return lacking + [kind.__name__] * (not issubclass(learner_type, kind))
 
 
-def check_learner(learner, energy_type, *, kind=Learner, owner="This energy"):
-    """Raise a ValueError unless energies of a type can be learned with a learner.
-
-    Parameters
-    ----------
-    learner : Learner
-    energy_type : subclass of Energy
-    kind : subclass of Learner, default=Learner
-    owner : str
-        Name of the estimator, for the message.
-    """
+def _check_learner(learner, energy_type, kind, owner):
+    """Raise a ValueError unless energies of a type can be learned with a learner."""
     _check_requires(learner)
     lacking = missing(learner, energy_type, kind)
     if lacking:
@@ -159,5 +150,5 @@ def make_learner(learner, energy_type, *, kind=Learner, owner):
             f"learner must be one of {sorted(accepted(energy_type, kind))} or an instance of a "
             f"class of skmrf.learners; got {learner!r}."
         )
-    check_learner(learner, energy_type, kind=kind, owner=owner)
+    _check_learner(learner, energy_type, kind, owner)
     return learner

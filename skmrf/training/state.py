@@ -8,7 +8,6 @@ import numpy as np
 
 from .._utils.history import History
 from .._utils.identity import identity_of
-from ..learners.registry import check_learner
 
 
 @dataclass
@@ -93,13 +92,7 @@ def start(energy, learner, data, settings, rng):
     Returns
     -------
     LoopState
-
-    Raises
-    ------
-    ValueError
-        The energy does not keep a protocol that the learner requires.
     """
-    check_learner(learner, type(energy))
     return LoopState(
         energy,
         _zero_averages(settings, energy),
