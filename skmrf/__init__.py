@@ -25,7 +25,7 @@ __all__ = [
     "__version__",
 ]
 
-# Names are imported when they are first used, so that no model costs the import of all.
+# Modules are imported when their names are first used, so that importing skmrf is fast.
 _MODULES = {
     "BoltzmannMachine": "estimators.boltzmann_machine",
     "CRBMStructuredPredictor": "estimators.crbm",
@@ -53,6 +53,7 @@ _PACKAGES = {
 
 
 def __getattr__(name):
+    """Import and return a name when it is first used."""
     if name in _MODULES:
         value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     elif name in _PACKAGES:
@@ -64,4 +65,5 @@ def __getattr__(name):
 
 
 def __dir__():
+    """Return the public names, also those that are not imported yet."""
     return sorted({*globals(), *__all__, *_MODULES, *_PACKAGES})

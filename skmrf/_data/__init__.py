@@ -1,1 +1,1 @@
-"""Tables of users to arrays and back."""
+"""Conversion of user input to arrays and back."""

@@ -1,4 +1,4 @@
-"""Numbers to the codes of two states."""
+"""Conversion of numbers to codes of two states."""
 
 import numbers
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from .._utils.codes import MISSING, STATE
 from .._utils.parameters import check_number
 from .numeric import numeric_rows
 
-OTHER_KINDS = "give two states as numbers, or take DiscreteMRF, which learns from any categories."
+TWO_STATES_ADVICE = "give two states as numbers, or use DiscreteMRF for other categories."
 
 
 @dataclass(frozen=True)
 class TwoStateEncoder:
-    """Encoding of numbers as codes of two states.
+    """Encoder of numbers as codes of two states.
 
     Attributes
     ----------
     names : list
-        Names of the columns, for errors.
+        Names of the columns, for error messages.
     states : pair of float
         The lower and the upper state.
     binarize : float or None
-        Numbers above it are the upper state; None takes nothing but the two states.
+        Threshold above which a number is the upper state. With None, only the two states are valid.
     """
 
     names: list
@@ -32,11 +32,11 @@ class TwoStateEncoder:
     binarize: float | None
 
     def read(self, estimator, X):
-        """Return rows to query a fitted estimator with, as an array of numbers."""
-        return numeric_rows(estimator, X, reset=False, remedy=OTHER_KINDS, missing=True)
+        """Return the rows of a query to a fitted estimator as a numeric array."""
+        return numeric_rows(estimator, X, reset=False, remedy=TWO_STATES_ADVICE, missing=True)
 
     def encode(self, X):
-        """Return state codes of shape (n_rows, n_columns), MISSING for nan."""
+        """Return the state codes, shape (n_rows, n_columns), with MISSING for nan."""
         return two_state_codes(X, self.states, self.binarize, self.names)
 
     def encode_row(self, row):
@@ -44,7 +44,7 @@ class TwoStateEncoder:
         return self.encode(row.astype(float))
 
     def encode_complete(self, X):
-        """Return the codes of complete rows as int8, sparse if X is and the lower state is 0."""
+        """Return int8 codes of complete rows; they are sparse if X is and the lower state is 0."""
         if not issparse(X):
             return self.encode(X).astype(np.int8)
         if self.binarize is not None and self.binarize < 0:
@@ -58,19 +58,19 @@ class TwoStateEncoder:
         codes = csr_matrix(
             (stored.astype(np.int8), X.indices, X.indptr), shape=X.shape, copy=has_zeros
         )
-        if has_zeros:  # removed in place, so not from the caller's arrays
+        if has_zeros:  # in place, in the copy
             codes.eliminate_zeros()
         return codes
 
     def decode(self, codes):
-        """Return the states of complete codes, as integers if both states are."""
+        """Return the states of codes without missing entries, as integers if both states are."""
         states = np.array(self.states)
         whole = states.astype(int)
         return (whole if (whole == states).all() else states)[codes]
 
 
 def check_two_states(states):
-    """The two states as floats; two increasing finite numbers."""
+    """Return the two states as floats; raise a ValueError unless they are increasing and finite."""
     try:
         low, high = states
     except (TypeError, ValueError):
@@ -82,26 +82,33 @@ def check_two_states(states):
 
 
 def check_threshold(binarize):
-    """The threshold of ``binarize``, or None."""
+    """Return the threshold ``binarize``; raise a ValueError if it is not a number or None."""
     return None if binarize is None else check_number("binarize", binarize)
 
 
 def two_state_codes(X, states, binarize, names):
-    """State codes of numbers: 0 for the lower and 1 for the upper state, MISSING for nan.
+    """Return the codes of numbers: 0 for the lower state, 1 for the upper state, MISSING for nan.
 
     Parameters
     ----------
     X : ndarray of numbers of shape (n_rows, n_columns)
+        Rows.
     states : pair of float
+        The lower and the upper state.
     binarize : float or None
-        Above it is the upper state; None takes nothing but the two states.
+        Threshold above which a number is the upper state. With None, only the two states are valid.
     names : list
-        Of the columns, for errors.
+        Names of the columns, for error messages.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        Codes.
 
     Raises
     ------
     ValueError
-        Other numbers where ``binarize`` is None; infinity.
+        If a number is infinite, or is not one of the two states and ``binarize`` is None.
     """
     low, high = states
     X = X.astype(float) if X.dtype == object else X  # None becomes nan
@@ -113,13 +120,13 @@ def two_state_codes(X, states, binarize, names):
         upper = np.greater(X, binarize)
         wrong = np.isinf(X)
     if wrong.any():
-        _refuse(X, wrong, states, names)
-    codes = upper.astype(STATE, order="C")  # sums then have one order
+        _raise_invalid_state(X, wrong, states, names)
+    codes = upper.astype(STATE, order="C")  # so that sums do not depend on the order of X
     codes[absent] = MISSING
     return codes
 
 
-def _refuse(X, wrong, states, names):
+def _raise_invalid_state(X, wrong, states, names):
     column = int(np.flatnonzero(wrong.any(axis=0))[0])
     value = X[wrong[:, column], column][0].item()
     if np.isinf(value):
@@ -129,6 +136,6 @@ def _refuse(X, wrong, states, names):
         )
     raise ValueError(
         f"Column {names[column]!r} holds {value!r}, but the states are {states[0]:g} and "
-        f"{states[1]:g}. Give a threshold as binarize= (above it is the upper state), or data "
-        "of these states only."
+        f"{states[1]:g}. Give a threshold as binarize= (numbers above it become the upper state), "
+        "or data with these two states only."
     )

@@ -1,4 +1,4 @@
-"""Columns of categories to state codes and back."""
+"""Conversion of categories to state codes and back."""
 
 import numbers
 from dataclasses import dataclass
@@ -11,43 +11,43 @@ from .frames import as_columns, column_names, read_columns
 __all__ = [
     "CategoryEncoder",
     "as_columns",
+    "check_categories",
     "decode",
     "encode",
     "find_categories",
-    "given_categories",
     "is_number",
-    "known_columns",
-    "missing",
+    "missing_mask",
+    "read_query_columns",
+    "read_training_columns",
     "resolve_categories",
-    "shared_categories",
-    "training_columns",
+    "unite_categories",
 ]
 
-SHOWN = 8
+N_SHOWN = 8  # names or values in an error message
 MAX_REAL_CATEGORIES = 50
 
 
 @dataclass(frozen=True)
 class CategoryEncoder:
-    """Encoding of categories as state codes.
+    """Encoder of categories as state codes.
 
     Attributes
     ----------
     names : list
-        Names of the columns, for errors.
+        Names of the columns, for error messages.
     categories : list of ndarray
-        Categories of every column, in the order of their codes.
+        Categories of each column, in the order of their codes.
     """
 
     names: list
     categories: list
 
     def read(self, estimator, X):
-        """Return the columns of rows to query a fitted estimator with."""
+        """Return the columns of the rows of a query to a fitted estimator."""
         return read_columns(estimator, X, reset=False)
 
     def encode(self, columns):
-        """Return state codes of shape (n_rows, n_columns), MISSING for missing entries."""
+        """Return the state codes, shape (n_rows, n_columns), with MISSING for missing entries."""
         return encode(columns, self.categories, self.names)
 
     def encode_row(self, row):
@@ -55,39 +55,43 @@ class CategoryEncoder:
         return self.encode(list(row.T))
 
     def decode(self, codes):
-        """Return the categories of complete state codes."""
+        """Return the categories of state codes without missing entries."""
         return decode(codes, self.categories)
 
 
 def resolve_categories(categories, columns, names):
-    """Return the categories of every column for the parameter ``categories``.
+    """Return the categories of each column for the parameter ``categories``.
 
     Parameters
     ----------
     categories : "auto" or list of lists
-        "auto" finds them in the columns.
+        "auto" finds the categories in the columns.
     columns : list of ndarray
+        Training columns.
     names : list
+        Names of the columns.
 
     Returns
     -------
     list of ndarray
+        Categories of each column.
     """
     if isinstance(categories, str) and categories == "auto":
         return find_categories(columns, names)
-    return given_categories(categories, names)
+    return check_categories(categories, names)
 
 
-def known_columns(estimator, X):
-    """Return the columns of rows to query a fitted estimator with, as many as in ``fit``."""
+def read_query_columns(estimator, X):
+    """Return the columns of the rows of a query; check that they are those of ``fit``."""
     return read_columns(estimator, X, reset=False)
 
 
-def training_columns(estimator, X, resume):
+def read_training_columns(estimator, X, resume):
     """Return the columns of training rows, their categories and their names.
 
-    The number and the names of columns are recorded, or checked if ``resume``. Categories are then
-    those of the earlier fit, else those of ``estimator.categories``.
+    If ``resume``, the number and the names of the columns are checked, and the categories are those
+    of the earlier fit. Otherwise they are recorded, and the categories are those of the parameter
+    ``categories`` of the estimator.
     """
     columns = read_columns(estimator, X, reset=not resume)
     names = column_names(estimator)
@@ -97,13 +101,14 @@ def training_columns(estimator, X, resume):
 
 
 def _is_missing(value):
+    """Return whether a value is None, nan, NaT or NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating) and np.isnan(value)
 
 
 def is_number(value):
-    """Whether a value is a number or stands for one."""
+    """Return whether a value can be converted to a float."""
     try:
         float(value)
     except (OverflowError, TypeError, ValueError):
@@ -111,8 +116,8 @@ def is_number(value):
     return True
 
 
-def missing(column):
-    """Mask of the entries that are None, nan, NaT or NA."""
+def missing_mask(column):
+    """Return a mask of the entries that are None, nan, NaT or NA."""
     if column.dtype.kind == "f":
         return np.isnan(column)
     if column.dtype.kind in "mM":
@@ -122,8 +127,8 @@ def missing(column):
     return np.zeros(len(column), dtype=bool)
 
 
-def _plain(values):
-    """An object array of numbers as a numeric array; anything else as it is."""
+def _to_numeric(values):
+    """Return an object array of numbers as a numeric array; return other arrays unchanged."""
     if values.dtype != object or not len(values):
         return values
     kinds = {bool if isinstance(v, bool | np.bool_) else type(v) for v in values}
@@ -135,27 +140,27 @@ def _plain(values):
     return values
 
 
-def _refuse_measurements(values, name):
-    """Infinities, and real numbers too various to be categories."""
+def _check_is_categorical(values, name):
+    """Raise a ValueError if values are infinite or look continuous."""
     if values.dtype.kind != "f":
         return
     if np.isinf(values).any():
         raise ValueError(
             f"Column {name!r} holds infinity; use nan for a missing entry or a finite category."
         )
-    odd = values != np.floor(values)
-    few = min(MAX_REAL_CATEGORIES, max(2.0, np.sqrt(len(values))))
-    if odd.any() and len(np.unique(values)) > few:
+    is_fractional = values != np.floor(values)
+    max_categories = min(MAX_REAL_CATEGORIES, max(2.0, np.sqrt(len(values))))
+    if is_fractional.any() and len(np.unique(values)) > max_categories:
         raise ValueError(
-            f"Column {name!r} holds real numbers such as {float(values[odd][0])!r} that hardly "
-            "repeat, so they are no categories. Discretise the column "
-            "(sklearn.preprocessing.KBinsDiscretizer), or turn it into strings if its values are "
+            f"Column {name!r} holds real numbers such as {float(values[is_fractional][0])!r} that "
+            "rarely repeat, so they are not categories. Discretise the column "
+            "(sklearn.preprocessing.KBinsDiscretizer), or convert it to strings if its values are "
             "categories."
         )
 
 
-def _distinct(values, name):
-    """Sorted distinct values; mixed types by type name first."""
+def _sorted_unique(values, name):
+    """Return the sorted distinct values; values of several types are sorted by type first."""
     if values.dtype != object:
         return np.unique(values)
     try:
@@ -176,24 +181,24 @@ def _distinct(values, name):
 
 
 def find_categories(columns, names):
-    """The sorted categories of every column.
+    """Return the sorted categories of each column.
 
     Raises
     ------
     ValueError
-        Infinities, real numbers that are no categories, a column with no observed entry, more
-        than 32767 categories.
+        If a column has infinite values, real numbers that are not categories, no observed entry, or
+        more than 32767 categories.
     TypeError
-        Unhashable entries.
+        If a column has entries that are not hashable.
     """
     found = []
     for column, name in zip(columns, names, strict=True):
-        values = _plain(column[~missing(column)])
-        _refuse_measurements(values, name)
-        categories = _distinct(values, name)
+        values = _to_numeric(column[~missing_mask(column)])
+        _check_is_categorical(values, name)
+        categories = _sorted_unique(values, name)
         if len(categories) == 0:
             raise ValueError(
-                f"Column {name!r} has no observed entry; drop it, or name its categories in "
+                f"Column {name!r} has no observed entry; drop it, or give its categories in "
                 "categories=."
             )
         found.append(_check_count(categories, name))
@@ -209,33 +214,33 @@ def _check_count(categories, name):
     return categories
 
 
-def given_categories(categories, names):
-    """The user's categories, checked: one list of distinct values a column."""
+def check_categories(categories, names):
+    """Return the user's categories as arrays; raise a ValueError if they are not valid."""
     if isinstance(categories, str) or not hasattr(categories, "__len__"):
         raise ValueError(
-            f'categories must be "auto" or a list of lists, one a column; got {categories!r}.'
+            f'categories must be "auto" or a list of lists, one per column; got {categories!r}.'
         )
     if len(categories) != len(names):
         raise ValueError(
             f"categories has {len(categories)} lists, but X has {len(names)} columns; give one "
-            "each."
+            "list per column."
         )
     out = []
     for values, name in zip(categories, names, strict=True):
-        array = _plain(_object_array(values))
+        array = _to_numeric(_object_array(values))
         if len(array) == 0 or len(set(array.tolist())) < len(array):
             raise ValueError(
                 f"The categories of column {name!r} must be distinct and at least one; got "
-                f"{list(values)[:SHOWN]}."
+                f"{list(values)[:N_SHOWN]}."
             )
         out.append(_check_count(array, name))
     return out
 
 
-def shared_categories(categories):
-    """The union of the categories of all columns, once for every column."""
+def unite_categories(categories):
+    """Return the union of the categories of all columns, once for each column."""
     values = [v for c in categories for v in c.tolist()]
-    union = _distinct(_plain(_object_array(values)), "all")
+    union = _sorted_unique(_to_numeric(_object_array(values)), "all")
     return [union] * len(categories)
 
 
@@ -247,22 +252,22 @@ def _object_array(values):
 
 
 def encode(columns, categories, names):
-    """State codes of every entry, MISSING where nothing was observed.
+    """Return the state codes of all entries, with MISSING for missing entries.
 
     Raises
     ------
     ValueError
-        A category that was not seen in fit.
+        If a category was not seen in fit.
     """
     X = np.full((len(columns[0]), len(columns)), MISSING, dtype=STATE)
     for j, (column, known, name) in enumerate(zip(columns, categories, names, strict=True)):
-        seen = ~missing(column)
-        values = _plain(column[seen])
-        X[seen, j] = _codes(values, known, name)
+        is_observed = ~missing_mask(column)
+        values = _to_numeric(column[is_observed])
+        X[is_observed, j] = _find_codes(values, known, name)
     return X
 
 
-def _codes(values, known, name):
+def _find_codes(values, known, name):
     if values.dtype.kind in "biuf" and known.dtype.kind in "biuf" and len(known):
         order = np.argsort(known, kind="stable")
         place = np.minimum(np.searchsorted(known[order], values), len(known) - 1)
@@ -270,36 +275,36 @@ def _codes(values, known, name):
         unseen = np.flatnonzero(known[codes] != values)
     else:
         if "m" in (known.dtype.kind + values.dtype.kind).lower():
-            known, values = _kept_as_they_are(known), _kept_as_they_are(values)
+            known, values = _to_objects(known), _to_objects(values)
         table = {v: s for s, v in enumerate(known.tolist())}
         codes = np.fromiter(
             (table.get(v, -1) for v in values.tolist()), dtype=int, count=len(values)
         )
         unseen = np.flatnonzero(codes < 0)
     if unseen.size:
-        shown = ", ".join(repr(v) for v in known.tolist()[:SHOWN])
-        more = ", ..." if len(known) > SHOWN else ""
+        shown = ", ".join(repr(v) for v in known.tolist()[:N_SHOWN])
+        more = ", ..." if len(known) > N_SHOWN else ""
         raise ValueError(
             f"Column {name!r} has the category {values.tolist()[unseen[0]]!r}, which was not seen "
-            f"in fit; known are [{shown}{more}]. Name all in categories= before fit, or use nan or "
-            "None for a missing entry."
+            f"in fit; its categories are [{shown}{more}]. Give all categories in categories= "
+            "before fit, or use nan or None for a missing entry."
         )
     return codes
 
 
 def decode(X, categories):
-    """The categories that state codes stand for: numeric if all columns are, else objects."""
+    """Return the categories of state codes; the array is numeric if all categories are."""
     kinds = {c.dtype.kind for c in categories}
     if kinds <= set("biuf") and (kinds == {"b"} or "b" not in kinds):
         out = np.empty(X.shape, dtype=np.result_type(*[c.dtype for c in categories]))
     else:
         out = np.empty(X.shape, dtype=object)
     for j, known in enumerate(categories):
-        known = _kept_as_they_are(known) if known.dtype.kind in "mM" else known
+        known = _to_objects(known) if known.dtype.kind in "mM" else known
         out[:, j] = known[X[:, j]]
     return out
 
 
-def _kept_as_they_are(values):
-    """An object array; numpy would make numbers of times."""
+def _to_objects(values):
+    """Return an object array; ``tolist`` would convert times to integers."""
     return np.fromiter(values, dtype=object, count=len(values))

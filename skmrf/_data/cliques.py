@@ -1,78 +1,89 @@
-"""The ``cliques`` parameter: from what users write to arrays of variables."""
+"""Conversion of the parameter ``cliques`` to arrays of variables."""
 
 import numbers
 
 import numpy as np
 
-WORDS = ("independent", "pairwise")
+NAMES = ("independent", "pairwise")
 
 
 def resolve_cliques(cliques, n_features, names=None):
-    """Pointers and variables of all cliques.
+    """Return the pointers and the variables of all cliques.
 
     Parameters
     ----------
     cliques : {"independent", "pairwise"}, networkx graph or sequence of tuples
-        Tuples and nodes are column indices or names. A single-variable clique is added for every
-        column that a sequence leaves out, and for all columns of a graph.
+        Parameter of the estimator. Tuples and nodes are column indices or names. A clique of a
+        single variable is added for each column that a sequence leaves out, and for all columns of
+        a graph.
     n_features : int
+        Number of columns.
     names : sequence of str, optional
+        Names of the columns.
 
     Returns
     -------
-    (pointers, variables) : tuple of ndarray
+    pointers : ndarray of shape (n_cliques + 1,)
+        Clique ``a`` has the variables ``variables[pointers[a]:pointers[a + 1]]``.
+    variables : ndarray
+        Column indices of all cliques, concatenated.
 
     Raises
     ------
     ValueError
-        A clique that names a missing column, or one twice; an unknown word.
+        If a clique has a column that does not exist, or a column twice, or if the string is
+        unknown.
     """
     if isinstance(cliques, str):
-        if cliques not in WORDS:
+        if cliques not in NAMES:
             raise ValueError(
-                f"cliques must be one of {list(WORDS)}, a list of tuples of columns, a networkx "
+                f"cliques must be one of {list(NAMES)}, a list of tuples of columns, a networkx "
                 f"graph or an MRFStructureLearner; got {cliques!r}."
             )
-        return _singles(n_features) if cliques == "independent" else _all_pairs(n_features)
+        return (
+            _single_cliques(n_features)
+            if cliques == "independent"
+            else _pairwise_cliques(n_features)
+        )
     lookup = {name: i for i, name in enumerate(names)} if names is not None else {}
     if hasattr(cliques, "edges") and hasattr(cliques, "nodes"):
         edges = [e for e in cliques.edges() if e[0] != e[1]]
         given = [(v,) for v in range(n_features)] + [tuple(e) for e in edges]
         for node in cliques.nodes():
-            _column(node, (node,), n_features, lookup)
+            _find_column(node, (node,), n_features, lookup)
     else:
-        given = _tuples(cliques)
-    resolved = [_resolve(c, n_features, lookup) for c in given]
+        given = _list_tuples(cliques)
+    resolved = [_find_columns(c, n_features, lookup) for c in given]
     covered = {v for c in resolved for v in c}
     resolved = [(v,) for v in range(n_features) if v not in covered] + resolved
     return _flatten(resolved)
 
 
-def _tuples(cliques):
+def _list_tuples(cliques):
     try:
         return [tuple(c) if not isinstance(c, str) else (c,) for c in cliques]
     except TypeError:
         raise ValueError(
-            f"cliques must be one of {list(WORDS)}, a list of tuples of columns, a networkx "
+            f"cliques must be one of {list(NAMES)}, a list of tuples of columns, a networkx "
             f"graph or an MRFStructureLearner; got {cliques!r}."
         ) from None
 
 
-def _resolve(clique, n_features, lookup):
-    members = tuple(_column(v, clique, n_features, lookup) for v in clique)
+def _find_columns(clique, n_features, lookup):
+    members = tuple(_find_column(v, clique, n_features, lookup) for v in clique)
     if len(set(members)) < len(members):
         twice = next(v for v in members if members.count(v) > 1)
-        raise ValueError(f"Clique {clique} names column {twice} twice; name every column once.")
+        raise ValueError(f"Clique {clique} has column {twice} twice; give each column once.")
     return members
 
 
-def _column(v, clique, n_features, lookup):
+def _find_column(v, clique, n_features, lookup):
     if v in lookup:
         return lookup[v]
     if isinstance(v, numbers.Integral) and not isinstance(v, bool) and 0 <= v < n_features:
         return int(v)
-    known = f"0 to {n_features - 1}" + (f" or {list(lookup)[:8]}" if lookup else "")
-    raise ValueError(f"Clique {clique} names column {v!r}, but the columns are {known}.")
+    columns = f"0 to {n_features - 1}" + (f" or {list(lookup)[:8]}" if lookup else "")
+    raise ValueError(f"Clique {clique} has column {v!r}, but the columns are {columns}.")
 
 
 def _flatten(cliques):
@@ -81,12 +92,12 @@ def _flatten(cliques):
     return ptr, np.array([v for c in cliques for v in c], dtype=np.int64)
 
 
-def _singles(n):
+def _single_cliques(n):
     return np.arange(n + 1), np.arange(n)
 
 
-def _all_pairs(n):
-    """Every variable, then every pair."""
+def _pairwise_cliques(n):
+    """Return cliques of all single variables, then of all pairs."""
     i, j = np.triu_indices(n, 1)
     ptr = np.concatenate([np.arange(n), n + 2 * np.arange(len(i) + 1)])
     return ptr, np.concatenate([np.arange(n), np.column_stack([i, j]).ravel()])

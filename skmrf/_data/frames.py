@@ -1,4 +1,4 @@
-"""Columns of arrays and of frames (pandas, polars), which are known by their methods."""
+"""Columns of arrays and of pandas and polars frames."""
 
 from sklearn.utils.validation import check_array, validate_data
 
@@ -14,14 +14,14 @@ def _is_pandas(X):
 def as_columns(X):
     """Return the columns of an array or a frame as one-dimensional arrays.
 
-    Frames keep the type of every column; arrays may hold nan.
+    Columns of a frame keep their data types. Arrays may have nan.
     """
     if _is_polars(X):
         return _check_frame([c.to_numpy() for c in X.get_columns()], X.shape)
     if _is_pandas(X):
         return _check_frame([X.iloc[:, j].to_numpy() for j in range(X.shape[1])], X.shape)
     array = check_array(X, dtype=None, ensure_all_finite=False)
-    if not hasattr(X, "dtype") and array.dtype.kind == "U":  # a list with strings and others
+    if not hasattr(X, "dtype") and array.dtype.kind == "U":  # a list may mix strings and numbers
         array = check_array(X, dtype=object, ensure_all_finite=False)
     return list(array.T)
 
@@ -36,22 +36,22 @@ def _check_frame(columns, shape):
 
 
 def column_types(X):
-    """Return the data type of every column of a frame; an empty list for anything else."""
+    """Return the data type of each column of a frame; an empty list for other arguments."""
     return list(X.dtypes) if hasattr(X, "columns") and hasattr(X, "dtypes") else []
 
 
-def shown_names(X, n_columns):
-    """Return the names of a frame's columns, or their positions, for errors about ``X``."""
+def find_column_names(X, n_columns):
+    """Return the names of a frame's columns, or their positions, for error messages."""
     return list(getattr(X, "columns", range(n_columns)))
 
 
 def array_kind(X):
-    """Return the kind of an array's data type, such as ``"f"``; empty for anything else."""
+    """Return the kind of an array's data type, such as ``"f"``; empty for other arguments."""
     return getattr(getattr(X, "dtype", None), "kind", "")
 
 
 def column_names(estimator):
-    """Return the names of the columns that an estimator was fitted to, or their positions."""
+    """Return the names of the columns seen during fit, or their positions."""
     fitted = vars(estimator)
     return list(fitted.get("feature_names_in_", range(fitted["n_features_in_"])))
 
@@ -62,19 +62,22 @@ def read_columns(estimator, X, *, reset):
     Parameters
     ----------
     estimator : estimator
-        ``n_features_in_`` and ``feature_names_in_`` are set if ``reset``.
+        Its attributes ``n_features_in_`` and ``feature_names_in_`` are set or checked.
     X : array-like or frame of shape (n_rows, n_columns)
+        Rows.
     reset : bool
-        Record the columns, as in ``fit``; otherwise compare them with those of ``fit``.
+        Whether to record the columns, as in ``fit``. Otherwise they are compared with those of
+        ``fit``.
 
     Returns
     -------
     list of ndarray of shape (n_rows,)
+        Columns.
 
     Raises
     ------
     ValueError
-        Other columns than in ``fit``.
+        If the columns are not those of ``fit``.
     """
     columns = as_columns(X)
     validate_data(estimator, X, reset=reset, skip_check_array=True)

@@ -1,4 +1,4 @@
-"""Tables of numbers and categories as arrays of numbers and state codes, and back."""
+"""Conversion of tables of continuous and categorical columns to arrays and back."""
 
 from dataclasses import dataclass, field, replace
 
@@ -6,30 +6,36 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.warn import warn_caller
-from .categories import decode, encode, find_categories, given_categories, is_number, missing
+from .categories import check_categories, decode, encode, find_categories, is_number, missing_mask
 from .frames import column_types, read_columns
 
-SHOWN = 8
-DEGENERATE = r"Columns? .* no maximum; the deviations of the model are bounded"  # of warnings
-FARTHEST = 1e100  # of a standardised number, so that its square is finite
+N_SHOWN = 8  # names in a warning
+DEGENERATE = r"Columns? .* no maximum; the deviations of the model are bounded"  # matches warnings
+MAX_STANDARDISED = 1e100  # so that squares are finite
 
 
 @dataclass(frozen=True)
 class Columns:
-    """How the columns of a table become numbers of about unit size and state codes.
+    """Encoder of the columns of a table: standardised numbers and state codes.
 
     Attributes
     ----------
     names : list
-    numbers, discrete : ndarray of int
-        Which columns are numbers and which are categories.
-    categories : list of ndarray, of the discrete columns
-    mean, scale : ndarray of shape (n_numbers,)
-        The standardised number is ``(x - mean) / scale``.
+        Names of the columns, for error messages.
+    continuous : ndarray of int
+        Indices of the continuous columns.
+    discrete : ndarray of int
+        Indices of the categorical columns.
+    categories : list of ndarray
+        Categories of each categorical column, in the order of their codes.
+    mean : ndarray of shape (n_continuous,)
+        Mean of each continuous column.
+    scale : ndarray of shape (n_continuous,)
+        Scale of each continuous column. The standardised number is ``(x - mean) / scale``.
     """
 
     names: list
-    numbers: np.ndarray
+    continuous: np.ndarray
     discrete: np.ndarray
     categories: list
     mean: np.ndarray = field(default_factory=lambda: np.zeros(0))
@@ -37,26 +43,29 @@ class Columns:
 
     @property
     def n_states(self):
-        """Number of states of every column, 0 of a number."""
+        """Number of states of each column; 0 for continuous columns."""
         n_states = np.zeros(len(self.names), dtype=np.int64)
         n_states[self.discrete] = [len(c) for c in self.categories]
         return n_states
 
     def read(self, estimator, X):
-        """Return the columns of rows to query a fitted estimator with."""
+        """Return the columns of the rows of a query to a fitted estimator."""
         return read_columns(estimator, X, reset=False)
 
     def encode_row(self, row):
-        """Return the code of an object array of shape (1, n_columns); None is missing."""
+        """Return the encoded row of an object array of shape (1, n_columns); None is missing."""
         return self.encode(list(row.T))
 
     def encode(self, columns):
-        """Standardised numbers and state codes, nan where missing, shape (n_rows, n_columns)."""
+        """Return standardised numbers and state codes, with nan for missing entries.
+
+        The result has shape (n_rows, n_columns).
+        """
         X = np.empty((len(columns[0]), len(columns)))
-        for k, j in enumerate(self.numbers):
+        for k, j in enumerate(self.continuous):
             with np.errstate(over="ignore"):
-                x = (as_numbers(columns[j], self.names[j]) - self.mean[k]) / self.scale[k]
-            X[:, j] = np.clip(x, -FARTHEST, FARTHEST)
+                x = (to_floats(columns[j], self.names[j]) - self.mean[k]) / self.scale[k]
+            X[:, j] = np.clip(x, -MAX_STANDARDISED, MAX_STANDARDISED)
         if len(self.discrete):
             names = [self.names[j] for j in self.discrete]
             codes = encode([columns[j] for j in self.discrete], self.categories, names)
@@ -64,100 +73,120 @@ class Columns:
         return X
 
     def decode(self, X):
-        """Rows in the units of the user; objects where there are categories that are no numbers."""
-        values = X[:, self.numbers] * self.scale + self.mean
+        """Return rows in the user's units; an object array if a category is not numeric."""
+        values = X[:, self.continuous] * self.scale + self.mean
         if not len(self.discrete):
             return values
         states = decode(X[:, self.discrete].astype(np.int64), self.categories)
         numeric = states.dtype.kind in "iuf"
         out = np.empty(X.shape, dtype=float if numeric else object)
-        out[:, self.numbers], out[:, self.discrete] = values, states
+        out[:, self.continuous], out[:, self.discrete] = values, states
         return out
 
     def standardised(self, X, weights):
-        """Encoded rows on the scale of weighted rows, and the columns with that scale."""
+        """Return encoded rows standardised by weighted moments, and the columns with this scale."""
         X, mean, scale = X.copy(), self.mean.copy(), self.scale.copy()
-        for k, j in enumerate(self.numbers):
-            centre, spread = _moments(X[:, j], weights, self.names[j])
+        for k, j in enumerate(self.continuous):
+            centre, spread = _mean_and_scale(X[:, j], weights, self.names[j])
             X[:, j] = (X[:, j] - centre) / spread
             mean[k], scale[k] = mean[k] + scale[k] * centre, scale[k] * spread
         return X, replace(self, mean=mean, scale=scale)
 
-    def log_volume(self, X):
-        """Log of the units that the observed numbers of every row were divided by."""
-        return ~np.isnan(X[:, self.numbers]) @ np.log(self.scale)
+    def log_scale(self, X):
+        """Return the sum of the log scales of the observed continuous entries of each row."""
+        return ~np.isnan(X[:, self.continuous]) @ np.log(self.scale)
 
 
 def learn_columns(X, columns, names, categorical_features, categories, weights=None):
-    """Return the :class:`Columns` of a table, with the categorical ones as parameters name them.
+    """Return the :class:`Columns` of a table for the parameters of an estimator.
 
     Parameters
     ----------
     X : array-like or frame
+        Training rows.
     columns : list of ndarray
-        Those of ``X``, or of some of its rows.
+        Columns of ``X``, or of some of its rows.
     names : list
+        Names of the columns.
     categorical_features : "from_dtype", None, or array-like of names, indices or booleans
-    categories : "auto" or list of lists, one for every categorical column
+        Categorical columns.
+    categories : "auto" or list of lists
+        Categories of each categorical column.
     weights : ndarray of shape (n_rows,), optional
+        Weight of each row of ``columns``.
+
+    Returns
+    -------
+    Columns
+        Encoder of the columns.
     """
     mask = categorical_mask(categorical_features, X, names)
     declared = declared_categories(X, mask)
-    return find_columns(columns, names, mask, categories, weights, declared)
+    return fit_columns(columns, names, mask, categories, weights, declared)
 
 
-def find_columns(columns, names, categorical, categories, weights=None, declared=None):
-    """The :class:`Columns` of a table.
+def fit_columns(columns, names, categorical, categories, weights=None, declared=None):
+    """Return the :class:`Columns` of a table.
 
     Parameters
     ----------
     columns : list of ndarray
+        Training columns.
     names : list
+        Names of the columns.
     categorical : ndarray of bool
-    categories : "auto" or list of lists, one for every categorical column
+        Mask of the categorical columns.
+    categories : "auto" or list of lists
+        Categories of each categorical column.
     weights : ndarray of shape (n_rows,), optional
-    declared : list of list or None, one for every categorical column, optional
-        With "auto": its categories, or None for those that it holds.
+        Weight of each row.
+    declared : list of (list or None), optional
+        Categories that each categorical column declares; used with "auto". None means that the
+        categories are found in the column.
+
+    Returns
+    -------
+    Columns
+        Encoder of the columns.
     """
-    discrete, numbers = np.flatnonzero(categorical), np.flatnonzero(~categorical)
-    shown = [names[j] for j in discrete]
+    discrete, continuous = np.flatnonzero(categorical), np.flatnonzero(~categorical)
     if not isinstance(categories, list | tuple | np.ndarray) and categories != "auto":
         raise ValueError(f'categories must be "auto" or a list of lists; got {categories!r}.')
     if isinstance(categories, str):
-        found = [
+        categories = [
             find_categories([columns[j]], [names[j]])[0]
             if known is None
-            else given_categories([known], [names[j]])[0]
+            else check_categories([known], [names[j]])[0]
             for j, known in zip(discrete, declared or [None] * len(discrete), strict=True)
         ]
     else:
-        found = given_categories(categories, shown)
-    mean, scale = np.zeros(len(numbers)), np.ones(len(numbers))
-    for k, j in enumerate(numbers):
-        mean[k], scale[k] = _moments(as_numbers(columns[j], names[j]), weights, names[j])
-    return Columns(list(names), numbers, discrete, found, mean, scale)
+        categories = check_categories(categories, [names[j] for j in discrete])
+    mean, scale = np.zeros(len(continuous)), np.ones(len(continuous))
+    for k, j in enumerate(continuous):
+        mean[k], scale[k] = _mean_and_scale(to_floats(columns[j], names[j]), weights, names[j])
+    return Columns(list(names), continuous, discrete, categories, mean, scale)
 
 
-def as_numbers(column, name):
-    """A column as floats; nan where missing."""
+def to_floats(column, name):
+    """Return a column as floats, with nan for missing entries."""
     if column.dtype.kind in "cmM":
         raise ValueError(
-            f"Column {name!r} holds values of type {column.dtype}; turn them into real numbers."
+            f"Column {name!r} holds values of type {column.dtype}; convert them to real numbers."
         )
-    absent = missing(column)
+    absent = missing_mask(column)
     out = np.full(len(column), np.nan)
     try:
         out[~absent] = column[~absent].astype(float)
     except TypeError:
         value = next(v for v in column[~absent].tolist() if not is_number(v))
         raise TypeError(
-            f"Column {name!r} holds a {type(value).__name__}; every entry of this argument must be "
-            "a number, a string that stands for a number, or missing (nan or None)."
+            f"Column {name!r} holds a {type(value).__name__}; each entry must be a number, a "
+            "string that can be converted to a number, or missing (nan or None)."
         ) from None
     except (OverflowError, ValueError):
         value = next(v for v in column[~absent].tolist() if not is_number(v))
         raise ValueError(
-            f"Column {name!r} holds {value!r}, which is no number; name the column in "
+            f"Column {name!r} holds {value!r}, which is not a number; add the column to "
             "categorical_features if its values are categories."
         ) from None
     if np.isinf(out).any():
@@ -167,13 +196,13 @@ def as_numbers(column, name):
     return out
 
 
-def _moments(x, weights, name):
-    """Mean and standard deviation of what is there; the deviation of a constant is 1."""
-    seen = ~np.isnan(x)
-    if not seen.any():
+def _mean_and_scale(x, weights, name):
+    """Return the mean and the standard deviation of observed entries; 1 for a constant column."""
+    is_observed = ~np.isnan(x)
+    if not is_observed.any():
         raise ValueError(f"Column {name!r} has no observed entry; drop it.")
-    x, weights = x[seen], None if weights is None else weights[seen]
-    centre = x[np.argmax(np.abs(x))] / 2  # so that sums of large numbers stay finite
+    x, weights = x[is_observed], None if weights is None else weights[is_observed]
+    centre = x[np.argmax(np.abs(x))] / 2  # keeps sums of large numbers finite
     with np.errstate(over="ignore", invalid="ignore"):
         mean = centre + np.average(x - centre, weights=weights)
         size = np.abs(x - mean).max()
@@ -186,57 +215,61 @@ def _moments(x, weights, name):
     return mean, 1.0 if negligible else spread
 
 
-def warn_degenerate(X, numbers, names, where=""):
-    """Warn of columns of numbers that have no density: constant ones and those of two values.
+def warn_degenerate(X, continuous, names, where=""):
+    """Warn of continuous columns whose density has no maximum: constant and two-valued ones.
 
     Returns
     -------
     list of int
-        These columns.
+        Indices of these columns.
     """
-    found = {True: [], False: []}
-    for j in numbers if len(X) >= 10 else ():
+    degenerate = {True: [], False: []}  # keys: whether the column is constant
+    for j in continuous if len(X) >= 10 else ():
         values = np.unique(X[~np.isnan(X[:, j]), j])
         if len(values) <= 2:
-            found[len(values) == 1].append(j)
-    for constant, columns in found.items():
+            degenerate[len(values) == 1].append(j)
+    for is_constant, columns in degenerate.items():
         if columns:
-            warn_caller(_degenerate(constant, [names[j] for j in columns], where))
-    return found[True] + found[False]
+            warn_caller(_degenerate_message(is_constant, [names[j] for j in columns], where))
+    return degenerate[True] + degenerate[False]
 
 
-def _degenerate(constant, names, where):
-    shown = ", ".join(repr(name) for name in names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
+def _degenerate_message(is_constant, names, where):
+    shown = ", ".join(repr(name) for name in names[:N_SHOWN]) + ", ..." * (len(names) > N_SHOWN)
     subject, be, have, them = (
         ("Column", "is", "has", "it") if len(names) == 1 else ("Columns", "are", "have", "them")
     )
-    what = f"{be} constant" if constant else f"{have} two values only"
-    advice = f"drop {them}" if constant else f"name {them} in categorical_features"
+    what = f"{be} constant" if is_constant else f"{have} only two values"
+    advice = f"drop {them}" if is_constant else f"add {them} to categorical_features"
     return (
         f"{subject} {shown} {what}{where}, so the likelihood of a density has no maximum; the "
-        f"deviations of the model are bounded from below. Better {advice}."
+        f"deviations of the model are bounded from below. To avoid this, {advice}."
     )
 
 
 def categorical_mask(categorical_features, X, names):
-    """Which columns hold categories.
+    """Return a mask of the categorical columns.
 
     Parameters
     ----------
     categorical_features : "from_dtype", None, or array-like of names, indices or booleans
+        Parameter of the estimator.
     X : array-like or frame
-    names : list of the columns' names
+        Training rows.
+    names : list
+        Names of the columns.
 
     Returns
     -------
     ndarray of bool
+        Mask of the columns.
     """
     n = len(names)
     if categorical_features is None:
         return np.zeros(n, dtype=bool)
     if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         return _categorical_dtypes(X, n)
-    # as objects, or numpy makes text of indices beside names
+    # object, because numpy converts indices to strings in a list with names
     dtype = None if hasattr(categorical_features, "dtype") else object
     listed = np.asarray(categorical_features, dtype=dtype)
     if listed.ndim != 1:
@@ -252,24 +285,24 @@ def categorical_mask(categorical_features, X, names):
         return listed.astype(bool)
     mask = np.zeros(n, dtype=bool)
     for column in listed.tolist():
-        mask[_position(column, names)] = True
+        mask[_find_position(column, names)] = True
     return mask
 
 
-def _position(column, names):
+def _find_position(column, names):
     if isinstance(column, int) and not isinstance(column, bool):
         if -len(names) <= column < len(names):
             return column
     elif column in names:
         return names.index(column)
     raise ValueError(
-        f"categorical_features names column {column!r}; the columns are {names[:8]}"
+        f"categorical_features has {column!r}, which is not a column; the columns are {names[:8]}"
         f"{' ...' if len(names) > 8 else ''}."
     )
 
 
 def _categorical_dtypes(X, n):
-    """Columns of a frame whose type is categorical."""
+    """Return a mask of the columns of a frame that have a categorical data type."""
     types = column_types(X)
     if not types:
         return np.zeros(n, dtype=bool)
@@ -277,20 +310,21 @@ def _categorical_dtypes(X, n):
 
 
 def declared_categories(X, categorical):
-    """The categories that the types of a frame's columns declare, None where they do not.
+    """Return the categories that the data types of a frame's columns declare.
 
     Parameters
     ----------
     X : array-like or frame
+        Training rows.
     categorical : ndarray of bool
+        Mask of the categorical columns.
 
     Returns
     -------
-    list of list or None, one for every categorical column
+    list of (ndarray or None)
+        Categories of each categorical column, or None if it declares none.
     """
     types = column_types(X)
     declared = [getattr(t, "categories", None) for t in types] or [None] * len(categorical)
-    wanted = [known for known, here in zip(declared, categorical, strict=True) if here]
-    return [
-        known.to_numpy() if hasattr(known, "to_numpy") and len(known) else None for known in wanted
-    ]
+    selected = [c for c, is_selected in zip(declared, categorical, strict=True) if is_selected]
+    return [c.to_numpy() if hasattr(c, "to_numpy") and len(c) else None for c in selected]

@@ -1,72 +1,81 @@
-"""Rows of numbers, for estimators that take no categories."""
+"""Validation of numeric rows."""
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from .categories import is_number
-from .frames import array_kind, as_columns, shown_names
+from .frames import array_kind, as_columns, find_column_names
 
 
 def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
-    """Rows of numbers as an array; their number of columns and names are recorded or checked.
+    """Return rows as a numeric array, and record or check their columns.
 
     Parameters
     ----------
     estimator : estimator
+        Its attributes ``n_features_in_`` and ``feature_names_in_`` are set or checked.
     X : array-like, frame or sparse matrix
+        Rows.
     reset : bool
-        Record the columns, else compare them with those of ``fit``.
+        Whether to record the columns. Otherwise they are compared with those of ``fit``.
     remedy : str
-        What to do with entries that are no numbers.
-    missing : bool
-        Whether nan is a missing entry; infinity then is for the caller to judge.
+        End of error messages about entries that are not numbers: what the user can do.
+    missing : bool, default=False
+        Whether nan is a missing entry. Infinite values are then left to the caller to check.
     **options
-        Of :func:`sklearn.utils.validation.check_array`.
+        Options of :func:`sklearn.utils.validation.check_array`.
+
+    Returns
+    -------
+    ndarray or sparse matrix of shape (n_rows, n_columns)
+        Numeric rows.
 
     Raises
     ------
     ValueError
-        Entries that are no numbers, or not finite; the message names the first such column.
+        If an entry is not a number or not finite. The message names the first such column.
     TypeError
-        An entry that is neither a number nor a string, such as a dict.
+        If an entry is neither a number nor a string, such as a dict.
     """
     if array_kind(X) in ("", "m", "M"):  # numpy would convert text and dates to numbers
-        _refuse_words(X, remedy)
+        _raise_for_text(X, remedy)
     try:
         rows = validate_data(estimator, X, reset=reset, ensure_all_finite=False, **options)
-        if rows.dtype.kind == "O":  # of a frame of polars
+        if rows.dtype.kind == "O":  # polars frames may be converted to objects
             rows = rows.astype(float)
     except (OverflowError, TypeError, ValueError) as error:
-        _refuse_words(X, remedy, error)
+        _raise_for_text(X, remedy, error)
         raise
     if not missing:
         _check_finite(rows, estimator)
     return rows
 
 
-def _refuse_words(X, remedy, error=None):
-    """Name the first entry that is no number, if that is what is wrong.
+def _raise_for_text(X, remedy, error=None):
+    """Raise an error that names the first entry that is not a number, if there is one.
 
-    A TypeError of numpy, for an object that stands for nothing, stays one and keeps its words.
+    It is a TypeError with numpy's message if ``error`` is a TypeError, otherwise a ValueError.
     """
-    kind, detail = (TypeError, f" ({error})") if isinstance(error, TypeError) else (ValueError, "")
+    error_type, detail = ValueError, ""
+    if isinstance(error, TypeError):
+        error_type, detail = TypeError, f" ({error})"
     try:
         columns = as_columns(X)
     except (TypeError, ValueError):
         return
-    names = shown_names(X, len(columns))
-    for wrong in (lambda value: not is_number(value), lambda value: isinstance(value, str)):
+    names = find_column_names(X, len(columns))
+    for is_wrong in (lambda value: not is_number(value), lambda value: isinstance(value, str)):
         for name, column in zip(names, columns, strict=True):
-            for value in _suspects(column):
-                if wrong(value):
-                    raise kind(
-                        f"Column {name!r} holds {value!r}, which is no number; {remedy}{detail}"
+            for value in _values_to_check(column):
+                if is_wrong(value):
+                    raise error_type(
+                        f"Column {name!r} holds {value!r}, which is not a number; {remedy}{detail}"
                     )
 
 
-def _suspects(column):
-    """Values that may be no numbers."""
+def _values_to_check(column):
+    """Return the values of a column that may not be numbers."""
     if column.dtype.kind in "biuf":
         return []
     return (column.astype(str) if column.dtype.kind in "mM" else column).tolist()
@@ -82,7 +91,7 @@ def _check_finite(rows, estimator):
     name = vars(estimator).get("feature_names_in_", range(rows.shape[1]))[column]
     if np.isnan(values[wrong][0]):
         raise ValueError(
-            f"Column {name!r} holds NaN, but {type(estimator).__name__} takes complete rows. Fill "
-            "the gaps (sklearn.impute.SimpleImputer), or leave these rows out."
+            f"Column {name!r} holds NaN, but {type(estimator).__name__} needs complete rows. "
+            "Impute the missing entries (sklearn.impute.SimpleImputer), or drop these rows."
         )
     raise ValueError(f"Column {name!r} holds infinity; give finite numbers.")

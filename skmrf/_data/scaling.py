@@ -1,4 +1,4 @@
-"""Inputs of comparable size."""
+"""Scaling of inputs."""
 
 import numpy as np
 from scipy.sparse import issparse
@@ -7,8 +7,8 @@ from sklearn.preprocessing import StandardScaler
 from .._utils.rows import dense_rows
 
 
-def scaler_of(X, weights):
-    """A scaler that leaves columns of zeros and ones as they are; None if all are of this kind."""
+def fit_scaler(X, weights):
+    """Return a scaler that leaves binary columns unchanged, or None if all columns are binary."""
     sparse = issparse(X)
     if sparse:
         others = np.unique(X.indices[(X.data != 0) & (X.data != 1)])
@@ -19,13 +19,13 @@ def scaler_of(X, weights):
     with np.errstate(over="ignore", invalid="ignore"):
         weights = None if weights is None else weights / weights.max()
         scaler = StandardScaler(with_mean=not sparse).fit(X, sample_weight=weights)
-        if sparse:  # a large mean stays
+        if sparse:  # the mean is not subtracted, so it is part of the scale
             scaler.scale_ = np.sqrt(scaler.var_ + scaler.mean_**2)
             scaler.scale_[scaler.scale_ == 0] = 1.0
     wrong = np.flatnonzero(~np.isfinite(scaler.scale_ + scaler.mean_))
     if wrong.size:
         raise ValueError(
-            f"Column {wrong[0]} of X holds numbers too large to be standardised; divide it by some "
+            f"Column {wrong[0]} of X holds numbers too large to be standardised; divide it by a "
             "power of ten."
         )
     binary = np.setdiff1d(np.arange(X.shape[1]), others)
@@ -35,7 +35,8 @@ def scaler_of(X, weights):
     return scaler
 
 
-def scaled(scaler, X):
+def scale_inputs(scaler, X):
+    """Return the scaled inputs; ``scaler`` may be None."""
     if scaler is None:
         return X
     return scaler.transform(dense_rows(X) if scaler.with_mean else X)

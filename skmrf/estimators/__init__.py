@@ -1,1 +1,1 @@
-"""Estimators, one a file. Import them from :mod:`skmrf`."""
+"""Estimators. Import them from :mod:`skmrf`."""

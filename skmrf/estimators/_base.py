@@ -1,4 +1,4 @@
-"""What all estimators that are trained share."""
+"""Base class of the estimators that learn an energy."""
 
 from contextlib import contextmanager
 
@@ -13,34 +13,34 @@ from ..training import checkpoints
 
 
 class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
-    """Estimator that learns an energy with a learner of :mod:`skmrf.learners`.
+    """Base class of estimators that learn an energy with a learner of :mod:`skmrf.learners`.
 
-    A subclass has a parameter ``learner`` and its own ``fit``, a sequence of the functions and
-    objects in the modules beside this one. It overrides no method of this class.
+    A subclass has a parameter ``learner`` and its own method ``fit``. It overrides no method of
+    this class.
     """
 
-    _checkpoint = checkpoints.NoCheckpoint()  # a callback puts another one here during a fit
-    _energy_type = Energy  # of the energies that it learns
-    _learner_kind = Learner  # superclass of the learners that it takes
+    _checkpoint = checkpoints.NoCheckpoint()  # a callback replaces it during a fit
+    _energy_type = Energy  # class of the energy that the estimator learns
+    _learner_kind = Learner  # base class of the learners that the estimator accepts
     _doc_link_module = "skmrf"
     _doc_link_template = (
         "https://skmrf.readthedocs.io/en/stable/api/generated/skmrf.{estimator_name}.html"
     )
 
     def _check_learner(self):
-        """Return the learner, if this estimator takes it."""
+        """Return the learner; raise an error if this estimator does not accept it."""
         return make_learner(
             self.learner, self._energy_type, kind=self._learner_kind, owner=type(self).__name__
         )
 
     def _column_names(self):
-        """Return the names of the columns that the estimator was fitted to, or their positions."""
+        """Return the names of the columns seen during fit, or their positions."""
         return column_names(self)
 
 
 @contextmanager
 def unchanged_on_error(estimator):
-    """Restore what a fit has set on the estimator if the fit fails."""
+    """Restore the attributes that ``fit`` has set on the estimator if it fails."""
     before = dict(vars(estimator))
     try:
         yield

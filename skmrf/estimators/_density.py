@@ -1,4 +1,4 @@
-"""What all estimators of a density share besides learning it: log Z, draws and scores."""
+"""Base class of density estimators: log Z, samples and scores."""
 
 import warnings
 
@@ -12,46 +12,47 @@ from .._utils.randomness import check_generator
 from .._utils.warn import warn_caller
 from ._base import LearnedEstimator
 
-WIDE = r"The interval of log Z .* nats wide"  # of warnings
+WIDE = r"The interval of log Z .* nats wide"  # matches warnings
 
 
 class EnergyEstimator(DensityMixin, LearnedEstimator):
-    """Density of rows whose energy is learned.
+    """Base class of density estimators.
 
-    A subclass has :meth:`score_samples` and three things that queries need:
+    A subclass has the method :meth:`score_samples` and three members that queries need:
 
-    - ``_encoder``, a value with ``read(estimator, X)``, ``encode(rows)``, ``encode_row(row)`` and
-      ``decode(codes)``, such as :class:`~skmrf._data.categories.CategoryEncoder`;
+    - ``_encoder``, an object with the methods ``read(estimator, X)``, ``encode(rows)``,
+      ``encode_row(row)`` and ``decode(codes)``, such as
+      :class:`~skmrf._data.categories.CategoryEncoder`;
     - :meth:`_draw`;
     - :meth:`_compute_log_partition`.
 
-    Encoded rows, called ``codes``, are an array of state codes, with MISSING (or nan) for missing
-    entries.
+    The variable ``codes`` is an array of encoded rows: state codes, with MISSING (or nan) for
+    missing entries.
     """
 
     def _draw(self, codes, rng):
-        """Return rows of codes with missing entries drawn given the others."""
+        """Return the encoded rows with missing entries drawn given the observed ones."""
         raise NotImplementedError
 
     def _compute_log_partition(self):
-        """Return the :class:`~skmrf._utils.results.LogPartition` of ``energy_``."""
+        """Return log Z of ``energy_``, a :class:`~skmrf._utils.results.LogPartition`."""
         raise NotImplementedError
 
     def _encode(self, X):
-        """Return the codes of rows to query the model with."""
+        """Return the encoded rows of a query."""
         check_is_fitted(self)
         encoder = self._encoder
         return encoder.encode(encoder.read(self, X))
 
     def _rng(self):
-        """Return the same random numbers for every query."""
+        """Return a new generator with the seed of the fit, so that queries are reproducible."""
         return np.random.default_rng(self._seed)
 
     def _log_partition(self):
         check_is_fitted(self)
         if "log_partition" not in self._cache:
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message=WIDE)  # the estimator says what to do
+                warnings.filterwarnings("ignore", message=WIDE)  # _warn_wide replaces it
                 result = self._compute_log_partition()
             self._cache["log_partition"] = result
             if not result.converged:
@@ -60,49 +61,52 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
     @property
     def log_partition_(self):
-        """log Z in nats, which ``score_samples`` subtracts."""
+        """Log partition function log Z in nats. It is computed at the first access."""
         return self._log_partition().value
 
     @property
     def log_partition_interval_(self):
-        """Lower and upper limit of log Z in nats; equal where log Z is exact.
+        """Lower and upper limit of log Z in nats. They are equal if log Z is exact.
 
-        The error of log Z is the same for all rows. ``log_partition_ - upper`` and
-        ``log_partition_ - lower``, added to a log-likelihood of :meth:`score_samples` or
-        :meth:`score`, give its lower and upper limit. An estimate of log Z tends to be too low,
-        which makes log-likelihoods too high, so report the lower limit beside the score.
+        The error of log Z is the same for all rows. Add ``log_partition_ - upper`` or
+        ``log_partition_ - lower`` to a log-likelihood of :meth:`score_samples` or :meth:`score` to
+        get its lower or upper limit. An estimate of log Z tends to be too low, which makes
+        log-likelihoods too high. Report the lower limit together with the score.
         """
         result = self._log_partition()
         return result.lower, result.upper
 
     @property
     def log_partition_method_(self):
-        """How log Z was found: "exact", "grid" or "ais"."""
+        """Method that computed log Z: "exact", "grid" or "ais" (annealed importance sampling)."""
         return self._log_partition().method
 
     def sample(self, n_samples=1, *, given=None, random_state=None):
-        """Draw rows.
+        """Draw samples.
 
         Parameters
         ----------
         n_samples : int, default=1
+            Number of rows to draw.
         given : dict, or array-like or frame of one or n_samples rows, optional
-            What is observed: ``{column: value}``, or rows with nan or None elsewhere.
-        random_state : int, RandomState, Generator or None
+            Observed entries: ``{column: value}``, or rows with nan or None for the entries to draw.
+            By default all entries are drawn.
+        random_state : int, RandomState, Generator or None, default=None
+            Random numbers of the draws. An int makes the result reproducible.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            Independent draws where exact inference fits in memory. Else, and of models with hidden
-            units, states of Gibbs chains after 1000 sweeps, half of them tempered, which approach
-            the distribution as they mix.
+            Independent samples if exact inference fits in memory. Otherwise, and for models with
+            hidden units, the states of Gibbs chains after 1000 sweeps. Half of these sweeps are
+            tempered. The chains approach the distribution as they mix.
         """
         check_is_fitted(self)
         check_number("n_samples", n_samples, low=1, integer=True)
         codes = self._given_codes(given)
         if len(codes) not in (1, n_samples):
             raise ValueError(
-                f"given has {len(codes)} rows; give one, or as many as n_samples={n_samples}."
+                f"given has {len(codes)} rows; give one row, or n_samples={n_samples} rows."
             )
         if len(codes) == 1:
             codes = np.repeat(codes, n_samples, axis=0)
@@ -112,8 +116,8 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         if given is not None and not isinstance(given, dict):
             if isinstance(given, str) or np.ndim(given) == 0:
                 raise ValueError(
-                    "given must be a dict {column: value} or rows with nan elsewhere; "
-                    f"got {given!r}."
+                    "given must be a dict {column: value}, or rows with nan for the entries to "
+                    f"draw; got {given!r}."
                 )
             return self._encode(given)
         names = self._column_names()
@@ -125,28 +129,30 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         return self._encoder.encode_row(row)
 
     def score(self, X, y=None):
-        """Mean of :meth:`score_samples`.
+        """Return the mean log-likelihood of the rows: the mean of :meth:`score_samples`.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
+            Rows to score.
         y : ignored
+            Not used.
 
         Returns
         -------
         float
-            In nats.
+            Mean log-likelihood of a row, in nats.
         """
         return float(np.mean(self.score_samples(X)))
 
 
 def _warn_wide(result):
-    """Warn that log Z has not converged."""
+    """Warn that the interval of log Z is wide."""
     warn_caller(
         f"log Z has not converged: its interval, [{result.lower:.4g}, {result.upper:.4g}], is "
-        f"{result.upper - result.lower:.3g} nats wide, and log-likelihoods have that uncertainty. "
-        "Estimate log Z of energy_ with more n_temperatures or n_chains: with "
-        "skmrf.likelihood.ais, or for neural potentials with "
-        "skmrf.likelihood.neural.neural_log_partition.",
+        f"{result.upper - result.lower:.3g} nats wide. Log-likelihoods have the same uncertainty. "
+        "Estimate log Z of energy_ with more n_temperatures or n_chains: use "
+        "skmrf.likelihood.ais, or skmrf.likelihood.neural.neural_log_partition for neural "
+        "potentials.",
         ConvergenceWarning,
     )

@@ -1,4 +1,4 @@
-"""Queries of a discrete model whose variables are the columns of the data, none of them latent."""
+"""Queries of discrete models without latent variables."""
 
 from ..inference import row_queries
 from ..likelihood import log_partition_bounds
@@ -6,11 +6,11 @@ from ._density import EnergyEstimator
 
 
 class VisibleEstimator(EnergyEstimator):
-    """Scores, completions, marginals and draws of rows."""
+    """Base class of discrete models without latent variables."""
 
     @property
     def _graph(self):
-        """The model as a factor graph."""
+        """Model as a factor graph."""
         if "graph" not in self._cache:
             self._cache["graph"] = self.energy_.factor_graph()
         return self._cache["graph"]
@@ -19,47 +19,52 @@ class VisibleEstimator(EnergyEstimator):
         return query(self._graph, codes, max_bytes=self.max_bytes, rng=self._rng())
 
     def score_samples(self, X):
-        """Normalised log-likelihood of the observed entries of every row, in nats.
+        """Return the log-likelihood of the observed entries of each row, in nats.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
+            Rows to score. Missing entries (nan, also None or NA in categorical columns) are summed
+            out.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            ``log p(observed entries)``; missing entries are summed out.
+            Normalised log-likelihoods ``log p(observed entries)``.
         """
         codes = self._encode(X)
         return self._row_query(row_queries.row_log_partitions, codes) - self.log_partition_
 
     def predict(self, X):
-        """Rows with their missing entries filled by the joint mode given the observed ones.
+        """Impute the missing entries of each row by their joint mode given the observed entries.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
+            Rows with missing entries (nan, also None or NA in categorical columns).
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            Categories, numeric where all columns are; of two-state models, their states.
+            Complete rows of categories, or of the two states of a two-state model. The data type is
+            numeric if all columns are.
         """
         codes = self._encode(X)
         return self._encoder.decode(self._row_query(row_queries.row_modes, codes))
 
     def marginals(self, X):
-        """Marginals of every column given the observed entries of each row.
+        """Return the marginals of each column given the observed entries of each row.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
+            Rows with missing entries (nan, also None or NA in categorical columns).
 
         Returns
         -------
-        list of ndarray of shape (n_samples, n_categories), one a column
-            Observed entries have all their mass on their category. Two-state models have two
-            categories, the lower state first.
+        list of ndarray of shape (n_samples, n_categories)
+            Probabilities of the categories, one array per column. An observed entry has probability
+            1 for its category. In two-state models the lower state is the first category.
         """
         return self._row_query(row_queries.row_marginals, self._encode(X))
 
@@ -75,6 +80,7 @@ class VisibleEstimator(EnergyEstimator):
         return row_queries.row_samples(self._graph, codes, rng, max_bytes=self.max_bytes)
 
     def __sklearn_tags__(self):
+        """Return the scikit-learn tags of the estimator."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags

@@ -1,4 +1,4 @@
-"""Weights of training rows, and rows held out for early stopping."""
+"""Sample weights, and rows held out for early stopping."""
 
 import numpy as np
 
@@ -6,17 +6,19 @@ from .._utils.log_weights import check_sample_weight
 
 
 def weighted_rows(data, sample_weight):
-    """Return the rows of positive weight, with their log weights.
+    """Return the rows with positive weight, together with their log weights.
 
     Parameters
     ----------
     data : Batch
         All rows, without weights.
     sample_weight : array-like of shape (n_rows,), or None
+        Weight of each row. None means equal weights.
 
     Returns
     -------
     Batch
+        Rows with positive weight.
     """
     weights = check_sample_weight(sample_weight, data.X.shape[0])
     if weights is None:
@@ -26,35 +28,38 @@ def weighted_rows(data, sample_weight):
 
 
 def sample_weights(data):
-    """Return the weights of the rows of a batch, shape (n_rows,), or None."""
+    """Return the weights of the rows of a batch, shape (n_rows,), or None if they are equal."""
     return None if data.log_weights is None else np.exp(data.log_weights)
 
 
-def hold_out(data, parameters, rng, *, fewest=1):
+def hold_out(data, parameters, rng, *, min_rows=1):
     """Split the rows into training rows and rows that early stopping scores.
 
     Parameters
     ----------
     data : Batch
+        All rows.
     parameters : TrainingParameters
+        Parameters of the estimator.
     rng : Generator
-    fewest : int, default=1
-        Number of rows from which on ``early_stopping="auto"`` holds rows out.
+        Random numbers that select the held-out rows.
+    min_rows : int, default=1
+        Smallest number of rows with which ``early_stopping="auto"`` holds rows out.
 
     Returns
     -------
     data : Batch
-        The training rows.
+        Training rows.
     held_out : Batch or None
-        None without early stopping.
+        Held-out rows. None without early stopping.
     """
     n = data.X.shape[0]
-    if not parameters.stops_early(n, fewest):
+    if not parameters.stops_early(n, min_rows):
         return data, None
     n_held_out = max(1, round(parameters.validation_fraction * n))
     if n_held_out >= n:
         raise ValueError(
-            f"early_stopping holds out rows, so it needs at least 2; got n_samples = {n}."
+            f"early_stopping holds out rows, so X must have at least 2 rows; got n_samples = {n}."
         )
     order = rng.permutation(n)
     return data.take(order[n_held_out:]), data.take(order[:n_held_out])

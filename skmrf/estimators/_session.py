@@ -1,4 +1,4 @@
-"""One call of fit or partial_fit."""
+"""State of one call of fit or partial_fit."""
 
 from contextlib import nullcontext
 
@@ -11,17 +11,18 @@ from ..training.reports import EpochReports
 
 
 class FitSession:
-    """One call of fit or partial_fit of an estimator.
+    """State of one call of ``fit`` or ``partial_fit``, besides rows and parameters.
 
-    It holds what such a call has besides rows and parameters: the callbacks, the checkpoint, the
-    random numbers, and the energy at which training starts.
+    The state consists of the callbacks, the checkpoint, the random numbers and the initial energy.
 
     Parameters
     ----------
-    estimator : estimator that scikit-learn's callbacks can be set of
+    estimator : LearnedEstimator
+        Estimator that is fitted.
     parameters : TrainingParameters
+        Parameters of the estimator.
     X, y : array-like
-        What the estimator is fitted to.
+        Training rows and targets.
     n_sub_estimators : int, default=0
         Number of estimators that are fitted before training.
 
@@ -30,12 +31,12 @@ class FitSession:
     is_resumed : bool
         Whether training continues from an earlier fit.
     energy : Energy or None
-        Where training starts. It is known from the beginning if ``is_resumed``, else the estimator
-        sets it. :meth:`train` releases it, so that initial values take no memory in training.
+        Initial energy. If ``is_resumed``, it is that of the earlier fit; otherwise the estimator
+        sets it. :meth:`train` releases it to save memory.
     rng : Generator
-        Random numbers of training, from :meth:`begin` on.
+        Random numbers of training. :meth:`begin` sets it.
     seed : int
-        Seed of the queries of the fitted model, from :meth:`train` on.
+        Seed of the queries of the fitted model. :meth:`train` sets it.
     """
 
     def __init__(self, estimator, parameters, X, y=None, *, n_sub_estimators=0):
@@ -49,14 +50,14 @@ class FitSession:
             self.energy = fitted["energy_"] if previous is None else previous.energy
         self._estimator = estimator
         self._reports = EpochReports(estimator, X, y, parameters.max_iter, n_sub_estimators)
-        self._checkpoint = estimator._checkpoint  # set up by the callbacks
+        self._checkpoint = estimator._checkpoint  # set by the callbacks
         if parameters.is_partial:
             self._checkpoint = checkpoints.NoCheckpoint()
 
     def fit_sub_estimator(self, name, sub_estimator, sample_weight):
-        """Fit an estimator to the same rows before training, and return it.
+        """Fit another estimator to the same rows before training, and return it.
 
-        After Ctrl-C in its fit nothing is written to the checkpoint.
+        After Ctrl-C in its fit, nothing is written to the checkpoint.
         """
         fitted = self._reports.fit(name, sub_estimator, sample_weight)
         if vars(fitted).get("_interrupted", False):
@@ -64,64 +65,68 @@ class FitSession:
         return fitted
 
     def begin(self, data, *encoding):
-        """Set the random numbers of training: those of a checkpoint that is continued, or new ones.
+        """Set the random numbers of training: new ones, or those of a checkpoint.
 
         Parameters
         ----------
         data : Batch
             All training rows.
         *encoding
-            How the rows were encoded. Together with the parameters, the rows and the initial
-            energy it identifies the fit that a checkpoint belongs to.
+            Encoding of the rows. A checkpoint belongs to this fit if it has the same encoding,
+            parameters, rows and initial energy.
         """
         epoch = 0 if self._previous is None else self._previous.epoch
         resumed_from = (self.energy.theta, epoch) if self.is_resumed else None
-        form = checkpoints.form_of(self.energy)
+        form = checkpoints.describe_energy(self.energy)
         rng = check_generator(self.parameters.random_state)
         given = form, data, encoding, resumed_from
         self.rng = self._checkpoint.begin(rng, self._estimator, *given)
 
     def train(self, learner, data, settings, attributes):
-        """Train, and return the last state of the loop.
+        """Train, and return the final state of the training loop.
 
         Parameters
         ----------
         learner : Learner
+            Estimator of the gradient.
         data : Batch
-            The training rows.
+            Training rows.
         settings : Settings
+            Settings of the training loop.
         attributes : callable
-            ``state -> dict``, the fitted attributes of a state of the loop, for callbacks.
+            ``state -> dict``. It returns the fitted attributes for a state of the loop, for
+            callbacks.
 
         Returns
         -------
         LoopState
+            Final state.
         """
         reports = self._reports
         reports.summary, reports.checkpoint = attributes, self._checkpoint
         state = self._run(learner, data, settings)
-        is_trained = state.epoch > state.began
+        is_trained = state.epoch > state.start_epoch
         reports.finish((lambda: attributes(state)) if is_trained else None)
         return state
 
     def _run(self, learner, data, settings):
-        """Run the loop from the first state, which no caller of the loop refers to."""
+        """Run the loop. The first state is passed without a reference to it, to save memory."""
         checkpoint, n_jobs = self._checkpoint, self.parameters.n_jobs
         self._set_first_state(learner, data, settings)
         if checkpoint.ended:
             return self._release_first_state()
-        began = self._first_state.began
+        start_epoch = self._first_state.start_epoch
         with nullcontext() if n_jobs is None else parallel_config(n_jobs=n_jobs):
             state = loop.run(
-                learner, data, settings, self._release_first_state(), self._reports, began
+                learner, data, settings, self._release_first_state(), self._reports, start_epoch
             )
         if not state.interrupted:
             checkpoint.write(state, ended=True)
         return state
 
     def _set_first_state(self, learner, data, settings):
-        """Start or resume training, and release the initial energy."""
-        resumed = self._checkpoint.resumed()
+        """Set the first state of the loop and release the initial energy."""
+        resumed = self._checkpoint.take_saved()
         if resumed is not None:
             self._first_state, self.seed = resumed
         elif self._previous is not None:
@@ -130,7 +135,7 @@ class FitSession:
         else:
             self._first_state = loop_state.start(self.energy, learner, data, settings, self.rng)
             self.seed = int(self.rng.integers(2**63))
-        self._checkpoint.keep(self.seed)
+        self._checkpoint.set_fixed(self.seed)
         self.energy = self._previous = None
 
     def _release_first_state(self):
@@ -138,7 +143,7 @@ class FitSession:
         return state
 
     def attributes(self, state):
-        """Return the fitted attributes that all estimators have, of a state of the loop."""
+        """Return the fitted attributes that all estimators have, for a state of the loop."""
         parameters = self.parameters
         energy = state.result(parameters.average and parameters.penalty == "l2")
         return fitted_attributes(
@@ -159,16 +164,20 @@ def fitted_attributes(energy, *, seed=0, history=None, n_iter=0, converged=True)
     Parameters
     ----------
     energy : Energy
-    seed : int
-        Of the random numbers of queries.
+        Fitted model.
+    seed : int, default=0
+        Seed of queries.
     history : dict of lists, optional
-    n_iter : int
-        Epochs.
-    converged : bool
+        Diagnostics of training.
+    n_iter : int, default=0
+        Number of epochs.
+    converged : bool, default=True
+        Whether training converged.
 
     Returns
     -------
     dict
+        Attributes by name.
     """
     return {
         "energy_": energy,

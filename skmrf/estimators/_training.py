@@ -1,4 +1,4 @@
-"""Parameters of the training loop, and where it starts."""
+"""Parameters of the training loop."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -8,20 +8,20 @@ from ..learners.base import has_missing
 from ..training import optimizers, penalties, schedules
 from ..training.settings import Settings
 
-COPIES = 6  # arrays of parameters that learning holds at once
+N_ARRAYS = 6  # arrays of the size of the parameters that training keeps in memory
 
 
 @dataclass(frozen=True)
 class TrainingParameters:
-    """Parameters of an estimator that control training, checked.
+    """Validated parameters of an estimator that control training.
 
-    The fields are the parameters of the estimators that train by gradient, under the same names.
+    The fields have the names of the parameters of the estimators.
 
     Attributes
     ----------
     is_partial : bool
-        Whether they are those of one call of ``partial_fit``: one epoch that continues training,
-        without early stopping.
+        Whether the parameters are for one call of ``partial_fit``: one epoch that continues
+        training, without early stopping.
     """
 
     optimizer: Any
@@ -43,7 +43,7 @@ class TrainingParameters:
 
     @classmethod
     def of(cls, estimator, partial=False):
-        """Read the parameters of an estimator and check them."""
+        """Return the validated parameters of an estimator."""
         names = [field.name for field in fields(cls) if field.name != "is_partial"]
         parameters = cls(**{name: getattr(estimator, name) for name in names})
         parameters._check()
@@ -70,18 +70,18 @@ class TrainingParameters:
         """Return whether training continues from an earlier fit of the estimator."""
         return self.warm_start and "energy_" in vars(estimator)
 
-    def stops_early(self, n_rows, fewest):
+    def stops_early(self, n_rows, min_rows):
         """Return whether rows are held out for early stopping.
 
-        With ``early_stopping="auto"`` they are from ``fewest`` rows on, unless the solver is
-        L-BFGS.
+        With ``early_stopping="auto"`` they are if there are at least ``min_rows`` rows, unless the
+        optimizer is L-BFGS.
         """
         if isinstance(self.early_stopping, str):
-            return n_rows >= fewest and self.optimizer != "lbfgs"
+            return n_rows >= min_rows and self.optimizer != "lbfgs"
         return bool(self.early_stopping)
 
     def check_memory(self, n_parameters, what, remedy):
-        """Raise a ValueError if so many parameters need more than ``max_bytes`` in training."""
+        """Raise a ValueError if training ``n_parameters`` needs more than ``max_bytes``."""
         check_memory(n_parameters, self.max_bytes, what, remedy)
 
     def settings(
@@ -100,22 +100,25 @@ class TrainingParameters:
         Parameters
         ----------
         learner : Learner
+            Estimator of the gradient.
         energy : Energy
-            Where training starts.
+            Initial energy.
         data : Batch
-            The training rows.
+            Training rows.
         alpha : float, optional
-            Strength of the penalty, where the estimator's parameter is not a number.
+            Strength of the penalty. By default it is the parameter ``alpha`` of the estimator.
         default_optimizer : str, default="auto"
-            The optimizer for ``optimizer="auto"``.
+            Optimizer that ``optimizer="auto"`` selects.
         patience : int, optional
-            Epochs without a better score before stopping; by default ``n_iter_no_change``.
+            Number of epochs without a better score before stopping. By default it is
+            ``n_iter_no_change``.
         **options
             Other fields of :class:`~skmrf.training.settings.Settings`.
 
         Returns
         -------
         Settings
+            Settings of the training loop.
         """
         penalty = penalties.make_penalty(
             self.penalty,
@@ -141,14 +144,14 @@ class TrainingParameters:
         )
 
     def has_default_rate(self, optimizer):
-        """Return whether the schedule is left to the estimator; a solver has none."""
+        """Return whether the estimator chooses the schedule; a deterministic solver has none."""
         is_default = isinstance(self.learning_rate, str) and self.learning_rate == "adaptive"
         return is_default and optimizer is not None
 
 
 def check_memory(n_parameters, max_bytes, what, remedy):
-    """Raise a ValueError if training so many parameters needs more than ``max_bytes``."""
-    needed = 8.0 * COPIES * n_parameters
+    """Raise a ValueError if training ``n_parameters`` needs more than ``max_bytes``."""
+    needed = 8.0 * N_ARRAYS * n_parameters
     if needed > max_bytes:
         raise ValueError(
             f"Learning {n_parameters} {what} needs about {needed:.4g} bytes, more than "
@@ -157,7 +160,7 @@ def check_memory(n_parameters, max_bytes, what, remedy):
 
 
 def is_solvable(learner, data):
-    """Return whether a deterministic solver can maximise the learner's objective of the rows."""
+    """Return whether a deterministic solver can maximise the learner's objective on these rows."""
     if not learner.deterministic:
         return False
     return learner.objective_takes_missing or not has_missing(data.shown)

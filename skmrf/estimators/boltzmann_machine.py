@@ -1,10 +1,10 @@
-"""Boltzmann machines: two-state variables with pairwise couplings."""
+"""Boltzmann machines: binary variables with pairwise couplings."""
 
 import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.binary import OTHER_KINDS, TwoStateEncoder, check_threshold, check_two_states
+from .._data.binary import TWO_STATES_ADVICE, TwoStateEncoder, check_threshold, check_two_states
 from .._data.numeric import numeric_rows
 from .._utils.batch import Batch
 from ..energies import PairwiseEnergy
@@ -18,80 +18,107 @@ from ._training import TrainingParameters
 
 
 class BoltzmannMachine(VisibleEstimator):
-    r"""Fully visible Boltzmann machine (Ising model) learned from data.
+    r"""Fully visible Boltzmann machine (Ising model).
 
     .. math:: p(s) = \frac{1}{Z} \exp\Big( \sum_{i<j} J_{ij} s_i s_j + \sum_i b_i s_i \Big)
 
-    Every column is a variable :math:`s_i` with two states, and all pairs of columns are coupled.
-    Its likelihood is concave: without a penalty the maximum matches the means and pair moments of
-    the data. nan marks a missing entry; learning then takes the expectation given the others.
+    Every column is a variable :math:`s_i` with two states and a bias :math:`b_i`. Every pair of
+    columns has a coupling :math:`J_{ij}`. The log-likelihood of complete rows is concave. Without a
+    penalty, the means and the pair moments of the model are those of the data at its maximum.
+    Missing entries are nan. In training, the data-dependent expectation is taken given the observed
+    entries of each row.
 
     Parameters
     ----------
     learner : str or Learner, default="psmc"
-        How the gradient is estimated: "psmc", "smc", "pcd", "cd", "tempered-transitions",
-        "parallel-tempering", "mcmc-mle", "pf-mcmc-mle" or, for some twenty columns at most,
-        "exact"; an instance of :mod:`skmrf.learners` carries parameters.
+        Estimator of the gradient of the log-likelihood: "psmc", "smc", "pcd", "cd",
+        "tempered-transitions", "parallel-tempering", "mcmc-mle", "pf-mcmc-mle" or "exact". "exact"
+        needs at most about twenty columns. An instance of a class of :mod:`skmrf.learners` has its
+        own parameters.
     states : pair of numbers, default=(-1, 1)
-        The two values that :math:`s_i` takes, the lower first.
+        The two values of :math:`s_i`, the lower one first.
     binarize : float, optional
-        Entries above it are the upper state, others the lower one. By default the data must hold
-        nothing but the two states.
+        Threshold. Entries above it become the upper state, all other entries the lower state. By
+        default there is no threshold, and the data must contain only the two states and nan.
     optimizer : {"auto", "lbfgs", "adam", "sgd", "momentum"} or instance, default="auto"
-        "auto" is L-BFGS (FISTA for penalties with a kink) for deterministic learners, else Adam,
-        or plain SGD with "group-l1".
-    learning_rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
-        Of stochastic learners, default="adaptive": halved whenever the gradient is only noise.
+        Optimizer of the parameters. "auto" is a deterministic solver for deterministic learners:
+        L-BFGS, or FISTA with the penalties "l1" and "group-l1". For stochastic learners "auto" is
+        Adam, or SGD with "group-l1". "lbfgs" needs a deterministic learner. An instance of an
+        optimizer of :mod:`skmrf.training` has its own parameters.
+    learning_rate : str, float or schedule, default="adaptive"
+        Learning rate of stochastic learners. "adaptive" halves the rate whenever the gradient is
+        only noise. "constant" keeps the first rate, "step" halves it every 1000 updates, and
+        "inverse" divides it by ``1+t/100`` after t updates. The first rate is 0.03 for Adam, 0.1
+        for SGD and 0.02 for momentum. A float is a constant rate. An instance of a schedule of
+        :mod:`skmrf.training` has its own parameters.
     penalty : {"l2", "l1", "group-l1"}, default="l2"
-        On the couplings, as parameters of ``states``.
+        Penalty on the couplings of ``states``. Biases are not penalised. With "group-l1" each
+        coupling is a group.
     alpha : float, default=0.0
-        Strength of the penalty, against the mean log-likelihood in nats. Every pair counts once.
+        Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
+        log-likelihood of a row in nats. 0 means no penalty. Each pair of columns counts once.
     batch_size : int, default=256
-        Rows a stochastic update sees.
+        Number of rows in a minibatch of a stochastic learner.
     max_iter : int, optional
-        Epochs; by default until converged, at least 2000 updates and at most 20000.
+        Maximum number of epochs, or of iterations of a deterministic solver. By default training
+        continues until it converges, with at least 2000 and at most 20000 updates.
     tol : float, default=1e-6
-        Largest gradient entry (mismatch of a moment) at which L-BFGS stops.
+        Tolerance of deterministic solvers. They stop when no entry of the gradient (difference of a
+        moment between data and model) is larger in absolute value.
     average : bool, default=True
-        Average the iterates since the last change of the rate (never under "l1" or "group-l1").
+        Whether to return the mean of the iterates since the last change of the learning rate,
+        instead of the last iterate. It has no effect with the penalties "l1" and "group-l1", or
+        with a deterministic solver.
     early_stopping : bool, default=False
-        Hold out rows, and stop when their score no longer grows: the mean log-likelihood where
-        elimination is cheap, else the mean pseudo-log-likelihood of complete rows.
+        Whether to hold out rows and to stop when their score no longer improves. The score is the
+        mean log-likelihood if variable elimination is cheap, else the mean pseudo-log-likelihood of
+        the held-out rows without missing entries.
     validation_fraction : float, default=0.1
+        Share of the rows that early stopping holds out, above 0 and at most 0.9.
     n_iter_no_change : int, default=5
-        Epochs without a better score before stopping early.
-    max_bytes : float, default=4 GiB
-        Bound on the memory of the parameters while learning, and of exact inference.
+        Number of epochs without a better score after which early stopping ends training.
+    max_bytes : float, default=4 * 2**30
+        Maximum memory in bytes of the parameters during training, and of exact inference. The
+        default is 4 GiB.
     warm_start : bool, default=False
-        Go on from the previous fit, chains and optimizer included.
+        Whether :meth:`fit` continues training from the previous fit, including the Markov chains
+        and the state of the optimizer.
     n_jobs : int, optional
-        Threads over blocks of chains; results do not depend on it.
-    random_state : int, RandomState, Generator or None
+        Number of threads over blocks of Markov chains. Results do not depend on it.
+    random_state : int, RandomState, Generator or None, default=None
+        Random numbers of training (Markov chains and held-out rows) and of the estimate of log Z.
+        An int makes fits reproducible.
 
     Attributes
     ----------
     energy_ : PairwiseEnergy
-        The model in the states asked for.
+        Fitted model with the states of the parameter ``states``.
     coupling_ : ndarray of shape (n_features, n_features)
-        :math:`J` of the same distribution over states -1 and 1, whatever ``states`` is; symmetric,
-        with a zero diagonal. For states 0 and 1 it is a quarter of ``energy_.coupling``.
+        Couplings :math:`J` of the same distribution with the states -1 and 1, whatever ``states``
+        is. The matrix is symmetric with a zero diagonal. For states 0 and 1 it is a quarter of
+        ``energy_.coupling``.
     bias_ : ndarray of shape (n_features,)
-        :math:`b` in the states asked for.
+        Biases :math:`b` of ``energy_``, for the states of the parameter ``states``.
     log_partition_ : float
-        log Z in nats; computed when first asked for.
+        log Z in nats. It is computed at the first access.
     log_partition_interval_ : tuple of float
-        Lower and upper limit; equal when exact.
+        Lower and upper limit of log Z in nats. They are equal if log Z is exact.
     log_partition_method_ : str
+        How log Z was computed: "exact" or "ais" (annealed importance sampling).
     history_ : dict of lists
-        Diagnostics, one entry an epoch.
+        Diagnostics of training: one list per quantity, with one entry per epoch.
     n_iter_ : int
-        Epochs.
+        Number of epochs.
     converged_ : bool
-    n_features_in_, feature_names_in_
+        Whether training converged.
+    n_features_in_ : int
+        Number of columns seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns seen during fit. It exists only if all names are strings.
 
     See Also
     --------
-    DiscreteMRF : cliques of any columns, and categories of any number.
+    DiscreteMRF : Markov random fields with cliques of any columns and any number of categories.
 
     References
     ----------
@@ -157,52 +184,61 @@ class BoltzmannMachine(VisibleEstimator):
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
-        """Learn couplings and biases.
+        """Learn the couplings and the biases.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            The two states, or with ``binarize`` any finite numbers; nan where missing.
+            Training rows with the two states, or with any finite numbers if ``binarize`` is given.
+            nan marks a missing entry.
         y : ignored
+            Not used.
         sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weight of each row. By default all rows have the same weight.
 
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            A value that is none of the two states, without ``binarize``; infinity; a learner that
-            needs tables of log-potentials.
+            If ``X`` has a value that is none of the two states and ``binarize`` is None, if ``X``
+            has an infinite value, or if the learner needs tables of log-potentials.
         """
         return self._fit(X, sample_weight)
 
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
-        """One epoch over ``X``, going on from what was learned so far.
+        """Train for one epoch over ``X``, starting from the current parameters.
 
         Parameters
         ----------
-        X, y, sample_weight
-            As in :meth:`fit`.
+        X : array-like or frame of shape (n_samples, n_features)
+            Training rows, as in :meth:`fit`. nan marks a missing entry.
+        y : ignored
+            Not used.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weight of each row. By default all rows have the same weight.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         return self._fit(X, sample_weight, partial=True)
 
     @property
     def coupling_(self):
-        """Couplings of states -1 and 1."""
+        """Couplings for the states -1 and 1, shape (n_features, n_features)."""
         check_is_fitted(self)
         low, high = self.energy_.states
         return (0.5 * (high - low)) ** 2 * self.energy_.coupling
 
     @property
     def bias_(self):
-        """Biases of the states asked for."""
+        """Biases for the states of the parameter ``states``, shape (n_features,)."""
         check_is_fitted(self)
         return self.energy_.bias
 
@@ -221,7 +257,7 @@ class BoltzmannMachine(VisibleEstimator):
                 fit.energy = _independent_columns(data, states)
             fit.begin(data, encoder.states)
             data, held_out = hold_out(data, parameters, fit.rng)
-            resolution, n_never = data_moments.pair_facts(fit.energy, data)
+            resolution, n_never = data_moments.summarise_pairs(fit.energy, data)
             settings = parameters.settings(
                 learner,
                 fit.energy,
@@ -244,13 +280,13 @@ class BoltzmannMachine(VisibleEstimator):
         """Raise a ValueError if training cannot continue because the states have changed."""
         if states != self.energy_.states:
             raise ValueError(
-                f"states={self.states!r} are not those of the fit to go on from, "
-                f"{self.energy_.states}; start anew with fit and warm_start=False."
+                f"Training cannot continue with states={self.states!r}, because the previous fit "
+                f"has the states {self.energy_.states}. Start anew with fit and warm_start=False."
             )
 
     def _encode_training(self, X, states, reset):
         """Return the encoder and the codes of training rows."""
-        rows = numeric_rows(self, X, reset=reset, remedy=OTHER_KINDS, missing=True)
+        rows = numeric_rows(self, X, reset=reset, remedy=TWO_STATES_ADVICE, missing=True)
         encoder = TwoStateEncoder(self._column_names(), states, self.binarize)
         return encoder, encoder.encode(rows)
 
@@ -279,6 +315,6 @@ def _score(energy, held_out):
 
 
 def _symmetric(energy):
-    """Remove the rounding of the moments, which leaves couplings symmetric but for last digits."""
+    """Return the energy with symmetric couplings; rounding makes moments slightly asymmetric."""
     coupling = 0.5 * (energy.coupling + energy.coupling.T)
     return PairwiseEnergy(coupling, energy.bias, energy.states)

@@ -1,4 +1,4 @@
-"""CRBMStructuredPredictor: many binary outputs given inputs, tied together by hidden units."""
+"""Conditional restricted Boltzmann machines for multi-label classification."""
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, clone
@@ -7,8 +7,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.numeric import numeric_rows
-from .._data.scaling import scaled, scaler_of
-from .._data.targets import OutputEncoder, two_labels
+from .._data.scaling import fit_scaler, scale_inputs
+from .._data.targets import OutputEncoder, check_two_labels
 from .._utils.batch import Batch
 from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_auto, check_number
@@ -25,100 +25,130 @@ from ._rows import hold_out, sample_weights, weighted_rows
 from ._session import FitSession
 from ._training import TrainingParameters
 
-FEWEST = 200  # rows of which some are held out
-PLATEAU = 2000  # updates without a better score, at least, before stopping early
-RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 0.001}
+MIN_ROWS_FOR_HOLD_OUT = 200  # with early_stopping="auto"
+MIN_PATIENCE = 2000  # updates without a better score
+FIRST_RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 0.001}
 WINDOW, COSINE, N_HALVINGS = 1000, 0.0, 3
-WINDOWS = 9  # first windows that fit into the updates; the four of the schedule take 8.1
+N_WINDOWS = 9  # the four windows of the schedule are as long as 8.1 first windows
 RECENCY = 8.0
-EPOCHS = 50, 1000  # at least and at most, where max_iter is not given
-CONVERGED_SHARE = 0.5  # of inference; less is warned about
+EPOCHS = 50, 1000  # limits of the number of epochs if max_iter is None
+CONVERGED_SHARE = 0.5  # a smaller share of converged inference raises a warning
 
 
-def _probabilistic(estimator):
-    """Whether the outputs' beliefs are probabilities: not of max-margin learners."""
-    learner = vars(estimator).get("_asked_by") or estimator._check_learner()
+def _has_probabilities(estimator):
+    """Return whether the learner predicts probabilities; max-margin learners do not."""
+    learner = vars(estimator).get("_fitted_learner") or estimator._check_learner()
     if not learner.probabilistic:
         raise AttributeError(
-            f"Models learned by {type(learner).__name__} have no probabilities; use "
-            "decision_function."
+            f"Models learned by {type(learner).__name__} have no probabilities. Use "
+            "decision_function instead."
         )
     return True
 
 
 class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimator):
-    r"""Conditional restricted Boltzmann machine that predicts many binary outputs together.
+    r"""Conditional restricted Boltzmann machine that predicts many binary outputs jointly.
 
     .. math:: p(v | x) \propto \sum_h \exp\big(v^\top W^{vh} h + v^\top W^{vx} x
         + h^\top W^{hx} x + v^\top b^v + h^\top b^h\big)
 
-    for outputs :math:`v` and hidden units :math:`h` in {0, 1}. Without hidden units it is a
-    logistic regression of every output; these tie the outputs together.
+    The outputs :math:`v` and the hidden units :math:`h` are 0 or 1, and :math:`x` are the inputs.
+    The hidden units model the dependence between outputs. Without hidden units the model is a
+    logistic regression of each output.
 
     Parameters
     ----------
     n_components : int, default=256
-        Hidden units.
+        Number of hidden units.
     learner : str or instance, default="mle-bp"
-        How to learn, "mle-bp", "mle-mf", "mssvm", "lssvm", "cd", "cd-percloss", "lr" or an instance
-        of a class of :mod:`skmrf.learners`: by likelihood with belief propagation or mean field
-        for marginals (``MLEBP``, ``MLEMF``), by margin with hidden units summed out or maximised
-        over (``MSSVM``, ``LSSVM``), by chains (``CD``, ``CDPercLoss``), or without hidden units
-        (``LR``). Outputs are predicted by the inference that the learner uses.
+        Learning algorithm. Outputs are predicted by the inference algorithm that the learner uses.
+        An instance of a class of :mod:`skmrf.learners` has its own parameters.
+
+        - "mle-bp" (``MLEBP``) and "mle-mf" (``MLEMF``): maximum likelihood, with marginals by
+          belief propagation or mean field.
+        - "mssvm" (``MSSVM``) and "lssvm" (``LSSVM``): maximum margin, with hidden units summed out
+          or maximised over.
+        - "cd" (``CD``) and "cd-percloss" (``CDPercLoss``): Markov chains.
+        - "lr" (``LR``): logistic regressions without hidden units.
     optimizer : {"auto", "sgd", "momentum", "adam", "lbfgs"} or instance, default="auto"
-        "auto" is plain gradient ascent, of which the models predicted new rows better than of Adam.
-        "lbfgs" needs ``learner="lr"``.
-    learning_rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
-        Default "adaptive": from 0.1, halved whenever the gradient is only noise.
+        Optimizer of the parameters. "auto" is SGD, whose models predicted new rows better than
+        those of Adam. "lbfgs" needs ``learner="lr"``; with the penalties "l1" and "group-l1" it is
+        FISTA. An instance of an optimizer of :mod:`skmrf.training` has its own parameters.
+    learning_rate : str, float or schedule, default="adaptive"
+        Learning rate. "adaptive" starts at 0.1 for SGD, 0.01 for momentum or 0.001 for Adam, and
+        halves the rate whenever the gradient is only noise. "constant" keeps the first rate, "step"
+        halves it every 1000 updates, and "inverse" divides it by ``1+t/100`` after t updates. Their
+        first rate is 0.03 for Adam, 0.1 for SGD and 0.02 for momentum. A float is a constant rate.
+        An instance of a schedule of :mod:`skmrf.training` has its own parameters.
     penalty : {"l2", "l1", "group-l1"}, default="l2"
-        On weights, not biases. Groups are the weights of a hidden unit to outputs, those of it to
-        inputs, and those of an output to inputs.
+        Penalty on the weights. Biases are not penalised. The groups of "group-l1" are the weights
+        between a hidden unit and all outputs, between a hidden unit and all inputs, and between an
+        output and all inputs.
     alpha : float, default=0.0
-        Strength of the penalty, against the mean log-likelihood in nats.
+        Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean objective
+        of a row, which is the log-likelihood in nats for learners by maximum likelihood. 0 means no
+        penalty.
     batch_size : int, default=20
+        Number of rows in a minibatch.
     max_iter : int, optional
-        Epochs; by default until the held-out score no longer grows, or until converged, and at most
-        20000 updates, but at least 50 epochs and at most 1000.
+        Maximum number of epochs. By default training continues until the held-out score no longer
+        improves or until it converges, with at most 20000 updates. This limit is raised to 50
+        epochs if these have more updates, and lowered to 1000 epochs if these have fewer.
     tol : float, default=1e-6
-        Largest gradient entry at which L-BFGS stops.
+        Tolerance of deterministic solvers. They stop when no entry of the gradient is larger in
+        absolute value.
     average : bool, default=True
-        Average the iterates since the last change of the rate, the late ones more.
+        Whether to return the weighted mean of the iterates since the last change of the learning
+        rate, instead of the last iterate. Later iterates have larger weights. It has no effect with
+        the penalties "l1" and "group-l1", or with a deterministic solver.
     early_stopping : bool or "auto", default="auto"
-        Hold out rows, and keep the model that predicts them best. "auto" does so from 200 rows on.
-        Rows given to :meth:`fit` for validation are used in any case.
+        Whether to hold out rows, to stop when their score no longer improves, and to keep the model
+        with the best score. "auto" holds rows out if there are at least 200, unless the optimizer
+        is "lbfgs". Validation rows that are given to :meth:`fit` are always used.
     validation_fraction : float, default=0.1
+        Share of the rows that early stopping holds out, above 0 and at most 0.9.
     n_iter_no_change : int, default=5
-        Epochs without a better score before stopping, and at least 2000 updates.
-    max_bytes : float, default=4 GiB
-        Bound on the memory of the parameters while learning.
+        Number of epochs without a better score after which early stopping ends training. These
+        epochs must also have at least 2000 updates.
+    max_bytes : float, default=4 * 2**30
+        Maximum memory in bytes of the parameters during training. The default is 4 GiB.
     warm_start : bool, default=False
-        Go on from the previous fit.
+        Whether :meth:`fit` continues training from the previous fit.
     n_jobs : int, optional
-        Threads over rows in belief propagation. Has no influence on results.
-    random_state : int, RandomState, Generator or None
+        Number of threads over rows in belief propagation. Results do not depend on it.
+    random_state : int, RandomState, Generator or None, default=None
+        Random numbers of training: initial weights, minibatches, Markov chains and held-out rows.
+        An int makes fits reproducible.
 
     Attributes
     ----------
     energy_ : ConditionalBipartiteEnergy
-        Of inputs as ``scaler_`` gives them.
+        Fitted model of inputs that are scaled by ``scaler_``.
     scaler_ : StandardScaler or None
-        Columns of other numbers than 0 and 1 are standardised, sparse ones only divided by their
-        root mean square; None where there are none.
-    classes_ : ndarray
-        The two labels of a single output; ``[0, 1]`` of several.
-    output_shape_ : tuple
-        Shape of the outputs of a row; empty for one-dimensional targets.
+        Scaler of the input columns with values other than 0 and 1. Such columns are standardised,
+        or only divided by their root mean square if ``X`` is sparse. None if there are no such
+        columns.
+    classes_ : ndarray of shape (n_classes,)
+        The one or two labels of a single output, or ``[0, 1]`` for several outputs.
+    output_shape_ : tuple of int
+        Shape of the outputs of a row. It is empty if the targets are one-dimensional.
     history_ : dict of lists
-        Diagnostics by epoch; ``inference_converged`` is the share of rows whose inference ended
-        before its limit of iterations.
+        Diagnostics of training: one list per quantity, with one entry per epoch.
+        ``inference_converged`` is the share of rows whose inference converged within its maximum
+        number of iterations.
     n_iter_ : int
-        Epochs.
+        Number of epochs.
     converged_ : bool
-    n_features_in_, feature_names_in_
+        Whether training converged.
+    n_features_in_ : int
+        Number of columns seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns seen during fit. It exists only if all names are strings.
 
     See Also
     --------
-    sklearn.multioutput.MultiOutputClassifier, sklearn.multioutput.ClassifierChain
+    sklearn.multioutput.MultiOutputClassifier : One independent classifier per output.
+    sklearn.multioutput.ClassifierChain : Classifiers that also use the outputs before them.
 
     References
     ----------
@@ -130,7 +160,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     Examples
     --------
-    Two outputs of which exactly one is 1, which inputs do not tell:
+    Exactly one of two outputs is 1. The inputs are noisy copies of the outputs:
 
     >>> import numpy as np
     >>> from skmrf import CRBMStructuredPredictor
@@ -188,27 +218,33 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
-        """Learn weights and biases.
+        """Learn the weights and the biases.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            Inputs. Sparse ones stay sparse.
+            Training rows of inputs, finite numbers. Sparse rows stay sparse.
         y : array-like of shape (n_samples,) or (n_samples, ...)
-            One label of two a row; or zeros and ones, several a row or an image of them.
+            Targets. One-dimensional targets have one or two different labels. Targets with more
+            dimensions are zeros and ones: several outputs per row, or an image per row.
         sample_weight : array-like of shape (n_samples,), optional
-        X_val, y_val : optional
-            Rows on which models are compared while learning, instead of some that are held out.
+            Non-negative weight of each row. By default all rows have the same weight.
+        X_val : array-like, sparse matrix or frame of shape (n_val_samples, n_features), optional
+            Validation rows of inputs, to compare models during training. By default some training
+            rows are held out, as ``early_stopping`` says.
+        y_val : array-like of shape (n_val_samples,) or (n_val_samples, ...), optional
+            Targets of the validation rows. It is required if ``X_val`` is given.
 
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            More than two labels; several outputs of a row other than 0 and 1; nan; a learner of
-            another kind.
+            If a single output has more than two labels, if several outputs have values other than 0
+            and 1, if ``X`` or ``y`` has nan, or if the learner is not for conditional models.
         """
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val must be given together.")
@@ -217,23 +253,28 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     @with_callbacks
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Train for one epoch over the rows, continuing from what was learned so far.
+        """Train for one epoch over ``X`` and ``y``, starting from the current parameters.
 
-        The first rows determine how columns of inputs are standardised.
+        The rows of the first call determine how input columns are scaled.
 
         Parameters
         ----------
-        X, y, sample_weight
-            As in :meth:`fit`.
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Training rows of inputs, as in :meth:`fit`.
+        y : array-like of shape (n_samples,) or (n_samples, ...)
+            Targets, as in :meth:`fit`.
         classes : array-like of shape (2,), optional
-            The labels of a single output, where the first rows may not show both. Later calls may
-            leave them out.
+            The two labels of a single output. The first call needs them if its rows may not have
+            both labels. Later calls may omit them.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weight of each row. By default all rows have the same weight.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
-        classes = None if classes is None else two_labels(classes)
+        classes = None if classes is None else check_two_labels(classes)
         return self._fit(X, y, sample_weight, classes=classes, partial=True)
 
     def _fit(self, X, y, sample_weight, *, classes=None, validation=None, partial=False):
@@ -250,7 +291,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
                 fit.energy = self._initial_energy(data, n_hidden, parameters)
             fit.begin(data, encoder.classes, encoder.shape, scaler)
             if validation is None:
-                data, held_out = hold_out(data, parameters, fit.rng, fewest=FEWEST)
+                data, held_out = hold_out(data, parameters, fit.rng, min_rows=MIN_ROWS_FOR_HOLD_OUT)
             else:
                 held_out = self._encode_validation(*validation, encoder, scaler)
             settings = self._settings(parameters, learner, fit.energy, data, held_out)
@@ -263,7 +304,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
                     "output_shape_": encoder.shape,
                     "scaler_": scaler,
                     "_epoch": _best_epoch(state),
-                    "_asked_by": clone(learner),
+                    "_fitted_learner": clone(learner),
                 }
 
             vars(self).update(attributes(fit.train(learner, data, settings, attributes)))
@@ -290,31 +331,31 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     def _scale(self, data, is_resumed):
         """Return the rows with scaled inputs, and the scaler."""
-        scaler = self.scaler_ if is_resumed else scaler_of(data.X, sample_weights(data))
-        return data._replace(X=scaled(scaler, data.X)), scaler
+        scaler = self.scaler_ if is_resumed else fit_scaler(data.X, sample_weights(data))
+        return data._replace(X=scale_inputs(scaler, data.X)), scaler
 
     def _check_same_size(self, n_hidden):
         """Raise a ValueError if training cannot continue because the number of units differs."""
         learned = self.energy_.weights.shape[1]
         if learned != n_hidden:
             raise ValueError(
-                f"The fit to go on from has {learned} hidden units, not {n_hidden}; start anew "
-                "with fit and warm_start=False."
+                f"Training cannot continue with {n_hidden} hidden units, because the previous fit "
+                f"has {learned}. Start anew with fit and warm_start=False."
             )
 
     def _initial_energy(self, data, n_hidden, parameters):
-        """Return small random weights, so that hidden units differ, and biases of the outputs."""
+        """Return the initial energy: small random weights, so that hidden units differ."""
         n_inputs, n_visible = data.X.shape[1], data.Y.shape[1]
         parameters.check_memory(
             n_visible * n_hidden + n_inputs * (n_visible + n_hidden),
             "weights",
             "Use fewer n_components or features, or raise max_bytes.",
         )
-        rng = check_generator(self.random_state).spawn(1)[0]  # not the numbers that learning draws
+        rng = check_generator(self.random_state).spawn(1)[0]  # independent of training
         theta = {
-            "weights": _first_weights(rng, (n_visible, n_hidden), max(n_visible, n_hidden)),
+            "weights": _random_weights(rng, (n_visible, n_hidden), max(n_visible, n_hidden)),
             "visible_inputs": np.broadcast_to(np.float32(0), (n_inputs, n_visible)),
-            "hidden_inputs": _first_weights(rng, (n_inputs, n_hidden), n_inputs),
+            "hidden_inputs": _random_weights(rng, (n_inputs, n_hidden), n_inputs),
             "visible_bias": initial_values.log_odds(data.Y, data.log_weights),
             "hidden_bias": np.zeros(n_hidden),
         }
@@ -323,7 +364,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     def _encode_validation(self, X, y, encoder, scaler):
         X = self._inputs(X, reset=False)
         codes = encoder.encode(y, X.shape[0], "y_val")
-        return Batch(scaled(scaler, X), codes)
+        return Batch(scale_inputs(scaler, X), codes)
 
     def _settings(self, parameters, learner, energy, data, held_out):
         n = data.X.shape[0]
@@ -335,7 +376,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             data,
             default_optimizer="sgd",
             recency=RECENCY,
-            patience=max(self.n_iter_no_change, -(-PLATEAU * self.batch_size // n)),
+            patience=max(self.n_iter_no_change, -(-MIN_PATIENCE * self.batch_size // n)),
             max_updates=max_updates,
             converged_share=CONVERGED_SHARE,
             score=output_score(learner, held_out, self.n_jobs),
@@ -347,55 +388,69 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     # Queries ------------------------------------------------------------------------------
 
     def decision_function(self, X):
-        """Log odds of the outputs, by the inference that the learner uses.
+        """Return the log odds of each output, by the inference algorithm of the learner.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Rows of inputs, finite numbers.
 
         Returns
         -------
         ndarray of shape (n_samples, ...)
-            Positive where 1 is predicted.
+            Log odds of each output in nats. They are positive where 1, or the second label, is
+            predicted. Max-margin learners have no probabilities: their values are scores with the
+            signs of the predictions.
         """
         check_is_fitted(self)
-        X = scaled(self.scaler_, self._inputs(X, reset=False))
+        X = scale_inputs(self.scaler_, self._inputs(X, reset=False))
         with np.errstate(over="ignore", invalid="ignore"):
-            energy = _in_double(self.energy_)
-            odds = log_odds(self._asked_by, energy, X, self._epoch, self.n_jobs)
+            energy = _to_float64(self.energy_)
+            odds = log_odds(self._fitted_learner, energy, X, self._epoch, self.n_jobs)
         wrong = np.flatnonzero(~np.isfinite(odds).all(axis=1))
         if wrong.size:
-            raise ValueError(f"Row {wrong[0]} of X holds numbers too large for the weights.")
+            raise ValueError(
+                f"Row {wrong[0]} of X holds numbers too large for the weights; check its values."
+            )
         return odds.reshape(-1, *self.output_shape_)
 
     def predict(self, X):
-        """The more probable state of every output, or the best joint state of max-margin learners.
+        """Return the predicted outputs of each row.
+
+        An output is its more probable state. For max-margin learners, the outputs of a row are its
+        best joint state.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Rows of inputs, finite numbers.
 
         Returns
         -------
         ndarray of shape (n_samples, ...)
+            Zeros and ones, or labels of ``classes_`` if the targets were one-dimensional.
         """
         states = (self.decision_function(X) > 0).astype(int)
         if self.output_shape_:
             return states
         return self.classes_[np.minimum(states, len(self.classes_) - 1)]
 
-    @available_if(_probabilistic)
+    @available_if(_has_probabilities)
     def predict_proba(self, X):
-        """Probabilities of the outputs.
+        """Return the probabilities of each output.
+
+        This method does not exist with max-margin learners.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Rows of inputs, finite numbers.
 
         Returns
         -------
-        ndarray of shape (n_samples, ...) or (n_samples, 2)
-            ``p(v_i = 1 | x)``; for one-dimensional targets a column for each of ``classes_``.
+        ndarray of shape (n_samples, ...) or (n_samples, n_classes)
+            ``p(v_i = 1 | x)`` of each output. If the targets were one-dimensional: the probability
+            of each label of ``classes_``.
         """
         odds = self.decision_function(X)
         if self.output_shape_:
@@ -404,17 +459,21 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         return unit_probabilities(both) if len(self.classes_) == 2 else np.ones_like(both)
 
     def score(self, X, y, sample_weight=None):
-        """Share of right outputs, mean over rows and outputs.
+        """Return the share of correctly predicted outputs.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-        y : array-like of the shape of targets
+            Rows of inputs, finite numbers.
+        y : array-like of shape (n_samples,) or (n_samples, ...)
+            True outputs, in the form of the targets of :meth:`fit`.
         sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weight of each row. By default all rows have the same weight.
 
         Returns
         -------
         float
+            Weighted mean over rows of the share of correct outputs, between 0 and 1.
         """
         predicted, y = self.predict(X), np.asarray(dense_rows(y))
         if y.shape != predicted.shape:
@@ -436,6 +495,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         )
 
     def __sklearn_tags__(self):
+        """Return the scikit-learn tags of the estimator."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_class = False
@@ -443,20 +503,20 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         return tags
 
 
-def _first_weights(rng, shape, n_terms):
-    """Random ones; sums of so many of them are of order one."""
+def _random_weights(rng, shape, n_terms):
+    """Return normal random weights, so small that a sum of ``n_terms`` of them is of order one."""
     return rng.normal(0.0, 1.0 / np.sqrt(max(n_terms, 1)), size=shape).astype(np.float32)
 
 
-def _in_double(energy):
-    """So that what a row is told depends on the other rows by rounding only."""
+def _to_float64(energy):
+    """Return the energy in float64, so that other rows change a result by rounding only."""
     return energy.with_theta({k: v.astype(float) for k, v in energy.theta.items()})
 
 
 def _adaptive_rate(optimizer, max_updates):
     """Return the default schedule; its last halving fits into the updates that are allowed."""
-    rate = RATES.get(type(optimizer).__name__.lower(), optimizer.default_rate)
-    window = int(np.clip(max_updates // WINDOWS, 1, WINDOW))
+    rate = FIRST_RATES.get(type(optimizer).__name__.lower(), optimizer.default_rate)
+    window = int(np.clip(max_updates // N_WINDOWS, 1, WINDOW))
     return AdaptiveRate(rate, window, COSINE, N_HALVINGS)
 
 
@@ -465,4 +525,4 @@ def _best_epoch(state):
     if state.best is None:
         return max(state.epoch - 1, 0)
     scores = state.history.columns["validation_score"]
-    return state.began + int(np.argmax(scores[state.began :]))
+    return state.start_epoch + int(np.argmax(scores[state.start_epoch :]))

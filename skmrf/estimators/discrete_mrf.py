@@ -1,11 +1,11 @@
-"""DiscreteMRF: discrete Markov random fields with tables of log-potentials."""
+"""Discrete Markov random fields with tables of log-potentials."""
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.categories import CategoryEncoder, given_categories, resolve_categories
+from .._data.categories import CategoryEncoder, check_categories, resolve_categories
 from .._data.cliques import resolve_cliques
 from .._data.frames import column_names, read_columns
 from .._utils.batch import Batch
@@ -23,88 +23,123 @@ from ._training import TrainingParameters
 
 
 class DiscreteMRF(VisibleEstimator):
-    r"""Discrete Markov random field learned from data.
+    r"""Discrete Markov random field.
 
     .. math:: p(x) = \frac{1}{Z} \exp \sum_a \theta_a(x_a)
 
-    with a table :math:`\theta_a` of log-potentials for every clique of columns. Columns hold
-    categories of any hashable kind; nan, None and NA are missing entries.
+    Each clique :math:`a` of columns has a table :math:`\theta_a` of log-potentials. Columns contain
+    categories of any hashable type. nan, None and NA are missing entries.
 
     Parameters
     ----------
     cliques : str, list of tuples, networkx graph or structure learner, default="pairwise"
-        Which columns share a table: "pairwise", all pairs; "independent", none; a list names them,
-        columns by index or name, and columns that it leaves out get a table of their own. A graph
-        means its edges and all single columns. A :class:`MRFStructureLearner` finds the edges from
-        the same rows, as ``structure_``.
+        Sets of columns that share a table.
+
+        - "pairwise": all single columns and all pairs of columns.
+        - "independent": all single columns.
+        - A list of tuples of column indices or names. Each column that is in no tuple gets a table
+          of its own.
+        - A networkx graph: its edges and all single columns.
+        - An :class:`MRFStructureLearner`: it learns the edges from the same rows. The fitted
+          structure learner is ``structure_``.
     learner : str or Learner, default="pcd"
-        How the gradient is estimated: "pcd", "cd", "tempered-transitions", "parallel-tempering",
-        "mcmc-mle", "pf-mcmc-mle", "smc", "psmc", "exact", "pseudo-likelihood", "bpchain-cd", "bp",
-        "bp-cd" or "mean-field"; an instance of :mod:`skmrf.learners` carries parameters.
+        Estimator of the gradient of the log-likelihood: "pcd", "cd", "tempered-transitions",
+        "parallel-tempering", "mcmc-mle", "pf-mcmc-mle", "smc", "psmc", "exact",
+        "pseudo-likelihood", "bpchain-cd", "bp", "bp-cd" or "mean-field". An instance of a class of
+        :mod:`skmrf.learners` has its own parameters.
     tie : list of lists of int, optional
-        Groups of cliques (by their place in ``cliques``) that share one table.
+        Groups of cliques that share one table. Cliques are given by their positions in ``cliques``.
+        By default each clique has its own table.
     categories : "auto" or list of lists, default="auto"
-        Categories of every column; "auto" takes those seen in fit.
+        Categories of each column. "auto" uses the categories seen during fit.
     optimizer : {"auto", "lbfgs", "adam", "sgd", "momentum"} or instance, default="auto"
-        "auto" is L-BFGS (FISTA for penalties with a kink) for deterministic learners, else Adam,
-        or plain SGD with "group-l1".
-    learning_rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
-        Of stochastic learners, default="adaptive": halved whenever the gradient is only noise.
+        Optimizer of the parameters. "auto" is a deterministic solver for deterministic learners:
+        L-BFGS, or FISTA with the penalties "l1" and "group-l1". For stochastic learners "auto" is
+        Adam, or SGD with "group-l1". "lbfgs" needs a deterministic learner. An instance of an
+        optimizer of :mod:`skmrf.training` has its own parameters.
+    learning_rate : str, float or schedule, default="adaptive"
+        Learning rate of stochastic learners. "adaptive" halves the rate whenever the gradient is
+        only noise. "constant" keeps the first rate, "step" halves it every 1000 updates, and
+        "inverse" divides it by ``1+t/100`` after t updates. The first rate is 0.03 for Adam, 0.1
+        for SGD and 0.02 for momentum. A float is a constant rate. An instance of a schedule of
+        :mod:`skmrf.training` has its own parameters.
     penalty : {"l2", "l1", "group-l1"}, default="l2"
-        On the tables of two columns and more.
+        Penalty on the tables of two or more columns. Tables of single columns are not penalised.
+        With "group-l1" each table is a group.
     alpha : float, default=0.0
-        Strength of the penalty, against the mean log-likelihood in nats.
+        Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
+        log-likelihood of a row in nats. 0 means no penalty.
     batch_size : int, default=256
-        Rows a stochastic update sees.
+        Number of rows in a minibatch of a stochastic learner.
     max_iter : int, optional
-        Epochs; by default until converged, at least 2000 updates and at most 20000.
+        Maximum number of epochs, or of iterations of a deterministic solver. By default training
+        continues until it converges, with at least 2000 and at most 20000 updates.
     tol : float, default=1e-6
-        Largest gradient entry (mismatch of a clique marginal) at which L-BFGS stops.
+        Tolerance of deterministic solvers. They stop when no entry of the gradient (difference of a
+        clique marginal between data and model) is larger in absolute value.
     average : bool, default=True
-        Average the iterates since the last change of the rate (never under "l1" or "group-l1").
+        Whether to return the mean of the iterates since the last change of the learning rate,
+        instead of the last iterate. It has no effect with the penalties "l1" and "group-l1", or
+        with a deterministic solver.
     early_stopping : bool, default=False
-        Hold out rows, and stop when their score no longer grows: the mean log-likelihood where
-        elimination is cheap, else the mean pseudo-log-likelihood of complete rows.
+        Whether to hold out rows and to stop when their score no longer improves. The score is the
+        mean log-likelihood if variable elimination is cheap, else the mean pseudo-log-likelihood of
+        the held-out rows without missing entries.
     validation_fraction : float, default=0.1
+        Share of the rows that early stopping holds out, above 0 and at most 0.9.
     n_iter_no_change : int, default=5
-        Epochs without a better score before stopping early.
-    max_bytes : float, default=4 GiB
-        Bound on the memory of the tables while learning, and of exact inference.
+        Number of epochs without a better score after which early stopping ends training.
+    max_bytes : float, default=4 * 2**30
+        Maximum memory in bytes of the tables during training, and of exact inference. The default
+        is 4 GiB.
     warm_start : bool, default=False
-        Go on from the previous fit, chains and optimizer included.
+        Whether :meth:`fit` continues training from the previous fit, including the Markov chains
+        and the state of the optimizer.
     n_jobs : int, optional
-        Threads over blocks of chains; results do not depend on it.
-    random_state : int, RandomState, Generator or None
+        Number of threads over blocks of Markov chains. Results do not depend on it.
+    random_state : int, RandomState, Generator or None, default=None
+        Random numbers of training (Markov chains and held-out rows) and of the estimate of log Z.
+        An int makes fits reproducible.
 
     Attributes
     ----------
     energy_ : FactorGraph
+        Fitted model. :mod:`skmrf.inference` has functions to query it.
     cliques_ : tuple of tuples of int
+        Column indices of each clique.
     log_potentials_ : list of ndarray
-        A table for every clique, axes as in ``cliques_``, states as in ``categories_``.
+        Table of log-potentials of each clique. Axes are in the order of ``cliques_``, states in the
+        order of ``categories_``.
     categories_ : list of ndarray
+        Categories of each column, in the order of the states.
     structure_ : MRFStructureLearner
-        Fitted to the rows, where ``cliques`` is a structure learner.
+        Fitted structure learner. It exists only if ``cliques`` is a structure learner.
     log_partition_ : float
-        log Z in nats; computed when first asked for.
+        log Z in nats. It is computed at the first access.
     log_partition_interval_ : tuple of float
-        Lower and upper limit; equal when exact.
+        Lower and upper limit of log Z in nats. They are equal if log Z is exact.
     log_partition_method_ : str
+        How log Z was computed: "exact" or "ais" (annealed importance sampling).
     history_ : dict of lists
-        Diagnostics, one entry an epoch.
+        Diagnostics of training: one list per quantity, with one entry per epoch.
     n_iter_ : int
-        Epochs.
+        Number of epochs.
     converged_ : bool
-    n_features_in_, feature_names_in_
+        Whether training converged.
+    n_features_in_ : int
+        Number of columns seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns seen during fit. It exists only if all names are strings.
 
     See Also
     --------
-    skmrf.inference : queries of a model, learned or given.
+    skmrf.inference : Queries of a learned or given model.
 
     References
     ----------
     D. Koller and N. Friedman, "Probabilistic graphical models: principles and techniques" (2009),
-    sections 4.4 (log-linear models) and 20.2 and 20.3 (their likelihood, and learning with gaps).
+    sections 4.4 (log-linear models) and 20.2 and 20.3 (likelihood, and learning with missing
+    entries).
 
     Examples
     --------
@@ -164,30 +199,32 @@ class DiscreteMRF(VisibleEstimator):
 
     @classmethod
     def from_energy(cls, energy, categories=None):
-        """A fitted estimator of a model that was not learned here.
+        """Return a fitted estimator with the parameters of a given model.
 
         Parameters
         ----------
         energy : FactorGraph or PairwiseEnergy
+            The model.
         categories : list of array-like, optional
-            What the states of every variable are called: by default the codes 0, 1, ..., or the
-            two states of a PairwiseEnergy.
+            Categories of each variable, in the order of its states. By default they are the state
+            codes 0, 1, ..., or the two states of a PairwiseEnergy.
 
         Returns
         -------
         DiscreteMRF
+            Estimator that answers the queries of a fitted estimator.
 
         Raises
         ------
         ValueError
-            Another number of categories than a variable has states.
+            If the number of categories of a variable is not its number of states.
         """
         graph = factor_graph_of(energy)
         names = list(range(graph.n_variables))
         if categories is None:
             pair = energy.states if isinstance(energy, BinaryPairwiseEnergy) else None
             categories = [np.arange(q) if pair is None else np.array(pair) for q in graph.n_states]
-        categories = given_categories(categories, names)
+        categories = check_categories(categories, names)
         for i, (known, q) in enumerate(zip(categories, graph.n_states, strict=True)):
             if len(known) != q:
                 raise ValueError(
@@ -200,36 +237,44 @@ class DiscreteMRF(VisibleEstimator):
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
-        """Learn the tables.
+        """Learn the tables of log-potentials.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Categories; nan, None or NA where missing.
+            Training rows of categories. nan, None and NA are missing entries.
         y : ignored
+            Not used.
         sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weight of each row. By default all rows have the same weight.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         return self._fit(X, sample_weight)
 
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
-        """One epoch over ``X``, going on from what was learned so far.
+        """Train for one epoch over ``X``, starting from the current parameters.
 
-        The first call fixes the categories, and the graph where a structure learner finds it: pass
-        ``categories=`` if it may not see all of them.
+        The first call fixes the categories, and also the graph if ``cliques`` is a structure
+        learner. Give ``categories`` if the first rows may not contain all of them.
 
         Parameters
         ----------
-        X, y, sample_weight
-            As in :meth:`fit`.
+        X : array-like or frame of shape (n_samples, n_features)
+            Training rows of categories. nan, None and NA are missing entries.
+        y : ignored
+            Not used.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weight of each row. By default all rows have the same weight.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         return self._fit(X, sample_weight, partial=True)
 
@@ -256,7 +301,7 @@ class DiscreteMRF(VisibleEstimator):
                 fit.energy,
                 data,
                 score=_score(fit.energy, held_out),
-                resolution=data_moments.resolution(moments, data),
+                resolution=data_moments.estimate_resolution(moments, data),
             )
 
             def attributes(state):
@@ -264,12 +309,12 @@ class DiscreteMRF(VisibleEstimator):
 
             state = fit.train(learner, data, settings, attributes)
             if self.alpha == 0:
-                data_moments.warn_unbounded(data_moments.count_never(moments))
+                data_moments.warn_unbounded(data_moments.count_unobserved(moments))
             vars(self).update(attributes(state))
         return self
 
     def _structure_learner(self):
-        """Return an unfitted structure learner of the same categories, or None without one."""
+        """Return an unfitted structure learner with the same categories, or None."""
         vars(self).pop("structure_", None)
         if not isinstance(self.cliques, BaseEstimator):
             return None
@@ -285,12 +330,14 @@ class DiscreteMRF(VisibleEstimator):
         return CategoryEncoder(names, resolve_categories(self.categories, columns, names))
 
     def _layout(self, encoder, structure):
-        """Return the layout of the tables: those of a fitted structure learner where there is one.
+        """Return the layout of the tables.
 
         Parameters
         ----------
         encoder : CategoryEncoder
+            Encoder of the training rows.
         structure : MRFStructureLearner or None
+            If given, the cliques are those of the fitted ``structure_``.
         """
         n = self.n_features_in_
         cliques = self.cliques if structure is None else _with_singles(self.structure_, n)
@@ -314,7 +361,7 @@ class DiscreteMRF(VisibleEstimator):
 
     @property
     def log_potentials_(self):
-        """Tables of log-potentials, one a clique."""
+        """Tables of log-potentials, one per clique."""
         check_is_fitted(self)
         return self.energy_.log_potentials
 
@@ -323,6 +370,7 @@ class DiscreteMRF(VisibleEstimator):
         return CategoryEncoder(self._column_names(), self.categories_)
 
     def __sklearn_tags__(self):
+        """Return the scikit-learn tags of the estimator."""
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True
@@ -330,7 +378,7 @@ class DiscreteMRF(VisibleEstimator):
 
 
 def _independent_columns(layout, data, tie):
-    """Return the energy with independent columns, as far as single tables reach."""
+    """Return the initial energy: log frequencies of each column, zero for all other tables."""
     start = initial_values.independent_start(layout, data.X, tie, data.log_weights)
     return FactorGraph.from_layout(layout, start)
 
@@ -340,5 +388,5 @@ def _score(energy, held_out):
 
 
 def _with_singles(structure, n_features):
-    """All single columns, and the edges of a fitted structure learner."""
+    """Return all single columns and the edges of a fitted structure learner."""
     return [(i,) for i in range(n_features)] + [tuple(e) for e in structure.edges_.tolist()]

@@ -1,4 +1,4 @@
-"""RBM: restricted Boltzmann machines, a hidden layer of features over binary data."""
+"""Restricted Boltzmann machines of binary data."""
 
 import numpy as np
 from scipy.sparse import issparse
@@ -8,7 +8,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from .. import samplers
-from .._data.binary import OTHER_KINDS, TwoStateEncoder, check_threshold
+from .._data.binary import TWO_STATES_ADVICE, TwoStateEncoder, check_threshold
 from .._data.numeric import numeric_rows
 from .._utils.batch import Batch
 from .._utils.parameters import check_choice, check_number
@@ -27,14 +27,14 @@ from ._training import TrainingParameters
 
 STATES = (0.0, 1.0)
 FIRST_RATES = {"adam": 0.003, "sgd": 0.03, "momentum": 0.006}
-WINDOW = 2000  # updates before the rate may change: gradients of minibatches are mostly noise
-COSINE = 0.0  # of the mean gradients of half windows, below which the rate falls
+WINDOW = 2000  # updates; long, because gradients of minibatches are mostly noise
+COSINE = 0.0  # the rate falls if the mean gradients of half windows have a smaller cosine
 N_HALVINGS = 3
-PLATEAU = 500  # updates that hidden units may take to differ
-RECENCY = 8.0  # of averaged iterates, which improve for as long as learning goes on
-SPREAD = 0.01  # of the first weights
-N_STARTS = 128  # training rows kept, at which chains of a bound on log Z begin
-N_SEEN = 1000  # training rows by which hidden units are judged
+MIN_PATIENCE = 500  # updates; hidden units need time to become different
+RECENCY = 8.0  # recent iterates have large weights, because iterates keep improving
+WEIGHT_SCALE = 0.01  # standard deviation of the initial weights
+N_STARTS = 128  # training rows at which the reverse chains of log Z start
+N_DESCRIBED_ROWS = 1000  # training rows for hidden_means_ and hidden_stds_
 
 
 class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
@@ -42,84 +42,115 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
     .. math:: p(v) = \frac{1}{Z} \sum_h \exp(v^\top W h + c^\top v + b^\top h)
 
-    with visible units :math:`v` (the columns) and hidden units :math:`h`, all 0 or 1, no two units
-    of a layer coupled.
+    The visible units :math:`v` are the columns of the data. The hidden units :math:`h` are latent
+    features. All units are 0 or 1. Units of the same layer are not coupled.
 
     Parameters
     ----------
     n_components : int, default=256
-        Hidden units.
+        Number of hidden units.
     learner : str or Learner, default="psmc"
-        How the gradient is estimated: "psmc", "smc", "pcd", "cd", "tempered-transitions",
-        "parallel-tempering", "mcmc-mle", "pf-mcmc-mle", or "exact" where one layer has some 16
-        units at most; an instance of :mod:`skmrf.learners` carries parameters. "pcd" is the
-        fastest.
+        Estimator of the gradient of the log-likelihood: "psmc", "smc", "pcd", "cd",
+        "tempered-transitions", "parallel-tempering", "mcmc-mle", "pf-mcmc-mle" or "exact". "pcd" is
+        the fastest. "exact" needs a layer with at most about 16 units. An instance of a class of
+        :mod:`skmrf.learners` has its own parameters.
     binarize : float, optional
-        Entries above it are 1, others 0. By default the data must hold nothing but 0 and 1.
+        Threshold. Entries above it become 1, all other entries 0. By default there is no threshold,
+        and the data must contain only 0 and 1.
     init_visible_bias : {"data", "zeros"}, default="data"
-        Visible biases start at the log odds of the columns, or at zero, where on sparse images all
-        hidden units may saturate and learning end at independent columns.
+        Initial values of the visible biases: the log odds of the columns, or zeros. With zeros, all
+        hidden units may saturate on sparse images. The model of independent columns is then
+        learned.
     optimizer : {"auto", "lbfgs", "adam", "sgd", "momentum"} or instance, default="auto"
-        "auto" is Adam. "lbfgs" needs ``learner="exact"``.
-    learning_rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
-        Default "adaptive": from 0.003 (Adam), halved whenever the gradient is only noise.
+        Optimizer of the parameters. "auto" is Adam. "lbfgs" needs ``learner="exact"``; with the
+        penalties "l1" and "group-l1" it is FISTA. An instance of an optimizer of
+        :mod:`skmrf.training` has its own parameters.
+    learning_rate : str, float or schedule, default="adaptive"
+        Learning rate. "adaptive" starts at 0.003 for Adam, 0.03 for SGD or 0.006 for momentum, and
+        halves the rate whenever the gradient is only noise. "constant" keeps the first rate, "step"
+        halves it every 1000 updates, and "inverse" divides it by ``1+t/100`` after t updates. Their
+        first rate is 0.03 for Adam, 0.1 for SGD and 0.02 for momentum. A float is a constant rate.
+        An instance of a schedule of :mod:`skmrf.training` has its own parameters.
     penalty : {"l2", "l1", "group-l1"}, default="l2"
-        On the weights; a hidden unit is a group. Those with a kink ("l1", "group-l1") hold weights
-        that start near zero there: learn without one first, then go on with ``warm_start``.
+        Penalty on the weights. Biases are not penalised. With "group-l1" the weights of a hidden
+        unit are a group. "l1" and "group-l1" keep weights at zero that start near zero. With them,
+        first learn without a penalty, then continue with ``warm_start=True``.
     alpha : float, default=0.0
-        Strength of the penalty, against the mean log-likelihood in nats.
+        Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
+        log-likelihood of a row in nats. 0 means no penalty.
     batch_size : int, default=100
-        Rows an update sees. Both phases are means, whatever the numbers of rows and chains.
+        Number of rows in a minibatch. The gradient is a difference of two means, so its scale does
+        not depend on the number of rows or of Markov chains.
     max_iter : int, optional
-        Epochs; by default until converged, at least 2000 updates and at most 20000.
+        Maximum number of epochs, or of iterations of a deterministic solver. By default training
+        continues until it converges, with at least 2000 and at most 20000 updates.
     tol : float, default=1e-6
-        Largest gradient entry at which L-BFGS stops.
+        Tolerance of deterministic solvers. They stop when no entry of the gradient is larger in
+        absolute value.
     average : bool, default=True
-        Average the iterates since the last change of the rate.
+        Whether to return the weighted mean of the iterates since the last change of the learning
+        rate, instead of the last iterate. Later iterates have larger weights. It has no effect with
+        the penalties "l1" and "group-l1", or with a deterministic solver.
     early_stopping : bool, default=False
-        Hold out rows, and stop when their score no longer grows: the mean log-likelihood where a
-        layer has at most 12 units, else the mean pseudo-log-likelihood.
+        Whether to hold out rows and to stop when their score no longer improves. The score is the
+        mean log-likelihood if a layer has at most 12 units, else the mean pseudo-log-likelihood.
     validation_fraction : float, default=0.1
+        Share of the rows that early stopping holds out, above 0 and at most 0.9.
     n_iter_no_change : int, default=5
-        Epochs without a better score before stopping early, and at least 500 updates.
-    max_bytes : float, default=4 GiB
-        Bound on the memory of the parameters while learning, and of exact inference.
+        Number of epochs without a better score after which early stopping ends training. These
+        epochs must also have at least 500 updates.
+    max_bytes : float, default=4 * 2**30
+        Maximum memory in bytes of the parameters during training, and of exact inference. The
+        default is 4 GiB.
     warm_start : bool, default=False
-        Go on from the previous fit, chains and optimizer included.
+        Whether :meth:`fit` continues training from the previous fit, including the Markov chains
+        and the state of the optimizer.
     n_jobs : int, optional
-        Has no influence on results; the work is matrix products, which BLAS runs in parallel.
-    random_state : int, RandomState, Generator or None
+        Number of threads. The main work is matrix products, which the BLAS library parallelises
+        itself. Results do not depend on it.
+    random_state : int, RandomState, Generator or None, default=None
+        Random numbers of training (initial weights, Markov chains and held-out rows) and of the
+        estimate of log Z. An int makes fits reproducible.
 
     Attributes
     ----------
     energy_ : BipartiteEnergy
+        Fitted model.
     components_ : ndarray of shape (n_components, n_features)
-        :math:`W^\top`.
+        Weights :math:`W^\top`.
     intercept_visible_ : ndarray of shape (n_features,)
-        :math:`c`.
+        Visible biases :math:`c`.
     intercept_hidden_ : ndarray of shape (n_components,)
-        :math:`b`.
-    hidden_means_, hidden_stds_ : ndarray of shape (n_components,)
-        Mean and standard deviation of ``p(h_j = 1 | v)`` over up to 1000 training rows. A unit of
-        small deviation says nothing of the data.
+        Hidden biases :math:`b`.
+    hidden_means_ : ndarray of shape (n_components,)
+        Mean of ``p(h_j = 1 | v)`` over at most 1000 training rows.
+    hidden_stds_ : ndarray of shape (n_components,)
+        Standard deviation of ``p(h_j = 1 | v)`` over the same rows. A hidden unit with a small
+        standard deviation has almost the same value for all rows.
     log_partition_ : float
-        log Z in nats; computed when first asked for: exactly where the states of the smaller layer
-        can be summed over in seconds (some 20 units), else by annealed importance sampling.
+        log Z in nats. It is computed at the first access: exactly if the smaller layer has at most
+        about 20 units, so that a sum over its states takes seconds, else by annealed importance
+        sampling.
     log_partition_interval_ : tuple of float
-        Lower and upper limit; equal when exact.
+        Lower and upper limit of log Z in nats. They are equal if log Z is exact.
     log_partition_method_ : str
+        How log Z was computed: "exact" or "ais" (annealed importance sampling).
     history_ : dict of lists
-        Diagnostics, one entry an epoch.
+        Diagnostics of training: one list per quantity, with one entry per epoch.
     n_iter_ : int
-        Epochs.
+        Number of epochs.
     converged_ : bool
-    n_features_in_, feature_names_in_
+        Whether training converged.
+    n_features_in_ : int
+        Number of columns seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns seen during fit. It exists only if all names are strings.
 
     See Also
     --------
-    sklearn.neural_network.BernoulliRBM : learns by persistent contrastive divergence and plain
-        gradient ascent. Its ``score_samples`` is a pseudo-likelihood; its ``n_iter`` is our
-        ``max_iter``.
+    sklearn.neural_network.BernoulliRBM : Restricted Boltzmann machine that is learned by persistent
+        contrastive divergence and plain gradient ascent. Its ``score_samples`` is a
+        pseudo-log-likelihood. Its parameter ``n_iter`` is ``max_iter`` here.
 
     References
     ----------
@@ -185,39 +216,49 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
-        """Learn weights and biases.
+        """Learn the weights and the biases.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            Zeros and ones, or with ``binarize`` any finite numbers. Sparse rows stay sparse.
+            Training rows of zeros and ones, or of any finite numbers if ``binarize`` is given.
+            Sparse rows stay sparse.
         y : ignored
+            Not used.
         sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weight of each row. By default all rows have the same weight.
 
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            A value other than 0 and 1, without ``binarize``; nan; a learner that needs tables;
-            ``learner="exact"`` with two large layers.
+            If ``X`` has nan, if ``X`` has values other than 0 and 1 and ``binarize`` is None, if
+            the learner needs tables of log-potentials, or if both layers are too large for
+            ``learner="exact"``.
         """
         return self._fit(X, sample_weight)
 
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
-        """One epoch over ``X``, going on from what was learned so far.
+        """Train for one epoch over ``X``, starting from the current parameters.
 
         Parameters
         ----------
-        X, y, sample_weight
-            As in :meth:`fit`.
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Training rows, as in :meth:`fit`.
+        y : ignored
+            Not used.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weight of each row. By default all rows have the same weight.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         return self._fit(X, sample_weight, partial=True)
 
@@ -236,14 +277,14 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
                 fit.energy = self._initial_energy(data, parameters)
             fit.begin(data)
             data, held_out = hold_out(data, parameters, fit.rng)
-            epochs_of_plateau = -(-PLATEAU * self.batch_size // data.X.shape[0])
+            min_epochs = -(-MIN_PATIENCE * self.batch_size // data.X.shape[0])
             settings = parameters.settings(
                 learner,
                 fit.energy,
                 data,
-                default_optimizer="adam",  # also where the negative phase is exact
+                default_optimizer="adam",  # also for the exact learner
                 recency=RECENCY,
-                patience=max(self.n_iter_no_change, epochs_of_plateau),
+                patience=max(self.n_iter_no_change, min_epochs),
                 score=_score(fit.energy, held_out),
             )
             if parameters.has_default_rate(settings.optimizer):
@@ -260,8 +301,9 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         """Raise a ValueError if training cannot continue because the number of units differs."""
         if self.n_components != self._n_features_out:
             raise ValueError(
-                f"n_components={self.n_components} is not that of the fit to go on from, "
-                f"{self._n_features_out}; start anew with fit and warm_start=False."
+                f"Training cannot continue with n_components={self.n_components}, because the "
+                f"previous fit has {self._n_features_out} hidden units. Start anew with fit and "
+                "warm_start=False."
             )
 
     def _initial_energy(self, data, parameters):
@@ -271,7 +313,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             n_visible * n_hidden, "weights", "Use fewer n_components, or raise max_bytes."
         )
         rng = check_generator(self.random_state)
-        weights = rng.normal(0.0, SPREAD, size=(n_visible, n_hidden)).astype(np.float32)
+        weights = rng.normal(0.0, WEIGHT_SCALE, size=(n_visible, n_hidden)).astype(np.float32)
         bias = np.zeros(n_visible)
         if self.init_visible_bias == "data":
             bias = initial_values.log_odds(data.X, data.log_weights)
@@ -306,15 +348,15 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return TwoStateEncoder(self._column_names(), STATES, self.binarize)
 
     def _codes(self, X, reset):
-        """Return zeros and ones, sparse if X is; count and names of columns are set or checked."""
-        X = numeric_rows(self, X, reset=reset, remedy=OTHER_KINDS, accept_sparse="csr")
+        """Return rows as zeros and ones, sparse if ``X`` is sparse; record or check columns."""
+        X = numeric_rows(self, X, reset=reset, remedy=TWO_STATES_ADVICE, accept_sparse="csr")
         return self._encoder.encode_complete(X)
 
     def _draw(self, codes, rng):
-        return gibbs_queries.draw_given(self.energy_, codes, rng)
+        return gibbs_queries.draw_missing(self.energy_, codes, rng)
 
     def _compute_log_partition(self):
-        """Return log Z; reverse chains start at training rows, so no mode of these is missed."""
+        """Return log Z. Reverse chains start at training rows, so they cover the data's modes."""
         return log_partition_bounds(
             self.energy_,
             max_bytes=self.max_bytes,
@@ -326,23 +368,25 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     # Queries ------------------------------------------------------------------------------
 
     def transform(self, X):
-        """Probabilities of the hidden units given rows.
+        """Return the probabilities of the hidden units given rows.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Rows of zeros and ones, or of any finite numbers if ``binarize`` is given.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            ``p(h_j = 1 | v)``; float32 where X is, else float64.
+            ``p(h_j = 1 | v)`` of each row. The data type is float32 if ``X`` is float32, else
+            float64.
         """
         check_is_fitted(self)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
         return self.energy_.astype(dtype).hidden_means(self._codes(X, reset=False))
 
     def inverse_transform(self, X):
-        """Probabilities of the visible units given hidden units.
+        """Return the probabilities of the visible units given hidden units.
 
         Parameters
         ----------
@@ -352,56 +396,69 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            ``p(v_i = 1 | h)``.
+            ``p(v_i = 1 | h)`` of each row.
         """
         check_is_fitted(self)
         H = check_array(X, dtype=(np.float64, np.float32))
         if H.shape[1] != self._n_features_out:
             raise ValueError(
-                f"X has {H.shape[1]} columns, but there are {self._n_features_out} hidden units."
+                f"X must have a column for each of the {self._n_features_out} hidden units; got "
+                f"{H.shape[1]} columns."
             )
         return self.energy_.astype(H.dtype).visible_means(H)
 
     def free_energy(self, X):
-        r"""Free energy :math:`F(v) = -\log \sum_h f(v, h)` of every row, in nats.
+        r"""Return the free energy of each row in nats.
+
+        The free energy is :math:`F(v) = -\log \sum_h f(v, h)`, where :math:`f` is the unnormalised
+        probability.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Rows of zeros and ones, or of any finite numbers if ``binarize`` is given.
 
         Returns
         -------
         ndarray of shape (n_samples,)
+            Free energy of each row.
         """
         check_is_fitted(self)
         return self.energy_.astype(np.float64).free_energy(self._codes(X, reset=False))
 
     def score_samples(self, X):
-        r"""Return the log-likelihood :math:`\log p(v) = -F(v) - \log Z` of every row, in nats.
+        r"""Return the log-likelihood of each row in nats.
+
+        The log-likelihood is :math:`\log p(v) = -F(v) - \log Z`. The error of an estimated log Z is
+        the same for all rows; ``log_partition_interval_`` has its limits.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Rows of zeros and ones, or of any finite numbers if ``binarize`` is given.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            The same for every call: ``log_partition_`` is estimated once, from the fit's random
-            state. Its error is common to all rows, see ``log_partition_interval_``.
+            Log-likelihood of each row. All calls use the same ``log_partition_``, which is
+            estimated once with the random state of the fit.
         """
         return -self.free_energy(X) - self.log_partition_
 
     def gibbs(self, X, *, random_state=None):
-        """One Gibbs step of both layers from rows: hidden given visible, then visible given hidden.
+        """Run one Gibbs step: sample the hidden units given the rows, then the visible units.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-        random_state : int, RandomState, Generator or None
+            Rows of zeros and ones, or of any finite numbers if ``binarize`` is given.
+        random_state : int, RandomState, Generator or None, default=None
+            Random numbers of the step. An int makes the result reproducible.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
+            States of the visible units after the step, zeros and ones.
         """
         check_is_fitted(self)
         codes = self._codes(X, reset=False)
@@ -410,6 +467,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return samplers.sweep(self.energy_, codes, generators)[0].astype(int)
 
     def __sklearn_tags__(self):
+        """Return the scikit-learn tags of the estimator."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -427,8 +485,8 @@ def _score(energy, held_out):
 
 
 def _describe_hidden_units(energy, data, seed):
-    """Return the attributes that some of the training rows give."""
-    few = np.random.default_rng(seed).permutation(data.X.shape[0])[:N_SEEN]
+    """Return the fitted attributes that are computed from some of the training rows."""
+    few = np.random.default_rng(seed).permutation(data.X.shape[0])[:N_DESCRIBED_ROWS]
     rows = dense_rows(data.X[few])
     H = energy.hidden_means(rows).astype(float)
     return {

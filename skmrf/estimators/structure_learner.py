@@ -1,4 +1,4 @@
-"""MRFStructureLearner: structure learning of pairwise Markov random fields."""
+"""Structure learning of pairwise Markov random fields."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.categories import encode, known_columns, shared_categories, training_columns
+from .._data.categories import encode, read_query_columns, read_training_columns, unite_categories
 from .._data.frames import column_names
 from .._utils.codes import MISSING
 from .._utils.parameters import check_choice, check_flag, check_number, check_number_or
@@ -22,12 +22,12 @@ from ..learners.registry import make_learner
 from ..structure.bootstrap import Bootstraps, run_bootstraps
 from ..structure.columns import Columns
 from ..structure.estimation import Estimation, Schedule
-from ..structure.fitted_graph import FittedGraph, network
+from ..structure.fitted_graph import FittedGraph, build_network
 from ..structure.pairwise_model import PairwiseModel
 from ..structure.path import Path
 from ..structure.registry import make_search
 from ..structure.rows import TrainingTable, positive_rows
-from ..structure.search import FEW_SWEEPS
+from ..structure.search import PCD_SWEEPS
 from ..training import checkpoints
 from ..training.reports import EpochReports
 from ._base import LearnedEstimator, unchanged_on_error
@@ -36,7 +36,7 @@ STATISTICS = ("table", "agreement")
 
 
 def _takes_partial_fit(estimator):
-    """Whether the search continues with more rows."""
+    """Return whether the search strategy supports ``partial_fit``."""
     return make_search(estimator.search).takes_partial_fit
 
 
@@ -49,112 +49,130 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     .. math:: p(x) = \frac{1}{Z} \exp\Big( \sum_i u_i(x_i)
               + \sum_{(i,j) \in E} \theta_{ij}(x_i, x_j) \Big)
 
-    A search strategy decides which edges are in :math:`E`. By default it is a sequence of rounds.
-    Candidates are all pairs; if these are too many for the number of rows, candidates are the pairs
-    that tests of independence find. In each round ``learner`` learns the parameters of all edges,
-    and edges whose :math:`\theta_{ij}` may be zero leave. When none leaves, pairs that score tests
-    find missing enter. The search ends when a round changes nothing.
+    A search strategy decides which edges are in :math:`E`. The default strategy has rounds of
+    backward elimination and forward selection. It starts with all pairs as edges. If there are too
+    many pairs for the number of rows, it starts with the pairs that tests of independence select.
+    In each round ``learner`` learns the parameters of all edges, and Wald tests remove the edges
+    whose :math:`\theta_{ij}` may be zero. If no edge is removed, score tests add pairs that are
+    missing. The search ends when a round changes nothing.
 
     Parameters
     ----------
     learner : str or Learner, default="auto"
         Estimator of the gradient of the likelihood, as in :class:`DiscreteMRF`, such as "exact",
         "pcd" or "pseudo-likelihood", or an instance of a class of :mod:`skmrf.learners`. "auto" is
-        "pseudo-likelihood" for the nodewise search, else "pcd". Here "pcd" is ``PCD(n_sweeps=2)``:
-        two sweeps a step suffice, as learning begins near the optimum.
+        "pseudo-likelihood" for the nodewise search, else "pcd". Here "pcd" is ``PCD(n_sweeps=2)``.
+        Two sweeps per step are enough, because learning starts near the optimum.
     search : str or search strategy, default="tests"
-        Strategy that decides which pairs are edges. Instances of the classes of
-        :mod:`skmrf.structure` have parameters, which can be searched as ``search__level`` etc.;
-        names stand for the default parameters:
+        Strategy that decides which pairs are edges. An instance of a class of
+        :mod:`skmrf.structure` has its own parameters, which a grid search names ``search__level``
+        etc. A name selects an instance with default parameters:
 
-        - "tests", :class:`~skmrf.structure.WaldTests`: Wald tests remove edges, score tests bring
-          pairs back, until nothing changes.
+        - "tests", :class:`~skmrf.structure.WaldTests`: Wald tests remove edges and score tests add
+          edges, until nothing changes.
         - "thresholding", :class:`~skmrf.structure.Thresholding`: edges with small parameters are
           removed after learning.
         - "removal", :class:`~skmrf.structure.RemovalWhileLearning`: edges with small parameters are
           removed while learning, as in [1]_.
-        - "l1" and "group-l1", :class:`~skmrf.structure.Penalized`: edges that are not zero under
-          this penalty.
-        - "nodewise", :class:`~skmrf.structure.Nodewise`: as "group-l1", with the pseudo-likelihood
-          in place of the likelihood [2]_.
+        - "l1" and "group-l1", :class:`~skmrf.structure.Penalized`: the edges are the pairs whose
+          parameters are not zero with this penalty.
+        - "nodewise", :class:`~skmrf.structure.Nodewise`: as "group-l1", but with the
+          pseudo-likelihood instead of the likelihood [2]_.
     statistic : {"table", "agreement"}, default="table"
-        Parameters of an edge: a table, or a single parameter of :math:`1[x_i = x_j]` as in [1]_,
-        which is meant for columns with the same categories. If all columns have two categories, the
-        two are the same.
+        Parameters of an edge. "table" is a table with an entry for each pair of categories.
+        "agreement" is a single parameter of :math:`1[x_i = x_j]` as in [1]_, for columns with the
+        same categories. If all columns have two categories, both give the same model.
     unary : bool, default=True
-        Whether single columns have parameters. The model of [1]_ has none.
+        Whether single columns have parameters :math:`u_i`. The model of [1]_ has none.
     screen : {"auto"}, float or None, default="auto"
-        Which pairs are candidates. None: all pairs. A float, above 0 and at most 1: the pairs that
-        chi-square tests find dependent at this level of false discoveries [3]_, of each column at
-        most as many as there are rows for (20 rows a parameter). "auto": all pairs with so few
-        parameters that the rows suffice for all pairs of a column, if these pairs have at most
-        2,000 parameters together; of the other pairs those found at a level of 0.05, and at most
-        the 64 strongest of each column.
+        Pairs that are candidates for edges.
+
+        - None: all pairs.
+        - A float, above 0 and at most 1: the pairs that chi-square tests find dependent at this
+          false discovery rate [3]_. The number of candidates of a column is limited, so that there
+          are 20 rows per parameter.
+        - "auto": all pairs with so few parameters that the rows are enough for all pairs of a
+          column, if these pairs have at most 2,000 parameters in total. Other pairs are candidates
+          if chi-square tests find them dependent at a false discovery rate of 0.05. Each column has
+          at most its 64 strongest such pairs.
     n_bootstraps : int, default=0
-        Number of times that the whole search is repeated on rows drawn with replacement.
+        Number of bootstraps: repetitions of the whole search on rows drawn with replacement.
     categories : "auto" or list of lists, default="auto"
-        Categories of each column. "auto" takes those seen in fit.
+        Categories of each column. "auto" uses the categories seen during fit.
     optimizer : {"auto", "lbfgs", "adam", "sgd", "momentum"} or instance, default="auto"
-        Optimizer of the parameters. "auto" is SGD if edges are removed while learning, else
-        L-BFGS (FISTA under a penalty) for deterministic learners and Adam for stochastic ones.
-    learning_rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
-        Learning rate of stochastic learners. "adaptive", the default, halves it whenever the
-        gradient is only noise.
+        Optimizer of the parameters. "auto" is SGD if edges are removed while learning. Otherwise it
+        is Adam for stochastic learners, and L-BFGS (FISTA with a penalty) for deterministic ones.
+    learning_rate : str, float or schedule, default="adaptive"
+        Learning rate of stochastic learners. "adaptive" halves the rate whenever the gradient is
+        only noise. "constant" keeps the first rate, "step" halves it every 1000 updates, and
+        "inverse" divides it by ``1+t/100`` after t updates. The first rate is 0.03 for Adam, 0.1
+        for SGD and 0.02 for momentum. With "adaptive", it is 0.01 if learning starts near the
+        optimum. A float is a constant rate. An instance of a schedule of :mod:`skmrf.training` has
+        its own parameters.
     batch_size : int, optional
-        Number of rows of a stochastic update. By default all rows, but at most as many as have
-        262,144 entries.
+        Number of rows in a minibatch of a stochastic learner. By default a minibatch has all rows,
+        but at most 262,144 entries.
     max_iter : int, optional
         Maximum number of epochs of each round. By default learning continues until it converges.
     tol : float, default=1e-6
-        Largest entry of the gradient (mismatch of a moment) at which L-BFGS stops.
-    max_bytes : float, default=4 GiB
-        Bound on the memory of the conditional likelihood of a column, in bytes.
+        Tolerance of deterministic solvers. They stop when no entry of the gradient (difference of a
+        moment between data and model) is larger in absolute value.
+    max_bytes : float, default=4 * 2**30
+        Maximum memory in bytes of the conditional likelihood of a column. The default is 4 GiB.
     n_jobs : int, optional
-        Number of processes over bootstraps, and of threads over columns and blocks of chains.
+        Number of processes over bootstraps, and of threads over columns and over blocks of Markov
+        chains. Results do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of chains, imputations, folds and bootstraps. An int makes fits reproducible.
+        Random numbers of Markov chains, imputations, folds and bootstraps. An int makes fits
+        reproducible.
 
     Attributes
     ----------
     edges_ : ndarray of shape (n_edges, 2)
-        Pairs of column indices, the lower first.
+        Pairs of column indices, the lower index first.
     coupling_ : ndarray of shape (n_features, n_features), or list of ndarray
-        If all columns have two categories, or with ``statistic="agreement"``: the coupling of
-        states -1 and 1, which is half the parameter of agreement. It is 0 if there is no edge, and
-        infinite if a column repeats another one. Else the centred table of each edge.
+        If all columns have two categories, or with ``statistic="agreement"``: a matrix of couplings
+        for the states -1 and 1, which are half the parameters of agreement. A coupling is 0 if
+        there is no edge, and infinite if a column repeats another one. Otherwise: a list with the
+        centred table of each edge.
     confidence_intervals_ : ndarray of shape (n_edges, 2), or list of ndarray of shape (2, ...)
-        95% limits of the couplings or tables of each edge, given that the graph is known.
+        Lower and upper limits of the 95% confidence intervals of the coupling or the table of each
+        edge. They assume that the graph is known.
     strength_ : ndarray of shape (n_features, n_features)
-        :math:`\lVert \theta_{ij} \rVert`, 0 if there is no edge.
+        Norm :math:`\lVert \theta_{ij} \rVert` of the parameters of a pair, 0 if there is no edge.
     p_values_ : ndarray of shape (n_features, n_features)
-        p-values of all pairs, adjusted for multiple tests by the ``control`` of the search: the
-        null hypothesis is that an edge is not needed, or that another pair is not missing.
+        p-values of all pairs, adjusted for multiple tests by the ``control`` of the search. The
+        null hypothesis of an edge is that its parameters are zero. The null hypothesis of another
+        pair is that adding it as an edge does not improve the model.
     edge_probability_ : ndarray of shape (n_features, n_features)
-        Posterior probability that a pair is an edge, by a mixture of two groups fitted to the
-        tests of all pairs [4]_, [5]_: pairs without an edge, and edges. Edges weaker than about 0.7
+        Posterior probability that a pair is an edge. A mixture of two groups, edges and other
+        pairs, is fitted to the test statistics of all pairs [4]_, [5]_. Edges weaker than about 0.7
         standard errors count as no edge.
     edge_frequency_ : ndarray of shape (n_features, n_features)
-        Share of the bootstraps that found the edge. Only with ``n_bootstraps``.
+        Share of the bootstraps in which a pair is an edge. It exists only if ``n_bootstraps`` is
+        positive.
     graph_ : networkx.Graph
-        Graph of the columns, by name if they have names. Edges have the attributes ``weight``
-        (coupling, or strength), ``strength``, ``p_value`` and ``probability``, for couplings
-        ``sign``, and with bootstraps ``frequency``.
+        Graph of the columns. Nodes are column names, or indices if there are no names. Edges have
+        the attributes ``weight`` (coupling, or strength if couplings are tables), ``strength``,
+        ``p_value`` and ``probability``, also ``sign`` if couplings are numbers, and ``frequency``
+        with bootstraps.
     path_ : Bunch
-        Parameters by update: ``edges`` (n_paths, 2), ``iteration`` (n_records,), ``parameters``
-        (n_records, n_paths; norms of tables), and ``removed`` (n_paths,): the update at which an
-        edge left, or -1.
+        Parameters of the edges during learning. ``edges``, shape (n_paths, 2), has pairs of column
+        indices. ``iteration``, shape (n_records,), has numbers of updates. ``parameters``, shape
+        (n_records, n_paths), has the parameters, or the norms of tables. ``removed``, shape
+        (n_paths,), has the update at which an edge was removed, or -1.
     rounds_ : list of dict
-        Number of edges at the beginning of each round, and how many left and entered.
+        Number of edges at the beginning of each round, and numbers of removed and added edges.
     n_candidates_ : int
-        Number of pairs that learning began with.
+        Number of candidate pairs at the beginning of learning.
     alpha_ : float
-        Strength of the penalty. Only with a penalised search.
+        Strength of the penalty. It exists only with a penalised search.
     energy_ : FactorGraph
-        Model of all columns with its parameters, for :mod:`skmrf.inference`.
+        Fitted model of all columns. :mod:`skmrf.inference` has functions to query it.
     categories_ : list of ndarray
         Categories of each column.
     history_ : dict of lists
-        Diagnostics, one entry an epoch.
+        Diagnostics of training: one list per quantity, with one entry per epoch.
     n_iter_ : int
         Number of epochs of all rounds.
     converged_ : bool
@@ -166,8 +184,8 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
 
     See Also
     --------
-    DiscreteMRF : takes a structure learner as ``cliques``.
-    skmrf.structure : search strategies.
+    DiscreteMRF : Estimator that takes a structure learner as ``cliques``.
+    skmrf.structure : Search strategies.
 
     References
     ----------
@@ -197,7 +215,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     4
     """
 
-    _checkpoint = checkpoints.NoCheckpoint()  # a callback puts another one here during a fit
+    _checkpoint = checkpoints.NoCheckpoint()  # a callback replaces it during a fit
     _doc_link_module = LearnedEstimator._doc_link_module
     _doc_link_template = LearnedEstimator._doc_link_template
 
@@ -243,26 +261,27 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Categories; nan, None or NA if missing. Entries are assumed to be missing at random:
-            they are imputed by samples of the model, and a pair counts as often as both columns
-            were observed. Constant columns have no edges. A column that repeats another one has an
-            edge to it and to no other, unless the repetition may be chance, as with few rows or
-            rare categories.
+            Training rows of categories. nan, None and NA are missing entries. They are assumed to
+            be missing at random and are imputed by samples of the model. The sample size of a pair
+            is the number of rows in which both columns are observed. Constant columns have no
+            edges. A column that repeats another column has an edge to this column only, unless the
+            repetition may be chance, as with few rows or rare categories.
         y : ignored
             Not used.
         sample_weight : array-like of shape (n_samples,), optional
-            How often a row counts: a weight of 2 is the row twice, so the weights should sum to
-            the number of independent observations.
+            Number of times that each row counts. A row with weight 2 is the same as two equal rows.
+            The weights should sum to the number of independent observations.
 
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            Real numbers that are no categories, a column without an observed entry, parameters out
-            of their range, a number of parameters of a column that does not fit into
+            If a column has real numbers that are not categories or no observed entry, if a
+            parameter is out of its range, or if the parameters of a column need more than
             ``max_bytes``.
         """
         with unchanged_on_error(self):
@@ -272,25 +291,27 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     @available_if(_takes_partial_fit)
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
-        """Learn for one epoch over ``X``, and remove edges, resuming from the calls before.
+        """Train for one epoch over ``X`` and remove edges, starting from the previous call.
 
-        It is available only with a :class:`~skmrf.structure.RemovalWhileLearning` as ``search``, or
-        its name. The first call, also after a ``fit``, begins anew and fixes the categories and the
-        candidates. Tests are those of the rows of the last call, and there are no bootstraps. A
-        column that repeats another one is treated like any other.
+        This method exists only if ``search`` is "removal" or a
+        :class:`~skmrf.structure.RemovalWhileLearning`. The first call, also after :meth:`fit`,
+        starts anew and fixes the categories and the candidates. Tests use the rows of the last call
+        only. There are no bootstraps. A column that repeats another one is treated like any other
+        column.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Categories; nan, None or NA if missing.
+            Training rows of categories. nan, None and NA are missing entries.
         y : ignored
             Not used.
         sample_weight : array-like of shape (n_samples,), optional
-            How often a row counts, as in :meth:`fit`.
+            Number of times that each row counts, as in :meth:`fit`.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         with unchanged_on_error(self):
             self._set_attributes(self._learn_epoch(X, sample_weight))
@@ -302,7 +323,8 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Categories that were seen in fit; nan, None or NA if missing.
+            Rows of categories that were seen during fit. Rows with a missing entry (nan, None or
+            NA) are not scored.
         y : ignored
             Not used.
 
@@ -312,18 +334,18 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
             Mean over rows of the sum over columns of log p(column given all others).
         """
         check_is_fitted(self)
-        codes = encode(known_columns(self, X), self.categories_, column_names(self))
+        codes = encode(read_query_columns(self, X), self.categories_, column_names(self))
         complete = (codes != MISSING).all(axis=1)
         if not complete.any():
             raise ValueError(
-                "score needs a row without missing entries; every row has some. Fill them with "
-                "DiscreteMRF.predict."
+                "score needs at least one row without missing entries, but every row of X has "
+                "some. Impute them with DiscreteMRF.predict."
             )
         return float(np.mean(site_log_likelihood(self.energy_, codes[complete])[0]))
 
     @property
     def graph_(self):
-        """Edges as a new networkx graph."""
+        """Edges as a new networkx graph, with the attributes of each edge."""
         check_is_fitted(self)
         scalar = not isinstance(self.coupling_, list)
         attributes = {
@@ -336,9 +358,10 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
             attributes["sign"] = np.sign(self.coupling_)
         if "edge_frequency_" in vars(self):
             attributes["frequency"] = self.edge_frequency_
-        return network(column_names(self), self.edges_, attributes)
+        return build_network(column_names(self), self.edges_, attributes)
 
     def __sklearn_tags__(self):
+        """Return the scikit-learn tags of the estimator."""
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True
@@ -356,11 +379,11 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         rng = check_generator(self.random_state)
         rng = checkpoint.begin(rng, self, everything.X, everything.weights, table.categories)
         estimation = self._estimation(learner, rng)
-        resumed = checkpoint.resumed()
+        resumed = checkpoint.take_saved()
         if resumed is None:
             resumed = self._select(search, table.rows, estimation, reports)
         bootstraps, (selection, estimation) = resumed
-        checkpoint.keep(resumed[1])
+        checkpoint.set_fixed(resumed[1])
         interrupted = estimation.interrupted
         if bootstraps is not None and not checkpoint.ended:
             self._run_bootstraps(bootstraps, search, table.rows, estimation, reports)
@@ -391,7 +414,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         }
 
     def _select(self, search, rows, estimation, reports):
-        """Return the bootstraps to begin with, or None, and the selection with its estimation."""
+        """Return new bootstraps, or None, and the selection with its estimation."""
         estimation.reports = reports
         selection = search.select(rows, self._model(), estimation)
         estimation.reports = None  # it holds the rows
@@ -401,7 +424,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         return bootstraps, (selection, estimation)
 
     def _run_bootstraps(self, bootstraps, search, rows, estimation, reports):
-        """Add the bootstraps that are missing."""
+        """Run the bootstraps that are not done yet."""
         self._checkpoint.write(bootstraps)
         reports.checkpoint = self._checkpoint
         estimation = replace(estimation, reports=reports, n_jobs=self.n_jobs)
@@ -460,7 +483,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         if named == "auto":
             return search.default_learner()
         if named == "pcd":
-            learner = PCD(n_sweeps=FEW_SWEEPS)
+            learner = PCD(n_sweeps=PCD_SWEEPS)
         else:
             learner = make_learner(self.learner, FactorGraph, owner=type(self).__name__)
         search.check_learner(learner)
@@ -481,20 +504,21 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         """Return the rows of a fit; edges are learned between columns that vary, each once."""
         codes, categories = self._encode_columns(X, resume=False)
         rows = positive_rows(codes, categories, sample_weight)
-        columns = Columns.of(rows.X, rows.weights, same_states=self.statistic == "agreement")
-        return TrainingTable.of(categories, rows, columns)
+        same_states = self.statistic == "agreement"
+        columns = Columns.from_codes(rows.X, rows.weights, same_states=same_states)
+        return TrainingTable.from_rows(categories, rows, columns)
 
     def _encode_part(self, X, sample_weight, resume):
         """Return rows of a fit in parts, in which a later part may tell repeated columns apart."""
         codes, categories = self._encode_columns(X, resume)
         rows = positive_rows(codes, categories, sample_weight)
-        return TrainingTable.of(
+        return TrainingTable.from_rows(
             categories, rows, Columns(np.flatnonzero(rows.n_states > 1), [], [])
         )
 
     def _encode_columns(self, X, resume):
         """Return state codes and categories; record number and names of columns, or check them."""
-        columns, categories, names = training_columns(self, X, resume)
+        columns, categories, names = read_training_columns(self, X, resume)
         if not resume and self.statistic == "agreement" and max(map(len, categories)) > 2:
-            categories = shared_categories(categories)
+            categories = unite_categories(categories)
         return encode(columns, categories, names), categories

@@ -1,4 +1,4 @@
-"""Tables of numbers and categories: to arrays and back, and what is refused."""
+"""Tests of the conversion of tables with continuous and categorical columns."""
 
 import warnings
 
@@ -9,14 +9,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf._data.categories import as_columns
-from skmrf._data.mixed import as_numbers, categorical_mask, find_columns, warn_degenerate
+from skmrf._data.mixed import categorical_mask, fit_columns, to_floats, warn_degenerate
 
 NAMES = ["size", "kind", "age", "flag"]
 MASK = np.array([False, True, False, True])
 
 
 def table(seed, n=30):
-    """Two numbers of different units, words and whole numbers."""
+    """Return two continuous columns with different units, a text column and an integer column."""
     rng = np.random.default_rng(seed)
     return [
         rng.normal(1e6, 1e5, size=n),
@@ -26,8 +26,8 @@ def table(seed, n=30):
     ]
 
 
-def with_gaps(columns, rng):
-    """About one in three entries missing: nan of numbers, None of words."""
+def with_missing_entries(columns, rng):
+    """Replace about a third of the entries: nan in numeric columns, None in text columns."""
     out = []
     for column in columns:
         gone = rng.random(len(column)) < 0.3
@@ -43,14 +43,14 @@ def with_gaps(columns, rng):
 
 def test_numbers_are_standardised_and_categories_are_codes(seed):
     columns = table(seed)
-    found = find_columns(columns, NAMES, MASK, "auto")
-    assert found.numbers.tolist() == [0, 2]
+    found = fit_columns(columns, NAMES, MASK, "auto")
+    assert found.continuous.tolist() == [0, 2]
     assert found.discrete.tolist() == [1, 3]
     assert found.n_states.tolist() == [0, 3, 0, 2]
     X = found.encode(columns)
     assert X.dtype == np.float64
-    assert_allclose(X[:, found.numbers].mean(axis=0), 0.0, atol=1e-9)
-    assert_allclose(X[:, found.numbers].std(axis=0), 1.0, rtol=1e-9)
+    assert_allclose(X[:, found.continuous].mean(axis=0), 0.0, atol=1e-9)
+    assert_allclose(X[:, found.continuous].std(axis=0), 1.0, rtol=1e-9)
     assert [found.categories[0][int(s)] for s in X[:, 1]] == columns[1].tolist()
     assert found.categories[0].tolist() == ["fern", "moss", "tree"]
     assert_array_equal(found.categories[1][X[:, 3].astype(int)], columns[3])
@@ -58,7 +58,7 @@ def test_numbers_are_standardised_and_categories_are_codes(seed):
 
 def test_round_trip(seed):
     columns = table(seed)
-    found = find_columns(columns, NAMES, MASK, "auto")
+    found = fit_columns(columns, NAMES, MASK, "auto")
     back = found.decode(found.encode(columns))
     assert back.dtype == object
     assert back.shape == (30, 4)
@@ -71,7 +71,7 @@ def test_round_trip(seed):
 def test_round_trip_of_numbers_and_numeric_categories(seed):
     columns = table(seed)
     columns[1] = np.resize([1.5, -2.0, 0.0], 30)
-    found = find_columns(columns, NAMES, MASK, "auto")
+    found = fit_columns(columns, NAMES, MASK, "auto")
     back = found.decode(found.encode(columns))
     assert back.dtype == np.float64
     assert_allclose(back, np.stack(columns, axis=1), rtol=1e-12)
@@ -80,48 +80,48 @@ def test_round_trip_of_numbers_and_numeric_categories(seed):
 def test_round_trip_of_one_kind_only(seed):
     columns = table(seed)
     numbers = [columns[j] for j in (0, 2)]
-    found = find_columns(numbers, NAMES[::2], np.zeros(2, bool), "auto")
+    found = fit_columns(numbers, NAMES[::2], np.zeros(2, bool), "auto")
     assert_allclose(found.decode(found.encode(numbers)), np.stack(numbers, axis=1), rtol=1e-12)
     words = [columns[j] for j in (1, 3)]
-    found = find_columns(words, NAMES[1::2], np.ones(2, bool), "auto")
+    found = fit_columns(words, NAMES[1::2], np.ones(2, bool), "auto")
     back = found.decode(found.encode(words))
     assert [back[:, k].tolist() for k in range(2)] == [w.tolist() for w in words]
-    assert_array_equal(found.log_volume(found.encode(words)), 0.0)
+    assert_array_equal(found.log_scale(found.encode(words)), 0.0)
 
 
 def test_missing_entries(seed):
-    """They are nan in both kinds of columns and do not count in moments."""
+    """Missing entries are nan in all columns and do not change means and scales."""
     rng = np.random.default_rng(seed)
-    columns = with_gaps(table(seed), rng)
-    found = find_columns(columns, NAMES, MASK, "auto")
+    columns = with_missing_entries(table(seed), rng)
+    found = fit_columns(columns, NAMES, MASK, "auto")
     X = found.encode(columns)
     for j, column in enumerate(columns):
         assert_array_equal(np.isnan(X[:, j]), pd.isna(column))
-    for k, j in enumerate(found.numbers):
+    for k, j in enumerate(found.continuous):
         assert_allclose(found.mean[k], np.nanmean(columns[j]), rtol=1e-12)
         assert_allclose(found.scale[k], np.nanstd(columns[j]), rtol=1e-6)
     numbers = found.decode(np.where(np.isnan(X) & MASK, 0.0, X))[:, ::2].astype(float)
     assert_allclose(numbers, np.stack(columns[::2], axis=1), rtol=1e-12)
 
 
-def test_log_volume(seed):
-    """Of the numbers of a row that are there: the Jacobian of the standardisation."""
-    columns = with_gaps(table(seed), np.random.default_rng(seed))
-    found = find_columns(columns, NAMES, MASK, "auto")
+def test_log_scale(seed):
+    """The log scale is the log Jacobian of the standardisation of the observed entries."""
+    columns = with_missing_entries(table(seed), np.random.default_rng(seed))
+    found = fit_columns(columns, NAMES, MASK, "auto")
     expected = [
         sum(np.log(np.nanstd(columns[j])) for j in (0, 2) if not np.isnan(columns[j][r]))
         for r in range(30)
     ]
-    assert_allclose(found.log_volume(found.encode(columns)), expected, rtol=1e-5, atol=1e-9)
+    assert_allclose(found.log_scale(found.encode(columns)), expected, rtol=1e-5, atol=1e-9)
 
 
-def test_weights_are_rows_that_occur_more_often(seed):
+def test_weights_equal_repeated_rows(seed):
     columns = table(seed, 12)
     counts = np.random.default_rng(seed).integers(0, 4, size=12)
     counts[0] = 2
     repeated = [np.repeat(c, counts) for c in columns]
-    weighted = find_columns(columns, NAMES, MASK, "auto", counts / counts.sum())
-    expected = find_columns(repeated, NAMES, MASK, "auto")
+    weighted = fit_columns(columns, NAMES, MASK, "auto", counts / counts.sum())
+    expected = fit_columns(repeated, NAMES, MASK, "auto")
     assert_allclose(weighted.mean, expected.mean, rtol=1e-12)
     assert_allclose(weighted.scale, expected.scale, rtol=1e-6)
 
@@ -129,11 +129,11 @@ def test_weights_are_rows_that_occur_more_often(seed):
 def test_given_categories():
     columns = [np.array([1.0, 2.0]), np.array(["b", "a"], dtype=object)]
     names, mask = ["x", "y"], np.array([False, True])
-    found = find_columns(columns, names, mask, [["c", "b", "a"]])
+    found = fit_columns(columns, names, mask, [["c", "b", "a"]])
     assert found.n_states.tolist() == [0, 3]
     assert found.encode(columns)[:, 1].tolist() == [1.0, 2.0]
     with pytest.raises(ValueError, match="The categories of column 'y' must be distinct"):
-        find_columns(columns, names, mask, [["a", "a"]])
+        fit_columns(columns, names, mask, [["a", "a"]])
 
 
 # Scales ------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_given_categories():
 def test_scales(scale, seed):
     x = np.random.default_rng(seed).normal(size=40)
     columns = [x * scale]
-    found = find_columns(columns, ["x"], np.zeros(1, bool), "auto")
+    found = fit_columns(columns, ["x"], np.zeros(1, bool), "auto")
     X = found.encode(columns)
     assert_allclose(X[:, 0], (x - x.mean()) / x.std(), rtol=1e-9, atol=1e-9)
     assert_allclose(found.decode(X), columns[0][:, None], rtol=1e-9, atol=1e-9 * scale)
@@ -151,17 +151,17 @@ def test_scales(scale, seed):
 
 @pytest.mark.parametrize("value", [0.0, 3.0, -1e6, 0.1, 1e-300, 1e200])
 def test_a_constant_column_is_zero(value):
-    """It is divided by 1, not by what rounding left."""
+    """A constant column has scale 1, not the rounding error of its deviation."""
     columns = [np.full(17, value)]
-    found = find_columns(columns, ["x"], np.zeros(1, bool), "auto")
+    found = fit_columns(columns, ["x"], np.zeros(1, bool), "auto")
     assert found.scale[0] == 1.0
     assert_allclose(found.encode(columns), 0.0, atol=1e-12 * max(abs(value), 1.0))
     assert_allclose(found.decode(found.encode(columns)), value)
 
 
-def test_far_from_zero_is_no_constant(seed):
+def test_large_offset_is_not_a_constant_column(seed):
     x = 1e6 + np.random.default_rng(seed).normal(size=50)
-    found = find_columns([x], ["x"], np.zeros(1, bool), "auto")
+    found = fit_columns([x], ["x"], np.zeros(1, bool), "auto")
     assert_allclose(found.encode([x])[:, 0].std(), 1.0, rtol=1e-6)
 
 
@@ -169,50 +169,52 @@ def test_far_from_zero_is_no_constant(seed):
     "x", [[1.7e308, -1.7e308], [-1.7e308, 1.6e308, 1.7e308, -1.7e308]], ids=len
 )
 def test_numbers_too_large(x):
-    """They are refused by name, or standardised, without a warning of overflow."""
+    """Very large numbers raise an error that names the column, or give no overflow warning."""
     try:
-        found = find_columns([np.array(x)], ["x"], np.zeros(1, bool), "auto")
+        found = fit_columns([np.array(x)], ["x"], np.zeros(1, bool), "auto")
     except ValueError as error:
         assert "Column 'x' holds numbers too large" in str(error)  # noqa: PT017
         return
     assert np.isfinite(found.encode([np.array(x)])).all()
 
 
-# Refusals ----------------------------------------------------------------------------------
+# Errors ------------------------------------------------------------------------------------
 
 
-def refused(columns, message, mask=MASK, kind=ValueError, categories="auto"):
+def assert_raises_and_names(columns, message, mask=MASK, kind=ValueError, categories="auto"):
     with pytest.raises(kind, match=message):
-        find_columns(columns, NAMES, mask, categories)
+        fit_columns(columns, NAMES, mask, categories)
 
 
-def test_refuses_numbers_that_are_none(seed):
+def test_invalid_numbers_raise(seed):
     columns = table(seed)
     columns[0] = columns[0].astype(object)
     columns[0][4] = "tall"
-    refused(columns, "Column 'size' holds 'tall', which is no number; name the column in categ")
+    assert_raises_and_names(
+        columns, "Column 'size' holds 'tall', which is not a number; add the column to categ"
+    )
     columns[0] = np.array(["tall"] * 30)
-    refused(columns, "Column 'size' holds 'tall', which is no number")
+    assert_raises_and_names(columns, "Column 'size' holds 'tall', which is not a number")
     columns[0] = table(seed)[0]
     columns[0][4] = -np.inf
-    refused(columns, "Column 'size' holds infinity; use nan")
+    assert_raises_and_names(columns, "Column 'size' holds infinity; use nan")
     columns[0] = np.full(30, np.nan)
-    refused(columns, "Column 'size' has no observed entry; drop it")
+    assert_raises_and_names(columns, "Column 'size' has no observed entry; drop it")
 
 
-def test_refuses_categories_that_are_none(seed):
+def test_invalid_categories_raise(seed):
     columns = table(seed)
     columns[3] = columns[0]
-    refused(columns, "Column 'flag' holds real numbers")
+    assert_raises_and_names(columns, "Column 'flag' holds real numbers")
     columns[3] = np.full(30, None)
-    refused(columns, "Column 'flag' has no observed entry")
+    assert_raises_and_names(columns, "Column 'flag' has no observed entry")
     columns[3] = np.array([[1]] * 30 + [None], dtype=object)[:30]
-    refused(columns, "Column 'flag' holds a list", kind=TypeError)
+    assert_raises_and_names(columns, "Column 'flag' holds a list", kind=TypeError)
 
 
-def test_refuses_unseen_rows_by_name(seed):
+def test_invalid_query_rows_raise(seed):
     columns = table(seed)
-    found = find_columns(columns, NAMES, MASK, "auto")
+    found = fit_columns(columns, NAMES, MASK, "auto")
     changed = [c.copy() for c in columns]
     changed[1][3] = "oak"
     with pytest.raises(ValueError, match="Column 'kind' has the category 'oak'"):
@@ -222,7 +224,7 @@ def test_refuses_unseen_rows_by_name(seed):
     with pytest.raises(ValueError, match="Column 'age' holds infinity"):
         found.encode(changed)
     changed[2] = np.full(30, "old")
-    with pytest.raises(ValueError, match="Column 'age' holds 'old', which is no number"):
+    with pytest.raises(ValueError, match="Column 'age' holds 'old', which is not a number"):
         found.encode(changed)
 
 
@@ -238,8 +240,8 @@ def test_refuses_unseen_rows_by_name(seed):
     ],
     ids=lambda c: str(c.dtype),
 )
-def test_what_counts_as_numbers(column):
-    found = as_numbers(column, "x")
+def test_valid_numeric_columns(column):
+    found = to_floats(column, "x")
     assert found.dtype == np.float64
     for value, given in zip(found, column.tolist(), strict=True):
         assert np.isnan(value) if pd.isna(given) else value == float(given)
@@ -248,7 +250,7 @@ def test_what_counts_as_numbers(column):
 # Degenerate columns ------------------------------------------------------------------------
 
 
-def test_warns_of_columns_without_density():
+def test_warns_of_degenerate_columns():
     X = np.random.default_rng(0).normal(size=(20, 4))
     X[:, 1], X[:, 2] = 3.0, np.resize([0, 1], 20)
     X[4, 2] = np.nan
@@ -257,16 +259,16 @@ def test_warns_of_columns_without_density():
     messages = [str(w.message) for w in caught]
     assert len(messages) == 2
     assert messages[0].startswith("Column 'kind' is constant, so the likelihood")
-    assert messages[0].endswith("Better drop it.")
-    assert messages[1].startswith("Column 'age' has two values only")
-    assert messages[1].endswith("Better name it in categorical_features.")
+    assert messages[0].endswith("To avoid this, drop it.")
+    assert messages[1].startswith("Column 'age' has only two values")
+    assert messages[1].endswith("To avoid this, add it to categorical_features.")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_degenerate(X, np.array([0, 3]), NAMES)
         warn_degenerate(X[:2], np.array([0, 3]), NAMES)
 
 
-# Which columns are categories --------------------------------------------------------------
+# Selection of categorical columns ----------------------------------------------------------
 
 
 def frame():
@@ -280,7 +282,7 @@ def frame():
     )
 
 
-def test_categories_by_type():
+def test_categories_by_dtype():
     assert_array_equal(categorical_mask("from_dtype", frame(), NAMES), MASK)
     polar = pl.DataFrame(
         {
@@ -300,7 +302,7 @@ def test_categories_by_type():
     [["kind", "flag"], ["flag", "kind"], [1, 3], [-3, 3], MASK, np.array([3, 1]), MASK.tolist()],
     ids=str,
 )
-def test_categories_by_name_and_number(listed):
+def test_categories_by_name_and_index(listed):
     assert_array_equal(categorical_mask(listed, frame(), NAMES), MASK)
 
 
@@ -312,22 +314,22 @@ def test_no_categories():
     ("listed", "message"),
     [
         ("kind", "categorical_features must be \"from_dtype\", None, or a list .* got 'kind'"),
-        ([4], "categorical_features names column 4; the columns are"),
-        ([-5], "categorical_features names column -5"),
-        (["colour"], "categorical_features names column 'colour'"),
-        ([1.5], "categorical_features names column 1.5"),
+        ([4], "categorical_features has 4, which is not a column; the columns are"),
+        ([-5], "categorical_features has -5, which"),
+        (["colour"], "categorical_features has 'colour', which is not a column"),
+        ([1.5], "categorical_features has 1.5, which"),
         ([True, False], "categorical_features has 2 booleans, but X has 4 columns"),
     ],
     ids=str,
 )
-def test_refuses_columns_that_are_none(listed, message):
+def test_unknown_columns_raise(listed, message):
     with pytest.raises(ValueError, match=message):
         categorical_mask(listed, frame(), NAMES)
 
 
 @pytest.mark.parametrize("polars", [False, True])
 def test_frames_with_missing_entries(polars):
-    """From types to codes and back, words and numbers with gaps."""
+    """Frames with missing entries are encoded by data type and decoded again."""
     words, sizes = ["a", None, "b", "a"], [1.0, 2.0, None, 6.0]
     if polars:
         X = pl.DataFrame({"size": sizes, "kind": pl.Series(words, dtype=pl.Categorical)})
@@ -337,7 +339,7 @@ def test_frames_with_missing_entries(polars):
     mask = categorical_mask("from_dtype", X, names)
     assert mask.tolist() == [False, True]
     columns = as_columns(X)
-    found = find_columns(columns, names, mask, "auto")
+    found = fit_columns(columns, names, mask, "auto")
     assert found.categories[0].tolist() == ["a", "b"]
     encoded = found.encode(columns)
     assert_array_equal(np.isnan(encoded), [[0, 0], [0, 1], [1, 0], [0, 0]])

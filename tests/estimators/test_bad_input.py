@@ -1,4 +1,4 @@
-"""What bad input of one kind of estimator gets; what all get is in test_bad_input_everywhere.py."""
+"""Tests of bad input of single estimators (see also test_bad_input_everywhere.py)."""
 
 import networkx as nx
 import numpy as np
@@ -53,12 +53,12 @@ BAD_PARAMETERS = [
     ({"learner": 3}, "an instance of a class of skmrf.learners; got 3"),
     ({"cliques": "all"}, r"cliques must be one of \['independent', 'pairwise'\].*; got 'all'"),
     ({"cliques": 7}, "cliques must be one of .*; got 7"),
-    ({"cliques": [(0, 2)]}, r"Clique \(0, 2\) names column 2, but the columns are 0 to 1"),
-    ({"cliques": [(0, "age")]}, r"names column 'age', but the columns are 0 to 1"),
-    ({"cliques": [(1, 1)]}, r"Clique \(1, 1\) names column 1 twice; name every column once"),
-    ({"cliques": nx.path_graph(3)}, "names column 2, but the columns are 0 to 1"),
+    ({"cliques": [(0, 2)]}, r"Clique \(0, 2\) has column 2, but the columns are 0 to 1"),
+    ({"cliques": [(0, "age")]}, r"has column 'age', but the columns are 0 to 1"),
+    ({"cliques": [(1, 1)]}, r"Clique \(1, 1\) has column 1 twice; give each column once"),
+    ({"cliques": nx.path_graph(3)}, "has column 2, but the columns are 0 to 1"),
     ({"cliques": [(0, 1)], "tie": [[0, 5]]}, "tie names clique 5, but there are 1 cliques"),
-    ({"categories": [[0, 1]]}, "categories has 1 lists, but X has 2 columns; give one each"),
+    ({"categories": [[0, 1]]}, "categories has 1 lists, but X has 2 columns; give one list per"),
     ({"categories": [[0, 0], [0, 1]]}, "categories of column 0 must be distinct"),
     ({"categories": [[0], [0, 1]]}, "Column 0 has the category 1, which was not seen in fit"),
     ({"optimizer": "newton"}, "optimizer must be one of .*; got 'newton'"),
@@ -110,13 +110,13 @@ def test_a_failed_fit_leaves_the_previous_one():
     with pytest.raises(ValueError, match="infinity"):
         model.fit(np.full((4, 3), np.inf))
     assert model.score(X) == before
-    with pytest.raises(ValueError, match="names column 5"):
+    with pytest.raises(ValueError, match="has column 5"):
         model.set_params(cliques=[(5,)]).fit(np.zeros((4, 3)))
     assert model.score(X) == before
 
 
 @pytest.mark.parametrize("query", ["score_samples", "predict", "marginals", "score"])
-def test_queries_refuse_what_fit_did_not_see(query):
+def test_queries_with_unseen_input_raise(query):
     model = DiscreteMRF(learner="exact", alpha=0.1).fit(NAMED)
     ask = getattr(model, query)
     with pytest.raises(ValueError, match=r"Column 'city' has the category 'c', .* \['a', 'b'\]"):
@@ -140,15 +140,15 @@ def test_sample_errors():
         model.sample(given=3)
     with pytest.raises(ValueError, match="Column 'city' has the category 'z'"):
         model.sample(given={"city": "z"})
-    with pytest.raises(ValueError, match="given has 3 rows; give one, or as many as n_samples=2"):
+    with pytest.raises(ValueError, match="given has 3 rows; give one row, or n_samples=2 rows"):
         model.sample(2, given=NAMED)
     with pytest.raises(ValueError, match="random_state must be None, an int"):
         model.sample(1, random_state="seed")
 
 
-def test_early_stopping_needs_rows_to_score():
+def test_early_stopping_with_too_few_rows_raises():
     with pytest.raises(
-        ValueError, match="holds out rows, so it needs at least 2; got n_samples = 1"
+        ValueError, match="holds out rows, so X must have at least 2 rows; got n_samples = 1"
     ):
         DiscreteMRF(early_stopping=True).fit(X[:1])
 
@@ -165,7 +165,7 @@ def test_impossible_evidence():
             query(row)
 
 
-# Two-state models; what is theirs alone is in test_boltzmann_machine.py and test_rbm_input.py --
+# Two-state models (see also test_boltzmann_machine.py and test_rbm_input.py) -----------------
 
 TWO_STATES = [BoltzmannMachine("pcd", states=(0, 1), max_iter=1), RBM(2, "pcd", max_iter=1)]
 two_states = pytest.mark.parametrize("model", TWO_STATES, ids=lambda model: type(model).__name__)
@@ -174,13 +174,13 @@ BAD_BITS = [
     (X * 2, ValueError, "Column 0 holds 2, but the states are 0 and 1"),
     (NAMED.iloc[:0, :1], ValueError, r"Found array with 0 sample\(s\)"),
     (NAMED[["age"]], ValueError, "Column 'age' holds 2, but the states are 0 and 1"),
-    (X.astype(str), ValueError, "Column 0 holds '0', which is no number; give two states"),
+    (X.astype(str), ValueError, "Column 0 holds '0', which is not a number; give two states"),
 ]
 
 
 @two_states
 @pytest.mark.parametrize(("data", "error", "message"), BAD_BITS, ids=range(len(BAD_BITS)))
-def test_bad_bits(model, data, error, message):
+def test_bad_data_of_two_state_models(model, data, error, message):
     model = clone(model)
     with pytest.raises(error, match=message):
         model.fit(data)
@@ -249,11 +249,11 @@ def test_queries_of_two_state_models(model):
     with pytest.raises(ValueError, match="Column 0 holds 5"):
         model.fit(np.array([[5, 0]]))
     assert model.score(pd.DataFrame(X, columns=["a", "b"])) == before
-    with pytest.raises(ValueError, match="holds out rows, so it needs at least 2"):
+    with pytest.raises(ValueError, match="holds out rows, so X must have at least 2"):
         clone(model).set_params(early_stopping=True).fit(X[:1])
 
 
-# Outputs given inputs --------------------------------------------------------------------------
+# Conditional models ----------------------------------------------------------------------------
 
 OUTPUTS = np.array([[0, 1, 1], [1, 0, 1], [0, 0, 0], [1, 1, 0]] * 5)
 ODD_OUTPUTS = OUTPUTS.astype(float)
@@ -273,10 +273,14 @@ def not_fitted(model):
 BAD_INPUTS = [
     (sp.csr_array(np.where(X > 0, np.inf, 0)), ValueError, "Column 1 holds infinity; give finite"),
     (sp.csr_array(np.where(X > 0, np.nan, 0)), ValueError, "Column 1 holds NaN, but CRBM"),
-    (np.array([["a", "1"]] * 20), ValueError, "Column 0 holds 'a', which is no number; encode it"),
+    (
+        np.array([["a", "1"]] * 20),
+        ValueError,
+        "Column 0 holds 'a', which is not a number; encode it",
+    ),
     (X * 1e300 + numbers(20), ValueError, "Column 0 of X holds numbers too large to be standard"),
     (sp.csr_array(X * 1e300), ValueError, "Column 0 of X holds numbers too large to be standard"),
-    (X[:7], ValueError, r"y must have shape \(7, 3\), a row of outputs for every row of inputs"),
+    (X[:7], ValueError, r"y must have shape \(7, 3\), a row of outputs for each row of inputs"),
 ]
 
 
@@ -374,7 +378,7 @@ def test_bad_parameters_of_conditional_models(parameters, message):
         ({"X_val": X * np.nan, "y_val": OUTPUTS}, "holds NaN, but CRBM"),
     ],
 )
-def test_bad_rows_for_validation(validation, message):
+def test_bad_validation_rows(validation, message):
     model = conditional()
     with pytest.raises(ValueError, match=message):
         model.fit(X, OUTPUTS, **validation)
@@ -408,7 +412,7 @@ def test_failing_fits_of_conditional_models_leave_the_previous_one():
         model.fit(X[:, ::-1], OUTPUTS)
     np.testing.assert_array_equal(model.decision_function(names), before)
     assert model.feature_names_in_.tolist() == ["a", "b"]
-    with pytest.raises(ValueError, match="holds out rows, so it needs at least 2"):
+    with pytest.raises(ValueError, match="holds out rows, so X must have at least 2"):
         conditional(early_stopping=True).fit(X[:1], OUTPUTS[:1])
 
 
@@ -418,10 +422,10 @@ def test_queries_of_conditional_models(query):
     ask = getattr(conditional().fit(X, OUTPUTS), query)
     for rows, message in (
         (np.zeros((2, 3)), "X has 3 features, but CRBMStructuredPredictor is expecting 2"),
-        (np.full((2, 2), np.nan), "holds NaN, but CRBM.* takes complete rows"),
+        (np.full((2, 2), np.nan), "holds NaN, but CRBM.* needs complete rows"),
         (X[:0], r"Found array with 0 sample\(s\)"),
         (X[0], "Expected 2D array, got 1D array"),
-        (X.astype(str), "Column 0 holds .*, which is no number; encode it"),
+        (X.astype(str), "Column 0 holds .*, which is not a number; encode it"),
     ):
         if rows.dtype.kind == "U":
             rows = np.where(rows == "0", "a", "b")
@@ -429,7 +433,7 @@ def test_queries_of_conditional_models(query):
             ask(rows)
 
 
-# Numbers and categories; what is theirs alone is in test_nnmrf_input.py ------------------------
+# Neural potentials (see also test_nnmrf_input.py) ---------------------------------------------
 
 
 @pytest.mark.parametrize(("parameters", "message"), SHARED, ids=range(len(SHARED)))
@@ -448,8 +452,8 @@ def test_bad_parameters_of_neural_models(parameters, message):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([None] * 10 + ["b"] * 10, "y holds None; leave out the rows without a label"),
-        ([pd.NA] * 10 + ["b"] * 10, "y holds <NA>; leave out the rows without a label"),
+        ([None] * 10 + ["b"] * 10, "y holds None; remove the rows without a label"),
+        ([pd.NA] * 10 + ["b"] * 10, "y holds <NA>; remove the rows without a label"),
         (["a"] * 10 + [1] * 10, r"y mixes labels of the types \['int', 'str'\]"),
         (["a"] * 10 + [np.nan] * 10, r"y mixes labels of the types \['float', 'str'\]"),
         ([1.0] * 10 + [np.nan] * 10, "Input y contains NaN"),

@@ -1,4 +1,4 @@
-"""The same bad input for every estimator: what each does with it, in one table."""
+"""Tests of the same bad input for all estimators."""
 
 import warnings
 
@@ -26,7 +26,7 @@ NUMBERS = RNG.normal(size=(40, 4))
 FEW = {"max_iter": 2, "random_state": 0}
 SMALL = FEW | {"node_layers": (3,), "edge_layers": (3,)}
 
-ESTIMATORS = {  # a model, rows and targets
+ESTIMATORS = {  # estimator, rows, targets
     "discrete": (DiscreteMRF(**FEW), BITS, None),
     "boltzmann": (BoltzmannMachine(states=(0, 1), **FEW), BITS, None),
     "rbm": (RBM(3, **FEW), BITS, None),
@@ -37,24 +37,24 @@ ESTIMATORS = {  # a model, rows and targets
 }
 
 
-def entry(value, dtype=float):
-    """One entry of column 1 is another one."""
+def replace_entry(value, dtype=float):
+    """Return a function that replaces one entry of column 1."""
 
-    def put(X):
+    def change(X):
         X = np.array(X, dtype=dtype)
         X[3, 1] = value
         return X
 
-    return put
+    return change
 
 
-def second(make):
-    """Column 1 of a frame is another one."""
+def replace_column(make):
+    """Return a function that replaces column 1 of a frame."""
 
-    def put(X):
+    def change(X):
         return pd.DataFrame({f"c{j}": make(x) if j == 1 else x for j, x in enumerate(X.T)})
 
-    return put
+    return change
 
 
 def memory_map(X, folder):
@@ -66,27 +66,27 @@ def memory_map(X, folder):
 WORKS = None
 FINITE = "holds infinity; (use nan for a missing entry or a|give) finite"
 COMPLETE = (
-    "Column 1 holds NaN, but .* takes complete rows. Fill the gaps .*, or leave these rows out"
+    "Column 1 holds NaN, but .* needs complete rows. Impute the missing .*, or drop these rows"
 )
-NO_NUMBER = "Column 'c1' holds {}, which is no number; {}"
-STATES = "give two states as numbers, or take DiscreteMRF"
+NO_NUMBER = "Column 'c1' holds {}, which is not a number; {}"
+STATES = "give two states as numbers, or use DiscreteMRF"
 ENCODE = r"encode it \(sklearn.preprocessing.OneHotEncoder\)"
-NAME_IT = "name the column in categorical_features if its values are categories"
+NAME_IT = "add the column to categorical_features if its values are categories"
 NO_CATEGORIES = "Column 0 holds real numbers such as .* Discretise the column .*KBinsDiscretizer"
 OTHER_STATE = "Column 0 holds .*, but the states are 0 and 1. Give a threshold as binarize="
-DATES = "values of type datetime64.*; turn them into real numbers"
+DATES = "values of type datetime64.*; convert them to real numbers"
 EMPTY = "Column 1 has no observed entry; drop it"
 DENSE = "Use '.toarray\\(\\)' to convert to a dense"
 
 
-def all_of(outcome, **others):
-    """The same for all estimators but some."""
+def expect(outcome, **others):
+    """Return the same expected outcome for all estimators, with exceptions by name."""
     return dict.fromkeys(ESTIMATORS, outcome) | others
 
 
-def words(value):
-    """What is no number."""
-    return all_of(
+def expected_for_text(value):
+    """Return the expected outcomes for a text value."""
+    return expect(
         NO_NUMBER.format(value, NAME_IT),
         discrete=WORKS,
         structure=WORKS,
@@ -98,17 +98,17 @@ def words(value):
 
 UNHASHABLE = r"Column 'c1' holds a list; categories must be hashable \(numbers, strings"
 TABLE = {
-    "nan": (entry(np.nan), all_of(WORKS, rbm=COMPLETE, crbm=COMPLETE)),
-    "None": (entry(None, object), all_of(WORKS, rbm=COMPLETE, crbm=COMPLETE)),
-    "infinity": (entry(np.inf), all_of(FINITE)),
-    "minus infinity": (entry(-np.inf), all_of(FINITE)),
+    "nan": (replace_entry(np.nan), expect(WORKS, rbm=COMPLETE, crbm=COMPLETE)),
+    "None": (replace_entry(None, object), expect(WORKS, rbm=COMPLETE, crbm=COMPLETE)),
+    "infinity": (replace_entry(np.inf), expect(FINITE)),
+    "minus infinity": (replace_entry(-np.inf), expect(FINITE)),
     "a column of nan": (
         lambda X: np.where(np.arange(4) == 1, np.nan, X),
-        all_of(EMPTY, rbm=COMPLETE, crbm=COMPLETE, boltzmann=WORKS),
+        expect(EMPTY, rbm=COMPLETE, crbm=COMPLETE, boltzmann=WORKS),
     ),
     "real numbers": (
         lambda X: X + 0.1 + 0.5 * RNG.random(X.shape),
-        all_of(
+        expect(
             WORKS,
             discrete=NO_CATEGORIES,
             structure=NO_CATEGORIES,
@@ -116,27 +116,27 @@ TABLE = {
             rbm=OTHER_STATE,
         ),
     ),
-    "strings": (second(lambda x: np.where(x > 0, "a", "b")), words("'[ab]'")),
+    "strings": (replace_column(lambda x: np.where(x > 0, "a", "b")), expected_for_text("'[ab]'")),
     "object strings": (
-        second(lambda x: np.where(x > 0, "a", "b").astype(object)),
-        words("'[ab]'"),
+        replace_column(lambda x: np.where(x > 0, "a", "b").astype(object)),
+        expected_for_text("'[ab]'"),
     ),
     "strings among numbers": (
-        second(lambda x: np.where(np.arange(40) == 7, "a", x.astype(object))),
-        words("'a'") | {"discrete": WORKS, "structure": WORKS},
+        replace_column(lambda x: np.where(np.arange(40) == 7, "a", x.astype(object))),
+        expected_for_text("'a'") | {"discrete": WORKS, "structure": WORKS},
     ),
     "lists": (
-        second(lambda x: [[1]] * len(x)),
-        words(r"\[1\]") | {"discrete": UNHASHABLE, "structure": UNHASHABLE},
+        replace_column(lambda x: [[1]] * len(x)),
+        expected_for_text(r"\[1\]") | {"discrete": UNHASHABLE, "structure": UNHASHABLE},
     ),
     "dates": (
-        second(lambda x: pd.Timestamp("2026-01-01") + pd.to_timedelta(np.sign(x), "D")),
-        words("'202.*'") | {"density": DATES, "classifier": DATES},
+        replace_column(lambda x: pd.Timestamp("2026-01-01") + pd.to_timedelta(np.sign(x), "D")),
+        expected_for_text("'202.*'") | {"density": DATES, "classifier": DATES},
     ),
     "dates without a frame": (
         lambda X: np.datetime64("2026-01-01") + np.sign(X).astype(int),
-        all_of(
-            "Column 0 holds '202.*', which is no number; (give two states|encode it)",
+        expect(
+            "Column 0 holds '202.*', which is not a number; (give two states|encode it)",
             discrete=WORKS,
             structure=WORKS,
             density=DATES,
@@ -147,29 +147,29 @@ TABLE = {
         lambda X: pl.DataFrame(
             {f"c{j}": x if j != 1 else ["a"] * len(x) for j, x in enumerate(X.T)}
         ),
-        words("'a'"),
+        expected_for_text("'a'"),
     ),
     "decimals in polars": (
         lambda X: pl.DataFrame(X.T.tolist()).cast(pl.Decimal(20, 10)),
-        all_of(WORKS),
+        expect(WORKS),
     ),
     "beyond all floats": (
-        second(lambda x: [10**400, *x[1:].tolist()]),
-        words("10+"),
+        replace_column(lambda x: [10**400, *x[1:].tolist()]),
+        expected_for_text("10+"),
     ),
-    "complex numbers": (lambda X: X + 1j, all_of("Complex data not supported")),
-    "no rows": (lambda X: X[:0], all_of(r"Found array with 0 sample\(s\)")),
-    "no columns": (lambda X: X[:, :0], all_of(r"Found array with 0 feature\(s\)")),
-    "one dimension": (lambda X: X[:, 0], all_of("Expected 2D array, got 1D array instead")),
-    "three dimensions": (lambda X: X[:, :, None], all_of("Found array with dim 3")),
-    "a number": (len, all_of("Expected 2D array, got scalar array instead")),
-    "one row": (lambda X: X[:1], all_of(WORKS)),
-    "a constant column": (lambda X: np.where(np.arange(4) == 1, 1, X), all_of(WORKS)),
-    "the same column twice": (lambda X: X[:, [0, 1, 2, 0]], all_of(WORKS)),
-    "sparse": (sp.csr_array, all_of(DENSE, rbm=WORKS, crbm=WORKS)),
+    "complex numbers": (lambda X: X + 1j, expect("Complex data not supported")),
+    "no rows": (lambda X: X[:0], expect(r"Found array with 0 sample\(s\)")),
+    "no columns": (lambda X: X[:, :0], expect(r"Found array with 0 feature\(s\)")),
+    "one dimension": (lambda X: X[:, 0], expect("Expected 2D array, got 1D array instead")),
+    "three dimensions": (lambda X: X[:, :, None], expect("Found array with dim 3")),
+    "a number": (len, expect("Expected 2D array, got scalar array instead")),
+    "one row": (lambda X: X[:1], expect(WORKS)),
+    "a constant column": (lambda X: np.where(np.arange(4) == 1, 1, X), expect(WORKS)),
+    "the same column twice": (lambda X: X[:, [0, 1, 2, 0]], expect(WORKS)),
+    "sparse": (sp.csr_array, expect(DENSE, rbm=WORKS, crbm=WORKS)),
     "huge numbers": (
         lambda X: X * 1e300,
-        all_of(
+        expect(
             WORKS,
             boltzmann=OTHER_STATE,
             rbm=OTHER_STATE,
@@ -179,7 +179,7 @@ TABLE = {
     ),
     "names of two kinds": (
         lambda X: pd.DataFrame(X, columns=[0, "b", "c", "d"]),
-        all_of("Feature names are only supported if all input features have string names"),
+        expect("Feature names are only supported if all input features have string names"),
     ),
 }
 CELLS = [(what, who) for what, (_, outcomes) in TABLE.items() for who in outcomes]
@@ -194,17 +194,17 @@ def fit(model, X, y):
         return model.fit(X) if y is None else model.fit(X, y)
 
 
-def numbers_in(value):
-    """All arrays of numbers in a fitted attribute."""
+def numeric_arrays(value):
+    """Yield all numeric arrays in a fitted attribute."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         yield value
     elif isinstance(value, list | tuple):
         for part in value:
-            yield from numbers_in(part)
+            yield from numeric_arrays(part)
     elif isinstance(value, dict):
-        yield from numbers_in(list(value.values()))
+        yield from numeric_arrays(list(value.values()))
     elif hasattr(value, "theta"):
-        yield from numbers_in(value.theta)
+        yield from numeric_arrays(value.theta)
 
 
 def fitted(model):
@@ -213,7 +213,7 @@ def fitted(model):
 
 @pytest.mark.parametrize(("what", "who"), CELLS, ids=[" ".join(cell) for cell in CELLS])
 def test_bad_input(what, who):
-    """Either a message that says what to do and an estimator as before, or a model without nan."""
+    """Bad input raises a helpful error and changes nothing, or the model has no nan."""
     make, outcomes = TABLE[what]
     model, X, y = ESTIMATORS[who]
     model = clone(model)
@@ -224,8 +224,8 @@ def test_bad_input(what, who):
         return
     fit(model, make(X), y)
     for name, value in fitted(model).items():
-        for numbers in numbers_in(value):
-            known = ("categories_", "history_", "confidence_interval_")  # nan has a meaning there
+        for numbers in numeric_arrays(value):
+            known = ("categories_", "history_", "confidence_interval_")  # nan is valid there
             assert name in known or not np.isnan(numbers).any(), name
 
 
@@ -242,14 +242,14 @@ def test_bad_input(what, who):
     ],
     ids=["Fortran", "every other row", "a part", "objects", "lists", "read-only map"],
 )
-def test_how_rows_lie_in_memory_has_no_influence(layout, who, tmp_path):
+def test_memory_layout_does_not_matter(layout, who, tmp_path):
     model, X, y = ESTIMATORS[who]
     before = X.copy()
     whole = fit(clone(model), X, y)
     laid_out = layout(X, tmp_path) if layout is memory_map else layout(X)
     found = fit(clone(model), laid_out, y)
-    expected = numbers_in(list(fitted(whole).values()))
-    for a, b in zip(numbers_in(list(fitted(found).values())), expected, strict=True):
+    expected = numeric_arrays(list(fitted(whole).values()))
+    for a, b in zip(numeric_arrays(list(fitted(found).values())), expected, strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(X, before)
 
@@ -287,12 +287,12 @@ def test_bad_targets(who):
         with pytest.raises(ValueError, match=message):
             bad.fit(X, target)
         assert not fitted(bad)
-    one = fit(clone(model), X, np.zeros_like(y))  # one class
+    one = fit(clone(model), X, np.zeros_like(y))  # only one class
     assert np.isfinite(one.predict_proba(X)).all()
 
 
 @pytest.mark.parametrize("who", ESTIMATORS)
-def test_queries_refuse_other_columns_and_come_after_fit(who):
+def test_bad_queries_and_queries_before_fit(who):
     model, X, y = ESTIMATORS[who]
     model = clone(model)
     queries = [q for q in ("score_samples", "predict", "predict_proba") if hasattr(model, q)]
@@ -307,10 +307,13 @@ def test_queries_refuse_other_columns_and_come_after_fit(who):
             (X[:, :3], f"X has 3 features, but {type(model).__name__} is expecting 4"),
             (X[0], "Expected 2D array, got 1D array instead"),
             (X[:0], r"Found array with 0 sample\(s\)"),
-            (entry(np.inf)(X), "infinity|category inf, which was not seen in fit; known are"),
+            (
+                replace_entry(np.inf)(X),
+                "infinity|category inf, which was not seen in fit; its categories are",
+            ),
         ):
             with pytest.raises(ValueError, match=message):
                 ask(rows)
         if who not in ("crbm", "density", "classifier"):
             with pytest.raises(ValueError, match=r"Column 1 (holds|has the category) 7"):
-                ask(entry(7)(X))
+                ask(replace_entry(7)(X))

@@ -1,4 +1,4 @@
-"""BoltzmannMachine as its users meet it."""
+"""Tests of BoltzmannMachine."""
 
 import pickle
 import warnings
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 class Enumeration(Learner):
-    """Both phases by enumeration of all states; complete rows only."""
+    """Learner that enumerates all states; it needs complete rows."""
 
     deterministic = True
     objective_takes_missing = False
@@ -53,20 +53,20 @@ def truth(seed, n=5, states=(-1, 1)):
 
 
 def draws(energy, n_rows, seed):
-    """Exact samples."""
+    """Return exact samples."""
     states, log_f = enumerate_states(energy)
     p = np.exp(log_f - np.logaddexp.reduce(log_f))
     return energy.decode(states[np.random.default_rng(seed).choice(len(p), size=n_rows, p=p)])
 
 
-def holes(X, share, seed):
+def with_missing_entries(X, share, seed):
     X = X.astype(float)
     X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
     return X
 
 
 def standard_errors(energy, n_rows):
-    """Of the maximum likelihood estimates of the couplings i < j, by the Fisher information."""
+    """Return standard errors of the couplings i < j, by the Fisher information."""
     states, log_f = enumerate_states(energy)
     S = energy.decode(states)
     i, j = np.triu_indices(S.shape[1], 1)
@@ -87,7 +87,7 @@ def fitted(request):
 
 
 def all_rows(model):
-    """All rows, and their probabilities straight from coupling_, bias_ and the formula."""
+    """Return all rows and their probabilities, computed from coupling_ and bias_."""
     codes, _ = enumerate_states(model.energy_)
     low, high = model.energy_.states
     coupling = model.coupling_ * 4 / (high - low) ** 2
@@ -113,7 +113,7 @@ def test_maximum_likelihood_matches_the_moments(fitted):
 
 def test_queries_of_incomplete_rows(fitted, seed):
     rows, p = all_rows(fitted)
-    X = holes(rows, 0.4, seed)
+    X = with_missing_entries(rows, 0.4, seed)
     scores, filled, marginals = fitted.score_samples(X), fitted.predict(X), fitted.marginals(X)
     for r, row in enumerate(X):
         agrees = np.all(np.isnan(row) | (rows == row), axis=1)
@@ -144,7 +144,7 @@ def test_sample_follows_the_model(fitted, seed):
 
 @pytest.mark.parametrize("learner", ["pcd", "psmc"])
 def test_learns_known_couplings(learner, seed):
-    """Five standard errors, and a fifth of them for the noise of learning."""
+    """The tolerance is five standard errors, plus one for the noise of training."""
     energy = truth(seed)
     model = BoltzmannMachine(learner, random_state=seed).fit(draws(energy, 4000, seed))
     i, j = np.triu_indices(5, 1)
@@ -163,7 +163,7 @@ def test_learners_near_maximum_likelihood(learner, seed):
     assert best - 0.02 < model.score(X) < best + 1e-6
 
 
-def test_states_name_the_same_distribution():
+def test_both_state_pairs_give_the_same_distribution():
     X = draws(truth(0), 500, 0)
     signs = BoltzmannMachine(Enumeration(), tol=1e-9).fit(X)
     bits = BoltzmannMachine(Enumeration(), tol=1e-9, states=(0, 1)).fit((X + 1) / 2)
@@ -178,7 +178,7 @@ def test_states_name_the_same_distribution():
     assert set(np.unique(signs.predict(np.full((1, 5), np.nan)))) <= {-1, 1}
 
 
-def test_agrees_with_the_model_of_tables():
+def test_agrees_with_discrete_mrf():
     """Pair tables have the same distributions as couplings and biases."""
     X = draws(truth(1), 300, 1)
     machine = BoltzmannMachine(Enumeration(), tol=1e-8).fit(X)
@@ -197,9 +197,9 @@ def test_sample_weight_is_repetition(seed):
 
 
 def test_learning_from_incomplete_rows(seed):
-    """Entries missing at random cost little."""
+    """Entries missing at random increase the error only slightly."""
     X = draws(truth(seed), 4000, seed)
-    model = BoltzmannMachine("pcd", random_state=seed).fit(holes(X, 0.3, seed + 1))
+    model = BoltzmannMachine("pcd", random_state=seed).fit(with_missing_entries(X, 0.3, seed + 1))
     best = BoltzmannMachine(Enumeration()).fit(X)
     assert best.score(X) - model.score(X) < 0.02
 
@@ -282,7 +282,7 @@ def test_degenerate_data(X, learner):
     assert uniform - 1e-9 <= model.score(X) <= 0
 
 
-def test_a_column_never_observed_stays_undecided():
+def test_unobserved_column_has_small_couplings():
     X = draws(truth(0), 200, 0)
     X[:, 2] = np.nan
     model = quick(max_iter=50, alpha=0.1).fit(X)
@@ -290,7 +290,7 @@ def test_a_column_never_observed_stays_undecided():
     assert np.abs(model.coupling_[2]).max() < 0.2
 
 
-def test_warns_of_a_maximum_at_infinity():
+def test_warns_of_an_unbounded_maximum():
     X = np.array([[1, 1], [-1, -1]] * 10)
     with pytest.warns(UserWarning, match="2 joint states of cliques never occur"):
         quick().fit(X)
@@ -328,13 +328,13 @@ def test_partial_fit():
         model.partial_fit(X[rows])
     assert model.n_iter_ == 60
     assert model.score(X) > BoltzmannMachine(Enumeration()).fit(X).score(X) - 0.05
-    with pytest.raises(ValueError, match=r"states=\(0, 1\) are not those of the fit to go on from"):
+    with pytest.raises(ValueError, match=r"cannot continue with states=\(0, 1\), because the prev"):
         model.set_params(states=(0, 1)).partial_fit((X + 1) / 2)
 
 
 @pytest.mark.parametrize("n", [5, 30])
 def test_early_stopping(n):
-    """By the likelihood of a narrow model, and the pseudo-likelihood of a wide one."""
+    """The score is the likelihood of a narrow model and the pseudo-likelihood of a wide one."""
     X = draws(truth(0), 300, 0)[:, np.arange(n) % 5]
     X[np.random.default_rng(0).random(X.shape) < 0.2] *= -1
     model = quick(max_iter=200, early_stopping=True).fit(X)
@@ -354,7 +354,7 @@ def test_callbacks():
 
 
 @pytest.mark.parametrize("penalty", ["l1", "group-l1"])
-def test_sparse_penalties_leave_zeros(penalty):
+def test_sparse_penalties_give_zero_couplings(penalty):
     coupling = np.zeros((4, 4))
     coupling[0, 1] = coupling[1, 0] = 0.8
     X = draws(PairwiseEnergy(coupling, np.zeros(4)), 500, 0)
@@ -365,7 +365,7 @@ def test_sparse_penalties_leave_zeros(penalty):
 
 @pytest.mark.parametrize("states", [(-1, 1), (0, 1)], ids=str)
 def test_the_penalty_counts_every_pair_once(states):
-    """At the maximum the moments differ by alpha times the coupling."""
+    """At the maximum, moments differ from the data by alpha times the coupling."""
     X = draws(truth(0, states=states), 300, 0)
     model = BoltzmannMachine(Enumeration(), states=states, alpha=0.2, tol=1e-9).fit(X)
     rows, p = all_rows(model)
@@ -376,7 +376,7 @@ def test_the_penalty_counts_every_pair_once(states):
 
 
 def test_a_wide_model():
-    """Beyond max_bytes log Z and completions are annealed, and close to the exact ones."""
+    """Without exact inference, log Z and imputations are close to the exact ones."""
     X = draws(truth(0, 10), 300, 0)
     narrow = quick(max_iter=20).fit(X)
     wide = quick(max_iter=20, max_bytes=20_000).fit(X)
@@ -403,8 +403,8 @@ BAD_DATA = [
     (SIGNS[:, 0], ValueError, "Expected 2D array, got 1D array"),
     (SIGNS + 1j, ValueError, "Complex data not supported"),
     (sp.csr_array(SIGNS), TypeError, "Sparse data was passed"),
-    (np.array([["a", "b"]] * 3), ValueError, "which is no number; give two states"),
-    (np.array([[1, "up"]], dtype=object), ValueError, "Column 1 holds 'up', which is no number"),
+    (np.array([["a", "b"]] * 3), ValueError, "which is not a number; give two states"),
+    (np.array([[1, "up"]], dtype=object), ValueError, "Column 1 holds 'up', which is not a number"),
     (pd.DataFrame({"x": [1, 1], "y": [-1, 7]}), ValueError, "Column 'y' holds 7, but the states"),
 ]
 
@@ -445,7 +445,7 @@ def test_bad_parameters(parameters, message):
     assert not [name for name in vars(model) if name.endswith("_")]
 
 
-def test_a_failed_fit_leaves_the_previous_one():
+def test_a_failed_fit_keeps_the_previous_model():
     model = quick().fit(SIGNS)
     before = model.score(SIGNS)
     with pytest.raises(ValueError, match="Column 2 holds 3"):

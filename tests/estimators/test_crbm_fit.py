@@ -1,4 +1,4 @@
-"""Tests of the learning of CRBMStructuredPredictor."""
+"""Tests of the training of CRBMStructuredPredictor."""
 
 import pickle
 import tracemalloc
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 @pytest.mark.parametrize("binary", [True, False])
 @every
-def test_rows_of_weight_zero_are_absent(learner, binary):
+def test_rows_of_weight_zero_are_ignored(learner, binary):
     X, Y = tied()
     X = X if binary else real(X)
     weights = (np.arange(len(X)) % 3 > 0).astype(float)
@@ -54,7 +54,7 @@ def test_sample_weight_is_repetition(binary, seed):
     )
 
 
-def test_first_biases_count_weights():
+def test_initial_biases_use_sample_weights():
     X, Y = tied(20, 2)
     weights = 1.0 + np.arange(20)
     model = quick(max_iter=1, learning_rate=1e-12, optimizer="sgd")
@@ -64,7 +64,7 @@ def test_first_biases_count_weights():
     assert_allclose(model.energy_.theta["visible_bias"], expected, rtol=1e-5)
 
 
-# Going on ---------------------------------------------------------------------------------
+# Resuming ---------------------------------------------------------------------------------
 
 
 @every
@@ -87,7 +87,7 @@ def test_resumes_bit_for_bit(learner, binary, tmp_path):
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
-def test_optimizers_resume_and_leave_earlier_models_alone(optimizer):
+def test_resuming_does_not_change_earlier_models(optimizer):
     X, Y = tied()
     make = partial(quick, optimizer=optimizer, early_stopping=False, average=False)
     whole = make(max_iter=3).fit(X, Y)
@@ -101,13 +101,15 @@ def test_optimizers_resume_and_leave_earlier_models_alone(optimizer):
             assert_array_equal(value, copied[name])
 
 
-def test_other_models_cannot_go_on():
+def test_other_models_cannot_resume():
     X, Y = tied()
     model = quick(warm_start=True).fit(X, Y)
     before = model.decision_function(X)
-    with pytest.raises(ValueError, match="from has 4 hidden units, not 5; start anew with fit"):
+    with pytest.raises(
+        ValueError, match=r"with 5 hidden units, because the previous fit has 4\. Start anew"
+    ):
         model.set_params(n_components=5).fit(X, Y)
-    with pytest.raises(ValueError, match="from has 4 hidden units, not 0"):
+    with pytest.raises(ValueError, match="with 0 hidden units, because the previous fit has 4"):
         model.set_params(n_components=4, learner="lr").fit(X, Y)
     model.set_params(learner="mle-bp")
     with pytest.raises(ValueError, match=r"y must have shape \(150, 8\), .* got \(150, 3\)"):
@@ -148,24 +150,24 @@ def test_partial_fit_with_classes():
     for _ in range(20):
         model.partial_fit(X, y)
     assert set(model.predict(X)) == {"no", "yes"}
-    with pytest.raises(ValueError, match=r"go on from, \['no', 'yes'\]; got \['maybe', 'no'\]"):
+    with pytest.raises(ValueError, match=r"previous fit, \['no', 'yes'\]; got \['maybe', 'no'\]"):
         model.partial_fit(X, y, classes=["no", "maybe"])
     for wrong in (["a"], ["a", "b", "c"]):
         with pytest.raises(ValueError, match="classes must be the two labels of an output; got"):
             quick().partial_fit(X, y, classes=wrong)
     with pytest.raises(
-        ValueError, match=r"'yes'; outputs must be in \['no'\]\. Give partial_fit all labels as"
+        ValueError, match=r"'yes'; outputs must be in \['no'\]\. Give all labels to partial_fit"
     ):
         quick().partial_fit(X[order[:9]], y[order[:9]]).partial_fit(X, y)
     weighted = quick().partial_fit(X, Y, sample_weight=np.ones(len(X)))
     assert "validation_score" not in weighted.history_
 
 
-SEEN = []  # iterates
+SEEN = []  # iterates before the interruption
 
 
 class Interrupted(MLEBP):
-    """Presses Ctrl-C in the middle of the third epoch, and tells of the iterates before it."""
+    """Learner that raises KeyboardInterrupt in the third epoch and records earlier iterates."""
 
     def step(self, energy, *arguments):
         SEEN.append(energy.theta)
@@ -176,7 +178,7 @@ class Interrupted(MLEBP):
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
 @pytest.mark.parametrize("average", [True, False])
-def test_interrupt_leaves_the_last_update(optimizer, average):
+def test_interrupt_keeps_the_last_update(optimizer, average):
     X, Y = tied()
     SEEN.clear()
     options = {"optimizer": optimizer, "average": average, "early_stopping": False}
@@ -200,7 +202,7 @@ def test_interrupt_leaves_the_last_update(optimizer, average):
 # Early stopping ---------------------------------------------------------------------------
 
 
-def test_rows_for_validation():
+def test_validation_rows():
     X, Y = tied(300)
     model = quick(8, max_iter=300, learning_rate=0.05)
     model.fit(X[:150], Y[:150], X_val=X[150:], y_val=Y[150:])
@@ -227,7 +229,7 @@ def test_early_stopping_by_number_of_rows(n_rows, held_out):
 
 
 def test_early_stopping_keeps_the_best(seed):
-    """Outputs are noise, so that learning soon fits nothing else."""
+    """The outputs are noise, so training soon overfits."""
     rng = np.random.default_rng(seed)
     X, Y = rng.normal(size=(220, 30)), rng.integers(2, size=(220, 5))
     model = quick(8, max_iter=None, batch_size=5, learning_rate=0.1, optimizer="sgd")
@@ -274,11 +276,11 @@ def test_seeds(learner):
         quick(learner=learner, random_state=state).fit(X, Y)
 
 
-# What is learned --------------------------------------------------------------------------
+# Learned models ---------------------------------------------------------------------------
 
 
 def digits(seed):
-    """Occluded and whole digits: 1200 rows to learn from, 597 others."""
+    """Return occluded and whole digits: 1200 training rows and 597 test rows."""
     V = (load_digits().data > 7.5).astype(np.int8)
     V = V[np.random.default_rng(seed).permutation(len(V))]
     X = occlude(V, size=3, random_state=seed)
@@ -304,8 +306,8 @@ def test_occluded_digits(learners, seed):
         assert error["mssvm"] < error["lr"] - 0.001
 
 
-def test_hidden_units_tie_outputs():
-    """A row's outputs are all 1 or all 0, and no input says which."""
+def test_hidden_units_model_dependent_outputs():
+    """The outputs of a row are all 1 or all 0, independent of the inputs."""
     rng = np.random.default_rng(0)
     Y = np.repeat(rng.integers(2, size=(400, 1)), 6, axis=1)
     X = np.where(rng.random(Y.shape) < 0.35, 1 - Y, Y)
@@ -323,16 +325,18 @@ def test_hidden_units_tie_outputs():
     ("learner", "average"),
     [("mle-bp", False), ("mle-bp", True), ("mssvm", False), ("cd", False), ("lr", False)],
 )
-def test_memory_of_learning(learner, average, optimizer, n_slots):
-    """Parameters, their gradient, the optimizer's arrays, and one more for the average.
+def test_memory_of_training(learner, average, optimizer, n_slots):
+    """Training stores parameters, their gradient, the optimizer's arrays and the average.
 
-    Messages and their ratios are of the size of the weights between outputs and hidden units.
+    Messages and their ratios have the size of the weights between outputs and hidden units.
     """
     rng = np.random.default_rng(0)
     X = (rng.random((300, 1500)) < 0.3).astype(np.float32)
     Y = rng.integers(2, size=(300, 400), dtype=np.int8)
     model = quick(100, learner, max_iter=3, optimizer=optimizer, learning_rate=0.01)
-    model.set_params(average=average, early_stopping=False).fit(X[:40], Y[:40])  # compiled
+    model.set_params(average=average, early_stopping=False).fit(
+        X[:40], Y[:40]
+    )  # compiles the kernels
     tracemalloc.start()
     model.fit(X, Y)
     _, peak = tracemalloc.get_traced_memory()
@@ -343,11 +347,11 @@ def test_memory_of_learning(learner, average, optimizer, n_slots):
     assert peak < (2 + average + n_slots) * parameters + 4 * theta["weights"].nbytes + 4 * batch
 
 
-# Further promises -------------------------------------------------------------------------
+# Other properties -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(1, 256), (2, 256), (6, 30), (14, 256), (300, 4)])
-def test_learning_begins_near_independent_outputs(shape, seed):
+def test_training_starts_near_independent_outputs(shape, seed):
     n_outputs, n_components = shape
     rng = np.random.default_rng(seed)
     Y = (rng.random((60, n_outputs)) < 0.3).astype(int)

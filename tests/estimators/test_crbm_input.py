@@ -1,4 +1,4 @@
-"""Tests of the input of CRBMStructuredPredictor, and of its use within scikit-learn."""
+"""Tests of the input of CRBMStructuredPredictor and its use with scikit-learn."""
 
 import tracemalloc
 import warnings
@@ -28,20 +28,20 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 @every
-def test_sparse_rows_are_dense_rows(learner):
+def test_sparse_and_dense_rows_give_the_same_model(learner):
     X, Y = tied()
     dense = quick(learner=learner).fit(X, Y)
     assert dense.scaler_ is None
     for convert in (sp.csr_matrix, sp.csr_array, sp.csc_array, sp.coo_array):
         sparse = quick(learner=learner).fit(convert(X), Y)
-        if "cd" not in learner:  # whose chains may part company by rounding
+        if "cd" not in learner:  # rounding may change its chains
             assert_close(sparse, dense)
         odds = dense.decision_function(X)
         assert_allclose(dense.decision_function(convert(X)), odds, atol=1e-8)
     assert_same(quick(learner=learner).fit(X, sp.csr_array(Y)), dense)
 
 
-def test_sparse_numbers_are_only_scaled():
+def test_sparse_columns_are_scaled_but_not_centred():
     X, Y = tied()
     numbers = sp.csr_array(np.where(X > 0, 5.0 * real(X), 0.0))
     model = quick(max_iter=10).fit(numbers, Y)
@@ -62,16 +62,16 @@ def test_sparse_rows_stay_sparse():
     X.data[:] = 1.0
     Y = np.random.default_rng(0).integers(2, size=(2000, 2))
     model = quick(2, max_iter=1, early_stopping=False, average=False)
-    model.fit(X[:200], Y[:200])  # compiled
+    model.fit(X[:200], Y[:200])  # compiles the kernels
     tracemalloc.start()
     model.fit(X, Y)
     model.predict(X)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 10e6  # a byte an entry would be 40e6
+    assert peak < 10e6  # one byte per entry would be 40e6
 
 
-def test_binary_columns_are_left_alone():
+def test_binary_columns_are_not_scaled():
     X, Y = tied()
     mixed = X.copy()
     mixed[:, 2:4] = 1e3 * real(X[:, 2:4]) + 50.0
@@ -87,10 +87,10 @@ def test_scales_of_columns_do_not_matter(learner, seed):
     X = real(X, seed)
     factors = 10.0 ** np.array([4, -4, 0, 2, -2, 4, -4, 1])
     plain = quick(8, learner, max_iter=20).fit(X[:300], Y[:300])
-    odd = quick(8, learner, max_iter=20).fit(X[:300] * factors + 3 * factors, Y[:300])
+    scaled = quick(8, learner, max_iter=20).fit(X[:300] * factors + 3 * factors, Y[:300])
     score = plain.score(X[300:], Y[300:])
     assert score > 0.8
-    assert odd.score(X[300:] * factors + 3 * factors, Y[300:]) == pytest.approx(score, abs=0.01)
+    assert scaled.score(X[300:] * factors + 3 * factors, Y[300:]) == pytest.approx(score, abs=0.01)
 
 
 def test_types_of_rows(tmp_path):
@@ -175,25 +175,26 @@ def test_unfitted_and_clone():
 
 
 @pytest.mark.parametrize("n_outputs", [None, 8])
-def test_callbacks_are_given_targets(n_outputs):
+def test_callbacks_receive_targets(n_outputs):
     X, Y = tied(60)
     Y = Y[:, 0] if n_outputs is None else Y
     own, held_out = ScoreMonitor(), EarlyStopping(X[:20], y=Y[:20])
     named = ScoreMonitor(scoring=lambda model, X, y: model.score(X, y) - 1.0)
-    theirs = ScoringMonitor(scoring="accuracy" if n_outputs is None else "f1_macro")
-    model = quick().set_callbacks(own, held_out, named, theirs).fit(X, Y)
+    by_metric = ScoringMonitor(scoring="accuracy" if n_outputs is None else "f1_macro")
+    model = quick().set_callbacks(own, held_out, named, by_metric).fit(X, Y)
     assert own.scores[-1] == model.score(X, Y)
     assert held_out.scores[-1] == model.score(X[:20], Y[:20])
     assert named.scores[-1] == own.scores[-1] - 1.0
     assert len(own.scores) == len(held_out.scores) == 3
     logged = [
-        entry["accuracy" if n_outputs is None else "f1_macro"] for entry in theirs.get_logs().data
+        entry["accuracy" if n_outputs is None else "f1_macro"]
+        for entry in by_metric.get_logs().data
     ]
-    assert len(logged) == 4  # of the fit and its epochs
+    assert len(logged) == 4  # the fit and its epochs
     assert logged[0] == logged[-1]
 
 
-# Odd data ---------------------------------------------------------------------------------
+# Degenerate data --------------------------------------------------------------------------
 
 
 @every
@@ -251,7 +252,7 @@ def test_many_outputs():
     assert model.score(X, Y) > 0.75
 
 
-def test_numbers_too_large_for_the_weights_are_refused():
+def test_inputs_too_large_for_the_weights_raise():
     X, Y = tied()
     model = quick(max_iter=30).fit(X, Y)
     far = X.copy()
@@ -260,9 +261,9 @@ def test_numbers_too_large_for_the_weights_are_refused():
         model.decision_function(far)
 
 
-def test_weights_beyond_what_can_be_asked_are_refused_by_fit():
+def test_fit_raises_if_weights_are_too_large_for_inference():
     X, Y = tied()
-    with pytest.raises(ValueError, match="Inference takes weights of up to 300 in size"):
+    with pytest.raises(ValueError, match="Inference takes weights of absolute value up to 300"):
         quick(learner="mssvm", learning_rate=1e6, max_iter=1, batch_size=200).fit(X, Y)
 
 

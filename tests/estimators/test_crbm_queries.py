@@ -62,10 +62,10 @@ def test_max_margin_models_have_no_probabilities(learner):
     assert not hasattr(model, "predict_proba")
     with pytest.raises(AttributeError, match="predict_proba") as error:
         model.predict_proba(X)
-    assert "have no probabilities; use decision_function" in str(error.value.__cause__)
+    assert "have no probabilities. Use decision_function" in str(error.value.__cause__)
 
 
-def test_score_counts_weights_and_asks_for_shapes():
+def test_score_uses_weights_and_checks_shapes():
     X, Y = tied()
     model = quick().fit(X, Y)
     right = (model.predict(X) == Y).mean(axis=1)
@@ -82,7 +82,7 @@ def test_score_counts_weights_and_asks_for_shapes():
 
 
 def test_probabilities_of_a_tree_are_exact():
-    """With one hidden unit belief propagation is exact, however strong the weights are."""
+    """Belief propagation is exact with one hidden unit."""
     X, Y = tied(n_outputs=4)
     model = quick(1, MLEBP(n_iter=20), max_iter=30).fit(X, Y)
     W, bits = model.energy_.weights.astype(float), np.arange(16)[:, None] >> np.arange(4) & 1
@@ -96,7 +96,7 @@ def test_probabilities_of_a_tree_are_exact():
 
 
 @every
-def test_answers_do_not_depend_on_other_rows(learner):
+def test_predictions_do_not_depend_on_other_rows(learner):
     X, Y = tied()
     model = quick(learner=learner, max_iter=20).fit(real(X), Y)
     odds = model.decision_function(real(X))
@@ -104,7 +104,7 @@ def test_answers_do_not_depend_on_other_rows(learner):
     assert_allclose(odds, singly, atol=1e-7, rtol=1e-7)
 
 
-def test_a_fit_is_asked_as_it_was_learned():
+def test_queries_use_the_learner_of_the_fit():
     X, Y = tied()
     model = quick(learner="mle-bp").fit(X, Y)
     before = model.predict_proba(X)
@@ -113,7 +113,7 @@ def test_a_fit_is_asked_as_it_was_learned():
     assert not hasattr(clone(model), "predict_proba")
 
 
-def test_probabilities_decide_between_equal_scores():
+def test_log_loss_decides_between_equal_scores():
     X, Y = tied(400)
     model = quick(max_iter=40, learner="lr").fit(X, Y[:, 0], X_val=X[:20], y_val=Y[:20, 0])
     scores = np.array(model.history_["validation_score"])
@@ -131,6 +131,6 @@ def test_scores_without_probabilities_are_shares(learner):
 def test_classes_of_several_outputs():
     X, Y = tied()
     with pytest.raises(
-        ValueError, match=r"Several outputs have classes \[0, 1\]; got \['a', 'b'\]"
+        ValueError, match=r"classes must be \[0, 1\] if there are several .*; got \['a', 'b'\]"
     ):
         quick().partial_fit(X, Y, classes=["a", "b"])

@@ -1,4 +1,4 @@
-"""DiscreteMRF as its users meet it."""
+"""Tests of DiscreteMRF."""
 
 import pickle
 import warnings
@@ -29,14 +29,14 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def table(seed, n=300):
-    """Two dependent columns of three categories, one independent binary one."""
+    """Return two dependent columns with three categories and an independent binary column."""
     rng = np.random.default_rng(seed)
     a = rng.integers(0, 3, n)
     b = (a + (rng.random(n) < 0.2)) % 3
     return np.column_stack([a, b, rng.integers(0, 2, n)])
 
 
-def holes(X, share, seed):
+def with_missing_entries(X, share, seed):
     X = X.astype(float)
     X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
     return X
@@ -48,7 +48,7 @@ def fitted():
 
 
 def test_queries_of_incomplete_rows(fitted, seed):
-    X = holes(table(seed + 1, 60), 0.4, seed)
+    X = with_missing_entries(table(seed + 1, 60), 0.4, seed)
     scores, filled, marginals = fitted.score_samples(X), fitted.predict(X), fitted.marginals(X)
     for r, row in enumerate(X):
         total, p, rows = brute(fitted, row)
@@ -112,9 +112,9 @@ def test_independent_columns_have_closed_form():
 
 @pytest.mark.parametrize("learner", ["exact", "pcd"])
 def test_learning_from_incomplete_rows(learner):
-    """Entries missing at random cost little; leaving out the rows would cost more."""
+    """Missing entries increase the error less than dropping the incomplete rows."""
     X = table(0, 4000)
-    model = DiscreteMRF(learner=learner, random_state=0).fit(holes(X, 0.3, 1))
+    model = DiscreteMRF(learner=learner, random_state=0).fit(with_missing_entries(X, 0.3, 1))
     best = DiscreteMRF(learner="exact").fit(X)
     assert best.score(X) - model.score(X) < 0.02
 
@@ -131,8 +131,8 @@ def test_sample_weight_is_repetition(seed):
     assert np.abs(weighted.score_samples(X) - other.score_samples(X)).max() > 1e-3
 
 
-def test_start_counts_weights(seed):
-    """Before learning, columns are independent with the frequencies of weighted rows."""
+def test_initial_values_use_sample_weights(seed):
+    """Initial columns are independent, with the weighted frequencies of the rows."""
     X = table(seed)
     weights = np.random.default_rng(seed + 1000).integers(0, 3, len(X))
     still = DiscreteMRF(learner="pcd", learning_rate=1e-12, max_iter=1, random_state=seed)
@@ -269,7 +269,7 @@ def test_jobs_do_not_matter():
 
 
 def test_warm_start_resumes_bit_for_bit():
-    X = holes(table(0), 0.0, 0)
+    X = with_missing_entries(table(0), 0.0, 0)
     first = DiscreteMRF(max_iter=7, random_state=0, warm_start=True).fit(X)
     first = pickle.loads(pickle.dumps(first)).fit(X)
     whole = DiscreteMRF(max_iter=14, random_state=0).fit(X)
@@ -313,7 +313,7 @@ def test_callbacks():
 
 
 class Interrupt:
-    """A callback that presses Ctrl-C after the second epoch."""
+    """Callback that raises KeyboardInterrupt after the second epoch."""
 
     def setup(self, estimator, context):
         self.epochs = 0
@@ -330,7 +330,7 @@ class Interrupt:
             raise KeyboardInterrupt
 
 
-def test_interrupt_leaves_a_usable_model():
+def test_interrupted_fit_gives_a_usable_model():
     X = table(0)
     model = DiscreteMRF(max_iter=30, random_state=0).set_callbacks(Interrupt())
     with pytest.warns(ConvergenceWarning, match="Interrupted"):
@@ -341,7 +341,7 @@ def test_interrupt_leaves_a_usable_model():
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd", "momentum", "lbfgs"])
 @pytest.mark.parametrize("rate", ["adaptive", "constant", "step", "inverse", 0.02])
-def test_optimizers_and_rates_improve(optimizer, rate):
+def test_optimizers_and_rates_increase_the_likelihood(optimizer, rate):
     X = table(0)
     alone = DiscreteMRF("independent", "exact").fit(X).score(X)
     model = DiscreteMRF(
@@ -377,7 +377,7 @@ def test_constant_column_and_one_row():
     assert one.score(X[:1]) == pytest.approx(0.0, abs=1e-12)
 
 
-def test_warns_of_a_maximum_at_infinity():
+def test_warns_of_an_unbounded_maximum():
     X = np.array([[0, 0], [1, 1]] * 10)
     with pytest.warns(UserWarning, match="2 joint states of cliques never occur"):
         model = DiscreteMRF(learner="exact").fit(X)
@@ -388,7 +388,7 @@ def test_warns_of_a_maximum_at_infinity():
 
 
 def test_log_partition_of_a_wide_model():
-    """Beyond max_bytes the interval is annealed, and contains the exact value."""
+    """Without exact inference, the interval of log Z contains the exact value."""
     X = (np.random.default_rng(0).random((200, 12)) < 0.4).astype(int)
     X[:, 1:] |= X[:, :-1]
     wide = DiscreteMRF(learner="cd", alpha=0.1, max_iter=30, random_state=0, max_bytes=1e5).fit(X)
@@ -415,8 +415,8 @@ def test_unfitted_and_clone():
 
 
 @pytest.mark.parametrize("name", ["chain", "cycle", "grid", "complete"])
-def test_learns_the_zoo(name):
-    """From exact draws, the learned model is close in Kullback-Leibler divergence."""
+def test_learns_the_models_of_the_zoo(name):
+    """The learned model has a small Kullback-Leibler divergence from the true one."""
     energy = ZOO[name](0)
     truth = DiscreteMRF.from_energy(energy)
     X = truth.sample(20_000, random_state=0)

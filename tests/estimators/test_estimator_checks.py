@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of estimators."""
+"""Tests of the estimators by scikit-learn's estimator checks."""
 
 import warnings
 

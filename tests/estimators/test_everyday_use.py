@@ -1,4 +1,4 @@
-"""Every estimator beside scikit-learn's tools: what the documentation's table says is so."""
+"""Tests of the estimators with scikit-learn's tools, as in the documentation's table."""
 
 import sys
 from pathlib import Path
@@ -27,14 +27,14 @@ def test_everyday_use(name, capability, seed):
             CAPABILITIES[capability](case)
 
 
-def test_exceptions_name_what_there_is():
+def test_exceptions_refer_to_existing_names():
     for name, capability in EXCEPTIONS:
         assert name in ESTIMATORS
         assert capability in CAPABILITIES
 
 
 @pytest.mark.skipif(not DOC.is_dir(), reason="the documentation is not in this distribution")
-def test_table_of_the_documentation(monkeypatch):
+def test_capability_table_of_the_documentation(monkeypatch):
     monkeypatch.syspath_prepend(DOC)
     import list_capabilities
 

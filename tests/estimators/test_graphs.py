@@ -1,4 +1,4 @@
-"""Graphs of columns by name and by kind, and Gaussians that fit to them."""
+"""Tests of graphs of columns and of Gaussians on graphs."""
 
 from itertools import combinations
 
@@ -9,13 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
 from skmrf.estimators.nnmrf.gaussian_base import precision_on_graph, shrunk_covariance
-from skmrf.estimators.nnmrf.graph import edges_of
+from skmrf.estimators.nnmrf.graph import resolve_edges
 
 NAMES = ["a", "b", "c", "d"]
 
 
 def covariance_of(seed, n, n_rows=60):
-    """Of random rows of correlated columns."""
+    """Return the covariance of random rows with correlated columns."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, n)) @ rng.normal(size=(n, n))
     return np.cov(X.T, ddof=0).reshape(n, n)
@@ -28,7 +28,7 @@ def correlation_of(seed, n):
 
 
 def edges(graph, seed=0, names=NAMES):
-    found = edges_of(graph, correlation_of(seed, len(names)), list(names))
+    found = resolve_edges(graph, correlation_of(seed, len(names)), list(names))
     assert found.dtype == np.int64
     assert found.shape == (len(found), 2)
     assert (found[:, 0] < found[:, 1]).all()
@@ -46,8 +46,8 @@ def test_complete_and_empty():
         assert edges(graph, names=["alone"]) == []
 
 
-def test_tree_is_of_the_greatest_mutual_information(seed):
-    """Among all spanning trees, of which five columns have 125."""
+def test_tree_maximises_mutual_information(seed):
+    """The tree is compared with all 125 spanning trees of five columns."""
     R = correlation_of(seed, 5)
 
     def information(pairs):
@@ -64,12 +64,12 @@ def test_tree_is_of_the_greatest_mutual_information(seed):
 
 
 def test_tree_of_columns_without_correlation():
-    found = edges_of("tree", np.eye(4), NAMES)
+    found = resolve_edges("tree", np.eye(4), NAMES)
     assert nx.is_tree(nx.Graph(found.tolist()))
 
 
-def test_nearest_columns(seed):
-    """Every column and the five of greatest correlation to it, of either sign."""
+def test_knn(seed):
+    """Each column is joined with the five columns of largest absolute correlation."""
     n = 9
     R = correlation_of(seed, n)
     found = edges("knn", seed, [f"x{i}" for i in range(n)])
@@ -82,13 +82,13 @@ def test_nearest_columns(seed):
     assert edges("knn", seed) == edges("complete", seed)
 
 
-def test_pixels():
+def test_grid():
     assert edges("grid") == [(0, 1), (0, 2), (1, 3), (2, 3)]
     found = edges("grid", names=[f"x{i}" for i in range(25)])
     assert len(found) == 40
     for i, j in found:
         assert j - i == 5 or (j - i == 1 and j % 5)
-    with pytest.raises(ValueError, match="the pixels of a square, but there are 3"):
+    with pytest.raises(ValueError, match="needs a square number of columns, but there are 3"):
         edges("grid", names=NAMES[:3])
 
 
@@ -106,19 +106,19 @@ def test_pixels():
     ],
     ids=type,
 )
-def test_pairs_by_name_and_number(graph):
+def test_pairs_by_name_and_index(graph):
     assert edges(graph) == [(0, 1), (1, 3)]
 
 
-def test_nodes_without_edges_may_be_there():
+def test_nodes_without_edges_are_valid():
     graph = nx.Graph()
     graph.add_nodes_from(NAMES)
     assert edges(graph) == []
     assert edges([]) == []
 
 
-def test_names_that_are_numbers_come_first():
-    """A column named 1 is meant by 1, wherever it is."""
+def test_integer_names_have_precedence_over_indices():
+    """The node 1 is the column named 1, whatever its position is."""
     assert edges([(1, 5)], names=[5, 7, 1]) == [(0, 2)]
 
 
@@ -126,44 +126,44 @@ def test_names_that_are_numbers_come_first():
     ("graph", "message"),
     [
         ("ring", r"graph must be one of \['complete', 'empty', 'grid', 'knn', 'tree'\].*'ring'"),
-        ([("a", "x")], "graph names column 'x'; the columns are"),
-        ([(0, 4)], "graph names column 4"),
-        ([(0, -1)], "graph names column -1"),
-        ([(0.5, 1)], "graph names column 0.5"),
-        ([(0, True)], "graph names column True"),
-        (nx.empty_graph(["a", "nope"]), "graph names column 'nope'"),
-        ([("a", "a")], r"Edges join two different columns; got \('a', 'a'\)"),
-        ([("a", 0)], "Edges join two different columns"),
+        ([("a", "x")], "graph has 'x', which is not a column; the columns are"),
+        ([(0, 4)], "graph has 4, which is not a column"),
+        ([(0, -1)], "graph has -1, which"),
+        ([(0.5, 1)], "graph has 0.5, which"),
+        ([(0, True)], "graph has True, which"),
+        (nx.empty_graph(["a", "nope"]), "graph has 'nope', which"),
+        ([("a", "a")], r"must join two different columns; got \('a', 'a'\)"),
+        ([("a", 0)], "Each edge of graph must join two different columns"),
         ([("a",)], r"graph must be .* a list of pairs of columns; got \('a',\)"),
         ([("a", "b", "c")], r"graph must be .* a list of pairs of columns; got \('a', 'b', 'c'\)"),
         (["ab"], r"graph must be .* a list of pairs of columns; got 'ab'"),
-        (nx.Graph([("a", "a")]), "Edges join two different columns"),
+        (nx.Graph([("a", "a")]), "Each edge of graph must join two different columns"),
     ],
     ids=str,
 )
-def test_refuses(graph, message):
+def test_invalid_graphs_raise(graph, message):
     with pytest.raises(ValueError, match=message):
         edges(graph)
 
 
 @pytest.mark.parametrize("name", range(9, 14))
-def test_many_columns_are_not_listed(name):
-    with pytest.raises(ValueError, match=r"names column 99; the columns are .* \.\.\.\."):
+def test_messages_list_few_columns(name):
+    with pytest.raises(ValueError, match=r"99, which is not a column; the columns are .* \.\.\.\."):
         edges([(0, 99)], names=list(range(name)))
 
 
-def test_refuses_edges_of_three_ends():
-    """Two of them would be taken for three pairs."""
+def test_edges_of_three_columns_raise():
+    """Two edges with three columns must not be read as three pairs."""
     with pytest.raises(ValueError, match=r"graph must be .* got \('a', 'b', 'a'\)"):
-        edges_of([("a", "b", "a"), ("b", "c", "b")], np.eye(4), NAMES)
+        resolve_edges([("a", "b", "a"), ("b", "c", "b")], np.eye(4), NAMES)
 
 
-def test_graphs_of_several_edges_a_pair():
+def test_multigraphs():
     assert edges(nx.MultiGraph([("a", "b"), ("b", "d"), ("b", "d")])) == [(0, 1), (1, 3)]
 
 
 @pytest.mark.parametrize("graph", [3, None, [0, 1]], ids=str)
-def test_refuses_what_is_no_graph(graph):
+def test_invalid_types_raise(graph):
     with pytest.raises(ValueError, match="graph must be"):
         edges(graph)
 
@@ -182,7 +182,7 @@ GRAPHS = {
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_precision_on_a_graph(name, seed):
-    """Zero where there is no edge, and the covariance where there is one."""
+    """The precision is zero without an edge; the covariance is given on the edges."""
     pairs = np.array(GRAPHS[name], dtype=np.int64).reshape(-1, 2)
     C = covariance_of(seed, 5)
     before = C.copy()
@@ -200,8 +200,8 @@ def test_precision_on_a_graph(name, seed):
         assert_array_equal(P[~on], 0.0)
 
 
-def test_precision_on_a_tree_by_formula(seed):
-    """Sums of precisions of pairs less those of columns that several pairs share."""
+def test_precision_on_a_tree_has_closed_form(seed):
+    """It is a sum of precisions of pairs, minus those of the columns that pairs share."""
     pairs = np.array(GRAPHS["tree"])
     C = covariance_of(seed, 5)
     expected = np.zeros((5, 5))
@@ -223,8 +223,8 @@ def test_precision_of_two_columns_and_of_one(seed):
 
 @pytest.mark.parametrize("least", [1e-2, 1e-6, 1e-10])
 @pytest.mark.parametrize("max_iter", [1, 3, 100])
-def test_precision_of_columns_that_nearly_depend_on_each_other(max_iter, least, seed):
-    """Sweeps converge slowly there, and what they have reached need not be positive definite."""
+def test_precision_of_nearly_collinear_columns(max_iter, least, seed):
+    """Sweeps converge slowly; their result may not be positive definite."""
     rng = np.random.default_rng(seed)
     pairs = np.array([(i, j) for i in range(10) for j in range(i + 1, 10) if (i + j) % 2])
     for _ in range(10):
@@ -252,8 +252,8 @@ def test_fewer_rows_than_columns(shape, seed):
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0])
-def test_columns_that_depend_on_each_other(scale, seed):
-    """The sum of two columns is a third one, up to rounding."""
+def test_collinear_columns(scale, seed):
+    """A third column is the sum of two columns, up to rounding."""
     rng = np.random.default_rng(seed)
     a, b = rng.normal(size=(2, 50))
     X = np.stack([a, b, scale * (a + b), np.zeros(50)], axis=1)
@@ -270,8 +270,8 @@ def test_equal_rows(seed):
     assert np.linalg.eigvalsh(C)[0] > 1e-4
 
 
-def test_between_sample_and_target(seed):
-    """What is taken lies on the line from one to the other, by weights."""
+def test_shrunk_covariance_is_between_sample_and_target(seed):
+    """The result is a weighted mean of the covariance and the target."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(40, 3)) @ rng.normal(size=(3, 3))
     weights = rng.dirichlet(np.ones(40))
@@ -285,7 +285,7 @@ def test_between_sample_and_target(seed):
     assert_allclose(C, S + share * (target - S), rtol=1e-7, atol=1e-9)
 
 
-def test_many_rows_are_not_shrunk_much_and_few_are(seed):
+def test_shrinkage_decreases_with_the_number_of_rows(seed):
     rng = np.random.default_rng(seed)
     root = np.array([[1.0, 0.0], [0.9, np.sqrt(0.19)]])
     true = root @ root.T

@@ -1,4 +1,4 @@
-"""Tests of the ensemble of networks of labels."""
+"""Tests of the ensemble of conditional models of NNMRFClassifier."""
 
 import tracemalloc
 
@@ -13,17 +13,17 @@ from skmrf.energies import NeuralEnergy
 from skmrf.energies.neural_labels import NeuralLabels
 from skmrf.estimators.nnmrf import label_networks
 from skmrf.estimators.nnmrf.label_networks import (
-    COPIES,
-    KINDS,
+    MEMBER_KINDS,
+    N_ARRAYS,
     N_FOLDS,
     N_MEMBERS,
     LabelEnsemble,
+    assign_folds,
     combine_members,
-    folds_of,
     learn_member,
     member_tasks,
-    some_of,
-    stacked,
+    stacking_weights,
+    subsample_rows,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -40,14 +40,14 @@ def test_the_ensemble_is_the_mean_of_its_members(seed):
         for _ in range(4)
     ]
     weights = rng.dirichlet(np.ones(4))
-    each = np.stack([np.exp(member.log_proba(X)) for member in members])
+    parts = np.stack([np.exp(member.log_proba(X)) for member in members])
     found = np.exp(LabelEnsemble(members, weights).log_proba(X))
-    assert_allclose(found, np.einsum("m,mrl->rl", weights, each), rtol=1e-12)
-    assert np.abs(each[0] - found).max() > 0.05
+    assert_allclose(found, np.einsum("m,mrl->rl", weights, parts), rtol=1e-12)
+    assert np.abs(parts[0] - found).max() > 0.05
 
 
 def learned(seed, n=200, n_learned=None, **options):
-    """An ensemble of rows whose first number tells their labels, but for some noise."""
+    """Return rows whose first column determines noisy labels, the labels, and an ensemble."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
     y = (X[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int)
@@ -58,27 +58,27 @@ def learned(seed, n=200, n_learned=None, **options):
 
 
 def test_members_differ(monkeypatch, seed):
-    monkeypatch.setattr(label_networks, "LEAST_SHARE", 0.0)
+    monkeypatch.setattr(label_networks, "MIN_KIND_WEIGHT", 0.0)
     X, y, ensemble = learned(seed)
     assert len(ensemble.members) == N_MEMBERS
     assert_allclose(ensemble.weights.sum(), 1.0)
-    shares = ensemble.weights.reshape(N_FOLDS, len(KINDS))
-    assert_allclose(shares, np.tile(shares[0], (N_FOLDS, 1)))  # kinds in turn
+    shares = ensemble.weights.reshape(N_FOLDS, len(MEMBER_KINDS))
+    assert_allclose(shares, np.tile(shares[0], (N_FOLDS, 1)))  # sorted by fold, then by kind
     logs = np.stack([member.log_proba(X) for member in ensemble.members])
-    gaps = np.abs(logs[:, None] - logs).max(axis=(2, 3))
-    assert gaps[~np.eye(N_MEMBERS, dtype=bool)].min() > 0.01
+    differences = np.abs(logs[:, None] - logs).max(axis=(2, 3))
+    assert differences[~np.eye(N_MEMBERS, dtype=bool)].min() > 0.01
     assert len({round(member.gain, 6) for member in ensemble.members}) == 2
     assert np.mean(ensemble.log_proba(X).argmax(axis=1) == y) > 0.75
     assert all(v.dtype == np.float32 for m in ensemble.members for v in m.theta.values())
 
 
-def test_shares_are_those_of_greatest_likelihood(seed):
-    """Of three kinds, one of which others hide; rows that weigh twice are rows that come twice."""
+def test_stacking_weights_maximise_the_likelihood(seed):
+    """One of three kinds is a mixture of the others; weights equal repeated rows."""
     rng = np.random.default_rng(seed)
     logs = np.log(rng.uniform(0.05, 0.95, size=(3, 400)))
     logs[2] = logs[:2].min(axis=0)
     counts = rng.integers(0, 3, 400)
-    shares = stacked(logs, counts.astype(float), n_iter=5000)
+    shares = stacking_weights(logs, counts.astype(float), n_iter=5000)
     assert_allclose(shares.sum(), 1.0)
     assert shares[2] < 0.01
 
@@ -87,92 +87,93 @@ def test_shares_are_those_of_greatest_likelihood(seed):
 
     grid = np.linspace(0, 1, 2001)
     assert shares[0] == pytest.approx(grid[np.argmax([likelihood(s) for s in grid])], abs=0.01)
-    again = stacked(np.repeat(logs, counts, axis=1), np.ones(counts.sum()), n_iter=5000)
+    again = stacking_weights(np.repeat(logs, counts, axis=1), np.ones(counts.sum()), n_iter=5000)
     assert_allclose(again, shares, atol=1e-9)
-    assert_allclose(stacked(logs - 1e4, np.ones(400)), stacked(logs, np.ones(400)), atol=1e-9)
-    assert_allclose(stacked(np.empty((3, 0)), np.empty(0)), 1 / 3)
+    assert_allclose(
+        stacking_weights(logs - 1e4, np.ones(400)), stacking_weights(logs, np.ones(400)), atol=1e-9
+    )
+    assert_allclose(stacking_weights(np.empty((3, 0)), np.empty(0)), 1 / 3)
 
 
-def test_kinds_of_small_shares_are_dropped(monkeypatch, seed):
-    """One is pulled to networks that are 0."""
-    none = KINDS[0]._replace(strength=1e6)
-    monkeypatch.setattr(label_networks, "KINDS", (none, KINDS[2]))
-    monkeypatch.setattr(
-        label_networks, "LEAST_SHARE", 0.3
-    )  # that of none is not 0, as labels are noisy
+def test_kinds_of_small_weight_are_dropped(monkeypatch, seed):
+    """One kind has such a strong penalty that its networks are 0."""
+    none = MEMBER_KINDS[0]._replace(strength=1e6)
+    monkeypatch.setattr(label_networks, "MEMBER_KINDS", (none, MEMBER_KINDS[2]))
+    # Labels are noisy, so the weight of this kind is not 0.
+    monkeypatch.setattr(label_networks, "MIN_KIND_WEIGHT", 0.3)
     X, y, ensemble = learned(seed)
     assert len(ensemble.members) == N_FOLDS
     assert_allclose(ensemble.weights, 1 / N_FOLDS)
     assert np.mean(ensemble.log_proba(X).argmax(axis=1) == y) > 0.75
 
 
-@pytest.mark.parametrize("to_first", [True, False])
-def test_what_pulls_networks(to_first, seed):
-    """So strong that networks are the first ones, or 0; labels are free."""
+@pytest.mark.parametrize("penalises_change", [True, False])
+def test_penalty_of_members(penalises_change, seed):
+    """With a strong penalty, networks keep their initial values or are 0; biases are free."""
     X = np.random.default_rng(seed).normal(size=(30, 2))
     y = np.repeat([0, 1, 1], 10)
     first = NeuralLabels.random(NeuralEnergy.random([0, 0], [(0, 1)]), 2, random_state=seed)
-    kind = KINDS[0]._replace(strength=1e5, to_first=to_first)
+    kind = MEMBER_KINDS[0]._replace(strength=1e5, penalises_change=penalises_change)
     rows = X, y, np.full(30, 1 / 30)
     member, logs = learn_member(first, kind, rows, (X[:7], y[:7]), 100)
     for name in ("nodes", "edges"):
-        assert_allclose(member.theta[name], to_first * first.theta[name], atol=1e-3)
+        assert_allclose(member.theta[name], penalises_change * first.theta[name], atol=1e-3)
     assert_array_equal(logs, member.log_proba(X[:7])[:, 0])
     assert np.exp(member.log_proba(X))[:, 1].mean() == pytest.approx(2 / 3, abs=0.01)
 
 
-def test_few_iterations_stay_near_the_start(seed):
+def test_number_of_iterations_is_limited(seed):
     X, _, one = learned(seed, max_iter=1)
     _, _, many = learned(seed, max_iter=1000)
     _, _, most = learned(seed)
     assert np.ptp(one.log_proba(X)) < np.ptp(many.log_proba(X))
-    assert_array_equal(many.log_proba(X), most.log_proba(X))  # 100 at most
+    assert_array_equal(many.log_proba(X), most.log_proba(X))  # the maximum is 100
 
 
 def test_folds(seed):
     labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(5), [1, 2, 4, 13, 40]))
-    folds = folds_of(labels, np.random.default_rng(seed))
+    folds = assign_folds(labels, np.random.default_rng(seed))
     assert folds[labels == 0] == -1
     for k, n in ((1, 2), (2, 4), (3, 13), (4, 40)):
         counts = np.bincount(folds[labels == k], minlength=N_FOLDS)
         assert counts.sum() == n
         assert np.ptp(counts) <= 1
-    assert (folds != folds_of(labels, np.random.default_rng(seed + 1))).any()
+    assert (folds != assign_folds(labels, np.random.default_rng(seed + 1))).any()
 
 
-def labels_of_some(labels, rng):
-    return labels[some_of(np.arange(len(labels)), labels, rng)[0]]
+def subsample_labels(labels, rng):
+    return labels[subsample_rows(np.arange(len(labels)), labels, rng)[0]]
 
 
-def test_a_member_of_many_rows_takes_some_of_every_class(monkeypatch, seed):
+def test_subsample_has_rows_of_each_class(monkeypatch, seed):
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.repeat(np.arange(4), [4000, 900, 30, 7]))
     rows = np.flatnonzero(rng.random(len(labels)) < 0.9)
     counts = np.bincount(labels[rows])
     for most, fewest in ((10_000, 5), (2000, 100), (500, 20)):
-        monkeypatch.setattr(label_networks, "MOST_ROWS", most)
-        monkeypatch.setattr(label_networks, "FEWEST_ROWS", fewest)
-        some, each = some_of(rows, labels, rng)
+        monkeypatch.setattr(label_networks, "MAX_ROWS", most)
+        monkeypatch.setattr(label_networks, "MIN_CLASS_ROWS", fewest)
+        some, counts_per_row = subsample_rows(rows, labels, rng)
         kept = np.bincount(labels[some], minlength=4)
         assert (np.diff(some) > 0).all()
         assert np.isin(some, rows).all()
         assert len(some) <= min(most + 4 * fewest, len(rows))
         assert (kept >= np.minimum(counts, fewest)).all()
-        assert_allclose(np.bincount(labels[some], each), counts)
+        assert_allclose(np.bincount(labels[some], counts_per_row), counts)
         if most < len(rows):
             assert abs(kept[0] - most * counts[0] / len(rows)) <= 1
-            assert (some != some_of(rows, labels, rng)[0]).any()
+            assert (some != subsample_rows(rows, labels, rng)[0]).any()
         else:
             assert_array_equal(some, rows)
-            assert_array_equal(each, 1)
-    assert not some_of(rows[:0], labels, rng)[0].size
+            assert_array_equal(counts_per_row, 1)
+    assert not subsample_rows(rows[:0], labels, rng)[0].size
     many = np.repeat(np.arange(300), 4)
-    assert_array_equal(np.bincount(labels_of_some(many, rng)), 1)  # 500 // 300
+    assert_array_equal(np.bincount(subsample_labels(many, rng)), 1)  # 500 // 300
 
 
 def test_a_rare_class_of_many_rows_is_learned(monkeypatch, seed):
-    monkeypatch.setattr(label_networks, "MOST_ROWS", 300)
-    monkeypatch.setattr(label_networks, "FEWEST_ROWS", 20)
+    monkeypatch.setattr(label_networks, "MAX_ROWS", 300)
+    monkeypatch.setattr(label_networks, "MIN_CLASS_ROWS", 20)
     rng = np.random.default_rng(seed)
     y = np.repeat([0, 1, 2], [3000, 3000, 20])
     X = np.c_[y, rng.normal(size=len(y))] * [3.0, 1.0] + rng.normal(0.0, 0.4, (len(y), 2))
@@ -181,77 +182,76 @@ def test_a_rare_class_of_many_rows_is_learned(monkeypatch, seed):
     assert model.predict_proba(X)[:, 2].mean() == pytest.approx(20 / len(y), rel=0.3)
 
 
-def asked(monkeypatch):
-    """Arguments of every member that is learned from now on."""
+def record_tasks(monkeypatch):
+    """Record the arguments of all calls of learn_member."""
     seen, original = [], label_networks.learn_member
     monkeypatch.setitem(globals(), "learn_member", lambda *a: seen.append(a) or original(*a))
     return seen
 
 
-def test_every_kind_leaves_every_row_out_once(monkeypatch, seed):
-    seen = asked(monkeypatch)
+def test_each_kind_leaves_each_row_out_once(monkeypatch, seed):
+    seen = record_tasks(monkeypatch)
     weights = np.random.default_rng(seed).choice([1.0, 1e12], size=60)
     X, y, _ = learned(seed, n=60, max_iter=2, weights=weights)
-    for k, kind in enumerate(KINDS):
-        tasks = seen[k :: len(KINDS)]
+    for k, kind in enumerate(MEMBER_KINDS):
+        tasks = seen[k :: len(MEMBER_KINDS)]
         assert {task[1] for task in tasks} == {kind}
         left = np.concatenate([task[3][0] for task in tasks])
         assert_array_equal(np.sort(left, axis=0), np.sort(X, axis=0))
     known = {tuple(x): (k, w) for x, k, w in zip(X.tolist(), y, weights, strict=True)}
-    for _, _, (rows, theirs, drawn), (others, labels), _ in seen:
+    for _, _, (rows, row_labels, drawn), (others, labels), _ in seen:
         assert len(rows) + len(others) == 60
         assert set(map(tuple, rows.tolist())).isdisjoint(map(tuple, others.tolist()))
         expected = np.array([known[tuple(x)] for x in rows.tolist()]).T
-        assert_array_equal(theirs, expected[0])
+        assert_array_equal(row_labels, expected[0])
         assert_allclose(drawn, expected[1] / expected[1].sum())
         assert [known[tuple(x)][0] for x in others.tolist()] == labels.tolist()
 
 
-def test_members_of_many_rows_learn_from_some(monkeypatch, seed):
-    monkeypatch.setattr(label_networks, "MOST_ROWS", 60)
-    monkeypatch.setattr(label_networks, "FEWEST_ROWS", 5)
-    seen = asked(monkeypatch)
+def test_members_learn_from_a_subsample(monkeypatch, seed):
+    monkeypatch.setattr(label_networks, "MAX_ROWS", 60)
+    monkeypatch.setattr(label_networks, "MIN_CLASS_ROWS", 5)
+    seen = record_tasks(monkeypatch)
     X, y, ensemble = learned(seed, n=400)
     labels = {tuple(x): k for x, k in zip(X.tolist(), y.tolist(), strict=True)}
-    for _, _, (rows, theirs, weights), (others, _), _ in seen:
-        assert len(rows) == len(theirs) == len(weights)
+    for _, _, (rows, row_labels, weights), (others, _), _ in seen:
+        assert len(rows) == len(row_labels) == len(weights)
         for count in (len(rows), len(others)):
             assert 60 - len(np.unique(y)) < count <= 60
         assert weights.sum() == pytest.approx(1.0)
-        assert [labels[tuple(x)] for x in rows.tolist()] == theirs.tolist()
+        assert [labels[tuple(x)] for x in rows.tolist()] == row_labels.tolist()
     assert len({tuple(map(tuple, task[2][0].tolist())) for task in seen}) == N_FOLDS
     assert np.mean(ensemble.log_proba(X).argmax(axis=1) == y) > 0.7
 
 
-def test_rows_left_out_of_members_stand_for_all(monkeypatch, seed):
-    monkeypatch.setattr(label_networks, "MOST_ROWS", 60)
-    monkeypatch.setattr(label_networks, "FEWEST_ROWS", 5)
-    seen, shares = [], label_networks._shares
-    monkeypatch.setattr(label_networks, "_shares", lambda *a: seen.append(a[1]) or shares(*a))
+def test_left_out_rows_represent_all_rows(monkeypatch, seed):
+    monkeypatch.setattr(label_networks, "MAX_ROWS", 60)
+    monkeypatch.setattr(label_networks, "MIN_CLASS_ROWS", 5)
+    seen, shares = [], label_networks._kind_weights
+    monkeypatch.setattr(label_networks, "_kind_weights", lambda *a: seen.append(a[1]) or shares(*a))
     _, y, _ = learned(seed, n=400)
     (left,) = seen
     assert np.concatenate(left).sum() == pytest.approx(len(y))
     assert sum(map(len, left)) < len(y)
 
 
-def test_members_that_were_learned_before_an_end(seed):
-    """Those of the first fold and two of the second; shares are by the first."""
-
-    X, y, ensemble = learned(seed, n_learned=len(KINDS) + 2)
-    assert 2 <= len(ensemble.members) <= len(KINDS) + 2
+def test_members_learned_before_an_interruption(seed):
+    """The first fold and two members of the second are complete."""
+    X, y, ensemble = learned(seed, n_learned=len(MEMBER_KINDS) + 2)
+    assert 2 <= len(ensemble.members) <= len(MEMBER_KINDS) + 2
     assert_allclose(ensemble.weights.sum(), 1.0)
     assert np.mean(ensemble.log_proba(X).argmax(axis=1) == y) > 0.7
     X, y, ensemble = learned(seed, n_learned=2)
-    assert_allclose(ensemble.weights, 0.5)  # there is nothing yet to compare kinds by
+    assert_allclose(ensemble.weights, 0.5)  # no complete fold, so weights are equal
 
 
 # Memory -----------------------------------------------------------------------------------
 
 
-def test_memory_is_forecast_before_densities_are_learned(monkeypatch, seed):
+def test_memory_is_checked_before_densities_are_learned(monkeypatch, seed):
     X, y = rings(60, seed)
     size = sum(v.size for v in classes().fit(X, y).ensemble_.members[0].theta.values())
-    needed = 8 * COPIES * size
+    needed = 8 * N_ARRAYS * size
     assert classes(max_bytes=needed).fit(X, y).ensemble_ is not None
     assert classes(max_bytes=needed - 1, rule="bayes").fit(X, y).ensemble_ is None
     monkeypatch.setattr(
@@ -266,8 +266,8 @@ def test_memory_is_forecast_before_densities_are_learned(monkeypatch, seed):
         classes(max_bytes=40_000, categorical_features=["c"]).fit(table, y)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_members_take_no_more_memory_than_forecast(kind):
+@pytest.mark.parametrize("kind", MEMBER_KINDS)
+def test_members_need_no_more_memory_than_forecast(kind):
     networks = NeuralEnergy.random([0] * 8, [(i, j) for j in range(8) for i in range(j)])
     X, y = np.random.default_rng(0).normal(size=(40, 8)), np.arange(40) % 10
     first = NeuralLabels.random(networks, 10)
@@ -280,4 +280,4 @@ def test_members_take_no_more_memory_than_forecast(kind):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert 4 * COPIES * size < peak < 8 * COPIES * size
+    assert 4 * N_ARRAYS * size < peak < 8 * N_ARRAYS * size

@@ -1,4 +1,4 @@
-"""Tests of labels of rows with gaps."""
+"""Tests of predictions of NNMRFClassifier for incomplete rows."""
 
 import numpy as np
 import pandas as pd
@@ -7,13 +7,13 @@ from labelled_rows import classes, fitted, kinds, rings
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf.estimators.nnmrf import class_densities
-from skmrf.estimators.nnmrf.class_densities import N_FILLS, completed_rows, mean_log_proba
+from skmrf.estimators.nnmrf.class_densities import N_IMPUTATIONS, impute_rows, mean_log_proba
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
 def integral(model, rows, axis, volume):
-    """Mean and deviation of ``p(y | x)`` over what the rows' second column may be."""
+    """Return mean and deviation of ``p(y | x)`` over the second column of the rows."""
     means, deviations = [], []
     for x in rows[:, 0]:
         line = np.stack([np.full(len(axis), x), axis], axis=1)
@@ -27,7 +27,7 @@ def integral(model, rows, axis, volume):
 
 
 @pytest.mark.parametrize("kind", ["rings", "kinds"])
-def test_gaps_are_integrated_out(kind, seed):
+def test_missing_entries_are_integrated_out(kind, seed):
     model = fitted(kind, seed)
     rng = np.random.default_rng(seed)
     make = {"rings": rings, "kinds": kinds}[kind]
@@ -38,7 +38,7 @@ def test_gaps_are_integrated_out(kind, seed):
     assert deviations.max() > 0.1
     found = model.predict_proba(rows)
     assert_allclose(found.sum(axis=1), 1.0)
-    error = deviations / np.sqrt(N_FILLS)
+    error = deviations / np.sqrt(N_IMPUTATIONS)
     assert (np.abs(found - means) <= 5 * error + 2e-3).all()
     copies = model.predict_proba(np.repeat(rows, 25, axis=0)).reshape(40, 25, -1)
     assert (np.abs(copies.mean(axis=1) - means) <= error + 2e-3).all()  # of 2,500 draws
@@ -47,7 +47,7 @@ def test_gaps_are_integrated_out(kind, seed):
 
 
 @pytest.mark.parametrize("density", ["mixture", "mrf"])
-def test_completed_rows(density, seed):
+def test_imputed_rows(density, seed):
     rng = np.random.default_rng(seed)
     y = np.repeat([0, 1], [60, 30])
     X = 8.0 * y[:, None] + rng.normal(size=(90, 2)) - 4.0
@@ -57,7 +57,7 @@ def test_completed_rows(density, seed):
     before = rows.copy()
     for odds, share in ((-np.inf, 0.0), (0.0, 0.5), (np.log(3), 0.75), (np.inf, 1.0)):
         logs = np.tile([[min(0.0, -odds), min(0.0, odds)]], (len(rows), 1))
-        full = completed_rows(parts, logs, rows, rng)
+        full = impute_rows(parts, logs, rows, rng)
         seen = ~np.isnan(rows)
         assert_array_equal(full[seen], rows[seen])
         assert not np.isnan(full).any()
@@ -67,7 +67,7 @@ def test_completed_rows(density, seed):
     assert_array_equal(rows, before)
 
 
-def test_gaps_go_in_parts(monkeypatch, seed):
+def test_blocks_of_rows_do_not_matter(monkeypatch, seed):
     model = fitted("rings", seed)
     rows = model._columns.encode(list(rings(7, seed)[0].T))
     rows[[0, 2, 3, 6], 1] = np.nan
@@ -75,15 +75,15 @@ def test_gaps_go_in_parts(monkeypatch, seed):
     expected = mean_log_proba(*arguments, np.random.default_rng(seed))
     full = ~np.isnan(rows).any(axis=1)
     assert_array_equal(expected[full], model.ensemble_.log_proba(rows[full]))
-    monkeypatch.setattr(class_densities, "ROWS", 3)
+    monkeypatch.setattr(class_densities, "BLOCK_SIZE", 3)
     found = mean_log_proba(*arguments, np.random.default_rng(seed))
     assert_array_equal(found[full], expected[full])
-    assert np.abs(np.exp(found) - np.exp(expected)).max() < 5 * 0.5 * np.sqrt(2 / N_FILLS)
+    assert np.abs(np.exp(found) - np.exp(expected)).max() < 5 * 0.5 * np.sqrt(2 / N_IMPUTATIONS)
     assert_allclose(np.exp(found).sum(axis=1), 1.0)
 
 
-def test_rows_of_gaps_have_the_shares_of_the_classes(seed):
-    """All is missing: the mean of p(y | x) over p(x), which is about the share of y."""
+def test_empty_rows_have_the_class_shares(seed):
+    """The mean of p(y | x) over p(x) is about the share of y."""
     model = fitted("kinds", seed)
     p = model.predict_proba(np.full((20, 2), np.nan))
     assert_allclose(p.mean(axis=0), model.class_prior_, atol=0.06)
@@ -95,18 +95,18 @@ def test_missing_and_unknown_categories(seed):
     model = classes().fit(table, y)
     rows = table.iloc[:4].astype(object)
     rows["kind"] = [None, np.nan, pd.NA, None]
-    gaps = table.iloc[:4].assign(kind=pd.Categorical([None] * 4, list("012")))
-    assert_array_equal(model.predict_proba(rows), model.predict_proba(gaps))
+    incomplete = table.iloc[:4].assign(kind=pd.Categorical([None] * 4, list("012")))
+    assert_array_equal(model.predict_proba(rows), model.predict_proba(incomplete))
     for rule in ("conditional", "bayes"):
         with pytest.raises(ValueError, match="Column 'kind' has the category 'oak'"):
             model.set_params(rule=rule).predict(rows.assign(kind="oak"))
 
 
-def test_learning_from_rows_with_gaps(seed):
+def test_learning_from_incomplete_rows(seed):
     X, y = rings(400, seed)
-    holes = X.copy()
-    holes[np.random.default_rng(seed + 1000).random(400) < 0.3, 0] = np.nan
-    model = classes(max_iter=100).fit(holes[:300], y[:300])
+    incomplete = X.copy()
+    incomplete[np.random.default_rng(seed + 1000).random(400) < 0.3, 0] = np.nan
+    model = classes(max_iter=100).fit(incomplete[:300], y[:300])
     assert model.score(X[300:], y[300:]) > 0.75
-    again = classes(max_iter=100).fit(holes[:300], y[:300])
-    assert_array_equal(again.predict_proba(holes), model.predict_proba(holes))
+    again = classes(max_iter=100).fit(incomplete[:300], y[:300])
+    assert_array_equal(again.predict_proba(incomplete), model.predict_proba(incomplete))

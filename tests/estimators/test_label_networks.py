@@ -1,4 +1,4 @@
-"""Tests of networks of labels: probabilities, gradients and first values."""
+"""Tests of NeuralLabels: probabilities, gradients and initial values."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf.energies import NeuralEnergy
 from skmrf.energies.neural_labels import NeuralLabels
-from skmrf.training.loop import answer
+from skmrf.training.loop import run_with_objective
 from skmrf.training.penalties import L2
 from skmrf.training.solvers import make_solver
 
@@ -17,7 +17,7 @@ each_case = pytest.mark.parametrize("case", CASES)
 
 
 def network(row, layers, inputs):
-    """Scale times the hyperbolic tangent of a dense network of SELU units."""
+    """Return the scale times the hyperbolic tangent of a dense network of SELU units."""
     values, at = inputs, 0
     for width in (*layers, 1):
         if at:
@@ -31,7 +31,7 @@ def network(row, layers, inputs):
 
 
 def inputs_of(X, n_states, variables):
-    """Numbers in the first slot, states one-hot."""
+    """Return the inputs of a network: numbers in the first slot, states one-hot."""
     slots = max(1, *n_states)
     out = np.zeros((len(X), len(variables), slots))
     for k, i in enumerate(variables):
@@ -60,7 +60,7 @@ def test_probabilities_are_those_of_the_formula(case, seed):
     assert found.shape == (len(X), 3)
     assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
     assert_allclose(found, expected, rtol=1e-9)
-    assert np.ptp(found, axis=0).max() > 0.01  # networks matter
+    assert np.ptp(found, axis=0).max() > 0.01  # networks change the result
 
 
 @each_case
@@ -81,7 +81,7 @@ def test_gradient_by_differences(case, seed):
         assert_allclose(gradient[name], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_weights_are_rows_repeated(seed):
+def test_weights_equal_repeated_rows(seed):
     model, X, y = labelled("mixed", seed)
     counts = np.random.default_rng(seed).integers(0, 4, len(X))
     value, gradient = model.objective(X, y, counts.astype(float))
@@ -92,8 +92,8 @@ def test_weights_are_rows_repeated(seed):
         assert_allclose(gradient[name], slope, rtol=1e-8, atol=1e-10)
 
 
-def test_the_penalised_optimum(seed):
-    """SELU units have kinks, at which an optimum may lie, so a few slopes are not zero."""
+def test_penalised_optimum(seed):
+    """SELU units have kinks at which an optimum may lie, so a few slopes are not zero."""
     model, X, y = labelled("mixed", seed, n=60)
     weights = np.random.default_rng(seed).dirichlet(np.ones(len(X)))
     penalty = L2(0.02, model.penalty_groups())
@@ -102,9 +102,9 @@ def test_the_penalised_optimum(seed):
     def objective(energy):
         return energy.objective(X, y, weights)
 
-    found, state = model, answer(solver.start(model), objective)
+    found, state = model, run_with_objective(solver.start(model), objective)
     while not state.is_done:
-        found, state = answer(solver.step(found, state), objective)
+        found, state = run_with_objective(solver.step(found, state), objective)
     assert state.converged
 
     def value(energy):
@@ -121,11 +121,11 @@ def test_the_penalised_optimum(seed):
         step = {k: size * rng.normal(size=v.shape) for k, v in found.theta.items()}
         assert value(found.with_theta({k: v + step[k] for k, v in found.theta.items()})) < best
     assert not penalty.gradient(found.theta)["labels"].any()
-    shares = np.bincount(y, weights, minlength=3)  # labels themselves are free, so shares fit
+    shares = np.bincount(y, weights, minlength=3)  # biases are not penalised, so shares match
     assert_allclose(weights @ np.exp(found.log_proba(X)), shares, atol=2e-3)
 
 
-def test_first_networks(seed):
+def test_initial_networks(seed):
     networks = labelled("mixed", seed)[0].networks
     model = NeuralLabels.random(networks, 4, random_state=seed)
     assert model.n_labels == 4
@@ -141,7 +141,7 @@ def test_first_networks(seed):
 
 
 @each_case
-def test_factors_of_first_networks(case, seed):
+def test_factors_of_initial_networks(case, seed):
     n_states, edges = CASES[case]
     networks = NeuralEnergy.random(n_states, edges, node_layers=(3, 2), edge_layers=(4,))
     plain = NeuralLabels.random(networks, 2, random_state=seed)
@@ -150,5 +150,7 @@ def test_factors_of_first_networks(case, seed):
     for kind, n_inputs, first, last in (("nodes", slots, 3, 2), ("edges", 2 * slots, 4, 4)):
         expected = plain.theta[kind].copy()
         expected[:, : (n_inputs + 1) * first] *= 3.0
-        expected[:, expected.shape[1] - 2 - last : -2] *= 10.0  # then come a bias and a scale
+        expected[:, expected.shape[1] - 2 - last : -2] *= (
+            10.0  # weights of the last layer; a bias and a scale follow
+        )
         assert_allclose(scaled.theta[kind], expected, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Tests of the classifier's rules and of the labels that it learns."""
+"""Tests of the decision rules of NNMRFClassifier."""
 
 import copy
 import pickle
@@ -15,23 +15,23 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 def crossed(n, seed):
-    """Two blobs a class, at opposite corners of a square."""
+    """Return rows of two classes; each has two clusters at opposite corners of a square."""
     rng = np.random.default_rng(seed)
     signs = rng.choice([-1.0, 1.0], size=(n, 2))
     return 1.5 * signs + 0.5 * rng.normal(size=(n, 2)), (signs[:, 0] == signs[:, 1]).astype(int)
 
 
-# The classifier's rules -------------------------------------------------------------------
+# Decision rules ---------------------------------------------------------------------------
 
 
-def with_gaps(X):
+def with_missing_entries(X):
     return np.where((np.arange(len(X)) % 3 == 0)[:, None] & [False, True], np.nan, X)
 
 
 @pytest.mark.parametrize("kind", ["rings", "kinds"])
 def test_joint_probabilities(kind, seed):
     model = copy.deepcopy(fitted(kind, seed))
-    X = with_gaps({"rings": rings, "kinds": kinds}[kind](40, seed + 1)[0])
+    X = with_missing_entries({"rings": rings, "kinds": kinds}[kind](40, seed + 1)[0])
     scores, p = {}, {}
     for rule in ("conditional", "bayes"):
         model.set_params(rule=rule)
@@ -51,7 +51,7 @@ def test_priors_shift_log_odds(seed):
     y = np.where(X[:, 0] > 0.5, "c", np.where(y, "a", "b"))
     counted, priors = classes().fit(X, y), np.array([0.2, 0.7, 0.1])
     given = classes(priors=priors).fit(X, y)
-    rows = with_gaps(X)
+    rows = with_missing_entries(X)
     shift = np.log(priors / counted.class_prior_)
     expected = counted.predict_log_proba(rows) + shift
     expected -= np.logaddexp.reduce(expected, axis=1, keepdims=True)
@@ -92,10 +92,10 @@ def test_bad_rules(rule, seed):
     assert_array_equal(model.set_params(rule="conditional").predict_proba(X), before)
 
 
-# What it learns ---------------------------------------------------------------------------
+# Learned labels ---------------------------------------------------------------------------
 
 
-def test_rings_that_no_gaussian_tells_apart(seed):
+def test_rings_that_gaussians_cannot_separate(seed):
     X, y = rings(1400, seed)
     train, test = slice(400), slice(400, None)
     gaussian = QuadraticDiscriminantAnalysis().fit(X[train], y[train])
@@ -113,21 +113,21 @@ def test_crosses_need_edges(seed):
     assert model.score(X[test], y[test]) < 0.7
 
 
-def test_labels_without_reason(seed):
-    """Rows say nothing of their labels: none is right more often than the share of the majority."""
+def test_labels_independent_of_rows(seed):
+    """The accuracy is at most the share of the majority."""
     X, _ = rings(2300, seed)
     y = (np.random.default_rng(seed + 1000).random(2300) < 0.75).astype(int)
     model = classes(max_iter=100).fit(X[:300], y[:300])
     assert 0.62 < model.score(X[300:], y[300:]) < 0.75 + 5 * np.sqrt(0.75 * 0.25 / 2000)
     logs = model.predict_log_proba(X[300:])[np.arange(2000), y[300:]]
-    assert -0.9 < logs.mean() < -0.53  # the entropy of labels is 0.56
+    assert -0.9 < logs.mean() < -0.53  # minus the entropy of the labels is -0.56
 
 
 @pytest.mark.parametrize("rule", ["conditional", "bayes"])
 def test_one_class(rule, seed):
     X, _ = rings(40, seed)
     model = classes(rule=rule).fit(X, np.full(40, "only"))
-    rows = with_gaps(X)
+    rows = with_missing_entries(X)
     assert_array_equal(model.predict(rows), "only")
     assert_allclose(model.predict_proba(rows), 1.0)
     assert_allclose(model.predict_joint_log_proba(rows)[:, 0], model.score_samples(rows))
@@ -145,37 +145,37 @@ def test_many_classes_of_few_rows(seed):
     assert model.score(X, y) > 0.8
 
 
-def test_weights_of_rows_enter_probabilities(seed):
-    """Labels are independent of rows: their probability is the share by weight."""
+def test_sample_weights_change_probabilities(seed):
+    """Labels are independent of rows, so probabilities are weighted class shares."""
     X, _ = rings(300, seed)
     y = np.resize(["a", "b"], 300)
     model = classes(max_iter=10).fit(X, y, sample_weight=np.where(y == "a", 9.0, 1.0))
     assert_allclose(model.predict_proba(X).mean(axis=0), [0.9, 0.1], atol=0.04)
 
 
-def test_rows_of_weight_zero_are_absent(seed):
+def test_rows_of_weight_zero_are_ignored(seed):
     X, y = rings(60, seed)
     weights = np.random.default_rng(seed).exponential(size=60)
     weights[40:] = 0.0
     X[50:, 0], y[55:] = 1e3, 7
-    left = classes().fit(with_gaps(X), y, sample_weight=weights)
-    right = classes().fit(with_gaps(X)[:40], y[:40], sample_weight=weights[:40])
+    left = classes().fit(with_missing_entries(X), y, sample_weight=weights)
+    right = classes().fit(with_missing_entries(X)[:40], y[:40], sample_weight=weights[:40])
     assert left.classes_.tolist() == [0, 1]
     rows = rings(30, seed + 1)[0]
     assert_array_equal(left.predict_proba(rows), right.predict_proba(rows))
-    scaled = classes().fit(with_gaps(X)[:40], y[:40], sample_weight=1e3 * weights[:40])
+    scaled = classes().fit(with_missing_entries(X)[:40], y[:40], sample_weight=1e3 * weights[:40])
     assert_allclose(scaled.predict_proba(rows), right.predict_proba(rows), atol=0.02)
 
 
-# Repetition -------------------------------------------------------------------------------
+# Reproducibility --------------------------------------------------------------------------
 
 
-def test_same_seed_same_labels(seed):
+def test_same_seed_same_predictions(seed):
     X, y = rings(80, seed)
-    X, y = with_gaps(X), np.where(y, "ring", "rest")
+    X, y = with_missing_entries(X), np.where(y, "ring", "rest")
     model = classes(random_state=seed).fit(X, y)
     expected = model.predict_proba(X)
-    assert_array_equal(model.predict_proba(X), expected)  # gaps are drawn alike at every call
+    assert_array_equal(model.predict_proba(X), expected)  # all calls have the same imputations
     assert set(model.predict(X)) == {"ring", "rest"}
     for again in (
         pickle.loads(pickle.dumps(model)),

@@ -19,7 +19,7 @@ def bits(n, seed):
 
 
 @both
-def test_tables_of_categories_alone(density, seed):
+def test_tables_of_categorical_columns_only(density, seed):
     X = bits(150, seed)
     model = small(density=density, categorical_features=[0, 1, 2], max_iter=150).fit(X)
     every = np.array(np.unravel_index(np.arange(8), (2, 2, 2))).T
@@ -39,8 +39,8 @@ def test_tables_of_categories_alone(density, seed):
     assert model.score_samples(some)[0] == pytest.approx(expected, abs=atol)
 
 
-def test_frames_and_ways_to_name_categories(seed):
-    """All the same fit."""
+def test_frames_and_forms_of_categorical_features(seed):
+    """All forms of the input give the same fit."""
     codes = plants(60, seed)
     words = KINDS[codes[:, 1].astype(int)]
     columns = {"height": codes[:, 0], "kind": words}
@@ -75,8 +75,8 @@ def test_frames_and_ways_to_name_categories(seed):
     assert_array_equal(found, expected)
 
 
-def declared(columns):
-    """A frame of pandas and one of polars, of which a type declares a category that no row has."""
+def frames_with_declared_category(columns):
+    """Return pandas and polars frames that declare a category that no row has."""
     known = [*KINDS.tolist(), "never"]
     pandas = pd.DataFrame(columns)
     pandas["kind"] = pd.Categorical(pandas["kind"], categories=known)
@@ -84,12 +84,14 @@ def declared(columns):
 
 
 def test_declared_categories(seed):
-    """Those of a frame's type are known, though no row has them."""
+    """Categories that a data type declares are valid, even if no training row has them."""
     codes = plants(60, seed)
     columns = {"height": codes[:, 0], "kind": KINDS[codes[:, 1].astype(int)].tolist()}
     y = np.resize([0, 1], 60)
-    for table in declared(columns):
-        other = declared(columns | {"kind": ["never"] * 60})[isinstance(table, pl.DataFrame)]
+    for table in frames_with_declared_category(columns):
+        other = frames_with_declared_category(columns | {"kind": ["never"] * 60})[
+            isinstance(table, pl.DataFrame)
+        ]
         model, parts = small().fit(table), classes().fit(table, y)
         assert model.categories_[0].tolist() == parts.categories_[0].tolist()
         assert model.categories_[0].tolist()[-1] == "never"
@@ -99,16 +101,18 @@ def test_declared_categories(seed):
     given = {"categorical_features": ["kind"], "categories": [[*KINDS.tolist(), "never"]]}
     parts = classes(**given).fit(plain, y)
     assert_array_equal(parts.predict_proba(plain), classes().fit(table, y).predict_proba(table))
-    with pytest.raises(ValueError, match=r"not seen in fit.*Name all in categories= before fit"):
+    with pytest.raises(
+        ValueError, match=r"not seen in fit.*Give all categories in categories= before"
+    ):
         classes(categorical_features=["kind"]).fit(plain, y).predict(plain.assign(kind="never"))
     empty = table.with_columns(pl.lit(None).cast(table["kind"].dtype).alias("kind"))
     assert np.isfinite(small().fit(empty).score_samples(table)).all()
     assert_allclose(classes().fit(empty, y).predict_proba(table).sum(axis=1), 1.0)
-    rare = declared(columns | {"kind": ["never", *columns["kind"][1:]]})[0]
+    rare = frames_with_declared_category(columns | {"kind": ["never", *columns["kind"][1:]]})[0]
     assert np.isfinite(cross_val_score(classes(), rare, y, cv=3, error_score="raise")).all()
 
 
-def test_categories_that_are_times(seed):
+def test_datetime_categories(seed):
     days = pd.to_datetime(["2026-01-01", "2026-01-02"]).to_numpy().astype("datetime64[ns]")
     plain = pd.DataFrame({"x": ring(40, seed)[:, 0], "day": np.resize(days, 40)})
     named = {"categorical_features": ["day"]}
@@ -150,7 +154,7 @@ def test_given_categories(seed):
 
 
 def frames(seed):
-    """Types that columns of frames may have; some of them with gaps."""
+    """Return frames with several data types, some with missing entries."""
     x = np.random.default_rng(seed).normal(size=30)
     return {
         "whole numbers": pd.DataFrame({"x": x, "a": pd.array([1, None, 3] * 10, dtype="Int64")}),
@@ -165,7 +169,7 @@ def frames(seed):
     }
 
 
-@pytest.mark.filterwarnings("ignore:Column 'a' has two values only")
+@pytest.mark.filterwarnings("ignore:Column 'a' has only two values")
 @pytest.mark.parametrize("kind", frames(0))
 def test_types_of_frames(kind, seed):
     table = frames(seed)[kind]

@@ -1,4 +1,4 @@
-"""Tests of the classes of NNMRFClassifier."""
+"""Tests of the densities of NNMRFClassifier."""
 
 import copy
 import pickle
@@ -111,7 +111,7 @@ def test_density_can_be_chosen_after_a_fit(seed):
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e308])
-def test_only_shares_of_weights_count(size, seed):
+def test_scale_of_weights_does_not_matter(size, seed):
     X, y = ring(60, seed), np.resize([0, 1], 60)
     weighted = classes().fit(X, y, sample_weight=np.full(60, size))
     assert_allclose(weighted.predict_proba(X), classes().fit(X, y, np.ones(60)).predict_proba(X))
@@ -127,7 +127,7 @@ def test_one_class(density, seed):
 
 
 @both
-def test_one_row_a_class(density, seed):
+def test_one_row_per_class(density, seed):
     X = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 1e3]])
     model = classes(density=density).fit(X, ["a", "b", "c"])
     assert model.predict(X).tolist() == ["a", "b", "c"]
@@ -139,7 +139,7 @@ def test_one_row_a_class(density, seed):
     assert np.isfinite(model.predict_joint_log_proba(X)).all()
 
 
-def test_draws_of_classes(seed):
+def test_samples_of_classes(seed):
     X = np.r_[ring(30, seed), ring(60, seed) + 30.0]
     model = classes().fit(X, np.repeat(["a", "b"], [30, 60]))
     drawn = model.predict(model.sample(600, random_state=seed))
@@ -160,20 +160,20 @@ def test_draws_of_classes(seed):
 
 
 @both
-def test_missing_entries_of_rows_to_classify(iris, density, seed):
+def test_missing_entries_in_queries(iris, density, seed):
     X, y = iris
     model = classes(density=density, max_iter=20).fit(X, y)
-    gaps = X.copy()
-    gaps[:, :2] = np.nan
-    assert model.score(gaps, y) > 0.85
+    incomplete = X.copy()
+    incomplete[:, :2] = np.nan
+    assert model.score(incomplete, y) > 0.85
     rows = np.full((1, 4), np.nan)
     assert_allclose(model.predict_proba(rows)[0], model.class_prior_, atol=0.1)
-    holes = np.where(np.random.default_rng(seed).random(X.shape) < 0.2, np.nan, X)
-    assert classes(density=density, max_iter=20).fit(holes, y).score(X, y) > 0.85
+    incomplete = np.where(np.random.default_rng(seed).random(X.shape) < 0.2, np.nan, X)
+    assert classes(density=density, max_iter=20).fit(incomplete, y).score(X, y) > 0.85
 
 
-def test_columns_in_the_units_of_classes(seed):
-    """Gaps of rows, in columns of other units."""
+def test_units_of_columns_do_not_matter(seed):
+    """The rows have missing entries, and the columns have other units."""
     X = plants(90, seed)
     X, y = np.stack([X[:, 0], X[:, 0] * 1e3 + 50], axis=1), X[:, 1]
     X[:, 1] += 1e3 * np.random.default_rng(seed).normal(size=90)
@@ -209,15 +209,15 @@ def test_classes_of_frames(seed):
     assert model.score(table, y) > 0.9
     assert model.feature_names_in_.tolist() == ["height", "kind"]
     assert model.categories_[0].tolist() == KINDS.tolist()
-    gaps = pd.DataFrame({"height": [np.nan, 10.0], "kind": ["tree", None]})
-    assert model.predict(gaps).tolist() == ["big", "big"]
+    incomplete = pd.DataFrame({"height": [np.nan, 10.0], "kind": ["tree", None]})
+    assert model.predict(incomplete).tolist() == ["big", "big"]
     with pytest.raises(ValueError, match="Column 'kind' has the category 'oak'"):
         model.predict(pd.DataFrame({"height": [1.0], "kind": ["oak"]}))
     with pytest.raises(ValueError, match="Feature names unseen at fit time"):
         model.predict(table.rename(columns={"kind": "sort"}))
 
 
-def test_copies_of_classifiers(iris):
+def test_clone_and_copy(iris):
     X, y = iris
     model = classes("tree").fit(X, y)
     again = pickle.loads(pickle.dumps(model))
@@ -229,13 +229,13 @@ def test_copies_of_classifiers(iris):
         assert NNMRFDensity().get_params()[name] == NNMRFClassifier().get_params()[name]
 
 
-def test_gaps_do_not_change_how_far_classes_are_shrunk(seed):
+def test_missing_entries_do_not_change_the_shrinkage(seed):
     y = np.repeat(np.arange(4), 100)
     X = line(400, seed, 2, 0.8) + 5.0 * y[:, None]
-    gaps = np.where(np.random.default_rng(seed).random(X.shape) < 0.3, np.nan, X)
-    for table in (X, gaps):
+    incomplete = np.where(np.random.default_rng(seed).random(X.shape) < 0.3, np.nan, X)
+    for table in (X, incomplete):
         density = classes(max_iter=1).fit(table, y).densities_[0]
-        assert density.shrinkage >= 0.2  # all classes have one covariance
+        assert density.shrinkage >= 0.2  # all classes have the same covariance
         spread = np.sqrt(np.diag(density.prior_covariance)) * X.std(axis=0)
         assert_allclose(spread, 1.0, atol=0.2)
 
@@ -246,7 +246,7 @@ def test_pooled_covariances_of_small_classes(seed):
     assert_allclose(np.diag(pooled_covariance(X, y, np.ones(len(X)))), 1.0, atol=0.2)
 
 
-def test_one_row_a_class_has_the_spread_of_all():
+def test_one_row_per_class_has_the_covariance_of_all_rows():
     model = classes().fit([[0.0], [1.0], [2.0]], [0, 1, 2])
     assert model.predict([[0.1], [1.9]]).tolist() == [0, 2]
     assert model.score_samples([[0.5]])[0] > -5
@@ -258,6 +258,6 @@ def test_priors_are_normalised():
     assert model.sample(5, random_state=0).shape == (5, 4)
 
 
-def test_a_row_of_gaps_has_probability_one():
+def test_an_empty_row_has_log_density_zero():
     model = learned("two numbers", "mrf", 0)
     assert_allclose(model.score_samples([[np.nan, np.nan]]), 0.0, atol=1e-12)

@@ -29,7 +29,7 @@ def test_densities_integrate_to_one(kind, density, seed):
 
 
 def test_networks_matter(seed):
-    """Without them the tests here would be of Gaussians."""
+    """Without networks, the other tests would be of Gaussians only."""
     model = learned("two numbers", "mrf", seed)
     X = ring(500, seed + 100)
     gaussian = copy.deepcopy(model)
@@ -38,8 +38,8 @@ def test_networks_matter(seed):
     assert model.score(X) > gaussian.score(X) + 0.1
 
 
-def test_four_numbers_are_normalised_by_annealing(seed):
-    """By importance sampling from the mixture."""
+def test_four_columns_are_normalised_by_annealing(seed):
+    """The integral is estimated by importance sampling from the mixture."""
     model = small(density="mrf", max_iter=30, random_state=seed).fit(line(150, seed, 4))
     assert model.log_partition_method_ == "ais"
     lower, upper = model.log_partition_interval_
@@ -66,7 +66,7 @@ def test_units_of_columns(density, scale, tolerance, seed):
 
 
 @both
-def test_draws_are_of_the_density(density, seed):
+def test_samples_follow_the_density(density, seed):
     model = learned("two numbers", density, seed)
     rows, volume, _ = lattice("two numbers")
     p = np.exp(model.score_samples(rows)) * volume
@@ -89,7 +89,7 @@ def test_rows_far_away():
     assert density.score_samples([[1e40, 0.0]])[0] < -1e9
 
 
-def test_grids_too_coarse_give_way_to_chains(seed):
+def test_coarse_grids_are_replaced_by_annealing(seed):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(300, 1))
     X = x + np.c_[np.zeros(300), 1e-3 * rng.normal(size=(300, 2))]
@@ -151,7 +151,7 @@ def test_graphs(graph, edges, density, seed):
             assert graph in ("tree", "knn") or part.edges_.tolist() == edges
 
 
-def test_columns_of_an_empty_graph_are_independent_of_the_model(seed):
+def test_columns_of_an_empty_graph_are_independent(seed):
     model = small("empty", density="mrf", max_iter=20).fit(ring(100, seed))
     a, b, c, d = model.score_samples([[0.0, 4.0], [1.0, 4.0], [0.0, 7.0], [1.0, 7.0]])
     assert a - b == pytest.approx(c - d, abs=1e-4)

@@ -1,4 +1,4 @@
-"""Tests of the learning of NNMRFDensity and NNMRFClassifier."""
+"""Tests of the training of NNMRFDensity and NNMRFClassifier."""
 
 import pickle
 import warnings
@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skmrf import NNMRFDensity
 from skmrf._utils.batch import Batch
 from skmrf.energies import NeuralEnergy
-from skmrf.estimators.nnmrf.density import FEWEST
+from skmrf.estimators.nnmrf.density import MIN_ROWS_FOR_HOLD_OUT
 from skmrf.learners import Grid, Variational
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -41,7 +41,7 @@ def test_covariances_are_shrunk_in_the_units_of_columns(seed):
     assert_allclose(number, np.diag(X.var(axis=0)), rtol=1e-6)
 
 
-def test_whole_weights_are_about_repeated_rows(seed):
+def test_integer_weights_nearly_equal_repeated_rows(seed):
     X = line(200, seed, 3, 0.6) * [1.0, 10.0, 0.1]
     counts = np.random.default_rng(seed).integers(1, 5, size=len(X)) * (1 + (X[:, 0] > 0.5))
     weighted = base_of(small().fit(X, sample_weight=counts))
@@ -54,7 +54,7 @@ def test_whole_weights_are_about_repeated_rows(seed):
     assert np.abs((plain[0] - repeated[0]) / deviation).max() > 0.05
 
 
-def test_rows_of_weight_zero_are_absent(seed):
+def test_rows_of_weight_zero_are_ignored(seed):
     X = ring(60, seed)
     weights = np.r_[np.ones(40), np.zeros(20)]
     X[40:] += 100.0
@@ -66,7 +66,7 @@ def test_rows_of_weight_zero_are_absent(seed):
     )
 
 
-def test_rows_of_weight_zero_are_absent_from_classes(seed):
+def test_rows_of_weight_zero_are_ignored_by_classes(seed):
     codes = plants(80, seed)
     table = np.column_stack([codes, np.random.default_rng(seed).normal(size=80)])
     y = np.resize(["a", "b"], 80)
@@ -83,7 +83,7 @@ def test_rows_of_weight_zero_are_absent_from_classes(seed):
     assert_allclose(left.predict_proba(table[:60]), expected, atol=1e-4)
 
 
-def test_heavy_rows_count_more(seed):
+def test_rows_of_large_weight_have_large_density(seed):
     X = np.r_[ring(60, seed), ring(60, seed) + 10.0]
     left, right = np.r_[np.full(60, 9.0), np.ones(60)], np.r_[np.ones(60), np.full(60, 9.0)]
     a, b = (small(max_iter=20).fit(X, sample_weight=w) for w in (left, right))
@@ -111,7 +111,7 @@ def test_same_seed_same_model(seed):
     assert_array_equal(free.score_samples(X), free.score_samples(X))
 
 
-def test_jobs_have_no_influence(seed):
+def test_jobs_do_not_matter(seed):
     X, y = ring(60, seed), np.resize([0, 1, 2], 60)
     expected = small().fit(X).score_samples(X)
     assert_array_equal(small(n_jobs=2).fit(X).score_samples(X), expected)
@@ -135,7 +135,7 @@ def test_grid_with_lbfgs(density, seed):
     assert np.isfinite(small(learner="grid", density=density).fit(X).score_samples(X)).all()
 
 
-def test_grid_takes_three_numbers():
+def test_grid_needs_at_most_three_continuous_columns():
     with pytest.raises(ValueError, match=r'at most three numbers .* Use learner="variational"'):
         small(learner="grid").fit(line(50, 0, 4))
 
@@ -157,8 +157,8 @@ def test_the_learner_of_the_paper(graph, density, seed):
     assert np.isfinite(model.sample(20, random_state=0)).all()
 
 
-def test_beliefs_alone_as_the_negative_phase(seed):
-    """A model that learned faster than its beliefs follow would be worse than a Gaussian."""
+def test_mixture_as_the_negative_phase(seed):
+    """A learning rate that the mixture cannot follow would give a poor model."""
     rng = np.random.default_rng(seed)
     roots = np.array([[[0.5, 0, 0], [-0.4, 1.1, 0], [0.3, 0.5, 0.4]], 0.8 * np.eye(3)])
     means, shares = np.array([[-2.5, 1.9, -1.0], [1.7, -1.5, 2.2]]), (0.3, 0.7)
@@ -171,7 +171,7 @@ def test_beliefs_alone_as_the_negative_phase(seed):
     assert model.score(T) > gaussian + 0.3
 
 
-def test_beliefs_keep_up_where_they_are_the_negative_phase(seed):
+def test_mixture_follows_the_model_as_the_negative_phase(seed):
     X, energy = ring(60, seed), NeuralEnergy.random([0, 0], [(0, 1)], random_state=seed)
     for negative, interval, n_inferred, rate in (
         ("quadrature", None, 5, 0.003),
@@ -189,12 +189,12 @@ def test_beliefs_keep_up_where_they_are_the_negative_phase(seed):
 
 
 def test_early_stopping(seed):
-    X = ring(FEWEST, seed)
+    X = ring(MIN_ROWS_FOR_HOLD_OUT, seed)
     for wanted, n, held_out in (
         (True, 60, True),
-        (False, FEWEST, False),
-        ("auto", FEWEST, True),
-        ("auto", FEWEST - 1, False),
+        (False, MIN_ROWS_FOR_HOLD_OUT, False),
+        ("auto", MIN_ROWS_FOR_HOLD_OUT, True),
+        ("auto", MIN_ROWS_FOR_HOLD_OUT - 1, False),
     ):
         for density in DENSITIES:
             model = small(early_stopping=wanted, density=density).fit(X[:n])
@@ -205,7 +205,7 @@ def test_early_stopping(seed):
 
 
 @both
-def test_early_stopping_by_rows_with_gaps(density, seed):
+def test_early_stopping_with_incomplete_rows(density, seed):
     X = ring(100, seed)
     X[np.random.default_rng(seed).random(100) < 0.5, 1] = np.nan
     for rows in (X, with_gap(X, 0)):
@@ -214,7 +214,7 @@ def test_early_stopping_by_rows_with_gaps(density, seed):
         assert np.isfinite(model.history_["validation_score"]).all()
 
 
-def test_epochs_one_by_one(seed):
+def test_partial_fit(seed):
     X = ring(60, seed)
     one = small(max_iter=1).fit(X)
     model = small().partial_fit(X)
@@ -231,7 +231,7 @@ def test_epochs_one_by_one(seed):
     assert model.n_iter_ == 3
 
 
-def test_going_on(seed):
+def test_warm_start(seed):
     X = ring(60, seed)
     model = small(warm_start=True, max_iter=4, optimizer="sgd", learning_rate=0.01).fit(X)
     first = model.score_samples(X)
@@ -254,7 +254,7 @@ def test_going_on(seed):
     ],
     ids=str,
 )
-def test_going_on_with_another_model_is_refused(change, seed):
+def test_resuming_with_another_model_raises(change, seed):
     X = ring(60, seed)
     model = small(warm_start=True).fit(X)
     with pytest.raises(ValueError, match=f"{next(iter(change))}.*warm_start=False"):
@@ -262,7 +262,7 @@ def test_going_on_with_another_model_is_refused(change, seed):
 
 
 @both
-def test_copies(density, seed):
+def test_clone_and_copy(density, seed):
     X = ring(60, seed)
     model = small(density=density).fit(X)
     again = pickle.loads(pickle.dumps(model))
@@ -281,7 +281,7 @@ DEGENERATE = {
     "constant": (lambda X: np.column_stack([X, np.full(len(X), 7.0)]), "Column 2 is constant"),
     "two values": (
         lambda X: np.column_stack([X, np.resize([3, 8], len(X))]),
-        "Column 2 has two values only.*Better name it in categorical_features",
+        "Column 2 has only two values.*To avoid this, add it to categorical_features",
     ),
     "all equal": (lambda X: np.repeat(X[:1], 30, axis=0), "Columns 0, 1 are constant"),
     "one feature": (lambda X: X[:, :1], None),
@@ -299,8 +299,8 @@ DEGENERATE = {
 
 
 @pytest.mark.parametrize("rule", ["bayes", "conditional"])
-def test_columns_that_follow_from_others(rule, seed):
-    """Also the same quantities in other units, of classes that are shrunk to a singular whole."""
+def test_collinear_columns(rule, seed):
+    """Columns with other units may be collinear, also in the pooled covariance."""
     X = np.random.default_rng(seed).normal(size=(120, 3))
     y = (X[:, 0] + X[:, 1] * X[:, 2] > 0).astype(int)
     for more in (X, X * 1e6 + 3):
@@ -321,8 +321,8 @@ def test_degenerate_tables(name, density, seed):
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = small(graph, density=density).fit(X)
         scores = model.score_samples(X)
-    told = [str(w.message) for w in caught if "no maximum" in str(w.message)]
-    assert bool(told) == (message is not None)
+    messages = [str(w.message) for w in caught if "no maximum" in str(w.message)]
+    assert bool(messages) == (message is not None)
     if message is not None:
         with pytest.warns(UserWarning, match=message):
             small(graph, density=density).fit(X)
@@ -332,33 +332,33 @@ def test_degenerate_tables(name, density, seed):
     assert np.isfinite(model.sample(2, given={0: X[0, 0]}, random_state=0)).all()
 
 
-def test_columns_without_density_are_named(seed):
+def test_warnings_name_degenerate_columns(seed):
     table = pd.DataFrame(ring(40, seed), columns=["a", "b"]).assign(on=np.resize([0, 1], 40), k=3)
     with pytest.warns(UserWarning, match="no maximum") as caught:
         small().fit(table)
-    told = [str(w.message) for w in caught if "no maximum" in str(w.message)]
-    assert len(told) == 2
-    assert told[0].startswith("Column 'k' is constant, so the likelihood")
-    assert told[1].startswith("Column 'on' has two values only, so the likelihood")
+    messages = [str(w.message) for w in caught if "no maximum" in str(w.message)]
+    assert len(messages) == 2
+    assert messages[0].startswith("Column 'k' is constant, so the likelihood")
+    assert messages[1].startswith("Column 'on' has only two values, so the likelihood")
 
 
-def test_columns_without_density_in_a_class_are_named(seed):
+def test_warnings_name_degenerate_columns_of_a_class(seed):
     y = np.resize(["x", "y"], 60)
     table = pd.DataFrame(ring(60, seed), columns=["a", "b"])
     table["c"] = np.where(y == "y", 1.0, table["a"])
     with pytest.warns(UserWarning, match="no maximum") as caught:
         model = classes().fit(table, y)
-    told = [str(w.message) for w in caught if "no maximum" in str(w.message)]
-    assert len(told) == 1
-    assert told[0].startswith("Column 'c' is constant in class 'y', so the likelihood")
+    messages = [str(w.message) for w in caught if "no maximum" in str(w.message)]
+    assert len(messages) == 1
+    assert messages[0].startswith("Column 'c' is constant in class 'y', so the likelihood")
     assert np.isfinite(model.score_samples(table)).all()
 
 
-# Models that were found wrong once --------------------------------------------------------
+# Regression tests -------------------------------------------------------------------------
 
 
-def test_exact_gradients_are_judged_by_beliefs_of_the_model(seed):
-    X = ring(FEWEST + 100, seed)
+def test_early_stopping_with_exact_gradients_scores_the_mixture(seed):
+    X = ring(MIN_ROWS_FOR_HOLD_OUT + 100, seed)
     model = small(learner=Grid(31), max_iter=60).fit(X)
     scores = model.history_["validation_score"]
     assert len(set(scores)) > 10
@@ -366,7 +366,7 @@ def test_exact_gradients_are_judged_by_beliefs_of_the_model(seed):
 
 
 @pytest.mark.parametrize("first", ["grid", "variational"])
-def test_going_on_with_another_learner(first, seed):
+def test_resuming_with_another_learner(first, seed):
     X = ring(80, seed)
     model = small(learner=first, warm_start=True).fit(X)
     other = {"grid": "variational", "variational": "grid"}[first]

@@ -1,4 +1,4 @@
-"""Tests of rows with gaps, and of draws given some entries, of NNMRFDensity."""
+"""Tests of incomplete rows and of conditional samples of NNMRFDensity."""
 
 import copy
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 def by_integration(model, kind, rows, column):
-    """Log density of rows without a column."""
+    """Return the log-density of rows without a column, by integration."""
     _, _, axes = lattice(kind)
     axis = axes[column]
     step = axis[1] - axis[0]
@@ -52,7 +52,7 @@ def test_missing_entries_are_integrated_out_of_mixtures(kind, column, seed):
 @pytest.mark.parametrize(("kind", "column"), [("two numbers", 0), ("two numbers", 1),
                                               ("mixed", 0), ("mixed", 1)])  # fmt: skip
 def test_missing_entries_are_integrated_out_of_models(kind, column, seed):
-    """By importance sampling. All rows take the same random numbers, so seeds are compared."""
+    """All rows have the same random numbers, so several seeds are compared."""
     model = copy.copy(learned(kind, "mrf", seed))
     rows = TABLES[kind][0](10, seed + 1)
     exact, found = by_integration(model, kind, rows, column), []
@@ -71,7 +71,7 @@ def test_complete_rows_do_not_depend_on_others(seed):
     assert_allclose(model.score_samples(mixed)[10:], model.score_samples(rows), rtol=1e-6)
 
 
-def test_rows_with_gaps_do_not_depend_on_others(seed):
+def test_incomplete_rows_do_not_depend_on_others(seed):
     model = learned("two numbers", "mrf", seed)
     rows = with_gap(ring(10, seed + 1), 1)
     assert_allclose(model.score_samples(rows)[5:], model.score_samples(rows[5:]), rtol=1e-6)
@@ -81,19 +81,19 @@ def test_rows_with_gaps_do_not_depend_on_others(seed):
 def test_missing_entries_while_fitting(density, seed):
     rng = np.random.default_rng(seed)
     X = line(200, seed, 3, 0.95)
-    gaps = np.where(rng.random(X.shape) < 0.15, np.nan, X)
-    model = small(density=density, max_iter=30, early_stopping=False).fit(gaps)
+    incomplete = np.where(rng.random(X.shape) < 0.15, np.nan, X)
+    model = small(density=density, max_iter=30, early_stopping=False).fit(incomplete)
     apart = np.stack([rng.permutation(x) for x in X.T], axis=1)
     without = small(density=density, max_iter=30, early_stopping=False).fit(apart)
     held_out = line(500, seed + 50, 3, 0.95)
     assert model.score(held_out) > without.score(held_out) + 0.2
-    assert np.isfinite(model.score_samples(gaps)).all()
+    assert np.isfinite(model.score_samples(incomplete)).all()
 
 
-def test_base_of_rows_with_gaps(seed):
+def test_base_of_incomplete_rows(seed):
     X = line(500, seed, 3, 0.9)
-    gaps = np.where(np.random.default_rng(seed).random(X.shape) < 0.2, np.nan, X)
-    assert_allclose(base_of(small().fit(gaps))[1], base_of(small().fit(X))[1], atol=0.12)
+    incomplete = np.where(np.random.default_rng(seed).random(X.shape) < 0.2, np.nan, X)
+    assert_allclose(base_of(small().fit(incomplete))[1], base_of(small().fit(X))[1], atol=0.12)
 
 
 def test_missing_categories_while_fitting(seed):
@@ -107,7 +107,7 @@ def test_missing_categories_while_fitting(seed):
     assert np.isfinite(model.score_samples(X)).all()
 
 
-def test_exact_gradients_of_rows_with_gaps(seed):
+def test_exact_gradients_of_incomplete_rows(seed):
     X = ring(100, seed)
     X[::7, 0] = np.nan
     assert np.isfinite(small(learner="grid").fit(X).score(X))
@@ -115,7 +115,7 @@ def test_exact_gradients_of_rows_with_gaps(seed):
         small(learner="grid", optimizer="lbfgs").fit(X)
 
 
-# Draws given some entries -----------------------------------------------------------------
+# Conditional samples ----------------------------------------------------------------------
 
 
 @both
@@ -133,7 +133,7 @@ def test_given_entries_are_kept(density, seed):
 
 
 @both
-def test_draws_of_numbers_given_a_number(density, seed):
+def test_samples_of_continuous_columns_given_one(density, seed):
     model = learned("two numbers", density, seed)
     axis = np.linspace(-22, 32, 3001)
     p = np.exp(model.score_samples(np.stack([np.zeros_like(axis), axis], axis=1)))
@@ -147,7 +147,7 @@ def test_draws_of_numbers_given_a_number(density, seed):
 
 
 @both
-def test_draws_given_mixed_columns(density, seed):
+def test_samples_given_mixed_columns(density, seed):
     model = learned("mixed", density, seed)
     n = 1500 if density == "mixture" else 400
     p = np.exp(model.score_samples([[3.0, k] for k in range(3)]))

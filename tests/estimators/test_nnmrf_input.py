@@ -1,4 +1,4 @@
-"""Tests of the bad input of NNMRFDensity and NNMRFClassifier."""
+"""Tests of bad input of NNMRFDensity and NNMRFClassifier."""
 
 import warnings
 
@@ -18,18 +18,18 @@ GOOD = line(30, 0, 3)
 NAMED = pd.DataFrame(GOOD, columns=["a", "b", "c"])
 
 
-def changed(column, row, value):
+def with_entry(column, row, value):
     table = NAMED.astype(object)
     table[column] = [value if i == row else v for i, v in enumerate(table[column])]
     return table
 
 
-TEXT = "Column 'b' holds 'tall', which is no number; name the column in categorical_features"
+TEXT = "Column 'b' holds 'tall', which is not a number; add the column to categorical_features"
 BAD_DATA = [
-    (changed("b", 3, np.inf), ValueError, "Column 'b' holds infinity; use nan"),
-    (changed("b", 3, -np.inf), ValueError, "Column 'b' holds infinity; use nan"),
-    (changed("b", 3, "tall"), ValueError, TEXT),
-    (changed("b", 3, {"x": 1}), TypeError, "Column 'b' holds a dict"),
+    (with_entry("b", 3, np.inf), ValueError, "Column 'b' holds infinity; use nan"),
+    (with_entry("b", 3, -np.inf), ValueError, "Column 'b' holds infinity; use nan"),
+    (with_entry("b", 3, "tall"), ValueError, TEXT),
+    (with_entry("b", 3, {"x": 1}), TypeError, "Column 'b' holds a dict"),
     (NAMED.assign(b="tall"), ValueError, TEXT),
     (NAMED.assign(b=np.nan), ValueError, "Column 'b' has no observed entry; drop it"),
     (NAMED.assign(b=None), ValueError, "Column 'b' has no observed entry; drop it"),
@@ -39,11 +39,11 @@ BAD_DATA = [
     (GOOD[:, :0], ValueError, r"Found array with 0 feature\(s\)"),
     (GOOD[0], ValueError, "Expected 2D array, got 1D array"),
     (GOOD + 1j, ValueError, "Complex data not supported"),
-    (NAMED.assign(b=1j), ValueError, "Column 'b' holds values of type complex128; turn them into"),
+    (NAMED.assign(b=1j), ValueError, "Column 'b' holds values of type complex128; convert them to"),
     (
         NAMED.assign(b=pd.date_range("2020-01-01", periods=30)),
         ValueError,
-        "Column 'b' holds values of type datetime64.*; turn them into real numbers",
+        "Column 'b' holds values of type datetime64.*; convert them to real numbers",
     ),
     (sp.csr_array(GOOD), TypeError, "Sparse data was passed"),
 ]
@@ -67,13 +67,16 @@ def test_bad_data(data, error, message):
 
 BAD_PARAMETERS = [
     ({"graph": "ring"}, r"graph must be one of \['complete', .*a list of pairs.*; got 'ring'"),
-    ({"graph": [("a", "z")]}, r"graph names column 'z'; the columns are \['a', 'b', 'c'\]"),
-    ({"graph": [(0, 3)]}, "graph names column 3; the columns are"),
-    ({"graph": [("a", "a")]}, r"Edges join two different columns; got \('a', 'a'\)"),
+    (
+        {"graph": [("a", "z")]},
+        r"graph has 'z', which is not a column; the columns are \['a', 'b', 'c'\]",
+    ),
+    ({"graph": [(0, 3)]}, "graph has 3, which is not a column; the columns are"),
+    ({"graph": [("a", "a")]}, r"must join two different columns; got \('a', 'a'\)"),
     ({"graph": [("a", "b", "c")]}, "graph must be .* a list of pairs of columns"),
     ({"graph": 7}, "graph must be .* a list of pairs of columns; got 7"),
-    ({"graph": "grid"}, "pixels of a square, but there are 3"),
-    ({"graph": nx.path_graph(5)}, "graph names column 3; the columns are"),
+    ({"graph": "grid"}, "a square number of columns, but there are 3"),
+    ({"graph": nx.path_graph(5)}, "graph has 3, which is not a column; the columns are"),
     ({"learner": "pcd"}, r"cannot take the learner PCD\(\): .*Take one of \['grid', 'variational"),
     ({"learner": "sgd"}, r"learner must be one of \['grid', 'variational'\].*; got 'sgd'"),
     ({"learner": Variational(0)}, "n_components must be an integer >= 1; got 0"),
@@ -87,11 +90,11 @@ BAD_PARAMETERS = [
     ({"base": "gauss"}, "base must be .*; got 'gauss'"),
     (
         {"node_layers": ()},
-        "node_layers must be a tuple of the units of every hidden layer, at least one",
+        "node_layers must be a tuple with the number of units of each hidden layer",
     ),
     (
         {"edge_layers": ()},
-        "edge_layers must be a tuple of the units of every hidden layer, at least one",
+        "edge_layers must be a tuple with the number of units of each hidden layer",
     ),
     ({"node_layers": (0,)}, "node_layers must be an integer >= 1; got 0"),
     ({"edge_layers": (3, 2.5)}, r"edge_layers must be an integer; got 2\.5"),
@@ -101,17 +104,23 @@ BAD_PARAMETERS = [
     ({"optimizer": "lbfgs"}, 'optimizer="lbfgs" needs a deterministic objective'),
     ({"categorical_features": "all"}, 'categorical_features must be "from_dtype", None, or a lis'),
     ({"categorical_features": 3}, 'categorical_features must be "from_dtype", None, or a list'),
-    ({"categorical_features": ["z"]}, r"names column 'z'; the columns are \['a', 'b', 'c'\]"),
-    ({"categorical_features": [3]}, "categorical_features names column 3; the columns are"),
+    (
+        {"categorical_features": ["z"]},
+        r"has 'z', which is not a column; the columns are \['a', 'b', 'c'\]",
+    ),
+    (
+        {"categorical_features": [3]},
+        "categorical_features has 3, which is not a column; the columns are",
+    ),
     ({"categorical_features": [True]}, "has 1 booleans, but X has 3 columns"),
     ({"categorical_features": ["b"]}, "Column 'b' holds real numbers such as .*KBinsDiscretizer"),
-    ({"max_bytes": 100}, "bytes, more than max_bytes=100. Give a sparser graph"),
+    ({"max_bytes": 100}, "bytes, more than max_bytes=100. Use a sparser graph"),
 ]
 
 
-def test_weights_that_memory_is_asked_for():
-    """Three units for each of three nodes of one number and three edges of two."""
-    with pytest.raises(ValueError, match="Learning 27 first weights of networks needs"):
+def test_memory_check_of_first_layers():
+    """There are three units for each of three node networks and three edge networks."""
+    with pytest.raises(ValueError, match="Learning 27 weights of first layers needs"):
         small(max_bytes=1200).fit(NAMED)
 
 
@@ -168,7 +177,9 @@ def test_bad_parameters_of_densities(parameters, message):
 )
 def test_bad_priors(priors):
     model = classes(priors=priors)
-    with pytest.raises(ValueError, match="priors must be 2 probabilities that sum to 1, one a cl"):
+    with pytest.raises(
+        ValueError, match="priors must be 2 probabilities that sum to 1, one per cl"
+    ):
         model.fit(GOOD, np.resize([0, 1], 30))
     assert not_fitted(model)
 
@@ -192,14 +203,14 @@ def test_bad_targets(y, message):
 
 
 @pytest.mark.parametrize("n", [1, 15])
-def test_columns_that_a_class_has_no_entry_of(n):
-    """There they are as in all classes, which says nothing of the class."""
+def test_columns_without_entries_in_a_class(n):
+    """The density of the class uses the column's values in all classes."""
     y = np.where(np.arange(30) < 30 - n, "x", "y")
     kinds = np.resize(["u", "v", "v"], 30).astype(object)
     table = NAMED.assign(
         b=NAMED["b"].where(y == "x"), kind=pd.Categorical(np.where(y == "x", kinds, None))
     )
-    with pytest.warns(UserWarning, match="Column 'b' has no observed entry in class 'y'; its"):
+    with pytest.warns(UserWarning, match="Column 'b' has no observed entry in class 'y'\\. The"):
         model = classes(rule="bayes").fit(table, y)
     drawn = model.sample(400, y="y", random_state=0)
     mean, spread = NAMED["b"].mean(), NAMED["b"].std()
@@ -230,7 +241,7 @@ def test_bad_weights(weights, message):
     assert not_fitted(model)
 
 
-def test_failed_fits_leave_the_previous_one():
+def test_failed_fits_keep_the_previous_model():
     y = np.resize([0, 1], 30)
     model, parts = small().fit(NAMED), classes().fit(NAMED, y)
     before = dict(vars(model)), dict(vars(parts))
@@ -262,7 +273,7 @@ def test_bad_queries(density):
     for wrong, message in (
         (table.assign(d="w"), "Column 'd' has the category 'w', which was not seen in fit"),
         (table.assign(a=np.inf), "Column 'a' holds infinity"),
-        (table.assign(a="tall"), "Column 'a' holds 'tall', which is no number"),
+        (table.assign(a="tall"), "Column 'a' holds 'tall', which is not a number"),
         (table.rename(columns={"a": "z"}), "Feature names unseen at fit time"),
         (table.to_numpy()[:, :2], "X has 2 features, but NNMRFDensity is expecting 4"),
         (table.iloc[:0], r"Found array with 0 sample\(s\)"),
@@ -278,9 +289,9 @@ def test_bad_queries(density):
         model.sample(given={"z": 1})
     with pytest.raises(ValueError, match="Column 'd' has the category 'w'"):
         model.sample(given={"d": "w"})
-    with pytest.raises(ValueError, match="Column 'a' holds 'tall', which is no number"):
+    with pytest.raises(ValueError, match="Column 'a' holds 'tall', which is not a number"):
         model.sample(given={"a": "tall"})
-    with pytest.raises(ValueError, match="given has 30 rows; give one, or as many as n_samples=2"):
+    with pytest.raises(ValueError, match="given has 30 rows; give one row, or n_samples=2 rows"):
         model.sample(2, given=table)
     with pytest.raises(ValueError, match="random_state must be None, an int"):
         model.sample(1, random_state="seed")
@@ -297,9 +308,9 @@ def test_bad_queries_of_classifiers():
             getattr(classes(), ask.__name__)(NAMED)
     with pytest.raises(NotFittedError):
         classes().sample()
-    with pytest.raises(ValueError, match=r"y names class 'z'; the classes are \['x', 'y'\]"):
+    with pytest.raises(ValueError, match=r"y has the class 'z', .* classes are \['x', 'y'\]"):
         model.sample(3, y="z")
-    with pytest.raises(ValueError, match=r"y must be one class, or as many as n_samples=3; .*2"):
+    with pytest.raises(ValueError, match=r"y must be one class, or n_samples=3 classes; .*2"):
         model.sample(3, y=["x", "y"])
     with pytest.raises(ValueError, match="n_samples must be an integer >= 1; got 0"):
         model.sample(0)

@@ -1,4 +1,4 @@
-"""Fitted estimators in files: skops, pickle and joblib give back what was fitted, elsewhere too."""
+"""Tests of saving fitted estimators with skops, pickle and joblib."""
 
 import importlib
 import pickle
@@ -30,7 +30,7 @@ from skmrf import (
 )
 from skmrf.energies import FactorGraph
 from skmrf.io import NamedFactorGraph
-from skmrf.io.trusted_types import LEFT_OUT, TRUSTED_TYPES
+from skmrf.io.trusted_types import EXCLUDED_MODULES, TRUSTED_TYPES
 from skmrf.learners import PCD, accepted
 from skmrf.structure import RemovalWhileLearning
 from skmrf.training import Checkpoint, EarlyStopping
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 rng = np.random.default_rng(0)
 BITS = ((rng.random((60, 1)) < 0.5) ^ (rng.random((60, 4)) < 0.2)).astype(int)
-GAPS = np.where(rng.random(BITS.shape) < 0.1, np.nan, BITS)
+INCOMPLETE = np.where(rng.random(BITS.shape) < 0.1, np.nan, BITS)
 NUMBERS = rng.normal(size=(60, 3)) + 2.0 * BITS[:, :1]
 BOTH = np.column_stack([NUMBERS, BITS[:, 3]])
 WORDS = np.where(BITS == 1, "yes", "né").astype(object)
@@ -55,25 +55,28 @@ STATE = WEAK | {"warm_start": True}
 SMALL = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 2, "random_state": 0}
 
 
-def taken(kind):
-    """Learners of an estimator, by name."""
+def accepted_learners(kind):
+    """Return the names of the learners that an estimator accepts."""
     return list(accepted(kind._energy_type, kind._learner_kind))
 
 
 CASES = {
-    **{f"DiscreteMRF {n}": (DiscreteMRF(learner=n, **STATE), GAPS) for n in taken(DiscreteMRF)},
-    **{f"RBM {n}": (RBM(3, n, **STATE), BITS) for n in taken(RBM)},
+    **{
+        f"DiscreteMRF {n}": (DiscreteMRF(learner=n, **STATE), INCOMPLETE)
+        for n in accepted_learners(DiscreteMRF)
+    },
+    **{f"RBM {n}": (RBM(3, n, **STATE), BITS) for n in accepted_learners(RBM)},
     **{
         f"BoltzmannMachine {n}": (BoltzmannMachine(n, states=(0, 1), **STATE), BITS)
-        for n in taken(BoltzmannMachine)
+        for n in accepted_learners(BoltzmannMachine)
     },
     **{
         f"CRBM {n}": (CRBMStructuredPredictor(3, n, **STATE), NUMBERS, BITS[:, :2])
-        for n in taken(CRBMStructuredPredictor)
+        for n in accepted_learners(CRBMStructuredPredictor)
     },
     **{
         f"NNMRFDensity {n}": (NNMRFDensity(learner=n, warm_start=True, **SMALL), NUMBERS[:, :2])
-        for n in taken(NNMRFDensity)
+        for n in accepted_learners(NNMRFDensity)
     },
     **{
         f"optimizer {n}": (
@@ -118,7 +121,7 @@ each_case = pytest.mark.parametrize("name", CASES)
 
 
 def fitted(name):
-    """A fitted estimator, asked for log Z already where it has one, so that this is kept."""
+    """Return a fitted estimator; log Z is computed first, so that it is saved."""
     estimator, *data = CASES[name]
     model = deepcopy(estimator).fit(*data)
     if hasattr(model, "log_partition_"):
@@ -126,8 +129,8 @@ def fitted(name):
     return model
 
 
-def answers(model, name):
-    """All that an estimator says of its rows, and draws."""
+def query_results(model, name):
+    """Return the results of all queries of an estimator, and samples."""
     X = CASES[name][1][:20]
     found = {}
     for query in ("score_samples", "predict", "predict_proba", "transform", "marginals"):
@@ -151,12 +154,12 @@ def assert_same(one, two):
             if isinstance(value, list)
             else [(value, two[query])]
         )
-        for mine, theirs in pairs:
-            assert_array_equal(mine, theirs, err_msg=query)
+        for before, after in pairs:
+            assert_array_equal(before, after, err_msg=query)
 
 
-def went_on(model, name):
-    """What was learned after one more epoch."""
+def parameters_after_one_more_epoch(model, name):
+    """Return the parameters after one more call of partial_fit."""
     return dict(model.partial_fit(*CASES[name][1:]).energy_.theta)
 
 
@@ -171,7 +174,7 @@ def models():
 
 
 @each_case
-def test_skops_gives_back_what_was_fitted(models, name):
+def test_skops_round_trip(models, name):
     skops = pytest.importorskip("skops.io")
     model = models[name]
     data = skops.dumps(model)
@@ -179,13 +182,16 @@ def test_skops_gives_back_what_was_fitted(models, name):
     assert any(kind.startswith("skmrf.") for kind in types)
     assert set(types) <= set(TRUSTED_TYPES)
     loaded = skops.loads(data, trusted=TRUSTED_TYPES)
-    assert_same(answers(loaded, name), answers(model, name))
+    assert_same(query_results(loaded, name), query_results(model, name))
     if getattr(model, "warm_start", False):
-        assert_same(went_on(loaded, name), went_on(deepcopy(model), name))
+        assert_same(
+            parameters_after_one_more_epoch(loaded, name),
+            parameters_after_one_more_epoch(deepcopy(model), name),
+        )
 
 
 def types_within(value, seen):
-    """Classes of this package among all that an object is made of."""
+    """Return the classes of this package in an object."""
     if id(value) in seen:
         return set()
     seen[id(value)] = value
@@ -201,38 +207,38 @@ def types_within(value, seen):
     return own.union(*(types_within(part, seen) for part in parts))
 
 
-def test_no_class_of_an_estimator_is_forgotten(models):
+def test_trusted_types_are_complete(models):
     found = types_within(models, {})
     assert {"skmrf.training.state.LoopState", "skmrf.energies.layout.Layout"} <= found
     assert len(found) > 50
     assert found <= set(TRUSTED_TYPES)
 
 
-def test_what_is_trusted():
+def test_trusted_types():
     assert len(set(TRUSTED_TYPES)) == len(TRUSTED_TYPES)
     for name in TRUSTED_TYPES:
         module, _, kind = name.rpartition(".")
         assert isinstance(getattr(importlib.import_module(module), kind), type), name
-    for room in LEFT_OUT:
-        importlib.import_module(f"skmrf.{room}")
-        assert not any(name.startswith(f"skmrf.{room}") for name in TRUSTED_TYPES)
+    for module in EXCLUDED_MODULES:
+        importlib.import_module(f"skmrf.{module}")
+        assert not any(name.startswith(f"skmrf.{module}") for name in TRUSTED_TYPES)
 
 
 def test_checkpoints_are_not_trusted(tmp_path):
-    """They unpickle a file of whatever name they are given."""
+    """Checkpoints unpickle any file that they are given."""
     skops = pytest.importorskip("skops.io")
     model = DiscreteMRF(**WEAK).set_callbacks(Checkpoint(tmp_path / "fit")).fit(BITS)
     with pytest.raises(TypeError, match="Checkpoint"):
         skops.loads(skops.dumps(model), trusted=TRUSTED_TYPES)
 
 
-def test_the_list_costs_nothing_before_it_is_asked_for():
+def test_trusted_types_are_imported_lazily():
     code = "import skmrf, sys; print({'skmrf.io.trusted_types', 'skops'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
-def test_named_models_are_kept_without_their_names():
+def test_named_models_can_be_saved():
     skops = pytest.importorskip("skops.io")
     graph = FactorGraph([2, 3], [(0, 1)], [np.arange(6.0)])
     named = NamedFactorGraph(graph, ["a", "b"], [["x", "y"], [1, 2.5, "z"]])
@@ -243,7 +249,7 @@ def test_named_models_are_kept_without_their_names():
     assert loaded.predict(rows).tolist() == [["x", 2.5], ["y", "z"]]
 
 
-def test_a_graph_that_was_looked_at_can_be_saved(models):
+def test_structure_learner_can_be_saved_after_graph_access(models):
     skops = pytest.importorskip("skops.io")
     learner = models["structure"]
     assert len(learner.graph_.edges) == len(learner.edges_) > 0
@@ -256,41 +262,44 @@ def test_a_graph_that_was_looked_at_can_be_saved(models):
 ASK = """
 import pickle, sys
 sys.path.insert(0, {tests!r})
-from test_persistence import answers
+from test_persistence import query_results
 with open("models.pickle", "rb") as file:
     models = pickle.load(file)
 with open("answers.pickle", "wb") as file:
-    pickle.dump({{name: answers(model, name) for name, model in models.items()}}, file)
+    pickle.dump({{name: query_results(model, name) for name, model in models.items()}}, file)
 """
 
 
-def test_another_process_answers_alike(models, tmp_path):
+def test_same_results_in_another_process(models, tmp_path):
     (tmp_path / "models.pickle").write_bytes(pickle.dumps(models))
     code = ASK.format(tests=str(Path(__file__).parent))
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, cwd=tmp_path)
     found = pickle.loads((tmp_path / "answers.pickle").read_bytes())
     assert found.keys() == models.keys()
     for name, model in models.items():
-        assert_same(found[name], answers(model, name))
+        assert_same(found[name], query_results(model, name))
 
 
 @pytest.mark.parametrize(
-    "name",  # kernels of mixed columns take a minute to compile for arrays that cannot be written
+    "name",  # compiling kernels of mixed columns for read-only arrays takes a minute
     [pytest.param(n, marks=pytest.mark.slow) if n == "mixed numbers" else n for n in CASES],
 )
-def test_memory_maps_are_read_and_learning_goes_on(models, name, tmp_path):
+def test_memory_maps_support_queries_and_partial_fit(models, name, tmp_path):
     joblib.dump(models[name], tmp_path / "model.joblib")
     mapped = joblib.load(tmp_path / "model.joblib", mmap_mode="r")
-    assert_same(answers(mapped, name), answers(models[name], name))
+    assert_same(query_results(mapped, name), query_results(models[name], name))
     if hasattr(mapped, "energy_"):
         assert not any(array.flags.writeable for array in mapped.energy_.theta.values())
     if hasattr(mapped, "partial_fit"):
         before = (tmp_path / "model.joblib").read_bytes()
-        assert_same(went_on(mapped, name), went_on(deepcopy(models[name]), name))
+        assert_same(
+            parameters_after_one_more_epoch(mapped, name),
+            parameters_after_one_more_epoch(deepcopy(models[name]), name),
+        )
         assert (tmp_path / "model.joblib").read_bytes() == before
 
 
-def test_a_search_by_partial_fit_goes_on_after_skops():
+def test_structure_search_resumes_after_skops():
     skops = pytest.importorskip("skops.io")
     search = RemovalWhileLearning(0.1, 2)
     model = MRFStructureLearner(search=search, random_state=0).partial_fit(BITS)

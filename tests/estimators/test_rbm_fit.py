@@ -1,4 +1,4 @@
-"""Tests of the learning of an RBM."""
+"""Tests of the training of RBM."""
 
 import pickle
 import tracemalloc
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 def true_score(energy, X):
-    """Mean log-likelihood of rows by enumeration."""
+    """Return the mean log-likelihood of rows by enumeration."""
     V, log_p = law(energy)
     known = {tuple(v): value for v, value in zip(V.tolist(), log_p, strict=True)}
     return np.mean([known[tuple(row)] for row in X.tolist()])
@@ -34,8 +34,8 @@ def true_score(energy, X):
 # Learning ---------------------------------------------------------------------------------
 
 
-def test_exact_learning_beats_the_truth_in_training(seed):
-    """Maximum likelihood, so no worse than the model that the rows come from."""
+def test_exact_learning_is_no_worse_than_the_true_model(seed):
+    """Maximum likelihood is no smaller than the likelihood of the true model."""
     energy = layers(6, 2, seed, scale=1.5)
     X = draws(energy, 1000, seed)
     model = RBM(2, "exact", optimizer="lbfgs", random_state=seed).fit(X)
@@ -48,7 +48,7 @@ def test_exact_learning_beats_the_truth_in_training(seed):
 
 @pytest.mark.parametrize("learner", [name for name in LAYERED_LEARNERS if name != "exact"])
 def test_learners_near_maximum_likelihood(learner, seed):
-    """The last of the batches has ten rows; numbers of chains are others."""
+    """The last minibatch has ten rows, and learners have other numbers of chains."""
     energy = layers(6, 2, seed)
     X = draws(energy, 510, seed)
     best = RBM(2, "exact", optimizer="lbfgs", random_state=seed).fit(X).score(X)
@@ -57,7 +57,7 @@ def test_learners_near_maximum_likelihood(learner, seed):
 
 
 def test_both_phases_are_means(seed):
-    """Gradients of batches of unequal size average to the exact one, with fewer or more chains."""
+    """Gradients of unequal minibatches average to the exact one, for all numbers of chains."""
     energy = layers(5, 2, seed)
     V, log_p = law(energy)
     rows = bits(23, 5, seed).astype(STATE)
@@ -86,8 +86,8 @@ def test_both_phases_are_means(seed):
 
 
 def test_a_batch_smaller_than_the_number_of_chains():
-    """scikit-learn divides the sum over its chains by the number of rows; here both are means."""
-    X = np.array([[0.0, 1.0], [1.0, 0.0]])  # the mean of the visible units of the start, too
+    """Both phases are means; scikit-learn divides its chains' sum by the rows."""
+    X = np.array([[0.0, 1.0], [1.0, 0.0]])  # their mean is also that of the initial model
     other = BernoulliRBM(n_components=1, batch_size=100, learning_rate=1.0, random_state=0)
     other.partial_fit(X)
     start, chains = np.zeros(2), PCD(n_chains=100)
@@ -98,7 +98,7 @@ def test_a_batch_smaller_than_the_number_of_chains():
 
 
 @every
-def test_sparse_rows_are_dense_rows(learner):
+def test_sparse_and_dense_rows_give_the_same_model(learner):
     X = bits()
     dense = quick(learner=learner).fit(X)
     for convert in (sp.csr_matrix, sp.csr_array, sp.csc_array):
@@ -117,15 +117,15 @@ def test_sparse_rows_stay_sparse(learner):
     X = sp.random_array((40_000, 1000), density=0.003, rng=0, format="csr")
     X.data[:] = 1.0
     model = quick(2, learner, max_iter=1, batch_size=500)
-    model.fit(X[:200])  # compiled
+    model.fit(X[:200])  # compiles the kernels
     tracemalloc.start()
     model.fit(X)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 35e6  # a byte an entry would be 40e6
+    assert peak < 35e6  # one byte per entry would be 40e6
 
 
-def test_odd_sparse_matrices():
+def test_sparse_matrices_in_non_canonical_form():
     X = bits(20, 4)
     zeros = sp.csr_array(X)
     zeros.data[:3] = 0
@@ -202,8 +202,8 @@ def test_log_odds_of_columns(weighted):
     np.testing.assert_allclose(found, np.log((ones + 0.5) / (zeros + 0.5)), atol=1e-12)
 
 
-def test_group_penalty_empties_hidden_units(seed):
-    """From a learned start; the small random one is within reach of no hidden unit at all."""
+def test_group_penalty_removes_hidden_units(seed):
+    """Training starts at a learned model, because small weights stay at zero."""
     X = bits(seed=seed)
     model = quick(6, learning_rate=0.02, max_iter=100, warm_start=True, random_state=seed).fit(X)
     assert (model.components_ != 0).all()
@@ -217,7 +217,7 @@ def test_group_penalty_empties_hidden_units(seed):
 
 @pytest.mark.parametrize("n_columns", [12, 20])
 def test_early_stopping(n_columns):
-    """By the likelihood where a layer has 12 units at most, else by the pseudo-likelihood."""
+    """The score is the likelihood if a layer has at most 12 units, else the pseudo-likelihood."""
     X = bits(200, n_columns)
     model = quick(14, max_iter=900, learning_rate=0.05, early_stopping=True, n_iter_no_change=30)
     scores = model.fit(X).history_["validation_score"]
@@ -229,7 +229,7 @@ def test_early_stopping(n_columns):
     assert_same(model, sparse)
 
 
-# Going on ---------------------------------------------------------------------------------
+# Resuming ---------------------------------------------------------------------------------
 
 
 @every
@@ -275,16 +275,16 @@ def test_partial_fit_on_other_rows():
     assert model.score(X) > best - 0.5
     with pytest.raises(ValueError, match="X has 3 features, but RBM is expecting 12 features"):
         model.partial_fit(X[:, :3])
-    with pytest.raises(ValueError, match="n_components=5 is not that of the fit to go on from, 2"):
+    with pytest.raises(ValueError, match="n_components=5, because the previous fit has 2 hidden"):
         model.set_params(n_components=5).partial_fit(X)
     assert model.set_params(warm_start=False).fit(X).components_.shape == (5, 12)
 
 
-SEEN = []  # iterates
+SEEN = []  # iterates before the interruption
 
 
 class Interrupted(PCD):
-    """Presses Ctrl-C in the middle of the third epoch, and tells of the iterates before it."""
+    """Learner that raises KeyboardInterrupt in the third epoch and records earlier iterates."""
 
     def step(self, energy, *arguments):
         SEEN.append(energy.theta)
@@ -293,7 +293,7 @@ class Interrupted(PCD):
         return super().step(energy, *arguments)
 
 
-def test_interrupt_leaves_the_last_update():
+def test_interrupt_keeps_the_last_update():
     X = bits()
     SEEN.clear()
     model = quick(learner=Interrupted(), max_iter=30, average=False)

@@ -1,4 +1,4 @@
-"""Tests of the input of an RBM, and of its use within scikit-learn."""
+"""Tests of the input of RBM and its use with scikit-learn."""
 
 import warnings
 
@@ -134,7 +134,7 @@ def test_bad_parameters(parameters, message):
     assert not [name for name in vars(model) if name.endswith("_")]
 
 
-def test_exact_learning_of_two_large_layers():
+def test_exact_learning_of_two_large_layers_raises():
     with pytest.raises(ValueError, match=r'smaller layer \(50 units.* such as "pcd" or "psmc"'):
         RBM(60, "exact").fit(bits(20, 50))
 
@@ -143,13 +143,13 @@ BAD_DATA = [
     (BITS * 2, ValueError, "Column 0 holds 2, but the states are 0 and 1. .* as binarize="),
     (BITS * 0.5, ValueError, r"Column 0 holds 0\.5, but the states are 0 and 1"),
     (sp.csr_array(BITS * 2), ValueError, "Column 0 holds 2, but the states are 0 and 1"),
-    (np.where(BITS > 0, np.nan, 0), ValueError, "Column 0 holds NaN, but RBM takes complete rows"),
+    (np.where(BITS > 0, np.nan, 0), ValueError, "Column 0 holds NaN, but RBM needs complete rows"),
     (np.where(BITS > 0, np.inf, 0), ValueError, "Column . holds infinity; give finite"),
     (BITS[:0], ValueError, r"Found array with 0 sample\(s\)"),
     (BITS[:, :0], ValueError, r"Found array with 0 feature\(s\)"),
     (BITS[:, 0], ValueError, "Expected 2D array, got 1D array"),
     (BITS + 1j, ValueError, "Complex data not supported"),
-    (np.array([["a", "b"]] * 3), ValueError, "which is no number; give two states"),
+    (np.array([["a", "b"]] * 3), ValueError, "which is not a number; give two states"),
     (pd.DataFrame({"x": [1, 1], "y": [0, 7]}), ValueError, "Column 'y' holds 7, but the states"),
 ]
 
@@ -162,7 +162,7 @@ def test_bad_data(data, error, message):
     assert not [name for name in vars(model) if name.endswith("_")]
 
 
-def test_a_failed_fit_leaves_the_previous_one():
+def test_a_failed_fit_keeps_the_previous_model():
     model = quick().fit(BITS)
     before = model.score(BITS)
     with pytest.raises(ValueError, match="Column 1 holds 3"):
@@ -185,6 +185,6 @@ def test_unfitted_and_clone():
 
 
 @pytest.mark.parametrize("learner", ["mssvm", MSSVM()], ids=str)
-def test_learners_of_outputs_given_inputs_are_refused(learner):
+def test_learners_of_conditional_models_raise(learner):
     with pytest.raises(ValueError, match="RBM cannot take the learner"):
         RBM(2, learner).fit(np.eye(4))

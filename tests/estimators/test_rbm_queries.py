@@ -1,4 +1,4 @@
-"""Tests of probabilities and draws of an RBM."""
+"""Tests of probabilities and samples of RBM."""
 
 import pickle
 import warnings
@@ -24,14 +24,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 @pytest.fixture(scope="module")
 def fitted():
-    """Maximum likelihood by L-BFGS; both layers can be enumerated."""
+    """Return a maximum likelihood model whose layers can both be enumerated."""
     X = draws(layers(6, 2, 0, scale=1.5), 1000, 0)
     return RBM(2, "exact", optimizer="lbfgs", random_state=0).fit(X)
 
 
 @pytest.fixture(scope="module")
-def annealed():
-    """Log Z is not exact."""
+def annealed_model():
+    """Return a fitted model without an exact log Z."""
     return quick(12, max_iter=20, max_bytes=SMALL).fit(bits())
 
 
@@ -70,21 +70,21 @@ def test_agrees_with_scikit_learns_formulas(fitted):
     assert names == ["rbm0", "rbm1"]
 
 
-def test_scores_subtract_the_value_of_log_z(annealed):
-    lower, upper = annealed.log_partition_interval_
-    assert annealed.log_partition_method_ == "ais"
-    assert lower < annealed.log_partition_ < upper
+def test_scores_subtract_the_value_of_log_z(annealed_model):
+    lower, upper = annealed_model.log_partition_interval_
+    assert annealed_model.log_partition_method_ == "ais"
+    assert lower < annealed_model.log_partition_ < upper
     X = bits(30)
-    expected = -annealed.free_energy(X) - annealed.log_partition_
-    np.testing.assert_array_equal(annealed.score_samples(X), expected)
-    exact = log_partition_bounds(annealed.energy_, method="exact").value
+    expected = -annealed_model.free_energy(X) - annealed_model.log_partition_
+    np.testing.assert_array_equal(annealed_model.score_samples(X), expected)
+    exact = log_partition_bounds(annealed_model.energy_, method="exact").value
     assert lower - 0.1 < exact < upper + 0.1
 
 
-def test_log_z_that_has_not_converged_is_warned_about_once(annealed, monkeypatch):
+def test_log_z_that_has_not_converged_is_warned_about_once(annealed_model, monkeypatch):
     wide = partial(log_partition_bounds, n_temperatures=1, n_chains=2, max_width=0.0)
     monkeypatch.setattr(rbm, "log_partition_bounds", wide)
-    model, X = copy(annealed), bits(30)
+    model, X = copy(annealed_model), bits(30)
     model._cache = {}
     with pytest.warns(ConvergenceWarning, match="log Z has not converged.* n_temperatures"):
         scores = model.score_samples(X)
@@ -94,10 +94,10 @@ def test_log_z_that_has_not_converged_is_warned_about_once(annealed, monkeypatch
     np.testing.assert_array_equal(scores, -model.free_energy(X) - model.log_partition_)
 
 
-def test_scores_do_not_change_from_call_to_call(annealed):
+def test_scores_are_the_same_in_all_calls(annealed_model):
     X = bits(30)
-    first = annealed.score_samples(X)
-    again = pickle.loads(pickle.dumps(annealed))
+    first = annealed_model.score_samples(X)
+    again = pickle.loads(pickle.dumps(annealed_model))
     again._cache.clear()
     np.testing.assert_array_equal(again.score_samples(X), first)
     unseeded = quick(12, random_state=None, max_bytes=SMALL).fit(X)
@@ -113,7 +113,7 @@ def test_hidden_statistics(fitted):
     np.testing.assert_allclose(fitted.hidden_stds_, H.std(axis=0), rtol=1e-5)
 
 
-# Draws ------------------------------------------------------------------------------------
+# Samples ----------------------------------------------------------------------------------
 
 
 def test_sample_follows_the_model(fitted, seed):
@@ -137,7 +137,7 @@ def test_sample_given_rows(fitted):
     np.testing.assert_array_equal(*again)
     assert (fitted.sample(4, random_state=3) != fitted.sample(4, random_state=4)).any()
     assert fitted.sample().shape == (1, 6)
-    with pytest.raises(ValueError, match="given has 3 rows; give one, or as many as n_samples=2"):
+    with pytest.raises(ValueError, match="given has 3 rows; give one row, or n_samples=2 rows"):
         fitted.sample(2, given=given)
     with pytest.raises(ValueError, match=r"given names column 6; the columns are \[0, 1, 2"):
         fitted.sample(given={6: 1})
@@ -146,7 +146,7 @@ def test_sample_given_rows(fitted):
 
 
 def test_gibbs(fitted, seed):
-    """One step from a row: hidden units given it, visible ones given these."""
+    """A Gibbs step samples hidden units given the row, then visible units given these."""
     V, _ = law(fitted.energy_)
     row = V[21]
     hidden, _ = law(BipartiteEnergy(np.zeros((2, 0)), np.zeros(2), []))
@@ -166,5 +166,5 @@ def test_inverse_transform(fitted):
     found = fitted.inverse_transform(H)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert fitted.inverse_transform(H.astype(np.float32)).dtype == np.float32
-    with pytest.raises(ValueError, match="X has 3 columns, but there are 2 hidden units"):
+    with pytest.raises(ValueError, match="a column for each of the 2 hidden units; got 3 columns"):
         fitted.inverse_transform(np.zeros((1, 3)))

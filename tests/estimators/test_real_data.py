@@ -1,4 +1,4 @@
-"""Published figures on real data; skipped where the data are absent."""
+"""Tests of published results on real data; they are skipped if the data are absent."""
 
 import resource
 
@@ -24,7 +24,7 @@ def density(data_folder):
 
 
 @pytest.mark.parametrize("name", ["nltcs", pytest.param("msnbc", marks=pytest.mark.slow)])
-def test_exact_reaches_maximum_likelihood(density, name):
+def test_exact_learning_reaches_maximum_likelihood(density, name):
     data = density(name)
     model = DiscreteMRF(learner="exact").fit(data.train)
     assert model.converged_
@@ -34,7 +34,7 @@ def test_exact_reaches_maximum_likelihood(density, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MAXIMUM_LIKELIHOOD)
 @pytest.mark.parametrize("learner", ["pcd", CD(n_sweeps=10)], ids=["pcd", "cd-10"])
-def test_sampled_learners_come_close(density, name, learner, seed):
+def test_sampling_learners_are_near_maximum_likelihood(density, name, learner, seed):
     data = density(name)
     model = DiscreteMRF(learner=learner, random_state=seed).fit(data.train)
     assert model.converged_
@@ -52,7 +52,7 @@ def test_missing_entries_against_brute_force(density):
 
 
 def test_house_votes(data_folder):
-    """A real table with missing votes, a party column and names."""
+    """The table has missing votes, a party column and column names."""
     X = pd.read_csv(data_folder("votes") / "house_votes_84.csv.gz", na_values="?")
     model = DiscreteMRF(alpha=0.01, random_state=0).fit(X)
     party = X.columns[-1] if "democrat" in set(X.iloc[:, -1]) else X.columns[0]
@@ -91,7 +91,7 @@ def test_five_hundred_variables():
 
 @pytest.fixture
 def mnist(data_folder):
-    """Binary images for training and for testing."""
+    """Return binary images for training and testing."""
     with np.load(data_folder("mnist") / "mnist.npz") as file:
         return [file[name].reshape(-1, 784) > 127 for name in ("x_train", "x_test")]
 
@@ -100,7 +100,7 @@ def mnist(data_folder):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("learner", "least"), [("exact", -151.5), ("pcd", -175.0)])
 def test_rbm_learns_digits(mnist, learner, least, seed):
-    """Independent pixels have -206; the maximum is about -150, PCD ends between -152 and -166."""
+    """Independent pixels give -206, the maximum is about -150, PCD ends at -152 to -166."""
     train, test = mnist
     model = RBM(10, learner, random_state=seed).fit(train)
     assert model.log_partition_method_ == "exact"

@@ -1,4 +1,4 @@
-"""NNMRFClassifier: a Markov random field with neural potentials for every class."""
+"""Classification of continuous and categorical columns with neural potentials."""
 
 import warnings
 from copy import copy
@@ -9,7 +9,13 @@ from sklearn.callback import with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..._data.classes import Table, check_classes, checked_labels, checked_priors, with_some_entry
+from ..._data.classes import (
+    Table,
+    check_classes,
+    check_priors,
+    check_target,
+    impute_unobserved_columns,
+)
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import DEGENERATE, learn_columns
 from ..._utils.log_weights import check_sample_weight
@@ -18,18 +24,18 @@ from ..._utils.randomness import check_generator
 from ..._utils.warn import warn_caller
 from ...energies import NeuralEnergy
 from ...learners import BeliefLearner
-from ...learners.initial_mixture import completed
+from ...learners.initial_mixture import impute_normal
 from ...training.part_reports import PartReports
 from .._base import LearnedEstimator, unchanged_on_error
 from .class_densities import (
-    class_completions,
     class_log_joint,
     density_parameters,
     fit_density_briefly,
+    make_class_imputer,
     mean_log_proba,
 )
 from .density import NNMRFDensity
-from .graph import edges_of
+from .graph import resolve_edges
 from .initial_energy import correlation
 from .label_networks import (
     N_MEMBERS,
@@ -39,71 +45,165 @@ from .label_networks import (
     member_tasks,
 )
 
-OWN = "rule", "priors", "n_jobs"  # parameters that densities do not take from the classifier
+CLASSIFIER_PARAMETERS = "rule", "priors", "n_jobs"  # the densities have the other parameters
 
 
 class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
-    r"""Classifier of numbers and categories by Markov random fields with neural potentials.
+    r"""Classifier of continuous and categorical columns with neural potentials.
 
-    Every class has a density :math:`p(x | y)`, a :class:`NNMRFDensity` of its own rows. Covariances
-    of the classes are shrunk towards that of all rows about the means of their classes, as far as
-    Gaussians of that kind predict rows left out better, so that classes of a few rows have a
-    density too.
+    Each class has a density :math:`p(x | y)`: an :class:`NNMRFDensity` of the rows of the class.
+    The covariance of a class is shrunk towards the pooled within-class covariance. The strength of
+    the shrinkage is selected by cross-validation, so that classes with few rows have a good density
+    too.
 
-    ``rule="bayes"`` classifies by these densities, :math:`p(y | x) \propto p(y) p(x | y)`, as the
-    paper does. But the best densities need not have the best boundary between them. So by default,
-    ``rule="conditional"``, every class has a second set of networks, which are learned for the
-    labels by the conditional likelihood
+    There are two decision rules. ``rule="bayes"`` classifies by the densities with Bayes' rule,
+    :math:`p(y | x) \propto p(y) p(x | y)`, as in the paper. The best densities do not always give
+    the best decision boundary. The default, ``rule="conditional"``, therefore learns a second set
+    of networks for each class, which maximise the conditional likelihood
 
     .. math:: p(y | x) \propto \exp\Bigl(b_y + c \sum_i s_{yi} \tanh n_{yi}(x_i)
         + c \sum_{ij} s_{yij} \tanh n_{yij}(x_i, x_j)\Bigr).
 
-    It is a weighted mean of fifteen such models: of three kinds, five each that leave out another
-    fifth of the rows, with the weights of the kinds that make these rows likeliest. Where a row has
-    gaps, it is the mean over 100 completions, drawn from the mixtures of the densities. The joint
-    distribution is then :math:`p(x) p(y | x)`, where :math:`p(x) = \sum_y p(y) p(x | y)` is by the
-    densities with either rule.
+    The prediction is the weighted mean of an ensemble of fifteen such models. There are three kinds
+    of models, which differ in their initial values and their penalty. Each kind has five models.
+    Each of the five leaves out a different fifth of the rows. The weights of the kinds maximise the
+    likelihood of the rows that were left out. If a row has missing entries, its prediction is the
+    mean over 100 imputations, which are drawn from the mixtures of the densities.
+
+    With both rules :math:`p(x) = \sum_y p(y) p(x | y)` uses the densities. With
+    ``rule="conditional"`` the joint distribution is :math:`p(x) p(y | x)`.
 
     Parameters
     ----------
-    graph, learner, node_layers, edge_layers, base
-        Of the densities, see :class:`NNMRFDensity`.
-    density, categorical_features, categories, optimizer, learning_rate, penalty, alpha
-        Likewise.
-    batch_size, max_iter, tol, average, early_stopping, validation_fraction
-        Likewise.
-    n_iter_no_change, max_bytes
-        Likewise. ``max_iter`` also bounds the iterations of L-BFGS for networks of labels, of which
-        there are at most 100, and ``max_bytes`` the memory of one of the models of labels.
+    graph : str, networkx.Graph or list of pairs, default="complete"
+        Pairs of columns that share a network.
+
+        - "complete": all pairs. It is slow with more than about 60 columns.
+        - "tree": the spanning tree with the largest absolute correlations.
+        - "knn": each column with the five columns of largest absolute correlation.
+        - "grid": the columns are the pixels of a square, row by row. Neighbouring pixels are pairs.
+        - "empty": no pairs.
+        - A networkx graph or a list of pairs. Nodes are column names or positions.
+
+        "tree" and "knn" use the rows of each class for the densities, and all rows for the
+        ensemble.
+    learner : {"variational", "grid"} or instance, default="variational"
+        Estimator of the gradient of the log-likelihood of the densities. "variational" is
+        :class:`~skmrf.learners.Variational`. "grid" is :class:`~skmrf.learners.Grid`, the exact
+        gradient for at most three continuous columns. An instance of these classes has its own
+        parameters.
+    node_layers : tuple of int, default=(8, 8)
+        Number of hidden units (SELU) of each layer in the network of a column, in the densities and
+        in the ensemble.
+    edge_layers : tuple of int, default=(8, 8)
+        Number of hidden units (SELU) of each layer in the network of a pair of columns, in the
+        densities and in the ensemble.
+    base : "gaussian" or float, default="gaussian"
+        Quadratic term of the continuous columns in the densities. "gaussian" is the quadratic term
+        of a Gaussian: it has the shrunk covariances of the class on the edges of the graph, and no
+        other interactions. A positive float ``a`` means ``-a * sum(x**2)`` for standardised
+        columns. The paper uses 0.01.
+    density : {"mixture", "mrf"}, default="mixture"
+        Distribution that represents each class. "mixture" is a mixture that approximates the
+        learned model and is normalised exactly. "mrf" is the learned model itself, with an estimate
+        of log Z. It can be changed after fit with ``set_params``. During fit, it is the
+        distribution whose score on held-out rows early stopping uses.
+    categorical_features : "from_dtype", None or array-like, default="from_dtype"
+        Categorical columns. "from_dtype" selects the columns of a frame that have a categorical
+        data type. None selects no column. An array-like has the names or indices of the columns, or
+        is a boolean mask.
+    categories : "auto" or list of lists, default="auto"
+        Categories of each categorical column. "auto" uses the categories that the data type of a
+        frame's column declares, otherwise those seen during fit.
     rule : {"conditional", "bayes"}, default="conditional"
-        By what rows are classified. After a fit with "conditional" both can be asked.
+        Decision rule. "conditional" predicts by the ensemble of models of :math:`p(y | x)`. "bayes"
+        predicts by the densities and Bayes' rule, and needs no ensemble. After a fit with
+        "conditional", both rules can be selected with ``set_params``.
     priors : array-like of shape (n_classes,), optional
-        Probabilities of the classes, in the order of ``classes_``; by default their shares.
+        Prior probabilities of the classes, in the order of ``classes_``. They must sum to 1. By
+        default they are the (weighted) shares of the classes in the training rows.
+    optimizer : {"auto", "adam", "sgd", "momentum", "lbfgs"} or instance, default="auto"
+        Optimizer of the densities. "auto" is Adam. "lbfgs" needs ``learner="grid"`` and rows
+        without missing entries; with the penalties "l1" and "group-l1" it is FISTA. An instance of
+        an optimizer of :mod:`skmrf.training` has its own parameters.
+    learning_rate : str, float or schedule, default="adaptive"
+        Learning rate of the densities. With "adaptive" and held-out rows, the rate is halved
+        whenever the gradient is only noise. With "adaptive" and no held-out rows, it is halved
+        after 200 updates, and training ends after 500. Its first value is 0.03 for Adam and
+        momentum, and 0.1 for SGD. "constant" keeps the first rate, "step" halves it every 1000
+        updates, and "inverse" divides it by ``1+t/100`` after t updates. Their first rate is 0.03
+        for Adam, 0.1 for SGD and 0.02 for momentum. A float is a constant rate. An instance of a
+        schedule of :mod:`skmrf.training` has its own parameters.
+    penalty : {"l2", "l1", "group-l1"}, default="l2"
+        Penalty on the weights of the networks of the densities. Biases and scales of the networks
+        are not penalised. With "group-l1" each network is a group.
+    alpha : "auto" or float, default="auto"
+        Strength of the penalty of the densities. ``alpha`` times the penalty is subtracted from the
+        mean log-likelihood of a row in nats. "auto" is 1 divided by the number of training rows of
+        the class. With "l2" this corresponds to a normal prior of the weights with precision 1. The
+        ensemble has fixed penalties.
+    batch_size : int, default=100
+        Number of rows in a minibatch, for the densities.
+    max_iter : int, optional
+        Maximum number of epochs of each density, and of iterations (L-BFGS) of each model of the
+        ensemble. By default a density has at most 3000 updates. With the default learning rate and
+        no held-out rows, it has about 500. A model of the ensemble never has more than 100
+        iterations.
+    tol : float, default=1e-6
+        Tolerance of deterministic solvers for the densities. They stop when no entry of the
+        gradient is larger in absolute value.
+    average : bool, default=True
+        Whether each density has the weighted mean of the iterates since the last change of the
+        learning rate, instead of the last iterate. Later iterates have larger weights. It has no
+        effect with the penalties "l1" and "group-l1", or with a deterministic solver.
+    early_stopping : bool or "auto", default="auto"
+        Whether to hold out rows of each class, to stop when their score no longer improves, and to
+        keep the density with the best score. The score is the mean log-likelihood of the
+        distribution that ``density`` selects. "auto" holds rows out in classes with at least 500
+        rows, unless the optimizer is "lbfgs".
+    validation_fraction : float, default=0.1
+        Share of the rows of a class that early stopping holds out, above 0 and at most 0.9.
+    n_iter_no_change : int, default=5
+        Number of epochs without a better score after which early stopping ends the training of a
+        density. These epochs must also have at least 300 updates.
+    max_bytes : float, default=4 * 2**30
+        Maximum memory in bytes of the parameters of one density, or of one model of the ensemble,
+        during training. The default is 4 GiB.
     n_jobs : int, optional
-        Classes, and members of the ensemble, learned at once.
-    random_state : int, RandomState, Generator or None
+        Number of parallel jobs over classes, and over models of the ensemble. Results do not depend
+        on it.
+    random_state : int, RandomState, Generator or None, default=None
+        Random numbers of training: initial networks, Markov chains, held-out rows, folds and
+        imputations. An int makes fits reproducible.
 
     Attributes
     ----------
-    classes_ : ndarray
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
     class_prior_ : ndarray of shape (n_classes,)
+        Prior probability of each class.
     densities_ : list of NNMRFDensity
-        One a class, of rows whose numbers are standardised over all classes and whose categories
-        are their positions in ``categories_``.
+        Density of each class. Its rows have continuous columns that are standardised over all
+        classes. Categories are replaced by their positions in ``categories_``.
     ensemble_ : LabelEnsemble or None
-        Its ``members`` are ``NeuralLabels`` energies, with ``weights``; kinds of small
-        weight are left out. None with ``rule="bayes"``, and where Ctrl-C came before the first
-        member; then rows are classified by Bayes' rule.
+        Ensemble of models of :math:`p(y | x)`. Its ``members`` are ``NeuralLabels`` energies, and
+        its ``weights`` are their weights. Kinds of models with a weight below 0.01 are left out. It
+        is None with ``rule="bayes"``, and if Ctrl-C stopped the fit before the first model was
+        learned. Rows are then classified by Bayes' rule.
     categories_ : list of ndarray
-        Of the columns that hold categories.
+        Categories of each categorical column.
     n_iter_ : int
-        Epochs of the class that took most of them.
-    n_features_in_, feature_names_in_
+        Largest number of epochs of a density.
+    n_features_in_ : int
+        Number of columns seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns seen during fit. It exists only if all names are strings.
 
     See Also
     --------
-    NNMRFDensity
-    sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis : Gaussian classes.
+    NNMRFDensity : Density of continuous and categorical columns.
+    sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis : Classifier with a Gaussian density
+        for each class.
 
     References
     ----------
@@ -181,32 +281,35 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
-        """Learn a density for every class, and with ``rule="conditional"`` networks of labels.
+        """Learn a density of each class and, with ``rule="conditional"``, the ensemble.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Numbers and categories; nan and None are missing entries.
+            Training rows of numbers and categories. nan, None and NA are missing entries.
         y : array-like of shape (n_samples,)
+            Class label of each row.
         sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weight of each row. By default all rows have the same weight.
 
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            Infinities, text that is not named in ``categorical_features``, a column without an
-            entry, priors that are no probabilities of the classes, networks that need more than
-            ``max_bytes``.
+            If ``X`` has infinite values, text in a column that ``categorical_features`` does not
+            select, or a column without observed entries, if ``priors`` are not probabilities of the
+            classes, or if the networks need more than ``max_bytes``.
         """
         with unchanged_on_error(self):
             self._check_rule()
             self._check_learner()
-            NNMRFDensity(**self._shared())._check_all_parameters()
+            NNMRFDensity(**self._shared_parameters())._check_all_parameters()
             table = self._read_table(X, y, sample_weight)
-            priors = checked_priors(self.priors, table.shares)
+            priors = check_priors(self.priors, table.shares)
             is_conditional = self.rule == "conditional"
             n_members = N_MEMBERS if is_conditional else 0
             reports = PartReports(self, X, y, len(table.classes) + n_members)
@@ -236,13 +339,13 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         return self
 
     def _read_table(self, X, y, sample_weight):
-        """Return the training rows, labels and weights, checked and encoded."""
+        """Return the encoded training rows, labels and weights."""
         rows = read_columns(self, X, reset=True)
-        y = checked_labels(self, X, y)
+        y = check_target(self, X, y)
         weights = check_sample_weight(sample_weight, len(y))
         if weights is not None:
-            counted, weights = weights > 0, weights / weights.max()
-            rows, y, weights = [c[counted] for c in rows], y[counted], weights[counted]
+            is_used, weights = weights > 0, weights / weights.max()
+            rows, y, weights = [c[is_used] for c in rows], y[is_used], weights[is_used]
         given = self.categorical_features, self.categories
         columns = learn_columns(X, rows, column_names(self), *given, weights)
         codes = columns.encode(rows)
@@ -253,22 +356,23 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     def _check_rule(self):
         check_choice("rule", self.rule, ("conditional", "bayes"))
 
-    def _shared(self):
-        """Return the parameters that the densities take from the classifier."""
-        return {k: v for k, v in self.get_params(deep=False).items() if k not in OWN}
+    def _shared_parameters(self):
+        """Return the parameters that the densities have in common with the classifier."""
+        params = self.get_params(deep=False)
+        return {k: v for k, v in params.items() if k not in CLASSIFIER_PARAMETERS}
 
     def _label_edges(self, table, rng):
-        """Return the graph of the networks of labels, if they fit into memory."""
+        """Return the graph of the ensemble; raise a ValueError if it needs too much memory."""
         n, n_states, weights = len(table.rows), table.columns.n_states, table.weights
         weights = np.full(n, 1 / n) if weights is None else weights / weights.sum()
-        full = completed(table.rows, n_states, weights, rng)
-        edges = edges_of(self.graph, correlation(full, weights), table.columns.names)
+        full = impute_normal(table.rows, n_states, weights, rng)
+        edges = resolve_edges(self.graph, correlation(full, weights), table.columns.names)
         layers = self.node_layers, self.edge_layers
         check_memory(n_states, edges, *layers, len(table.classes), self.max_bytes)
         return edges
 
     def _learn_ensemble(self, table, edges, densities, rng, reports):
-        """Return the networks of labels; None if Ctrl-C came before the first member."""
+        """Return the ensemble, or None after Ctrl-C before its first model."""
         ensemble = None
         if not reports.interrupted:
             try:
@@ -277,7 +381,8 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
                 reports.interrupted = True
         if ensemble is None:
             warn_caller(
-                "Interrupted before networks of labels; rows are classified by Bayes' rule.",
+                "Ctrl-C stopped the fit before the ensemble was learned, so rows are classified by "
+                "Bayes' rule.",
                 ConvergenceWarning,
             )
         return ensemble
@@ -291,15 +396,16 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
             random_state=rng,
         )
         names = "member of the ensemble", "members of the ensemble"
-        given = networks, class_completions(table, densities), table.labels, table.weights, rng
+        given = networks, make_class_imputer(table, densities), table.labels, table.weights, rng
         tasks, left = member_tasks(*given, self.max_iter)
         learned = reports.learn(*names, learn_member, tasks, n_jobs=self.n_jobs)
         return combine_members(learned, left)
 
     def _learn_densities(self, table, seeds, reports):
-        """Return a fitted density for every class."""
-        rows = with_some_entry(table.rows, table.labels)
-        params = self._shared() | density_parameters(self.graph, table._replace(rows=rows))
+        """Return the fitted density of each class."""
+        rows = impute_unobserved_columns(table.rows, table.labels)
+        common = density_parameters(self.graph, table._replace(rows=rows))
+        params = self._shared_parameters() | common
         tasks = []
         for k, seed in enumerate(seeds):
             here = table.labels == k
@@ -308,77 +414,81 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
             tasks.append((model, rows[here], None, weights))
         names = "density of a class", "densities of classes"
         options = {"n_jobs": self.n_jobs, "brief": fit_density_briefly}
-        with warnings.catch_warnings():  # which name columns by their positions
+        with warnings.catch_warnings():  # _read_table has warned already, with column names
             warnings.filterwarnings("ignore", message=DEGENERATE)
             return reports.learn(*names, NNMRFDensity.fit, tasks, **options)
 
     # Queries ------------------------------------------------------------------------------
 
     def predict_joint_log_proba(self, X):
-        """Log of ``p(x, y)``: densities are in nats and the units of the columns.
+        """Return ``log p(x, y)`` of each row and each class.
 
-        With ``rule="conditional"`` it is that of ``p(x) p(y | x)``, see the class.
+        With ``rule="bayes"`` it is ``log p(y) + log p(x | y)``. With ``rule="conditional"`` it is
+        ``log p(x) + log p(y | x)``, where ``p(y | x)`` is the prediction of the ensemble.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Missing entries are integrated out: of ``p(y | x)`` by 100 draws a row with
-            ``rule="conditional"``, the same ones at every call with the same rows.
+            Rows of numbers and categories. Missing entries (nan, None or NA) are integrated out.
+            With ``rule="conditional"``, ``p(y | x)`` is a mean over 100 imputations of a row, which
+            are the same in all calls with the same rows.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
+            Log-densities in nats and in the units of the columns. Classes are in the order of
+            ``classes_``.
         """
-        rows = self._encoded(X)
-        joint = self._joint(rows) - self._columns.log_volume(rows)[:, None]
+        rows = self._encode(X)
+        joint = self._log_joint(rows) - self._columns.log_scale(rows)[:, None]
         if self.rule == "bayes":
             return joint
         return np.logaddexp.reduce(joint, axis=1, keepdims=True) + self._log_proba(rows)
 
     def score_samples(self, X):
-        """Log density of rows, ``log p(x)``, shape (n_samples,), by the densities.
+        """Return the log-density ``log p(x)`` of each row, by the densities of the classes.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Numbers and categories; nan, None or NA where missing.
+            Rows of numbers and categories. Missing entries (nan, None or NA) are integrated out.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            In nats, and the units of the columns.
+            Log-densities in nats and in the units of the columns.
         """
-        rows = self._encoded(X)
-        return np.logaddexp.reduce(self._joint(rows), axis=1) - self._columns.log_volume(rows)
+        rows = self._encode(X)
+        return np.logaddexp.reduce(self._log_joint(rows), axis=1) - self._columns.log_scale(rows)
 
     def predict_log_proba(self, X):
-        """Log of ``p(y | x)``, shape (n_samples, n_classes).
+        """Return ``log p(y | x)`` of each row and each class.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Numbers and categories; nan, None or NA where missing.
+            Rows of numbers and categories. nan, None and NA are missing entries.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            In the order of ``classes_``.
+            Log-probabilities in nats. Classes are in the order of ``classes_``.
         """
-        return self._log_proba(self._encoded(X))
+        return self._log_proba(self._encode(X))
 
-    def _encoded(self, X):
-        """Rows, numbers standardised over all classes."""
+    def _encode(self, X):
+        """Return encoded rows, with continuous columns standardised over all classes."""
         check_is_fitted(self)
         self._check_rule()
         return self._columns.encode(self._columns.read(self, X))
 
-    def _joint(self, rows):
-        """Log of prior times density, of standardised rows."""
+    def _log_joint(self, rows):
+        """Return the log of prior times density of encoded rows, shape (n_rows, n_classes)."""
         with np.errstate(divide="ignore"):
-            return class_log_joint(self._asked(), np.log(self.class_prior_), rows)
+            return class_log_joint(self._current_densities(), np.log(self.class_prior_), rows)
 
-    def _asked(self):
-        """The densities, as ``density`` now says."""
+    def _current_densities(self):
+        """Return the densities with the current value of the parameter ``density``."""
         check_choice("density", self.density, ("mixture", "mrf"))
         if all(density.density == self.density for density in self.densities_):
             return self.densities_
@@ -386,11 +496,11 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
 
     def _log_proba(self, rows):
         if self.rule == "bayes" or (self.ensemble_ is None and self._interrupted):
-            logs = self._joint(rows)
+            logs = self._log_joint(rows)
         elif self.ensemble_ is None:
             raise ValueError(
-                'Nothing was learned for rule="conditional": fit was with rule="bayes". Fit again, '
-                'or set_params(rule="bayes").'
+                'rule="conditional" needs an ensemble, but the model was fitted with rule="bayes". '
+                'Fit again with rule="conditional", or use set_params(rule="bayes").'
             )
         else:
             rng = np.random.default_rng(self._seed)
@@ -400,76 +510,84 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         return logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
 
     def predict_proba(self, X):
-        """``p(y | x)``, shape (n_samples, n_classes).
+        """Return the probability ``p(y | x)`` of each class for each row.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Numbers and categories; nan, None or NA where missing.
+            Rows of numbers and categories. nan, None and NA are missing entries.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            In the order of ``classes_``.
+            Probabilities. Classes are in the order of ``classes_``.
         """
         return np.exp(self.predict_log_proba(X))
 
     def predict(self, X):
-        """The most probable class of every row.
+        """Return the most probable class of each row.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Numbers and categories; nan, None or NA where missing.
+            Rows of numbers and categories. nan, None and NA are missing entries.
 
         Returns
         -------
         ndarray of shape (n_samples,)
+            Predicted class labels.
         """
         best = np.argmax(self.predict_log_proba(X), axis=1)
         return self.classes_[best]
 
     def sample(self, n_samples=1, *, y=None, random_state=None):
-        """Draw rows.
+        """Draw samples from the densities of the classes.
 
         Parameters
         ----------
         n_samples : int, default=1
+            Number of rows to draw.
         y : label, or array-like of shape (n_samples,), optional
-            Classes of the rows; by default drawn by ``class_prior_``.
-        random_state : int, RandomState, Generator or None
+            Class of all rows, or of each row. By default classes are drawn with the probabilities
+            ``class_prior_``.
+        random_state : int, RandomState, Generator or None, default=None
+            Random numbers of the draws. An int makes the result reproducible.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            By the densities of the classes.
+            Drawn rows, in the units and with the categories of the training rows.
         """
         check_is_fitted(self)
         check_number("n_samples", n_samples, low=1, integer=True)
         rng = check_generator(random_state)
-        labels = self._drawn_labels(n_samples, y, rng)
-        rows, densities = np.empty((n_samples, self.n_features_in_)), self._asked()
+        labels = self._draw_labels(n_samples, y, rng)
+        rows, densities = np.empty((n_samples, self.n_features_in_)), self._current_densities()
         for k in np.unique(labels):
             here = labels == k
             rows[here] = densities[k].sample(int(here.sum()), random_state=rng)
         return self._columns.decode(rows)
 
-    def _drawn_labels(self, n, y, rng):
+    def _draw_labels(self, n, y, rng):
         if y is None:
             return rng.choice(len(self.classes_), size=n, p=self.class_prior_)
-        wanted = np.asarray(y)
-        if wanted.shape not in ((), (n,)):
+        labels = np.asarray(y)
+        if labels.shape not in ((), (n,)):
             raise ValueError(
-                f"y must be one class, or as many as n_samples={n}; got shape {wanted.shape}."
+                f"y must be one class, or n_samples={n} classes; got shape {labels.shape}."
             )
-        wanted = np.broadcast_to(wanted, (n,))
-        known = np.isin(wanted, self.classes_)
-        if not known.all():
-            odd = wanted[~known].tolist()[0]
-            raise ValueError(f"y names class {odd!r}; the classes are {self.classes_.tolist()}.")
-        return np.searchsorted(self.classes_, wanted)
+        labels = np.broadcast_to(labels, (n,))
+        is_known = np.isin(labels, self.classes_)
+        if not is_known.all():
+            unknown = labels[~is_known].tolist()[0]
+            raise ValueError(
+                f"y has the class {unknown!r}, which was not seen during fit; the classes are "
+                f"{self.classes_.tolist()}."
+            )
+        return np.searchsorted(self.classes_, labels)
 
     def __sklearn_tags__(self):
+        """Return the scikit-learn tags of the estimator."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True

@@ -1,4 +1,4 @@
-"""NNMRFDensity: Markov random fields of numbers and categories with neural potentials."""
+"""Densities of continuous and categorical columns with neural potentials."""
 
 import joblib
 import numpy as np
@@ -21,120 +21,177 @@ from .._density import EnergyEstimator
 from .._rows import hold_out, weighted_rows
 from .._session import FitSession
 from .._training import TrainingParameters
-from .graph import edges_of
+from .graph import resolve_edges
 from .initial_energy import initial_energy
 from .scores import held_out_score
 
-KEPT = "base", "prior_covariance", "shrinkage", "categorical_features", "categories"  # by resuming
-FEWEST = 500  # rows of which some are held out
-N_CANDIDATES = 100  # draws of a row, of which one is kept by its importance
-PRIOR = 1.0  # precision of weights, against the log-likelihood of all rows
-TAIL = 0.05  # share of the base in the mixture: beliefs have lighter tails than the model
-RATES = {"adam": 0.03, "sgd": 0.1, "momentum": 0.03}
+# Parameters that must not change if training continues.
+FIXED_PARAMETERS = "base", "prior_covariance", "shrinkage", "categorical_features", "categories"
+MIN_ROWS_FOR_HOLD_OUT = 500  # with early_stopping="auto"
+N_CANDIDATES = 100  # draws from the mixture for each row that importance weights select
+PRIOR_PRECISION = 1.0  # of the normal prior of the weights
+BASE_WEIGHT = 0.05  # of the base in mixture_, whose other components have lighter tails
+FIRST_RATES = {"adam": 0.03, "sgd": 0.1, "momentum": 0.03}
 WINDOW, COSINE, N_HALVINGS = 200, 0.0, 3
-ANNEALED = AdaptiveRate(window=200, cosine=1.0, n_halvings=1)  # done after 500 updates
-RECENCY = 8.0  # of averaged iterates, which improve for as long as learning goes on
-PLATEAU = 300  # updates without a better score, at least, before stopping early
+# It ends training after 500 updates.
+RATE_WITHOUT_HELD_OUT = AdaptiveRate(window=200, cosine=1.0, n_halvings=1)
+RECENCY = 8.0  # recent iterates have large weights, because iterates keep improving
+MIN_PATIENCE = 300  # updates without a better score
 MAX_UPDATES = 3000
 
 
 class NNMRFDensity(EnergyEstimator):
-    r"""Density of numbers and categories by a Markov random field with neural potentials.
+    r"""Density of continuous and categorical columns with neural potentials.
+
+    The model is a Markov random field whose potentials are small neural networks:
 
     .. math:: p(x) = \frac{1}{Z} \exp\Big(\sum_i s_i \tanh n_i(x_i)
         + \sum_{ij} s_{ij} \tanh n_{ij}(x_i, x_j) - \tfrac{1}{2} (x - m)^\top P (x - m)\Big)
 
-    over the edges of a graph of the columns, with a small network :math:`n` for every column and
-    every edge. It is learned by maximum likelihood, with Markov chains and mixture beliefs for what
-    the model expects. Numbers are standardised inside; densities are in the units of the columns.
+    Each column has a network :math:`n_i` with scale :math:`s_i`. Each edge of a graph of the
+    columns has a network :math:`n_{ij}` with scale :math:`s_{ij}`. The quadratic term, of the
+    continuous columns only, is fixed before training. The networks are learned by maximum
+    likelihood. Markov chains, guided by a mixture distribution, estimate the expectations under the
+    model. Continuous columns are standardised internally. Densities are in the units of the
+    columns.
 
     Parameters
     ----------
     graph : str, networkx.Graph or list of pairs, default="complete"
-        Which columns share a network: "complete", "tree", "knn", "grid" or "empty". "tree" is the
-        spanning tree of greatest correlations, "knn" joins every column with the five of greatest
-        correlation, "grid" takes the columns for the pixels of a square. Pairs and nodes name
-        columns, or give their positions. Complete graphs of more than some 60 columns are slow.
+        Pairs of columns that share a network.
+
+        - "complete": all pairs. It is slow with more than about 60 columns.
+        - "tree": the spanning tree with the largest absolute correlations.
+        - "knn": each column with the five columns of largest absolute correlation.
+        - "grid": the columns are the pixels of a square, row by row. Neighbouring pixels are pairs.
+        - "empty": no pairs.
+        - A networkx graph or a list of pairs. Nodes are column names or positions.
     learner : {"variational", "grid"} or instance, default="variational"
-        :class:`~skmrf.learners.Variational`, or the exact gradient of at most three numbers,
-        :class:`~skmrf.learners.Grid`.
-    node_layers, edge_layers : tuple of int, default=(8, 8)
-        Hidden SELU units of the networks, layer by layer.
+        Estimator of the gradient of the log-likelihood. "variational" is
+        :class:`~skmrf.learners.Variational`. "grid" is :class:`~skmrf.learners.Grid`, the exact
+        gradient for at most three continuous columns. An instance of these classes has its own
+        parameters.
+    node_layers : tuple of int, default=(8, 8)
+        Number of hidden units (SELU) of each layer in the network of a column.
+    edge_layers : tuple of int, default=(8, 8)
+        Number of hidden units (SELU) of each layer in the network of a pair of columns.
     base : "gaussian" or float, default="gaussian"
-        The quadratic term: that of the Gaussian with the covariances of the rows, of those that the
-        graph joins; or this number times the sum of squares of standardised numbers. The paper's
-        is 0.01.
+        Quadratic term of the continuous columns. "gaussian" is the quadratic term of a Gaussian: it
+        has the covariances of the training rows on the edges of the graph, and no other
+        interactions. A positive float ``a`` means ``-a * sum(x**2)`` for standardised columns. The
+        paper uses 0.01.
     prior_covariance : array-like of shape (n_numbers, n_numbers), optional
-        Towards which the covariance of ``base="gaussian"`` is shrunk, in the units of the columns;
-        by default its own diagonal.
+        Target of the shrinkage of the covariance with ``base="gaussian"``. It has a row for each of
+        the ``n_numbers`` continuous columns, in the units of the columns, and must be positive
+        definite. By default it is the diagonal of the covariance.
     shrinkage : "auto" or float, default="auto"
-        How far, from 0 to 1; "auto" as predicts rows left out best. At least a share of about
-        0.01 columns / rows.
+        Weight of the target in the shrunk covariance, from 0 to 1. "auto" selects it by five-fold
+        cross-validation of the Gaussian log-likelihood. Smaller weights are raised to about 0.01
+        times the number of continuous columns divided by the number of rows.
     density : {"mixture", "mrf"}, default="mixture"
-        What is scored and drawn: the beliefs of the learned model, a mixture that is normalised
-        exactly, or the model itself, with an estimate of log Z (``log_partition_``).
+        Distribution that is scored and sampled. "mixture" is a mixture that approximates the
+        learned model and is normalised exactly. "mrf" is the learned model itself, with an estimate
+        of log Z (``log_partition_``). It can be changed after fit with ``set_params``. During fit,
+        it is the distribution whose score on held-out rows early stopping uses.
     categorical_features : "from_dtype", None or array-like, default="from_dtype"
-        Columns that hold categories: those of a frame's categorical type, none, or the ones given
-        by names, indices or a mask.
+        Categorical columns. "from_dtype" selects the columns of a frame that have a categorical
+        data type. None selects no column. An array-like has the names or indices of the columns, or
+        is a boolean mask.
     categories : "auto" or list of lists, default="auto"
-        Categories of these columns; by default those that a frame's type declares, or else those
-        seen in fit.
+        Categories of each categorical column. "auto" uses the categories that the data type of a
+        frame's column declares, otherwise those seen during fit.
     optimizer : {"auto", "adam", "sgd", "momentum", "lbfgs"} or instance, default="auto"
-        "auto" is Adam. "lbfgs" needs ``learner="grid"``.
-    learning_rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
-        Default "adaptive": with held-out rows halved when the gradient is only noise, else halved
-        at fixed updates.
+        Optimizer of the networks. "auto" is Adam. "lbfgs" needs ``learner="grid"`` and rows without
+        missing entries; with the penalties "l1" and "group-l1" it is FISTA. An instance of an
+        optimizer of :mod:`skmrf.training` has its own parameters.
+    learning_rate : str, float or schedule, default="adaptive"
+        Learning rate. With "adaptive" and held-out rows, the rate is halved whenever the gradient
+        is only noise. With "adaptive" and no held-out rows, it is halved after 200 updates, and
+        training ends after 500. Its first value is 0.03 for Adam and momentum, and 0.1 for SGD.
+        "constant" keeps the first rate, "step" halves it every 1000 updates, and "inverse" divides
+        it by ``1+t/100`` after t updates. Their first rate is 0.03 for Adam, 0.1 for SGD and 0.02
+        for momentum. A float is a constant rate. An instance of a schedule of :mod:`skmrf.training`
+        has its own parameters.
     penalty : {"l2", "l1", "group-l1"}, default="l2"
-        On weights of networks, not on biases and scales. Groups are networks.
+        Penalty on the weights of the networks. Biases and scales of the networks are not penalised.
+        With "group-l1" each network is a group.
     alpha : "auto" or float, default="auto"
-        Strength of the penalty, against the mean log-likelihood in nats. "auto" is 1 divided by
-        the number of rows: a normal prior of the weights with precision 1.
+        Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
+        log-likelihood of a row in nats. "auto" is 1 divided by the number of training rows. With
+        "l2" this corresponds to a normal prior of the weights with precision 1.
     batch_size : int, default=100
+        Number of rows in a minibatch.
     max_iter : int, optional
-        Epochs. By default at most 3000 updates with held-out rows, else 500.
+        Maximum number of epochs. By default training continues until it converges, with at most
+        3000 updates. With the default learning rate and no held-out rows, it ends after about 500
+        updates.
     tol : float, default=1e-6
-        Largest gradient entry at which L-BFGS stops.
+        Tolerance of deterministic solvers. They stop when no entry of the gradient is larger in
+        absolute value.
     average : bool, default=True
-        Average the iterates since the last change of the rate, the late ones more.
+        Whether to return the weighted mean of the iterates since the last change of the learning
+        rate, instead of the last iterate. Later iterates have larger weights. It has no effect with
+        the penalties "l1" and "group-l1", or with a deterministic solver.
     early_stopping : bool or "auto", default="auto"
-        Hold out rows, and keep the model of which ``density`` predicts them best. "auto" does so
-        from 500 rows on.
+        Whether to hold out rows, to stop when their score no longer improves, and to keep the model
+        with the best score. The score is the mean log-likelihood of the distribution that
+        ``density`` selects. "auto" holds rows out if there are at least 500, unless the optimizer
+        is "lbfgs".
     validation_fraction : float, default=0.1
+        Share of the rows that early stopping holds out, above 0 and at most 0.9.
     n_iter_no_change : int, default=5
-        Epochs without a better score before stopping, and at least 300 updates.
-    max_bytes : float, default=4 GiB
-        Bound on the memory of the parameters while learning.
+        Number of epochs without a better score after which early stopping ends training. These
+        epochs must also have at least 300 updates.
+    max_bytes : float, default=4 * 2**30
+        Maximum memory in bytes of the parameters during training. The default is 4 GiB.
     warm_start : bool, default=False
-        Go on from the previous fit.
+        Whether :meth:`fit` continues training from the previous fit. The graph, the networks'
+        layers, the quadratic term and the categories must be the same.
     n_jobs : int, optional
-        Has no influence; for the sake of a common interface.
-    random_state : int, RandomState, Generator or None
+        Has no effect. It exists because all estimators have it.
+    random_state : int, RandomState, Generator or None, default=None
+        Random numbers of training (initial networks, Markov chains and held-out rows) and of the
+        estimate of log Z. An int makes fits reproducible.
 
     Attributes
     ----------
     energy_ : NeuralEnergy
-        Of standardised numbers and positions of categories.
+        Fitted model of standardised continuous columns and of state codes. The state code of a
+        category is its position in ``categories_``.
     mixture_ : Mixture
-        Its beliefs, with the base as a component of weight 0.05 that has the model's tails.
+        Mixture distribution that approximates the model. The Gaussian of the quadratic term is one
+        of its components, with weight 0.05, because its tails are those of the model.
     edges_ : ndarray of shape (n_edges, 2)
+        Pairs of column indices that share a network, the lower index first.
     categories_ : list of ndarray
-        Of the columns that hold categories.
+        Categories of each categorical column, in the order of the state codes.
     history_ : dict of lists
-        Diagnostics by epoch, among them ``log_partition_bound``: with ``entropy="joint"`` an
-        estimate of a lower bound of log Z, some hundredths too high, as it is maximised at the
-        points that it is computed from.
+        Diagnostics of training: one list per quantity, with one entry per epoch.
+        ``log_partition_bound`` estimates a lower bound of log Z in nats if the learner has
+        ``entropy="joint"``. This estimate is some hundredths too high, because the bound is
+        maximised at the same points at which it is computed.
     n_iter_ : int
-        Epochs.
+        Number of epochs.
     converged_ : bool
-    log_partition_, log_partition_interval_, log_partition_method_
-        log Z in nats, on standardised numbers: by a grid for up to three numbers, exactly where
-        there are only categories, else by annealed importance sampling from the beliefs.
-    n_features_in_, feature_names_in_
+        Whether training converged.
+    log_partition_ : float
+        log Z in nats, for standardised columns. It is computed at the first access.
+    log_partition_interval_ : tuple of float
+        Lower and upper limit of log Z in nats.
+    log_partition_method_ : {"exact", "grid", "ais"}
+        How log Z was computed: "exact" (possible if all columns are categorical), "grid" (possible
+        with at most three continuous columns) or "ais" (annealed importance sampling from the
+        mixture).
+    n_features_in_ : int
+        Number of columns seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns seen during fit. It exists only if all names are strings.
 
     See Also
     --------
-    NNMRFClassifier
-    sklearn.mixture.GaussianMixture, sklearn.neighbors.KernelDensity
+    NNMRFClassifier : Classifier with a density for each class.
+    sklearn.mixture.GaussianMixture : Density of continuous columns by Gaussian components.
+    sklearn.neighbors.KernelDensity : Density of continuous columns by kernels.
 
     References
     ----------
@@ -143,7 +200,7 @@ class NNMRFDensity(EnergyEstimator):
 
     Examples
     --------
-    A ring, which no Gaussian resembles:
+    Rows on a noisy circle, which is far from Gaussian:
 
     >>> import numpy as np
     >>> from skmrf import NNMRFDensity
@@ -220,37 +277,48 @@ class NNMRFDensity(EnergyEstimator):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Numbers and categories. Missing entries, nan or None, are drawn from the beliefs given
-            the rest of their row while learning.
+            Training rows of numbers and categories. Missing entries are nan, None or NA. In
+            training they are imputed by draws from the mixture, given the observed entries of their
+            row.
         y : ignored
+            Not used.
         sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weight of each row. By default all rows have the same weight.
 
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            Infinities, text that is not named in ``categorical_features``, a column without any
-            entry, a graph that names other columns.
+            If ``X`` has infinite values, text in a column that ``categorical_features`` does not
+            select, or a column without observed entries, or if the graph has nodes that are no
+            columns.
         """
         return self._fit(X, sample_weight)
 
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
-        """One epoch over ``X``, going on from what was learned so far.
+        """Train for one epoch over ``X``, starting from the current parameters.
 
-        The first call fixes scales, categories, the graph and the base.
+        The first call fixes the scales and categories of the columns, the graph and the quadratic
+        term.
 
         Parameters
         ----------
-        X, y, sample_weight
-            As in :meth:`fit`.
+        X : array-like or frame of shape (n_samples, n_features)
+            Training rows, as in :meth:`fit`.
+        y : ignored
+            Not used.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weight of each row. By default all rows have the same weight.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         return self._fit(X, sample_weight, partial=True)
 
@@ -265,12 +333,12 @@ class NNMRFDensity(EnergyEstimator):
                 self._check_same_model(columns)
             else:
                 columns, data = _standardise(columns, data)
-                rng = check_generator(self.random_state).spawn(1)[0]  # not those of training
+                rng = check_generator(self.random_state).spawn(1)[0]  # independent of training
                 fit.energy = initial_energy(self, data, columns, rng)
             fit.begin(data, columns)
-            data, held_out = hold_out(data, parameters, fit.rng, fewest=FEWEST)
+            data, held_out = hold_out(data, parameters, fit.rng, min_rows=MIN_ROWS_FOR_HOLD_OUT)
             settings = self._settings(parameters, learner, fit.energy, data, held_out)
-            kept = self._kept_parameters()
+            fixed = self._read_fixed_parameters()
 
             def attributes(state):
                 fitted = fit.attributes(state)
@@ -278,14 +346,14 @@ class NNMRFDensity(EnergyEstimator):
                     "mixture_": _mixture(learner, fitted["energy_"], state),
                     "categories_": columns.categories,
                     "_columns": columns,
-                    "_kept": kept,
+                    "_fixed_parameters": fixed,
                 }
 
             vars(self).update(attributes(fit.train(learner, data, settings, attributes)))
         return self
 
     def _check_all_parameters(self):
-        """Raise an error if a parameter is wrong, before any row is looked at."""
+        """Raise an error if a parameter is invalid, without reading any row."""
         self._check_parameters()
         self._check_learner()
 
@@ -307,24 +375,28 @@ class NNMRFDensity(EnergyEstimator):
     def _check_same_model(self, columns):
         """Raise a ValueError if training cannot continue because the model differs."""
         shape = self.energy_.shape
-        kept = {"node_layers": shape.nodes, "edge_layers": shape.edges}
-        changed = [k for k, layers in kept.items() if tuple(getattr(self, k)) != layers]
-        by_rows = isinstance(self.graph, str) and self.graph in ("tree", "knn")
-        if by_rows:
-            changed += ["graph"] * (self._kept["graph"] != self.graph)
+        layers_of_fit = {"node_layers": shape.nodes, "edge_layers": shape.edges}
+        changed = [k for k, layers in layers_of_fit.items() if tuple(getattr(self, k)) != layers]
+        depends_on_rows = isinstance(self.graph, str) and self.graph in ("tree", "knn")
+        if depends_on_rows:
+            changed += ["graph"] * (self._fixed_parameters["graph"] != self.graph)
         else:
-            edges = edges_of(self.graph, None, columns.names)
+            edges = resolve_edges(self.graph, None, columns.names)
             changed += ["graph"] * (not np.array_equal(edges, self.energy_.edges))
-        changed += [k for k in KEPT if joblib.hash(getattr(self, k)) != joblib.hash(self._kept[k])]
+        changed += [
+            k
+            for k in FIXED_PARAMETERS
+            if joblib.hash(getattr(self, k)) != joblib.hash(self._fixed_parameters[k])
+        ]
         if changed:
             raise ValueError(
-                f"{changed[0]} differs from that of the fit to go on from; start anew with fit and "
-                "warm_start=False."
+                f"Training cannot continue, because {changed[0]} differs from its value in the "
+                "previous fit. Start anew with fit and warm_start=False."
             )
 
-    def _kept_parameters(self):
-        """Return the parameters that later fits can only continue with."""
-        kept = {k: getattr(self, k) for k in KEPT}
+    def _read_fixed_parameters(self):
+        """Return the parameters that later fits must keep to continue training."""
+        kept = {k: getattr(self, k) for k in FIXED_PARAMETERS}
         return kept | {"graph": self.graph if isinstance(self.graph, str) else None}
 
     def _settings(self, parameters, learner, energy, data, held_out):
@@ -334,10 +406,10 @@ class NNMRFDensity(EnergyEstimator):
             learner,
             energy,
             data,
-            alpha=PRIOR / n if self.alpha == "auto" else self.alpha,
+            alpha=PRIOR_PRECISION / n if self.alpha == "auto" else self.alpha,
             default_optimizer="adam",
             recency=RECENCY,
-            patience=max(self.n_iter_no_change, -(-PLATEAU // updates)),
+            patience=max(self.n_iter_no_change, -(-MIN_PATIENCE // updates)),
             min_updates=0,
             max_updates=MAX_UPDATES,
             score=held_out_score(learner, held_out, self.density),
@@ -349,17 +421,19 @@ class NNMRFDensity(EnergyEstimator):
     # Queries ------------------------------------------------------------------------------
 
     def score_samples(self, X):
-        """Log density of rows in nats and the units of the columns.
+        """Return the log-density of each row, in nats and in the units of the columns.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Missing entries are integrated out: exactly with ``density="mixture"``, by importance
-            sampling from the beliefs with ``density="mrf"``.
+            Rows of numbers and categories. Missing entries (nan, None or NA) are integrated out:
+            exactly with ``density="mixture"``, by importance sampling from the mixture with
+            ``density="mrf"``.
 
         Returns
         -------
         ndarray of shape (n_samples,)
+            Log-density of the observed entries of each row.
         """
         codes = self._encode(X)
         check_choice("density", self.density, ("mixture", "mrf"))
@@ -367,42 +441,46 @@ class NNMRFDensity(EnergyEstimator):
             logs = self.mixture_.log_density(codes)
         else:
             logs = self._log_model(codes) - self.log_partition_
-        return logs - self._columns.log_volume(codes)
+        return logs - self._columns.log_scale(codes)
 
     def sample(self, n_samples=1, *, given=None, random_state=None):
-        """Draw rows.
+        """Draw samples.
 
         Parameters
         ----------
         n_samples : int, default=1
+            Number of rows to draw.
         given : dict, or array-like or frame of one or n_samples rows, optional
-            What is observed: ``{column: value}``, or rows with nan or None elsewhere.
-        random_state : int, RandomState, Generator or None
+            Observed entries: ``{column: value}``, or rows with nan or None for the entries to draw.
+            By default all entries are drawn.
+        random_state : int, RandomState, Generator or None, default=None
+            Random numbers of the draws. An int makes the result reproducible.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            Independent draws of the mixture; with ``density="mrf"`` one of 100 such draws each, by
-            its importance, which is about a draw of the model where the two are alike.
+            With ``density="mixture"``, independent draws from the mixture. With ``density="mrf"``,
+            each row is chosen from 100 draws from the mixture by its importance weight. This is
+            approximately a draw from the model if the mixture is close to it.
         """
         return super().sample(n_samples, given=given, random_state=random_state)
 
     def _log_model(self, codes):
-        """Unnormalised log-probability, of rows with missing entries by importance sampling."""
+        """Return unnormalised log-probabilities; missing entries by importance sampling."""
         complete = ~np.isnan(codes).any(axis=1)
         out = np.empty(len(codes))
         out[complete] = self.energy_.log_potential(codes[complete])
         proposal = self._proposal()
         out[np.isnan(codes).all(axis=1)] = self.log_partition_
         for r in np.flatnonzero(~complete & ~np.isnan(codes).all(axis=1)):
-            _, logs = _candidates(self.energy_, proposal, codes[r], self._rng())
-            seen = proposal.log_density(codes[r : r + 1])[0]
-            out[r] = log_mean_exp(logs) + seen
+            _, logs = _draw_candidates(self.energy_, proposal, codes[r], self._rng())
+            log_observed = proposal.log_density(codes[r : r + 1])[0]
+            out[r] = log_mean_exp(logs) + log_observed
         return out
 
     def _proposal(self):
         energy = self.energy_
-        return self.mixture_.defended(energy.mean, energy.covariance)
+        return self.mixture_.with_defensive_component(energy.mean, energy.covariance)
 
     def _compute_log_partition(self):
         return neural_log_partition(self.energy_, self.mixture_, random_state=self._seed)
@@ -410,17 +488,17 @@ class NNMRFDensity(EnergyEstimator):
     def _draw(self, codes, rng):
         check_choice("density", self.density, ("mixture", "mrf"))
         if self.density == "mixture":
-            return self.mixture_.fill(codes, rng)
+            return self.mixture_.impute(codes, rng)
         proposal = self._proposal()
         out = np.empty_like(codes)
         for r, row in enumerate(codes):
-            X, logs = _candidates(self.energy_, proposal, row, rng)
+            X, logs = _draw_candidates(self.energy_, proposal, row, rng)
             out[r] = X[np.argmax(logs + rng.gumbel(size=len(logs)))]
         return out
 
     @property
     def edges_(self):
-        """Pairs of columns that share a network."""
+        """Pairs of column indices that share a network, shape (n_edges, 2)."""
         check_is_fitted(self)
         return self.energy_.edges
 
@@ -429,6 +507,7 @@ class NNMRFDensity(EnergyEstimator):
         return self._columns
 
     def __sklearn_tags__(self):
+        """Return the scikit-learn tags of the estimator."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
@@ -436,11 +515,11 @@ class NNMRFDensity(EnergyEstimator):
 
 
 def _check_layers(name, layers):
-    """Hidden units of networks: at least one layer, of at least one unit each."""
+    """Raise a ValueError unless there is at least one layer, each with at least one unit."""
     if not isinstance(layers, tuple | list) or not layers:
         raise ValueError(
-            f"{name} must be a tuple of the units of every hidden layer, at least one; got "
-            f"{layers!r}."
+            f"{name} must be a tuple with the number of units of each hidden layer, at least one "
+            f"layer; got {layers!r}."
         )
     for width in layers:
         check_number(name, width, low=1, integer=True)
@@ -452,23 +531,23 @@ def _standardise(columns, data):
         weights = normalized_weights(data.log_weights, len(data.X))
         X, columns = columns.standardised(data.X, weights)
         data = data._replace(X=X)
-    warn_degenerate(data.X, columns.numbers, columns.names)
+    warn_degenerate(data.X, columns.continuous, columns.names)
     return columns, data
 
 
 def _default_rate(optimizer, learner, held_out):
-    first = RATES.get(type(optimizer).__name__.lower(), 0.03) * learner.pace
+    first = FIRST_RATES.get(type(optimizer).__name__.lower(), 0.03) * learner.pace
     if held_out is None:
-        return clone(ANNEALED).set_params(rate=first)
+        return clone(RATE_WITHOUT_HELD_OUT).set_params(rate=first)
     return AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
 
 
 def _mixture(learner, energy, state):
     beliefs = learner.final_beliefs(energy, state.learner)
-    return beliefs.defended(energy.mean, energy.covariance, TAIL)
+    return beliefs.with_defensive_component(energy.mean, energy.covariance, BASE_WEIGHT)
 
 
-def _candidates(energy, proposal, row, rng):
-    """Draws of what a row misses, and their log importance."""
-    X = proposal.fill(np.tile(row, (N_CANDIDATES, 1)), rng)
+def _draw_candidates(energy, proposal, row, rng):
+    """Draw imputations of a row from the proposal; return them and their log weights."""
+    X = proposal.impute(np.tile(row, (N_CANDIDATES, 1)), rng)
     return X, energy.log_potential(X) - proposal.log_density(X)

@@ -1,99 +1,117 @@
-"""Gaussians from few rows: shrunk covariances, and precisions that fit to a graph."""
+"""Gaussian estimates: shrunk covariances, and precision matrices on a graph."""
 
 import numpy as np
 
-FEWEST = 4  # rows of which a covariance is estimated
-LEAST_VARIANCE = 1e-6  # of the base along any number, in units of the data
-FOLDS, SHARES = 5, (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+MIN_ROWS = 4  # with fewer rows the covariance is the target
+MIN_VARIANCE = 1e-6  # of a standardised column
+N_FOLDS, SHRINKAGES = 5, (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 
 
 def shrunk_covariance(X, weights, target, shrinkage="auto"):
-    """Covariance of rows, shrunk towards ``target``.
+    """Return the mean of rows and their covariance, shrunk towards a target.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n)
-    weights : ndarray of shape (n_rows,), sum 1
-    target : ndarray of shape (n, n), positive definite
-    shrinkage : "auto" or float
-        Share of the target; "auto" is the one that predicts rows left out best.
+        Continuous columns without missing entries.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows, with sum 1.
+    target : ndarray of shape (n, n)
+        Positive definite target of the shrinkage.
+    shrinkage : "auto" or float, default="auto"
+        Weight of the target. "auto" selects it by cross-validation of the log-likelihood.
 
     Returns
     -------
     mean : ndarray of shape (n,)
+        Weighted mean.
     covariance : ndarray of shape (n, n)
+        Shrunk covariance.
     """
     n = len(X)
     mean, S = _covariance(X, weights)
-    if n < FEWEST or X.shape[1] == 0:
+    if n < MIN_ROWS or X.shape[1] == 0:
         return mean, target
     if shrinkage == "auto":
-        scores = np.zeros(len(SHARES))
+        scores = np.zeros(len(SHRINKAGES))
         for kept, out in _folds(n):
             centre, part = _covariance(X[kept], weights[kept] / weights[kept].sum())
-            for k, share in enumerate(SHARES):
+            for k, share in enumerate(SHRINKAGES):
                 residuals = X[out] - centre
-                scores[k] += weights[out] @ _log_densities(residuals, _shrunk(part, target, share))
-        shrinkage = SHARES[int(np.argmax(scores))]
-    return mean, _shrunk(S, target, max(shrinkage, _least_share(*X.shape)))
+                scores[k] += weights[out] @ _log_densities(residuals, _shrink(part, target, share))
+        shrinkage = SHRINKAGES[int(np.argmax(scores))]
+    return mean, _shrink(S, target, max(shrinkage, _min_shrinkage(*X.shape)))
 
 
-def class_shrinkage(X, labels, weights, target):
-    """The share of ``target`` with which Gaussians of classes predict rows left out best.
+def select_class_shrinkage(X, labels, weights, target):
+    """Return the weight of the target with which Gaussians of classes predict best.
 
-    One share for all classes, as those of few rows cannot tell theirs (compare Friedman's
-    regularised discriminant analysis, 1989).
+    The weight is selected by cross-validation of the log-likelihood. It is the same for all
+    classes, because classes with few rows cannot determine their own (compare regularised
+    discriminant analysis, Friedman 1989).
     """
     weights = weights / weights.sum()
     if labels.max() == 0 or X.shape[1] == 0:
         return "auto"
-    scores = np.zeros(len(SHARES))
+    scores = np.zeros(len(SHRINKAGES))
     for kept, out in _folds(len(X)):
         for c in np.unique(labels[kept]):
-            rows, asked = kept[labels[kept] == c], out[labels[out] == c]
+            rows, scored = kept[labels[kept] == c], out[labels[out] == c]
             mean, S = _covariance(X[rows], weights[rows] / weights[rows].sum())
-            least = _least_share(len(rows), X.shape[1])
-            for k, share in enumerate(SHARES):
-                covariance = _shrunk(S, target, max(share, least))
-                scores[k] += weights[asked] @ _log_densities(X[asked] - mean, covariance)
-    return SHARES[int(np.argmax(scores))]
+            least = _min_shrinkage(len(rows), X.shape[1])
+            for k, share in enumerate(SHRINKAGES):
+                covariance = _shrink(S, target, max(share, least))
+                scores[k] += weights[scored] @ _log_densities(X[scored] - mean, covariance)
+    return SHRINKAGES[int(np.argmax(scores))]
 
 
 def _folds(n):
-    """Rows that are kept and left out, fold by fold."""
+    """Return the indices of kept and of left-out rows for each fold."""
     order = np.random.default_rng(0).permutation(n)
-    fold = np.arange(n) % min(FOLDS, n)
+    fold = np.arange(n) % min(N_FOLDS, n)
     return [(order[fold != k], order[fold == k]) for k in range(fold.max() + 1)]
 
 
-def _shrunk(S, target, share):
+def _shrink(S, target, share):
     return S + share * (target - S)
 
 
-def _least_share(n, m):
-    """Of the target, so that columns that are constant by chance have some variance."""
+def _min_shrinkage(n, m):
+    """Return the smallest weight of the target; constant columns thus have a positive variance."""
     return 0.01 * m / (n + m)
 
 
 def gaussian_base(X, numbers, weights, edges, target=None, shrinkage="auto"):
-    """Mean and precision of the Gaussian with the covariances of rows along the edges of a graph.
+    """Return the mean and the precision of a Gaussian with the edges of a graph.
+
+    The Gaussian has the shrunk covariances of the rows on the edges of the graph.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_columns)
-    numbers : ndarray of int
-        The columns that the Gaussian is of.
-    weights : ndarray of shape (n_rows,), sum 1
-    edges : ndarray of shape (n_edges, 2), of columns
+        Encoded rows without missing entries.
+    numbers : ndarray of int of shape (n_numbers,)
+        Indices of the continuous columns.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows, with sum 1.
+    edges : ndarray of shape (n_edges, 2)
+        Pairs of column indices.
     target : ndarray of shape (n_numbers, n_numbers), optional
-        Of shrinkage; by default the diagonal of the covariance.
-    shrinkage : "auto" or float
-        Share of the target.
+        Target of the shrinkage. By default it is the diagonal of the covariance.
+    shrinkage : "auto" or float, default="auto"
+        Weight of the target. "auto" selects it by cross-validation of the log-likelihood.
+
+    Returns
+    -------
+    mean : ndarray of shape (n_numbers,)
+        Mean of the Gaussian.
+    precision : ndarray of shape (n_numbers, n_numbers)
+        Precision matrix of the Gaussian.
     """
     m, X = len(numbers), X[:, numbers]
     if target is None:
         target = np.diag(weights @ (X - weights @ X) ** 2)
-    floor = LEAST_VARIANCE * np.eye(m)
+    floor = MIN_VARIANCE * np.eye(m)
     mean, covariance = shrunk_covariance(X, weights, target + floor, shrinkage)
     place = np.full(max(edges.max(initial=0), numbers.max(initial=0)) + 1, -1)
     place[numbers] = np.arange(m)
@@ -102,9 +120,9 @@ def gaussian_base(X, numbers, weights, edges, target=None, shrinkage="auto"):
 
 
 def pooled_covariance(X, labels, weights):
-    """Covariance of rows about the means of their classes, shrunk towards its diagonal.
+    """Return the pooled within-class covariance, shrunk towards its diagonal.
 
-    Of all rows about their mean where no class has two.
+    If no class has two rows, it is the covariance of all rows about their mean.
     """
     n, n_classes = len(X), labels.max() + 1
     if n <= n_classes:
@@ -126,7 +144,7 @@ def _covariance(X, weights):
 
 
 def _log_densities(residuals, covariance):
-    """Up to a constant; -inf of a covariance that is not positive definite."""
+    """Return Gaussian log-densities up to a constant, -1e300 if the covariance is not definite."""
     try:
         root = np.linalg.cholesky(covariance)
     except np.linalg.LinAlgError:
@@ -136,11 +154,12 @@ def _log_densities(residuals, covariance):
 
 
 def precision_on_graph(covariance, edges, *, max_iter=100, tol=1e-8):
-    """Precision of the Gaussian that has this covariance on the edges and no other couplings.
+    """Return the precision of the Gaussian with given covariances on the edges of a graph.
 
-    By regressions of every variable on its neighbours in turn (Hastie, Tibshirani and Friedman,
-    The Elements of Statistical Learning, algorithm 17.1). Where ``max_iter`` sweeps are too few,
-    which nearly singular covariances may need, it is only about that, but positive definite.
+    The Gaussian has no other couplings. Each variable is regressed on its neighbours in turn
+    (Hastie, Tibshirani and Friedman, The Elements of Statistical Learning, algorithm 17.1). Nearly
+    singular covariances may need more than ``max_iter`` sweeps. The covariances on the edges are
+    then approximate, but the precision is always positive definite.
     """
     n = len(covariance)
     if len(edges) == n * (n - 1) // 2:
@@ -163,11 +182,11 @@ def precision_on_graph(covariance, edges, *, max_iter=100, tol=1e-8):
         rest = covariance[i, i] - W[i, near] @ coefficients[i]
         precision[i, i] = 1.0 / max(rest, 1e-9 * covariance[i, i])
         precision[i, near] = -coefficients[i] * precision[i, i]
-    return _made_definite(0.5 * (precision + precision.T))
+    return _make_positive_definite(0.5 * (precision + precision.T))
 
 
-def _made_definite(precision):
-    """The matrix, with couplings halved until it is positive definite."""
+def _make_positive_definite(precision):
+    """Return the matrix with its couplings halved until it is positive definite."""
     diagonal = np.diag(precision)
     size = np.sqrt(np.outer(diagonal, diagonal))
     while len(size) and np.linalg.eigvalsh(precision / size)[0] < 1e-9:

@@ -1,4 +1,4 @@
-"""Graphs of variables: which of them are joined."""
+"""Graphs of columns."""
 
 from itertools import combinations
 
@@ -7,26 +7,33 @@ import numpy as np
 N_NEIGHBORS = 5
 
 
-def edges_of(graph, correlation, names):
-    """Edges between columns, shape (n_edges, 2), the lower column first.
+def resolve_edges(graph, correlation, names):
+    """Return the edges of the parameter ``graph``.
 
     Parameters
     ----------
     graph : {"complete", "tree", "grid", "knn", "empty"}, networkx.Graph or list of pairs
-        "tree" is the spanning tree of greatest mutual information of Gaussians (Chow and Liu);
-        "knn" joins every column to those of greatest correlation; "grid" takes columns for the
-        pixels of a square. Pairs and nodes are names or indices of columns.
+        "tree" is the spanning tree with the largest mutual information of Gaussians (Chow and Liu).
+        "knn" joins each column with the columns of largest absolute correlation. "grid" uses the
+        columns as the pixels of a square. Pairs and nodes are names or indices of columns.
     correlation : ndarray of shape (n_columns, n_columns)
+        Correlations of the columns. Only "tree" and "knn" use them.
     names : list
+        Names of the columns.
+
+    Returns
+    -------
+    ndarray of shape (n_edges, 2)
+        Sorted pairs of column indices, the lower index first.
     """
     n = len(names)
     if isinstance(graph, str):
         makers = {
             "complete": lambda: combinations(range(n), 2),
             "empty": lambda: (),
-            "tree": lambda: _tree(correlation),
-            "knn": lambda: _nearest(correlation),
-            "grid": lambda: _grid(n),
+            "tree": lambda: _tree_edges(correlation),
+            "knn": lambda: _knn_edges(correlation),
+            "grid": lambda: _grid_edges(n),
         }
         if graph not in makers:
             raise ValueError(
@@ -35,60 +42,60 @@ def edges_of(graph, correlation, names):
             )
         pairs = makers[graph]()
     else:
-        pairs = [_columns(pair, names) for pair in _listed(graph)]
+        pairs = [_find_pair(pair, names) for pair in _list_pairs(graph)]
         for node in graph.nodes if hasattr(graph, "edges") else ():
-            _column(node, names)
+            _find_column(node, names)
     return np.array(sorted({tuple(sorted(p)) for p in pairs}), dtype=np.int64).reshape(-1, 2)
 
 
-def _listed(graph):
-    """Pairs of a graph or of a list."""
+def _list_pairs(graph):
+    """Return the pairs of a graph or of a list; raise a ValueError if they are not pairs."""
     pairs = graph.edges() if hasattr(graph, "edges") else graph
-    wrong = isinstance(pairs, str) or not hasattr(pairs, "__iter__")
-    pairs = [] if wrong else list(pairs)
-    odd = [p for p in pairs if isinstance(p, str) or not hasattr(p, "__len__") or len(p) != 2]
-    if wrong or odd:
+    is_wrong_type = isinstance(pairs, str) or not hasattr(pairs, "__iter__")
+    pairs = [] if is_wrong_type else list(pairs)
+    wrong = [p for p in pairs if isinstance(p, str) or not hasattr(p, "__len__") or len(p) != 2]
+    if is_wrong_type or wrong:
         raise ValueError(
-            "graph must be the name of one, a networkx graph or a list of pairs of columns; got "
-            f"{odd[0] if odd else graph!r}."
+            "graph must be a name, a networkx graph or a list of pairs of columns; got "
+            f"{wrong[0] if wrong else graph!r}."
         )
     return [tuple(pair) for pair in pairs]
 
 
-def _columns(pair, names):
-    found = [_column(column, names) for column in pair]
-    if len(set(found)) != 2:
-        raise ValueError(f"Edges join two different columns; got {pair!r}.")
-    return found
+def _find_pair(pair, names):
+    indices = [_find_column(column, names) for column in pair]
+    if len(set(indices)) != 2:
+        raise ValueError(f"Each edge of graph must join two different columns; got {pair!r}.")
+    return indices
 
 
-def _column(column, names):
+def _find_column(column, names):
     if not isinstance(column, bool | np.bool_):
         if column in names:
             return names.index(column)
         if isinstance(column, int | np.integer) and 0 <= column < len(names):
             return int(column)
     raise ValueError(
-        f"graph names column {column!r}; the columns are {names[:8]}"
+        f"graph has {column!r}, which is not a column; the columns are {names[:8]}"
         f"{' ...' if len(names) > 8 else ''}."
     )
 
 
-def _grid(n):
-    import networkx as nx  # takes as long as the rest of the package
+def _grid_edges(n):
+    import networkx as nx  # imported here because it is slow
 
     side = round(n**0.5)
     if side * side != n:
         raise ValueError(
-            f'graph="grid" takes the columns for the pixels of a square, but there are {n}; give '
+            f'graph="grid" needs a square number of columns, but there are {n}. Instead, give '
             "networkx.grid_2d_graph with its nodes relabelled to columns, or a list of pairs."
         )
     graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(side, side), ordering="sorted")
     return graph.edges
 
 
-def _tree(correlation):
-    import networkx as nx  # takes as long as the rest of the package
+def _tree_edges(correlation):
+    import networkx as nx  # imported here because it is slow
 
     graph = nx.Graph()
     graph.add_nodes_from(range(len(correlation)))
@@ -97,7 +104,7 @@ def _tree(correlation):
     return nx.maximum_spanning_edges(graph, data=False)
 
 
-def _nearest(correlation):
+def _knn_edges(correlation):
     strength = np.abs(correlation) - 2.0 * np.eye(len(correlation))
     k = min(N_NEIGHBORS, len(correlation) - 1)
     return [(i, int(j)) for i, row in enumerate(strength) for j in np.argsort(-row)[:k]]

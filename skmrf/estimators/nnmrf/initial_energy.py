@@ -1,20 +1,20 @@
-"""Initial values of networks and of the quadratic term."""
+"""Initial values of networks, and the quadratic term."""
 
 import numpy as np
 
 from ..._utils.log_weights import normalized_weights
 from ..._utils.parameters import check_covariance
 from ...energies import NeuralEnergy
-from ...learners.initial_mixture import completed
+from ...learners.initial_mixture import impute_normal
 from .._training import check_memory
 from .gaussian_base import gaussian_base
-from .graph import edges_of
+from .graph import resolve_edges
 
-N_COMPONENTS = 5  # of beliefs, in forecasts of memory
+N_COMPONENTS = 5  # of the mixture, assumed in estimates of memory
 
 
 def correlation(X, weights):
-    """Return the weighted correlation matrix of the columns; states count as numbers."""
+    """Return the weighted correlation matrix of the columns; state codes count as numbers."""
     centred = X - weights @ X
     covariance = (weights[:, None] * centred).T @ centred
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
@@ -22,24 +22,27 @@ def correlation(X, weights):
 
 
 def initial_energy(density, data, columns, rng):
-    """Return the energy at which training starts: small networks beside the quadratic term.
+    """Return the initial energy: small random networks and the quadratic term.
 
     Parameters
     ----------
     density : NNMRFDensity
-        Its parameters are read: the graph, the networks and the quadratic term.
+        Estimator with the graph, the layers of the networks and the quadratic term.
     data : Batch
         All training rows, encoded.
     columns : Columns
+        Encoding of the rows.
     rng : Generator
+        Random numbers of the networks and of imputations.
 
     Returns
     -------
     NeuralEnergy
+        Initial energy.
     """
     weights = normalized_weights(data.log_weights, len(data.X))
-    X = completed(data.X, columns.n_states, weights, rng)
-    edges = edges_of(density.graph, correlation(X, weights), columns.names)
+    X = impute_normal(data.X, columns.n_states, weights, rng)
+    edges = resolve_edges(density.graph, correlation(X, weights), columns.names)
     _check_size(density, columns.n_states, edges)
     mean, precision = _quadratic_term(density, X, weights, columns, edges)
     return NeuralEnergy.random(
@@ -56,7 +59,7 @@ def initial_energy(density, data, columns, rng):
 
 def _quadratic_term(density, X, weights, columns, edges):
     """Return the mean and the precision of the quadratic term."""
-    numbers = columns.numbers
+    numbers = columns.continuous
     if density.base == "gaussian":
         target = _shrinkage_target(density.prior_covariance, columns)
         return gaussian_base(X, numbers, weights, edges, target, density.shrinkage)
@@ -64,28 +67,28 @@ def _quadratic_term(density, X, weights, columns, edges):
 
 
 def _shrinkage_target(prior_covariance, columns):
-    """Return the covariance of standardised columns towards which that of the rows is shrunk."""
+    """Return the shrinkage target of the covariance of standardised columns, or None."""
     if prior_covariance is None:
         return None
-    m = len(columns.numbers)
+    m = len(columns.continuous)
     target = check_covariance("prior_covariance", prior_covariance, m)
     return target / columns.scale / columns.scale[:, None]
 
 
 def _check_size(density, n_states, edges):
-    """Raise a ValueError if networks need more memory than ``max_bytes``."""
+    """Raise a ValueError if the networks need more memory than ``max_bytes``."""
     slots = int(max(n_states.max(initial=1), 1))
     nodes = len(n_states) * density.node_layers[0]
     pairs = len(edges) * 2 * density.edge_layers[0]
     check_memory(
         slots * (nodes + pairs),
         density.max_bytes,
-        "first weights of networks",
-        'Give a sparser graph (such as "tree" or "knn"), or raise max_bytes.',
+        "weights of first layers",
+        'Use a sparser graph (such as "tree" or "knn"), or raise max_bytes.',
     )
     check_memory(
         N_COMPONENTS * len(edges) * slots**2,
         density.max_bytes,
-        "values at states of pairs",
-        "Merge rare categories, give a sparser graph, or raise max_bytes.",
+        "potentials of pairs of states",
+        "Merge rare categories, use a sparser graph, or raise max_bytes.",
     )

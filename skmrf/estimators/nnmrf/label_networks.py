@@ -1,4 +1,4 @@
-"""Labels by networks that were learned for them: an ensemble, and rows with gaps."""
+"""Ensemble of conditional models of the labels."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,45 +14,72 @@ from ...training import state as loop_state
 from ...training.settings import Settings
 
 
-class Kind(NamedTuple):
-    """How members begin, and the strength of what pulls them: to 0, or to their first networks."""
+class MemberKind(NamedTuple):
+    """Initial values and penalty of a kind of ensemble members.
+
+    Attributes
+    ----------
+    gain : float
+        Gain of the networks.
+    inner : float
+        Factor of the initial weights of the first layer.
+    outer : float
+        Factor of the initial weights of the last layer.
+    strength : float
+        Strength of the L2 penalty, for all rows together.
+    penalises_change : bool
+        Whether the penalty is on the change from the initial values, instead of the weights.
+    """
 
     gain: float
     inner: float
     outer: float
     strength: float
-    to_first: bool
+    penalises_change: bool
 
 
-KINDS = (
-    Kind(gain=1.0, inner=1.0, outer=1.0, strength=0.03, to_first=False),
-    Kind(gain=3.0, inner=1.0, outer=1.0, strength=0.3, to_first=False),
-    Kind(gain=1.0, inner=3.0, outer=10.0, strength=0.1, to_first=True),
+MEMBER_KINDS = (
+    MemberKind(gain=1.0, inner=1.0, outer=1.0, strength=0.03, penalises_change=False),
+    MemberKind(gain=3.0, inner=1.0, outer=1.0, strength=0.3, penalises_change=False),
+    MemberKind(gain=1.0, inner=3.0, outer=10.0, strength=0.1, penalises_change=True),
 )
 N_FOLDS = 5
-N_MEMBERS = N_FOLDS * len(KINDS)
-LEAST_SHARE = 0.01  # of a kind that is kept
-N_ITERATIONS = 100  # stops before networks fit every row
-MOST_ROWS, FEWEST_ROWS = 20_000, 100  # of a member, and of one of its classes
-COPIES = 80  # arrays of parameters that learning holds at once, most of them those of L-BFGS
+N_MEMBERS = N_FOLDS * len(MEMBER_KINDS)
+MIN_KIND_WEIGHT = 0.01  # kinds with smaller weights are dropped
+N_ITERATIONS = 100  # stops before overfitting
+MAX_ROWS = 20_000  # training rows of a member
+MIN_CLASS_ROWS = 100  # training rows of a class in a member
+N_ARRAYS = 80  # arrays of the size of the parameters in memory, most of them of L-BFGS
 
 
 @dataclass(frozen=True)
 class LabelEnsemble:
-    """The weighted mean of what several members say of labels.
+    """Weighted mean of conditional models of the labels.
 
     Attributes
     ----------
     members : list of NeuralLabels
+        Models.
     weights : ndarray of shape (n_members,)
-        Of sum 1.
+        Weight of each model. The weights sum to 1.
     """
 
     members: list
     weights: np.ndarray
 
     def log_proba(self, X):
-        """``log p(y | x)`` of rows without gaps, shape (n_rows, n_labels)."""
+        """Return ``log p(y | x)`` of each row and each label.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_variables)
+            Encoded rows without missing entries.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_labels)
+            Log-probabilities in nats.
+        """
         total = -np.inf
         for member, weight in zip(self.members, self.weights, strict=True):
             total = np.logaddexp(total, member.log_proba(X) + np.log(weight))
@@ -60,42 +87,46 @@ class LabelEnsemble:
 
 
 def check_memory(n_states, edges, node_layers, edge_layers, n_labels, max_bytes):
-    """Refuse members of more parameters than ``max_bytes`` allows."""
+    """Raise a ValueError if the parameters of a member need more than ``max_bytes``."""
     slots = int(max(n_states.max(initial=1), 1))
     n = len(n_states) * n_parameters(1, slots, node_layers)
     n = n_labels * (1 + n + len(edges) * n_parameters(2, slots, edge_layers))
-    needed = 8.0 * COPIES * n
+    needed = 8.0 * N_ARRAYS * n
     if needed > max_bytes:
         raise ValueError(
-            f"Learning {n} parameters of networks of labels needs about {needed:.4g} bytes, more "
-            f'than max_bytes={max_bytes:.4g}. Give a sparser graph (such as "tree" or "knn"), '
-            'take rule="bayes", or raise max_bytes.'
+            f"Learning {n} parameters of the ensemble's networks needs about {needed:.4g} bytes, "
+            f'more than max_bytes={max_bytes:.4g}. Use a sparser graph (such as "tree" or "knn"), '
+            'use rule="bayes", or raise max_bytes.'
         )
 
 
 def member_tasks(networks, completions, labels, weights, rng, max_iter=None):
-    """Return the arguments of :func:`learn_member` for the members of every kind.
+    """Return the arguments of :func:`learn_member` for all members.
 
-    Every member leaves out a fold of the rows. A kind has the share in the ensemble at which the
-    mixture of kinds gives the rows left out the greatest likelihood (stacking). Members of a kind
-    differ in their first networks, in rows, and in what is drawn into gaps.
+    There is a member for each kind and each fold. It is learned without the rows of the fold. The
+    weights of the kinds maximise the likelihood of the rows left out (stacking). Members of a kind
+    differ in their initial networks, their rows, and their imputed entries.
 
     Parameters
     ----------
     networks : NeuralEnergy
-        The graph and the shape of networks.
-    completions : callable, Generator -> ndarray of shape (n_rows, n_variables)
-        Rows without gaps; those of a fold are drawn anew.
+        Graph and layers of the networks.
+    completions : callable
+        ``Generator -> ndarray of shape (n_rows, n_variables)``. It returns the rows with missing
+        entries imputed. It is called once for each fold.
     labels : ndarray of int, shape (n_rows,)
+        Code of the label of each row.
     weights : ndarray of shape (n_rows,), or None
+        Weight of each row.
     rng : Generator
+        Random numbers of folds, imputations and initial values.
     max_iter : int, optional
-        Iterations of a member, at most 100.
+        Maximum number of iterations of a member. It is at most 100.
 
     Returns
     -------
     tasks : list of tuple
-        Kinds in turn, fold by fold.
+        Arguments, sorted by fold, then by kind.
     left : list of ndarray
         Weights of the rows that each fold leaves out.
 
@@ -104,49 +135,51 @@ def member_tasks(networks, completions, labels, weights, rng, max_iter=None):
     D. H. Wolpert, "Stacked generalization", Neural Networks 5, 1992.
 
     T. Pearce, F. Leibfried and A. Brintrup, "Uncertainty in neural networks: approximately Bayesian
-    ensembling", AISTATS 2020, for the pull to first networks.
+    ensembling", AISTATS 2020, for the penalty on the change from the initial networks.
     """
     max_iter = N_ITERATIONS if max_iter is None else min(max_iter, N_ITERATIONS)
     weights = np.ones(len(labels)) if weights is None else weights
-    folds, tasks, left = folds_of(labels, rng), [], []
+    folds, tasks, left = assign_folds(labels, rng), [], []
     for fold, source in enumerate(rng.spawn(N_FOLDS)):
         X = completions(source)
-        (seen, each), (out, of_left) = (
-            some_of(np.flatnonzero(here), labels, source) for here in (folds != fold, folds == fold)
+        (kept, kept_counts), (left_out, left_out_counts) = (
+            subsample_rows(np.flatnonzero(here), labels, source)
+            for here in (folds != fold, folds == fold)
         )
-        each = each * weights[seen]
-        rows = X[seen], labels[seen], each / each.sum()
-        for kind in KINDS:
+        row_weights = kept_counts * weights[kept]
+        rows = X[kept], labels[kept], row_weights / row_weights.sum()
+        for kind in MEMBER_KINDS:
             first = NeuralLabels.random(
                 networks, labels.max() + 1, kind.gain, kind.inner, kind.outer, random_state=source
             )
-            tasks.append((first, kind, rows, (X[out], labels[out]), max_iter))
-        left.append(of_left * weights[out])
+            tasks.append((first, kind, rows, (X[left_out], labels[left_out]), max_iter))
+        left.append(left_out_counts * weights[left_out])
     return tasks, left
 
 
 def combine_members(learned, left):
-    """Return the weighted ensemble of members; None if there are none.
+    """Return the weighted ensemble of learned members.
 
     Parameters
     ----------
     learned : list of (NeuralLabels, ndarray)
-        Results of :func:`learn_member` of the first tasks.
+        Results of :func:`learn_member`, in the order of the tasks. The last ones may be missing.
     left : list of ndarray
-        As of :func:`member_tasks`.
+        Weights of the rows that each fold leaves out, from :func:`member_tasks`.
 
     Returns
     -------
     LabelEnsemble or None
+        None if there are no members.
     """
     if not learned:
         return None
     members, logs = zip(*learned, strict=True)
-    return _mixed(members, _shares(logs, left))
+    return _build_ensemble(members, _kind_weights(logs, left))
 
 
-def folds_of(labels, rng):
-    """A fold of every row, classes spread over them; -1 for the only row of a class."""
+def assign_folds(labels, rng):
+    """Return the fold of each row, stratified by class; -1 for the only row of a class."""
     order = rng.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     folds = np.empty(len(labels), int)
@@ -155,46 +188,64 @@ def folds_of(labels, rng):
     return folds
 
 
-def some_of(rows, labels, rng):
-    """All rows, or as many as a member takes, with none of few classes left out.
+def subsample_rows(rows, labels, rng):
+    """Return a stratified subsample of rows, or all rows if there are few.
+
+    Parameters
+    ----------
+    rows : ndarray of int
+        Indices of rows.
+    labels : ndarray of int
+        Labels of all rows.
+    rng : Generator
+        Random numbers of the subsample.
 
     Returns
     -------
-    rows : ndarray of shape (n_some,)
-        In order; of every class about the same share, and at least 100 where there are as many, or
-        fewer where there are more than 200 classes.
-    each : ndarray of shape (n_some,)
-        How many rows each stands for.
+    rows : ndarray of shape (n_selected,)
+        Sorted indices. Each class has about the same share of its rows, and at least 100 rows if it
+        has so many, or fewer if there are more than 200 classes.
+    weights : ndarray of shape (n_selected,)
+        Number of original rows that each selected row represents.
     """
     counts = np.bincount(labels[rows])
-    share = min(1.0, MOST_ROWS / max(len(rows), 1))
-    fewest = min(FEWEST_ROWS, MOST_ROWS // max(np.count_nonzero(counts), 1))
-    kept = np.minimum(counts, np.maximum(np.floor(share * counts), max(fewest, 1)))
+    share = min(1.0, MAX_ROWS / max(len(rows), 1))
+    min_rows = min(MIN_CLASS_ROWS, MAX_ROWS // max(np.count_nonzero(counts), 1))
+    kept = np.minimum(counts, np.maximum(np.floor(share * counts), max(min_rows, 1)))
     order = rng.permutation(rows) if share < 1 else rows
     order = order[np.argsort(labels[order], kind="stable")]
     rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    some = np.sort(order[rank < kept[labels[order]]])
-    return some, counts[labels[some]] / kept[labels[some]]
+    selected = np.sort(order[rank < kept[labels[order]]])
+    return selected, counts[labels[selected]] / kept[labels[selected]]
 
 
-def _shares(logs, weights):
-    """Shares of kinds, by the folds for which all kinds have learned."""
-    n = len(KINDS)
-    whole = [np.stack(logs[m : m + n]) for m in range(0, len(logs) - n + 1, n)]
-    if not whole:
+def _kind_weights(logs, weights):
+    """Return the weights of the kinds, from the folds whose members are all learned."""
+    n = len(MEMBER_KINDS)
+    complete_folds = [np.stack(logs[m : m + n]) for m in range(0, len(logs) - n + 1, n)]
+    if not complete_folds:
         return np.full(n, 1 / n)
-    return stacked(np.concatenate(whole, axis=1), np.concatenate(weights[: len(whole)]))
+    return stacking_weights(
+        np.concatenate(complete_folds, axis=1), np.concatenate(weights[: len(complete_folds)])
+    )
 
 
-def stacked(logs, weights, n_iter=100):
-    """Shares of kinds at which their mixture has the greatest likelihood, by EM from equal ones.
+def stacking_weights(logs, weights, n_iter=100):
+    """Return the mixture weights of the kinds that maximise the likelihood, by EM.
 
     Parameters
     ----------
     logs : ndarray of shape (n_kinds, n_rows)
-        Log-likelihoods of rows.
+        Log-likelihood of each row under each kind, in nats.
     weights : ndarray of shape (n_rows,)
-    n_iter : int
+        Weight of each row.
+    n_iter : int, default=100
+        Number of EM iterations. They start from equal weights.
+
+    Returns
+    -------
+    ndarray of shape (n_kinds,)
+        Weights that sum to 1.
     """
     shares = np.full(len(logs), 1 / len(logs))
     if not len(weights):
@@ -206,25 +257,39 @@ def stacked(logs, weights, n_iter=100):
     return shares
 
 
-def _mixed(members, shares):
-    """The ensemble of members, kinds in turn, but for kinds of small shares."""
+def _build_ensemble(members, shares):
+    """Return the ensemble of members, without the kinds that have small weights."""
     kinds = np.arange(len(members)) % len(shares)
     weights = (shares / np.maximum(np.bincount(kinds, minlength=len(shares)), 1))[kinds]
-    kept = np.flatnonzero(shares[kinds] >= LEAST_SHARE)
+    kept = np.flatnonzero(shares[kinds] >= MIN_KIND_WEIGHT)
     return LabelEnsemble([members[m] for m in kept], weights[kept] / weights[kept].sum())
 
 
 def learn_member(first, kind, rows, left, max_iter):
-    """Learn one member in few iterations.
+    """Learn one member with a limited number of iterations.
+
+    Parameters
+    ----------
+    first : NeuralLabels
+        Initial model.
+    kind : MemberKind
+        Kind of the member.
+    rows : tuple of ndarray
+        Encoded training rows, their labels and their weights.
+    left : tuple of ndarray
+        Encoded rows that are left out, and their labels.
+    max_iter : int
+        Maximum number of iterations of L-BFGS.
 
     Returns
     -------
     learned : NeuralLabels
+        Learned model.
     log_likelihood : ndarray of shape (n_left,)
-        Log-likelihood of each row that was left out.
+        Log-likelihood in nats of the label of each row that was left out.
     """
     X, labels, weights = rows
-    origin = {k: v if kind.to_first else np.zeros_like(v) for k, v in first.theta.items()}
+    origin = {k: v if kind.penalises_change else np.zeros_like(v) for k, v in first.theta.items()}
     learner, data = ConditionalLikelihood(origin, weights), Batch(X, labels)
     settings = Settings(
         optimizer=None,

@@ -1,4 +1,4 @@
-"""Scores of held-out rows of a density with neural potentials."""
+"""Scores of held-out rows for densities with neural potentials."""
 
 import numpy as np
 
@@ -8,20 +8,22 @@ N_SCORING = 10_000  # draws for the log Z of a score
 
 
 def held_out_score(learner, held_out, density):
-    """Return the score of held-out rows for early stopping: their mean log-likelihood.
+    """Return a function that computes the mean log-likelihood of held-out rows.
 
     Parameters
     ----------
     learner : BeliefLearner
+        Learner whose state has the mixture.
     held_out : Batch or None
+        Held-out rows.
     density : {"mixture", "mrf"}
-        Whether the beliefs or the model is scored. Rows that all have missing entries are scored
-        by the beliefs.
+        Distribution that is scored: the mixture or the model. The model scores complete rows only.
+        If there are none, the mixture is scored.
 
     Returns
     -------
     callable or None
-        ``(energy, state) -> float`` in nats; None without held-out rows.
+        ``(energy, state) -> float`` in nats. None without held-out rows.
     """
     if held_out is None:
         return None
@@ -39,7 +41,7 @@ def held_out_score(learner, held_out, density):
 
 
 def _model_score(learner, X, weights):
-    """Return the score of complete rows by the model, log Z by draws from the beliefs."""
+    """Return the score of complete rows under the model, with log Z by importance sampling."""
     rng = np.random.default_rng(0)
 
     def score(energy, state):
