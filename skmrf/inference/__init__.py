@@ -1,4 +1,4 @@
-"""Questions to a model: marginals, log Z, most probable states, samples."""
+"""Inference: log partition function, marginals, most probable states and samples."""
 
 from .queries import log_partition, map_assignment, marginal_map, marginals, sample
 

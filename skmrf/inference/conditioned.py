@@ -1,4 +1,4 @@
-"""A question about one model and one set of evidence, and how a method is asked it."""
+"""A model conditioned on evidence, and the choice of an inference method."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,24 +14,28 @@ from ..exact import elimination
 from ..likelihood.bounds import exact_fits
 from ..samplers import chained_bp
 
-NOTHING_POSSIBLE = (
+ZERO_PROBABILITY_MESSAGE = (
     "None of {} draws has a positive probability: the evidence is impossible, or zero potentials "
-    'hide what is possible. Take method="exact", or give more n_samples or clip.'
+    'hide the possible states. Use method="exact", or increase n_samples or clip.'
 )
 
 
 @dataclass
-class Question:
-    """A model and what is known of its variables.
+class ConditionedModel:
+    """Model with evidence and the settings of an inference query.
 
     Attributes
     ----------
     graph : FactorGraph
-    evidence : dict
+        The model, before conditioning.
+    evidence : dict of int to int
+        State code of every observed variable.
     row : ndarray of shape (n_variables,)
-        State codes, MISSING where not observed.
+        The evidence as a row of state codes, MISSING where not observed.
     max_bytes : float
+        Memory limit of exact inference, in bytes.
     random_state : int, Generator, RandomState or None
+        Seed or generator of the methods that draw random numbers.
     """
 
     graph: FactorGraph
@@ -41,8 +45,8 @@ class Question:
     random_state: Any
 
     @classmethod
-    def about(cls, energy, evidence, max_bytes, random_state):
-        """Check the evidence."""
+    def from_energy(cls, energy, evidence, max_bytes, random_state):
+        """Check the evidence and return the conditioned model."""
         graph = factor_graph_of(energy)
         evidence = check_evidence(evidence, graph.n_states)
         row = np.full(graph.n_variables, -1, dtype=STATE)
@@ -52,45 +56,46 @@ class Question:
 
     @property
     def observed(self):
-        """Mask of the variables that are known."""
+        """Mask of the observed variables, shape (n_variables,)."""
         return self.row >= 0
 
-    def resolve(self, method, methods, fallback):
-        """ "auto" is "exact" where it fits, else the fallback."""
+    def choose_method(self, method, methods, fallback):
+        """Return the method; for "auto", "exact" if it is feasible, else the fallback."""
         check_choice("method", method, ("auto", *methods))
         if method != "auto":
             return method
-        return "exact" if self.fits() else fallback
+        return "exact" if self.is_exact_feasible() else fallback
 
-    def rng(self):
-        """A Generator, so that only methods that draw look at the random state."""
+    def make_rng(self):
+        """Return a random generator; only methods that draw random numbers call this."""
         return check_generator(self.random_state)
 
-    def fits(self, **how):
-        """Whether elimination fits."""
-        return exact_fits(self.graph.layout, self.observed, self.max_bytes, **how)
+    def is_exact_feasible(self, **options):
+        """Return whether variable elimination fits in memory and time."""
+        return exact_fits(self.graph.layout, self.observed, self.max_bytes, **options)
 
-    def plan(self, **how):
-        """The bucket tree."""
+    def prepare_elimination(self, **options):
+        """Return the bucket tree of variable elimination."""
         return elimination.prepare(
-            self.graph.layout, self.observed, max_bytes=self.max_bytes, **how
+            self.graph.layout, self.observed, max_bytes=self.max_bytes, **options
         )
 
-    def rest(self):
-        """The model of the variables that are not known."""
+    def conditional_graph(self):
+        """Return the model of the unobserved variables given the evidence."""
         return self.graph.condition(self.evidence)
 
-    def complete(self, X):
-        """Rows of the unknown variables put into rows of all variables."""
+    def insert_evidence(self, X):
+        """Return rows of all variables from rows of the unobserved variables."""
         out = np.repeat(self.row[None], len(X), axis=0)
         out[:, ~self.observed] = X
         return out
 
 
-def renumbered(order, observed):
-    """An order of all variables as one of those not observed, as conditioning numbers them.
+def restrict_order(order, observed):
+    """Return an order of all variables as an order of the variables of the conditional model.
 
-    Names of orders stay as they are.
+    Conditioning numbers the unobserved variables from 0. A string (the name of an order) is
+    returned unchanged.
     """
     if isinstance(order, str):
         return order
@@ -98,7 +103,7 @@ def renumbered(order, observed):
     return (np.cumsum(~observed) - 1)[order[~observed[order]]]
 
 
-def ask(methods, method, question, options, **given):
-    """Call a method; an option that it does not have is named with those it has."""
+def call_method(methods, method, model, options, **arguments):
+    """Check the options of a method and call it."""
     check_options(method, methods[method], options)
-    return methods[method](question, **given, **options)
+    return methods[method](model, **arguments, **options)

@@ -1,4 +1,4 @@
-"""Marginals of a question's model by each method."""
+"""Marginal probabilities by each inference method."""
 
 import numpy as np
 
@@ -11,58 +11,60 @@ from ..exact import elimination
 from ..likelihood.intervals import TRUSTED_ESS
 from ..samplers import chained_bp, enumerated_states, gibbs_queries
 from ..variational import belief_propagation, mean_field, tree_reweighting
-from .conditioned import NOTHING_POSSIBLE, renumbered
+from .conditioned import ZERO_PROBABILITY_MESSAGE, restrict_order
 
 
-def _as_marginals(question, single, flat, *, residual, n_iter, converged, method):
-    """Flat arrays cut into variables and cliques."""
-    graph = question.graph
+def _build_marginals(model, single, flat, *, residual, n_iter, converged, method):
+    """Split flat arrays by variable and by clique, and return them as Marginals."""
+    graph = model.graph
     single = np.split(single, np.cumsum(graph.n_states))[:-1]
     cliques = graph.layout.untied().split(flat)
     return Marginals(single, cliques, bool(converged), float(residual), int(n_iter), method)
 
 
-def _from_states(question, X, log_weights=None):
-    """Single and clique frequencies of weighted rows of all variables."""
-    n_states = question.graph.n_states
-    states, size = (X + question.graph.layout.state_start).ravel(), int(n_states.sum())
+def _state_frequencies(model, X, log_weights=None):
+    """Return the weighted frequencies of the states of every variable and of every clique."""
+    n_states = model.graph.n_states
+    states, size = (X + model.graph.layout.state_start).ravel(), int(n_states.sum())
     if log_weights is None:
         single = np.bincount(states, minlength=size) / len(X)
     else:
         weights = np.repeat(normalized_weights(log_weights, len(X)), X.shape[1])
         single = np.bincount(states, weights, minlength=size)
         owner = np.repeat(np.arange(len(n_states)), n_states)
-        single = single / np.bincount(owner, single)[owner]  # weights sum to one up to rounding
-    untied = FactorGraph.from_layout(question.graph.layout.untied())
+        single = (
+            single / np.bincount(owner, single)[owner]
+        )  # rounding: the weights do not sum to 1 exactly
+    untied = FactorGraph.from_layout(model.graph.layout.untied())
     flat = untied.moments(States(X, None, log_weights))["log_potentials"]
-    return single, np.maximum(flat, 0.0)  # a difference of sums may be rounded below zero
+    return single, np.maximum(flat, 0.0)  # rounding can make a difference of sums negative
 
 
-def exact_marginals(question):
-    """By elimination."""
-    graph, plan = question.graph, question.plan()
-    single = elimination.single_marginals(plan, graph.flat, question.row[None])[0]
+def exact_marginals(model):
+    """Compute exact marginals by variable elimination."""
+    graph, plan = model.graph, model.prepare_elimination()
+    single = elimination.single_marginals(plan, graph.flat, model.row[None])[0]
     untied = graph.layout.untied()
-    flat, _ = elimination.expected_moments(plan, graph.flat, question.row[None], layout=untied)
-    return _as_marginals(
-        question, single, flat, residual=0.0, n_iter=1, converged=True, method="exact"
+    flat, _ = elimination.expected_moments(plan, graph.flat, model.row[None], layout=untied)
+    return _build_marginals(
+        model, single, flat, residual=0.0, n_iter=1, converged=True, method="exact"
     )
 
 
-def gibbs_marginals(question, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=None):
-    """Averages over Gibbs chains."""
-    X, residual = gibbs_queries.averages(
-        question.rest(),
-        question.rng(),
+def gibbs_marginals(model, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=None):
+    """Estimate marginals by averages over Gibbs chains."""
+    X, residual = gibbs_queries.record_states(
+        model.conditional_graph(),
+        model.make_rng(),
         n_chains=n_chains,
         n_sweeps=n_sweeps,
         n_records=n_records,
         n_jobs=n_jobs,
     )
-    X = question.complete(X)
-    return _as_marginals(
-        question,
-        *_from_states(question, X),
+    X = model.insert_evidence(X)
+    return _build_marginals(
+        model,
+        *_state_frequencies(model, X),
         residual=residual,
         n_iter=len(X),
         converged=residual < 0.01,
@@ -70,84 +72,88 @@ def gibbs_marginals(question, *, n_chains=256, n_sweeps=1000, n_records=50, n_jo
     )
 
 
-def _believed(question, found, method):
-    if found.log_partition == -np.inf:
+def _marginals_from_beliefs(model, result, method):
+    if result.log_partition == -np.inf:
         raise elimination.ImpossibleEvidence(0)
-    return _as_marginals(
-        question,
-        found.single,
-        found.cliques,
-        residual=found.residual,
-        n_iter=found.n_iter,
-        converged=found.converged,
+    return _build_marginals(
+        model,
+        result.single,
+        result.cliques,
+        residual=result.residual,
+        n_iter=result.n_iter,
+        converged=result.converged,
         method=method,
     )
 
 
-def bp_marginals(question, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
-    """Beliefs of sum-product belief propagation."""
-    how = belief_propagation.Propagation(schedule, damping, max_iter, tol)
-    found = belief_propagation.belief_propagation(question.graph, how, evidence=question.row)
-    return _believed(question, found, "bp")
+def bp_marginals(model, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
+    """Approximate marginals by sum-product belief propagation."""
+    propagation = belief_propagation.Propagation(schedule, damping, max_iter, tol)
+    result = belief_propagation.belief_propagation(model.graph, propagation, evidence=model.row)
+    return _marginals_from_beliefs(model, result, "bp")
 
 
-def trw_marginals(question, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
-    """Beliefs of tree-reweighted propagation."""
-    how = belief_propagation.Propagation(schedule, damping, max_iter, tol)
-    found = tree_reweighting.tree_reweighted(question.graph, how, evidence=question.row)
-    return _believed(question, found.beliefs, "trw")
+def trw_marginals(model, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
+    """Approximate marginals by tree-reweighted belief propagation."""
+    propagation = belief_propagation.Propagation(schedule, damping, max_iter, tol)
+    result = tree_reweighting.tree_reweighted(model.graph, propagation, evidence=model.row)
+    return _marginals_from_beliefs(model, result.beliefs, "trw")
 
 
-def mean_field_marginals(question, *, max_iter=1000, tol=1e-9):
-    """The product distribution of naive mean field."""
-    rest = question.rest()
-    if any(not (table > -np.inf).any() for table in rest.log_potentials):
+def mean_field_marginals(model, *, max_iter=1000, tol=1e-9):
+    """Approximate marginals by naive mean field."""
+    conditional = model.conditional_graph()
+    if any(not (table > -np.inf).any() for table in conditional.log_potentials):
         raise elimination.ImpossibleEvidence(0)
-    found = mean_field.mean_field(rest, max_iter=max_iter, tol=tol)
-    n_states = question.graph.n_states
+    result = mean_field.mean_field(conditional, max_iter=max_iter, tol=tol)
+    n_states = model.graph.n_states
     single = np.zeros(int(n_states.sum()))
-    free = np.repeat(~question.observed, n_states)
-    single[free] = found.single
-    seen = np.flatnonzero(question.observed)
-    single[question.graph.layout.state_start[seen] + question.row[seen]] = 1.0
-    untied = question.graph.layout.untied()
-    return _as_marginals(
-        question,
+    free = np.repeat(~model.observed, n_states)
+    single[free] = result.single
+    observed = np.flatnonzero(model.observed)
+    single[model.graph.layout.state_start[observed] + model.row[observed]] = 1.0
+    untied = model.graph.layout.untied()
+    return _build_marginals(
+        model,
         single,
-        mean_field.clique_moments(question.graph, single, untied),
-        residual=found.residual,
-        n_iter=found.n_iter,
-        converged=found.converged and found.lower_bound > -np.inf,
+        mean_field.clique_moments(model.graph, single, untied),
+        residual=result.residual,
+        n_iter=result.n_iter,
+        converged=result.converged and result.lower_bound > -np.inf,
         method="mean-field",
     )
 
 
 def bpchain_marginals(
-    question, *, n_samples=4000, conditionals="auto", order="elimination", clip=1e-3
+    model, *, n_samples=4000, conditionals="auto", order="elimination", clip=1e-3
 ):
-    """Draws of chained belief propagation, weighted to the model."""
+    """Estimate marginals by importance sampling from chained belief propagation."""
     check_number("n_samples", n_samples, low=1, integer=True)
-    rest = question.rest()
+    conditional = model.conditional_graph()
     settings = chained_bp.ChainSettings(
-        conditionals, renumbered(order, question.observed), clip=clip
+        conditionals, restrict_order(order, model.observed), clip=clip
     )
-    chain = chained_bp.Chain(rest.layout, settings, n_samples)
-    rng = question.rng()
-    draws = chain.draw(rest.flat, n_samples, rng)
-    known = enumerated_states.KnownStates(
-        draws.X[:0] if chain.exact else enumerated_states.annealed_states(rest, n_samples, rng)
+    chain = chained_bp.Chain(conditional.layout, settings, n_samples)
+    rng = model.make_rng()
+    draws = chain.draw(conditional.flat, n_samples, rng)
+    known = enumerated_states.EnumeratedStates(
+        draws.X[:0]
+        if chain.exact
+        else enumerated_states.annealed_states(conditional, n_samples, rng)
     )
-    weights = known.weigh(rest, draws)
+    weights = known.compute_weights(conditional, draws)
     log_z = log_mean_exp(weights.estimates())
     if log_z == -np.inf:
-        raise ValueError(NOTHING_POSSIBLE.format(n_samples))
+        raise ValueError(ZERO_PROBABILITY_MESSAGE.format(n_samples))
     averaged = weights.draws + np.log(draws.counts / n_samples)
-    X = question.complete(np.concatenate([known.X, draws.X]))
-    single, flat = _from_states(question, X, np.concatenate([weights.known, averaged]))
-    error = _largest_error(question, X[len(known.X) :], averaged - log_z, draws.counts, single)
-    ess = weights.effective_size(chain.log_density(rest.flat, known.X), log_z)
-    return _as_marginals(
-        question,
+    X = model.insert_evidence(np.concatenate([known.X, draws.X]))
+    single, flat = _state_frequencies(model, X, np.concatenate([weights.enumerated, averaged]))
+    error = _largest_standard_error(
+        model, X[len(known.X) :], averaged - log_z, draws.counts, single
+    )
+    ess = weights.effective_size(chain.log_density(conditional.flat, known.X), log_z)
+    return _build_marginals(
+        model,
         single,
         flat,
         residual=max(error, 1.0 / max(ess, 1.0)),
@@ -157,13 +163,13 @@ def bpchain_marginals(
     )
 
 
-def _largest_error(question, X, log_shares, counts, single):
-    """Largest standard error of a self-normalised single marginal (delta method).
+def _largest_standard_error(model, X, log_shares, counts, single):
+    """Return the largest standard error of a self-normalised single marginal (delta method).
 
-    Only draws have an error, not the states that are summed over.
+    Only the draws contribute to the error. The enumerated states have none.
     """
     square = np.exp(2.0 * log_shares) / counts
-    states = (X + question.graph.layout.state_start).ravel()
+    states = (X + model.graph.layout.state_start).ravel()
     hit = np.bincount(states, np.repeat(square, X.shape[1]), minlength=len(single))
     variance = hit * (1.0 - 2.0 * single) + square.sum() * single**2
     return float(np.sqrt(np.maximum(variance, 0.0).max(initial=0.0)))

@@ -1,4 +1,4 @@
-"""Most probable joint states, and marginal MAP states, by each method."""
+"""MAP states and marginal MAP states by each inference method."""
 
 import numpy as np
 
@@ -7,52 +7,59 @@ from ..samplers import gibbs_queries
 from ..variational import belief_propagation, decimation
 
 
-def exact_mode(question):
-    """By elimination with maxima."""
-    return elimination.maximise(question.plan(), question.graph.flat, question.row[None])[0]
+def exact_mode(model):
+    """Compute a MAP state by max-product variable elimination."""
+    return elimination.maximise(model.prepare_elimination(), model.graph.flat, model.row[None])[0]
 
 
-def annealed_mode(question, *, n_chains=64, n_sweeps=500, n_jobs=None):
-    """The best state of simulated annealing."""
+def annealed_mode(model, *, n_chains=64, n_sweeps=500, n_jobs=None):
+    """Search a MAP state by simulated annealing."""
     best, _ = gibbs_queries.anneal(
-        question.rest(), question.rng(), n_chains=n_chains, n_sweeps=n_sweeps, n_jobs=n_jobs
+        model.conditional_graph(),
+        model.make_rng(),
+        n_chains=n_chains,
+        n_sweeps=n_sweeps,
+        n_jobs=n_jobs,
     )
-    return question.complete(best[None])[0]
+    return model.insert_evidence(best[None])[0]
 
 
-def decimated_mode(question, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
-    """Max-product propagation, the most decided variables clamped again and again."""
-    how = belief_propagation.Propagation(schedule, damping, max_iter, tol)
-    return decimation.decimate(question.graph, how, evidence=question.row)[0]
+def decimated_mode(model, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
+    """Search a MAP state by max-product belief propagation with decimation."""
+    propagation = belief_propagation.Propagation(schedule, damping, max_iter, tol)
+    return decimation.decimate(model.graph, propagation, evidence=model.row)[0]
 
 
 MODES = {"exact": exact_mode, "annealing": annealed_mode, "decimation": decimated_mode}
 
 
-def exact_marginal_mode(question, maximised):
-    """By elimination: sums first, then maxima."""
-    plan = question.plan(maximised=maximised)
-    states, value = elimination.marginal_map(plan, question.graph.flat, question.row[None])
+def exact_marginal_mode(model, maximised):
+    """Compute a marginal MAP state by elimination: sums first, then maxima."""
+    plan = model.prepare_elimination(maximised=maximised)
+    states, value = elimination.marginal_map(plan, model.graph.flat, model.row[None])
     return states[0], float(value[0])
 
 
 def bp_marginal_mode(
-    question, maximised, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8
+    model, maximised, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8
 ):
-    """Mixed-product propagation; the value of what it decodes by sum-product (Bethe)."""
-    how = belief_propagation.Propagation(schedule, damping, max_iter, tol)
-    found = belief_propagation.belief_propagation(
-        question.graph, how, evidence=question.row, maximised=maximised
+    """Search a marginal MAP state by mixed-product belief propagation.
+
+    The value of the decoded state is its Bethe approximation by sum-product propagation.
+    """
+    propagation = belief_propagation.Propagation(schedule, damping, max_iter, tol)
+    result = belief_propagation.belief_propagation(
+        model.graph, propagation, evidence=model.row, maximised=maximised
     )
-    if found.log_partition == -np.inf:
+    if result.log_partition == -np.inf:
         raise elimination.ImpossibleEvidence(0)
-    states = question.row.copy()
-    wanted = np.flatnonzero(maximised & ~question.observed)
-    beliefs = np.split(found.single, np.cumsum(question.graph.n_states)[:-1])
-    for i in wanted:
+    states = model.row.copy()
+    free = np.flatnonzero(maximised & ~model.observed)
+    beliefs = np.split(result.single, np.cumsum(model.graph.n_states)[:-1])
+    for i in free:
         states[i] = int(np.argmax(beliefs[i]))
     value = belief_propagation.belief_propagation(
-        question.graph, how, evidence=states
+        model.graph, propagation, evidence=states
     ).log_partition
     return states, value
 

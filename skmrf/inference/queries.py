@@ -1,4 +1,4 @@
-"""The public queries: choose a method, run it, and return its result with an accuracy."""
+"""Public functions of inference."""
 
 import numbers
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from .._utils.results import Assignment
 from ..energies.checks import check_energy
 from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..likelihood import log_partition_bounds
-from .conditioned import Question, ask, renumbered
+from .conditioned import ConditionedModel, call_method, restrict_order
 from .marginals import MARGINALS
 from .modes import MARGINAL_MODES, MODES
 from .row_queries import warn_inexact_samples
@@ -27,33 +27,42 @@ def log_partition(
     random_state=None,
     **options,
 ):
-    r"""Log partition function :math:`\log \sum_x f(x)`, in nats.
+    r"""Return the log partition function :math:`\log \sum_x f(x)` in nats.
 
     Parameters
     ----------
     energy : Energy
+        Model with unnormalised density :math:`f(x)`.
     evidence : dict of int to int, optional
-        State code of every observed variable; the sum is over the others.
-    method : str, default="auto"
-        "exact"; "ais", annealed importance sampling; "bpchain", importance sampling from chained
-        belief propagation; "bethe", its approximation by belief propagation; "trw", the
-        tree-reweighted upper bound; "mean-field", a lower bound. "auto" is "exact" where its
-        forecast of memory and time fits, else "ais".
+        State code of every observed variable, keyed by variable index. The sum is over the
+        unobserved variables. By default no variable is observed.
+    method : {"auto", "exact", "ais", "bpchain", "bethe", "trw", "mean-field"}, default="auto"
+        Inference method:
+
+        - "exact": enumeration or variable elimination.
+        - "ais": annealed importance sampling.
+        - "bpchain": importance sampling from chained belief propagation.
+        - "bethe": Bethe approximation by belief propagation.
+        - "trw": tree-reweighted upper bound.
+        - "mean-field": lower bound of naive mean field.
+        - "auto": "exact" if its forecast memory and time are small enough, else "ais".
     max_bytes : float, default=4 GiB
-        Memory bound of "exact".
-    random_state : int, Generator, RandomState or None
+        Memory limit of "exact", in bytes.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed or generator of the methods that draw random numbers. Other methods ignore it.
     **options
-        Of the method, see :func:`skmrf.likelihood.log_partition_bounds`.
+        Options of the method, listed in :func:`skmrf.likelihood.log_partition_bounds`.
 
     Returns
     -------
     LogPartition
-        ``float(result)`` is its value.
+        Value with its standard error and limits, in nats. ``float(result)`` is the value.
 
     Raises
     ------
     ValueError
-        "exact" beyond ``max_bytes``, with the number of bytes; impossible evidence names.
+        If "exact" needs more than ``max_bytes`` bytes (the message states how many), or the
+        evidence names a variable or a state that does not exist.
 
     Examples
     --------
@@ -68,7 +77,7 @@ def log_partition(
     conditioned = energy.condition(evidence) if evidence else energy
     if "order" in options:
         observed = np.isin(np.arange(len(energy.n_states)), list(evidence))
-        options["order"] = renumbered(options["order"], observed)
+        options["order"] = restrict_order(options["order"], observed)
     return log_partition_bounds(
         conditioned, method=method, max_bytes=max_bytes, random_state=random_state, **options
     )
@@ -83,36 +92,51 @@ def marginals(
     random_state=None,
     **options,
 ):
-    """Marginal probabilities of all variables and cliques given evidence.
+    """Return the marginal probabilities of all variables and cliques given evidence.
 
     Parameters
     ----------
     energy : Energy
+        Model with unnormalised density :math:`f(x)`.
     evidence : dict of int to int, optional
-    method : str, default="auto"
-        "exact" eliminates variables; "gibbs" averages over Gibbs chains; "bp" is sum-product belief
-        propagation, "trw" its tree-reweighted form; "mean-field" the best product distribution;
-        "bpchain" weighted draws of chained belief propagation. "auto" is "exact" where it fits,
-        else "gibbs".
+        State code of every observed variable, keyed by variable index. By default no variable is
+        observed.
+    method : {"auto", "exact", "gibbs", "bp", "trw", "mean-field", "bpchain"}, default="auto"
+        Inference method:
+
+        - "exact": variable elimination.
+        - "gibbs": averages over Gibbs chains.
+        - "bp": sum-product belief propagation.
+        - "trw": tree-reweighted belief propagation.
+        - "mean-field": the best product distribution.
+        - "bpchain": weighted draws of chained belief propagation.
+        - "auto": "exact" if its forecast memory and time are small enough, else "gibbs".
     max_bytes : float, default=4 GiB
-    random_state : int, Generator, RandomState or None
+        Memory limit of "exact", in bytes.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed or generator of the methods that draw random numbers. Other methods ignore it.
     **options
-        Of "gibbs": ``n_chains``, ``n_sweeps``, ``n_records``, ``n_jobs``; of "bp" and "trw":
-        ``schedule`` ("sequential", "residual", "flooding"), ``damping``, ``max_iter``, ``tol``; of
-        "mean-field": ``max_iter``, ``tol``; of "bpchain": ``n_samples``, ``conditionals``,
-        ``order``, ``clip``.
+        Options of the method:
+
+        - "gibbs": ``n_chains``, ``n_sweeps``, ``n_records``, ``n_jobs``.
+        - "bp" and "trw": ``schedule`` ("sequential", "residual" or "flooding"), ``damping``,
+          ``max_iter``, ``tol``.
+        - "mean-field": ``max_iter``, ``tol``.
+        - "bpchain": ``n_samples``, ``conditionals``, ``order``, ``clip``.
 
     Returns
     -------
     Marginals
-        ``residual`` is 0 when exact, the largest standard error of a single marginal where it is
-        averaged over draws, and else how far the last iteration moved. Neither the error nor
-        ``converged`` knows of modes that no draw or chain has visited.
+        Probabilities of each variable and each clique. ``residual`` is 0 for "exact", the largest
+        standard error of a single marginal for "gibbs", the size of the last change for the
+        iterative methods, and for "bpchain" the larger of that standard error and one over the
+        effective sample size. Neither ``residual`` nor ``converged`` accounts for modes that no
+        draw or chain has visited.
 
     Raises
     ------
     ValueError
-        "exact" beyond ``max_bytes``; evidence of probability zero.
+        If "exact" needs more than ``max_bytes`` bytes, or the evidence has probability zero.
 
     Examples
     --------
@@ -122,13 +146,13 @@ def marginals(
     >>> marginals(graph, evidence={0: 1}).single[1].round(3)
     array([0.269, 0.731])
     """
-    question = Question.about(energy, evidence, max_bytes, random_state)
-    chosen = question.resolve(method, MARGINALS, "gibbs")
-    return ask(MARGINALS, chosen, question, _relevant(options, method, chosen))
+    model = ConditionedModel.from_energy(energy, evidence, max_bytes, random_state)
+    chosen = model.choose_method(method, MARGINALS, "gibbs")
+    return call_method(MARGINALS, chosen, model, _drop_fallback_options(options, method, chosen))
 
 
-def _relevant(options, method, chosen):
-    """Options that were meant for the fallback of "auto" do not concern "exact"."""
+def _drop_fallback_options(options, method, chosen):
+    """Return the options; none if "auto" chose "exact", as they are meant for its fallback."""
     return {} if method == "auto" and chosen == "exact" else options
 
 
@@ -141,26 +165,37 @@ def map_assignment(
     random_state=None,
     **options,
 ):
-    """A most probable joint state given evidence.
+    """Return a most probable joint state given evidence.
 
     Parameters
     ----------
     energy : Energy
+        Model with unnormalised density :math:`f(x)`.
     evidence : dict of int to int, optional
+        State code of every observed variable, keyed by variable index. By default no variable is
+        observed.
     method : {"auto", "exact", "annealing", "decimation"}, default="auto"
-        "exact" eliminates variables by maximisation. Without a proof of optimality: "annealing" is
-        simulated annealing; "decimation" is max-product belief propagation that clamps the most
-        decided variables and goes on with the others. "auto" is "exact" where it fits, else
-        "annealing".
+        Inference method. Only "exact" proves that the state is optimal.
+
+        - "exact": max-product variable elimination.
+        - "annealing": simulated annealing.
+        - "decimation": max-product belief propagation that repeatedly clamps the variables with
+          the clearest maximum and continues with the others.
+        - "auto": "exact" if its forecast memory and time are small enough, else "annealing".
     max_bytes : float, default=4 GiB
-    random_state : int, Generator, RandomState or None
+        Memory limit of "exact", in bytes.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed or generator of the methods that draw random numbers. Other methods ignore it.
     **options
-        Of "annealing": ``n_chains``, ``n_sweeps``, ``n_jobs``; of "decimation": ``schedule``,
-        ``damping``, ``max_iter``, ``tol``.
+        Options of the method:
+
+        - "annealing": ``n_chains``, ``n_sweeps``, ``n_jobs``.
+        - "decimation": ``schedule``, ``damping``, ``max_iter``, ``tol``.
 
     Returns
     -------
     Assignment
+        State codes of all variables and their unnormalised log-probability in nats.
 
     Examples
     --------
@@ -170,10 +205,10 @@ def map_assignment(
     >>> best.states.tolist(), best.optimal
     ([1, 0], True)
     """
-    question = Question.about(energy, evidence, max_bytes, random_state)
-    chosen = question.resolve(method, MODES, "annealing")
-    states = ask(MODES, chosen, question, _relevant(options, method, chosen))
-    value = float(question.graph.log_potential(states[None])[0])
+    model = ConditionedModel.from_energy(energy, evidence, max_bytes, random_state)
+    chosen = model.choose_method(method, MODES, "annealing")
+    states = call_method(MODES, chosen, model, _drop_fallback_options(options, method, chosen))
+    value = float(model.graph.log_potential(states[None])[0])
     return Assignment(states, value, chosen == "exact", chosen)
 
 
@@ -187,30 +222,37 @@ def marginal_map(
     random_state=None,
     **options,
 ):
-    r"""The most probable joint state of some variables, the others summed out.
+    r"""Return the most probable joint state of some variables, summing over the others.
 
     .. math:: \max_{x_B} \log \sum_{x_A} f(x_A, x_B)
 
     Parameters
     ----------
     energy : Energy
+        Model with unnormalised density :math:`f(x)`.
     variables : sequence of int
-        The variables :math:`B`.
+        Indices of the variables :math:`B` to maximise over.
     evidence : dict of int to int, optional
+        State code of every observed variable, keyed by variable index. By default no variable is
+        observed.
     method : {"auto", "exact", "bp"}, default="auto"
-        "exact" eliminates the other variables first; "bp" is mixed-product belief propagation.
-        "auto" is "exact" where that fits in ``max_bytes``, else "bp".
+        Inference method:
+
+        - "exact": variable elimination, the summed variables first.
+        - "bp": mixed-product belief propagation.
+        - "auto": "exact" if its forecast memory and time are small enough, else "bp".
     max_bytes : float, default=4 GiB
-    random_state : int, Generator, RandomState or None
-        Not used by these methods.
+        Memory limit of "exact", in bytes.
+    random_state : int, Generator, RandomState or None, default=None
+        Ignored, because these methods draw no random numbers.
     **options
-        Of "bp": ``schedule``, ``damping``, ``max_iter``, ``tol``.
+        Options of "bp": ``schedule``, ``damping``, ``max_iter``, ``tol``.
 
     Returns
     -------
     Assignment
-        ``states`` has MISSING (-1) for what is summed out; ``log_potential`` is the log of the sum,
-        by "bp" its Bethe approximation.
+        State codes, MISSING (-1) for the variables that are summed out. ``log_potential`` is the
+        log of the sum in nats; with "bp" it is its Bethe approximation.
 
     Examples
     --------
@@ -221,25 +263,25 @@ def marginal_map(
     >>> best.states.tolist(), round(best.log_potential, 4)
     ([1, -1], 2.1931)
     """
-    question = Question.about(energy, evidence, max_bytes, random_state)
-    maximised = _mask(variables, question.graph.n_variables)
+    model = ConditionedModel.from_energy(energy, evidence, max_bytes, random_state)
+    maximised = _variable_mask(variables, model.graph.n_variables)
     check_choice("method", method, ("auto", *MARGINAL_MODES))
     chosen = method
     if method == "auto":
-        chosen = "exact" if question.fits(maximised=maximised) else "bp"
-    options = _relevant(options, method, chosen)
-    states, value = ask(MARGINAL_MODES, chosen, question, options, maximised=maximised)
+        chosen = "exact" if model.is_exact_feasible(maximised=maximised) else "bp"
+    options = _drop_fallback_options(options, method, chosen)
+    states, value = call_method(MARGINAL_MODES, chosen, model, options, maximised=maximised)
     return Assignment(states, value, chosen == "exact", chosen)
 
 
-def _mask(variables, n):
-    """Which variables are named."""
+def _variable_mask(variables, n):
+    """Return a mask of shape (n,) that is True for the given variables."""
     mask = np.zeros(n, dtype=bool)
     if not isinstance(variables, Iterable):
-        raise TypeError(f"variables must be a sequence of variables; got {variables!r}.")
+        raise TypeError(f"variables must be a sequence of variable indices; got {variables!r}.")
     for v in variables:
         if not isinstance(v, numbers.Integral) or not 0 <= v < n:
-            raise ValueError(f"variables names {v!r}, but the variables are 0 to {n - 1}.")
+            raise ValueError(f"variables contains {v!r}, but variable indices are 0 to {n - 1}.")
         mask[v] = True
     return mask
 
@@ -259,23 +301,35 @@ def sample(
     Parameters
     ----------
     energy : Energy
+        Model with unnormalised density :math:`f(x)`.
     n_samples : int
+        Number of samples, at least 1.
     evidence : dict of int to int, optional
+        State code of every observed variable, keyed by variable index. By default no variable is
+        observed.
     method : {"auto", "exact", "gibbs", "bpchain"}, default="auto"
-        "exact" draws independent samples by elimination; "gibbs" takes the last states of as many
-        independent chains, which only approach the distribution (a warning says so when "auto"
-        falls back to it); "bpchain" draws by chained belief propagation, and ``n_steps`` steps of
-        independence Metropolis-Hastings bring the draws closer to the distribution.
+        Sampling method:
+
+        - "exact": independent samples by variable elimination.
+        - "gibbs": the last states of ``n_samples`` independent Gibbs chains, which only
+          approximate the distribution. A warning says so when "auto" uses them.
+        - "bpchain": draws by chained belief propagation. ``n_steps`` steps of independence
+          Metropolis-Hastings bring the draws closer to the distribution.
+        - "auto": "exact" if its forecast memory and time are small enough, else "gibbs".
     max_bytes : float, default=4 GiB
-    random_state : int, Generator, RandomState or None
+        Memory limit of "exact", in bytes.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed or generator of the samples.
     **options
-        Of "gibbs": ``n_sweeps``, ``n_jobs``; of "bpchain": ``n_steps``, ``conditionals``,
-        ``order``, ``clip``.
+        Options of the method:
+
+        - "gibbs": ``n_sweeps``, ``n_jobs``.
+        - "bpchain": ``n_steps``, ``conditionals``, ``order``, ``clip``.
 
     Returns
     -------
     ndarray of shape (n_samples, n_variables)
-        State codes.
+        State codes; observed variables have the states of the evidence.
 
     Examples
     --------
@@ -286,9 +340,9 @@ def sample(
            [1, 1]], dtype=int16)
     """
     check_number("n_samples", n_samples, low=1, integer=True)
-    question = Question.about(energy, evidence, max_bytes, random_state)
-    chosen = question.resolve(method, SAMPLES, "gibbs")
+    model = ConditionedModel.from_energy(energy, evidence, max_bytes, random_state)
+    chosen = model.choose_method(method, SAMPLES, "gibbs")
     if method == "auto" and chosen != "exact":
         warn_inexact_samples()
-    options = _relevant(options, method, chosen)
-    return ask(SAMPLES, chosen, question, options, n_samples=n_samples)
+    options = _drop_fallback_options(options, method, chosen)
+    return call_method(SAMPLES, chosen, model, options, n_samples=n_samples)

@@ -1,4 +1,4 @@
-"""Queries about many partly observed rows at once: one elimination for every missing pattern."""
+"""Inference for many rows with missing entries, with one elimination per missing pattern."""
 
 import numpy as np
 
@@ -11,24 +11,24 @@ from ..likelihood.bounds import exact_fits
 from ..samplers import gibbs_queries
 
 
-def _patterns(X):
-    """(observed mask, numbers of the rows that observe just that) for every pattern of X."""
-    seen = X != MISSING
-    packed = np.packbits(seen, axis=1)
-    _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    which = which.ravel()  # numpy 2.0 gives a column
-    by_pattern = np.argsort(which, kind="stable")
-    bounds = np.searchsorted(which[by_pattern], np.arange(len(first) + 1))
+def _missing_patterns(X):
+    """Yield the mask of observed variables and the row indices of each missing pattern."""
+    observed = X != MISSING
+    packed = np.packbits(observed, axis=1)
+    _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    inverse = inverse.ravel()  # numpy 2.0 returns a column
+    by_pattern = np.argsort(inverse, kind="stable")
+    bounds = np.searchsorted(inverse[by_pattern], np.arange(len(first) + 1))
     for p, row in enumerate(first):
-        yield seen[row], by_pattern[bounds[p] : bounds[p + 1]]
+        yield observed[row], by_pattern[bounds[p] : bounds[p + 1]]
 
 
-def _fits(graph, observed, max_bytes):
+def _is_exact_feasible(graph, observed, max_bytes):
     return observed.all() or exact_fits(graph.layout, observed, max_bytes)
 
 
-def _exactly(query, graph, observed, X, rows, max_bytes):
-    """An exact query about some rows of X; an error has the row's number in X."""
+def _run_elimination(query, graph, observed, X, rows, max_bytes):
+    """Run an exact query on some rows of X; errors carry the row index in X."""
     plan = elimination.prepare(graph.layout, observed, max_bytes=max_bytes)
     try:
         return query(plan, graph.flat, X[rows])
@@ -36,62 +36,76 @@ def _exactly(query, graph, observed, X, rows, max_bytes):
         raise elimination.ImpossibleEvidence(rows[error.row]) from None
 
 
-def _evidence(row):
+def _row_evidence(row):
     return {int(i): int(row[i]) for i in np.flatnonzero(row != MISSING)}
 
 
 def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
-    """Log of the sum of ``f`` over the missing entries of every row, in nats.
+    """Return the log of the sum of ``f`` over the missing entries of each row.
 
-    Exact where elimination fits, else annealed importance sampling row by row.
+    The sum is exact where variable elimination fits. Otherwise it is estimated by annealed
+    importance sampling, row by row.
 
     Parameters
     ----------
     graph : FactorGraph
+        Model over all variables.
     X : ndarray of shape (n_rows, n_variables)
-        State codes, MISSING where not observed.
-    max_bytes : float
-    rng : numpy.random.Generator, for annealing
+        State codes; MISSING (-1) where an entry is missing.
+    max_bytes : float, default=4 GiB
+        Memory limit of exact inference, in bytes, for each missing pattern.
+    rng : int, Generator, RandomState or None, default=None
+        Seed or generator of annealed importance sampling.
 
     Returns
     -------
     ndarray of shape (n_rows,)
+        Unnormalised log-probabilities of the observed entries, in nats.
     """
     out = np.empty(len(X))
-    for observed, rows in _patterns(X):
+    for observed, rows in _missing_patterns(X):
         if observed.all():
             out[rows] = graph.log_potential(X[rows])
-        elif _fits(graph, observed, max_bytes):
-            out[rows] = _exactly(elimination.log_partitions, graph, observed, X, rows, max_bytes)
+        elif _is_exact_feasible(graph, observed, max_bytes):
+            out[rows] = _run_elimination(
+                elimination.log_partitions, graph, observed, X, rows, max_bytes
+            )
         else:
             out[rows] = [
-                ais(graph.condition(_evidence(X[r])), random_state=rng).value for r in rows
+                ais(graph.condition(_row_evidence(X[r])), random_state=rng).value for r in rows
             ]
     return out
 
 
 def row_marginals(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
-    """Marginals of all variables given the observed entries of every row.
+    """Return the marginals of all variables given the observed entries of each row.
+
+    The marginals are exact where variable elimination fits. Otherwise they are averages over
+    Gibbs chains, row by row.
 
     Parameters
     ----------
     graph : FactorGraph
+        Model over all variables.
     X : ndarray of shape (n_rows, n_variables)
-        State codes; -1 where an entry is missing.
+        State codes; MISSING (-1) where an entry is missing.
     max_bytes : float, default=4 GiB
-        Elimination beyond it is not tried.
-    rng : Generator, int or None
-        Of the chains, where elimination does not fit.
+        Memory limit of exact inference, in bytes, for each missing pattern.
+    rng : Generator, int or None, default=None
+        Seed or generator of the Gibbs chains.
 
     Returns
     -------
-    list of ndarray of shape (n_rows, n_states_i), one a variable
+    list of ndarray of shape (n_rows, n_states_i)
+        One array of probabilities for each variable.
     """
     rng = np.random.default_rng(rng)
     out = np.empty((len(X), int(graph.n_states.sum())))
-    for observed, rows in _patterns(X):
-        if _fits(graph, observed, max_bytes):
-            out[rows] = _exactly(elimination.single_marginals, graph, observed, X, rows, max_bytes)
+    for observed, rows in _missing_patterns(X):
+        if _is_exact_feasible(graph, observed, max_bytes):
+            out[rows] = _run_elimination(
+                elimination.single_marginals, graph, observed, X, rows, max_bytes
+            )
         else:
             for r in rows:
                 out[r] = _gibbs_marginals(graph, X[r], rng)
@@ -99,7 +113,7 @@ def row_marginals(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
 
 
 def _gibbs_marginals(graph, row, rng):
-    visited, _ = gibbs_queries.averages(graph.condition(_evidence(row)), rng)
+    visited, _ = gibbs_queries.record_states(graph.condition(_row_evidence(row)), rng)
     full = np.repeat(row[None], len(visited), axis=0)
     full[:, row == MISSING] = visited
     return np.bincount(
@@ -108,84 +122,90 @@ def _gibbs_marginals(graph, row, rng):
 
 
 def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
-    """Rows with their missing entries filled by a joint mode given the observed ones.
+    """Impute the missing entries of each row by their joint mode given the observed entries.
 
-    Exact where elimination fits, else the best that simulated annealing finds.
+    The mode is exact where variable elimination fits. Otherwise it is the best state that
+    simulated annealing finds.
 
     Parameters
     ----------
     graph : FactorGraph
+        Model over all variables.
     X : ndarray of shape (n_rows, n_variables)
-        State codes; -1 where an entry is missing.
+        State codes; MISSING (-1) where an entry is missing.
     max_bytes : float, default=4 GiB
-        Elimination beyond it is not tried.
-    rng : Generator, int or None
-        Of annealing.
+        Memory limit of exact inference, in bytes, for each missing pattern.
+    rng : Generator, int or None, default=None
+        Seed or generator of simulated annealing.
 
     Returns
     -------
     ndarray of shape (n_rows, n_variables)
+        Rows of state codes without missing entries.
     """
-
     rng = np.random.default_rng(rng)
 
     def anneal(rows, observed):
         out = rows.copy()
         for row in out:
-            row[~observed] = gibbs_queries.anneal(graph.condition(_evidence(row)), rng)[0]
+            row[~observed] = gibbs_queries.anneal(graph.condition(_row_evidence(row)), rng)[0]
         return out
 
-    return _filled(graph, X, max_bytes, elimination.maximise, anneal)
+    return _impute_rows(graph, X, max_bytes, elimination.maximise, anneal)
 
 
 def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
-    """One draw of the missing entries of every row given the observed ones.
+    """Draw the missing entries of each row once, given its observed entries.
 
-    Exact where elimination fits, else the last state of a Gibbs chain, with a warning.
+    The draws are exact where variable elimination fits. Otherwise they are the last states of
+    Gibbs chains, and a warning says so.
 
     Parameters
     ----------
     graph : FactorGraph
+        Model over all variables.
     X : ndarray of shape (n_rows, n_variables)
-        State codes; -1 where an entry is missing.
+        State codes; MISSING (-1) where an entry is missing.
     rng : Generator
+        Random generator of the draws.
     max_bytes : float, default=4 GiB
-        Elimination beyond it is not tried.
+        Memory limit of exact inference, in bytes, for each missing pattern.
 
     Returns
     -------
     ndarray of shape (n_rows, n_variables)
+        Rows of state codes without missing entries.
     """
 
-    def by_elimination(plan, flat, rows):
+    def draw_by_elimination(plan, flat, rows):
         shared = rows[:1] if (rows == rows[0]).all() else rows
         return elimination.sample(plan, flat, len(rows), rng, shared)
 
-    def gibbs(rows, _):
+    def draw_by_gibbs(rows, _):
         warn_inexact_samples()
-        moved = gibbs_queries.draw_given(graph, rows, rng)
+        moved = gibbs_queries.draw_missing(graph, rows, rng)
         gibbs_queries.check_possible(graph, moved)
         return moved
 
-    return _filled(graph, X, max_bytes, by_elimination, gibbs)
+    return _impute_rows(graph, X, max_bytes, draw_by_elimination, draw_by_gibbs)
 
 
-def _filled(graph, X, max_bytes, by_elimination, approximate):
-    """Complete the rows of every missing pattern by one of two functions."""
+def _impute_rows(graph, X, max_bytes, impute_exactly, approximate):
+    """Impute the rows of each missing pattern exactly if feasible, else approximately."""
     out = X.copy()
-    for observed, rows in _patterns(X):
+    for observed, rows in _missing_patterns(X):
         if observed.all():
             continue
-        if _fits(graph, observed, max_bytes):
-            out[rows] = _exactly(by_elimination, graph, observed, X, rows, max_bytes)
+        if _is_exact_feasible(graph, observed, max_bytes):
+            out[rows] = _run_elimination(impute_exactly, graph, observed, X, rows, max_bytes)
         else:
             out[rows] = approximate(X[rows], observed)
     return out
 
 
 def warn_inexact_samples():
-    """Say that samples are states of Gibbs chains."""
+    """Warn that samples are states of Gibbs chains, not exact draws."""
     warn_caller(
-        "Exact sampling does not fit in memory; the samples are states of Gibbs chains, which only "
-        "approach the distribution.",
+        "Exact sampling does not fit in memory. The samples are states of Gibbs chains, which only "
+        "approximate the distribution.",
     )

@@ -1,4 +1,4 @@
-"""Joint samples by each method."""
+"""Samples of joint states by each inference method."""
 
 import numpy as np
 
@@ -6,45 +6,47 @@ from .._utils.parameters import check_number
 from .._utils.warn import warn_caller
 from ..exact import elimination
 from ..samplers import chained_bp, gibbs_queries, independence_metropolis
-from .conditioned import NOTHING_POSSIBLE, renumbered
+from .conditioned import ZERO_PROBABILITY_MESSAGE, restrict_order
 
 
-def exact_samples(question, n_samples):
-    """Independent draws by elimination."""
-    graph = question.graph
+def exact_samples(model, n_samples):
+    """Draw independent samples by variable elimination."""
+    graph = model.graph
     return elimination.sample(
-        question.plan(), graph.flat, n_samples, question.rng(), question.row[None]
+        model.prepare_elimination(), graph.flat, n_samples, model.make_rng(), model.row[None]
     )
 
 
-def gibbs_samples(question, n_samples, *, n_sweeps=1000, n_jobs=None):
-    """The last states of as many Gibbs chains."""
+def gibbs_samples(model, n_samples, *, n_sweeps=1000, n_jobs=None):
+    """Return the last states of n_samples independent Gibbs chains."""
     X = gibbs_queries.draw(
-        question.rest(), n_samples, question.rng(), n_sweeps=n_sweeps, n_jobs=n_jobs
+        model.conditional_graph(), n_samples, model.make_rng(), n_sweeps=n_sweeps, n_jobs=n_jobs
     )
-    return question.complete(X)
+    return model.insert_evidence(X)
 
 
 def bpchain_samples(
-    question, n_samples, *, n_steps=0, conditionals="auto", order="elimination", clip=0.0
+    model, n_samples, *, n_steps=0, conditionals="auto", order="elimination", clip=0.0
 ):
-    """Draws of chained belief propagation, moved on by independence Metropolis steps."""
+    """Draw samples by chained belief propagation and independence Metropolis-Hastings steps."""
     check_number("n_steps", n_steps, low=0, integer=True)
-    rest = question.rest()
+    conditional = model.conditional_graph()
     settings = chained_bp.ChainSettings(
-        conditionals, renumbered(order, question.observed), clip=clip
+        conditionals, restrict_order(order, model.observed), clip=clip
     )
-    chain = chained_bp.Chain(rest.layout, settings, n_samples * (n_steps + 1))
-    X, _ = independence_metropolis.chain_states(chain, rest, n_samples, n_steps, question.rng())
-    lost = np.count_nonzero(rest.log_potential(X) == -np.inf)
-    if lost == n_samples:
-        raise ValueError(NOTHING_POSSIBLE.format(n_samples))
-    if lost:
+    chain = chained_bp.Chain(conditional.layout, settings, n_samples * (n_steps + 1))
+    X, _ = independence_metropolis.chain_states(
+        chain, conditional, n_samples, n_steps, model.make_rng()
+    )
+    n_impossible = np.count_nonzero(conditional.log_potential(X) == -np.inf)
+    if n_impossible == n_samples:
+        raise ValueError(ZERO_PROBABILITY_MESSAGE.format(n_samples))
+    if n_impossible:
         warn_caller(
-            f"{lost} of {n_samples} draws have the probability zero; give more n_steps, or take "
+            f"{n_impossible} of {n_samples} draws have probability zero. Increase n_steps, or use "
             'method="exact".',
         )
-    return question.complete(X)
+    return model.insert_evidence(X)
 
 
 SAMPLES = {"exact": exact_samples, "gibbs": gibbs_samples, "bpchain": bpchain_samples}

@@ -1,4 +1,4 @@
-"""Strategies that decide which pairs of columns are edges of a graph."""
+"""Search strategies of structure learning: which pairs of columns are edges."""
 
 from .penalised import Nodewise, Penalized
 from .removal import RemovalWhileLearning

@@ -1,4 +1,4 @@
-"""Tests of all pairs of variables, given the graph and its parameters."""
+"""Tests of all pairs of variables for a graph with learned parameters."""
 
 from dataclasses import dataclass
 
@@ -6,24 +6,26 @@ import numpy as np
 
 from .._utils.warn import warn_caller
 from .chi2_tail import log_tail
-from .information import MOST_STATISTICS, parameter_covariances
+from .information import MAX_STATISTICS, parameter_covariances
 from .nodewise import likelihood_ratio, wald_statistics
 from .score_tests import score_tests
 
-MOST_WORK = 1e12  # multiplications of all score tests
-MOST_LEFT_OUT = 0.25  # share of the columns; if it takes more, no pair is tested
+MAX_MULTIPLICATIONS = 1e12  # of all score tests
+MAX_UNTESTED_SHARE = 0.25  # of the variables; above it, no pair is tested
 
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """Chi-square statistics of pairs: of edges whether to keep them, of others to add them.
+    """Chi-square tests of all pairs: Wald tests of edges, score tests of other pairs.
 
     Attributes
     ----------
-    statistic, dof : ndarray of shape (n_variables, n_variables)
-        Symmetric; both 0 where nothing was tested.
-    covariances : list of ndarray
-        Of the parameters of every edge.
+    statistic : ndarray of shape (n_variables, n_variables)
+        Symmetric matrix of test statistics; 0 where nothing was tested.
+    dof : ndarray of shape (n_variables, n_variables)
+        Symmetric matrix of degrees of freedom; 0 where nothing was tested.
+    covariances : list of ndarray of shape (d, d)
+        Covariance of the parameters of each edge.
     """
 
     statistic: np.ndarray
@@ -32,7 +34,7 @@ class Assessment:
 
     @property
     def log_p(self):
-        """Logarithms of the p-values, symmetric; 0 where nothing was tested."""
+        """Symmetric matrix of the logarithms of the p-values; 0 where nothing was tested."""
         out = np.zeros(self.statistic.shape)
         tested = self.dof > 0
         out[tested] = log_tail(self.statistic[tested], self.dof[tested])
@@ -40,115 +42,120 @@ class Assessment:
 
     @property
     def p(self):
-        """p-values of all pairs ``i < j``, in the order of ``numpy.triu_indices(n, 1)``."""
+        """P-values of all pairs ``i < j``, in the order of ``numpy.triu_indices(n, 1)``."""
         return np.exp(self.log_p[np.triu_indices(len(self.statistic), 1)])
 
 
-def assess(energy, rows, completed, fits, rng, n_jobs=None):
-    """Wald tests of the edges, by the likelihood.
+def assess(energy, rows, imputed, fits, rng, n_jobs=None):
+    """Return Wald tests of the edges, by the likelihood.
 
-    Standard errors are from the covariance of the statistics under the model, or with more than
-    2,000 statistics those of each variable's own conditional likelihood (sandwich form).
+    Standard errors are from the covariance of the sufficient statistics under the model. With more
+    than 2,000 statistics they are from the conditional likelihoods of the variables (sandwich
+    form).
 
     Parameters
     ----------
     energy : LogLinearEnergy
-        Its moments are matched to the rows.
-    rows, completed : Rows
-        With missing entries, and with these drawn.
+        Maximum likelihood estimate.
+    rows : Rows
+        Training rows, with missing entries.
+    imputed : Rows
+        The same rows with imputed entries.
     fits : NodeFits
-        Of the same graph, to ``completed``.
+        Nodewise regressions of the same graph on ``imputed``.
     rng : numpy.random.Generator
+        Random generator of the chains for the covariance.
     n_jobs : int or None
-        Threads over variables.
+        Number of threads over variables.
+
+    Returns
+    -------
+    Assessment
+        Tests of the edges; other pairs are not tested.
     """
-    covariances = _covariances(energy, rows, completed, fits, rng)
+    covariances = _covariances(energy, rows, imputed, fits, rng)
     values = wald_statistics(energy.form, energy.theta["pairs"], covariances)
-    shown = rows.seen(energy.form.edges) / rows.count
-    return _of_edges(fits, values, covariances, completed, shown, n_jobs)
+    observed_share = rows.count_observed(energy.form.edges) / rows.count
+    return _assess_edges(fits, values, covariances, imputed, observed_share, n_jobs)
 
 
 def assess_nodes(fits, rows, n_jobs=None):
-    """Wald tests of the edges, by each variable's own conditional likelihood.
-
-    Parameters
-    ----------
-    fits : NodeFits
-    rows : Rows
-        Those fitted to.
-    """
+    """Return Wald tests of the edges, by nodewise regressions ``fits`` on ``rows``."""
     values, _ = fits.wald()
-    return _of_edges(fits, values, fits.covariances, rows, np.ones(len(values)), n_jobs)
+    return _assess_edges(fits, values, fits.covariances, rows, np.ones(len(values)), n_jobs)
 
 
-def _of_edges(fits, values, covariances, rows, shown, n_jobs):
-    """Edges with a joint state that never occurs, of which Wald tests fail, get another test.
+def _assess_edges(fits, values, covariances, rows, observed_share, n_jobs):
+    """Return the tests of the edges, given their Wald statistics.
 
-    It is the likelihood-ratio test of the conditional likelihoods.
+    Wald tests fail for edges with a joint state that never occurs. These edges get the
+    likelihood-ratio test of the conditional likelihoods.
     """
     form = fits.form
-    doubtful = np.flatnonzero(_with_empty_cells(form, rows))
-    if len(doubtful):
-        ratios, _ = likelihood_ratio(fits, rows.X, rows.weights, doubtful, n_jobs=n_jobs)
-        values[doubtful] = ratios * shown[doubtful]
+    with_empty_cell = np.flatnonzero(_has_empty_cell(form, rows))
+    if len(with_empty_cell):
+        ratios, _ = likelihood_ratio(fits, rows.X, rows.weights, with_empty_cell, n_jobs=n_jobs)
+        values[with_empty_cell] = ratios * observed_share[with_empty_cell]
     n = len(form.layout.n_states)
     i, j = form.edges.T
     statistic, dof = np.zeros((n, n)), np.zeros((n, n), dtype=int)
     statistic[i, j] = statistic[j, i] = values
-    dof[i, j] = dof[j, i] = _degrees(form, rows)
+    dof[i, j] = dof[j, i] = _degrees_of_freedom(form, rows)
     return Assessment(statistic, dof, covariances)
 
 
-def _degrees(form, rows):
-    """Parameters of every edge that rows can tell of: states that never occur have none."""
+def _degrees_of_freedom(form, rows):
+    """Return the number of parameters of each edge, without those of states that never occur."""
     if form.statistic == "agreement":
         return np.ones(len(form.edges), dtype=int)
     free = np.array([len(np.unique(column)) - 1 for column in rows.X.T])
     return free[form.edges[:, 0]] * free[form.edges[:, 1]]
 
 
-def with_scores(found, fits, rows, n_jobs=None):
-    """The same, with score tests of all pairs that are no edges, unless that takes too long."""
-    if len(found.statistic) < 2:
-        return found
-    tested = _affordable(fits.form, len(rows.X))
+def add_score_tests(assessment, fits, rows, n_jobs=None):
+    """Add score tests of all pairs that are no edges, except where they take too long."""
+    if len(assessment.statistic) < 2:
+        return assessment
+    tested = _select_testable_variables(fits.form, len(rows.X))
     if not tested.any():
-        return found
+        return assessment
     statistic, dof = score_tests(fits, rows.X, rows.weights, fits.form, tested, n_jobs=n_jobs)
-    return Assessment(found.statistic + statistic, found.dof + dof, found.covariances)
+    return Assessment(
+        assessment.statistic + statistic, assessment.dof + dof, assessment.covariances
+    )
 
 
-def _affordable(form, n_rows):
-    """Variables of which score tests take no longer than bearable: but for those of most states."""
+def _select_testable_variables(form, n_rows):
+    """Return a mask of the variables to test; those of most states are left out to save time."""
     q = form.layout.n_states
     free = q - 1.0 if form.statistic == "table" else np.ones(len(q))
     needed = n_rows * (free**2).sum() ** 2
-    most, tested = int(q.max()) + 1, np.ones(len(q), dtype=bool)
-    while n_rows * (free[tested] ** 2).sum() ** 2 > MOST_WORK:
-        most = int(q[tested].max())
-        tested = q < most
-    if (~tested).mean() > MOST_LEFT_OUT:
-        most, tested = 2, np.zeros(len(q), dtype=bool)
+    min_states, tested = int(q.max()) + 1, np.ones(len(q), dtype=bool)
+    while n_rows * (free[tested] ** 2).sum() ** 2 > MAX_MULTIPLICATIONS:
+        min_states = int(q[tested].max())
+        tested = q < min_states
+    if (~tested).mean() > MAX_UNTESTED_SHARE:
+        min_states, tested = 2, np.zeros(len(q), dtype=bool)
     if not tested.all():
         warn_caller(
-            f"Score tests of columns of {most} categories and more would take about {needed:.2g} "
-            "multiplications and were left out: no edge of such a column enters, and p-values "
-            "where it has none are 1. Merge rare categories, drop columns that name the rows, or "
-            'use statistic="agreement".'
+            f"Columns of {min_states} categories or more have no score tests, which would take "
+            f"about {needed:.2g} multiplications. No edge of such a column is added, and p-values "
+            "of its other pairs are 1. Merge rare categories, drop columns that identify the rows, "
+            'or use statistic="agreement".'
         )
     return tested
 
 
-def _covariances(energy, rows, completed, fits, rng):
-    """As if every pair had been seen as often as it was."""
-    few = sum(v.size for v in energy.theta.values()) <= MOST_STATISTICS
-    found = parameter_covariances(energy, completed, rng) if few else fits.covariances
-    scale = rows.count / np.maximum(rows.seen(energy.form.edges), 1.0)
-    return [c * s for c, s in zip(found, scale, strict=True)]
+def _covariances(energy, rows, imputed, fits, rng):
+    """Return the covariances of the edges, scaled to the number of rows that observe both ends."""
+    few = sum(v.size for v in energy.theta.values()) <= MAX_STATISTICS
+    covariances = parameter_covariances(energy, imputed, rng) if few else fits.covariances
+    scale = rows.count / np.maximum(rows.count_observed(energy.form.edges), 1.0)
+    return [c * s for c, s in zip(covariances, scale, strict=True)]
 
 
-def _with_empty_cells(form, rows):
-    """Edges of which a joint state never occurs."""
+def _has_empty_cell(form, rows):
+    """Return a mask of the edges with a joint state that never occurs."""
     q = form.layout.n_states
     out = np.zeros(len(form.edges), dtype=bool)
     for e, (i, j) in enumerate(form.edges.tolist()):

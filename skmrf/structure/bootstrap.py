@@ -1,4 +1,4 @@
-"""The search repeated on rows drawn with replacement."""
+"""Bootstrap of the search: repetitions on rows drawn with replacement."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,18 @@ from .path import Path
 
 @dataclass
 class Bootstraps:
-    """Edges found by the bootstraps so far.
+    """Edge counts of the bootstraps so far.
 
     Attributes
     ----------
     root : list of int
         Seed of all bootstraps.
     n_done : int
+        Number of finished bootstraps.
     counts : ndarray of shape (n_columns, n_columns)
         Number of bootstraps that found each edge, above the diagonal.
     interrupted : bool
-        Whether Ctrl-C has ended them.
+        Whether Ctrl-C has interrupted the bootstraps.
     """
 
     root: list
@@ -49,21 +50,24 @@ class Bootstraps:
 
 
 def run_bootstraps(bootstraps, n_bootstraps, rows, model, search, estimation):
-    """Add the bootstraps that are missing.
+    """Run the remaining bootstraps and count their edges in ``bootstraps``.
 
-    A callback that asks to stop ends them. So does Ctrl-C, with a warning.
+    A callback can stop the bootstraps early. Ctrl-C stops them with a warning.
 
     Parameters
     ----------
     bootstraps : Bootstraps
-        Those that are done; it is changed.
+        Finished bootstraps; it is modified in place.
     n_bootstraps : int
-        Number of all.
+        Total number of bootstraps.
     rows : Rows
+        Training rows.
     model : PairwiseModel
+        Parameterisation of the edges.
     search : Search
+        Strategy of each bootstrap.
     estimation : Estimation
-        Its learner and schedule are those of every bootstrap.
+        Its learner and schedule are used for each bootstrap.
     """
     seeds = np.random.SeedSequence(bootstraps.root).spawn(n_bootstraps)[bootstraps.n_done :]
     fixed = rows, model, search, estimation.learner, estimation.schedule
@@ -80,13 +84,13 @@ def run_bootstraps(bootstraps, n_bootstraps, rows, model, search, estimation):
 
 
 def _select_on_sample(rows, model, search, learner, schedule, seed):
-    """Return the edges found in rows drawn with replacement."""
+    """Return the edges selected on rows drawn with replacement."""
     rng = np.random.default_rng(seed)
     n_drawn = max(1, round(rows.count))
     drawn = rng.multinomial(n_drawn, rows.weights / rows.count)
-    sample = rows.take(drawn / rows.weights * (rows.count / n_drawn))
+    sample = rows.reweight(drawn / rows.weights * (rows.count / n_drawn))
     estimation = Estimation(learner, schedule, rng, Path(), n_jobs=1)
     selection = search.select(sample, model, estimation)
-    if estimation.stopped:  # a search that was cut short is no bootstrap
+    if estimation.stopped:  # an interrupted search must not count
         raise KeyboardInterrupt
     return selection.energy.form.edges

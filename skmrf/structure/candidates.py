@@ -1,32 +1,36 @@
-"""Pairs of variables that learning begins with."""
+"""Candidate pairs of the search."""
 
 import numpy as np
 
 from .screening import Budget, screen
 
-ROWS_A_PARAMETER = 20
+ROWS_PER_PARAMETER = 20
 SCREEN_LEVEL = 0.05
-MOST_CANDIDATES = 2_000
-MOST_PARTNERS = 64
+MAX_PARAMETERS = 2_000
+MAX_PARTNERS = 64
 
 
 def candidate_pairs(rows, model):
-    """Return the pairs that learning begins with.
+    """Return the candidate pairs of the search.
 
-    With ``screen=None`` these are all pairs. With a level they are the pairs that tests of
-    independence find at that level of false discoveries, and of each variable at most as many as it
-    has rows for. With "auto" all pairs of few parameters are candidates, unless these pairs are
-    many; of the other pairs those found at a level of 0.05, and the 64 strongest of each variable
-    at most: where nearly all pairs are dependent, edges are among the strongest.
+    If ``model.screen`` is None, all pairs are candidates. If it is a number, the candidates are the
+    pairs that tests of independence find at this false discovery rate, and each variable has at
+    most as many as there are rows for (20 rows per parameter). If it is "auto", all pairs with few
+    parameters are candidates, unless these pairs have many parameters together. Of the other pairs,
+    those found at a false discovery rate of 0.05 are candidates, at most the 64 strongest of each
+    variable. If nearly all pairs are dependent, edges are among the strongest pairs.
 
     Parameters
     ----------
     rows : Rows
+        Training rows.
     model : PairwiseModel
+        Parameterisation of the edges, and the setting ``screen``.
 
     Returns
     -------
     ndarray of shape (n_pairs, 2)
+        Pairs of variable indices, the lower index first.
     """
     pairs = np.column_stack(np.triu_indices(len(rows.n_states), 1))
     if model.screen is None or not len(pairs):
@@ -36,31 +40,31 @@ def candidate_pairs(rows, model):
     small = _small_pairs(rows, model, pairs)
     if len(small) == len(pairs):
         return pairs
-    found = _dependent_pairs(rows, model, SCREEN_LEVEL, MOST_PARTNERS)
-    return union(small, difference(found, small))
+    dependent = _dependent_pairs(rows, model, SCREEN_LEVEL, MAX_PARTNERS)
+    return union(small, difference(dependent, small))
 
 
 def _small_pairs(rows, model, pairs):
-    """Return the pairs of so few parameters that a variable has rows for n - 1 such pairs."""
+    """Return the pairs with so few parameters that the rows suffice for n - 1 such pairs."""
     n_parameters = model.free_parameters(rows.n_states)[pairs].prod(axis=1)
-    small = (len(rows.n_states) - 1) * n_parameters <= rows.count / ROWS_A_PARAMETER
-    return pairs[small & (n_parameters[small].sum() <= MOST_CANDIDATES)]
+    small = (len(rows.n_states) - 1) * n_parameters <= rows.count / ROWS_PER_PARAMETER
+    return pairs[small & (n_parameters[small].sum() <= MAX_PARAMETERS)]
 
 
 def _dependent_pairs(rows, model, level, max_partners):
     free = model.free_parameters(rows.n_states)
-    budget = Budget(free, rows.count / ROWS_A_PARAMETER, max_partners)
+    budget = Budget(free, rows.count / ROWS_PER_PARAMETER, max_partners)
     return screen(rows.X, rows.weights, rows.n_states, level=level, budget=budget).edges
 
 
 def difference(edges, others):
-    """Return the edges that are not among others."""
-    known = set(map(tuple, others.tolist()))
-    kept = [tuple(e) not in known for e in edges.tolist()]
+    """Return the edges that are not in ``others``."""
+    excluded = set(map(tuple, others.tolist()))
+    kept = [tuple(e) not in excluded for e in edges.tolist()]
     return edges[np.array(kept, dtype=bool)]
 
 
 def union(edges, others):
-    """Return the edges of two disjoint arrays in lexicographic order."""
+    """Return the edges of two disjoint arrays, in lexicographic order."""
     both = np.concatenate([edges, others])
     return both[np.lexsort(both.T[::-1])]

@@ -1,4 +1,4 @@
-"""Statistics with a chi-square distribution, and its tails, however far out."""
+"""Chi-square statistics and log tail probabilities of the chi-square distribution."""
 
 import numpy as np
 from scipy.special import chdtrc, gammaln, xlogy
@@ -8,13 +8,19 @@ N_TERMS = 8
 
 
 def quadratic_forms(vectors, matrices, floor):
-    """``v^T M^-1 v`` over the eigenvectors of M of eigenvalues above the floor, and their number.
+    """Return ``v^T M^-1 v`` and its degrees of freedom.
+
+    The inverse is taken over the eigenvectors with eigenvalues above the floor. Their number is the
+    degrees of freedom.
 
     Parameters
     ----------
     vectors : ndarray of shape (n, d)
+        Vectors v.
     matrices : ndarray of shape (n, d, d)
+        Symmetric matrices M.
     floor : float or ndarray of shape (n,)
+        Eigenvalues at most this large are ignored.
     """
     values, axes = np.linalg.eigh((matrices + matrices.transpose(0, 2, 1)) / 2)
     along = np.einsum("nde,nd->ne", axes, vectors)
@@ -24,7 +30,7 @@ def quadratic_forms(vectors, matrices, floor):
 
 
 def log_tail(statistic, dof):
-    """log P(chi-square > statistic), also where the probability underflows."""
+    """Return log P(chi-square > statistic), also where the probability underflows."""
     with np.errstate(divide="ignore"):
         log_p = np.log(chdtrc(dof, statistic))
     far = log_p < UNDERFLOW
@@ -33,7 +39,7 @@ def log_tail(statistic, dof):
 
 
 def _log_far_tail(statistic, dof):
-    """The same far beyond the mean, by Legendre's continued fraction."""
+    """Return log P(chi-square > statistic) far in the tail, by Legendre's continued fraction."""
     a, x = dof / 2, statistic / 2
     fraction = np.zeros_like(x)
     for n in range(N_TERMS, 0, -1):

@@ -1,4 +1,4 @@
-"""Columns that edges can be learned between."""
+"""Columns of the search: constant and duplicate columns are left out."""
 
 from dataclasses import dataclass
 
@@ -7,88 +7,91 @@ from scipy.special import gammaln
 
 from .._utils.codes import MISSING
 
-BY_CHANCE = 1e-3  # probability of any coincidence taken for a copy
+MAX_COINCIDENCE = 1e-3  # largest probability of equality by chance of a duplicate
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Columns that vary, each once.
+    """Columns of the search, without constant and duplicate columns.
+
+    Two columns are duplicates if their states correspond one to one.
 
     Attributes
     ----------
     kept : ndarray of int
-        The first of all columns that say the same, if they vary.
-    copies : list of (int, int)
-        Pairs (kept column, other column) of which each state of one means a state of the other.
-    copied_p : list of float
-        The probability that chance alone would make any pair of columns such a pair, at most.
+        Indices of the columns of the search: the first of each set of duplicates.
+    duplicates : list of (int, int)
+        Pairs of a column of the search and a duplicate of it.
+    duplicate_p : list of float
+        For each pair, an upper bound on the probability that any two columns are duplicates by
+        chance.
     """
 
     kept: np.ndarray
-    copies: list
-    copied_p: list
+    duplicates: list
+    duplicate_p: list
 
     @classmethod
-    def of(cls, X, weights, same_states=False):
-        """The columns of state codes, MISSING where not observed.
+    def from_codes(cls, X, weights, same_states=False):
+        """Find the constant and duplicate columns of state codes, MISSING where not observed.
 
-        Columns that agree no more than may be chance, those of few rows or of rare states, are
-        both kept. With ``same_states`` a column of more than two states is a copy of one of the
-        same codes only.
+        Both columns are kept if they may be equal by chance, as with few rows or rare states. With
+        ``same_states``, duplicates of more than two states must have the same codes.
         """
-        first, kept, copies, p = {}, [], [], []
+        first, kept, duplicates, p = {}, [], [], []
         n_pairs = X.shape[1] * (X.shape[1] - 1) / 2
         for j, column in enumerate(X.T):
-            codes = relabelled(column)
+            codes = relabel_states(column)
             if codes.max() < 1:
                 continue
             if same_states and codes.max() > 1:
                 codes = column.astype(codes.dtype)
             original = first.setdefault(codes.tobytes(), j)
-            chance = 1.0 if original == j else n_pairs * coincidence(codes, weights)
-            if chance > BY_CHANCE:
+            chance = 1.0 if original == j else n_pairs * coincidence_probability(codes, weights)
+            if chance > MAX_COINCIDENCE:
                 kept.append(j)
             else:
-                copies.append((original, j))
+                duplicates.append((original, j))
                 p.append(chance)
-        return cls(np.array(kept, dtype=np.int64), copies, p)
+        return cls(np.array(kept, dtype=np.int64), duplicates, p)
 
 
-def coincidence(codes, weights):
-    r"""Probability that a permutation of a column tells the same rows apart as the column.
+def coincidence_probability(codes, weights):
+    r"""Return the probability that a random permutation of a column is a duplicate of it.
 
     .. math:: \frac{m \prod_s n_s!}{N!}
 
-    with :math:`n_s` rows of state s, N in all, and m ways to name states of equal numbers.
+    where :math:`n_s` rows have state s, N is the number of rows, and m is the number of
+    permutations of states with equal counts.
 
     Parameters
     ----------
     codes : ndarray of int, shape (n_rows,)
-        MISSING where not observed.
+        State codes, MISSING where not observed.
     weights : ndarray of shape (n_rows,)
-        How often a row counts.
+        Sample weights: how often each row counts.
     """
-    seen = codes != MISSING
-    counts = np.bincount(codes[seen], weights[seen])
-    _, alike = np.unique(counts, return_counts=True)
-    ways = gammaln(alike + 1.0).sum() + gammaln(counts + 1.0).sum()
-    return float(np.exp(ways - gammaln(counts.sum() + 1.0)))
+    observed = codes != MISSING
+    counts = np.bincount(codes[observed], weights[observed])
+    _, n_equal = np.unique(counts, return_counts=True)
+    log_ways = gammaln(n_equal + 1.0).sum() + gammaln(counts + 1.0).sum()
+    return float(np.exp(log_ways - gammaln(counts.sum() + 1.0)))
 
 
-def relabelled(column):
-    """State codes in the order in which they first occur."""
-    values, first, place = np.unique(column, return_index=True, return_inverse=True)
+def relabel_states(column):
+    """Return the column with states numbered in the order of their first occurrence."""
+    values, first, inverse = np.unique(column, return_index=True, return_inverse=True)
     rank = np.empty(len(values), dtype=np.int32)
-    seen = values != MISSING
-    order = np.argsort(first[seen])
-    rank[np.flatnonzero(seen)[order]] = np.arange(len(order))
-    rank[~seen] = MISSING
-    return rank[place]
+    observed = values != MISSING
+    order = np.argsort(first[observed])
+    rank[np.flatnonzero(observed)[order]] = np.arange(len(order))
+    rank[~observed] = MISSING
+    return rank[inverse]
 
 
-def copied_table(X, original, copy, n_states):
-    """Log-potentials that allow just the joint states that occur of a column and its copy."""
-    shown = X[:, original] != MISSING
-    table = np.full((n_states[original], n_states[copy]), -np.inf)
-    table[X[shown, original], X[shown, copy]] = 0.0
+def duplicate_table(X, original, duplicate, n_states):
+    """Return log-potentials that allow only the observed joint states of two duplicates."""
+    observed = X[:, original] != MISSING
+    table = np.full((n_states[original], n_states[duplicate]), -np.inf)
+    table[X[observed, original], X[observed, duplicate]] = 0.0
     return table

@@ -1,56 +1,59 @@
-"""How probable every edge is, from the strength of the evidence for all of them."""
+"""Posterior edge probabilities by empirical Bayes."""
 
 import numpy as np
 from scipy.special import expit, logsumexp, ndtri_exp
 
 from .chi2_tail import log_tail
 
-SMALLEST_SCALE = 1.0  # standard deviations of the noise; weaker edges would only compete with none
-LOG_RATIO = 0.5 * np.log(2.0)  # of neighbours on the grid
-NULL_COUNT = 10.0
-OTHER_COUNT = 0.1  # of all groups of edges together
-CELLS = 500  # to every factor e of z-values above 1
-LARGEST = 1e6
+MIN_SCALE = 1.0  # in standard deviations of the noise; weaker edges look like no edges
+LOG_RATIO = 0.5 * np.log(2.0)  # log of the ratio of neighbouring scales
+NULL_PRIOR_COUNT = 10.0
+EDGE_PRIOR_COUNT = 0.1  # of all edge components together
+BINS_PER_LOG_UNIT = 500  # for z-values above 1
+MAX_Z = 1e6
 MAX_ITER = 5000
 TOL = 1e-8
 
 
 def edge_probabilities(z):
-    r"""Posterior probability that an edge is there, for all pairs of variables together.
+    r"""Return the posterior probability of an edge for each pair of variables.
 
-    Empirical Bayes for two groups of pairs: those that are no edges, and edges, whose z-values
-    would be :math:`\mu`, were there no noise, of any size but not near zero:
+    This is an empirical Bayes mixture of two groups of pairs. Pairs without an edge have z-values
+    of pure noise. Edges have z-values of mean :math:`\mu`, of any size but not near zero:
 
     .. math:: z \sim \pi_0 N(0, 1) + \sum_k \pi_k \int N(z; \mu, 1)
               \frac{\mu^2}{\sigma_k^2} N(\mu; 0, \sigma_k^2) \, d\mu,
 
-    a mixture of moment priors [1]_ of which the :math:`\sigma_k` are a geometric grid from 1 to
-    twice the largest ``|z|`` [2]_. The weights are the mode of their posterior by EM, under a
-    Dirichlet prior worth 10 pairs that are no edges and a tenth of a pair that is. The result is
-    :math:`1 - \mathrm{lfdr}(z)`, where the local false-discovery rate [3]_ is the share of the
-    first group in the density at :math:`z`; with :math:`v_k = 1 + \sigma_k^2`,
+    The edges have a mixture of moment priors [1]_, whose scales :math:`\sigma_k` are a geometric
+    grid from 1 to twice the largest ``|z|`` [2]_. EM finds the posterior mode of the weights under
+    a Dirichlet prior with pseudo-counts of 10 pairs without an edge and 0.1 pairs with an edge. The
+    result is :math:`1 - \mathrm{lfdr}(z)`, where the local false discovery rate [3]_ is the share
+    of the first group in the density at :math:`z`. With :math:`v_k = 1 + \sigma_k^2`,
 
     .. math:: \mathrm{lfdr}(z) = \frac{\pi_0 N(z; 0, 1)}{\pi_0 N(z; 0, 1) + \sum_k \pi_k
               N(z; 0, v_k) (1 + z^2 \sigma_k^2 / v_k) / v_k}.
 
-    It never falls as ``|z|`` grows. Edges weaker than about 0.7 standard deviations of the noise
-    cannot be told from none, and count as none. Of a few hundred pairs, probabilities below 0.05
-    may be a few hundredths too small, and of fewer than a hundred those below one half a tenth: a
-    few pairs are not enough to tell how many edges there are.
+    The probability never decreases as ``|z|`` grows. Edges weaker than about 0.7 standard
+    deviations of the noise cannot be distinguished from no edge, and count as no edge. With few
+    pairs the share of edges is hard to estimate. With a few hundred pairs, probabilities below 0.05
+    may be too small by a few hundredths. With fewer than a hundred pairs, probabilities below 0.5
+    may be too small by a tenth.
 
     Parameters
     ----------
     z : array-like
-        z-values of any shape; their signs do not matter, and absolute values are cut at a million.
+        z-values of all pairs, of any shape. Signs are ignored, and absolute values are clipped to
+        one million.
 
     Returns
     -------
-    ndarray of the shape of ``z``
+    ndarray
+        Probabilities, of the same shape as ``z``.
 
     Raises
     ------
     ValueError
-        A z-value that is nan.
+        If a z-value is nan.
 
     References
     ----------
@@ -68,39 +71,40 @@ def edge_probabilities(z):
     """
     z = np.asarray(z, dtype=float)
     if np.isnan(z).any():
-        raise ValueError("z holds nan; leave out pairs that have no z-value.")
-    size = np.minimum(np.abs(z), LARGEST)
+        raise ValueError("z contains nan. Leave out pairs that have no z-value.")
+    size = np.minimum(np.abs(z), MAX_Z)
     if size.size == 0:
         return size
-    scales = _grid(size.max())
-    log_weights = _log_weights(*_binned(size), scales)
+    scales = _scale_grid(size.max())
+    log_weights = _log_weights(*_bin_sizes(size), scales)
     return _posterior(size.ravel(), scales, log_weights).reshape(size.shape)
 
 
-def z_of(statistic, dof):
-    """The ``|z|`` whose two-sided p-value is that of a chi-square statistic.
+def z_from_chi2(statistic, dof):
+    """Return the ``|z|`` that has the same two-sided p-value as a chi-square statistic.
 
     Parameters
     ----------
     statistic : array-like
-        What rounding has brought below zero counts as zero.
+        Chi-square statistics. Negative values, which rounding can cause, count as zero.
     dof : array-like
-        Degrees of freedom, broadcast against ``statistic``; none give 0.
+        Degrees of freedom, broadcast against ``statistic``. Zero degrees of freedom give 0.
 
     Returns
     -------
     ndarray
+        Absolute z-values, of the broadcast shape.
 
     Raises
     ------
     ValueError
-        A statistic that is nan, degrees of freedom that are negative or not finite.
+        If a statistic is nan, or degrees of freedom are negative or not finite.
     """
     statistic, dof = np.broadcast_arrays(
         np.asarray(statistic, dtype=float), np.asarray(dof, dtype=float)
     )
     if np.isnan(statistic).any():
-        raise ValueError("statistic holds nan; leave out pairs that have no statistic.")
+        raise ValueError("statistic contains nan. Leave out pairs that have no statistic.")
     if not (np.isfinite(dof) & (dof >= 0)).all():
         raise ValueError("dof must be finite and not negative.")
     z = np.where((dof > 0) & np.isposinf(statistic), np.inf, 0.0)
@@ -113,31 +117,31 @@ def z_of(statistic, dof):
 # The mixture -------------------------------------------------------------------------------
 
 
-def _grid(largest):
-    """Standard deviations of the edges' groups, in those of the noise."""
-    span = np.log(2 * max(largest, SMALLEST_SCALE) / SMALLEST_SCALE)
+def _scale_grid(largest):
+    """Return the scales of the edge components, in standard deviations of the noise."""
+    span = np.log(2 * max(largest, MIN_SCALE) / MIN_SCALE)
     steps = np.arange(1 + np.ceil(span / LOG_RATIO))
-    return SMALLEST_SCALE * np.exp(LOG_RATIO * steps)
+    return MIN_SCALE * np.exp(LOG_RATIO * steps)
 
 
-def _binned(size):
-    """Distinct sizes up to a fine resolution, and how often each is there."""
-    cells, counts = np.unique(np.rint(CELLS * np.arcsinh(size)), return_counts=True)
-    return np.sinh(cells / CELLS), counts
+def _bin_sizes(size):
+    """Return the unique sizes at a fine resolution, and their counts."""
+    cells, counts = np.unique(np.rint(BINS_PER_LOG_UNIT * np.arcsinh(size)), return_counts=True)
+    return np.sinh(cells / BINS_PER_LOG_UNIT), counts
 
 
 def _log_ratios(size, scales):
-    """log of the density at z of edges, by scale, less that of no edge, (n_sizes, n_scales)."""
+    """Return the log density ratios of edges of each scale to no edge, (n_sizes, n_scales)."""
     variance = 1 + scales**2
     gain = np.square(size)[:, None] * (scales**2 / variance)
     return 0.5 * gain + np.log1p(gain) - 1.5 * np.log(variance)
 
 
 def _log_weights(size, counts, scales):
-    """Logarithms of the weights, that of the null group first."""
+    """Return the log weights of the components, the null component first, by EM."""
     log_ratio = np.hstack([np.zeros((len(size), 1)), _log_ratios(size, scales)])
     ratio = np.exp(log_ratio - log_ratio.max(axis=1, keepdims=True))
-    prior = np.r_[NULL_COUNT, np.full(len(scales), OTHER_COUNT / len(scales))]
+    prior = np.r_[NULL_PRIOR_COUNT, np.full(len(scales), EDGE_PRIOR_COUNT / len(scales))]
     weights = prior / prior.sum()
     for _ in range(MAX_ITER):
         shares = counts / (ratio @ weights)
@@ -151,6 +155,6 @@ def _log_weights(size, counts, scales):
 
 
 def _posterior(size, scales, log_weights):
-    """Probability of all groups but the null."""
+    """Return the posterior probability of the edge components."""
     log_odds = logsumexp(_log_ratios(size, scales) + log_weights[1:], axis=1) - log_weights[0]
     return expit(log_odds)

@@ -1,4 +1,4 @@
-"""Parameters of the edges of a graph, learned by the loop."""
+"""Learning of the parameters of a graph by the training loop."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from .._utils.phases import CliqueMoments
 from ..energies.log_linear import LogLinearEnergy
 from ..energies.table_backed import NAME
 from ..learners import Learner
-from ..learners.registry import missing
+from ..learners.registry import unmet_requirements
 from ..training import data_moments, loop, optimizers, penalties, schedules
 from ..training import state as loop_state
 from ..training.reports import SilentReports
@@ -21,31 +21,31 @@ from .path import Path, Recorder
 from .regression import RIDGE
 from .rows import Rows
 
-DRAWS_A_ROW = 10  # states of chains in the averaged iterates, so that their noise adds 5%
-LAST_STAGE = 3.375  # windows
-LONGEST_WINDOW = 2_000  # all stages fit into the updates of a run
+DRAWS_PER_ROW = 10  # chain states in the averaged iterates, so that their noise adds 5%
+LAST_STAGE = 3.375  # length of the last stage of the learning rate, in windows
+MAX_WINDOW = 2_000  # so that all stages fit into the updates of a run
 N_HALVINGS = 3
-CHAINS = 512
+N_CHAINS = 512
 FIRST_RATE = 0.01
-SHORTEST = 500  # updates
-ENTRIES_A_BATCH = 2**18
+MIN_WARM_UPDATES = 500
+BATCH_ENTRIES = 2**18
 
 
-def adapted(learner):
-    """Return the learner, in an adapter if it learns tables only."""
-    return TableLearnerAdapter(learner) if missing(learner, LogLinearEnergy) else learner
+def adapt_learner(learner):
+    """Return the learner, wrapped in an adapter if it learns tables only."""
+    return TableLearnerAdapter(learner) if unmet_requirements(learner, LogLinearEnergy) else learner
 
 
 class TableLearnerAdapter(Learner):
-    """Adapter that lets a learner of tables learn a :class:`LogLinearEnergy`.
+    """Adapter of a learner of tables to a :class:`LogLinearEnergy`.
 
-    The learner sees the energy as a factor graph, so its own ``requires`` must be met by
-    :class:`~skmrf.energies.FactorGraph`.
+    The learner receives the energy as a factor graph, so :class:`~skmrf.energies.FactorGraph` must
+    satisfy its ``requires``.
 
     Parameters
     ----------
     learner : Learner
-        A learner of tables of log-potentials.
+        Learner of tables of log-potentials.
     """
 
     requires = (LogLinearEnergy,)
@@ -55,33 +55,36 @@ class TableLearnerAdapter(Learner):
 
     @property
     def deterministic(self):
-        """Whether the learner has an objective."""
+        """Whether the wrapped learner has an objective."""
         return self.learner.deterministic
 
     @property
     def objective_takes_missing(self):
-        """Whether the objective of the learner takes rows with missing entries."""
+        """Whether the objective of the wrapped learner supports missing entries."""
         return self.learner.objective_takes_missing
 
     def init(self, energy, batch, rng):
+        """Return the initial state of the wrapped learner."""
         return self.learner.init(energy.graph, batch, rng)
 
     def resume(self, energy, batch, state, rng):
+        """Return the state of the wrapped learner for further training."""
         return self.learner.resume(energy.graph, batch, state, rng)
 
     def step(self, energy, batch, state, rng):
+        """Return the phases of the wrapped learner in terms of the free parameters."""
         phases = self.learner.step(energy.graph, batch, state, rng)
-        positive, negative = (_by_parameters(energy, phase) for phase in phases[:2])
+        positive, negative = (_convert_moments(energy, phase) for phase in phases[:2])
         return positive, negative, *phases[2:]
 
     def objective(self, energy, batch, state):
-        """Return the objective of the learner and its gradient by the free parameters."""
+        """Return the objective of the wrapped learner and its gradient in the free parameters."""
         value, gradient = self.learner.objective(energy.graph, batch, state)
         return value, energy.from_table_gradient(gradient[NAME])
 
 
-def _by_parameters(energy, phase):
-    """Return a phase with moments shaped like the parameters of the energy."""
+def _convert_moments(energy, phase):
+    """Return the phase with its moments shaped like the parameters of the energy."""
     if isinstance(phase, CliqueMoments):
         return CliqueMoments(energy.from_table_moments(phase.moments[NAME]))
     return phase
@@ -89,7 +92,7 @@ def _by_parameters(energy, phase):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Settings of the training loop that are parameters of the estimator."""
+    """Training settings that are parameters of the estimator."""
 
     optimizer: Any
     learning_rate: Any
@@ -98,34 +101,25 @@ class Schedule:
     tol: float
 
     def settings(self, learner, rows, penalty, *, warm=False, restriction=None):
-        """Return the settings of one run of the loop.
+        """Return the settings of one run of the training loop.
 
-        Parameters
-        ----------
-        learner : Learner
-        rows : Rows
-        penalty : penalty of :mod:`skmrf.training`
-        warm : bool
-            Whether the initial values are near the optimum.
-        restriction : EdgeRemoval, optional
-            Removes edges between updates.
-
-        Returns
-        -------
-        Settings
+        ``warm`` states that the initial values are near the optimum. A ``restriction`` removes
+        edges between updates.
         """
         optimizer = self._optimizer(learner, rows, penalty, restriction)
         short = warm and self.learning_rate == "adaptive"
         settings = Settings(
             optimizer=optimizer,
-            rate=_short_rate(rows) if short else schedules.make_rate(self.learning_rate, optimizer),
+            rate=_warm_start_rate(rows)
+            if short
+            else schedules.make_rate(self.learning_rate, optimizer),
             penalty=penalty,
-            batch_size=self.batch_size or max(1, ENTRIES_A_BATCH // rows.X.shape[1]),
+            batch_size=self.batch_size or max(1, BATCH_ENTRIES // rows.X.shape[1]),
             max_iter=self.max_iter,
             tol=self.tol,
             average=penalty.smooth and restriction is None,
             complete=restriction is None or self.max_iter is None,
-            min_updates=SHORTEST if short else MIN_UPDATES,
+            min_updates=MIN_WARM_UPDATES if short else MIN_UPDATES,
         )
         if restriction is not None:
             settings.restriction = restriction
@@ -140,47 +134,53 @@ class Schedule:
         optimizer = optimizers.make_optimizer(name, solvable, penalty, kind)
         if restriction is not None and optimizer is None:
             raise ValueError(
-                "RemovalWhileLearning removes edges between the updates of an optimizer, and "
-                'L-BFGS has none; use optimizer="sgd", or search=Thresholding(...) to remove edges '
-                "after learning."
+                "RemovalWhileLearning removes edges between the updates of a stochastic "
+                'optimizer, so L-BFGS cannot be used. Use optimizer="sgd", or use '
+                "search=Thresholding(...) to remove edges after learning."
             )
         return optimizer
 
 
-def _short_rate(rows):
-    """Return a schedule for starts near the optimum, longer for more rows."""
-    window = int(np.clip(DRAWS_A_ROW * rows.count / CHAINS / LAST_STAGE, 100, LONGEST_WINDOW))
+def _warm_start_rate(rows):
+    """Return a learning rate schedule for a warm start, longer for more rows."""
+    window = int(np.clip(DRAWS_PER_ROW * rows.count / N_CHAINS / LAST_STAGE, 100, MAX_WINDOW))
     return training.AdaptiveRate(FIRST_RATE, window, n_halvings=N_HALVINGS)
 
 
 @dataclass
 class Estimation:
-    """How the parameters of a graph are learned.
+    """Learner, settings and state of parameter learning.
 
     Attributes
     ----------
     learner : Learner
+        Estimator of the gradient.
     schedule : Schedule
+        Training settings.
     rng : numpy.random.Generator
+        Random generator of all draws.
     path : Path
+        Record of the parameters of all edges.
     reports : object with the methods of :class:`~skmrf.training.reports.SilentReports`
+        Receives progress and can stop the training.
     n_jobs : int or None
+        Number of threads.
     history : dict of lists
-        Of all runs of the loop so far.
+        Diagnostics of all runs so far, one entry per epoch.
     n_iter : int
-        Epochs of all of them.
+        Number of epochs of all runs so far.
     converged : bool
-        Of the last.
+        Whether the last run converged.
     stopped : bool
-        Whether a callback, or Ctrl-C, has asked to stop.
+        Whether a callback or Ctrl-C has stopped the training.
     interrupted : bool
-        Whether Ctrl-C has cut any of the runs short.
+        Whether Ctrl-C has interrupted a run.
     alpha : float or None
-        Strength of the penalty that was chosen.
+        Strength of the selected penalty; None without a penalty.
     state : LoopState or None
-        Of the last run.
+        State of the training loop after the last run.
     restriction : EdgeRemoval or None
-        Of runs that go on.
+        Edge removal that later epochs continue; None before the first epoch.
     """
 
     learner: Learner
@@ -206,50 +206,43 @@ class Estimation:
         energy : LogLinearEnergy
             Initial values.
         rows : Rows
+            Training rows.
         warm : bool
             Whether the initial values are near the optimum.
         penalty : optional
-            By default the ridge of the conditional likelihoods, which keeps finite what has no
-            maximum; none under a restriction.
+            Penalty of the parameters. The default is the ridge of the conditional likelihoods,
+            which keeps parameters finite where the likelihood has no maximum. With a restriction
+            the default is no penalty.
         restriction : EdgeRemoval, optional
             Removes edges between updates.
 
         Returns
         -------
         LogLinearEnergy
+            Model with the learned parameters.
         """
         if not len(energy.form.edges):
             return energy
-        learner = adapted(self.learner)
+        learner = adapt_learner(self.learner)
         if penalty is None:
             penalty = self._default_penalty(energy, rows, restriction)
         options = {"warm": warm, "restriction": restriction}
         settings = self.schedule.settings(learner, rows, penalty, **options)
         moments = data_moments.complete_moments(energy.graph, rows.batch)
-        settings.resolution = data_moments.resolution(moments, rows.batch)
+        settings.resolution = data_moments.estimate_resolution(moments, rows.batch)
         self.path.begin()
         state = loop_state.start(energy, learner, rows.batch, settings, self.rng)
         return self._run(learner, rows, settings, state)
 
     def learn_epoch(self, energy, rows: Rows, restriction):
-        """Learn for one more epoch under a restriction.
+        """Learn for one more epoch, removing edges between updates.
 
-        Parameters
-        ----------
-        energy : LogLinearEnergy
-            Initial values of the first epoch; later ones resume.
-        rows : Rows
-            They may differ from epoch to epoch.
-        restriction : EdgeRemoval
-            Restriction of the first epoch; later ones keep it.
-
-        Returns
-        -------
-        LogLinearEnergy
+        ``energy`` (the initial values) and ``restriction`` are used in the first epoch only. Later
+        epochs resume from the stored state. The rows may differ between epochs.
         """
         first = self.state is None
         self.restriction = restriction if first else self.restriction
-        learner, schedule = adapted(self.learner), replace(self.schedule, max_iter=1)
+        learner, schedule = adapt_learner(self.learner), replace(self.schedule, max_iter=1)
         settings = schedule.settings(
             learner, rows, penalties.NoPenalty(), restriction=self.restriction
         )
@@ -267,14 +260,14 @@ class Estimation:
 
     def _run(self, learner, rows, settings, state):
         recorder = Recorder(self.path, self.reports)
-        known = state.epoch
+        first_epoch = state.epoch
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
             state = loop.run(learner, rows.batch, settings, state, recorder)
-        self.n_iter += state.epoch - known
+        self.n_iter += state.epoch - first_epoch
         self.converged = bool(state.converged)
         self.interrupted |= state.interrupted
         self.stopped |= recorder.stopped or state.interrupted
         for name, column in state.history.columns.items():
-            self.history.setdefault(name, []).extend(column[known:])
+            self.history.setdefault(name, []).extend(column[first_epoch:])
         self.state = state
         return state.result().restricted(state.energy.alive)

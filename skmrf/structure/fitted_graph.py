@@ -1,34 +1,35 @@
-"""The selected graph in terms of the columns of the data."""
+"""Fitted attributes of a structure learner, in terms of the columns of the data."""
 
 import numpy as np
 from scipy.stats import norm
 
 from ..energies import FactorGraph
 from ..energies.log_linear import pair_basis
-from .columns import copied_table
-from .edge_probability import edge_probabilities, z_of
-from .multiple_tests import adjusted
+from .columns import duplicate_table
+from .edge_probability import edge_probabilities, z_from_chi2
+from .multiple_tests import adjust_p_values
 
-INTERVAL = norm.ppf(0.975)
+Z_975 = norm.ppf(0.975)
 
 
 class FittedGraph:
-    """The fitted attributes of a selection among the columns of the data.
+    """Selected graph in terms of the columns of the data.
 
     Parameters
     ----------
     selection : Selection
-        Its variables are ``columns.kept``.
+        Selected graph of the variables ``columns.kept``.
     columns : Columns
+        Columns of the search, and their duplicates.
     rows : Rows
-        Rows of all columns.
+        Training rows with all columns.
     control : {"holm", "fdr"}
         Adjustment of p-values for multiple tests.
 
     Attributes
     ----------
     edges : ndarray of shape (n_edges, 2)
-        Edges of the selection and pairs of a column and its copy, in lexicographic order.
+        Edges of the selection, and pairs of duplicate columns, in lexicographic order.
     """
 
     def __init__(self, selection, columns, rows, control):
@@ -37,31 +38,31 @@ class FittedGraph:
         self.columns = columns
         self.rows = rows
         self.control = control
-        copies = np.array(columns.copies, dtype=np.int64).reshape(-1, 2)
-        edges = np.concatenate([columns.kept[self.energy.form.edges], copies])
+        duplicates = np.array(columns.duplicates, dtype=np.int64).reshape(-1, 2)
+        edges = np.concatenate([columns.kept[self.energy.form.edges], duplicates])
         self.order = np.lexsort(edges.T[::-1])
         self.edges = edges[self.order]
-        self.n_copies = len(copies)
+        self.n_duplicates = len(duplicates)
 
     @property
     def has_scalar_couplings(self):
-        """Whether each edge has a single parameter, a coupling."""
+        """Whether each edge has a single parameter (a coupling)."""
         return self.energy.form.statistic == "agreement" or bool((self.rows.n_states <= 2).all())
 
     @property
     def strength(self):
-        """Norms of the parameters of all edges, shape (n_columns, n_columns)."""
+        """Norm of the parameters of each edge, shape (n_columns, n_columns)."""
         return self._edge_matrix(self.energy.strengths(), np.inf)
 
     def coupling(self):
-        """Return the matrix of couplings, or the centred table of each edge."""
+        """Return the matrix of couplings, or the list of the centred tables of all edges."""
         if self.has_scalar_couplings:
             out = self._edge_matrix(0.5 * self.energy.theta["pairs"], np.inf)
-            for (i, j), sign in zip(self.columns.copies, self._copy_signs(), strict=True):
+            for (i, j), sign in zip(self.columns.duplicates, self._duplicate_signs(), strict=True):
                 out[i, j] = out[j, i] = sign * np.inf
             return out
         tables = [np.tensordot(theta, basis, 1) for theta, basis in self._parameters_and_bases()]
-        return self._in_order([*tables, *self._copy_tables()])
+        return self._sort_edges([*tables, *self._duplicate_tables()])
 
     def intervals(self):
         """Return the 95% limits of the couplings or tables of all edges."""
@@ -71,18 +72,18 @@ class FittedGraph:
         limits = []
         for (theta, basis), c in zip(self._parameters_and_bases(), covariances, strict=True):
             variance = np.einsum("bxy,bc,cxy->xy", basis, c, basis)
-            half = INTERVAL * np.sqrt(variance.clip(0.0))
+            half = Z_975 * np.sqrt(variance.clip(0.0))
             middle = np.tensordot(theta, basis, 1)
             limits.append(np.stack([middle - half, middle + half]))
-        return self._in_order([*limits, *(np.stack([t, t]) for t in self._copy_tables())])
+        return self._sort_edges([*limits, *(np.stack([t, t]) for t in self._duplicate_tables())])
 
     def p_values(self):
         """Return the p-values of all pairs, adjusted for multiple tests."""
         n = len(self.columns.kept)
         out = np.ones((n, n))
         upper = np.triu_indices(n, 1)
-        out[upper] = adjusted(self.selection.assessment.p, self.control)
-        return self._pair_matrix(np.minimum(out, out.T), 1.0, self.columns.copied_p)
+        out[upper] = adjust_p_values(self.selection.assessment.p, self.control)
+        return self._pair_matrix(np.minimum(out, out.T), 1.0, self.columns.duplicate_p)
 
     def probabilities(self):
         """Return the posterior probability of each pair, given the tests of all pairs."""
@@ -90,61 +91,64 @@ class FittedGraph:
         out = np.zeros((n, n))
         upper = np.triu_indices(n, 1)
         assessment = self.selection.assessment
-        out[upper] = edge_probabilities(z_of(assessment.statistic, assessment.dof)[upper])
+        out[upper] = edge_probabilities(z_from_chi2(assessment.statistic, assessment.dof)[upper])
         return self._pair_matrix(out + out.T, 0.0, 1.0)
 
     def frequencies(self, kept):
-        """Return the frequencies of all pairs, given those of the kept columns."""
+        """Return the bootstrap frequencies of all pairs, given those of the kept columns."""
         return self._pair_matrix(kept, 0.0, 1.0)
 
     def model(self):
-        """Return the energy of all columns as a :class:`FactorGraph`."""
+        """Return the model of all columns as a :class:`FactorGraph`."""
         tables = {(int(k),): np.zeros(q) for k, q in enumerate(self.rows.n_states)}
         graph, kept = self.energy.graph, self.columns.kept
         for clique, table in zip(graph.cliques, graph.log_potentials, strict=True):
             tables[tuple(kept[list(clique)].tolist())] = table
-        for pair, table in zip(self.columns.copies, self._copy_tables(), strict=True):
+        for pair, table in zip(self.columns.duplicates, self._duplicate_tables(), strict=True):
             tables[pair] = table
         constant = set(range(len(self.rows.n_states))) - set(kept.tolist())
-        for k in constant - {j for _, j in self.columns.copies}:
-            tables[(k,)] = np.log(self.rows.frequencies(k))
+        for k in constant - {j for _, j in self.columns.duplicates}:
+            tables[(k,)] = np.log(self.rows.smoothed_frequencies(k))
         return FactorGraph(self.rows.n_states, list(tables), list(tables.values()))
 
-    def _edge_matrix(self, learned, copies):
-        """Return the symmetric matrix of one number for each edge, zero elsewhere."""
+    def _edge_matrix(self, learned, duplicates):
+        """Return a symmetric matrix of one number per edge; zero elsewhere."""
         out = np.zeros((len(self.rows.n_states), len(self.rows.n_states)))
-        values = np.concatenate([learned, np.full(self.n_copies, copies)])[self.order]
+        values = np.concatenate([learned, np.full(self.n_duplicates, duplicates)])[self.order]
         out[self.edges[:, 0], self.edges[:, 1]] = values
         return out + out.T
 
-    def _pair_matrix(self, matrix, diagonal, copies):
-        """Return the matrix of all columns, given that of the kept columns.
+    def _pair_matrix(self, matrix, diagonal, duplicates):
+        """Return a matrix of all columns, given the matrix of the kept columns.
 
-        Entries of columns that are not kept are ``diagonal``, except between copies.
+        The other entries are ``diagonal``, except those between duplicates.
         """
         n, kept = len(self.rows.n_states), self.columns.kept
         out = np.full((n, n), diagonal)
         out[np.ix_(kept, kept)] = matrix
         np.fill_diagonal(out, diagonal)
-        values = np.broadcast_to(copies, self.n_copies)
-        for (i, j), value in zip(self.columns.copies, values, strict=True):
+        values = np.broadcast_to(duplicates, self.n_duplicates)
+        for (i, j), value in zip(self.columns.duplicates, values, strict=True):
             out[i, j] = out[j, i] = value
         return out
 
-    def _in_order(self, values):
-        """Return values of the selected edges and of the copies in the order of ``edges``."""
+    def _sort_edges(self, values):
+        """Return values of the selected edges and the duplicates, in the order of ``edges``."""
         return [values[k] for k in self.order]
 
-    def _copy_signs(self):
-        """Return 1 for copies of two states that agree and -1 for those that disagree."""
+    def _duplicate_signs(self):
+        """Return 1 for binary duplicates with equal states and -1 for opposite states."""
         signs = []
-        for i, j in self.columns.copies:
+        for i, j in self.columns.duplicates:
             row = np.flatnonzero(self.rows.X[:, i] >= 0)[0]
             signs.append(1.0 if self.rows.X[row, i] == self.rows.X[row, j] else -1.0)
         return np.array(signs)
 
-    def _copy_tables(self):
-        return [copied_table(self.rows.X, i, j, self.rows.n_states) for i, j in self.columns.copies]
+    def _duplicate_tables(self):
+        return [
+            duplicate_table(self.rows.X, i, j, self.rows.n_states)
+            for i, j in self.columns.duplicates
+        ]
 
     def _parameters_and_bases(self):
         """Yield the parameters and the basis tables of each selected edge."""
@@ -154,28 +158,30 @@ class FittedGraph:
             yield theta, pair_basis(form.statistic, q[i], q[j])
 
     def _coupling_intervals(self, covariances):
-        half = INTERVAL * np.sqrt(np.array([c[0, 0] for c in covariances]))
+        half = Z_975 * np.sqrt(np.array([c[0, 0] for c in covariances]))
         both = 0.5 * (self.energy.theta["pairs"][:, None] + half[:, None] * [-1.0, 1.0])
-        copied = np.repeat(self._copy_signs()[:, None] * np.inf, 2, axis=1)
-        return np.concatenate([both.reshape(-1, 2), copied.reshape(-1, 2)])[self.order]
+        of_duplicates = np.repeat(self._duplicate_signs()[:, None] * np.inf, 2, axis=1)
+        return np.concatenate([both.reshape(-1, 2), of_duplicates.reshape(-1, 2)])[self.order]
 
 
-def network(names, edges, attributes):
-    """Return a networkx graph of columns.
+def build_network(names, edges, attributes):
+    """Return a networkx graph with columns as nodes.
 
     Parameters
     ----------
     names : list
-        Nodes.
+        Names of the nodes.
     edges : ndarray of shape (n_edges, 2)
+        Pairs of node indices.
     attributes : dict of str to ndarray
-        Attributes of edges: arrays over the edges, or square matrices.
+        Edge attributes by name: arrays over the edges, or square matrices over the nodes.
 
     Returns
     -------
     networkx.Graph
+        Graph with the edge attributes.
     """
-    import networkx as nx  # takes as long as the rest of the package
+    import networkx as nx  # slow import, as long as that of the rest of the package
 
     graph = nx.Graph()
     graph.add_nodes_from(names)

@@ -1,4 +1,4 @@
-"""Standard errors from the covariance of the statistics under the model."""
+"""Covariance of the parameters by the Fisher information of the model."""
 
 from itertools import pairwise, product
 
@@ -10,14 +10,14 @@ from ..energies.log_linear import contrasts, pair_basis
 from ..samplers import spawn_generators, sweep
 from .regression import RIDGE
 
-MOST_STATISTICS = 2_000
-ENUMERABLE = 2**14  # joint states
-FEWEST_DRAWS, DRAWS_A_STATISTIC = 20_000, 10
-CHAINS, BURN_IN, BETWEEN = 1_024, 100, 5
+MAX_STATISTICS = 2_000
+MAX_ENUMERATED_STATES = 2**14
+MIN_DRAWS, DRAWS_PER_STATISTIC = 20_000, 10
+N_CHAINS, BURN_IN, THINNING = 1_024, 100, 5
 
 
-def statistics(form, X):
-    """The statistics of every row, those of variables before those of edges."""
+def sufficient_statistics(form, X):
+    """Return the sufficient statistics of each row, those of variables before those of edges."""
     q = form.layout.n_states
     columns = [contrasts(q[i])[X[:, i]] for i in range(len(form.unary_start) - 1)]
     for i, j in form.edges.tolist():
@@ -25,40 +25,45 @@ def statistics(form, X):
     return np.hstack(columns)
 
 
-def information(energy, rows, rng):
-    """Covariance matrix of the statistics: the Fisher information of one row.
+def fisher_information(energy, rows, rng):
+    """Return the Fisher information of one row: the covariance of the sufficient statistics.
 
-    By a sum over all joint states where these are few, else from Gibbs chains that start at the
-    rows.
+    It is a sum over all joint states if these are few. Otherwise it is estimated from Gibbs chains
+    that start at the rows.
     """
-    if np.prod(energy.n_states.astype(float)) <= ENUMERABLE:
+    if np.prod(energy.n_states.astype(float)) <= MAX_ENUMERATED_STATES:
         X = np.array(list(product(*map(range, energy.n_states))), dtype=STATE)
         p = normalized_weights(energy.log_potential(X), len(X))
-        return _covariance([(statistics(energy.form, X), p)])
+        return _covariance([(sufficient_statistics(energy.form, X), p)])
     n_statistics = sum(v.size for v in energy.theta.values())
-    n_draws = max(FEWEST_DRAWS, DRAWS_A_STATISTIC * n_statistics)
-    equal = np.full(CHAINS, 1.0 / CHAINS)
-    parts = ((statistics(energy.form, X), equal) for X in _draws(energy, rows, n_draws, rng))
-    # the mean of the inverse of a sample covariance is too large by this factor
+    n_draws = max(MIN_DRAWS, DRAWS_PER_STATISTIC * n_statistics)
+    equal = np.full(N_CHAINS, 1.0 / N_CHAINS)
+    parts = (
+        (sufficient_statistics(energy.form, X), equal)
+        for X in _sample_chains(energy, rows, n_draws, rng)
+    )
+    # corrects the bias of the inverse of a sample covariance
     return _covariance(parts) * (n_draws / (n_draws - n_statistics - 1))
 
 
-def _draws(energy, rows, n_draws, rng):
-    """States of chains, some sweeps apart."""
+def _sample_chains(energy, rows, n_draws, rng):
+    """Yield the states of Gibbs chains after burn-in, with thinning."""
     p = rows.weights / rows.count
-    X = rows.X[rng.choice(len(rows.X), size=CHAINS, p=p)]
-    generators = spawn_generators(rng, CHAINS)
+    X = rows.X[rng.choice(len(rows.X), size=N_CHAINS, p=p)]
+    generators = spawn_generators(rng, N_CHAINS)
     X, _ = sweep(energy, X, generators, n_sweeps=BURN_IN)
-    for _ in range(-(-n_draws // CHAINS)):
-        X, _ = sweep(energy, X, generators, n_sweeps=BETWEEN)
+    for _ in range(-(-n_draws // N_CHAINS)):
+        X, _ = sweep(energy, X, generators, n_sweeps=THINNING)
         yield X
 
 
 def _covariance(parts):
-    """Of equally likely parts (statistics, weights that sum to one)."""
+    """Return the covariance over equally likely parts (statistics, weights that sum to one)."""
     shift, mean, second, n_parts = None, 0.0, 0.0, 0
     for T, weights in parts:
-        shift = weights @ T if shift is None else shift  # near the mean, for the sake of rounding
+        shift = (
+            weights @ T if shift is None else shift
+        )  # close to the mean, to reduce rounding errors
         centred = T - shift
         mean = mean + weights @ centred
         second = second + centred.T @ (weights[:, None] * centred)
@@ -67,15 +72,15 @@ def _covariance(parts):
 
 
 def parameter_covariances(energy, rows, rng):
-    """Covariance matrix of the estimated parameters of every edge.
+    """Return the covariance matrix of the maximum likelihood parameters of each edge.
 
-    Those of maximum likelihood, ``rows`` being complete. Directions that the model hardly varies in
-    have a large variance, by the ridge of the regressions on neighbours.
+    The rows must have no missing entries. The ridge of the nodewise regressions is added to the
+    information, so directions with little information have a large but finite variance.
     """
     if not len(energy.form.edges):
         return []
-    known = rows.count * information(energy, rows, rng)
-    inverse = np.linalg.inv(known + RIDGE * np.eye(len(known)))
+    total = rows.count * fisher_information(energy, rows, rng)
+    inverse = np.linalg.inv(total + RIDGE * np.eye(len(total)))
     first = energy.form.unary_start[-1]
     bounds = first + energy.form.pair_start
     return [inverse[a:b, a:b] for a, b in pairwise(bounds.tolist())]

@@ -1,28 +1,32 @@
-"""p-values adjusted for the number of tests."""
+"""Adjustment of p-values for multiple tests."""
 
 import numpy as np
 
 from .._utils.parameters import check_choice
 
 
-def adjusted(p, control, n_tests=None):
-    """p-values adjusted for multiple tests.
+def adjust_p_values(p, control, n_tests=None):
+    """Adjust p-values for multiple tests.
 
-    A hypothesis is rejected where its adjusted p-value is at most the level; this is the step
-    procedure of Holm or of Benjamini and Hochberg.
+    Rejecting each hypothesis whose adjusted p-value is at most the level is the step procedure of
+    Holm, or of Benjamini and Hochberg.
 
     Parameters
     ----------
     p : array-like of shape (n_p,)
+        p-values.
     control : {"holm", "fdr"}
-        Family-wise error rate, under any dependence of the tests; or false discovery rate, for
-        tests that are independent or positively dependent.
+        Error rate to control. "holm" controls the family-wise error rate under any dependence of
+        the tests. "fdr" controls the false discovery rate for tests that are independent or
+        positively dependent.
     n_tests : int, optional
-        Number of all tests where more than those in ``p`` were made; the others count as p = 1.
+        Total number of tests, if it is larger than the number of p-values. Tests without a
+        p-value count as p = 1. The default is the number of p-values.
 
     Returns
     -------
     ndarray of shape (n_p,)
+        Adjusted p-values, at most 1.
 
     References
     ----------

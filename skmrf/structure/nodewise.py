@@ -1,4 +1,4 @@
-"""Regressions of every variable on its neighbours, and tests of edges from them."""
+"""Nodewise regressions of all variables on their neighbours, and tests of edges."""
 
 from dataclasses import dataclass
 
@@ -6,33 +6,37 @@ import numpy as np
 
 from .._utils.parallel import run_blocks
 from .chi2_tail import quadratic_forms
-from .regression import Regression, nodes_of
+from .regression import Regression, build_nodes
 
 
 @dataclass(frozen=True, eq=False)
 class NodeFits:
-    """Every variable given its neighbours.
+    r"""Fitted regressions of all variables on their neighbours.
 
     Attributes
     ----------
     form : LogLinearForm
+        Parameterisation of the graph.
     theta : dict
-        Shaped like ``form.zeros()``: of single variables from their own regressions, of edges the
-        mean of the regressions of both ends, weighted by their precisions (the leaf of a hub
-        knows more of their edge than the hub); zero for edges to a variable of one state.
+        Parameters, shaped like ``form.zeros()``. Those of single variables are from their own
+        regressions. Those of an edge are the mean of the regressions of both ends, weighted by
+        their precisions, as the two ends can differ in precision (a hub and its leaf). They are
+        zero for edges to a variable of one state.
     covariances : list of ndarray of shape (d, d)
-        Of the parameters of every edge: the inverse of the mean precision of both directions,
-        whose covariances are in sandwich form,
-        :math:`H^{-1} (\\sum_r w_r g_r g_r^T) H^{-1}`. By the inequality of
-        Cauchy and Schwarz it is an upper bound of the covariance of the weighted mean, and as
-        the two are nearly perfectly correlated it is close to it. The ridge counts in
-        both factors as the observations that it stands for, so directions that the data say
-        nothing of have a large variance.
+        Covariance of the parameters of each edge: the inverse of the mean precision of both
+        directions. The covariance of a direction is in sandwich form,
+        :math:`H^{-1} (\sum_r w_r g_r g_r^T) H^{-1}`. By the Cauchy-Schwarz inequality the result
+        is an upper bound of the covariance of the weighted mean. The bound is tight, as the two
+        directions are nearly perfectly correlated. The ridge is part of both factors, like
+        additional observations, so directions without information in the data have a large
+        variance.
     log_likelihood : ndarray of shape (n_variables,)
-        Weighted sum of the log-probabilities of a variable given its neighbours, nats.
+        Weighted sum of the log-probabilities of each variable given its neighbours, in nats.
     n_parameters : ndarray of shape (n_variables,)
-    own : list of ndarray
-        Parameters of every regression: of the variable, then of its edges in the order of the form.
+        Number of parameters of each regression.
+    node_parameters : list of ndarray
+        Parameters of each regression: first those of the variable, then those of its edges in the
+        order of the form.
     """
 
     form: object
@@ -40,32 +44,31 @@ class NodeFits:
     covariances: list
     log_likelihood: np.ndarray
     n_parameters: np.ndarray
-    own: list
+    node_parameters: list
 
     def wald(self):
-        """Wald statistics of the edges and their degrees of freedom, both of shape (n_edges,)."""
-        return wald_statistics(self.form, self.theta["pairs"], self.covariances), _free(self.form)
+        """Return the Wald statistics and degrees of freedom of the edges, both (n_edges,)."""
+        return wald_statistics(
+            self.form, self.theta["pairs"], self.covariances
+        ), _degrees_of_freedom(self.form)
 
 
 def wald_statistics(form, parameters, covariances):
-    """Quadratic forms of the parameters of every edge, with the inverse of their covariance.
-
-    0 for edges to a variable of one state.
-    """
-    free, lengths = _free(form), np.diff(form.pair_start)
+    """Return the Wald statistic of each edge; 0 for edges to a variable of one state."""
+    free, lengths = _degrees_of_freedom(form), np.diff(form.pair_start)
     statistic = np.zeros(len(free))
     for d in np.unique(lengths[free > 0]):
-        which = np.flatnonzero((free > 0) & (lengths == d))
-        theta = parameters[form.pair_start[which][:, None] + np.arange(d)]
-        covariance = np.stack([covariances[e] for e in which])
-        statistic[which] = quadratic_forms(theta, covariance, 0.0)[0]
+        edges = np.flatnonzero((free > 0) & (lengths == d))
+        theta = parameters[form.pair_start[edges][:, None] + np.arange(d)]
+        covariance = np.stack([covariances[e] for e in edges])
+        statistic[edges] = quadratic_forms(theta, covariance, 0.0)[0]
     return statistic
 
 
 def fit_nodes(X, weights, form, *, n_jobs=None):
-    r"""Fit every variable given its neighbours.
+    r"""Fit the regression of each variable on its neighbours.
 
-    Maximises, for every variable :math:`i` by itself and by Newton's method,
+    For each variable :math:`i`, Newton's method maximises
 
     .. math:: \sum_r w_r \log p(x_{ri} \mid x_{r, N(i)}; \theta) - 0.005 \lVert \theta \rVert^2,
               \qquad p(x_i \mid x_{N(i)}) \propto \exp \Big( \sum_a u_{ia} k_{ia}(x_i)
@@ -76,20 +79,22 @@ def fit_nodes(X, weights, form, *, n_jobs=None):
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_variables)
-        State codes, nothing missing.
+        State codes without missing entries.
     weights : ndarray of shape (n_rows,)
-        How often a row counts.
+        Sample weights: how often each row counts.
     form : LogLinearForm
+        Parameterisation of the graph.
     n_jobs : int or None
-        Threads over variables.
+        Number of threads over variables.
 
     Returns
     -------
     NodeFits
+        Parameters, covariances and log-likelihoods.
     """
     columns = np.ascontiguousarray(X.T)
-    nodes = nodes_of(form)
-    fits = list(run_blocks(_fit, [(node, columns, weights) for node in nodes], n_jobs))
+    nodes = build_nodes(form)
+    fits = list(run_blocks(_fit_node, [(node, columns, weights) for node in nodes], n_jobs))
     theta = form.zeros()
     lengths = np.diff(form.pair_start)
     precisions = [np.zeros((d, d)) for d in lengths]
@@ -97,7 +102,7 @@ def fit_nodes(X, weights, form, *, n_jobs=None):
         if form.unary:
             start, stop = form.unary_start[node.variable : node.variable + 2]
             theta["unary"][start:stop] = own[: stop - start]
-        for e, part in zip(node.edges, node.parts, strict=True):
+        for e, part in zip(node.edges, node.edge_slices, strict=True):
             precision = np.linalg.inv(covariance[part, part]) / 2
             theta["pairs"][form.pair_start[e] : form.pair_start[e + 1]] += precision @ own[part]
             precisions[e] += precision
@@ -115,44 +120,56 @@ def fit_nodes(X, weights, form, *, n_jobs=None):
     )
 
 
-def likelihood_ratio(fits, X, weights, which, *, n_jobs=None):
-    """Twice the log-likelihood that is lost where an edge is dropped from the regressions.
+def likelihood_ratio(fits, X, weights, edges, *, n_jobs=None):
+    """Return likelihood-ratio statistics of edges, from the regressions of both ends.
 
-    Each edge is dropped alone, and the other parameters are fitted again.
+    The statistic is twice the log-likelihood that is lost without the edge. Each edge is dropped
+    alone, and the other parameters are refitted.
 
     Parameters
     ----------
     fits : NodeFits
+        Fitted regressions.
     X : ndarray of shape (n_rows, n_variables)
-        State codes of the rows fitted to.
+        State codes of the training rows of ``fits``.
     weights : ndarray of shape (n_rows,)
-    which : array-like of int
-        Numbers of the edges.
+        Sample weights of these rows.
+    edges : array-like of int
+        Indices of the edges to test.
     n_jobs : int or None
+        Number of threads over variables.
 
     Returns
     -------
-    statistic : ndarray of shape (len(which),)
-        Mean of both ends.
-    dof : ndarray of shape (len(which),)
+    statistic : ndarray of shape (len(edges),)
+        Mean of the statistics of both ends.
+    dof : ndarray of shape (len(edges),)
+        Degrees of freedom.
     """
-    form, which = fits.form, np.asarray(which, dtype=np.int64)
+    form, edges = fits.form, np.asarray(edges, dtype=np.int64)
     columns = np.ascontiguousarray(X.T)
-    asked = np.zeros(len(form.edges), dtype=bool)
-    asked[which] = True
-    nodes = [node for node in nodes_of(form) if asked[node.edges].any()]
+    is_tested = np.zeros(len(form.edges), dtype=bool)
+    is_tested[edges] = True
+    nodes = [node for node in build_nodes(form) if is_tested[node.edges].any()]
     tasks = [
-        (node, columns, weights, asked, fits.own[node.variable], fits.log_likelihood[node.variable])
+        (
+            node,
+            columns,
+            weights,
+            is_tested,
+            fits.node_parameters[node.variable],
+            fits.log_likelihood[node.variable],
+        )
         for node in nodes
     ]
     statistic = np.zeros(len(form.edges))
-    for node, loss in zip(nodes, run_blocks(_losses, tasks, n_jobs), strict=True):
-        statistic[node.edges] += loss  # twice the loss, and half of it from each end
-    return statistic[which], _free(form)[which]
+    for node, loss in zip(nodes, run_blocks(_likelihood_losses, tasks, n_jobs), strict=True):
+        statistic[node.edges] += loss  # mean over both ends of twice the loss
+    return statistic[edges], _degrees_of_freedom(form)[edges]
 
 
-def _fit(node, columns, weights):
-    """Parameters, their sandwich covariance and the log-likelihood."""
+def _fit_node(node, columns, weights):
+    """Return the parameters, their sandwich covariance and the log-likelihood."""
     if node.n_states == 1:
         return np.zeros(0), np.zeros((0, 0)), 0.0
     regression = Regression(node, columns, weights)
@@ -161,17 +178,17 @@ def _fit(node, columns, weights):
     return theta, inverse @ regression.meat(theta) @ inverse, log_likelihood
 
 
-def _losses(node, columns, weights, asked, theta, log_likelihood):
-    """Log-likelihood lost by every edge that is asked for, 0 for the others."""
+def _likelihood_losses(node, columns, weights, is_tested, theta, log_likelihood):
+    """Return the loss of log-likelihood without each tested edge; 0 for other edges."""
     losses = np.zeros(len(node.edges))
-    for k in np.flatnonzero(asked[node.edges]):
-        start = np.delete(theta, node.parts[k])
-        _, less, _ = Regression(node.without(k), columns, weights).maximise(start)
-        losses[k] = max(log_likelihood - less, 0.0)
+    for k in np.flatnonzero(is_tested[node.edges]):
+        start = np.delete(theta, node.edge_slices[k])
+        _, reduced, _ = Regression(node.drop_edge(k), columns, weights).maximise(start)
+        losses[k] = max(log_likelihood - reduced, 0.0)
     return losses
 
 
-def _free(form):
-    """Degrees of freedom of every edge."""
+def _degrees_of_freedom(form):
+    """Return the degrees of freedom of each edge; 0 at variables of one state."""
     q = form.layout.n_states[form.edges]
     return np.where((q > 1).all(axis=1), np.diff(form.pair_start), 0)

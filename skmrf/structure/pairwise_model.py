@@ -1,4 +1,4 @@
-"""The pairwise model that is learned: its parameters, candidate pairs and memory."""
+"""Settings of the pairwise model: parameters, candidate pairs and memory."""
 
 from dataclasses import dataclass
 
@@ -9,19 +9,19 @@ from ..energies.log_linear import LogLinearEnergy, LogLinearForm, contrasts
 
 @dataclass(frozen=True)
 class PairwiseModel:
-    """Pairwise log-linear model of given statistics.
+    """Pairwise log-linear model with given sufficient statistics.
 
     Attributes
     ----------
     statistic : {"table", "agreement"}
-        Parameters of an edge.
+        Parameters of an edge: a table, or one parameter of equal states.
     unary : bool
         Whether single variables have parameters.
     screen : "auto", None or float
-        Which pairs are candidates: all, or the level of false discoveries of the tests that find
-        them.
+        Candidate pairs: all pairs (None), the pairs that tests of independence find at this
+        false discovery rate (float), or a choice by the number of rows ("auto").
     max_bytes : float
-        Bound on the memory of the conditional likelihood of a variable.
+        Memory limit of the conditional likelihood of a variable, in bytes.
     """
 
     statistic: str = "table"
@@ -34,15 +34,15 @@ class PairwiseModel:
         return LogLinearForm.build(n_states, edges, self.statistic, self.unary)
 
     def free_parameters(self, n_states):
-        """Return one factor for each variable; an edge has the product of two as parameters."""
+        """Return one factor per variable; their products are the numbers of parameters of edges."""
         return n_states - 1.0 if self.statistic == "table" else np.ones(len(n_states))
 
     def independent(self, rows, edges):
-        """Return the energy of independent variables; the parameters of all edges are zero."""
+        """Return the model of independent variables, in which all edges have zero parameters."""
         form = self.form(rows.n_states, edges)
         theta = form.zeros()
         for i in range(len(rows.n_states) if self.unary else 0):
-            log_p = np.log(rows.frequencies(i))
+            log_p = np.log(rows.smoothed_frequencies(i))
             theta["unary"][form.unary_start[i] : form.unary_start[i + 1]] = (
                 contrasts(rows.n_states[i]).T @ log_p
             )

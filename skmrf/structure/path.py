@@ -1,18 +1,19 @@
-"""What became of every edge while learning went on."""
+"""Parameters of all edges over the updates of learning."""
 
 import numpy as np
 
 from ..training.reports import SilentReports
 
-MOST_RECORDS = 2_000
-MOST_NUMBERS = 2**24
+MAX_RECORDS = 2_000
+MAX_ENTRIES = 2**24
 
 
 class Path:
-    """Parameters of all edges by update.
+    """Record of the parameters of all edges over the updates of learning.
 
-    Of edges with one parameter the parameter itself, of others its norm. When the records become
-    many, every second one is dropped and from then on twice as many updates lie between two.
+    Edges with one parameter are recorded by its value, other edges by the norm of their
+    parameters. When the number of records exceeds its limit, every second record is dropped, and
+    the number of updates between records is doubled.
     """
 
     def __init__(self):
@@ -26,28 +27,29 @@ class Path:
         self.calls = 0
 
     def __getstate__(self):
-        """Without dictionaries by edge, which not every format of files can hold."""
+        """Return the state with lists, as some file formats have no tuples as dictionary keys."""
         return vars(self) | {"columns": list(self.columns), "removed": list(self.removed.items())}
 
     def __setstate__(self, state):
+        """Restore the dictionaries from their lists."""
         vars(self).update(state)
         self.columns = {tuple(edge): k for k, edge in enumerate(state["columns"])}
         self.removed = {tuple(edge): at for edge, at in state["removed"]}
 
     def begin(self):
-        """Another run of the loop begins."""
+        """Start another run of the training loop."""
         self.before = self.now
 
     def record(self, update, energy):
-        """The parameters after an update of this run of the loop."""
+        """Record the parameters after an update of this run of the training loop."""
         self.now = self.before + update
         self.calls += 1
         if self.calls % self.every:
             return
         self.iterations.append(self.now)
-        self.values.append(_signed(energy, self._places(energy.form.edges)))
-        most = min(MOST_RECORDS, MOST_NUMBERS // max(len(self.columns), 1))
-        if len(self.iterations) > max(most, 2):
+        self.values.append(_edge_values(energy, self._path_columns(energy.form.edges)))
+        max_records = min(MAX_RECORDS, MAX_ENTRIES // max(len(self.columns), 1))
+        if len(self.iterations) > max(max_records, 2):
             self._thin()
 
     def _thin(self):
@@ -55,23 +57,23 @@ class Path:
         self.iterations = self.iterations[1::2]
         self.values = self.values[1::2]
 
-    def _places(self, edges):
+    def _path_columns(self, edges):
         for edge in map(tuple, edges.tolist()):
             self.columns.setdefault(edge, len(self.columns))
         return [self.columns[edge] for edge in map(tuple, edges.tolist())]
 
     def remove(self, edges, update=0):
-        """These edges went with an update of this run; 0: of the last one of the run before."""
+        """Record that edges were removed at an update of this run; 0 is the end of the last run."""
         at = self.before + update if update else self.now
         self.removed |= dict.fromkeys(map(tuple, edges.tolist()), at)
 
     def enter(self, edges):
-        """These edges are back."""
+        """Record that edges were added again."""
         for edge in map(tuple, edges.tolist()):
             self.removed.pop(edge, None)
 
     def summary(self, original):
-        """Arrays by edge; ``original`` are the columns that the variables stand for."""
+        """Return the record as arrays; ``original`` maps variables to columns of the data."""
         edges = np.array(list(self.columns), dtype=np.int64).reshape(-1, 2)
         parameters = np.zeros((len(self.values), len(edges)), dtype=np.float32)
         for row, values in zip(parameters, self.values, strict=True):
@@ -84,19 +86,19 @@ class Path:
         }
 
 
-def _signed(energy, places):
-    """Parameters in the columns of a path."""
+def _edge_values(energy, columns):
+    """Return the signed parameter or the norm of each edge, in the columns of a path."""
     single = np.diff(energy.form.pair_start) == 1
     values = energy.strengths()
     first = energy.form.pair_start[:-1][single]
     values[single] = energy.theta["pairs"][first]
-    out = np.zeros(max(places, default=-1) + 1, dtype=np.float32)
-    out[places] = values
+    out = np.zeros(max(columns, default=-1) + 1, dtype=np.float32)
+    out[columns] = values
     return out
 
 
 class Recorder(SilentReports):
-    """Reports that record the path of the parameters and are passed on."""
+    """Reports that record the path of the parameters, then call the wrapped reports."""
 
     def __init__(self, path, reports):
         self.path = path
@@ -104,9 +106,11 @@ class Recorder(SilentReports):
         self.stopped = False
 
     def begin(self):
+        """Begin the wrapped reports."""
         self.reports.begin()
 
     def end(self, state):
+        """Record the parameters; return whether the wrapped reports stop the training."""
         self.path.record(state.step, state.energy)
         self.stopped = bool(self.reports.end(state))
         return self.stopped

@@ -1,4 +1,4 @@
-"""Edges by penalties under which the parameters of an edge become zero together."""
+"""Sparse estimation of edges under L1 and group L1 penalties."""
 
 from dataclasses import replace
 
@@ -19,33 +19,35 @@ from .search import Search
 
 PENALTIES = ("l1", "group-l1")
 N_ALPHAS = 20
-N_FINER = 6  # further ones between the neighbours of the best
-ABOVE = 1.001  # of the path's first penalty, against the least that leaves no edge
-SMALLEST = 0.01  # of the path, as a share of the penalty that leaves no edge
+N_FINER = 6  # further strengths around the best strength of the path
+PATH_MARGIN = 1.001  # of the largest strength; rounding must not leave an edge there
+SMALLEST_SHARE = 0.01  # smallest strength of the path, as a share of the largest
 N_FOLDS = 5
-GAMMA = 0.5  # of the extended Bayesian information criterion
+GAMMA = 0.5  # parameter of the extended Bayesian information criterion
 MAX_ITER, TOL = 500, 1e-4
 
 
 class Penalized(Search):
-    """Edges whose parameters are not zero under a penalty.
+    """Selection of the edges whose parameters are not zero under a penalty.
 
-    The parameters of these edges are then learned again without the penalty. Missing entries are
-    sampled from independent columns for the selection, so that weak edges are missed rather than
-    noise taken for edges.
+    After the selection, the parameters of the selected edges are learned without the penalty.
+    During the selection, missing entries are sampled from independent columns. This can miss weak
+    edges, but it does not create false ones.
 
     Parameters
     ----------
     penalty : {"l1", "group-l1"}, default="group-l1"
-        Penalty on the parameters of edges: on the absolute value of each parameter, or on the norm
-        of all parameters of an edge.
+        Penalty on the parameters of edges. "l1" penalises the absolute value of each parameter,
+        "group-l1" the norm of all parameters of an edge.
     alpha : {"ebic", "cv"} or float, default="ebic"
         Strength of the penalty, relative to the mean log-likelihood (or pseudo-log-likelihood) in
-        nats. "ebic" chooses it by the extended Bayesian information criterion [1]_ from a path of
-        20, and from 6 more values around the best. "cv" chooses it from the path by the 5-fold
-        cross-validated pseudo-likelihood, which leaves many false edges. A float must be above 0.
+        nats. A float, above 0, is the strength. "ebic" selects it by the extended Bayesian
+        information criterion [1]_ from a path of 20 values, and from 6 more values around the
+        best. "cv" selects it from the path by the 5-fold cross-validated pseudo-likelihood, which
+        keeps many false edges.
     control : {"holm", "fdr"}, default="holm"
-        Adjustment of ``p_values_`` for multiple tests. The edges do not depend on it.
+        Adjustment of ``p_values_`` for multiple tests: family-wise error rate ("holm") or false
+        discovery rate ("fdr"). The edges do not depend on it.
 
     References
     ----------
@@ -59,23 +61,41 @@ class Penalized(Search):
         self.control = control
 
     def check(self):
+        """Raise a ValueError unless the parameters are valid."""
         super().check()
         check_choice("penalty", self.penalty, PENALTIES)
         check_number_or(("ebic", "cv"), "alpha", self.alpha, low=0, open_low=True)
 
     def first_edges(self, rows, model, estimation):
-        """Return the edges that are not zero under the penalty, and the number of candidates."""
+        """Return the edges that are not zero under the penalty, and the number of candidate pairs.
+
+        Parameters
+        ----------
+        rows : Rows
+            Training rows; every variable has at least two states.
+        model : PairwiseModel
+            Parameterisation of the edges, and limits on candidates and memory.
+        estimation : Estimation
+            Learner, settings and state of the training loop. Receives the strength and the path.
+
+        Returns
+        -------
+        edges : ndarray of shape (n_edges, 2)
+            Pairs of variable indices, the lower index first.
+        n_candidates : int
+            Number of candidate pairs.
+        """
         pairs = candidate_pairs(rows, model)
         edges = self._nonzero_edges(rows, pairs, model, estimation) if len(pairs) else pairs
         return edges, len(pairs)
 
     def _nonzero_edges(self, rows, edges, model, estimation):
-        """Return the edges whose parameters are not zero, and record the strength and the path."""
+        """Return the edges whose parameters are not zero; record the strength and the path."""
         start = model.independent(rows, edges)
-        # a likelihood has one term for an edge, a pseudo-likelihood two
+        # an edge is in one term of a likelihood, but in two terms of a pseudo-likelihood
         scale = 1.0 if isinstance(estimation.learner, PseudoLikelihood) else 0.5
-        # entries sampled from all candidates would return chance as evidence
-        rows = rows.completed(start, estimation.rng)
+        # a model of all candidates would impute noise as dependence
+        rows = rows.impute(start, estimation.rng)
         alpha = self.alpha
         if isinstance(alpha, str):
             alpha = scale * choose_alpha(rows, start, self.penalty, alpha, estimation)
@@ -88,22 +108,23 @@ class Penalized(Search):
 
 
 class Nodewise(Penalized):
-    """Neighbourhood selection [1]_.
+    """Neighbourhood selection by penalised pseudo-likelihood [1]_.
 
-    This is :class:`Penalized` with the pseudo-likelihood in place of the likelihood: the
-    conditional likelihoods of all columns given the others. The two directions of an edge share
-    their parameters.
+    This is :class:`Penalized` with the pseudo-likelihood in place of the likelihood. The
+    pseudo-likelihood is the product of the conditional likelihoods of all columns given the
+    others. The two directions of an edge share their parameters.
 
     Parameters
     ----------
     penalty : {"l1", "group-l1"}, default="group-l1"
-        Penalty on the parameters of edges: on the absolute value of each parameter, or on the norm
-        of all parameters of an edge.
+        Penalty on the parameters of edges. "l1" penalises the absolute value of each parameter,
+        "group-l1" the norm of all parameters of an edge.
     alpha : {"ebic", "cv"} or float, default="ebic"
-        Strength of the penalty, relative to the mean pseudo-log-likelihood in nats, or how it is
-        chosen; see :class:`Penalized`.
+        Strength of the penalty, relative to the mean pseudo-log-likelihood in nats. A float, above
+        0, is the strength. "ebic" and "cv" select it as in :class:`Penalized`.
     control : {"holm", "fdr"}, default="holm"
-        Adjustment of ``p_values_`` for multiple tests. The edges do not depend on it.
+        Adjustment of ``p_values_`` for multiple tests: family-wise error rate ("holm") or false
+        discovery rate ("fdr"). The edges do not depend on it.
 
     References
     ----------
@@ -112,9 +133,11 @@ class Nodewise(Penalized):
     """
 
     def default_learner(self):
+        """Return the pseudo-likelihood learner."""
         return PseudoLikelihood()
 
     def check_learner(self, learner):
+        """Raise a ValueError unless the learner is the pseudo-likelihood."""
         if not isinstance(learner, PseudoLikelihood):
             raise ValueError(
                 'Nodewise search learns by pseudo-likelihood: learner must be "auto" or '
@@ -124,76 +147,63 @@ class Nodewise(Penalized):
 
 
 def choose_alpha(rows, start, name, criterion, estimation):
-    """Return the strength of a penalty that is best by a criterion.
+    """Return the strength of a penalty that is best by a criterion ("ebic" or "cv").
 
-    After Ctrl-C it is the best of the values whose criterion is known.
-
-    Parameters
-    ----------
-    rows : Rows
-        Nothing is missing.
-    start : LogLinearEnergy
-        Independent variables.
-    name : {"l1", "group-l1"}
-    criterion : {"ebic", "cv"}
-    estimation : Estimation
-
-    Returns
-    -------
-    float
+    After Ctrl-C it is the best of the strengths that were evaluated. The rows must have no missing
+    entries, and ``start`` must be the model of independent variables.
     """
     alphas = _alpha_path(rows, start, name)
     if criterion == "ebic":
         return _choose_by_ebic(rows, start, name, alphas, estimation)
     fold = estimation.rng.permutation(len(rows.X)) % min(N_FOLDS, len(rows.X))
-    known, scores = [], _held_out_scores(rows, start, name, alphas, fold)
-    _collect(known, scores, int(fold.max()) + 1, "folds", estimation)
-    return float(alphas[np.argmax(np.sum(known, axis=0))])
+    scores, fold_scores = [], _held_out_scores(rows, start, name, alphas, fold)
+    _collect(scores, fold_scores, int(fold.max()) + 1, "folds", estimation)
+    return float(alphas[np.argmax(np.sum(scores, axis=0))])
 
 
 def _choose_by_ebic(rows, start, name, alphas, estimation):
-    """Return the strength of least criterion, from the path and from finer steps around it."""
-    known, what = [], "penalties"
-    criteria = _criteria(rows, start, name, alphas, estimation.n_jobs)
-    _collect(known, criteria, len(alphas), what, estimation)
-    if len(known) == len(alphas):
-        best = int(np.argmin(known))
+    """Return the strength of the smallest EBIC on the path and on a finer grid around the best."""
+    scores, unit = [], "penalties"
+    criteria = _ebic_scores(rows, start, name, alphas, estimation.n_jobs)
+    _collect(scores, criteria, len(alphas), unit, estimation)
+    if len(scores) == len(alphas):
+        best = int(np.argmin(scores))
         around = alphas[max(best - 1, 0)], alphas[min(best + 1, len(alphas) - 1)]
         finer = np.geomspace(*around, N_FINER + 2)[1:-1]
-        criteria = _criteria(rows, start, name, finer, estimation.n_jobs)
+        criteria = _ebic_scores(rows, start, name, finer, estimation.n_jobs)
         alphas = np.append(alphas, finer)
-        _collect(known, criteria, len(alphas), what, estimation)
-    return float(alphas[np.argmin(known)])
+        _collect(scores, criteria, len(alphas), unit, estimation)
+    return float(alphas[np.argmin(scores)])
 
 
-def _collect(known, values, n, what, estimation):
-    """Append the values; Ctrl-C after the first one ends them and the search, with a warning."""
+def _collect(scores, values, n, unit, estimation):
+    """Append the values to the scores; on Ctrl-C after the first value, warn and stop."""
     try:
-        known.extend(values)
+        scores.extend(values)
     except KeyboardInterrupt:
-        if not known:
+        if not scores:
             raise
-        warn_interrupted(len(known), n, what)
+        warn_interrupted(len(scores), n, unit)
         estimation.stopped = estimation.interrupted = True
 
 
-def _criteria(rows, start, name, alphas, n_jobs):
-    """Yield the information criterion of each strength."""
+def _ebic_scores(rows, start, name, alphas, n_jobs):
+    """Yield the EBIC of each strength."""
     for energy in _penalised_energies(rows, start, name, alphas):
         yield ebic(rows, energy, n_jobs)
 
 
 def _held_out_scores(rows, start, name, alphas, fold):
-    """Yield the log-pseudo-likelihoods of each fold, a list over all strengths."""
+    """Yield, for each fold, the list of held-out pseudo-log-likelihoods of all strengths."""
     for k in range(fold.max() + 1):
-        train, test = rows.take(1.0 * (fold != k)), rows.take(1.0 * (fold == k))
+        train, test = rows.reweight(1.0 * (fold != k)), rows.reweight(1.0 * (fold == k))
         yield [
             test.weights @ site_log_likelihood(energy.graph, test.X)[0]
             for energy in _penalised_energies(train, start, name, alphas)
         ]
 
 
-def _objective(rows, start):
+def _pseudo_likelihood(rows, start):
     """Return the pseudo-log-likelihood of the rows as a function of an energy."""
     learner = TableLearnerAdapter(PseudoLikelihood())
     state = learner.init(start, rows.batch, None)
@@ -201,8 +211,8 @@ def _objective(rows, start):
 
 
 def _largest_alpha(rows, start, name):
-    """Return the least strength that leaves no edge."""
-    _, gradient = _objective(rows, start)(start)
+    """Return the smallest strength for which no edge remains."""
+    _, gradient = _pseudo_likelihood(rows, start)(start)
     pairs, owner = gradient["pairs"], start.form.owner
     sizes = np.maximum(np.bincount(owner), 1)
     norms = np.sqrt(np.bincount(owner, pairs**2) / sizes)
@@ -210,12 +220,16 @@ def _largest_alpha(rows, start, name):
 
 
 def _alpha_path(rows, start, name):
-    """Return decreasing strengths; the first leaves no edge, whatever is rounded."""
-    return ABOVE * _largest_alpha(rows, start, name) * np.geomspace(1.0, SMALLEST, N_ALPHAS)
+    """Return decreasing strengths; no edge remains for the first."""
+    return (
+        PATH_MARGIN
+        * _largest_alpha(rows, start, name)
+        * np.geomspace(1.0, SMALLEST_SHARE, N_ALPHAS)
+    )
 
 
 def _penalised_energies(rows, energy, name, alphas):
-    """Yield the penalised pseudo-likelihood estimate of each strength, from the one before."""
+    """Yield the penalised pseudo-likelihood estimate of each strength, with warm starts."""
     learner = TableLearnerAdapter(PseudoLikelihood())
     settings = Settings(
         optimizer=None,
@@ -234,25 +248,28 @@ def _penalised_energies(rows, energy, name, alphas):
 
 
 def ebic(rows, energy, n_jobs=None):
-    r"""Return the extended Bayesian information criterion of the edges that are not zero.
+    r"""Return the extended Bayesian information criterion (EBIC) of the nonzero edges.
 
     .. math:: \sum_i \left( -2 \ell_i + k_i \log N + 2 \gamma d_i \log(n - 1) \right)
 
-    with :math:`\ell_i` the maximal conditional log-likelihood of variable i given its
-    :math:`d_i` neighbours, :math:`k_i` its parameters, N rows, n variables and
-    :math:`\gamma = 1/2`. For two states it is that of the source; tables of more states count as
-    one neighbour, too.
+    where :math:`\ell_i` is the maximal conditional log-likelihood of variable i given its
+    :math:`d_i` neighbours, :math:`k_i` is its number of parameters, N is the number of rows, n is
+    the number of variables and :math:`\gamma = 1/2`. For variables of two states it is the
+    criterion of the reference. A neighbour of more states also counts once.
 
     Parameters
     ----------
     rows : Rows
-        Nothing is missing.
+        Rows without missing entries.
     energy : LogLinearEnergy
+        Model whose nonzero edges are evaluated.
     n_jobs : int or None
+        Number of threads over variables.
 
     Returns
     -------
     float
+        Criterion in nats; smaller is better.
 
     References
     ----------

@@ -6,7 +6,7 @@ from .search import Search
 from .thresholding import Thresholding
 from .wald import WaldTests
 
-#: Functions without arguments that return a strategy, by name.
+#: Factory of each strategy, keyed by its name.
 SEARCHES = {
     "tests": WaldTests,
     "thresholding": Thresholding,
@@ -18,26 +18,12 @@ SEARCHES = {
 
 
 def make_search(search):
-    """Return the search strategy that a parameter names.
-
-    Parameters
-    ----------
-    search : str or Search
-
-    Returns
-    -------
-    Search
-
-    Raises
-    ------
-    ValueError
-        Neither a known name nor a strategy.
-    """
+    """Return the search strategy of a name; return a strategy unchanged."""
     if isinstance(search, Search):
         return search
     if isinstance(search, str) and search in SEARCHES:
         return SEARCHES[search]()
     raise ValueError(
-        f"search must be one of {sorted(SEARCHES)} or an instance of a class of skmrf.structure; "
+        f"search must be one of {sorted(SEARCHES)} or a search strategy of skmrf.structure; "
         f"got {search!r}."
     )

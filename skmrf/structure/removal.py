@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._utils.parameters import check_number
-from .assessment import assess, with_scores
+from .assessment import add_score_tests, assess
 from .candidates import candidate_pairs
 from .search import (
     Search,
@@ -20,20 +20,21 @@ class RemovalWhileLearning(Search):
     r"""Removal of edges while their parameters are learned [1]_.
 
     The parameters of all candidates are learned once. After each update, edges with
-    :math:`\lVert \theta_{ij} \rVert` below the threshold are removed for good. With the default
-    parameters the threshold is far below the standard error, so that the graph found is a matter of
-    chance. ``partial_fit`` is available with this search only.
+    :math:`\lVert \theta_{ij} \rVert` below the threshold are removed permanently. The default
+    threshold is far below the standard error, so the selected graph is largely random.
+    ``partial_fit`` is available with this search only.
 
     Parameters
     ----------
     threshold : float, default=0.004
-        Smallest norm of the centred table of an edge, at least 0. If both columns have two
-        categories, it is twice the absolute coupling of states -1 and 1, and
-        :math:`\lvert \log \beta / (1 - \beta) \rvert` of [1]_; the default is its value in [1]_.
+        Smallest norm of the centred table of an edge that is kept, at least 0. If both columns have
+        two categories, the norm is twice the absolute coupling of states -1 and 1, and equals
+        :math:`\lvert \log \beta / (1 - \beta) \rvert` of [1]_. The default is the value in [1]_.
     warmup : int, default=0
-        Number of updates before the first removal.
+        Number of updates before the first removal, at least 0.
     control : {"holm", "fdr"}, default="holm"
-        Adjustment of ``p_values_`` for multiple tests. The edges do not depend on it.
+        Adjustment of ``p_values_`` for multiple tests: family-wise error rate ("holm") or false
+        discovery rate ("fdr"). The edges do not depend on it.
 
     References
     ----------
@@ -49,17 +50,51 @@ class RemovalWhileLearning(Search):
         self.control = control
 
     def check(self):
+        """Raise a ValueError unless the parameters are valid."""
         super().check()
         check_number("threshold", self.threshold, low=0)
         check_number("warmup", self.warmup, low=0, integer=True)
 
     def select(self, rows, model, estimation):
+        """Return the edges that remain after learning.
+
+        Parameters
+        ----------
+        rows : Rows
+            Training rows; every variable has at least two states.
+        model : PairwiseModel
+            Parameterisation of the edges, and limits on candidates and memory.
+        estimation : Estimation
+            Learner, settings and state of the training loop.
+
+        Returns
+        -------
+        Selection
+            Remaining edges with their parameters and tests.
+        """
         start = model.independent(rows, candidate_pairs(rows, model))
         energy = estimation.learn(start, rows, restriction=self._restriction(estimation))
         return _select_remaining(rows, energy, model, estimation)
 
     def select_more(self, rows, model, estimation):
-        """Return the graph after one more epoch; the first one begins with all candidates."""
+        """Return the edges that remain after one more epoch of learning.
+
+        The first epoch starts with all candidate pairs.
+
+        Parameters
+        ----------
+        rows : Rows
+            Training rows; every variable has at least two states.
+        model : PairwiseModel
+            Parameterisation of the edges, and limits on candidates and memory.
+        estimation : Estimation
+            Learner, settings and state of the training loop.
+
+        Returns
+        -------
+        Selection
+            Remaining edges with their parameters and tests.
+        """
         resumed = estimation.state is not None
         edges = np.zeros((0, 2), int) if resumed else candidate_pairs(rows, model)
         energy = model.independent(rows, edges)
@@ -72,11 +107,12 @@ class RemovalWhileLearning(Search):
 
 
 class EdgeRemoval:
-    r"""Restriction that removes edges with :math:`\lVert \theta_{ij} \rVert` below a threshold.
+    r"""Removal of edges with :math:`\lVert \theta_{ij} \rVert` below a threshold.
 
     Parameters
     ----------
     threshold : float
+        Smallest norm of the parameters of an edge that is kept.
     warmup : int
         Number of updates before the first removal.
     path : Path
@@ -90,7 +126,7 @@ class EdgeRemoval:
         self.n_updates = 0
 
     def update(self, energy, positive, negative, info):
-        """Return the energy without the edges whose parameters have become small."""
+        """Return the energy without the edges whose norm is below the threshold."""
         self.n_updates += 1
         if self.n_updates <= self.warmup:
             return energy
@@ -106,8 +142,8 @@ def _select_remaining(rows, energy, model, estimation):
     edges = energy.form.edges
     remaining = edges[energy.alive]
     final = transfer_parameters(energy, model.independent(rows, remaining))
-    completed = rows.completed(final, estimation.rng)
-    fits = fit_conditionals(completed, final, model, estimation.n_jobs)
-    tests = assess(final, rows, completed, fits, estimation.rng, estimation.n_jobs)
-    tests = with_scores(tests, fits, completed, estimation.n_jobs)
+    imputed = rows.impute(final, estimation.rng)
+    fits = fit_conditionals(imputed, final, model, estimation.n_jobs)
+    tests = assess(final, rows, imputed, fits, estimation.rng, estimation.n_jobs)
+    tests = add_score_tests(tests, fits, imputed, estimation.n_jobs)
     return Selection(final, tests, len(edges), [count_changes(edges, remaining)], True)

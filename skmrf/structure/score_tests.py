@@ -1,4 +1,4 @@
-"""Score tests of pairs that are no edges."""
+"""Score tests of pairs without an edge."""
 
 from itertools import pairwise
 
@@ -7,56 +7,69 @@ from scipy.special import expit
 
 from .._utils.parallel import run_blocks
 from .chi2_tail import quadratic_forms
-from .regression import RIDGE, Encoded, Patterns, gram, nodes_of, relative_basis, spread
+from .regression import (
+    RIDGE,
+    ChunkedCodes,
+    Patterns,
+    build_nodes,
+    indicator_covariances,
+    relative_basis,
+    weighted_gram,
+)
 
-LEAST_INFORMATION = 0.1  # of a parameter worth testing: its standard error would be above 3
-NEGLIGIBLE = 1e-8  # share of the information of a parameter that rounding may leave
+MIN_INFORMATION = 0.1  # with less information, the standard error of a parameter is above 3
+ROUNDING_SHARE = 1e-8  # information below this share of its total may be rounding
 
 
 def score_tests(fits, X, weights, form, tested, *, n_jobs=None):
-    """Score (Rao) tests of every pair of some variables that is no edge.
+    """Return score (Rao) tests of all pairs of the tested variables that are no edges.
 
-    From each end's regression, with its fitted parameters projected out of the score, and the
-    information of the model.
+    The score is that of the nodewise regressions, with their fitted parameters projected out. Its
+    variance is the Fisher information of the model.
 
     Parameters
     ----------
     fits : NodeFits
-        Of the same rows and form.
+        Nodewise regressions of the same rows and form.
     X : ndarray of shape (n_rows, n_variables)
-        State codes, nothing missing.
+        State codes without missing entries.
     weights : ndarray of shape (n_rows,)
+        Sample weights: how often each row counts.
     form : LogLinearForm
+        Parameterisation of the graph.
     tested : ndarray of bool, shape (n_variables,)
+        Mask of the variables to test.
     n_jobs : int or None
+        Number of threads over variables.
 
     Returns
     -------
     statistic : ndarray of shape (n_variables, n_variables)
-        Mean of both directions, symmetric. 0 at edges, on the diagonal and where one variable is a
-        function of the neighbours of the other.
+        Mean of the statistics of both directions, symmetric. 0 at edges, on the diagonal, and
+        where one variable is a function of the neighbours of the other.
     dof : ndarray of shape (n_variables, n_variables)
-        0 where there is nothing to test.
+        Degrees of freedom; 0 where nothing is tested.
     """
     score = _two_state_scores if (form.layout.n_states <= 2).all() else _table_scores
     tested = tested & (form.layout.n_states > 1)
-    return _symmetric(form, score(fits, X, weights, form, tested, n_jobs))
+    return _symmetrise(form, score(fits, X, weights, form, tested, n_jobs))
 
 
 def _two_state_scores(fits, X, weights, form, tested, n_jobs):
-    """Statistics (n, n) and degrees of freedom (n, n) from the regression of the first variable.
+    """Return statistics and degrees of freedom, both (n, n), for variables of two states.
 
-    The statistic of a pair is x_j in {-1, 1}, so every sum over rows is a matrix product.
+    Row i is from the regression of variable i. The states of the other variable are coded as -1
+    and 1, so each sum over rows is a matrix product.
     """
     columns = np.ascontiguousarray(X.T)
-    signs = Encoded.signs(X)
+    signs = ChunkedCodes.from_binary(X)
 
-    def direction(node, theta):
+    def test_node(node, theta):
         if not tested[node.variable]:
             return np.zeros(len(tested)), np.zeros(len(tested), dtype=np.int64)
         loadings = node.loadings[:, 0]
         score, total, cross, information = 0.0, 0.0, 0.0, RIDGE * np.eye(len(theta))
-        for rows, s in signs.parts():
+        for rows, s in signs.iter_chunks():
             z = node.regressors(columns[node.partners, rows])
             p = expit(theta @ loadings @ z)
             w = weights[rows]
@@ -65,20 +78,21 @@ def _two_state_scores(fits, X, weights, form, tested, n_jobs):
             total += w @ (p * (1 - p))
             cross += loadings @ (scaled @ s)
             information += loadings @ (scaled @ z.T) @ loadings.T
-        left = total - (cross * np.linalg.solve(information, cross)).sum(axis=0)
-        told = tested & (left > LEAST_INFORMATION + NEGLIGIBLE * total)
-        return np.where(told, score**2, 0.0) / np.where(told, left, 1.0), told.astype(int)
+        remaining = total - (cross * np.linalg.solve(information, cross)).sum(axis=0)
+        testable = tested & (remaining > MIN_INFORMATION + ROUNDING_SHARE * total)
+        statistic = np.where(testable, score**2, 0.0) / np.where(testable, remaining, 1.0)
+        return statistic, testable.astype(int)
 
-    return _directions(direction, fits, form, n_jobs)
+    return _test_all_nodes(test_node, fits, form, n_jobs)
 
 
 def _table_scores(fits, X, weights, form, tested, n_jobs):
-    """The same for any numbers of states, from sums over the rows of every state of a partner."""
+    """Return statistics and ranks, both (n, n), for variables of any numbers of states."""
     columns = np.ascontiguousarray(X.T)
     q = form.layout.n_states
     start = np.concatenate([[0], np.cumsum(np.where(tested, q, 0))])
 
-    def direction(node, theta):
+    def test_node(node, theta):
         statistic, rank = np.zeros(len(q)), np.zeros(len(q), dtype=np.int64)
         if not tested[node.variable]:
             return statistic, rank
@@ -90,74 +104,76 @@ def _table_scores(fits, X, weights, form, tested, n_jobs):
             statistic[partners], rank[partners] = sums.tests(entries, basis)
         return statistic, rank
 
-    return _directions(direction, fits, form, n_jobs)
+    return _test_all_nodes(test_node, fits, form, n_jobs)
 
 
 class _StateSums:
-    """Sums over rows by the states of all other variables, which all score tests are made of."""
+    """Sums over rows, grouped by the states of all other variables, for the score tests."""
 
     def __init__(self, node, theta, patterns, weights, start):
         p, k, m = node.loadings.shape
         n_columns = start[-1]
         loadings = node.loadings.reshape(p, k * m)
-        seen = _occurrences(patterns.states, k + 1, patterns.columns, weights, start)
-        self.score, self.second = seen[1:], np.zeros((k * k, n_columns))
+        state_weights = _state_weights(patterns.states, k + 1, patterns.columns, weights, start)
+        self.score, self.second = state_weights[1:], np.zeros((k * k, n_columns))
         cross = np.zeros((k * m, k * n_columns))
         information = np.zeros((k * m, k * m))
-        counts, order = patterns.counts(weights).sum(axis=0), np.argsort(patterns.which)
-        ends = np.searchsorted(patterns.which[order], np.arange(len(patterns) + 1))
-        encoded = Encoded(patterns.regressors, len(patterns), n_columns + 2 * m + (k + 1) ** 2)
-        for some, z in encoded.parts():
-            rows = order[ends[some.start] : ends[some.stop]]
-            which = patterns.which[rows] - some.start
+        counts, order = patterns.counts(weights).sum(axis=0), np.argsort(patterns.inverse)
+        ends = np.searchsorted(patterns.inverse[order], np.arange(len(patterns) + 1))
+        encoded = ChunkedCodes(patterns.regressors, len(patterns), n_columns + 2 * m + (k + 1) ** 2)
+        for chunk, z in encoded.iter_chunks():
+            rows = order[ends[chunk.start] : ends[chunk.stop]]
+            groups = patterns.inverse[rows] - chunk.start
             columns = (column[rows] for column in patterns.columns)
-            seen = _occurrences(which, z.shape[1], columns, weights[rows], start)
-            probabilities = np.exp(node.log_law(theta, z)[1:])
-            covariances = spread(probabilities, 1.0)
-            self.score -= probabilities @ seen
-            self.second += covariances.reshape(k * k, -1) @ seen
-            cross += gram(covariances, z, seen).reshape(cross.shape)
-            information += gram(covariances * counts[some], z, z.T).reshape(information.shape)
+            state_weights = _state_weights(groups, z.shape[1], columns, weights[rows], start)
+            probabilities = np.exp(node.log_probabilities(theta, z)[1:])
+            covariances = indicator_covariances(probabilities, 1.0)
+            self.score -= probabilities @ state_weights
+            self.second += covariances.reshape(k * k, -1) @ state_weights
+            cross += weighted_gram(covariances, z, state_weights).reshape(cross.shape)
+            information += weighted_gram(covariances * counts[chunk], z, z.T).reshape(
+                information.shape
+            )
         self.second = self.second.reshape(k, k, n_columns)
         self.cross = (loadings @ cross).reshape(p, k, n_columns)
         self.information = RIDGE * np.eye(p) + loadings @ information @ loadings.T
 
     def tests(self, entries, basis):
-        """Statistics and ranks of partners whose states are these columns."""
+        """Return statistics and ranks of partners, given the columns of their states."""
         score = np.tensordot(self.score[:, entries], basis, axes=((0, 2), (1, 2)))
         cross = np.tensordot(self.cross[:, :, entries], basis, axes=((1, 3), (1, 2)))
         p, n, d = cross.shape
         solved = np.linalg.solve(self.information, cross.reshape(p, n * d)).reshape(cross.shape)
         explained = np.matmul(cross.transpose(1, 2, 0), solved.transpose(1, 0, 2))
-        second = self.second[:, :, entries].transpose(3, 0, 1, 2)  # a matrix product a state
+        second = self.second[:, :, entries].transpose(3, 0, 1, 2)  # one matrix product per state
         half = np.matmul(basis.transpose(2, 0, 1), second.reshape(*second.shape[:2], -1))
         half = half.reshape(len(half), d, -1, n)
         total = np.tensordot(half, basis, axes=((0, 2), (2, 1))).transpose(1, 0, 2)
-        left = total - explained
+        remaining = total - explained
         largest = np.trace(total, axis1=1, axis2=2)
-        return quadratic_forms(score, left, LEAST_INFORMATION + NEGLIGIBLE * largest)
+        return quadratic_forms(score, remaining, MIN_INFORMATION + ROUNDING_SHARE * largest)
 
 
-def _occurrences(groups, n_groups, columns, weights, start):
-    """Weights of the rows of every group by the states of all variables, numbered through."""
+def _state_weights(groups, n_groups, columns, weights, start):
+    """Return the total row weight of each state of all variables in each group of rows."""
     out = np.empty((n_groups, start[-1]))
     for column, (a, b) in zip(columns, pairwise(start.tolist()), strict=True):
         if a == b:
             continue
         cells = groups * (b - a) + column
-        found = np.bincount(cells, weights, minlength=n_groups * (b - a))
-        out[:, a:b] = found.reshape(n_groups, b - a)
+        counts = np.bincount(cells, weights, minlength=n_groups * (b - a))
+        out[:, a:b] = counts.reshape(n_groups, b - a)
     return out
 
 
-def _directions(direction, fits, form, n_jobs):
-    tasks = list(zip(nodes_of(form), fits.own, strict=True))
-    found = list(run_blocks(direction, tasks, n_jobs))
-    return np.stack([f[0] for f in found]), np.stack([f[1] for f in found])
+def _test_all_nodes(test_node, fits, form, n_jobs):
+    tasks = list(zip(build_nodes(form), fits.node_parameters, strict=True))
+    results = list(run_blocks(test_node, tasks, n_jobs))
+    return np.stack([r[0] for r in results]), np.stack([r[1] for r in results])
 
 
-def _symmetric(form, directed):
-    """Mean of the statistics of both directions, the larger of their degrees of freedom."""
+def _symmetrise(form, directed):
+    """Return the mean statistic and the larger degrees of freedom of both directions."""
     statistic, dof = (directed[0] + directed[0].T) / 2, np.maximum(directed[1], directed[1].T)
     for values in (statistic, dof):
         values[form.edges[:, 0], form.edges[:, 1]] = 0

@@ -7,22 +7,22 @@ from scipy.stats import chi2
 
 from .._utils.codes import MISSING
 from .chi2_tail import log_tail
-from .multiple_tests import adjusted
+from .multiple_tests import adjust_p_values
 
-COLUMNS = 256
-NUMBERS_A_BLOCK = 2**26
-EXACT_FLOAT32 = 2**24
+BLOCK_COLUMNS = 256
+BLOCK_ENTRIES = 2**26
+MAX_EXACT_FLOAT32 = 2**24
 
 
-class Screened(NamedTuple):
-    """Pairs that are dependent.
+class ScreenedPairs(NamedTuple):
+    """Pairs of dependent variables.
 
     Attributes
     ----------
     edges : ndarray of shape (n_edges, 2)
         Pairs ``i < j`` in lexicographic order.
     p : ndarray of shape (n_edges,)
-        p-values of the single tests.
+        p-values of the tests of these pairs, not adjusted.
     """
 
     edges: np.ndarray
@@ -30,16 +30,16 @@ class Screened(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """Number of parameters and of partners that a variable keeps.
+    """Limits on the parameters and partners of each variable.
 
     Attributes
     ----------
     free : ndarray of shape (n_variables,)
-        The number of parameters of a pair is the product of two entries.
+        Factors whose products are the numbers of parameters of the pairs.
     max_parameters : float
-        Parameters of a variable at most; those of its first partner always fit.
+        Maximum number of parameters of a variable. The first partner is always allowed.
     max_partners : int
-        Partners of a variable at most.
+        Maximum number of partners of a variable.
     """
 
     free: np.ndarray
@@ -48,58 +48,60 @@ class Budget(NamedTuple):
 
 
 def screen(X, weights, n_states, *, level, budget=None):
-    """Pairs that Pearson's chi-square test of independence tells apart from independent ones.
+    """Return the pairs for which Pearson's chi-square test rejects independence.
 
-    A pair is tested on the rows where both are observed; states that none of these rows has do not
-    count for the degrees of freedom.
+    A pair is tested on the rows that observe both variables. States that do not occur in these
+    rows do not count in the degrees of freedom.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_variables)
         State codes, MISSING where not observed.
     weights : ndarray of shape (n_rows,)
-        How often a row counts.
+        Sample weights: how often each row counts.
     n_states : ndarray of shape (n_variables,)
+        Number of states of each variable.
     level : float
-        False discovery rate, by Benjamini and Hochberg over all pairs.
+        False discovery rate over all pairs, by the procedure of Benjamini and Hochberg.
     budget : Budget, optional
-        A variable keeps the partners of smallest p-value that fit into it; a pair stays if both
-        ends keep it.
+        Limits on the partners of each variable. A variable keeps its partners of smallest p-value
+        within the limits, and a pair is returned if both of its variables keep it.
 
     Returns
     -------
-    Screened
+    ScreenedPairs
+        Dependent pairs and their p-values.
     """
     n = X.shape[1]
-    edges, statistic, dof = _candidates(X, weights, n_states, level)
+    edges, statistic, dof = _pairs_below_level(X, weights, n_states, level)
     p = chi2.sf(statistic, dof)
-    found = adjusted(p, "fdr", n_tests=n * (n - 1) // 2) <= level
-    edges, statistic, dof, p = edges[found], statistic[found], dof[found], p[found]
+    rejected = adjust_p_values(p, "fdr", n_tests=n * (n - 1) // 2) <= level
+    edges, statistic, dof, p = edges[rejected], statistic[rejected], dof[rejected], p[rejected]
     if budget is not None:
         order = np.lexsort((-statistic, log_tail(statistic, dof)))
-        kept = _kept_by_both(edges, order, budget)
+        kept = _select_within_budget(edges, order, budget)
         edges, p = edges[kept], p[kept]
     order = np.lexsort(edges.T[::-1])
-    return Screened(edges[order], p[order])
+    return ScreenedPairs(edges[order], p[order])
 
 
-def pair_counts_seen(X, weights):
-    """Weighted number of rows where both variables are observed, shape (n, n)."""
+def count_observed_pairs(X, weights):
+    """Return the weighted number of rows that observe both variables, shape (n, n)."""
     n_rows, n = X.shape
     counts = np.zeros((n, n))
-    step = max(1, NUMBERS_A_BLOCK // (8 * max(n, 1)))
+    step = max(1, BLOCK_ENTRIES // (8 * max(n, 1)))
     for start in range(0, n_rows, step):
-        seen = (X[start : start + step] != MISSING).astype(float)
-        counts += seen.T @ (seen * weights[start : start + step, None])
+        observed = (X[start : start + step] != MISSING).astype(float)
+        counts += observed.T @ (observed * weights[start : start + step, None])
     return counts
 
 
-def _candidates(X, weights, n_states, level):
-    """Pairs with p at most ``level``, their statistics and degrees of freedom.
+def _pairs_below_level(X, weights, n_states, level):
+    """Return the pairs with p at most ``level``, their statistics and degrees of freedom.
 
-    The cut of Benjamini and Hochberg is never above the level, so no other pair can pass.
+    The threshold of Benjamini and Hochberg never exceeds the level, so it rejects no other pair.
     """
-    blocks = list(_blocks(np.asarray(n_states), len(X)))
+    blocks = list(_variable_blocks(np.asarray(n_states), len(X)))
     dtype = _exact_dtype(weights)
     passed = [(np.zeros((0, 2), np.int64), np.zeros(0), np.zeros(0, np.int64))]
     for k, (left, q) in enumerate(blocks):
@@ -109,16 +111,18 @@ def _candidates(X, weights, n_states, level):
             counts = one_hot.T @ _one_hot(X, right, r, dtype)
             tables = counts.reshape(len(left), q, len(right), r).astype(float)
             statistic, dof = _pearson(tables.transpose(0, 2, 1, 3))
-            fresh = (left[:, None] < right) | (left[0] != right[0])
-            a, b = np.nonzero(fresh & (dof > 0) & (chi2.sf(statistic, np.maximum(dof, 1)) <= level))
+            is_first_visit = (left[:, None] < right) | (left[0] != right[0])
+            a, b = np.nonzero(
+                is_first_visit & (dof > 0) & (chi2.sf(statistic, np.maximum(dof, 1)) <= level)
+            )
             pairs = np.sort(np.column_stack([left[a], right[b]]), axis=1)
             passed.append((pairs, statistic[a, b], dof[a, b]))
     return tuple(np.concatenate(parts) for parts in zip(*passed, strict=True))
 
 
-def _blocks(n_states, n_rows):
-    """Variables of equal numbers of states, so many that their one-hot columns stay few."""
-    columns = min(COLUMNS, NUMBERS_A_BLOCK // max(n_rows, 1))
+def _variable_blocks(n_states, n_rows):
+    """Yield blocks of variables with equal numbers of states, to bound the one-hot columns."""
+    columns = min(BLOCK_COLUMNS, BLOCK_ENTRIES // max(n_rows, 1))
     for q in np.unique(n_states[n_states > 1]).tolist():
         members = np.flatnonzero(n_states == q)
         step = max(1, columns // q)
@@ -127,8 +131,8 @@ def _blocks(n_states, n_rows):
 
 
 def _exact_dtype(weights):
-    """Single precision where it counts exactly."""
-    whole = (weights == np.floor(weights)).all() and weights.sum() <= EXACT_FLOAT32
+    """Return single precision if all counts are exact in it, else double precision."""
+    whole = (weights == np.floor(weights)).all() and weights.sum() <= MAX_EXACT_FLOAT32
     return np.float32 if whole else np.float64
 
 
@@ -138,7 +142,7 @@ def _one_hot(X, variables, q, dtype):
 
 
 def _pearson(tables):
-    """Chi-square statistics and degrees of freedom of tables of shape (..., q, r)."""
+    """Return chi-square statistics and degrees of freedom of tables of shape (..., q, r)."""
     rows, columns = tables.sum(axis=-1, keepdims=True), tables.sum(axis=-2, keepdims=True)
     total = np.maximum(rows.sum(axis=-2, keepdims=True), np.finfo(float).tiny)
     expected = rows * columns / total
@@ -148,8 +152,8 @@ def _pearson(tables):
     return statistic.sum(axis=(-2, -1)), free[0] * free[1]
 
 
-def _kept_by_both(edges, order, budget):
-    """Which edges fit into what both of their ends have left, in this order."""
+def _select_within_budget(edges, order, budget):
+    """Return a mask of the edges, added in this order, that are within the limits of both ends."""
     kept = np.zeros(len(edges), dtype=bool)
     degree, used = np.zeros(len(budget.free), dtype=int), np.zeros(len(budget.free))
     sizes = budget.free[edges].prod(axis=1)

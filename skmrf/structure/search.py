@@ -1,4 +1,4 @@
-"""The contract of search strategies, and rounds of learning and selection."""
+"""Base class of search strategies, and rounds of learning and selection."""
 
 from dataclasses import dataclass
 
@@ -10,31 +10,32 @@ from .._utils.parameters import check_choice
 from .._utils.warn import warn_caller
 from ..energies.log_linear import LogLinearEnergy
 from ..learners import PCD
-from .assessment import Assessment, assess, with_scores
+from .assessment import Assessment, add_score_tests, assess
 from .candidates import candidate_pairs, difference
 from .multiple_tests import CONTROLS
 from .nodewise import fit_nodes
 
-FEW_SWEEPS = 2  # a step, as learning begins near the optimum
+PCD_SWEEPS = 2  # sweeps per update; few suffice, as learning starts near the optimum
 MAX_ROUNDS = 20
-COMPLETIONS = 8
-MATRICES = 4  # of the size of a column's parameters squared
+N_IMPUTATIONS = 8
+N_MATRICES = 4  # matrices of shape (n_parameters, n_parameters) held at once for a column
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """A selected graph with its parameters and tests.
+    """Selected graph with its parameters and tests.
 
     Attributes
     ----------
     energy : LogLinearEnergy
-        Its edges are the selected ones.
+        Model whose edges are the selected edges.
     assessment : Assessment
         Tests of all pairs.
     n_candidates : int
-        Number of pairs that learning began with.
+        Number of candidate pairs of the first round.
     rounds : list of dict
-        Number of edges at the beginning of each round, and how many left and entered.
+        For each round, the number of edges at its start ("n_edges"), and the number of edges
+        that were removed ("left") and added ("entered").
     converged : bool
         Whether the last round changed nothing.
     """
@@ -47,19 +48,19 @@ class Selection:
 
 
 class Search(BaseEstimator):
-    """Strategy that decides which pairs of variables are edges.
+    """Base class of search strategies, which decide which pairs of variables are edges.
 
-    A strategy holds parameters only, so it clones and its parameters can be searched as
-    ``search__...``. By default :meth:`select` learns and selects in rounds: :meth:`first_edges`,
-    :meth:`keep` and :meth:`revise` state which edges are in a round. A strategy that does not work
-    in rounds overrides :meth:`select`.
+    A strategy stores parameters only. It can be cloned, and a grid search can set its parameters
+    as ``search__...``. By default :meth:`select` learns and selects in rounds, whose edges are
+    given by :meth:`first_edges`, :meth:`keep` and :meth:`revise`. A strategy that does not work in
+    rounds overrides :meth:`select`.
 
     Attributes
     ----------
     control : {"holm", "fdr"}
         Adjustment of p-values for multiple tests.
     takes_partial_fit : bool
-        Whether :meth:`select_more` continues a selection with more rows.
+        Whether :meth:`select_more` can continue a selection with more rows.
     """
 
     control = "holm"
@@ -70,11 +71,11 @@ class Search(BaseEstimator):
         check_choice("control", self.control, CONTROLS)
 
     def default_learner(self):
-        """Return the learner of ``learner="auto"``."""
-        return PCD(n_sweeps=FEW_SWEEPS)
+        """Return the learner that ``learner="auto"`` selects."""
+        return PCD(n_sweeps=PCD_SWEEPS)
 
     def check_learner(self, learner):
-        """Raise a ValueError unless the strategy takes the learner."""
+        """Raise a ValueError unless the strategy supports the learner."""
 
     def select(self, rows, model, estimation):
         """Return the selected graph.
@@ -82,108 +83,126 @@ class Search(BaseEstimator):
         Parameters
         ----------
         rows : Rows
-            Their variables have at least two states.
+            Training rows; every variable has at least two states.
         model : PairwiseModel
+            Parameterisation of the edges, and limits on candidates and memory.
         estimation : Estimation
+            Learner, settings and state of the training loop.
 
         Returns
         -------
         Selection
+            Selected edges with their parameters and tests.
         """
         edges, n_candidates = self.first_edges(rows, model, estimation)
         return select_in_rounds(rows, edges, model, self, estimation, n_candidates=n_candidates)
 
     def first_edges(self, rows, model, estimation):
-        """Return the edges of the first round, and the number of candidates.
+        """Return the edges of the first round and the number of candidate pairs.
 
         Parameters
         ----------
         rows : Rows
+            Training rows; every variable has at least two states.
         model : PairwiseModel
+            Parameterisation of the edges, and limits on candidates and memory.
         estimation : Estimation
+            Learner, settings and state of the training loop.
 
         Returns
         -------
         edges : ndarray of shape (n_edges, 2)
+            Pairs of variable indices, the lower index first.
         n_candidates : int
+            Number of candidate pairs.
         """
         edges = candidate_pairs(rows, model)
         return edges, len(edges)
 
     def select_more(self, rows, model, estimation):
-        """Return the graph after one more epoch of learning; parameters as in :meth:`select`."""
+        """Return the selected graph after one more epoch of learning.
+
+        Parameters
+        ----------
+        rows : Rows
+            Training rows; every variable has at least two states.
+        model : PairwiseModel
+            Parameterisation of the edges, and limits on candidates and memory.
+        estimation : Estimation
+            Learner, settings and state of the training loop.
+
+        Returns
+        -------
+        Selection
+            Selected edges with their parameters and tests.
+
+        Raises
+        ------
+        NotImplementedError
+            If the strategy cannot continue a selection, see ``takes_partial_fit``.
+        """
         raise NotImplementedError(f"{type(self).__name__} cannot continue a selection.")
 
     def keep(self, energy, assessment):
-        """Return which edges stay after a round of learning.
+        """Return a mask of the edges to keep after a round of learning.
 
         Parameters
         ----------
         energy : LogLinearEnergy
-            The learned parameters.
+            Model with the learned parameters of the edges.
         assessment : Assessment
             Tests of the edges.
 
         Returns
         -------
         ndarray of bool of shape (n_edges,)
+            True for the edges to keep.
         """
         return np.ones(len(energy.form.edges), dtype=bool)
 
     def revise(self, rows, edges, assessment, model, entered, n_jobs):
-        """Return the edges of the next round, once no edge has left.
+        """Return the edges of the next round after a round that removed no edge.
 
         Parameters
         ----------
         rows : Rows
-            Nothing is missing.
+            Training rows without missing entries.
         edges : ndarray of shape (n_edges, 2)
+            Edges of the current round.
         assessment : Assessment
             Tests of all pairs.
         model : PairwiseModel
+            Parameterisation of the edges.
         entered : set of (int, int)
-            Pairs that have entered before; those that enter now are added.
+            Pairs that were added in earlier rounds. The pairs that are added now are inserted.
         n_jobs : int or None
+            Number of threads over variables.
 
         Returns
         -------
         ndarray of shape (n_edges, 2)
+            Edges of the next round.
         """
         return edges
 
 
 def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
-    """Learn and select until a round changes nothing.
+    """Repeat rounds of learning and selection until a round changes nothing.
 
-    A round learns the parameters of all edges and leaves out those that ``search.keep`` does not
-    keep. When it keeps all of them, ``search.revise`` states the edges of the next round.
-
-    Parameters
-    ----------
-    rows : Rows
-    edges : ndarray of shape (n_edges, 2)
-        Edges of the first round.
-    model : PairwiseModel
-    search : Search
-    estimation : Estimation
-    n_candidates : int
-        Number of pairs that the search began with.
-
-    Returns
-    -------
-    Selection
+    A round learns the parameters of all edges and removes the edges that ``search.keep`` rejects.
+    If it rejects none, ``search.revise`` returns the edges of the next round.
     """
     rounds, energy, entered = [], None, set()
     while True:
-        energy, completed, fits = estimate_parameters(rows, edges, model, estimation, energy)
-        tests = assess(energy, rows, completed, fits, estimation.rng, estimation.n_jobs)
+        energy, imputed, fits = estimate_parameters(rows, edges, model, estimation, energy)
+        tests = assess(energy, rows, imputed, fits, estimation.rng, estimation.n_jobs)
         kept = search.keep(energy, tests)
         after = edges[kept]
         last = estimation.stopped or len(rounds) + 1 == MAX_ROUNDS
         if kept.all() or last:
-            tests = with_scores(tests, fits, completed, estimation.n_jobs)
+            tests = add_score_tests(tests, fits, imputed, estimation.n_jobs)
             if not last:
-                after = search.revise(completed, edges, tests, model, entered, estimation.n_jobs)
+                after = search.revise(imputed, edges, tests, model, entered, estimation.n_jobs)
         unchanged = np.array_equal(after, edges)
         rounds.append(count_changes(edges, edges if last else after))
         if last and not unchanged:
@@ -196,7 +215,7 @@ def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
 
 
 def count_changes(before, after):
-    """Return the number of edges of a round, and how many left and entered."""
+    """Return the number of edges before a round, and the numbers of removed and added edges."""
     return {
         "n_edges": len(before),
         "left": len(difference(before, after)),
@@ -204,10 +223,10 @@ def count_changes(before, after):
     }
 
 
-def _warn_unconverged(n_rounds, n_doubtful):
+def _warn_unconverged(n_rounds, n_rejected):
     warn_caller(
-        f"The selection was ended after {n_rounds} rounds, before it had converged; {n_doubtful} "
-        "of its edges are not significant (see p_values_).",
+        f"The search stopped after {n_rounds} rounds before it converged. {n_rejected} of the "
+        "selected edges are not significant (see p_values_).",
         ConvergenceWarning,
     )
 
@@ -215,70 +234,71 @@ def _warn_unconverged(n_rounds, n_doubtful):
 def estimate_parameters(rows, edges, model, estimation, previous=None):
     """Learn the parameters of a graph.
 
-    Learning begins at the maximum of the conditional likelihoods, which is near that of the
-    likelihood. Missing entries are sampled and the conditional likelihoods fitted several times
-    first.
+    Learning starts at the maximum of the conditional likelihoods, which is near the maximum of the
+    likelihood. With missing entries, imputation and the fit of the conditional likelihoods are
+    first repeated several times.
 
     Parameters
     ----------
     rows : Rows
+        Training rows.
     edges : ndarray of shape (n_edges, 2)
+        Edges of the graph.
     model : PairwiseModel
+        Parameterisation of the edges.
     estimation : Estimation
+        Learner, settings and state of the training loop.
     previous : LogLinearEnergy, optional
-        Energy of another graph to take initial parameters from.
+        Model of another graph that provides initial parameters of the shared edges.
 
     Returns
     -------
     energy : LogLinearEnergy
-    completed : Rows
-        The rows with missing entries imputed.
+        Model with the learned parameters.
+    imputed : Rows
+        Rows with imputed missing entries.
     fits : NodeFits
-        Conditional likelihoods fitted to ``completed``.
+        Conditional likelihoods fitted to ``imputed``.
     """
     energy = model.independent(rows, edges)
     if previous is not None:
         energy = transfer_parameters(previous, energy)
-    for _ in range(COMPLETIONS if rows.has_missing else 1):
-        completed = rows.completed(energy, estimation.rng)
-        fits = fit_conditionals(completed, energy, model, estimation.n_jobs)
+    for _ in range(N_IMPUTATIONS if rows.has_missing else 1):
+        imputed = rows.impute(energy, estimation.rng)
+        fits = fit_conditionals(imputed, energy, model, estimation.n_jobs)
         energy = energy.with_theta(fits.theta)
     energy = estimation.learn(energy, rows, warm=True)
     if rows.has_missing:
-        completed = rows.completed(energy, estimation.rng)
-        fits = fit_conditionals(completed, energy, model, estimation.n_jobs)
-    return energy, completed, fits
+        imputed = rows.impute(energy, estimation.rng)
+        fits = fit_conditionals(imputed, energy, model, estimation.n_jobs)
+    return energy, imputed, fits
 
 
 def fit_conditionals(rows, energy, model, n_jobs):
-    """Return the fitted conditional likelihoods of a graph.
-
-    Raises
-    ------
-    ValueError
-        The parameters of one variable need more memory than ``model.max_bytes``.
-    """
+    """Fit the conditional likelihood of each variable; check the memory first."""
     form = energy.form
     sizes = np.diff(form.pair_start).astype(float)
     ends = form.edges.ravel()
-    each = np.bincount(ends, np.repeat(sizes, 2), minlength=energy.n_variables)
-    needed = 8.0 * MATRICES * each.max(initial=0.0) ** 2
+    n_parameters = np.bincount(ends, np.repeat(sizes, 2), minlength=energy.n_variables)
+    needed = 8.0 * N_MATRICES * n_parameters.max(initial=0.0) ** 2
     if needed > model.max_bytes:
         raise ValueError(
-            f"The edges of one column have {each.max():.0f} parameters, whose covariance takes "
-            f"about {needed:.3g} bytes, more than max_bytes={model.max_bytes:.3g}. Give a level "
-            'as screen, merge rare categories, use statistic="agreement", or raise max_bytes.'
+            f"The edges of one column have {n_parameters.max():.0f} parameters, whose covariance "
+            f"takes about {needed:.3g} bytes, more than max_bytes={model.max_bytes:.3g}. Set "
+            'screen to a number, merge rare categories, use statistic="agreement", or increase '
+            "max_bytes."
         )
     return fit_nodes(rows.X, rows.weights, form, n_jobs=n_jobs)
 
 
 def transfer_parameters(source, target):
-    """Return ``target`` with the parameters of ``source`` where both have the same edge."""
+    """Return ``target`` with the unary parameters of ``source`` and those of the shared edges."""
     edges = map(tuple, source.form.edges.tolist())
-    known = dict(zip(edges, source.edge_parameters(), strict=True))
-    others = map(tuple, target.form.edges.tolist())
+    learned = dict(zip(edges, source.edge_parameters(), strict=True))
+    target_edges = map(tuple, target.form.edges.tolist())
     pairs = [
-        known.get(edge, zeros) for edge, zeros in zip(others, target.edge_parameters(), strict=True)
+        learned.get(edge, zeros)
+        for edge, zeros in zip(target_edges, target.edge_parameters(), strict=True)
     ]
     flat = np.concatenate(pairs) if pairs else np.zeros(0)
     return target.with_theta({"unary": source.theta["unary"], "pairs": flat})

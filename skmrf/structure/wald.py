@@ -1,11 +1,11 @@
-"""Edges by Wald tests, and missing pairs by score tests."""
+"""Search by Wald tests of edges and score tests of other pairs."""
 
 import numpy as np
 
 from .._utils.parameters import check_flag, check_number
-from .assessment import assess_nodes, with_scores
+from .assessment import add_score_tests, assess_nodes
 from .candidates import union
-from .multiple_tests import adjusted
+from .multiple_tests import adjust_p_values
 from .nodewise import fit_nodes
 from .search import Search
 
@@ -13,20 +13,20 @@ from .search import Search
 class WaldTests(Search):
     """Backward elimination by Wald tests and forward selection by score tests.
 
-    In each round the parameters of all edges are learned, and edges whose parameters do not differ
-    from zero by a Wald test leave. When none leaves, pairs that score tests find missing enter. The
-    search ends when a round changes nothing.
+    Each round learns the parameters of all edges and removes edges whose parameters do not differ
+    from zero by a Wald test. If a round removes no edge, pairs that are significant by a score test
+    are added. The search ends when a round changes nothing.
 
     Parameters
     ----------
     control : {"holm", "fdr"}, default="holm"
-        What ``level`` bounds: the probability of any false edge (Holm), or the expected share of
-        false edges among those found (Benjamini and Hochberg). ``p_values_`` are adjusted
-        accordingly.
+        Error rate that ``level`` bounds. "holm" is the probability of any false edge (Holm). "fdr"
+        is the expected share of false edges among the selected edges (Benjamini and Hochberg).
+        ``p_values_`` are adjusted accordingly.
     level : float, default=0.05
-        Bound on the errors, above 0 and at most 1.
+        Upper bound of the error rate, above 0 and at most 1.
     re_entry : bool, default=True
-        Whether pairs that score tests find missing enter.
+        Whether pairs that are significant by a score test are added.
 
     References
     ----------
@@ -48,18 +48,53 @@ class WaldTests(Search):
         self.re_entry = re_entry
 
     def check(self):
+        """Raise a ValueError unless the parameters are valid."""
         super().check()
         check_number("level", self.level, low=0, high=1, open_low=True)
         check_flag("re_entry", self.re_entry)
 
     def keep(self, energy, assessment):
+        """Return a mask of the edges that are significant by their tests.
+
+        Parameters
+        ----------
+        energy : LogLinearEnergy
+            Model with the learned parameters of the edges.
+        assessment : Assessment
+            Tests of the edges.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_edges,)
+            True for the edges to keep.
+        """
         return self._is_significant(assessment)[tuple(energy.form.edges.T)]
 
     def revise(self, rows, edges, assessment, model, entered, n_jobs):
         """Return the edges after forward selection and backward elimination.
 
-        Both are by the conditional likelihoods. In a step a pair enters if no pair with either of
-        its ends is more significant, and no pair enters twice, so that the search ends.
+        Both use the conditional likelihoods. A step adds a pair if no other pair with one of its
+        ends is more significant. No pair is added twice, so that the search ends.
+
+        Parameters
+        ----------
+        rows : Rows
+            Training rows without missing entries.
+        edges : ndarray of shape (n_edges, 2)
+            Edges of the current round.
+        assessment : Assessment
+            Tests of all pairs.
+        model : PairwiseModel
+            Parameterisation of the edges.
+        entered : set of (int, int)
+            Pairs that were added in earlier rounds. The pairs that are added now are inserted.
+        n_jobs : int or None
+            Number of threads over variables.
+
+        Returns
+        -------
+        ndarray of shape (n_edges, 2)
+            Edges of the next round.
         """
         while self.re_entry:
             significant = self._is_significant(assessment)
@@ -72,28 +107,31 @@ class WaldTests(Search):
             entered.update(map(tuple, entering.tolist()))
             edges = union(edges[kept], entering)
             fits = fit_nodes(rows.X, rows.weights, model.form(rows.n_states, edges), n_jobs=n_jobs)
-            assessment = with_scores(assess_nodes(fits, rows, n_jobs), fits, rows, n_jobs)
+            assessment = add_score_tests(assess_nodes(fits, rows, n_jobs), fits, rows, n_jobs)
         return edges
 
     def _is_significant(self, assessment):
-        """Return a matrix that is True for the pairs ``i < j`` whose tests reject."""
+        """Return a matrix (n, n) that is True for the significant pairs ``i < j``."""
         n = len(assessment.statistic)
         significant = np.zeros((n, n), dtype=bool)
-        significant[np.triu_indices(n, 1)] = adjusted(assessment.p, self.control) <= self.level
+        significant[np.triu_indices(n, 1)] = (
+            adjust_p_values(assessment.p, self.control) <= self.level
+        )
         return significant
 
 
 def most_significant(log_p):
-    """Return the pairs ``i < j`` that have the smallest entry of both of their rows.
+    """Return the pairs ``i < j`` with the smallest log p-value of all pairs of i and of j.
 
     Parameters
     ----------
     log_p : ndarray of shape (n, n)
-        Its upper triangle counts; infinite entries are no candidates.
+        Log p-values in the upper triangle. Infinite entries are excluded.
 
     Returns
     -------
     ndarray of shape (n_pairs, 2)
+        Pairs of variable indices.
     """
     both = np.minimum(log_p, log_p.T)
     best = both.min(axis=0, initial=np.inf)

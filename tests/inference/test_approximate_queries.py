@@ -1,4 +1,4 @@
-"""Tests of answers to queries by chains, propagation and mean field."""
+"""Tests of approximate inference by chains, belief propagation and mean field."""
 
 import warnings
 
@@ -23,7 +23,7 @@ TREES += ("uniform", "single_variable")
 BELIEFS = {"bp": belief_propagation, "trw": tree_reweighted}
 
 
-# Approximate answers ----------------------------------------------------------------------
+# Annealing and Gibbs chains ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", MODERATE)
@@ -48,10 +48,10 @@ def test_marginals_by_gibbs_sampling(name, seed):
     ]
     for found, expected in pairs:
         assert len(found) == len(expected)
-        for table, wanted_table in zip(found, expected, strict=True):
-            assert table.shape == wanted_table.shape
+        for table, expected_table in zip(found, expected, strict=True):
+            assert table.shape == expected_table.shape
             assert_allclose(table.sum(), 1.0, rtol=1e-9)
-            assert_near(table, wanted_table, 256)
+            assert_near(table, expected_table, 256)
     for i, state in evidence.items():
         assert_array_equal(result.single[i], np.arange(energy.n_states[i]) == state)
     assert result.method == "gibbs"
@@ -61,7 +61,7 @@ def test_marginals_by_gibbs_sampling(name, seed):
     assert worst <= 6 * result.residual + 1e-12
 
 
-def test_gibbs_marginals_of_another_model_are_noticed(seed):
+def test_gibbs_check_rejects_another_model(seed):
     energy = ZOO["orders"](seed)
     result = marginals(energy.tempered(0.7), method="gibbs", n_sweeps=400, random_state=seed)
     expected = twins.single_marginals(*twins.distribution(energy), energy.n_states)
@@ -70,7 +70,7 @@ def test_gibbs_marginals_of_another_model_are_noticed(seed):
         assert_near(found, expected, 2000)
 
 
-def test_few_chains_have_not_converged(seed):
+def test_few_gibbs_chains_have_not_converged(seed):
     few = {"n_chains": 8, "n_sweeps": 10, "n_records": 2}
     result = marginals(ZOO["grid"](seed), method="gibbs", random_state=seed, **few)
     assert result.residual > 0.02
@@ -102,19 +102,19 @@ def test_sample_by_gibbs_sampling(name, seed):
     check_draws(X, states, p)
 
 
-# By propagation, mean field and chains ----------------------------------------------------
+# Belief propagation, mean field and chains ------------------------------------------------
 
 
 def check_marginals(result, energy, evidence, expected, atol):
-    """Shapes, observed variables, and agreement with (single, cliques)."""
+    """Check shapes, observed variables, and agreement with (single, cliques)."""
     graph = energy.factor_graph()
-    for found, wanted in zip((result.single, result.cliques), expected, strict=True):
-        assert len(found) == len(wanted)
-        for table, wanted_table in zip(found, wanted, strict=True):
-            assert table.shape == np.shape(wanted_table)
+    for found, tables in zip((result.single, result.cliques), expected, strict=True):
+        assert len(found) == len(tables)
+        for table, expected_table in zip(found, tables, strict=True):
+            assert table.shape == np.shape(expected_table)
             assert table.min() >= 0
             assert_allclose(table.sum(), 1.0, rtol=1e-9)
-            assert_allclose(table, wanted_table, rtol=0, atol=atol)
+            assert_allclose(table, expected_table, rtol=0, atol=atol)
     for i, state in evidence.items():
         assert_array_equal(result.single[i], np.arange(energy.n_states[i]) == state)
     for clique, table in zip(graph.cliques, result.cliques, strict=True):
@@ -122,7 +122,7 @@ def check_marginals(result, energy, evidence, expected, atol):
         assert_allclose(table[possible].sum(), 1.0, rtol=1e-9)
 
 
-def exact_answer(energy, states, p):
+def exact_marginals(energy, states, p):
     return (
         twins.single_marginals(states, p, energy.n_states),
         twins.clique_marginals(states, p, energy.factor_graph()),
@@ -138,15 +138,15 @@ def test_marginals_of_trees(name, method, seed):
             evidence = some_evidence(energy, seed)[0] if given else {}
             states, p, _ = posterior(energy, evidence)
             result = marginals(energy, evidence=evidence, method=method, schedule=schedule)
-            check_marginals(result, energy, evidence, exact_answer(energy, states, p), 1e-8)
+            check_marginals(result, energy, evidence, exact_marginals(energy, states, p), 1e-8)
             assert result.converged
             assert result.method == method
 
 
 @pytest.mark.parametrize("method", ["bp", "trw"])
 @every
-def test_marginals_are_the_beliefs_of_what_is_left(name, method, seed):
-    """Evidence slices the tables, so the answer is that about the conditioned model."""
+def test_marginals_are_the_beliefs_of_the_conditioned_model(name, method, seed):
+    """Marginals given evidence equal the beliefs of the conditioned model."""
     energy = ZOO[name](seed)
     evidence = some_evidence(energy, seed)[0]
     how = {"damping": 0.5, "max_iter": 2000}
@@ -163,8 +163,8 @@ def test_marginals_are_the_beliefs_of_what_is_left(name, method, seed):
     assert result.converged == found.converged == (result.residual <= 1e-8)
     assert result.n_iter == found.n_iter
     if method == "bp" and result.converged:
-        rest = energy.condition(evidence)
-        found = belief_propagation(rest.factor_graph(), Propagation(**how))
+        conditional = energy.condition(evidence)
+        found = belief_propagation(conditional.factor_graph(), Propagation(**how))
         free = [i for i in range(energy.n_variables) if i not in evidence]
         left = np.concatenate([*(result.single[i] for i in free), np.zeros(0)])
         if found.converged and name in ("grid", "cycle", "complete", "zero_one", "tied"):
@@ -173,7 +173,7 @@ def test_marginals_are_the_beliefs_of_what_is_left(name, method, seed):
 
 @every
 def test_marginals_by_mean_field(name, seed):
-    """The product of the conditioned model; cliques are products of single marginals."""
+    """Mean-field marginals are those of the conditioned model, and cliques are their products."""
     energy = ZOO[name](seed)
     graph = energy.factor_graph()
     for evidence in ({}, some_evidence(energy, seed)[0]):
@@ -198,13 +198,13 @@ def test_marginals_by_mean_field(name, seed):
 @pytest.mark.parametrize("conditionals", ["auto", "bp"])
 @pytest.mark.parametrize("name", [*MODERATE, "zeros_binary", "zeros"])
 def test_marginals_by_chained_propagation(name, conditionals, seed):
-    """Weighted draws: within five of the standard errors that are stated."""
+    """Weighted draws are within five of the reported standard errors."""
     energy = ZOO[name](seed)
     how = {"conditionals": conditionals, "n_samples": 10_000, "random_state": seed}
     for evidence in ({}, some_evidence(energy, seed)[0]):
         states, p, _ = posterior(energy, evidence)
         result = marginals(energy, evidence=evidence, method="bpchain", **how)
-        expected = exact_answer(energy, states, p)
+        expected = exact_marginals(energy, states, p)
         check_marginals(result, energy, evidence, expected, 5 * result.residual + 1e-3)
         assert (result.method, result.n_iter) == ("bpchain", 10_000)
         assert 1e-4 - 1e-12 <= result.residual < 0.2
@@ -213,17 +213,17 @@ def test_marginals_by_chained_propagation(name, conditionals, seed):
             assert result.converged
 
 
-def test_chained_marginals_of_another_model_are_noticed(seed):
+def test_chained_propagation_check_rejects_another_model(seed):
     energy = ZOO["orders"](seed)
     how = {"n_samples": 10_000, "random_state": seed}
     result = marginals(energy.tempered(0.7), method="bpchain", **how)
-    expected = exact_answer(energy, *twins.distribution(energy))
+    expected = exact_marginals(energy, *twins.distribution(energy))
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         check_marginals(result, energy, {}, expected, 5 * result.residual + 1e-3)
 
 
 def test_few_weighted_draws_have_not_converged(seed):
-    """One draw agrees with itself, which proves nothing."""
+    """Few draws have not converged, even if they all agree."""
     for n_samples in (1, 5, 100):
         result = marginals(
             ZOO["grid"](seed), method="bpchain", n_samples=n_samples, random_state=seed
@@ -233,13 +233,13 @@ def test_few_weighted_draws_have_not_converged(seed):
 
 
 @pytest.mark.parametrize("n_samples", [0, -3, 2.5, "many"])
-def test_number_of_weighted_draws_is_checked(n_samples):
+def test_invalid_number_of_weighted_draws_raises(n_samples):
     with pytest.raises(ValueError, match=r"^n_samples must be an integer"):
         marginals(ZOO["chain"](0), method="bpchain", n_samples=n_samples)
 
 
 @pytest.mark.parametrize("method", ["bp", "trw", "mean-field"])
-def test_propagation_that_has_not_converged_says_so(method, seed):
+def test_propagation_reports_that_it_has_not_converged(method, seed):
     result = marginals(ZOO["spin_glass"](seed), method=method, max_iter=1)
     assert result.converged is False
     assert result.residual > 1e-8
@@ -248,7 +248,7 @@ def test_propagation_that_has_not_converged_says_so(method, seed):
 
 @pytest.mark.parametrize("name", ["chain", "orders", "zero_one", "zeros_binary", "zeros"])
 def test_sample_by_chained_propagation(name, seed):
-    """Exact conditionals; beliefs and Metropolis steps with a clip."""
+    """Test exact conditionals, and beliefs with Metropolis steps and a clip."""
     energy = ZOO[name](seed)
     evidence, states, p, _ = some_evidence(energy, seed)
     for options in ({}, {"conditionals": "bp", "n_steps": 50, "clip": 1e-2}):
@@ -262,7 +262,7 @@ def test_sample_by_chained_propagation(name, seed):
 
 
 def test_chained_samples_are_biased_without_steps():
-    """The negative control of the above, in a model where beliefs are wrong."""
+    """Negative control: without Metropolis steps, samples of a model with loops are biased."""
     energy = make_ising("complete", n_variables=6, coupling=0.25, field=0.1)
     states, p = twins.distribution(energy)
     how = {"method": "bpchain", "conditionals": "bp", "order": "index", "random_state": 0}
@@ -272,22 +272,22 @@ def test_chained_samples_are_biased_without_steps():
 
 
 @pytest.mark.parametrize("n_steps", [-1, 1.5, None])
-def test_number_of_steps_is_checked(n_steps):
+def test_invalid_number_of_steps_raises(n_steps):
     with pytest.raises(ValueError, match=r"^n_steps must be an integer"):
         sample(ZOO["chain"](0), 5, method="bpchain", n_steps=n_steps)
 
 
-def test_chained_samples_of_probability_zero_are_mentioned(seed):
-    """A clip leads into zero potentials."""
+def test_chained_samples_of_probability_zero_warn(seed):
+    """Clipped conditionals can draw impossible states, which causes a warning."""
     how = {"method": "bpchain", "conditionals": "bp", "clip": 0.3, "random_state": seed}
-    with pytest.warns(UserWarning, match=r"of 200 draws have the probability zero") as caught:
+    with pytest.warns(UserWarning, match=r"of 200 draws have probability zero") as caught:
         sample(ZOO["zeros_binary"](seed), 200, **how)
     assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize("name", [*TREES, "huge"])
 def test_map_assignment_by_decimation(name, seed):
-    """A mode on trees; with loops at least what is said of it is true."""
+    """Decimation finds a mode of trees, and reports consistent results for graphs with loops."""
     energy = ZOO[name](seed)
     for evidence in ({}, some_evidence(energy, seed)[0]):
         result = map_assignment(energy, evidence=evidence, method="decimation")
@@ -302,15 +302,15 @@ def test_map_assignment_by_decimation(name, seed):
 
 @pytest.mark.parametrize("name", ["grid", "cycle", "zeros", "orders", "complete"])
 def test_decimation_with_loops(name, seed):
-    """Possible, and better than most states; no more is promised."""
+    """With loops, decimation finds a possible state in the upper quartile."""
     energy = ZOO[name](seed)
     log_f = enumerate_states(energy)[1]
     result = map_assignment(energy, method="decimation")
     assert result.log_potential > np.quantile(log_f, 0.75, method="lower")
 
 
-def marginal_mode(energy, variables, evidence):
-    """The largest log sum, and that of every joint state of the variables."""
+def marginal_log_sums(energy, variables, evidence):
+    """Return the log sum of every joint state of the variables, keyed by state."""
     states, _, log_given = posterior(energy, evidence)
     sums = {}
     for x, value in zip(states[:, variables].tolist(), log_given, strict=True):
@@ -326,7 +326,7 @@ def test_marginal_map(name, method, seed):
     for evidence in ({}, some_evidence(energy, seed)[0]):
         variables = np.flatnonzero(rng.random(energy.n_variables) < 0.5)
         result = marginal_map(energy, variables, evidence=evidence, method=method)
-        sums = marginal_mode(energy, variables, evidence)
+        sums = marginal_log_sums(energy, variables, evidence)
         assert_allclose(result.log_potential, max(sums.values()), rtol=1e-13, atol=1e-12)
         best = sums[tuple(result.states[variables].tolist())]
         assert_allclose(best, result.log_potential, rtol=1e-13, atol=1e-12)
@@ -338,14 +338,14 @@ def test_marginal_map(name, method, seed):
 
 @pytest.mark.parametrize("name", TREES)
 def test_marginal_map_by_propagation(name, seed):
-    """On trees, the value of what it finds is exact; all and none maximised are exact, too."""
+    """On trees the value is exact; if all or no variables are maximised, the state is exact too."""
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
     n = energy.n_variables
     for evidence in ({}, some_evidence(energy, seed)[0]):
         for variables in (np.arange(n), np.arange(0), np.flatnonzero(rng.random(n) < 0.5)):
             result = marginal_map(energy, variables, evidence=evidence, method="bp")
-            sums = marginal_mode(energy, variables, evidence)
+            sums = marginal_log_sums(energy, variables, evidence)
             value = sums[tuple(result.states[variables].tolist())]
             assert_allclose(result.log_potential, value, rtol=1e-12, atol=1e-9)
             if len(variables) in (0, n):
@@ -355,18 +355,18 @@ def test_marginal_map_by_propagation(name, seed):
             assert (result.states[others] == MISSING).all()
 
 
-def test_marginal_map_by_propagation_of_leaves(seed):
-    """A maximised chain with a summed leaf at every variable: exact by mixed products."""
+def test_marginal_map_by_propagation_with_summed_leaves(seed):
+    """Mixed-product propagation is exact for a maximised chain with a summed leaf per variable."""
     rng = np.random.default_rng(seed)
     cliques = [(i, i + 1) for i in range(3)] + [(i, i + 4) for i in range(4)]
     graph = FactorGraph([3] * 8, cliques, rng.normal(0.0, 1.5, size=7 * 9))
     for evidence in ({}, {5: 2}, {1: 0, 6: 1}):
         result = marginal_map(graph, range(4), evidence=evidence, method="bp")
-        sums = marginal_mode(graph, list(range(4)), evidence)
+        sums = marginal_log_sums(graph, list(range(4)), evidence)
         assert_allclose(result.log_potential, max(sums.values()), rtol=1e-12)
 
 
-def test_marginal_map_that_does_not_fit_is_propagated():
+def test_marginal_map_falls_back_to_propagation():
     energy = ZOO["grid"](0)
     result = marginal_map(energy, range(3), max_bytes=100, damping=0.5)
     assert result.method == "bp"
@@ -376,15 +376,17 @@ def test_marginal_map_that_does_not_fit_is_propagated():
 
 
 @pytest.mark.parametrize("variables", [[6], [-1], ["x"], [0.0]])
-def test_variables_of_marginal_map_are_checked(variables):
+def test_invalid_variables_of_marginal_map_raise(variables):
     with pytest.raises(ValueError) as caught:
         marginal_map(ZOO["chain"](0), variables)
-    assert str(caught.value) == (f"variables names {variables[0]!r}, but the variables are 0 to 5.")
+    assert str(caught.value) == (
+        f"variables contains {variables[0]!r}, but variable indices are 0 to 5."
+    )
 
 
 @each_method
-def test_pairwise_energies_and_their_tables_agree(query, method, seed):
-    """The same model in two forms has the same answers, with and without evidence."""
+def test_pairwise_energy_and_factor_graph_agree(query, method, seed):
+    """A pairwise energy and its factor graph give equal results, with and without evidence."""
     energy = ZOO["zero_one"](seed)
     assert isinstance(energy, PairwiseEnergy)
     drawn = method in ("gibbs", "annealing", "ais", "bpchain")

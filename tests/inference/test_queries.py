@@ -1,4 +1,4 @@
-"""Tests of queries: options that all share, exact answers, partly observed rows."""
+"""Tests of inference: shared options, exact results, and rows with missing entries."""
 
 import inspect
 import re
@@ -40,12 +40,12 @@ all_queries = pytest.mark.parametrize("query", QUERIES, ids=lambda q: q.__name__
 
 
 @all_queries
-def test_auto_approximates_what_does_not_fit(query, seed):
+def test_auto_falls_back_to_approximate_inference(query, seed):
     energy = ZOO["grid"](seed)
     approximate, options = APPROXIMATE[query]
     how = {"max_bytes": 100, "evidence": {0: 1}, "random_state": seed, **options}
     if query is sample:
-        message = "^Exact sampling does not fit in memory; the samples are states of Gibbs chains"
+        message = r"^Exact sampling does not fit in memory\. The samples are states of Gibbs chains"
         with pytest.warns(UserWarning, match=message) as caught:
             result = sample(energy, 20, **how)
         assert caught[0].filename == __file__
@@ -59,7 +59,7 @@ def test_auto_approximates_what_does_not_fit(query, seed):
 
 
 @all_queries
-def test_exact_queries_that_do_not_fit_name_the_bytes(query):
+def test_exact_inference_beyond_memory_raises(query):
     energy = make_ising("complete", n_variables=120, coupling=0.01)
     message = (
         r"^Exact inference needs at least 1\.063e\+37 bytes \(largest table 2\^120\.0 entries\)"
@@ -69,7 +69,7 @@ def test_exact_queries_that_do_not_fit_name_the_bytes(query):
 
 
 @all_queries
-def test_a_seed_is_an_answer(query, seed):
+def test_random_state_makes_results_reproducible(query, seed):
     energy = ZOO["orders"](seed)
     approximate, options = APPROXIMATE[query]
     how = {"method": approximate, "evidence": {3: 2}, **options}
@@ -82,7 +82,7 @@ def test_a_seed_is_an_answer(query, seed):
         assert not same(first, ask(query, energy, random_state=seed + 1, **how))
 
 
-def test_exact_samples_follow_the_seed(seed):
+def test_random_state_makes_exact_samples_reproducible(seed):
     energy = ZOO["orders"](seed)
     first = sample(energy, 50, random_state=seed)
     assert_array_equal(first, sample(energy, 50, random_state=seed))
@@ -106,14 +106,14 @@ def test_exact_samples_follow_the_seed(seed):
         ("3", "evidence must be a dict from variables to states, or None; got str."),
     ],
 )
-def test_evidence_is_checked(query, evidence, message):
+def test_invalid_evidence_raises(query, evidence, message):
     with pytest.raises(ValueError) as caught:
         ask(query, ZOO["orders"](0), evidence=evidence)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("query", METHODS, ids=lambda q: q.__name__)
-def test_methods_are_named(query):
+def test_unknown_method_raises(query):
     with pytest.raises(ValueError) as caught:
         ask(query, ZOO["chain"](0), method="junction tree")
     names = sorted(("auto", *METHODS[query]))
@@ -121,8 +121,8 @@ def test_methods_are_named(query):
 
 
 @each_method
-def test_options_are_named(query, method):
-    """A typing error, or an option of another method; "auto" has those of its fallback."""
+def test_unknown_option_raises(query, method):
+    """Unknown options raise; "auto" accepts the options of its fallback."""
     with pytest.raises(TypeError) as caught:
         ask(query, ZOO["chain"](0), method=method, n_epochs=3)
     known = METHODS[query][method]
@@ -132,53 +132,54 @@ def test_options_are_named(query, method):
     assert ask(query, ZOO["chain"](0), method="auto", n_epochs=3) is not None
 
 
-IMPOSSIBLE = {0: 1, 3: 0}  # in a chain of implications
+IMPOSSIBLE = {0: 1, 3: 0}  # impossible in a chain of implications
 
 
 @pytest.mark.parametrize("query", [marginals, map_assignment, sample], ids=lambda q: q.__name__)
-def test_impossible_evidence_is_refused(query):
+def test_impossible_evidence_raises(query):
     message = re.escape(
-        "The model gives the evidence of row 0 the probability zero, so nothing can be said given "
-        "it; change the evidence, or replace zero potentials by small ones."
+        "The evidence of row 0 has probability zero under the model, so conditional "
+        "probabilities are undefined. Change the evidence, or replace zero potentials by small "
+        "positive ones."
     )
     with pytest.raises(ValueError, match=f"^{message}$"):
         ask(query, ZOO["zeros_binary"](0), evidence=IMPOSSIBLE)
 
 
 @pytest.mark.parametrize("query", [marginals, sample], ids=lambda q: q.__name__)
-def test_impossible_evidence_is_refused_by_chains(query, seed):
+def test_impossible_evidence_raises_in_gibbs_chains(query, seed):
     how = {"evidence": IMPOSSIBLE, "random_state": seed, "n_sweeps": 50}
     with pytest.raises(ValueError, match=r"^None of \d+ Gibbs chains found a state of positive"):
         ask(query, ZOO["zeros_binary"](seed), method="gibbs", **how)
 
 
 @pytest.mark.parametrize("method", ["bp", "trw"])
-def test_impossible_evidence_is_refused_by_propagation(method):
-    """Where the messages prove it."""
-    refused = pytest.raises(elimination.ImpossibleEvidence, match="the evidence of row 0 the prob")
+def test_impossible_evidence_raises_in_belief_propagation(method):
+    """Belief propagation raises if its messages prove that the evidence is impossible."""
+    refused = pytest.raises(elimination.ImpossibleEvidence, match="evidence of row 0 has prob")
     with refused:
         marginals(ZOO["zeros_binary"](0), evidence=IMPOSSIBLE, method=method)
 
 
-def test_impossible_evidence_is_refused_by_decimation():
-    with pytest.raises(elimination.ImpossibleEvidence, match="the evidence of row 0 the prob"):
+def test_impossible_evidence_raises_in_decimation():
+    with pytest.raises(elimination.ImpossibleEvidence, match="evidence of row 0 has prob"):
         map_assignment(ZOO["zeros_binary"](0), evidence=IMPOSSIBLE, method="decimation")
     for method in ("exact", "bp"):
-        with pytest.raises(elimination.ImpossibleEvidence, match="the evidence of row 0 the prob"):
+        with pytest.raises(elimination.ImpossibleEvidence, match="evidence of row 0 has prob"):
             marginal_map(ZOO["zeros_binary"](0), [1, 4], evidence=IMPOSSIBLE, method=method)
 
 
 @pytest.mark.parametrize("conditionals", ["auto", "bp"])
 @pytest.mark.parametrize("query", [marginals, sample], ids=lambda q: q.__name__)
-def test_impossible_evidence_is_refused_by_chained_propagation(query, conditionals, seed):
+def test_impossible_evidence_raises_in_chained_propagation(query, conditionals, seed):
     how = {"evidence": IMPOSSIBLE, "random_state": seed, "conditionals": conditionals}
     with pytest.raises(ValueError, match=r"^None of \d+ draws has a positive probability"):
         ask(query, ZOO["zeros_binary"](seed), method="bpchain", **how)
 
 
 @pytest.mark.parametrize("evidence", [{0: 0, 1: 0}, {0: 1, 1: 0, 2: 0}])
-def test_impossible_evidence_is_refused_by_mean_field(evidence):
-    """A table without any mass proves it."""
+def test_impossible_evidence_raises_in_mean_field(evidence):
+    """Mean field raises if a table has no possible entry."""
     graph = FactorGraph(
         [2, 2, 2], [(0, 1), (1, 2)], [[[-np.inf, 0], [0, 0]], [[-np.inf, 0], [0, 0]]]
     )
@@ -186,28 +187,33 @@ def test_impossible_evidence_is_refused_by_mean_field(evidence):
         marginals(graph, evidence=evidence, method="mean-field")
 
 
-def test_orders_of_draws_name_the_variables_of_the_model(seed):
-    """With evidence, too: what is observed is left out."""
+def test_order_of_draws_with_evidence(seed):
+    """An order names all variables of the model; observed variables are left out."""
     graph = ZOO["grid"](0).factor_graph()
     how = {"method": "bpchain", "conditionals": "bp", "random_state": seed}
     evidence = {2: 1, 5: 0}
-    rest = graph.condition(evidence)
+    conditional = graph.condition(evidence)
     order = np.random.default_rng(seed).permutation(9)
-    inside = [{0: 0, 1: 1, 3: 2, 4: 3, 6: 4, 7: 5, 8: 6}[i] for i in order if i not in evidence]
+    conditional_order = [
+        {0: 0, 1: 1, 3: 2, 4: 3, 6: 4, 7: 5, 8: 6}[i] for i in order if i not in evidence
+    ]
     X = sample(graph, 20, evidence=evidence, order=order.tolist(), **how)
-    assert_array_equal(X[:, [0, 1, 3, 4, 6, 7, 8]], sample(rest, 20, order=inside, **how))
+    assert_array_equal(
+        X[:, [0, 1, 3, 4, 6, 7, 8]], sample(conditional, 20, order=conditional_order, **how)
+    )
     value = log_partition(graph, evidence=evidence, order=order, n_samples=50, **how)
-    assert value == log_partition(rest, order=inside, n_samples=50, **how)
+    assert value == log_partition(conditional, order=conditional_order, n_samples=50, **how)
     found = marginals(graph, evidence=evidence, order=order, n_samples=50, **how)
     assert_array_equal(
-        found.single[8], marginals(rest, order=inside, n_samples=50, **how).single[6]
+        found.single[8],
+        marginals(conditional, order=conditional_order, n_samples=50, **how).single[6],
     )
     for query in (partial(sample, n_samples=3), marginals, log_partition):
         with pytest.raises(ValueError, match="name each of the 9 variables once"):
-            query(graph, evidence=evidence, order=inside, **how)
+            query(graph, evidence=evidence, order=conditional_order, **how)
 
 
-def test_settings_of_the_chain_are_checked():
+def test_invalid_chain_settings_raise():
     with pytest.raises(
         TypeError, match=r"settings must be a skmrf\.samplers\.chained_bp\.ChainSettings; got 'bp'"
     ):
@@ -215,12 +221,12 @@ def test_settings_of_the_chain_are_checked():
 
 
 @pytest.mark.parametrize("variables", [5, None])
-def test_variables_of_marginal_map_are_a_sequence(variables):
+def test_scalar_variables_of_marginal_map_raise(variables):
     with pytest.raises(TypeError, match=f"variables must be a sequence .*; got {variables}"):
         marginal_map(ZOO["grid"](0), variables)
 
 
-def test_impossible_evidence_has_no_mass(seed):
+def test_log_partition_of_impossible_evidence(seed):
     graph = ZOO["zeros_binary"](seed)
     assert log_partition(graph, evidence=IMPOSSIBLE).value == -np.inf
     with pytest.warns(UserWarning, match="inf nats wide"):
@@ -232,8 +238,8 @@ def test_impossible_evidence_has_no_mass(seed):
 
 @pytest.mark.parametrize("name", ["orders", "zero_one", "constant_variables"])
 @all_queries
-def test_everything_observed(query, name, seed):
-    """Nothing is left to infer, by any method."""
+def test_all_variables_observed(query, name, seed):
+    """All methods are exact if all variables are observed."""
     energy = ZOO[name](seed)
     states, p = twins.distribution(energy)
     x = states[np.argmax(p)]
@@ -266,7 +272,7 @@ def test_evidence_of_numpy_integers(query, seed):
 
 
 @all_queries
-def test_queries_do_not_write(query, seed):
+def test_inference_does_not_modify_inputs(query, seed):
     energy = ZOO["zero_one"](seed)
     for array in energy.theta.values():
         array.flags.writeable = False
@@ -279,7 +285,7 @@ def test_queries_do_not_write(query, seed):
 
 
 @pytest.mark.parametrize("n_samples", [0, -1, 2.0, True, None])
-def test_number_of_samples_is_checked(n_samples):
+def test_invalid_number_of_samples_raises(n_samples):
     with pytest.raises(ValueError, match=r"^n_samples must be an integer"):
         sample(ZOO["chain"](0), n_samples)
 
@@ -307,7 +313,7 @@ def test_no_variables(query, seed):
 
 @all_queries
 def test_signatures(query):
-    """Everything but the energy (and the number of samples) goes by keyword."""
+    """All parameters except the energy and the number of samples are keyword-only."""
     parameters = inspect.signature(query).parameters
     positional = [p for p in parameters.values() if p.kind == p.POSITIONAL_OR_KEYWORD]
     assert [p.name for p in positional] == ["energy"] + ["n_samples"] * (query is sample)
@@ -326,7 +332,7 @@ def test_public_names():
         assert getattr(inference, query.__name__) is query
 
 
-# Exact answers -----------------------------------------------------------------------------------
+# Exact inference --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["auto", "exact"])
@@ -393,11 +399,11 @@ def test_sample(name, method, seed):
         check_draws(X, states, p)
 
 
-# Partly observed rows ----------------------------------------------------------------------------
+# Rows with missing entries ----------------------------------------------------------------
 
 
-def holed_rows(graph, n_rows, seed):
-    """Possible states with holes, some rows whole, some patterns more than once."""
+def rows_with_missing(graph, n_rows, seed):
+    """Return possible rows with missing entries: some complete, some with equal patterns."""
     rng = np.random.default_rng(seed)
     states, log_f = enumerate_states(graph)
     X = states[rng.choice(np.flatnonzero(log_f > -np.inf), size=n_rows)]
@@ -412,10 +418,10 @@ def row_posterior(graph, x):
 
 
 @pytest.mark.parametrize("name", ["orders", "zeros", "tied", "constant_variables", "huge", "grid"])
-def test_rows(name, seed):
-    """Each row is answered as the query about one row answers it, whatever its pattern."""
+def test_row_results_match_exact_posteriors(name, seed):
+    """Results of rows equal the exact results of each row."""
     graph = ZOO[name](seed)
-    X = holed_rows(graph, 30, seed)
+    X = rows_with_missing(graph, 30, seed)
     kept = X.copy()
     rng = np.random.default_rng(seed)
     log_z = row_log_partitions(graph, X)
@@ -427,20 +433,20 @@ def test_rows(name, seed):
         states, p, log_given = row_posterior(graph, x)
         assert_allclose(log_z[r], twins.log_sum(log_given), rtol=1e-13, atol=1e-12)
         expected = twins.single_marginals(states, p, graph.n_states)
-        for table, wanted_table in zip(singles, expected, strict=True):
-            assert_allclose(table[r], wanted_table, rtol=0, atol=1e-11)
+        for table, expected_table in zip(singles, expected, strict=True):
+            assert_allclose(table[r], expected_table, rtol=0, atol=1e-11)
         assert_allclose(graph.log_potential(modes[[r]])[0], log_given.max(), rtol=1e-12, atol=1e-12)
-        for filled in (modes[r], draws[r]):
-            assert_array_equal(filled[x != MISSING], x[x != MISSING])
-            assert p[(states == filled).all(axis=1)] > 0
+        for imputed in (modes[r], draws[r]):
+            assert_array_equal(imputed[x != MISSING], x[x != MISSING])
+            assert p[(states == imputed).all(axis=1)] > 0
 
 
 @pytest.mark.parametrize("max_bytes", [2**32, 1])
 @pytest.mark.parametrize("name", ["orders", "zero_one"])
 def test_row_samples(name, max_bytes, seed):
-    """Exact draws or chains: equal rows are drawn independently from their posterior."""
+    """Samples of equal rows are independent draws of their posterior, exact or by chains."""
     graph = ZOO[name](seed).factor_graph()
-    X = np.repeat(holed_rows(graph, 3, seed)[2:], 3000, axis=0)
+    X = np.repeat(rows_with_missing(graph, 3, seed)[2:], 3000, axis=0)
     rng = np.random.default_rng(seed)
     states, p, _ = row_posterior(graph, X[0])
     if max_bytes > 1 or (X[0] != MISSING).all():
@@ -451,32 +457,32 @@ def test_row_samples(name, max_bytes, seed):
     check_draws(draws, states, p)
 
 
-def test_rows_that_do_not_fit(seed):
-    """The same answers, roughly, by annealing and by chains."""
+def test_row_results_without_exact_inference(seed):
+    """If exact inference does not fit, annealing and chains give approximately equal results."""
     graph = ZOO["orders"](seed)
-    X = holed_rows(graph, 4, seed)
+    X = rows_with_missing(graph, 4, seed)
     rng = np.random.default_rng(seed)
     how = {"max_bytes": 1, "rng": rng}
     assert_allclose(row_log_partitions(graph, X, **how), row_log_partitions(graph, X), atol=0.1)
-    for found, wanted_table in zip(
+    for found, expected_table in zip(
         row_marginals(graph, X, **how), row_marginals(graph, X), strict=True
     ):
-        assert_near(found, wanted_table, 256)
+        assert_near(found, expected_table, 256)
     modes = row_modes(graph, X, **how)
     best = graph.log_potential(row_modes(graph, X))
     assert_allclose(graph.log_potential(modes), best, rtol=1e-12)
     assert row_marginals(graph, X[:3], max_bytes=1)[0].shape == (3, 2)
 
 
-def test_impossible_rows_are_named(seed):
-    """By their number among all rows, not among those of their pattern."""
+def test_errors_name_impossible_rows(seed):
+    """Errors name the index among all rows, not among those of the missing pattern."""
     graph = ZOO["zeros_binary"](seed)
     X = np.full((3000, 6), MISSING, dtype=STATE)
     X[::2, 1] = 0
     X[1::2, 2] = 1
     X[2001, 3] = 0
     X[1001, 5] = 1
-    message = "^The model gives the evidence of row 2001 the probability zero"
+    message = "^The evidence of row 2001 has probability zero"
     rng = np.random.default_rng(seed)
     for query in (row_marginals, row_modes, lambda graph, X: row_samples(graph, X, rng)):
         with pytest.raises(ValueError, match=message):
@@ -489,8 +495,8 @@ def test_impossible_rows_are_named(seed):
         row_samples(graph, X[[2001]], rng, max_bytes=1)
 
 
-def test_weighted_draws_that_miss_modes_say_so(seed):
-    """Strong frustrated couplings: marginals are right, or called unconverged."""
+def test_weighted_draws_that_miss_modes_have_not_converged(seed):
+    """With strong frustrated couplings, marginals are accurate or reported as not converged."""
     rng = np.random.default_rng(seed)
     J = np.triu(rng.choice([-2.5, 2.5], size=(10, 10)), 1)
     energy = PairwiseEnergy(J + J.T, 0.3 * rng.normal(size=10))
@@ -502,13 +508,13 @@ def test_weighted_draws_that_miss_modes_say_so(seed):
 
 
 def test_mean_field_on_an_impossible_model_has_not_converged():
-    """An odd cycle of inequalities; no message proves it impossible."""
+    """Mean field does not converge on an odd cycle of inequalities, which is impossible."""
     table = np.array([[-np.inf, 0.0], [0.0, -np.inf]])
     graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [table] * 3)
     assert not marginals(graph, method="mean-field").converged
 
 
-def test_estimators_in_the_place_of_energies():
+def test_estimator_in_place_of_an_energy_raises():
     model = DiscreteMRF(learner="exact", alpha=0.1).fit([[0, 1], [1, 0], [1, 1]])
     for query in (
         inference.marginals,

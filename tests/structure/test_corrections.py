@@ -1,4 +1,4 @@
-"""Average products and weights of similar rows, against twins that loop."""
+"""Tests of the average product correction and of similarity weights."""
 
 import tracemalloc
 
@@ -29,18 +29,18 @@ def naive_correction(S):
 
 
 def naive_weights(X, identity, gap=None):
-    return np.array([1 / sum(naive_alike(a, b, identity, gap) for b in X) for a in X])
+    return np.array([1 / sum(naive_is_similar(a, b, identity, gap) for b in X) for a in X])
 
 
-def naive_alike(a, b, identity, gap):
+def naive_is_similar(a, b, identity, gap):
     if list(a) == list(b):
         return True
     pairs = [(x, y) for x, y in zip(a, b, strict=True) if gap is None or gap not in (x, y)]
     return bool(pairs) and sum(x == y for x, y in pairs) / len(pairs) >= identity
 
 
-def relatives(rng, n_rows, n_columns, n_letters=5, change=0.3):
-    """Codes of rows that descend from a few ancestors, some of them copies of others."""
+def related_rows(rng, n_rows, n_columns, n_letters=5, change=0.3):
+    """Return rows of codes that are mutations of a few ancestors; some rows are equal."""
     ancestors = rng.integers(n_letters, size=(4, n_columns))
     X = ancestors[rng.integers(4, size=n_rows)]
     fresh = rng.integers(n_letters, size=X.shape)
@@ -54,11 +54,11 @@ def symmetric(rng, n):
     return S + S.T
 
 
-# Average products --------------------------------------------------------------------------
+# Average product correction ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n", [2, 3, 20])
-def test_correction_against_twin(n, seed):
+def test_correction_matches_naive_implementation(n, seed):
     S = symmetric(np.random.default_rng(seed), n)
     given = S.copy()
     corrected = average_product_correction(S)
@@ -67,14 +67,14 @@ def test_correction_against_twin(n, seed):
     assert_array_equal(np.diag(corrected), 0.0)
 
 
-def test_correction_leaves_the_diagonal_out(seed):
+def test_correction_ignores_the_diagonal(seed):
     S = symmetric(np.random.default_rng(seed), 8)
     with_diagonal = S + np.diag([np.nan, -3.0, np.inf, 1e9, 0, 0, 0, 0])
     assert_array_equal(average_product_correction(with_diagonal), average_product_correction(S))
 
 
-def test_correction_takes_products_out_but_for_their_diagonal(seed):
-    # Of S = a a' the means without the diagonal are nearly proportional to a when n is large.
+def test_correction_removes_a_rank_one_matrix(seed):
+    # The means of S = a a' without the diagonal are nearly proportional to a for large n.
     a = np.random.default_rng(seed).uniform(1, 2, size=1000)
     S = np.outer(a, a)
     assert np.abs(average_product_correction(S)).max() < 1e-2 * S.mean()
@@ -90,10 +90,11 @@ def test_correction_is_equivariant(seed):
     assert_allclose(average_product_correction(7 * S), 7 * corrected)
 
 
-def test_correction_brings_a_pair_above_hubs():
+def test_correction_ranks_a_coupled_pair_above_hubs():
     general = np.r_[[2.0] * 5, [1.0] * 25]
     S = np.outer(general, general)
-    S[28, 29] = S[29, 28] = 3.0  # less than pairs of hubs, but more than these two share
+    # below the pairs of hubs, but above the average product of these two columns
+    S[28, 29] = S[29, 28] = 3.0
     corrected = average_product_correction(S)
     assert S[28, 29] < S[0, 1]
     assert corrected[28, 29] == corrected.max()
@@ -104,7 +105,7 @@ def test_correction_of_equal_strengths_is_zero():
     assert_array_equal(average_product_correction(np.zeros((4, 4))), np.zeros((4, 4)))
 
 
-def altered(i, j, value):
+def strength_with_entry(i, j, value):
     S = np.ones((4, 4))
     S[i, j] = value
     return S
@@ -117,31 +118,31 @@ def altered(i, j, value):
         (np.ones(4), "square"),
         (np.ones((2, 2, 2)), "square"),
         (np.ones((1, 1)), "square"),
-        (altered(1, 2, 1.5), "symmetric"),
-        (altered(1, 2, np.nan), r"strength\[1, 2\] is nan"),
-        (altered(3, 0, np.inf), r"strength\[3, 0\] is inf"),
-        (altered(0, 1, -0.1), r"strength\[0, 1\] is -0.1"),
+        (strength_with_entry(1, 2, 1.5), "symmetric"),
+        (strength_with_entry(1, 2, np.nan), r"strength\[1, 2\] is nan"),
+        (strength_with_entry(3, 0, np.inf), r"strength\[3, 0\] is inf"),
+        (strength_with_entry(0, 1, -0.1), r"strength\[0, 1\] is -0.1"),
     ],
 )
-def test_bad_strengths_are_refused(strength, match):
+def test_invalid_strength_raises(strength, match):
     with pytest.raises(ValueError, match=match):
         average_product_correction(strength)
 
 
-# Weights -----------------------------------------------------------------------------------
+# Similarity weights -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("gap", [None, 0])
 @pytest.mark.parametrize("identity", [0.3, 0.5, 0.6, 0.8, 1.0])
-def test_weights_against_twin(identity, gap, seed):
-    X = relatives(np.random.default_rng(seed), 60, 10)
+def test_weights_match_naive_implementation(identity, gap, seed):
+    X = related_rows(np.random.default_rng(seed), 60, 10)
     expected = naive_weights(X, identity, gap)
     assert_allclose(similarity_weights(X, identity=identity, gap=gap), expected, rtol=1e-15)
 
 
 @given(st.integers(1, 12), st.integers(1, 30), st.integers(0, 2**32), st.booleans())
-def test_weights_at_every_share_of_columns(n_columns, tenths, seed, with_gap):
-    X = relatives(np.random.default_rng(seed), 12, n_columns, 3)
+def test_weights_match_naive_implementation_at_any_identity(n_columns, tenths, seed, with_gap):
+    X = related_rows(np.random.default_rng(seed), 12, n_columns, 3)
     X[0, 0] = 0
     gap, identity = 0 if with_gap else None, tenths / 30
     expected = naive_weights(X, identity, gap)
@@ -149,7 +150,7 @@ def test_weights_at_every_share_of_columns(n_columns, tenths, seed, with_gap):
 
 
 @pytest.mark.parametrize("n_columns", [7, 10, 53])
-def test_a_share_written_as_a_decimal_is_reached_exactly(n_columns):
+def test_identity_threshold_is_not_affected_by_rounding(n_columns):
     for least in range(1, n_columns + 1):
         X = np.zeros((2, n_columns), dtype=int)
         X[1, least:] = 1
@@ -158,13 +159,13 @@ def test_a_share_written_as_a_decimal_is_reached_exactly(n_columns):
             assert similarity_weights(X, identity=(least + 0.5) / n_columns).sum() == 2.0
 
 
-def test_identical_rows_count_once():
+def test_identical_rows_share_a_weight_of_one():
     X = np.tile([0, 1, 2, 3], (7, 1))
     assert_allclose(similarity_weights(X), 1 / 7)
     assert_allclose(similarity_weights(np.r_[X, X + 4]).sum(), 2.0)
 
 
-def test_rows_that_differ_count_fully():
+def test_dissimilar_rows_have_weight_one():
     X = np.arange(50)[:, None] + np.zeros(6, dtype=int)
     assert_array_equal(similarity_weights(X), 1.0)
     assert_array_equal(similarity_weights(X[:1]), 1.0)
@@ -175,27 +176,27 @@ def test_similarity_is_not_transitive():
     assert_allclose(similarity_weights(X, identity=0.75), [1 / 2, 1 / 3, 1 / 2])
 
 
-def test_a_row_written_twice_shares_its_weight(seed):
-    X = np.unique(relatives(np.random.default_rng(seed), 40, 8), axis=0)
+def test_duplicate_rows_share_their_weight(seed):
+    X = np.unique(related_rows(np.random.default_rng(seed), 40, 8), axis=0)
     once, twice = similarity_weights(X, identity=1.0), similarity_weights(np.r_[X, X], identity=1.0)
     assert_allclose(twice, np.r_[once, once] / 2)
 
 
-def test_a_gap_is_a_letter_unless_named():
+def test_gap_is_a_category_unless_given():
     X = np.array([list("--AC"), list("--AD"), list("CD--"), list("EFAC")])
     assert_allclose(similarity_weights(X, identity=0.75), [1 / 2, 1 / 2, 1, 1])
-    # Of the columns that both show, rows 0 and 3 agree in all; rows 2 and 0 show none.
+    # Rows 0 and 3 agree in all columns without gaps; rows 0 and 2 have no such column.
     assert_allclose(similarity_weights(X, identity=0.75, gap="-"), [1 / 2, 1, 1, 1 / 2])
 
 
-def test_rows_of_gaps_are_like_their_copies_only():
+def test_rows_of_gaps_are_similar_to_equal_rows_only():
     X = np.array([list("---"), list("---"), list("-A-"), list("AAA")])
     assert_allclose(similarity_weights(X, gap="-"), [1 / 2, 1 / 2, 1 / 2, 1 / 2])
     assert_allclose(similarity_weights(X[[0, 3]], gap="-"), [1, 1])
 
 
-def test_frames_and_kinds_of_categories(seed):
-    X = relatives(np.random.default_rng(seed), 50, 6, len(LETTERS))
+def test_frames_and_dtypes(seed):
+    X = related_rows(np.random.default_rng(seed), 50, 6, len(LETTERS))
     expected = similarity_weights(X, gap=0)
     names = [f"c{i}" for i in range(6)]
     strings = LETTERS[X]
@@ -210,7 +211,7 @@ def test_frames_and_kinds_of_categories(seed):
     assert_array_equal(similarity_weights(pairs, gap=(0, "x")), expected)
 
 
-def test_columns_may_have_their_own_categories():
+def test_columns_with_different_categories():
     frame = pd.DataFrame(
         {"a": [1, 1, 2, 3], "b": ["x", "x", "x", "y"], "c": [True, True, False, True]}
     )
@@ -220,8 +221,8 @@ def test_columns_may_have_their_own_categories():
 
 @pytest.mark.parametrize("gap", [None, 0])
 @pytest.mark.parametrize("n_bytes", [1, 50, 900, 10**6])
-def test_blocks_change_nothing(n_bytes, gap, seed, monkeypatch):
-    X = relatives(np.random.default_rng(seed), 70, 12)
+def test_block_size_does_not_change_weights(n_bytes, gap, seed, monkeypatch):
+    X = related_rows(np.random.default_rng(seed), 70, 12)
     expected = similarity_weights(X, identity=0.7, gap=gap)
     monkeypatch.setattr(alignments, "BLOCK_BYTES", n_bytes)
     assert_array_equal(similarity_weights(X, identity=0.7, gap=gap), expected)
@@ -240,14 +241,14 @@ def test_many_categories_do_not_overflow():
     assert_array_equal(similarity_weights(X), 1.0)
 
 
-def test_memory_does_not_grow_with_pairs_of_rows(seed):
-    X = relatives(np.random.default_rng(seed), 4000, 20, 20).astype(np.uint8)
+def test_memory_is_not_quadratic_in_rows(seed):
+    X = related_rows(np.random.default_rng(seed), 4000, 20, 20).astype(np.uint8)
     similarity_weights(X[:100])
     tracemalloc.start()
     similarity_weights(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 8e6  # a byte a pair of rows would be 16 MB
+    assert peak < 8e6  # one byte per pair of rows would be 16 MB
 
 
 def test_protein_family(data_folder):
@@ -260,7 +261,7 @@ def test_protein_family(data_folder):
 
 
 @pytest.mark.parametrize("identity", [0.0, -0.5, 1.01, 80, np.nan, "0.8", True, None])
-def test_bad_identity_is_refused(identity):
+def test_invalid_identity_raises(identity):
     with pytest.raises(ValueError, match="identity"):
         similarity_weights([[0, 1], [1, 0]], identity=identity)
 
@@ -270,17 +271,17 @@ def test_bad_identity_is_refused(identity):
     [
         ([[0.0, np.nan], [1.0, 0.0]], None, "Column 1 has missing"),
         (np.array([["a", None], ["b", "c"]], dtype=object), None, "Column 1 has missing"),
-        ([["a", "b"], ["b", "b"]], "-", "No column holds the gap '-'"),
+        ([["a", "b"], ["b", "b"]], "-", "No column has the category gap='-'"),
         (np.zeros((0, 3)), None, "minimum of 1"),
         (np.zeros(3), None, "2D"),
     ],
 )
-def test_bad_rows_are_refused(X, gap, match):
+def test_invalid_rows_raise(X, gap, match):
     with pytest.raises(ValueError, match=match):
         similarity_weights(X, gap=gap)
 
 
-def test_unhashable_entries_are_refused():
+def test_unhashable_entries_raise():
     X = np.empty((2, 1), dtype=object)
     X[:, 0] = [[1], [2]]
     with pytest.raises(TypeError, match="hashable"):

@@ -1,4 +1,4 @@
-"""Probabilities of edges: calibrated, monotone, at all sizes; z-values of chi-square statistics."""
+"""Tests of posterior edge probabilities and of z-values of chi-square statistics."""
 
 import time
 
@@ -8,12 +8,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2, norm
 
 from skmrf.structure import chi2_tail, edge_probability
-from skmrf.structure.edge_probability import edge_probabilities, z_of
+from skmrf.structure.edge_probability import edge_probabilities, z_from_chi2
 
 BINS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.98, 1.0 + 1e-12])
-FAILURE = 1e-6  # of a check with the true probabilities, by Bernstein's inequality
-ALLOWANCE = 0.5  # in log odds, for weights that are estimated
-NOTICEABLE = 0.7  # standard deviations of the noise; weaker edges count as none
+FAILURE = 1e-6  # failure probability with the true probabilities, by Bernstein's inequality
+ALLOWANCE = 0.5  # in log odds, for the error of the estimated weights
+NOTICEABLE = 0.7  # standard deviations of the noise; weaker edges count as no edges
 STRENGTHS = {
     "normal": lambda rng, n: rng.normal(scale=3.0, size=n),
     "weak": lambda rng, n: rng.normal(scale=1.5, size=n),
@@ -25,9 +25,9 @@ STRENGTHS = {
 
 
 def check_calibration(p, edge, allowance=0.0):
-    """Among the pairs of about one probability, that share are noticeable edges.
+    """Check that the share of noticeable edges in each bin of p matches the mean of p.
 
-    With the true probabilities and no allowance it fails with probability at most FAILURE.
+    With the true probabilities and no allowance, the check fails with probability at most FAILURE.
     """
     at = np.digitize(p, BINS) - 1
     n_bins = len(BINS) - 1
@@ -38,81 +38,82 @@ def check_calibration(p, edge, allowance=0.0):
     assert (excess <= 0).all(), f"{found} edges where {expected} were expected"
 
 
-def two_groups(rng, strength, n, share):
+def sample_two_groups(rng, strength, n, share):
     edge = rng.random(n) < share
     effect = np.where(edge, STRENGTHS[strength](rng, n), 0.0)
     return effect + rng.normal(size=n), np.abs(effect) > NOTICEABLE
 
 
 def true_probabilities(z, share, scale):
-    """Where effects are normal."""
+    """Return the true posterior probabilities if effects are normal."""
     null, edges = (1 - share) * norm.pdf(z), share * norm.pdf(z, scale=np.hypot(1, scale))
     gain = scale**2 / (1 + scale**2)  # effects given z are N(gain z, gain)
     ends = [norm.cdf((end - gain * z) / np.sqrt(gain)) for end in (-NOTICEABLE, NOTICEABLE)]
     return edges / (null + edges) * (1 - ends[1] + ends[0])
 
 
-# Calibration -------------------------------------------------------------------------------
+# Calibration ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3])
 @pytest.mark.parametrize("strength", STRENGTHS)
-def test_calibrated(strength, share, seed):
-    z, edge = two_groups(np.random.default_rng(seed), strength, 60_000, share)
+def test_probabilities_are_calibrated(strength, share, seed):
+    z, edge = sample_two_groups(np.random.default_rng(seed), strength, 60_000, share)
     check_calibration(edge_probabilities(z), edge, ALLOWANCE)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3])
-def test_check_of_calibration(share, seed):
-    z, edge = two_groups(np.random.default_rng(seed), "normal", 60_000, share)
+def test_calibration_check_rejects_wrong_probabilities(share, seed):
+    z, edge = sample_two_groups(np.random.default_rng(seed), "normal", 60_000, share)
     p = true_probabilities(z, share, 3.0)
     check_calibration(p, edge)
-    for wrong in (np.sqrt(p), p**2, p**2 / (p**2 + (1 - p) ** 2)):  # too much, too little, too sure
+    too_large, too_small, overconfident = np.sqrt(p), p**2, p**2 / (p**2 + (1 - p) ** 2)
+    for wrong in (too_large, too_small, overconfident):
         with pytest.raises(AssertionError):
             check_calibration(wrong, edge, ALLOWANCE)
 
 
-def test_near_the_true_probabilities(seed):
-    z, _ = two_groups(np.random.default_rng(seed), "normal", 100_000, 0.2)
+def test_probabilities_are_near_the_true_ones(seed):
+    z, _ = sample_two_groups(np.random.default_rng(seed), "normal", 100_000, 0.2)
     assert_allclose(edge_probabilities(z), true_probabilities(z, 0.2, 3.0), atol=0.06)
 
 
 @pytest.mark.parametrize("strength", ["normal", "no weak ones"])
-def test_few_pairs_are_calibrated_on_the_whole(strength, seed):
-    """But the smallest probabilities may be a few hundredths too small."""
+def test_few_pairs_are_calibrated(strength, seed):
+    """With few pairs, the smallest probabilities may be too small by a few hundredths."""
     rng = np.random.default_rng(seed)
-    found = [two_groups(rng, strength, 200, 0.2) for _ in range(40)]
+    found = [sample_two_groups(rng, strength, 200, 0.2) for _ in range(40)]
     p = np.concatenate([edge_probabilities(z) for z, _ in found])
     edge = np.concatenate([edge for _, edge in found])
     check_calibration(p[p > 0.05], edge[p > 0.05], ALLOWANCE)
     assert abs(edge[p < 0.05].mean() - p[p < 0.05].mean()) < 0.05
 
 
-# No edges ----------------------------------------------------------------------------------
+# Pure noise -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n", [3, 45, 1000, 50_000])
-def test_noise_alone(n, seed):
+def test_noise_has_small_probabilities(n, seed):
     rng = np.random.default_rng(seed)
     p = [edge_probabilities(rng.normal(size=n)) for _ in range(max(1, 2000 // n))]
     assert np.mean(p) < 0.05
     assert np.quantile(p, 0.95) < 0.15
 
 
-def test_noise_of_another_size_is_taken_for_edges(seed):
+def test_noise_of_larger_variance_is_taken_for_edges(seed):
     z = 3.0 * np.random.default_rng(seed).normal(size=2000)
     assert edge_probabilities(z).mean() > 0.3
 
 
-def test_typical_null_values_without_randomness():
+def test_null_quantiles_have_small_probabilities():
     z = norm.ppf((np.arange(1000) + 0.5) / 1000)
     assert edge_probabilities(z).max() < 0.05
 
 
-# Shape and range ---------------------------------------------------------------------------
+# Shape and range --------------------------------------------------------------------------
 
 
-def test_monotone_and_even(seed):
+def test_probability_is_monotone_and_even(seed):
     rng = np.random.default_rng(seed)
     z = np.concatenate([rng.normal(size=500), rng.normal(scale=6.0, size=100)])
     size = np.linspace(0.0, 1e3, 40_001)
@@ -121,7 +122,7 @@ def test_monotone_and_even(seed):
     assert_array_equal(edge_probabilities(-z), edge_probabilities(z))
 
 
-def test_order_is_immaterial_and_shape_is_kept(seed):
+def test_order_is_irrelevant_and_shape_is_kept(seed):
     rng = np.random.default_rng(seed)
     z = rng.normal(scale=3.0, size=(12, 5))
     p = edge_probabilities(z)
@@ -148,22 +149,22 @@ def test_tiny_inputs():
     assert (edge_probabilities([15.0, 20.0, 25.0]) > 0.999).all()
 
 
-def test_more_strong_pairs_make_a_doubtful_one_more_probable():
+def test_more_strong_pairs_increase_other_probabilities():
     rest, doubtful = np.zeros(50), 2.5
     few = edge_probabilities(np.r_[doubtful, rest, [8.0] * 2])[0]
     many = edge_probabilities(np.r_[doubtful, rest, np.linspace(2, 8, 30)])[0]
     assert many > few + 0.2
 
 
-def test_bins_change_nothing(seed, monkeypatch):
-    z, _ = two_groups(np.random.default_rng(seed), "laplace", 3000, 0.2)
+def test_bin_width_does_not_change_probabilities(seed, monkeypatch):
+    z, _ = sample_two_groups(np.random.default_rng(seed), "laplace", 3000, 0.2)
     expected = edge_probabilities(z)
-    monkeypatch.setattr(edge_probability, "CELLS", 1e7)
+    monkeypatch.setattr(edge_probability, "BINS_PER_LOG_UNIT", 1e7)
     assert_allclose(edge_probabilities(z), expected, atol=2e-4)
 
 
 def test_many_pairs_are_fast(seed):
-    z, _ = two_groups(np.random.default_rng(seed), "heavy", 125_000, 0.1)
+    z, _ = sample_two_groups(np.random.default_rng(seed), "heavy", 125_000, 0.1)
     seconds = []
     for _ in range(3):
         start = time.process_time()
@@ -173,55 +174,55 @@ def test_many_pairs_are_fast(seed):
 
 
 @pytest.mark.parametrize("z", [[0.0, np.nan], np.nan])
-def test_nan_is_refused(z):
+def test_nan_raises(z):
     with pytest.raises(ValueError, match="nan"):
         edge_probabilities(z)
 
 
-# z-values of statistics --------------------------------------------------------------------
+# z-values of statistics -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dof", [1, 2, 4, 9, 100, 400])
-def test_z_against_scipy(dof):
+def test_z_matches_scipy(dof):
     statistic = chi2.isf(np.logspace(-0.05, -250, 300), dof)
-    assert_allclose(z_of(statistic, dof), norm.isf(chi2.sf(statistic, dof) / 2), rtol=1e-9)
+    assert_allclose(z_from_chi2(statistic, dof), norm.isf(chi2.sf(statistic, dof) / 2), rtol=1e-9)
 
 
-def test_one_degree_of_freedom_is_the_square():
+def test_z_with_one_degree_of_freedom_is_the_square_root():
     z = np.concatenate([np.linspace(0, 60, 200), [1e3, 1e6, 1e100]])
-    assert_allclose(z_of(z**2, 1), z, rtol=1e-9, atol=1e-12)
+    assert_allclose(z_from_chi2(z**2, 1), z, rtol=1e-9, atol=1e-12)
 
 
-def test_two_degrees_of_freedom_are_exponential():
+def test_z_with_two_degrees_of_freedom_is_exponential():
     statistic = np.logspace(-2, 5, 100)
-    assert_allclose(norm.logsf(z_of(statistic, 2)) + np.log(2), -statistic / 2, rtol=1e-9)
+    assert_allclose(norm.logsf(z_from_chi2(statistic, 2)) + np.log(2), -statistic / 2, rtol=1e-9)
 
 
 @pytest.mark.parametrize("dof", [1, 3, 16, 400, 1e5])
-def test_far_tail_joins_the_near_one(dof, monkeypatch):
+def test_far_tail_matches_scipy_tail(dof, monkeypatch):
     statistic = chi2.isf(np.logspace(-150, -260, 20), dof)
-    expected = z_of(statistic, dof)
+    expected = z_from_chi2(statistic, dof)
     monkeypatch.setattr(chi2_tail, "UNDERFLOW", 0.0)
-    assert_allclose(z_of(statistic, dof), expected, rtol=1e-12)
+    assert_allclose(z_from_chi2(statistic, dof), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("dof", [1, 3, 400, 1e5])
-def test_z_grows_with_the_statistic(dof):
-    z = z_of(np.concatenate([np.linspace(0, 3 * dof, 1000), np.logspace(7, 300, 100)]), dof)
+def test_z_is_monotone_in_the_statistic(dof):
+    z = z_from_chi2(np.concatenate([np.linspace(0, 3 * dof, 1000), np.logspace(7, 300, 100)]), dof)
     assert (np.diff(z) >= 0).all()
     assert np.isfinite(z).all()
 
 
-def test_z_at_the_ends():
+def test_z_of_zero_and_infinity():
     assert_array_equal(
-        z_of([0.0, 5.0, -1e-13, np.inf, np.inf], [3, 0, 1, 2, 0]), [0, 0, 0, np.inf, 0]
+        z_from_chi2([0.0, 5.0, -1e-13, np.inf, np.inf], [3, 0, 1, 2, 0]), [0, 0, 0, np.inf, 0]
     )
-    assert z_of(4.0, 1).shape == ()
-    assert z_of(np.ones((3, 1)), np.arange(4)).shape == (3, 4)
+    assert z_from_chi2(4.0, 1).shape == ()
+    assert z_from_chi2(np.ones((3, 1)), np.arange(4)).shape == (3, 4)
 
 
 def test_z_of_null_statistics_is_half_normal(seed):
-    z = z_of(np.random.default_rng(seed).chisquare(5, size=4000), 5)
+    z = z_from_chi2(np.random.default_rng(seed).chisquare(5, size=4000), 5)
     assert abs((z**2).mean() - 1) < 5 * np.sqrt(2 / 4000)
 
 
@@ -229,6 +230,6 @@ def test_z_of_null_statistics_is_half_normal(seed):
     ("statistic", "dof", "match"),
     [(np.nan, 1, "nan"), (1.0, -1, "dof"), (1.0, np.nan, "dof"), (1.0, np.inf, "dof")],
 )
-def test_bad_statistics_are_refused(statistic, dof, match):
+def test_invalid_statistics_raise(statistic, dof, match):
     with pytest.raises(ValueError, match=match):
-        z_of(statistic, dof)
+        z_from_chi2(statistic, dof)

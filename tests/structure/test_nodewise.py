@@ -1,4 +1,4 @@
-"""Tests of regressions of variables on their neighbours."""
+"""Tests of nodewise regressions of variables on their neighbours."""
 
 from itertools import pairwise
 
@@ -29,21 +29,21 @@ from skmrf.structure.score_tests import score_tests
 
 @pytest.fixture(params=FORMS, ids=lambda f: f"{f[0]}-{f[1]}")
 def problem(request, seed):
-    """Weighted rows of a model of mixed numbers of states, and a form to fit."""
+    """Return weighted rows of variables with different numbers of states, and a form to fit."""
     rng = np.random.default_rng(seed)
     energy = random_energy(rng, MIXED, EDGES, *request.param)
     X, weights = counted(rng, energy, 1500)
     return X, weights, LogLinearForm.build(MIXED, EDGES[:-1], *request.param)
 
 
-def test_fits_are_maximisers(problem):
-    """Gradient zero; covariances, log-likelihoods and weighted means from the definitions."""
+def test_fits_maximise_the_likelihood(problem):
+    """Compare gradients, covariances, log-likelihoods and weighted means with their definitions."""
     X, weights, form = problem
     fits = fit_nodes(X, weights, form)
     pairs = form.zeros()["pairs"]
     precisions = [np.zeros((d, d)) for d in np.diff(form.pair_start)]
     for i in range(len(MIXED)):
-        names, own = parameters_of(form, i), fits.own[i]
+        names, own = parameters_of(form, i), fits.node_parameters[i]
         assert fits.n_parameters[i] == len(names) == len(own)
         F = features(form, X, i)
         value, scores, information = derivatives(F, X[:, i], weights, own)
@@ -78,8 +78,8 @@ def test_fits_are_maximisers(problem):
 
 
 @pytest.mark.parametrize(("statistic", "unary"), FORMS)
-def test_population_gives_the_parameters_back(statistic, unary, seed):
-    """Tables of different numbers of states are not symmetric, so no axis may be confused."""
+def test_population_fit_recovers_the_parameters(statistic, unary, seed):
+    """Asymmetric tables, with different numbers of states, detect swapped axes."""
     n_states, edges = (3, 2, 4, 2), [(0, 1), (0, 2), (1, 2), (1, 3)]
     energy = random_energy(np.random.default_rng(seed), n_states, edges, statistic, unary)
     X, p = law(energy)
@@ -95,18 +95,20 @@ def sklearn_coefficients(D, y):
     return model.fit(D, y).coef_
 
 
-def test_two_states_against_sklearn(seed):
+def test_two_states_match_sklearn(seed):
     rng = np.random.default_rng(seed)
     energy = random_energy(rng, (2,) * 4, [(0, 1), (0, 2), (0, 3), (1, 2)], "table", True)
     X, p = law(energy)
     X = X[rng.choice(len(X), 800, p=p)]
     fits = fit_nodes(X, np.ones(len(X)), energy.form)
     D = np.column_stack([np.full(len(X), -np.sqrt(2)), 2.0 * X[:, 1:] - 1])
-    np.testing.assert_allclose(fits.own[0], sklearn_coefficients(D, X[:, 0])[0], atol=1e-5)
+    np.testing.assert_allclose(
+        fits.node_parameters[0], sklearn_coefficients(D, X[:, 0])[0], atol=1e-5
+    )
 
 
-def test_many_states_against_sklearn(seed):
-    """Orthonormal contrasts leave the norm alone, so the ridges are the same."""
+def test_many_states_match_sklearn(seed):
+    """Orthonormal contrasts keep the norm, so both ridge penalties are equal."""
     rng = np.random.default_rng(seed)
     energy = random_energy(rng, (3, 4, 2), [(0, 1), (0, 2)], "table", True)
     X, p = law(energy)
@@ -114,13 +116,17 @@ def test_many_states_against_sklearn(seed):
     fits = fit_nodes(X, np.ones(len(X)), energy.form)
     D = np.column_stack([np.ones(len(X)), contrasts(4)[X[:, 1]], contrasts(2)[X[:, 2]]])
     coefficients = sklearn_coefficients(D, X[:, 0])
-    own, first, second = fits.own[0][:2], fits.own[0][2:8], fits.own[0][8:]
+    own, first, second = (
+        fits.node_parameters[0][:2],
+        fits.node_parameters[0][2:8],
+        fits.node_parameters[0][8:],
+    )
     expected = np.column_stack([own, first.reshape(2, 3), second.reshape(2, 1)])
     np.testing.assert_allclose(contrasts(3) @ expected, coefficients, atol=1e-4)
 
 
-def everything(X, weights, form, **options):
-    """All numbers that the module computes of rows."""
+def all_results(X, weights, form, **options):
+    """Return all results of fits and tests on the rows."""
     fits = fit_nodes(X, weights, form, **options)
     edges = np.arange(len(form.edges))
     return [
@@ -135,40 +141,42 @@ def everything(X, weights, form, **options):
 
 
 @pytest.mark.parametrize("n_states", [MIXED, (2, 2, 1, 2, 2, 2)])
-def test_how_the_rows_come_does_not_count(n_states, seed, monkeypatch):
-    """Weight 2 is the row twice, chunks are sums, threads change nothing."""
+def test_weights_chunks_and_threads_do_not_change_results(n_states, seed, monkeypatch):
+    """Row weights equal repeated rows; chunks and threads do not change the result."""
     rng = np.random.default_rng(seed)
     X, weights = counted(rng, random_energy(rng, n_states, EDGES, "table", True), 800)
     form = LogLinearForm.build(n_states, EDGES[:-1])
-    once = everything(X, weights, form)
+    once = all_results(X, weights, form)
     assert all(np.isfinite(part).all() for part in once)
     tolerance = {"rtol": 1e-6, "atol": 1e-7}
     repeated = np.repeat(X, weights.astype(int), axis=0)
-    assert_same(once, everything(repeated, np.ones(len(repeated)), form), **tolerance)
-    assert_same(once, everything(np.asfortranarray(X), weights, form, n_jobs=2), rtol=0, atol=1e-9)
-    monkeypatch.setattr(regression, "NUMBERS_A_CHUNK", 200)
-    assert_same(once, everything(X, weights, form), **tolerance)
-    monkeypatch.setattr(regression, "REPEATED", np.inf)
-    assert_same(once, everything(X, weights, form), **tolerance)
+    assert_same(once, all_results(repeated, np.ones(len(repeated)), form), **tolerance)
+    assert_same(once, all_results(np.asfortranarray(X), weights, form, n_jobs=2), rtol=0, atol=1e-9)
+    monkeypatch.setattr(regression, "CHUNK_ENTRIES", 200)
+    assert_same(once, all_results(X, weights, form), **tolerance)
+    monkeypatch.setattr(regression, "MIN_ROWS_PER_PATTERN", np.inf)
+    assert_same(once, all_results(X, weights, form), **tolerance)
 
 
-def test_rows_of_a_pattern_share_the_states_of_all_partners(problem):
+def test_patterns_are_unique_rows_of_partner_states(problem):
     X, weights, form = problem
-    for node in regression.nodes_of(form):
+    for node in regression.build_nodes(form):
         patterns = regression.Patterns(node, X.T)
-        theirs = X[:, node.partners]
-        np.testing.assert_array_equal(theirs[patterns.first][patterns.which], theirs)
-        assert len(patterns) == len(np.unique(theirs, axis=0))
+        partner_states = X[:, node.partners]
+        np.testing.assert_array_equal(
+            partner_states[patterns.first][patterns.inverse], partner_states
+        )
+        assert len(patterns) == len(np.unique(partner_states, axis=0))
         counts = patterns.counts(weights)
         assert counts.shape == (node.n_states, len(patterns))
         for a in range(node.n_states):
-            these = X[:, node.variable] == a
-            expected = np.bincount(patterns.which[these], weights[these], len(patterns))
+            has_state = X[:, node.variable] == a
+            expected = np.bincount(patterns.inverse[has_state], weights[has_state], len(patterns))
             np.testing.assert_allclose(counts[a], expected)
 
 
-def test_separated_and_repeated_columns_stay_finite(seed):
-    """A column twice, a column that another one decides, a constant one, a state that is absent."""
+def test_separated_and_duplicate_columns_have_finite_results(seed):
+    """Test a duplicate, a deterministic and a constant column, and a state that never occurs."""
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 2, (500, 3))
     decided = x[:, 1] * (1 + x[:, 2])
@@ -177,14 +185,14 @@ def test_separated_and_repeated_columns_stay_finite(seed):
     edges = [(0, 1), (0, 3), (1, 3), (1, 4), (2, 4), (2, 5)]
     for statistic, unary in FORMS:
         form = LogLinearForm.build((2, 2, 2, 2, 4, 2), edges, statistic, unary)
-        found = everything(X, weights, form)
+        found = all_results(X, weights, form)
         assert all(np.isfinite(part).all() for part in found)
         lost, dof = likelihood_ratio(fit_nodes(X, weights, form), X, weights, [1, 3])
         assert (chi2.sf(lost, dof) < 1e-8).all()
 
 
-def test_an_edge_to_a_constant_says_nothing(seed):
-    """Nor one to a second copy of a neighbour: neither is needed where the other is there."""
+def test_edges_to_constant_columns_have_no_effect(seed):
+    """An edge to a constant column or to a second duplicate has no effect."""
     rng = np.random.default_rng(seed)
     x = (rng.random((2000, 2)) < 0.8).astype(np.int16)
     y = np.where(rng.random(2000) < 0.2, 1 - x[:, 0], x[:, 0])
@@ -200,14 +208,14 @@ def test_an_edge_to_a_constant_says_nothing(seed):
     fits = fit_nodes(X, weights, without)
     for score in (score_module._two_state_scores, score_module._table_scores):
         statistic, dof = score(fits, X, weights, without, all_of(without), None)
-        assert statistic[0, 2] == dof[0, 2] == 0  # what 1 says already
+        assert statistic[0, 2] == dof[0, 2] == 0  # column 2 duplicates the neighbour 1
         assert statistic[0, 3] == dof[0, 3] == 0
 
 
-def test_newton_steps_that_go_too_far_are_halved(problem):
+def test_large_newton_steps_are_halved(problem):
     X, weights, form = problem
     fits = fit_nodes(X, weights, form)
-    for node, own in zip(regression.nodes_of(form), fits.own, strict=True):
+    for node, own in zip(regression.build_nodes(form), fits.node_parameters, strict=True):
         if node.n_states > 1:
             far, _, _ = regression.Regression(node, X.T, weights).maximise(np.full(len(own), 20.0))
             np.testing.assert_allclose(far, own, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Tests of score tests and likelihood ratios of edges."""
+"""Tests of score tests and likelihood-ratio tests of edges."""
 
 from itertools import combinations
 
@@ -26,7 +26,7 @@ from skmrf.structure.nodewise import fit_nodes, likelihood_ratio
 from skmrf.structure.score_tests import score_tests
 
 
-def slow_fit(F, states, weights):
+def naive_fit(F, states, weights):
     theta = np.zeros(F.shape[2])
     for _ in range(60):
         _, scores, information = derivatives(F, states, weights, theta)
@@ -35,17 +35,17 @@ def slow_fit(F, states, weights):
     return theta
 
 
-def slow_score(fits, X, weights, form, i, j):
-    """Mean of both directions, from the information of the model with the pair added."""
+def naive_score(fits, X, weights, form, i, j):
+    """Return the mean score statistic of both directions, from the model with the pair added."""
     statistics = []
     edges = [*form.edges.tolist(), sorted([i, j])]
-    more = LogLinearForm.build(form.layout.n_states, edges, form.statistic, form.unary)
+    extended = LogLinearForm.build(form.layout.n_states, edges, form.statistic, form.unary)
     for v in (i, j):
-        names = parameters_of(more, v)
-        new = np.array([n == "pairs" and more.owner[k] == len(edges) - 1 for n, k in names])
+        names = parameters_of(extended, v)
+        new = np.array([n == "pairs" and extended.owner[k] == len(edges) - 1 for n, k in names])
         theta = np.zeros(len(names))
-        theta[~new] = fits.own[v]
-        _, scores, information = derivatives(features(more, X, v), X[:, v], weights, theta)
+        theta[~new] = fits.node_parameters[v]
+        _, scores, information = derivatives(features(extended, X, v), X[:, v], weights, theta)
         information[~new, ~new] += 0.01
         left = np.linalg.inv(np.linalg.inv(information)[np.ix_(new, new)])
         score = (scores.T @ weights)[new]
@@ -55,7 +55,7 @@ def slow_score(fits, X, weights, form, i, j):
 
 @pytest.mark.parametrize(("statistic", "unary"), FORMS)
 @pytest.mark.parametrize("n_states", [(2, 3, 2, 4, 1, 2), (2, 2, 2, 1, 2)])
-def test_scores_against_the_definition(n_states, statistic, unary, seed):
+def test_score_statistics_match_the_definition(n_states, statistic, unary, seed):
     rng = np.random.default_rng(seed)
     n = len(n_states)
     edges = [e for e in EDGES if max(e) < n]
@@ -71,14 +71,14 @@ def test_scores_against_the_definition(n_states, statistic, unary, seed):
     for i, j in combinations(range(n), 2):
         expected = 0.0, 0
         if (i, j) not in kept and min(n_states[i], n_states[j]) > 1:
-            expected = slow_score(fits, X, weights, form, i, j)
+            expected = naive_score(fits, X, weights, form, i, j)
         assert dof[i, j] == expected[1]
         assert found[i, j] == pytest.approx(expected[0], rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("statistic", ["table", "agreement"])
 @pytest.mark.parametrize("unary", [True, False])
-def test_both_ways_to_the_scores_agree(statistic, unary, seed):
+def test_two_state_and_table_scores_agree(statistic, unary, seed):
     rng = np.random.default_rng(seed)
     n_states = (2, 2, 1, 2, 2, 2, 2)
     energy = random_energy(rng, n_states, [*EDGES, (5, 6)], statistic, unary)
@@ -86,17 +86,19 @@ def test_both_ways_to_the_scores_agree(statistic, unary, seed):
     form = LogLinearForm.build(n_states, EDGES, statistic, unary)
     fits = fit_nodes(X, weights, form)
     first, second = (
-        score_module._symmetric(form, score(fits, X, weights, form, form.layout.n_states > 1, None))
+        score_module._symmetrise(
+            form, score(fits, X, weights, form, form.layout.n_states > 1, None)
+        )
         for score in (score_module._two_state_scores, score_module._table_scores)
     )
     assert_same(first, second, rtol=1e-8, atol=1e-9)
     assert first[0][5, 6] > 0
-    for part in score_module._symmetric(form, (np.ones((7, 7)), np.ones((7, 7), dtype=int))):
+    for part in score_module._symmetrise(form, (np.ones((7, 7)), np.ones((7, 7), dtype=int))):
         assert part.sum() == 7 * 6 - 2 * len(EDGES)
 
 
 @pytest.mark.parametrize(("statistic", "unary"), FORMS)
-def test_likelihood_ratio_is_that_of_two_fits(statistic, unary, seed):
+def test_likelihood_ratio_matches_two_fits(statistic, unary, seed):
     rng = np.random.default_rng(seed)
     X, weights = counted(rng, random_energy(rng, MIXED, EDGES, statistic, unary), 3000)
     form = LogLinearForm.build(MIXED, EDGES, statistic, unary)
@@ -106,20 +108,20 @@ def test_likelihood_ratio_is_that_of_two_fits(statistic, unary, seed):
         if 4 in EDGES[e]:
             assert got == d == 0
             continue
-        less = LogLinearForm.build(MIXED, EDGES[:e] + EDGES[e + 1 :], statistic, unary)
+        reduced = LogLinearForm.build(MIXED, EDGES[:e] + EDGES[e + 1 :], statistic, unary)
         losses = []
         for i in EDGES[e]:
             values = []
-            for f in (form, less):
+            for f in (form, reduced):
                 F = features(f, X, i)
-                theta = slow_fit(F, X[:, i], weights)
+                theta = naive_fit(F, X[:, i], weights)
                 values.append(derivatives(F, X[:, i], weights, theta)[0])
             losses.append(2 * (values[0] - values[1]))
         assert got == pytest.approx(np.mean(losses), rel=1e-6, abs=1e-6)
         assert d == form.pair_start[e + 1] - form.pair_start[e]
 
 
-def test_spread_of_estimates_is_that_of_the_sandwich(seed):
+def test_variance_of_estimates_matches_the_sandwich_covariance(seed):
     """The variance of repeated estimates has a relative error of sqrt(2 / repeats)."""
     rng = np.random.default_rng(seed)
     edges = [(0, 1), (1, 2), (2, 3), (0, 3)]
@@ -137,31 +139,36 @@ def test_spread_of_estimates_is_that_of_the_sandwich(seed):
 
 
 def pair_statistics(rng, pair, n_states, repeats, strength):
-    """Wald, score and likelihood ratio statistics of the last pair of a chain that is closed."""
+    """Return Wald, score and likelihood-ratio statistics of the pair that closes a chain."""
     n = len(n_states)
     chain = [(i, i + 1) for i in range(n - 1)]
-    more = LogLinearForm.build(n_states, [*chain, pair])
-    less = LogLinearForm.build(n_states, chain)
-    theta = {k: np.full(v.shape, 0.4) for k, v in more.zeros().items()}
-    theta["pairs"][more.pair_start[-2] :] = strength
-    energy = LogLinearEnergy(more, theta)
+    extended = LogLinearForm.build(n_states, [*chain, pair])
+    reduced = LogLinearForm.build(n_states, chain)
+    theta = {k: np.full(v.shape, 0.4) for k, v in extended.zeros().items()}
+    theta["pairs"][extended.pair_start[-2] :] = strength
+    energy = LogLinearEnergy(extended, theta)
     found = np.zeros((repeats, 3))
     for k in range(repeats):
         X, weights = counted(rng, energy, 3000)
-        statistic, dof = score_tests(fit_nodes(X, weights, less), X, weights, less, all_of(less))
-        fits = fit_nodes(X, weights, more)
+        statistic, dof = score_tests(
+            fit_nodes(X, weights, reduced), X, weights, reduced, all_of(reduced)
+        )
+        fits = fit_nodes(X, weights, extended)
         wald = fits.wald()
         ratio = likelihood_ratio(fits, X, weights, [n - 1])
         assert (
-            dof[pair] == wald[1][-1] == ratio[1][0] == (more.pair_start[-1] - more.pair_start[-2])
+            dof[pair]
+            == wald[1][-1]
+            == ratio[1][0]
+            == (extended.pair_start[-1] - extended.pair_start[-2])
         )
         found[k] = wald[0][-1], statistic[pair], ratio[0][0]
     return found, dof[pair]
 
 
 @pytest.mark.parametrize("n_states", [(2, 2, 2, 2), (3, 2, 2)])
-def test_statistics_under_the_null(n_states, seed):
-    """Wald, score and likelihood ratio: binomial counts of small p-values; the three agree."""
+def test_statistics_under_the_null_hypothesis(n_states, seed):
+    """Wald, score and likelihood-ratio tests have the right size and agree."""
     pair = (0, len(n_states) - 1)
     found, dof = pair_statistics(np.random.default_rng(seed), pair, n_states, 400, 0.0)
     p = chi2.sf(found, dof)
@@ -180,24 +187,26 @@ def test_statistics_under_an_alternative(seed):
 
 
 @pytest.mark.parametrize("n_states", [(2, 2, 2, 2, 2), (3, 2, 3, 3, 2)], ids=str)
-def test_scores_of_some_variables(n_states, seed):
-    """Those of all, where both ends are among them."""
+def test_score_tests_of_a_subset_of_variables(n_states, seed):
+    """Score tests of a subset of variables equal those of all variables."""
     rng = np.random.default_rng(seed)
     X, weights = counted(rng, random_energy(rng, n_states, [(0, 1), (1, 2)], "table", True), 2000)
     form = LogLinearForm.build(n_states, [(0, 1)])
-    fits, some = fit_nodes(X, weights, form), np.array([True, True, True, False, True])
-    whole = score_tests(fits, X, weights, form, all_of(form))
-    for found, every in zip(score_tests(fits, X, weights, form, some), whole, strict=True):
-        np.testing.assert_allclose(found, np.where(some & some[:, None], every, 0.0), rtol=1e-10)
+    fits, tested = fit_nodes(X, weights, form), np.array([True, True, True, False, True])
+    all_tests = score_tests(fits, X, weights, form, all_of(form))
+    for found, complete in zip(score_tests(fits, X, weights, form, tested), all_tests, strict=True):
+        np.testing.assert_allclose(
+            found, np.where(tested & tested[:, None], complete, 0.0), rtol=1e-10
+        )
 
 
-def test_no_edges_and_no_parameters(seed):
+def test_score_tests_without_edges_or_parameters(seed):
     rng = np.random.default_rng(seed)
     X, weights = counted(rng, random_energy(rng, (2, 3, 1), [(0, 1)], "table", True), 500)
     none = np.zeros((0, 2), dtype=int)
     for unary in (True, False):
         form = LogLinearForm.build((2, 3, 1), none, "table", unary)
-        fits = fit_nodes(X, 1000 * weights, form)  # the ridge counts for little
+        fits = fit_nodes(X, 1000 * weights, form)  # large weights make the ridge negligible
         assert fits.n_parameters.tolist() == ([1, 2, 0] if unary else [0, 0, 0])
         assert [part.shape for part in fits.wald()] == [(0,), (0,)]
         statistic, dof = score_tests(fits, X, 1000 * weights, form, all_of(form))

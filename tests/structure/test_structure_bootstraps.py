@@ -1,4 +1,4 @@
-"""Tests of bootstraps and random numbers of MRFStructureLearner."""
+"""Tests of bootstraps and random states of MRFStructureLearner."""
 
 from types import SimpleNamespace
 
@@ -30,60 +30,60 @@ def test_bootstraps(seed):
     same_fit(threads, found)
     loose = learner("pseudo-likelihood", n_bootstraps=8, search=strict(0.9)).fit(X)
     others = loose.edge_frequency_ * (found.coupling_ == 0)
-    assert ((others > 0) & (others < 1)).any()  # chance decides
+    assert ((others > 0) & (others < 1)).any()  # some edges are found by chance in some bootstraps
     assert not hasattr(learner().fit(X), "edge_frequency_")
 
 
 @pytest.mark.slow
-def test_bootstraps_by_processes():
+def test_bootstraps_in_parallel_processes():
     X = chain_rows(0, 600)
     one, two = (learner(n_bootstraps=5, n_jobs=k, search=strict(0.5)).fit(X) for k in (1, 2))
     np.testing.assert_array_equal(one.edge_frequency_, two.edge_frequency_)
     same_fit(one, two)
 
 
-def test_replicates_are_drawn_by_weight():
-    """As many rows as the weights count, a weight of 2 being the row twice."""
-    seen = []
+def test_bootstrap_draws_rows_by_weight():
+    """A bootstrap draws rows in proportion to their weights, and keeps the total weight."""
+    records = []
 
-    def note(rows, *_):
-        seen.append(rows)
+    def record(rows, *_):
+        records.append(rows)
         raise StopIteration
 
-    search = SimpleNamespace(select=note)
+    search = SimpleNamespace(select=record)
     X = np.repeat(np.arange(4), 100)[:, None].astype(STATE)
     rows = Rows(X, np.repeat([1.0, 2.0, 3.0, 4.0], 100), np.array([4]))
     for k in range(20):
         seed = np.random.SeedSequence(k)
         with pytest.raises(StopIteration):
             bootstrap._select_on_sample(rows, None, search, None, None, seed)
-    assert all(r.count == pytest.approx(1000) for r in seen)
-    shares = np.mean([np.bincount(r.X[:, 0], r.weights) / 1000 for r in seen], axis=0)
+    assert all(r.count == pytest.approx(1000) for r in records)
+    shares = np.mean([np.bincount(r.X[:, 0], r.weights) / 1000 for r in records], axis=0)
     np.testing.assert_allclose(shares, [0.1, 0.2, 0.3, 0.4], atol=5 * 0.5 / np.sqrt(20 * 400))
 
 
-def test_counted_rows_are_bootstrapped_as_rows():
-    """Distinct rows with counts vary as the rows themselves do."""
-    seen = []
+def test_bootstrap_counts_have_the_variance_of_rows():
+    """Bootstrap counts of weighted rows have the variance of repeated rows."""
+    records = []
 
-    def note(rows, *_):
-        seen.append(rows.weights[rows.X[:, 0] == 0].sum())
+    def record(rows, *_):
+        records.append(rows.weights[rows.X[:, 0] == 0].sum())
         raise StopIteration
 
-    search = SimpleNamespace(select=note)
+    search = SimpleNamespace(select=record)
     rows = Rows(np.array([[0], [1]], dtype=STATE), np.array([1000.0, 1000.0]), np.array([2]))
     for k in range(200):
         seed = np.random.SeedSequence(k)
         with pytest.raises(StopIteration):
             bootstrap._select_on_sample(rows, None, search, None, None, seed)
-    # a standard deviation of 22.4, within 5 sigma of its estimate from 200 draws
-    assert np.std(seen) == pytest.approx(np.sqrt(500), abs=5 * np.sqrt(500) / np.sqrt(400))
+    # a standard deviation of 22.4, within 5 standard errors of 200 draws
+    assert np.std(records) == pytest.approx(np.sqrt(500), abs=5 * np.sqrt(500) / np.sqrt(400))
 
 
-@pytest.mark.parametrize("most", [2000, 0])
-def test_hubs_keep_their_edges(most, monkeypatch):
-    """Given its leaves the centre is known, so its own regression hardly tells of an edge."""
-    monkeypatch.setattr(assessment, "MOST_STATISTICS", most)
+@pytest.mark.parametrize("max_statistics", [2000, 0])
+def test_edges_of_hubs_are_found(max_statistics, monkeypatch):
+    """Hub edges are found, although the hub's own regression has little information on them."""
+    monkeypatch.setattr(assessment, "MAX_STATISTICS", max_statistics)
     star = make_ising("star", n_variables=9, coupling=1.0)
     X = inference.sample(star, 1000, random_state=0)
     found = MRFStructureLearner("pseudo-likelihood").fit(X)
@@ -95,8 +95,8 @@ def test_hubs_keep_their_edges(most, monkeypatch):
     assert {(0, k) for k in range(1, 5)} <= set(map(tuple, edges_of(found)))
 
 
-def test_strong_missing_pairs_enter():
-    """Also where their p-values are below the smallest number."""
+def test_most_significant_pair_with_underflowing_p_values():
+    """Pairs are ordered by log p-values, also where p-values underflow."""
     statistic = np.array([[0.0, 5000.0, 4000.0], [5000.0, 0.0, 1.0], [4000.0, 1.0, 0.0]])
     log_p = assessment.Assessment(statistic, np.ones((3, 3), int) - np.eye(3, dtype=int), []).log_p
     assert np.isfinite(log_p).all()
@@ -104,15 +104,15 @@ def test_strong_missing_pairs_enter():
     assert wald.most_significant(np.where(good, log_p, np.inf)).tolist() == [[0, 1]]
 
 
-def test_states_that_never_occur_cost_nothing():
-    """Neither power nor degrees of freedom."""
+def test_categories_that_never_occur_do_not_change_edges():
+    """Categories that never occur do not change the selected edges."""
     X = chain_rows(0)[:150]
     plain = learner("exact").fit(X)
     more = learner("exact", categories=[[0, 1, 5, 6]] * X.shape[1]).fit(X)
     assert edges_of(more) == edges_of(plain)
 
 
-def test_frequencies_of_bootstraps(monkeypatch):
+def test_bootstrap_frequencies(monkeypatch):
     edges = iter([[[0, 1]], [], [[0, 1], [1, 2]]])
     monkeypatch.setattr(
         bootstrap, "_select_on_sample", lambda *_: np.array(next(edges), dtype=int).reshape(-1, 2)
@@ -127,20 +127,20 @@ def test_frequencies_of_bootstraps(monkeypatch):
     )
 
 
-def test_probabilities_of_tables_know_their_degrees_of_freedom(seed):
-    """Independent columns of four states: nine degrees of freedom a pair."""
+def test_edge_probabilities_account_for_degrees_of_freedom(seed):
+    """Edge probabilities of independent four-state columns (nine degrees of freedom) are small."""
     X = np.random.default_rng(seed).integers(4, size=(400, 6))
     assert learner("exact").fit(X).edge_probability_.max() < 0.5
     assert learner("exact").fit(X).edge_probability_.mean() < 0.05
 
 
-def test_bootstraps_leave_probabilities_as_they_are():
+def test_bootstraps_do_not_change_edge_probabilities():
     X = chain_rows(0, 300)
     plain, repeated = learner("exact").fit(X), learner("exact", n_bootstraps=3).fit(X)
     np.testing.assert_array_equal(repeated.edge_probability_, plain.edge_probability_)
 
 
-def test_random_state():
+def test_random_state_makes_fits_reproducible():
     X = holes(chain_rows(0, 500), 0.1, 0)
     first, again, other = (learner("pcd", max_iter=20, random_state=s).fit(X) for s in (3, 3, 4))
     same_fit(first, again)

@@ -1,4 +1,4 @@
-"""Tests of the data of MRFStructureLearner: gaps, constants, repeats and frames."""
+"""Tests of input data of MRFStructureLearner: missing, constant, duplicate columns; frames."""
 
 from itertools import permutations
 
@@ -29,7 +29,7 @@ from skmrf._utils.codes import STATE
 from skmrf.energies.log_linear import LogLinearForm
 from skmrf.structure import RemovalWhileLearning, Thresholding, assessment, search
 from skmrf.structure.candidates import candidate_pairs
-from skmrf.structure.columns import Columns, coincidence, relabelled
+from skmrf.structure.columns import Columns, coincidence_probability, relabel_states
 from skmrf.structure.pairwise_model import PairwiseModel
 from skmrf.structure.rows import Rows
 from skmrf.structure.search import transfer_parameters
@@ -46,14 +46,15 @@ def test_missing_entries(name, seed):
     assert edges_of(found) == CHAIN
     assert found.converged_
     ratio = np.diff(found.confidence_intervals_) / np.diff(full.confidence_intervals_)
-    np.testing.assert_allclose(ratio, 1 / 0.8, rtol=0.1)  # pairs are seen 0.64 times as often
+    # 0.64 times as many rows observe both columns
+    np.testing.assert_allclose(ratio, 1 / 0.8, rtol=0.1)
     error = np.diff(found.confidence_intervals_)[:, 0] / (2 * 1.96)
     assert (np.abs(found.coupling_[tuple(np.array(CHAIN).T)] - 0.5) < 5 * error).all()
     blank = np.vstack([holes(X, 0.2, seed), np.full((3, 5), np.nan)])
     assert edges_of(learner(name).fit(blank)) == CHAIN
 
 
-def test_pairs_that_were_never_seen_together():
+def test_pairs_never_observed_together_have_no_edge():
     X = chain_rows(0, 2000, 3).astype(float)
     X[:1000, 0] = X[1000:, 1] = np.nan
     found = learner().fit(X)
@@ -91,8 +92,8 @@ def test_constant_columns_have_no_edges():
     np.testing.assert_allclose(found.coupling_[1, 2], alone.coupling_[0, 1], rtol=1e-6)
 
 
-def test_columns_that_repeat_others():
-    """A copy and a negated copy: infinite couplings, and a model that knows what is impossible."""
+def test_duplicate_columns():
+    """Duplicate and negated columns have infinite couplings and impossible joint states."""
     X = chain_rows(0, 1500, 3)
     X = np.column_stack([X, X[:, 0], 1 - X[:, 1]])
     found = learner(n_bootstraps=2).fit(X)
@@ -123,10 +124,10 @@ def test_columns_that_repeat_others():
     np.testing.assert_allclose(found.coupling_[:3, :3], alone.coupling_, atol=1e-6)
 
 
-def test_repeats_of_three_states_and_gaps():
+def test_duplicates_of_three_states_with_missing_entries():
     X = three_state_rows(0).astype(float)
     X[::9, 0] = np.nan
-    X = np.column_stack([X, (X[:, 0] + 1) % 3])  # a renaming, missing in the same rows
+    X = np.column_stack([X, (X[:, 0] + 1) % 3])  # relabelled states, missing in the same rows
     found = learner().fit(X)
     assert edges_of(found) == [[0, 1], [0, 4], [2, 3]]
     expected = np.full((3, 3), -np.inf)
@@ -137,31 +138,31 @@ def test_repeats_of_three_states_and_gaps():
     np.testing.assert_array_equal(drawn[:, 4], (drawn[:, 0] + 1) % 3)
 
 
-def test_columns_relabelled():
+def test_duplicates_with_relabelled_states():
     X = np.array([[0, 1, 2, 0, -1], [0, 0, 1, 0, 2], [1, 1, 2, 0, 2], [-1, 0, 1, -1, 0]])
     X = np.column_stack([X, X[:, 0], 1 - X[:, 1]]).astype(STATE)
-    found = Columns.of(X, np.full(4, 20.0))
+    found = Columns.from_codes(X, np.full(4, 20.0))
     assert found.kept.tolist() == [0, 1, 4]
-    assert found.copies == [(1, 2), (0, 5), (1, 6)]
-    assert max(found.copied_p) < 1e-9
-    assert Columns.of(X, np.ones(4)).copies == []
+    assert found.duplicates == [(1, 2), (0, 5), (1, 6)]
+    assert max(found.duplicate_p) < 1e-9
+    assert Columns.from_codes(X, np.ones(4)).duplicates == []
 
 
 @pytest.mark.parametrize(
     "codes", [[0, 1, 1, 1, 1], [0, 1, 0, 1], [0, 1, 2, 2, -1], [0, 1, 1, 0, 2]]
 )
-def test_probability_of_coincidences(codes):
-    """Of all orders of a column, those that tell the same rows apart."""
+def test_coincidence_probability(codes):
+    """Compare with the share of permutations of a column that are duplicates of it."""
     codes = np.array(codes)
-    seen = codes[codes >= 0]
-    orders = np.array(list(permutations(seen)))
-    same = [np.array_equal(relabelled(o), relabelled(seen)) for o in orders]
-    assert coincidence(codes, np.ones(len(codes))) == pytest.approx(np.mean(same))
+    observed = codes[codes >= 0]
+    orders = np.array(list(permutations(observed)))
+    same = [np.array_equal(relabel_states(o), relabel_states(observed)) for o in orders]
+    assert coincidence_probability(codes, np.ones(len(codes))) == pytest.approx(np.mean(same))
 
 
 @pytest.mark.parametrize("n_rows", [200, 3])
-def test_coincidences_are_no_edges(n_rows, seed):
-    """Columns with a single rare state in the same row, or of hardly any rows."""
+def test_columns_equal_by_chance_have_no_edge(n_rows, seed):
+    """Columns that are equal by chance (a shared rare state, or few rows) have no edge."""
     rng = np.random.default_rng(seed)
     wrong = 0
     for _ in range(20):
@@ -174,89 +175,91 @@ def test_coincidences_are_no_edges(n_rows, seed):
     assert wrong <= binom.isf(RARE, 20, 0.05)
 
 
-def test_copies_where_states_must_agree():
-    """A renamed column agrees with the original nowhere, so an edge can tell something of it."""
+def test_duplicates_with_the_same_states():
+    """With the agreement statistic, a relabelled column of three states is no duplicate."""
     X = np.array([[0, 1], [1, 0], [2, 1], [1, 0]])
     X = np.column_stack([X, (X[:, 0] + 1) % 3, X[:, 0], 1 - X[:, 1]]).astype(STATE)
     weights = np.full(4, 20.0)
-    assert Columns.of(X, weights, same_states=True).copies == [(0, 3), (1, 4)]
-    assert Columns.of(X, weights).copies == [(0, 2), (0, 3), (1, 4)]
+    assert Columns.from_codes(X, weights, same_states=True).duplicates == [(0, 3), (1, 4)]
+    assert Columns.from_codes(X, weights).duplicates == [(0, 2), (0, 3), (1, 4)]
     rows = three_state_rows(0)
     rows = np.column_stack([rows, (rows[:, 0] + 1) % 3])
     found = learner("pseudo-likelihood", statistic="agreement").fit(rows)
     assert np.isfinite(found.coupling_).all()
 
 
-def test_score_tests_that_take_too_long(monkeypatch):
+def test_score_tests_are_skipped_if_too_slow(monkeypatch):
     X = chain_rows(0)
-    monkeypatch.setattr(assessment, "MOST_WORK", 1.0)
-    with pytest.warns(UserWarning, match="Score tests of columns of 2 categories and more would"):
+    monkeypatch.setattr(assessment, "MAX_MULTIPLICATIONS", 1.0)
+    with pytest.warns(UserWarning, match="Columns of 2 categories or more have no score tests"):
         found = learner(screen=0.001).fit(X)
     missing = ~np.isin(np.arange(25).reshape(5, 5), [5 * i + j for i, j in CHAIN])
     assert (found.p_values_[np.triu(missing, 1)] == 1.0).all()
 
 
 @pytest.mark.parametrize(("most", "n_tested"), [(1e6, 5), (1e5, 4), (1e4, 0), (1.0, 0)])
-def test_columns_left_out_of_score_tests(most, n_tested, monkeypatch, recwarn):
-    """Those of most states, or all where it would be many."""
-    monkeypatch.setattr(assessment, "MOST_WORK", most)
+def test_columns_without_score_tests(most, n_tested, monkeypatch, recwarn):
+    """Columns with most states are not tested; if they are many, no column is tested."""
+    monkeypatch.setattr(assessment, "MAX_MULTIPLICATIONS", most)
     form = LogLinearForm.build((2, 2, 2, 5, 9), np.zeros((0, 2), int))
-    tested = assessment._affordable(form, 100)
+    tested = assessment._select_testable_variables(form, 100)
     assert tested.tolist() == [k < n_tested for k in range(5)]
-    told = [str(w.message) for w in recwarn]
-    assert len(told) == (n_tested < 5)
-    assert all(f"of {9 if n_tested else 2} categories and more would take" in m for m in told)
+    messages = [str(w.message) for w in recwarn]
+    assert len(messages) == (n_tested < 5)
+    assert all(
+        f"Columns of {9 if n_tested else 2} categories or more have no" in m for m in messages
+    )
 
 
-def test_weights_that_are_shares_are_told(seed):
+def test_normalised_sample_weights_warn(seed):
     X = chain_rows(seed)
-    with pytest.warns(UserWarning, match="sample_weight sums to 1, .* how often a row counts"):
+    with pytest.warns(UserWarning, match="sample_weight sums to 1, .*multiply them by the number"):
         found = learner("pseudo-likelihood").fit(X, sample_weight=np.full(len(X), 1 / len(X)))
     assert len(found.edges_) == 0
 
 
-def test_a_column_that_names_the_rows(seed):
-    """It costs itself its edges, and no other column."""
+def test_column_of_row_identifiers(seed):
+    """A column of row identifiers has no edges, and does not change other edges."""
     X = chain_rows(seed, n_rows=500, n_variables=6)
     whole = learner("pseudo-likelihood").fit(X)
-    with pytest.warns(UserWarning, match="columns of 500 categories and more.*drop columns that"):
+    with pytest.warns(UserWarning, match="Columns of 500 categories or more.*drop columns that"):
         found = learner("pseudo-likelihood").fit(np.column_stack([X, np.arange(500)]))
     assert edges_of(found) == edges_of(whole)
     assert (found.p_values_[6, :6] == 1.0).all()
     assert 0.5 < (found.p_values_[:6, :6] < 1.0).sum() / (whole.p_values_ < 1.0).sum() < 2.0
 
 
-def test_the_screen_keeps_the_best_partners(monkeypatch):
-    """Without a level of its own the screen leaves every variable its 64 best partners."""
+def test_default_screen_limits_partners(monkeypatch):
+    """The default screen limits the number of partners of each variable."""
     X = chain_rows(0, n_rows=4000)
     rows = Rows(X.astype(STATE), np.ones(len(X)), np.full(5, 2))
     assert len(candidate_pairs(rows, PairwiseModel())) == 10
-    monkeypatch.setattr("skmrf.structure.candidates.MOST_CANDIDATES", 3)
+    monkeypatch.setattr("skmrf.structure.candidates.MAX_PARAMETERS", 3)
     assert len(candidate_pairs(rows, PairwiseModel())) > 4
-    monkeypatch.setattr("skmrf.structure.candidates.MOST_PARTNERS", 1)
+    monkeypatch.setattr("skmrf.structure.candidates.MAX_PARTNERS", 1)
     assert len(candidate_pairs(rows, PairwiseModel())) <= 2
     assert len(candidate_pairs(rows, PairwiseModel(screen=0.05))) > 4
 
 
-def test_a_selection_that_is_ended_before_it_settles_says_so(monkeypatch):
+def test_search_that_does_not_converge_warns(monkeypatch):
     monkeypatch.setattr(search, "MAX_ROUNDS", 1)
     with pytest.warns(
-        ConvergenceWarning, match=r"ended after 1 rounds, .*; 6 of its edges are not"
+        ConvergenceWarning, match=r"stopped after 1 rounds .*\. 6 of the selected edges are not"
     ):
         found = learner(screen=None).fit(chain_rows(0))
     assert not found.converged_
     assert len(found.edges_) == 10
 
 
-def test_rows_by_hand():
-    """Frequencies count every state half once more, and gaps not at all; independent columns."""
+def test_rows_of_a_small_example():
+    """Test smoothed frequencies, observed pairs and reweighting on a small example."""
     X = np.array([[0, 2], [1, -1], [0, 0], [-1, 2]], dtype=STATE)
     rows = Rows(X, np.array([1.0, 2.0, 3.0, 4.0]), np.array([2, 3]))
-    np.testing.assert_allclose(rows.frequencies(0), np.array([4.5, 2.5]) / 7)
-    np.testing.assert_allclose(rows.frequencies(1), np.array([3.5, 0.5, 5.5]) / 9.5)
+    np.testing.assert_allclose(rows.smoothed_frequencies(0), np.array([4.5, 2.5]) / 7)
+    np.testing.assert_allclose(rows.smoothed_frequencies(1), np.array([3.5, 0.5, 5.5]) / 9.5)
     assert rows.count == 10
-    np.testing.assert_array_equal(rows.seen(np.array([[0, 1]])), [4.0])
-    fewer = rows.take(np.array([0, 2, 0, 1]))
+    np.testing.assert_array_equal(rows.count_observed(np.array([[0, 1]])), [4.0])
+    fewer = rows.reweight(np.array([0, 2, 0, 1]))
     assert fewer.weights.tolist() == [4, 4]
     np.testing.assert_array_equal(fewer.X, X[[1, 3]])
     np.testing.assert_allclose(np.exp(rows.batch.log_weights), rows.weights)
@@ -264,23 +267,23 @@ def test_rows_by_hand():
     start = PairwiseModel().independent(rows, np.array([[0, 1]]))
     assert not start.theta["pairs"].any()
     single = inference.marginals(start, method="exact").single
-    np.testing.assert_allclose(single[1], rows.frequencies(1))
+    np.testing.assert_allclose(single[1], rows.smoothed_frequencies(1))
 
 
-def test_gaps_are_drawn_given_the_rest(seed):
+def test_missing_entries_are_drawn_from_their_conditional(seed):
     energy, rows, rng = a_fit(seed, n_rows=3000)
     X = rows.X.copy()
     X[:, 1] = -1
     X[::2, 2] = -1
-    drawn = Rows(X, rows.weights, rows.n_states).completed(energy, rng)
+    drawn = Rows(X, rows.weights, rows.n_states).impute(energy, rng)
     np.testing.assert_array_equal(drawn.X[X >= 0], X[X >= 0])
-    assert rows.completed(energy, rng) is rows
+    assert rows.impute(energy, rng) is rows
     states, p = joint_law(energy)
     shares = np.array([(x == drawn.X).all(axis=1).mean() for x in states])
     assert (np.abs(shares - p) < 5 * np.sqrt(p / 3000) + 1e-9).all()
 
 
-def test_parameters_are_carried_to_another_graph():
+def test_transfer_of_parameters_to_another_graph():
     energy, rows, _ = a_fit(0, n_rows=50)
     other = PairwiseModel().independent(rows, np.array([[0, 1], [0, 3], [2, 3]]))
     found = transfer_parameters(energy, other)
@@ -292,8 +295,8 @@ def test_parameters_are_carried_to_another_graph():
 
 
 @pytest.mark.parametrize("parameters", [{}, {"statistic": "agreement", "unary": False}])
-def test_nothing_to_learn_from(parameters):
-    """One column, one row, rows all the same, two rows."""
+def test_degenerate_data(parameters):
+    """Test one column, one row, equal rows, and two rows."""
     X = chain_rows(0)
     one = learner(**parameters).fit(X[:, :1])
     assert one.edges_.shape == (0, 2)
@@ -309,12 +312,12 @@ def test_nothing_to_learn_from(parameters):
         assert found.path_.edges.shape == (0, 2)
         assert list(found.graph_.nodes) == list(range(rows.shape[1]))
     two = learner(**parameters).fit(X[[0, np.argmax((X[0] != X).any(axis=1))]])
-    assert np.isinf(two.strength_[two.strength_ > 0]).all()  # what varies repeats
+    assert np.isinf(two.strength_[two.strength_ > 0]).all()  # columns that vary are duplicates
 
 
 @pytest.mark.parametrize("strategy", [Thresholding(5.0), RemovalWhileLearning(5.0)], ids=repr)
 @pytest.mark.parametrize("name", ["exact", "pcd"])
-def test_no_edge_is_left(name, strategy):
+def test_large_threshold_removes_all_edges(name, strategy):
     X = np.random.default_rng(0).integers(0, 2, size=(200, 4))
     found = learner(name, search=strategy, max_iter=5, n_bootstraps=2).fit(X)
     assert found.edges_.shape == (0, 2)
@@ -345,19 +348,19 @@ def test_strings_and_frames():
     polars = learner().fit(pl.DataFrame(names, schema=list("abcde"), orient="row"))
     same_fit(polars, plain)
     assert list(polars.graph_.nodes) == list("abcde")
-    gaps = names.astype(object)
-    gaps[3, 2] = gaps[5, 0] = None
+    incomplete = names.astype(object)
+    incomplete[3, 2] = incomplete[5, 0] = None
     numbers = X.astype(float)
     numbers[3, 2] = numbers[5, 0] = np.nan
-    same_fit(learner().fit(gaps), learner().fit(numbers))
+    same_fit(learner().fit(incomplete), learner().fit(numbers))
 
 
 def test_attributes_of_the_graph():
     X = chain_rows(0)
     found = learner(n_bootstraps=2).fit(X)
     assert isinstance(found.graph_, nx.Graph)
-    for i, j, facts in found.graph_.edges(data=True):
-        assert facts == {
+    for i, j, attributes in found.graph_.edges(data=True):
+        assert attributes == {
             "weight": found.coupling_[i, j],
             "sign": 1.0,
             "strength": found.strength_[i, j],
@@ -378,12 +381,12 @@ def test_attributes_of_the_graph():
     inside = (found.confidence_intervals_.T - found.coupling_[edges]) * [[-1], [1]]
     assert (inside > 0).all()
     three = learner().fit(three_state_rows(0))
-    facts = three.graph_.edges[0, 1]
-    assert facts["weight"] == facts["strength"] == three.strength_[0, 1]
-    assert "sign" not in facts
+    attributes = three.graph_.edges[0, 1]
+    assert attributes["weight"] == attributes["strength"] == three.strength_[0, 1]
+    assert "sign" not in attributes
 
 
-def test_sample_weight_is_repetition(seed):
+def test_sample_weight_equals_repetition(seed):
     X = chain_rows(seed, 800)
     weights = np.random.default_rng(seed + 1).integers(0, 4, len(X))
     weighted = learner().fit(X, sample_weight=weights)
@@ -403,17 +406,19 @@ def test_sample_weight_is_repetition(seed):
 
 
 def test_given_categories():
-    """Categories that never occur; what else is learned is hardly changed by them."""
+    """Given categories that never occur hardly change the other results."""
     X = chain_rows(0)
     found = learner(categories=[[0, 1, 7]] * 5).fit(X)
     assert edges_of(found) == CHAIN
     assert found.energy_.n_states.tolist() == [3] * 5
     assert all(np.isfinite(t).all() for t in found.energy_.log_potentials)
     for limits in found.confidence_intervals_:
-        assert (limits[1] - limits[0])[2].min() > 10  # the data say nothing of it
+        assert (limits[1] - limits[0])[2].min() > 10  # category 7 never occurs
     single = inference.marginals(found.energy_, method="exact").single
     assert max(p[2] for p in single) < 1e-2
     same = learner(categories=[[0, 1]] * 5).fit(X)
     same_fit(same, learner().fit(X))
-    with pytest.raises(ValueError, match=r"category 1, which was not seen .* known are \[0, 7\]"):
+    with pytest.raises(
+        ValueError, match=r"category 1, which was not seen .* categories are \[0, 7\]"
+    ):
         learner(categories=[[0, 7]] * 5).fit(X)

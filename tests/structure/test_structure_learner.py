@@ -1,4 +1,4 @@
-"""Tests of MRFStructureLearner as an estimator, and of its graph in DiscreteMRF."""
+"""Tests of MRFStructureLearner as an estimator, and as the cliques of a DiscreteMRF."""
 
 import numpy as np
 import pandas as pd
@@ -28,22 +28,22 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 # As an estimator --------------------------------------------------------------------------
 
 
-def test_score_is_the_pseudo_likelihood(seed):
+def test_score_is_the_mean_pseudo_log_likelihood(seed):
     X = chain_rows(seed, 300, 4)
     found = learner().fit(X)
     log_f = found.energy_.log_potential(X.astype(STATE))
     expected = 0.0
     for i in range(4):
-        turned = X.copy()
-        turned[:, i] = 1 - turned[:, i]
-        expected -= np.logaddexp(0, found.energy_.log_potential(turned.astype(STATE)) - log_f)
+        flipped = X.copy()
+        flipped[:, i] = 1 - flipped[:, i]
+        expected -= np.logaddexp(0, found.energy_.log_potential(flipped.astype(STATE)) - log_f)
     assert found.score(X) == pytest.approx(expected.mean())
-    gaps = X.astype(float)
-    gaps[:100, 0] = np.nan
-    assert found.score(gaps) == pytest.approx(expected[100:].mean())
-    gaps[:, 0] = np.nan
+    incomplete = X.astype(float)
+    incomplete[:100, 0] = np.nan
+    assert found.score(incomplete) == pytest.approx(expected[100:].mean())
+    incomplete[:, 0] = np.nan
     with pytest.raises(ValueError, match=r"needs a row without missing entries.*DiscreteMRF.pred"):
-        found.score(gaps)
+        found.score(incomplete)
     with pytest.raises(NotFittedError):
         learner().score(X)
     with pytest.raises(
@@ -54,7 +54,7 @@ def test_score_is_the_pseudo_likelihood(seed):
         found.score(X + 5)
 
 
-def test_parameters():
+def test_nested_parameters_and_clone():
     model = MRFStructureLearner(PCD(n_chains=10), search=WaldTests(level=0.01))
     assert model.get_params()["learner__n_chains"] == 10
     assert model.get_params()["search__level"] == 0.01
@@ -69,20 +69,24 @@ def test_parameters():
     assert "search=WaldTests(level=0.02)" in shown
 
 
-def learned_by(learner, search):
+def make_learner_of(learner, search):
     return MRFStructureLearner(learner, search=search)._check_parameters()[1]
 
 
-def test_learners_of_searches():
-    """ "auto" is the learner of the search; two sweeps a step suffice near the optimum."""
+def test_default_learner_of_each_search():
+    """Learner "auto" is the default of the search, and "pcd" has two sweeps."""
     for search in SEARCHES:
         if search == "nodewise":
-            assert isinstance(learned_by("auto", search), PseudoLikelihood)
-            assert isinstance(learned_by("pseudo-likelihood", search), PseudoLikelihood)
+            assert isinstance(make_learner_of("auto", search), PseudoLikelihood)
+            assert isinstance(make_learner_of("pseudo-likelihood", search), PseudoLikelihood)
         else:
-            assert learned_by("auto", search).n_sweeps == learned_by("pcd", search).n_sweeps == 2
-            assert isinstance(learned_by("exact", search), Exact)
-    assert learned_by(PCD(), "tests").n_sweeps == PCD().n_sweeps
+            assert (
+                make_learner_of("auto", search).n_sweeps
+                == make_learner_of("pcd", search).n_sweeps
+                == 2
+            )
+            assert isinstance(make_learner_of("exact", search), Exact)
+    assert make_learner_of(PCD(), "tests").n_sweeps == PCD().n_sweeps
 
 
 SEARCHES = {
@@ -97,7 +101,7 @@ SEARCHES = {
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_searches_by_name(name):
-    """A name is an instance with default parameters, and both clone."""
+    """A name equals an instance with default parameters."""
     X = chain_rows(0, 300)
     parameters = {"max_iter": 20, "n_bootstraps": 1, "random_state": 0}
     named = MRFStructureLearner(search=name, **parameters).fit(X)
@@ -111,7 +115,7 @@ def test_searches_by_name(name):
 
 
 @pytest.mark.parametrize("search", [*SEARCHES.values(), Nodewise("l1", alpha=0.1)], ids=repr)
-def test_searches_are_parameters_only(search):
+def test_searches_clone(search):
     twin = clone(search)
     assert twin.get_params() == search.get_params()
     assert vars(twin) == search.get_params()
@@ -119,7 +123,7 @@ def test_searches_are_parameters_only(search):
 
 
 def test_control_adjusts_the_p_values_of_every_search():
-    """Holm's p-values are at least those of Benjamini and Hochberg, and edges stay the same."""
+    """Holm's p-values are at least those of Benjamini and Hochberg; edges are equal."""
     X = chain_rows(0, 300)
     for search in (Thresholding(0.4), RemovalWhileLearning(0.4, 20), Penalized("l1", 0.1)):
         holm = learner(search=search, max_iter=40).fit(X)
@@ -129,7 +133,7 @@ def test_control_adjusts_the_p_values_of_every_search():
         assert (holm.p_values_ > fdr.p_values_).any()
 
 
-REFUSED = [
+INVALID = [
     ({"search": "other"}, r"search must be one of \['group-l1'.*'tests'.*skmrf.structure; got 'ot"),
     ({"search": None}, "search must be one of .*nodewise.*skmrf.structure; got None"),
     ({"search": WaldTests}, "search must be one of .*got <class"),
@@ -161,7 +165,7 @@ REFUSED = [
     ({"batch_size": 0}, "batch_size must be .*got 0"),
     ({"tol": -1}, "tol must be .*got -1"),
     ({"max_bytes": 0}, "max_bytes must be .*got 0"),
-    ({"max_bytes": 100}, "more than max_bytes=100.*Give a level as screen.*raise max_bytes"),
+    ({"max_bytes": 100}, "more than max_bytes=100.*Set screen to a number.*increase max_bytes"),
     ({"learner": "newton"}, r"learner must be one of \[.*exact.*pcd"),
     (
         {"learner": "lr"},
@@ -170,12 +174,12 @@ REFUSED = [
     ({"optimizer": "newton"}, "optimizer must be one of .*lbfgs"),
     ({"learning_rate": "fast", "learner": "pcd"}, "learning_rate must be .*adaptive"),
     ({"random_state": "x"}, "random_state must be None, an int"),
-    ({"categories": [[0, 1]] * 2}, "categories has 2 lists, but X has 5 columns; give one each"),
+    ({"categories": [[0, 1]] * 2}, "categories has 2 lists, but X has 5 columns; give one list"),
 ]
 
 
-@pytest.mark.parametrize(("parameters", "message"), REFUSED, ids=lambda v: str(v)[:40])
-def test_what_is_refused(parameters, message):
+@pytest.mark.parametrize(("parameters", "message"), INVALID, ids=lambda v: str(v)[:40])
+def test_invalid_parameters_raise(parameters, message):
     model = MRFStructureLearner("exact").set_params(**parameters)
     with pytest.raises(ValueError, match=message):
         model.fit(chain_rows(0, 100))
@@ -183,21 +187,21 @@ def test_what_is_refused(parameters, message):
     assert not hasattr(model, "edges_")
 
 
-def test_refused_rows():
+def test_invalid_rows_raise():
     X = chain_rows(0, 100).astype(float)
     with pytest.raises(
-        ValueError, match=r"All sample weights are zero; at least one row must count"
+        ValueError, match=r"All sample weights are zero; at least one row must have a positive"
     ):
         learner().fit(X, sample_weight=np.zeros(100))
-    with pytest.raises(ValueError, match=r"hardly repeat, so they are no categories\. Discretise"):
+    with pytest.raises(ValueError, match=r"rarely repeat, so they are not categories\. Discretise"):
         learner().fit(np.random.default_rng(0).normal(size=(100, 2)))
     with pytest.raises(ValueError, match="Column 1 holds infinity; use nan for a missing entry"):
         learner().fit(np.where(np.arange(5) == 1, np.inf, X))
-    with pytest.raises(ValueError, match="Column 1 has no observed entry; drop it, or name its"):
+    with pytest.raises(ValueError, match="Column 1 has no observed entry; drop it, or give its"):
         learner().fit(np.where(np.arange(5) == 1, np.nan, X))
 
 
-def test_a_fit_that_fails_changes_nothing():
+def test_failed_fit_keeps_the_fitted_state():
     X = chain_rows(0)
     model = learner().fit(X)
     before = dict(vars(model))
@@ -207,8 +211,8 @@ def test_a_fit_that_fails_changes_nothing():
     assert all(vars(model)[k] is v for k, v in before.items())
 
 
-class Count:
-    """A callback that counts, and stops a fit at the end of task ``stop``."""
+class StoppingCounter:
+    """Callback that counts tasks and stops the fit at the end of task ``stop``."""
 
     def __init__(self, stop=None):
         self.stop, self.begun, self.ended = stop, 0, 0
@@ -228,8 +232,8 @@ class Count:
 
 
 @pytest.mark.parametrize("parameters", [{}, {"n_bootstraps": 3}, {"search": "l1"}])
-def test_callbacks_hear_of_every_epoch(parameters):
-    count = Count()
+def test_callbacks_are_called_for_each_epoch(parameters):
+    count = StoppingCounter()
     found = learner(**parameters).set_callbacks(count).fit(chain_rows(0))
     assert count.begun == count.ended == 1 + found.n_iter_ + parameters.get("n_bootstraps", 0)
     assert {len(column) for column in found.history_.values()} == {found.n_iter_}
@@ -241,9 +245,9 @@ def test_callbacks_hear_of_every_epoch(parameters):
 
 @pytest.mark.parametrize("name", ["exact", "pcd"])
 @pytest.mark.parametrize("stop", [1, 3])
-def test_a_callback_that_stops(name, stop):
-    """The model is that of the epoch, and neither further rounds nor bootstraps follow."""
-    found = learner(name, n_bootstraps=3).set_callbacks(Count(stop)).fit(chain_rows(0))
+def test_callback_stops_the_fit(name, stop):
+    """A callback stops the fit at an epoch, without further rounds or bootstraps."""
+    found = learner(name, n_bootstraps=3).set_callbacks(StoppingCounter(stop)).fit(chain_rows(0))
     assert found.n_iter_ == stop
     assert not found.converged_
     assert len(found.rounds_) == 1
@@ -253,7 +257,7 @@ def test_a_callback_that_stops(name, stop):
 
 
 class Interrupted(PCD):
-    """Ctrl-C at the third update of the second run of the loop."""
+    """PCD with Ctrl-C at the third update of the second run of the training loop."""
 
     def init(self, energy, batch, rng):
         self.runs = getattr(self, "runs", 0) + 1
@@ -268,7 +272,7 @@ class Interrupted(PCD):
 
 
 class InterruptedExact(Exact):
-    """Ctrl-C in the solver."""
+    """Exact learner with Ctrl-C in the solver."""
 
     n_left = 2
 
@@ -279,28 +283,28 @@ class InterruptedExact(Exact):
         return super().objective(energy, batch, state)
 
 
-@pytest.mark.parametrize("which", [Interrupted(), InterruptedExact()], ids=repr)
-def test_interruption_leaves_a_usable_model(which):
-    """With a warning; no further rounds, and no bootstraps."""
+@pytest.mark.parametrize("interrupted", [Interrupted(), InterruptedExact()], ids=repr)
+def test_interrupted_fit_is_usable(interrupted):
+    """Ctrl-C ends a fit with a warning, without further rounds or bootstraps."""
     X = chain_rows(0)
     with pytest.warns(ConvergenceWarning, match="Interrupted; the model is that of the last"):
-        found = learner(which, max_iter=30, n_bootstraps=2).fit(X)
+        found = learner(interrupted, max_iter=30, n_bootstraps=2).fit(X)
     assert not found.converged_
     assert not hasattr(found, "edge_frequency_")
-    assert len(found.rounds_) == (2 if isinstance(which, Interrupted) else 1)
-    assert found.n_iter_ == (32 if isinstance(which, Interrupted) else 0)
+    assert len(found.rounds_) == (2 if isinstance(interrupted, Interrupted) else 1)
+    assert found.n_iter_ == (32 if isinstance(interrupted, Interrupted) else 0)
     assert {tuple(e) for e in CHAIN} <= {tuple(e) for e in edges_of(found)}
     where = tuple(np.array(CHAIN).T)
     np.testing.assert_allclose(found.coupling_[where], 0.5, atol=0.2)
     assert np.isfinite(found.score(X))
 
 
-def test_interruption_of_a_bootstrap_leaves_that_one_out():
-    """Half a selection says nothing."""
+def test_interrupted_bootstrap_is_not_counted():
+    """An interrupted bootstrap does not count."""
     X = chain_rows(0)
-    which = InterruptedExact()
-    which.n_left = 60
-    model = learner(which, n_bootstraps=50)
+    interrupted = InterruptedExact()
+    interrupted.n_left = 60
+    model = learner(interrupted, n_bootstraps=50)
     with pytest.warns(ConvergenceWarning, match=r"Interrupted after [1-9]\d* of 50 bootstraps"):
         model.fit(X)
     assert edges_of(model) == CHAIN
@@ -315,7 +319,7 @@ def as_cliques(**parameters):
     return DiscreteMRF(learner("pseudo-likelihood", random_state=None), "exact", **parameters)
 
 
-def test_discrete_mrf_takes_a_structure_learner():
+def test_discrete_mrf_with_structure_learner_as_cliques():
     X = pd.DataFrame(chain_rows(0), columns=list("abcde"))
     model = as_cliques(random_state=3).fit(X)
     assert model.cliques_ == tuple([(i,) for i in range(5)] + [tuple(e) for e in CHAIN])
@@ -331,7 +335,7 @@ def test_discrete_mrf_takes_a_structure_learner():
     assert not hasattr(model, "structure_")
 
 
-def test_structure_learner_gets_weights_and_categories():
+def test_discrete_mrf_passes_weights_and_categories():
     X, Y = chain_rows(0), np.random.default_rng(1).integers(0, 2, (1500, 5))
     both, first = np.vstack([X, Y]), np.repeat([1.0, 0.0], 1500)
     model = as_cliques(categories=[[1, 0]] * 5).fit(both, sample_weight=first)
@@ -340,13 +344,13 @@ def test_structure_learner_gets_weights_and_categories():
     assert edges_of(as_cliques().fit(Y).structure_) == []
 
 
-def test_a_discrete_mrf_that_fails_keeps_its_structure():
+def test_failed_fit_of_discrete_mrf_keeps_its_structure():
     X = chain_rows(0)
     model = as_cliques().fit(X)
     before = dict(vars(model))
     with pytest.raises(ValueError, match="infinity"):
         model.fit(np.full((9, 2), np.inf))
-    bad = model.set_params(max_bytes=1)  # fails after the structure was found
+    bad = model.set_params(max_bytes=1)  # fails after the structure was learned
     with pytest.raises(ValueError, match="max_bytes"):
         bad.fit(np.random.default_rng(1).integers(0, 2, (500, 5)))
     model.set_params(max_bytes=before["max_bytes"])
@@ -357,7 +361,7 @@ def test_a_discrete_mrf_that_fails_keeps_its_structure():
     assert model.energy_ is before["energy_"]
 
 
-def test_going_on_keeps_the_structure():
+def test_warm_start_and_partial_fit_keep_the_structure():
     X = chain_rows(0)
     model = as_cliques(max_iter=5, warm_start=True).fit(X)
     first = model.structure_
@@ -384,7 +388,7 @@ def test_grid_search_and_pipeline():
     assert pipe.score(Z) < 0
 
 
-def test_a_fit_without_bootstraps_forgets_those_of_an_earlier_one():
+def test_refit_without_bootstraps_deletes_edge_frequency():
     X = np.random.default_rng(0).integers(2, size=(80, 3))
     learner = MRFStructureLearner("exact", n_bootstraps=2, random_state=0).fit(X)
     assert learner.edge_frequency_.shape == (3, 3)

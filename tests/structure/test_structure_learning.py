@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 # Statistics and learners ------------------------------------------------------------------
 
 
-def test_agreement_of_three_states(seed):
+def test_agreement_statistic_of_three_states(seed):
     X = three_state_rows(seed)
     found = learner(statistic="agreement").fit(X)
     assert edges_of(found) == [[0, 1], [2, 3]]
@@ -42,14 +42,14 @@ def test_agreement_of_three_states(seed):
     assert edges_of(shared) == [[0, 1], [2, 3]]
 
 
-def test_two_states_need_no_statistic(seed):
+def test_statistics_are_equal_for_two_states(seed):
     X = chain_rows(seed)
     table, agreement = (learner(statistic=s).fit(X) for s in ("table", "agreement"))
     np.testing.assert_allclose(table.coupling_, agreement.coupling_, atol=1e-5)
     np.testing.assert_allclose(table.p_values_, agreement.p_values_, rtol=1e-3)
 
 
-def test_without_parameters_of_single_columns(seed):
+def test_without_unary_parameters(seed):
     X = chain_rows(seed, 2000)
     found = learner(unary=False).fit(X)
     assert edges_of(found) == CHAIN
@@ -61,13 +61,13 @@ def test_without_parameters_of_single_columns(seed):
 
 
 @pytest.mark.parametrize("name", sorted(TABLE_LEARNERS))
-def test_every_learner_runs(name):
+def test_all_table_learners(name):
     X = chain_rows(0, 400)
     found = learner(name, max_iter=4, search=strict(1e-3)).fit(X)
     assert {tuple(e) for e in CHAIN} <= {tuple(e) for e in edges_of(found)}
     assert np.isfinite(found.coupling_).all()
-    gaps = learner(name, max_iter=2).fit(holes(X, 0.1, 0))
-    assert np.isfinite(gaps.coupling_).all()
+    incomplete = learner(name, max_iter=2).fit(holes(X, 0.1, 0))
+    assert np.isfinite(incomplete.coupling_).all()
 
 
 @pytest.mark.parametrize(
@@ -80,15 +80,15 @@ def test_every_learner_runs(name):
         {"learner": PCD(n_chains=64), "batch_size": 100, "max_iter": 5},
     ],
 )
-def test_schedules(parameters):
+def test_optimizers_and_learning_rates(parameters):
     parameters = dict(parameters)
     found = learner(parameters.pop("learner", "exact"), **parameters).fit(chain_rows(0))
     assert edges_of(found) == CHAIN
     assert (np.abs(found.coupling_[tuple(found.edges_.T)] - 0.5) < 0.15).all()
 
 
-def test_default_learns_the_maximum(seed):
-    """PCD near the maximum of the likelihood, its noise a fraction of the standard error."""
+def test_default_learner_is_near_the_maximum_likelihood(seed):
+    """The error of PCD estimates is a fraction of their standard error."""
     X = chain_rows(seed, 2000, 4)
     exact, found = learner().fit(X), learner("pcd", random_state=seed).fit(X)
     assert edges_of(found) == edges_of(exact) == CHAIN[:3]
@@ -97,18 +97,18 @@ def test_default_learns_the_maximum(seed):
     assert (np.abs(found.coupling_ - exact.coupling_)[where] < 5 * 0.25 * error).all()
 
 
-# Rows that arrive -------------------------------------------------------------------------
+# Partial fit ------------------------------------------------------------------------------
 
 
-def arriving(warmup=10, **parameters):
+def removal_learner(warmup=10, **parameters):
     search = RemovalWhileLearning(0.2, warmup)
-    given = {"search": search, "learning_rate": 1.0, "max_iter": 15, "screen": None}
-    return learner(**(given | parameters))
+    defaults = {"search": search, "learning_rate": 1.0, "max_iter": 15, "screen": None}
+    return learner(**(defaults | parameters))
 
 
-def test_partial_fit_is_a_fit_in_parts(seed):
+def test_partial_fits_equal_one_fit(seed):
     X = chain_rows(seed, 2000)
-    whole, parts = arriving().fit(X), arriving()
+    whole, parts = removal_learner().fit(X), removal_learner()
     for k in range(15):
         assert parts.partial_fit(X) is parts
         assert parts.n_iter_ == k + 1
@@ -121,13 +121,13 @@ def test_partial_fit_is_a_fit_in_parts(seed):
     assert parts.n_candidates_ == whole.n_candidates_ == 10
 
 
-def test_partial_fit_of_other_rows_every_time(seed):
-    """Chains go on, removed edges stay away, and a fit begins anew."""
-    model = arriving(name="pcd", learning_rate=0.3, warmup=20)
+def test_partial_fit_with_new_rows(seed):
+    """Partial fits resume chains and keep edges removed; fit starts anew."""
+    model = removal_learner(name="pcd", learning_rate=0.3, warmup=20)
     for k in range(30):
         model.partial_fit(chain_rows(1000 * (seed + 1) + k, 300))
     assert {tuple(e) for e in CHAIN} <= {tuple(e) for e in edges_of(model)}
-    error = 0.1  # the noise of about ten batches of 300 rows and of the chains
+    error = 0.1  # noise of about ten batches of 300 rows, and of the chains
     np.testing.assert_allclose(model.coupling_[tuple(np.array(CHAIN).T)], 0.5, atol=5 * error)
     gone = model.path_.removed > 0
     assert (model.path_.removed[gone] > 20).all()
@@ -135,12 +135,12 @@ def test_partial_fit_of_other_rows_every_time(seed):
     assert model.fit(chain_rows(seed)).n_iter_ == 15
 
 
-def test_partial_fit_refuses(seed):
+def test_invalid_partial_fit_raises(seed):
     X = chain_rows(seed)
     assert not hasattr(learner(), "partial_fit")
     assert not hasattr(learner(search="unknown"), "partial_fit")
     assert not hasattr(learner(search=Thresholding(0.1)), "partial_fit")
-    model = arriving().partial_fit(X)
+    model = removal_learner().partial_fit(X)
     before = dict(vars(model))
     with pytest.raises(ValueError, match="not seen in fit"):
         model.partial_fit(X + 1)

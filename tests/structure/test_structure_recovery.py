@@ -1,4 +1,4 @@
-"""Tests of the graphs that MRFStructureLearner finds, and of its rates of error."""
+"""Tests of graph recovery and error rates of MRFStructureLearner."""
 
 from itertools import combinations, product
 
@@ -47,14 +47,14 @@ RATES = [  # rate, crossing, removal of (0, 9), removal of pairs of middle nodes
 
 
 def population():
-    """All joint states of the paper's example and how often 5,000 rows are expected to show them"""
+    """Return all joint states of the paper's example and their expected counts in 5,000 rows."""
     model = make_non_decay_mrf(D, beta=BETA)
     states = np.array(list(product((0, 1), repeat=D + 2)), dtype=STATE)
     log_f = model.log_potential(states)
     return states, 5_000 * np.exp(log_f - np.logaddexp.reduce(log_f))
 
 
-def papers_algorithm(rate, max_iter, **parameters):
+def paper_algorithm(rate, max_iter, **parameters):
     return MRFStructureLearner(
         "exact",
         statistic="agreement",
@@ -71,39 +71,39 @@ def papers_algorithm(rate, max_iter, **parameters):
     ("rate", "crossing", "removal", "middle"),
     [pytest.param(*r, marks=[] if r[0] in (0.1, 0.15, 1.0) else pytest.mark.slow) for r in RATES],
 )
-def test_the_papers_counterexample(rate, crossing, removal, middle):
-    """Pair (0, 9) leads, is overtaken by an edge, and decays; population moments, no chance."""
+def test_counterexample_of_the_paper(rate, crossing, removal, middle):
+    """Pair (0, 9) is first stronger than an edge, then decays; with population moments."""
     states, counts = population()
-    model = papers_algorithm(rate, 1000 if rate == 0.15 else removal + 3)
+    model = paper_algorithm(rate, 1000 if rate == 0.15 else removal + 3)
     model.fit(states, sample_weight=counts)
     path = model.path_
-    place = {tuple(e): k for k, e in enumerate(path.edges.tolist())}
-    ahead = path.parameters[:, place[0, 9]] > path.parameters[:, place[0, 1]]
+    column = {tuple(e): k for k, e in enumerate(path.edges.tolist())}
+    ahead = path.parameters[:, column[0, 9]] > path.parameters[:, column[0, 1]]
     assert path.iteration[np.argmin(ahead)] == crossing
     assert ahead[: crossing - 1].all()
-    assert path.removed[place[0, 9]] == removal
-    assert {path.removed[place[e]] for e in MIDDLE} == {middle}
-    assert {path.removed[place[tuple(e)]] for e in TRUE} == {-1}
+    assert path.removed[column[0, 9]] == removal
+    assert {path.removed[column[e]] for e in MIDDLE} == {middle}
+    assert {path.removed[column[tuple(e)]] for e in TRUE} == {-1}
     assert sorted(edges_of(model)) == sorted(TRUE)
     assert model.n_iter_ == len(path.iteration) == (1000 if rate == 0.15 else removal + 3)
-    after = path.parameters[removal - 1 :, place[0, 9]]
+    after = path.parameters[removal - 1 :, column[0, 9]]
     np.testing.assert_array_equal(after, 0.0)
-    assert path.parameters[removal - 2, place[0, 9]] >= np.log(0.501 / 0.499)
+    assert path.parameters[removal - 2, column[0, 9]] >= np.log(0.501 / 0.499)
     assert (model.confidence_intervals_[:, 0] > 0).all()
     if rate == 0.15:
         couplings = model.coupling_[tuple(np.array(TRUE).T)]
         np.testing.assert_allclose(couplings, np.log(0.6 / 0.4) / 2, atol=1e-5)
 
 
-def test_the_papers_algorithm_fails_with_small_steps():
-    """At a rate of .03 the first step leaves every edge but (0, 9) below the threshold."""
+def test_paper_algorithm_fails_with_a_small_learning_rate():
+    """With learning rate 0.03, the first update moves only pair (0, 9) above the threshold."""
     states, counts = population()
-    model = papers_algorithm(0.03, 40).fit(states, sample_weight=counts)
+    model = paper_algorithm(0.03, 40).fit(states, sample_weight=counts)
     assert edges_of(model) == [[0, 9]]
     assert sorted(model.path_.removed) == [-1] + [1] * 44
 
 
-def test_wald_finds_the_papers_graph_in_population_moments():
+def test_wald_recovers_the_graph_of_the_paper_from_population_moments():
     states, counts = population()
     model = learner().fit(states, sample_weight=counts)
     assert sorted(edges_of(model)) == sorted(TRUE)
@@ -113,8 +113,8 @@ def test_wald_finds_the_papers_graph_in_population_moments():
 
 
 @pytest.mark.parametrize("name", ["exact", "pseudo-likelihood"])
-def test_recovers_the_papers_example(name, seed):
-    """Edges are 11 standard errors from zero, false ones have probability 1e-5."""
+def test_wald_recovers_the_graph_of_the_paper(name, seed):
+    """Edges are 11 standard errors from zero, and false edges have probability 1e-5."""
     for k in range(3):
         rows = inference.sample(
             make_non_decay_mrf(D, beta=BETA), 5000, random_state=np.random.default_rng([seed, k])
@@ -126,8 +126,8 @@ def test_recovers_the_papers_example(name, seed):
 
 
 @pytest.mark.slow
-def test_default_recovers_the_papers_example(seed):
-    """In 40 data sets; false edges are as rare as the level, 0.05, says."""
+def test_default_recovers_the_graph_of_the_paper(seed):
+    """In 40 data sets, all edges are found, and false edges are as rare as the level 0.05."""
     missed = 0
     for k in range(40):
         rows = inference.sample(
@@ -139,11 +139,11 @@ def test_default_recovers_the_papers_example(seed):
     assert missed <= binom.isf(RARE, 40, 0.05)
 
 
-# Errors are as rare as promised -----------------------------------------------------------
+# Error rates ------------------------------------------------------------------------------
 
 
-def null_errors(seed, n_sets, **parameters):
-    """Data sets of independent columns of which any edge is found."""
+def count_sets_with_false_edges(seed, n_sets, **parameters):
+    """Return the number of data sets of independent columns with a false edge."""
     wrong = 0
     for k in range(n_sets):
         X = np.random.default_rng([seed, k]).integers(0, 2, size=(300, 6))
@@ -155,21 +155,21 @@ def null_errors(seed, n_sets, **parameters):
     ("n_sets", "level"), [(40, 0.1), pytest.param(600, 0.05, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("control", ["holm", "fdr"])
-def test_no_edges_between_independent_columns(n_sets, level, control, seed):
-    """Of data without edges any edge is an error, of both kinds of control."""
-    wrong = null_errors(seed, n_sets, level=level, control=control)
+def test_false_edges_of_independent_columns(n_sets, level, control, seed):
+    """Independent columns have false edges at most as often as the level, for both controls."""
+    wrong = count_sets_with_false_edges(seed, n_sets, level=level, control=control)
     assert wrong <= binom.isf(RARE, n_sets, level)
 
 
-def test_errors_without_adjustment_are_many(seed, monkeypatch):
-    """Negative control of the test above."""
-    monkeypatch.setattr(wald, "adjusted", lambda p, _: p)
-    assert null_errors(seed, 40, level=0.1) > binom.isf(RARE, 40, 0.1)
+def test_false_edges_without_adjustment(seed, monkeypatch):
+    """Negative control: without adjustment, false edges exceed the level."""
+    monkeypatch.setattr(wald, "adjust_p_values", lambda p, _: p)
+    assert count_sets_with_false_edges(seed, 40, level=0.1) > binom.isf(RARE, 40, 0.1)
 
 
 @pytest.mark.parametrize("n_sets", [10, pytest.param(300, marks=pytest.mark.slow)])
-def test_false_discoveries(n_sets, seed):
-    """Mean share of false edges among those found is at most the level; Holm's is smaller."""
+def test_false_discovery_rate(n_sets, seed):
+    """The mean share of false edges is at most the level, and Holm selects fewer of them."""
     level = 0.2
     shares, n_false = [], {"fdr": 0, "holm": 0}
     for k in range(n_sets):
@@ -187,8 +187,8 @@ def test_false_discoveries(n_sets, seed):
     assert n_false["fdr"] > 0 or n_sets < 100
 
 
-def calibration(z):
-    """z of shape (n_sets, n_numbers): squares are one on average, by their own error."""
+def check_calibration(z):
+    """Check that z of shape (n_sets, n_numbers) has mean square one and 95% coverage."""
     squares = np.mean(np.square(z), axis=1)
     error = squares.std(ddof=1) / np.sqrt(len(squares))
     assert abs(squares.mean() - 1) < 5 * error + 0.03, squares.mean()
@@ -202,9 +202,9 @@ def calibration(z):
     ("n_sets", "missing"),
     [(30, 0.0), pytest.param(500, 0.0, marks=slow), pytest.param(250, 0.2, marks=slow)],
 )
-def test_intervals_of_couplings(n_sets, missing, seed, monkeypatch):
-    """95% limits hold the true couplings; p-values of pairs that are no edges hold where small."""
-    monkeypatch.setattr(fitted_graph, "adjusted", lambda p, _: p)
+def test_confidence_intervals_of_couplings(n_sets, missing, seed, monkeypatch):
+    """Confidence intervals of couplings cover 95%, and p-values of absent edges are valid."""
+    monkeypatch.setattr(fitted_graph, "adjust_p_values", lambda p, _: p)
     truth, where = chain_couplings()[0], (np.array([0, 1, 2]), np.array([1, 2, 3]))
     z, p = [], []
     for k in range(n_sets):
@@ -221,9 +221,9 @@ def test_intervals_of_couplings(n_sets, missing, seed, monkeypatch):
         np.testing.assert_allclose(middle, model.coupling_[where])
         z.append(1.959964 * (middle - truth[where]) / half)
         p.extend(model.p_values_[[0, 0, 1], [2, 3, 3]])
-    calibration(np.array(z))
+    check_calibration(np.array(z))
     if not missing:
-        # as likely as they say, or a little less: their statistics are means of two that differ
+        # slightly conservative: the statistics are means of two different statistics
         for level in (0.01, 0.05, 0.1, 0.2):
             rejected = (np.reshape(p, (-1, 3)) <= level).sum(axis=0)
             assert (rejected <= binom.isf(RARE, n_sets, level)).all(), (level, rejected)
@@ -231,8 +231,8 @@ def test_intervals_of_couplings(n_sets, missing, seed, monkeypatch):
 
 
 @pytest.mark.parametrize("n_sets", [15, pytest.param(300, marks=slow)])
-def test_intervals_of_tables(n_sets, seed):
-    """Three states: 95% limits hold the true centred tables, entry by entry."""
+def test_confidence_intervals_of_tables(n_sets, seed):
+    """Confidence intervals of the entries of centred tables of three states cover 95%."""
     rng = np.random.default_rng(5)
     tables = random_tables([3] * 3, [(0,), (1,), (2,), (0, 1), (1, 2)], rng)
     truth = [t - t.mean(0) - t.mean(1, keepdims=True) + t.mean() for t in tables[3:]]
@@ -254,4 +254,4 @@ def test_intervals_of_tables(n_sets, seed):
             found.strength_[[0, 1], [1, 2]], [np.linalg.norm(t) for t in found.coupling_]
         )
         z.append(np.concatenate(numbers))
-    calibration(np.array(z))
+    check_calibration(np.array(z))

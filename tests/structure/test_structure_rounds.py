@@ -11,7 +11,7 @@ from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
 from skmrf.structure import RemovalWhileLearning, Thresholding, candidates, search
 from skmrf.structure.candidates import candidate_pairs
 from skmrf.structure.pairwise_model import PairwiseModel
-from skmrf.structure.path import MOST_RECORDS, Path
+from skmrf.structure.path import MAX_RECORDS, Path
 from skmrf.structure.removal import EdgeRemoval
 from skmrf.structure.rows import Rows
 
@@ -19,18 +19,19 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 def hidden_pair(seed, n_rows=4000):
-    """Columns 0 and 1 are independent, but not given column 2."""
+    """Return rows in which columns 0 and 1 are independent, but dependent given column 2."""
     J = np.zeros((3, 3))
     J[0, 2] = J[2, 0] = J[1, 2] = J[2, 1] = 0.6
     J[0, 1] = J[1, 0] = -np.arctanh(np.tanh(0.6) ** 2)
     rng = np.random.default_rng([seed, 6])
     X = inference.sample(PairwiseEnergy(J, np.zeros(3)), n_rows, random_state=rng).astype(int)
-    while abs(np.corrcoef(X[:, 0], X[:, 1])[0, 1]) * np.sqrt(n_rows) > 1:  # no screen finds it
+    # reject samples in which the screen would find the pair
+    while abs(np.corrcoef(X[:, 0], X[:, 1])[0, 1]) * np.sqrt(n_rows) > 1:
         X = inference.sample(PairwiseEnergy(J, np.zeros(3)), n_rows, random_state=rng).astype(int)
     return X
 
 
-def test_pairs_that_the_screen_misses_enter(seed):
+def test_pairs_missed_by_the_screen_are_added(seed):
     X = hidden_pair(seed)
     found = learner(screen=0.05).fit(X)
     assert found.n_candidates_ == 2
@@ -47,14 +48,14 @@ def test_pairs_that_the_screen_misses_enter(seed):
         without = learner(screen=0.05, search=strategy).fit(X)
         assert edges_of(without) == [[0, 2], [1, 2]]
         assert len(without.rounds_) == 1
-    assert without.p_values_[0, 1] < 1e-6  # the test of the missing pair says so
+    assert without.p_values_[0, 1] < 1e-6  # the score test finds the missing edge
     everything = learner(screen=None).fit(X)
     assert everything.n_candidates_ == 3
     same_fit(everything, found, atol=1e-4)
 
 
-def test_all_pairs_leave_and_the_truth_comes_back(seed):
-    """Of two columns that nearly repeat each other, one edge too many leaves."""
+def test_search_from_all_pairs_recovers_the_chain(seed):
+    """With all candidates, false edges are removed and the true graph remains."""
     X = chain_rows(seed, 3000, 4, coupling=0.6)
     found = learner(screen=1.0).fit(X)
     assert found.n_candidates_ == 6
@@ -67,15 +68,15 @@ def test_all_pairs_leave_and_the_truth_comes_back(seed):
 @pytest.mark.parametrize(
     ("n_rows", "n_columns", "screen", "expected"),
     [
-        (2000, 6, "auto", 15),  # all
+        (2000, 6, "auto", 15),  # all pairs
         (2000, 6, None, 15),
-        (2000, 6, 1e-140, 5),  # neighbours only: |r| = 0.66, then 0.44
-        (79, 6, "auto", 3),  # 3 pairs a column at most, by independence
+        (2000, 6, 1e-140, 5),  # neighbours only: |r| = 0.66; other pairs have at most 0.44
+        (79, 6, "auto", 3),  # at most 3 pairs per column, by tests of independence
         (100, 6, "auto", 15),
-        (99, 6, "auto", None),  # one row too few for five pairs a column
+        (99, 6, "auto", None),  # one row too few for five pairs per column
     ],
 )
-def test_candidates(n_rows, n_columns, screen, expected):
+def test_candidate_pairs(n_rows, n_columns, screen, expected):
     X = chain_rows(0, n_rows, n_columns, coupling=0.8)
     rows = Rows(X.astype(STATE), np.ones(n_rows), np.full(n_columns, 2))
     found = candidate_pairs(rows, PairwiseModel(screen=screen))
@@ -87,17 +88,17 @@ def test_candidates(n_rows, n_columns, screen, expected):
     assert (found[:, 0] < found[:, 1]).all()
 
 
-def test_candidates_of_many_parameters(monkeypatch):
-    monkeypatch.setattr(candidates, "MOST_CANDIDATES", 4 * 6)
+def test_candidate_pairs_with_many_parameters(monkeypatch):
+    monkeypatch.setattr(candidates, "MAX_PARAMETERS", 4 * 6)
     rng = np.random.default_rng(0)
     rows = Rows(rng.integers(0, 3, (5000, 4)).astype(STATE), np.ones(5000), np.full(4, 3))
     assert len(candidate_pairs(rows, PairwiseModel())) == 6
-    monkeypatch.setattr(candidates, "MOST_CANDIDATES", 4 * 6 - 1)
+    monkeypatch.setattr(candidates, "MAX_PARAMETERS", 4 * 6 - 1)
     assert len(candidate_pairs(rows, PairwiseModel())) < 6
     assert len(candidate_pairs(rows, PairwiseModel(statistic="agreement"))) == 6
 
 
-def test_threshold_after_learning(seed):
+def test_thresholding(seed):
     X = chain_rows(seed, 3000)
     low, high = (learner(search=Thresholding(t)).fit(X) for t in (0.0, 0.5))
     assert len(low.edges_) == 10
@@ -114,8 +115,8 @@ def test_threshold_after_learning(seed):
     assert left == {tuple(e) for e in edges_of(low)} - {tuple(e) for e in CHAIN}
 
 
-def test_warmup(seed):
-    """No edge leaves before the warm-up is over, and then only weak ones."""
+def test_warmup_of_removal(seed):
+    """Edges are removed only after the warm-up, and only weak ones."""
     X = chain_rows(seed, 3000)
     parameters = {"learning_rate": 0.5, "max_iter": 160}
     found = learner(search=RemovalWhileLearning(0.4, 150), **parameters).fit(X)
@@ -124,12 +125,14 @@ def test_warmup(seed):
     early = learner(search=RemovalWhileLearning(0.4), **parameters).fit(X)
     assert early.path_.removed.min() == 1
     assert early.n_iter_ == 160
-    with pytest.raises(ValueError, match='L-BFGS has none; use optimizer="sgd", or search=Thr'):
+    with pytest.raises(
+        ValueError, match=r'L-BFGS cannot be used\. Use optimizer="sgd", or use search=Thr'
+    ):
         learner(search=RemovalWhileLearning(0.1), optimizer="lbfgs").fit(X)
 
 
-def test_rounds_come_to_an_end(monkeypatch):
-    """And what is not settled then has not converged."""
+def test_maximum_number_of_rounds(monkeypatch):
+    """A search that reaches the maximum number of rounds has not converged."""
     X = chain_rows(0)
     monkeypatch.setattr(search, "MAX_ROUNDS", 1)
     found = learner().fit(X)
@@ -139,7 +142,7 @@ def test_rounds_come_to_an_end(monkeypatch):
 
 
 def test_edge_removal():
-    """By hand: the norm of a table counts, for good, after the warm-up."""
+    """Edges with a small norm are removed permanently after the warm-up."""
     form = LogLinearForm.build((2, 2, 3), [(0, 1), (0, 2), (1, 2)])
     path = Path()
     path.now = 7
@@ -155,12 +158,12 @@ def test_edge_removal():
     back = removal.update(left.with_theta(theta), None, None, {})
     np.testing.assert_array_equal(back.theta["pairs"], left.theta["pairs"])
     assert path.removed == {(1, 2): 9}
-    nothing_dead = weak.with_theta({"unary": theta["unary"], "pairs": np.ones(5)})
-    assert removal.update(nothing_dead, None, None, {}) is nothing_dead
+    all_strong = weak.with_theta({"unary": theta["unary"], "pairs": np.ones(5)})
+    assert removal.update(all_strong, None, None, {}) is all_strong
 
 
 @pytest.mark.parametrize("q", [2, 3])
-def test_path_by_hand(q):
+def test_path_of_a_small_example(q):
     form = LogLinearForm.build((q,) * 3, [(0, 1), (1, 2)])
     energy = LogLinearEnergy(form, form.zeros())
     free = (q - 1) ** 2
@@ -188,7 +191,7 @@ def test_path_by_hand(q):
     assert path.summary(np.arange(3))["removed"].tolist() == [-1, 4, -1]
 
 
-def test_long_paths_are_thinned():
+def test_long_path_is_thinned():
     form = LogLinearForm.build((2, 2), [(0, 1)])
     zero = LogLinearEnergy(form, form.zeros())
     path = Path()
@@ -197,6 +200,6 @@ def test_long_paths_are_thinned():
         path.record(t, zero.with_theta({"unary": np.zeros(2), "pairs": np.array([float(t)])}))
     found = path.summary(np.arange(2))
     n = len(found["iteration"])
-    assert MOST_RECORDS / 2 <= n <= MOST_RECORDS
+    assert MAX_RECORDS / 2 <= n <= MAX_RECORDS
     assert set(np.diff(found["iteration"])) == {8}
     np.testing.assert_array_equal(found["parameters"][:, 0], found["iteration"])
