@@ -1,4 +1,4 @@
-"""Ways to estimate the two phases of the gradient, one algorithm a file."""
+"""Learners: estimators of the log-likelihood gradient, one algorithm per file."""
 
 from .._utils.batch import Batch
 from .._utils.history import Latest

@@ -1,4 +1,4 @@
-"""The contract of negative phases."""
+"""Base class of learners, and the positive phase that most of them share."""
 
 from abc import ABC, abstractmethod
 
@@ -10,34 +10,36 @@ from .._utils.batch import Batch
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import CliqueMoments, States
-from .._utils.rows import dense_rows, distinct_rows
+from .._utils.rows import dense_rows, find_unique_rows
 from ..energies import DiscreteEnergy
 from ..samplers import Product
-from .missing_entries import Completions
+from .missing_entries import GibbsImputer
 
-FEW_LATENT = 20
+MAX_LATENT_FOR_MARGINALS = 20
 
 
 class Learner(BaseEstimator, ABC):
-    """Estimates the two phases of the log-likelihood gradient.
+    """Base class of estimators of the log-likelihood gradient.
 
-    A learner holds parameters only, so it clones and its parameters can be searched as
-    ``learner__...``. What a step leaves to the next one is in ``state``, which pickles.
+    The gradient is the expectation of the sufficient statistics under the data (positive phase)
+    minus that under the model (negative phase). A learner stores its parameters only, so it can be
+    cloned, and its parameters can be searched as ``learner__...``. Everything that a step passes
+    to the next step is in ``state``, which can be pickled.
 
     Attributes
     ----------
     requires : tuple of protocols
-        The protocols (``skmrf.energies.protocols``) that the energy must keep, all of them.
-        Estimators accept the learners whose requirements their energy meets; estimators of
-        conditional and of continuous models take a :class:`ConditionalLearner` and a
+        Protocols (``skmrf.energies.protocols``) that the energy must implement, all of them.
+        An estimator accepts the learners whose requirements its energy meets. Estimators of
+        conditional models take a :class:`ConditionalLearner`, those of continuous models a
         :class:`BeliefLearner`.
     deterministic : bool
-        Whether the learner has an :meth:`objective`, which a deterministic solver maximises.
+        Whether the learner has an :meth:`objective`, which a deterministic solver can maximise.
     objective_takes_missing : bool
-        Whether :meth:`objective` takes rows with missing entries; where it does not, such rows are
-        learned from by stochastic steps.
+        Whether :meth:`objective` takes rows with missing entries. If False, the estimator uses
+        stochastic steps for such rows.
     pace : float
-        Share of an estimator's default first learning rate that the learner keeps up with.
+        Factor, at most 1, by which an estimator multiplies its default initial learning rate.
     """
 
     requires = (DiscreteEnergy,)
@@ -47,116 +49,242 @@ class Learner(BaseEstimator, ABC):
 
     @abstractmethod
     def init(self, energy, batch, rng):
-        """Return the state before the first step; ``batch`` holds all training rows."""
+        """Return the state before the first step.
+
+        Parameters
+        ----------
+        energy : Energy
+            Initial model.
+        batch : Batch
+            All training rows.
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        object
+            State, which :meth:`step` takes. It can be pickled.
+        """
 
     def resume(self, energy, batch, state, rng):
-        """Return the state for other (or the same) training rows.
+        """Return the state with which training continues, on the same or on other rows.
 
-        It keeps what does not depend on the rows.
+        The new state keeps the parts of the old one that do not depend on the rows. By default it
+        keeps nothing.
+
+        Parameters
+        ----------
+        energy : Energy
+            Current model.
+        batch : Batch
+            All training rows.
+        state : object
+            State of an earlier run. It may come from another learner.
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        object
+            State, which :meth:`step` takes.
         """
         return self.init(energy, batch, rng)
 
     @abstractmethod
     def step(self, energy, batch, state, rng):
-        """Return one estimate: ``(positive, negative, state, info)``.
+        """Return one estimate of both phases, the new state, and diagnostics.
 
-        ``positive`` and ``negative`` are phases: :class:`~skmrf.learners.States`,
-        :class:`~skmrf.learners.CliqueMoments` or, of conditional models,
-        :class:`~skmrf.learners.UnitMoments`. ``info`` is a dict of diagnostics, which ``history_``
-        averages by epoch (of a :class:`~skmrf.learners.Latest` it keeps the last); a share of
-        converged runs in ``inference_converged`` is warned about when it is low in the last epoch.
+        Parameters
+        ----------
+        energy : Energy
+            Current model.
+        batch : Batch
+            Training rows of this step.
+        state : object
+            State after the previous step.
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        positive, negative : States, CliqueMoments or UnitMoments
+            Data-dependent and model-dependent phase. :class:`~skmrf.learners.UnitMoments` is for
+            conditional models.
+        state : object
+            State after this step.
+        info : dict of str to float
+            Diagnostics. ``history_`` stores their mean over an epoch, or the last value if it is
+            a :class:`~skmrf.learners.Latest`. The fit warns if ``inference_converged``, the share
+            of converged inference runs, is low in the last epoch.
         """
 
     def objective(self, energy, batch, state):
-        """Return the objective of the whole batch in nats and its gradient, shaped like theta."""
+        """Return the objective of a batch and its gradient.
+
+        Parameters
+        ----------
+        energy : Energy
+            Model to evaluate.
+        batch : Batch
+            All training rows.
+        state : object
+            State of :meth:`init` or :meth:`resume`.
+
+        Returns
+        -------
+        value : float
+            Objective in nats per row.
+        gradient : dict of str to ndarray
+            Derivatives by the parameters, shaped like ``energy.theta``.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no deterministic objective.")
 
 
 class DataPhase:
-    """Positive phase of learners by chains and particles.
+    """Positive phase of the gradient.
 
-    Without missing entries and latent variables it is in closed form: the moments of all training
-    rows, computed once. Latent variables are averaged out given the rows of a batch. Missing
-    entries of a batch are completed by Gibbs chains that persist by row.
+    Without missing entries and latent variables, it consists of the moments of all training rows,
+    which are computed once. Latent variables are averaged out given the rows of a batch. Missing
+    entries are imputed by Gibbs chains; each row with missing entries has its own chain, which
+    persists between steps.
 
     Parameters
     ----------
     energy : GibbsEnergy
-        Energy that learning starts with.
+        Initial model.
     batch : Batch
         All training rows.
     rng : numpy.random.Generator
-        Source of the completions.
+        Source of random numbers for imputation.
     """
 
     def __init__(self, energy, batch, rng):
-        self.completions = None
+        self.imputer = None
         self.moments = None
         if has_missing(batch.shown):
-            self.completions = Completions(batch, energy.visible_states, rng)
+            self.imputer = GibbsImputer(batch, energy.visible_states, rng)
         elif not energy.has_latent:
             phase = States(batch.shown, None, batch.log_weights)
             self.moments = CliqueMoments(energy.moments(phase))
 
     def batch_states(self, energy, batch):
-        """What a batch shows of the model, missing entries completed."""
+        """Return the rows of a batch as a phase, after one imputation sweep.
+
+        Parameters
+        ----------
+        energy : GibbsEnergy
+            Current model, from which missing entries are drawn.
+        batch : Batch
+            Training rows of this step.
+
+        Returns
+        -------
+        States
+            State codes of the visible variables without missing entries, and the row weights.
+        """
         X = batch.shown
-        if self.completions is not None:
-            X = self.completions.update(energy, batch)
+        if self.imputer is not None:
+            X = self.imputer.update(energy, batch)
         return States(X, None, batch.log_weights)
 
     def __call__(self, energy, batch):
-        """The positive phase of a batch."""
+        """Return the positive phase of a batch.
+
+        Parameters
+        ----------
+        energy : GibbsEnergy
+            Current model.
+        batch : Batch
+            Training rows of this step.
+
+        Returns
+        -------
+        CliqueMoments or States
+            Moments of all training rows if they are in closed form, else the rows of the batch.
+        """
         return self.moments or self.batch_states(energy, batch)
 
-    def _filled(self, batch):
-        return batch.shown if self.completions is None else self.completions.filled(batch)
+    def _impute(self, batch):
+        if self.imputer is None:
+            return batch.shown
+        return self.imputer.impute(batch)
 
     def draw_rows(self, batch, n_rows, rng):
-        """Training rows drawn by their weights, missing entries filled."""
-        X = self._filled(batch)
+        """Draw training rows with replacement, with probabilities proportional to their weights.
+
+        Parameters
+        ----------
+        batch : Batch
+            All training rows.
+        n_rows : int
+            Number of rows to draw.
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_visible)
+            State codes. Missing entries are imputed.
+        """
+        X = self._impute(batch)
         weights = normalized_weights(batch.log_weights, X.shape[0])
         return dense_rows(X[rng.choice(X.shape[0], size=n_rows, p=weights)])
 
     def reference(self, name, energy, batch):
-        """Return the distribution at inverse temperature 0.
+        """Return the distribution at inverse temperature 0 of a tempered path.
 
         Parameters
         ----------
         name : {"marginals", "uniform"} or None
-            Independent variables with the state frequencies of the training rows, or uniform ones.
-            None is "marginals", except for models with many latent variables: halfway to these,
-            particles that start at the marginals may all fall into one state and stay there.
+            "marginals" is a product of the state frequencies of the training rows, "uniform" the
+            uniform distribution. None is "marginals", or "uniform" for models with more than 20
+            latent variables. On the path from the marginals to such a model, all particles may end
+            in the same state and stay there.
         energy : DiscreteEnergy
+            Model at inverse temperature 1.
         batch : Batch
             All training rows.
 
         Returns
         -------
         Product
+            Distribution of independent visible variables.
         """
         n_latent = len(energy.n_states) - len(energy.visible_states)
-        if name == "uniform" or (name is None and n_latent > FEW_LATENT):
+        if name == "uniform" or (name is None and n_latent > MAX_LATENT_FOR_MARGINALS):
             return Product.uniform(energy.visible_states)
         return self.marginals(energy, batch)
 
     def marginals(self, energy, batch):
-        """Return independent variables with the state frequencies of the training rows."""
-        X = self._filled(batch)
+        """Return the product of the marginal state frequencies of the training rows.
+
+        Parameters
+        ----------
+        energy : DiscreteEnergy
+            Model with the same visible variables.
+        batch : Batch
+            All training rows. Missing entries are imputed first.
+
+        Returns
+        -------
+        Product
+            Distribution of independent visible variables.
+        """
+        X = self._impute(batch)
         n = X.shape[0]
         weights = n * normalized_weights(batch.log_weights, n)
         return Product.from_counts(X, energy.visible_states, weights)
 
 
 def has_missing(X):
-    """Whether an entry is missing; sparse rows have none."""
+    """Return whether any entry of X is missing. Sparse matrices have no missing entries."""
     if issparse(X):
         return False
     return bool((np.isnan(X) if X.dtype.kind == "f" else X == MISSING).any())
 
 
 def unique_rows(batch: Batch):
-    """Distinct rows and their weights, which sum to one."""
+    """Return the distinct rows and their weights, which sum to one."""
     weights = normalized_weights(batch.log_weights, len(batch.X))
-    first, which = distinct_rows(batch.X)
+    first, which = find_unique_rows(batch.X)
     return batch.X[first], np.bincount(which, weights=weights, minlength=len(first))

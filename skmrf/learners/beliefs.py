@@ -1,4 +1,4 @@
-"""What learners of continuous models share: mixture beliefs of the model."""
+"""Base class of learners of continuous models, which keep a mixture approximation."""
 
 from abc import abstractmethod
 
@@ -7,22 +7,61 @@ from .base import Learner
 
 
 class BeliefLearner(Learner):
-    """Learner that keeps a mixture which approximates the model.
+    """Learner that keeps a Gaussian mixture as an approximation of the model.
 
-    Its state has the mixture as the attribute ``mixture``, or the learner overrides
-    :meth:`proposal`.
+    The mixture is called the beliefs. The state of the learner stores it in the attribute
+    ``mixture``; otherwise the learner must override :meth:`proposal`.
     """
 
     requires = (ContinuousEnergy,)
 
     @abstractmethod
     def beliefs(self, energy, state):
-        """Return the mixture that approximates the model while it is learned."""
+        """Return the mixture that approximates the model during training.
+
+        Parameters
+        ----------
+        energy : ContinuousEnergy
+            Current model.
+        state : object
+            State after the last step.
+
+        Returns
+        -------
+        Mixture
+            Approximation, which may lag a few updates behind the model.
+        """
 
     @abstractmethod
     def final_beliefs(self, energy, state):
-        """Return the mixture that approximates a model that was learned."""
+        """Return the mixture that approximates the fitted model.
+
+        Parameters
+        ----------
+        energy : ContinuousEnergy
+            Fitted model.
+        state : object
+            State after the last step.
+
+        Returns
+        -------
+        Mixture
+            Approximation of the fitted model.
+        """
 
     def proposal(self, energy, state):
-        """Return the last mixture with the Gaussian base as one more component."""
-        return state.mixture.defended(energy.mean, energy.covariance)
+        """Return a proposal distribution: the last mixture plus a component for the base.
+
+        Parameters
+        ----------
+        energy : ContinuousEnergy
+            Current model, whose Gaussian base becomes one more component.
+        state : object
+            State after the last step.
+
+        Returns
+        -------
+        Mixture
+            Proposal with one component more than the last mixture.
+        """
+        return state.mixture.with_defensive_component(energy.mean, energy.covariance)

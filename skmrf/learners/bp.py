@@ -1,4 +1,4 @@
-"""Learners whose negative phase is one run of belief propagation."""
+"""Learners by belief propagation."""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ from .base import DataPhase, Learner
 
 @dataclass
 class PropagationState:
-    """The data's phase, the arranged graph, and the last messages."""
+    """State of the learner: positive phase, arranged graph, and last messages."""
 
     data: DataPhase
     arranged: arrangement.Arrangement
@@ -24,24 +24,30 @@ class PropagationState:
 class BP(Learner):
     r"""Moments by belief propagation.
 
-    The negative phase is the beliefs :math:`b_a(x_a)` of the cliques, so the gradient is that of
-    the log-likelihood with the Bethe approximation in place of :math:`\log Z`: exact on trees.
+    The negative phase consists of the beliefs :math:`b_a(x_a)` of the cliques. The gradient is that
+    of the log-likelihood with the Bethe approximation instead of :math:`\log Z`. It is exact on
+    trees.
 
     Parameters
     ----------
     schedule : {"sequential", "residual", "flooding"}, default="sequential"
+        Order of the message updates. "sequential" visits the cliques in turn, forwards and
+        backwards. "residual" visits the clique with the largest change of incoming messages first.
+        "flooding" updates all cliques at once, then all variables.
     damping : float or "auto", default="auto"
-        Share of the old log message that a new one keeps; "auto": none for 20 iterations, then 0.5.
+        Weight, from 0 to 0.99, of the old log message in the new one. "auto" does not damp the
+        first 20 iterations and uses 0.5 after them.
     max_iter : int, default=200
+        Maximum number of iterations. An iteration is one update per clique.
     tol : float, default=1e-6
-        Largest change of a message to stop at.
+        Propagation has converged when no log message changes by more than this.
     warm_start : bool, default=True
-        Start from the messages of the step before.
+        Whether to start from the messages of the previous step.
 
     References
     ----------
     W. Ping and A. Ihler, "Belief propagation in conditional RBMs for structured prediction",
-    AISTATS (2017), where clique beliefs are the model's moments.
+    AISTATS (2017): use clique beliefs as the moments of the model.
     """
 
     requires = (TableEnergy,)
@@ -56,51 +62,66 @@ class BP(Learner):
         self.warm_start = warm_start
 
     def init(self, energy, batch, rng):
-        self._how()
+        """Return the positive phase and the arranged graph, without messages."""
+        self._propagation()
         return PropagationState(DataPhase(energy, batch, rng), arrangement.arrange(energy.layout))
 
     def resume(self, energy, batch, state, rng):
+        """Return the state for new training rows, with the last messages."""
         fresh = self.init(energy, batch, rng)
         if not isinstance(state, PropagationState):  # of another learner
             return fresh
         return replace(fresh, messages=state.messages)
 
-    def _how(self):
+    def _propagation(self):
         return belief_propagation.Propagation(self.schedule, self.damping, self.max_iter, self.tol)
 
     def _propagate(self, energy, state):
-        """Beliefs, the state after them, and diagnostics."""
+        """Return the beliefs, the new state, and diagnostics."""
         start = state.messages if self.warm_start else None
-        found = belief_propagation.pass_messages(
-            state.arranged, energy.flat, self._how(), start=start
+        beliefs = belief_propagation.pass_messages(
+            state.arranged, energy.flat, self._propagation(), start=start
         )
         info = {
-            "inference_converged": float(found.converged),
-            "residual": found.residual,
-            "n_propagations": float(found.n_iter),
-            "log_partition": found.log_partition,
+            "inference_converged": float(beliefs.converged),
+            "residual": beliefs.residual,
+            "n_propagations": float(beliefs.n_iter),
+            "log_partition": beliefs.log_partition,
         }
-        return found, replace(state, messages=found.messages), info
+        return beliefs, replace(state, messages=beliefs.messages), info
 
     def step(self, energy, batch, state, rng):
+        """Return both phases; the negative one consists of the clique beliefs."""
         positive = state.data(energy, batch)
-        found, state, info = self._propagate(energy, state)
-        moments = energy.layout.tied(found.cliques)
+        beliefs, state, info = self._propagate(energy, state)
+        moments = energy.layout.tied(beliefs.cliques)
         return positive, CliqueMoments(dict.fromkeys(energy.theta, moments)), state, info
 
 
 class BPCD(BP):
     r"""Contrastive divergence by independent draws from beliefs.
 
-    The negative phase are draws from :math:`\prod_i b_i(x_i)`, each variable by its own belief,
-    as in the baseline of the chained propagation paper. What the model says of several variables
-    together is lost; :class:`BP` keeps it within cliques.
+    The negative phase consists of draws from :math:`\prod_i b_i(x_i)`: each variable is drawn from
+    its own belief, independently of the others, as in the baseline of the paper on chained belief
+    propagation. The dependence between variables is lost. :class:`BP` keeps it within cliques.
 
     Parameters
     ----------
     n_samples : int, default=3000
-    schedule, damping, max_iter, tol, warm_start
-        As in :class:`BP`.
+        Number of draws in each step.
+    schedule : {"sequential", "residual", "flooding"}, default="sequential"
+        Order of the message updates. "sequential" visits the cliques in turn, forwards and
+        backwards. "residual" visits the clique with the largest change of incoming messages first.
+        "flooding" updates all cliques at once, then all variables.
+    damping : float or "auto", default="auto"
+        Weight, from 0 to 0.99, of the old log message in the new one. "auto" does not damp the
+        first 20 iterations and uses 0.5 after them.
+    max_iter : int, default=200
+        Maximum number of iterations. An iteration is one update per clique.
+    tol : float, default=1e-6
+        Propagation has converged when no log message changes by more than this.
+    warm_start : bool, default=True
+        Whether to start from the messages of the previous step.
 
     References
     ----------
@@ -121,12 +142,14 @@ class BPCD(BP):
         self.n_samples = n_samples
 
     def init(self, energy, batch, rng):
+        """Return the positive phase and the arranged graph, without messages."""
         check_number("n_samples", self.n_samples, low=1, integer=True)
         return super().init(energy, batch, rng)
 
     def step(self, energy, batch, state, rng):
+        """Return both phases; the negative one consists of draws from the single beliefs."""
         positive = state.data(energy, batch)
-        found, state, info = self._propagate(energy, state)
+        beliefs, state, info = self._propagate(energy, state)
         with np.errstate(divide="ignore"):
-            product = Product(np.log(found.single), energy.layout.state_start)
+            product = Product(np.log(beliefs.single), energy.layout.state_start)
         return positive, States(product.sample(self.n_samples, rng)), state, info

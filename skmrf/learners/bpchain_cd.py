@@ -10,61 +10,74 @@ from .._utils.parameters import check_number
 from .._utils.phases import States
 from ..energies import TableEnergy
 from ..samplers.chained_bp import Chain, ChainSettings
-from ..samplers.enumerated_states import KnownStates
+from ..samplers.enumerated_states import EnumeratedStates
 from ..variational import belief_propagation
 from .base import DataPhase, Learner, unique_rows
 
-SUPPORT = 1e-3  # least conditional probability where draws are weighted
-MOST_KNOWN = 2000  # training rows that are summed over
+MIN_PROBABILITY = 1e-3  # lower bound of conditionals, so that importance weights stay bounded
+MAX_ENUMERATED_ROWS = 2000
 
 
 @dataclass
 class ChainState:
-    """The data's phase and the prepared chain."""
+    """State of the learner: positive phase, prepared chain, and rows summed over exactly."""
 
     data: DataPhase
     chain: Chain
-    known: KnownStates
+    enumerated: EnumeratedStates
 
 
 class BPChainCD(Learner):
     r"""Contrastive divergence by chained belief propagation (BPChain-CD).
 
-    The negative phase are draws of
+    The negative phase consists of draws from
 
-    .. math:: q(x) = \prod_i b_i(x_i \mid x_{<i}),
+    .. math:: q(x) = \prod_i b_i(x_i \mid x_{<i}).
 
-    each variable by its belief given those drawn before it: Algorithm 2 of the paper.
+    Each variable is drawn from its belief given the variables drawn before it (Algorithm 2 of the
+    paper).
 
     Parameters
     ----------
     n_samples : int, default=100
+        Number of draws in each step.
     conditionals : {"auto", "bp", "exact"}, default="auto"
-        "bp" as in the paper. "auto" takes exact conditionals as soon as eliminating the variables
-        that are left is cheap, on small graphs from the first one on: then draws are exact.
+        "bp" computes the conditionals by belief propagation, as in the paper. "exact" computes them
+        by variable elimination. "auto" changes from belief propagation to elimination as soon as
+        eliminating the remaining variables is cheap. On small graphs that is so from the first
+        variable on, and the draws are exact.
     corrected : bool, default=False
-        Weight the draws by :math:`f / q`, so that the gradient is that of the likelihood up to the
-        error of importance sampling. The conditionals are then kept above 1e-3, and the most
-        frequent training rows are summed over exactly: draws stand for the other states only.
+        Whether to weight the draws by :math:`f / q`. The gradient is then that of the likelihood,
+        up to the error of importance sampling. The conditionals are kept above 1e-3, the 2000 most
+        frequent training rows are summed over exactly, and draws represent the other states only.
     damping : float or "auto", default="auto"
-        Share of the old log message that a new one keeps; "auto": none for 20 iterations, then 0.5.
+        Weight, from 0 to 0.99, of the old log message in the new one. "auto" does not damp the
+        first 20 iterations and uses 0.5 after them.
     order : {"elimination", "index"} or array-like, default="elimination"
-        In which order variables are drawn; "index" as in the paper.
+        Order in which variables are drawn: a reversed elimination order, the order of the columns
+        as in the paper, or a permutation of the column indices.
     schedule : {"sequential", "residual", "flooding"}, default="sequential"
+        Order of the message updates. "sequential" visits the cliques in turn, forwards and
+        backwards. "residual" visits the clique with the largest change of incoming messages first.
+        "flooding" updates all cliques at once, then all variables.
     max_iter : int, default=100
+        Maximum number of iterations of each run. An iteration is one update per clique.
     tol : float, default=1e-3
-        Largest change of a message to stop at; the draws are noisier than what is finer.
+        Propagation has converged when no log message changes by more than this. With a smaller
+        value, the noise of the draws would be larger than the gain in accuracy.
     warm_start : bool, default=False
-        Messages of a prefix start where those of the prefix one shorter ended.
+        Whether the messages for a prefix of drawn variables start from the messages for the prefix
+        that is one variable shorter.
 
     Notes
     -----
     The paper's setting is ``conditionals="bp"``, ``order="index"``, ``schedule="flooding"``,
-    ``damping=0.0``, ``max_iter=20``, ``tol=0.0``. Propagation then often has not converged; the
-    column ``inference_converged`` of ``history_`` has the share of runs that have,
-    ``log_partition`` the running estimate of log Z, and ``ess`` how many equally weighted draws
-    that is worth. States that the chain misses are not seen in it, and where training rows are
-    summed over it is near ``n_samples`` as soon as they have most of the estimate.
+    ``damping=0.0``, ``max_iter=20``, ``tol=0.0``. Propagation often does not converge with it.
+
+    ``history_`` has these columns: ``inference_converged`` is the share of converged runs,
+    ``log_partition`` the running estimate of log Z in nats, and ``ess`` the effective sample size
+    of this estimate. ``ess`` does not account for states that the draws miss. If training rows are
+    summed over exactly, it is close to ``n_samples`` as soon as these rows have most of Z.
 
     References
     ----------
@@ -98,23 +111,28 @@ class BPChainCD(Learner):
         self.warm_start = warm_start
 
     def init(self, energy, batch, rng):
+        """Return the positive phase and the prepared chain."""
         check_number("n_samples", self.n_samples, low=1, integer=True)
-        how = belief_propagation.Propagation(self.schedule, self.damping, self.max_iter, self.tol)
-        clip = SUPPORT if self.corrected else 0.0
-        settings = ChainSettings(self.conditionals, self.order, how, clip, self.warm_start)
+        propagation = belief_propagation.Propagation(
+            self.schedule, self.damping, self.max_iter, self.tol
+        )
+        clip = MIN_PROBABILITY if self.corrected else 0.0
+        settings = ChainSettings(self.conditionals, self.order, propagation, clip, self.warm_start)
         chain = Chain(energy.layout, settings, self.n_samples)
-        return ChainState(DataPhase(energy, batch, rng), chain, self._known(batch))
+        return ChainState(DataPhase(energy, batch, rng), chain, self._frequent_rows(batch))
 
-    def _known(self, batch):
-        """The complete rows that occur most often."""
+    def _frequent_rows(self, batch):
+        """Return the most frequent complete rows; none if draws are not weighted."""
         rows, weights = unique_rows(batch)
-        often = np.argsort(-weights, kind="stable")[: MOST_KNOWN if self.corrected else 0]
-        return KnownStates(rows[often][(rows[often] != MISSING).all(axis=1)])
+        n_max = MAX_ENUMERATED_ROWS if self.corrected else 0
+        frequent = rows[np.argsort(-weights, kind="stable")[:n_max]]
+        return EnumeratedStates(frequent[(frequent != MISSING).all(axis=1)])
 
     def step(self, energy, batch, state, rng):
+        """Return both phases; the negative one consists of draws along the chain."""
         positive = state.data(energy, batch)
         draws = state.chain.draw(energy.flat, self.n_samples, rng)
-        weights = state.known.weigh(energy, draws)
+        weights = state.enumerated.compute_weights(energy, draws)
         estimates = weights.estimates()
         info = {
             "inference_converged": draws.converged,
@@ -124,7 +142,7 @@ class BPChainCD(Learner):
         }
         visible, log_weights = draws.X, np.log(draws.counts)
         if self.corrected:
-            visible = np.concatenate([state.known.X, visible])
+            visible = np.concatenate([state.enumerated.X, visible])
             averaged = weights.draws + log_weights - np.log(self.n_samples)
-            log_weights = np.concatenate([weights.known, averaged])
+            log_weights = np.concatenate([weights.enumerated, averaged])
         return positive, States(visible, None, log_weights), state, info

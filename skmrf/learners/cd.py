@@ -1,4 +1,4 @@
-"""Contrastive divergence: short Gibbs chains, started at the data or at random."""
+"""Contrastive divergence."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from .conditional import MeanFieldPrediction
 
 @dataclass
 class CDState:
-    """The data's phase, and a generator for every block of rows of the largest batch."""
+    """State of the learner: positive phase, and one generator per block of rows of a batch."""
 
     data: DataPhase
     generators: list
@@ -23,16 +23,17 @@ class CDState:
 class CD(MeanFieldPrediction):
     r"""Contrastive divergence.
 
-    The negative phase is where Gibbs chains, as many as the batch has rows, stand ``n_sweeps``
-    sweeps after they left their start.
+    The negative phase consists of the states of Gibbs chains after ``n_sweeps`` sweeps. Each row of
+    the batch has one chain, which starts anew in each step.
 
     Parameters
     ----------
     n_sweeps : int, default=1
-        Sweeps over all variables.
+        Number of sweeps over all variables.
     start : {"data", "random"}, default="data"
-        Where the chains start: at the rows of the batch, or at states drawn uniformly, from which
-        modes far from the data are reached too. Either needs sweeps enough to mix.
+        Initial states of the chains: the rows of the batch, or states drawn uniformly. Chains with
+        random initial states also reach modes that are far from the data. With both values, the
+        gradient is biased unless there are enough sweeps for the chains to mix.
 
     References
     ----------
@@ -40,10 +41,10 @@ class CD(MeanFieldPrediction):
     Computation 14 (2002).
 
     D. H. Ackley, G. E. Hinton, T. J. Sejnowski, "A learning algorithm for Boltzmann machines",
-    Cognitive Science 9 (1985), for random starts.
+    Cognitive Science 9 (1985): random initial states.
 
     V. Mnih, H. Larochelle, G. E. Hinton, "Conditional restricted Boltzmann machines for structured
-    output prediction", UAI (2011), which advises them for conditional models.
+    output prediction", UAI (2011): recommends random initial states for conditional models.
     """
 
     requires = (GibbsEnergy,)
@@ -57,10 +58,12 @@ class CD(MeanFieldPrediction):
         check_choice("start", self.start, ("data", "random"))
 
     def init(self, energy, batch, rng):
+        """Return the positive phase and one random generator per block of rows."""
         self._check()
         return CDState(DataPhase(energy, batch, rng), spawn_generators(rng, batch.X.shape[0]))
 
     def resume(self, energy, batch, state, rng):
+        """Return the state for new training rows, with the generators of the old state."""
         n_blocks = -(-batch.X.shape[0] // BLOCK)
         if not isinstance(state, CDState) or n_blocks > len(state.generators):
             return self.init(energy, batch, rng)
@@ -68,15 +71,16 @@ class CD(MeanFieldPrediction):
         return CDState(DataPhase(energy, batch, rng), state.generators)
 
     def step(self, energy, batch, state, rng):
+        """Return both phases; the negative one consists of the states of short Gibbs chains."""
         positive = state.data.batch_states(energy, batch)
-        start = self._starts(energy, positive, rng)
+        start = self._initial_states(energy, positive, rng)
         n_blocks = -(-len(start) // BLOCK)
         generators = state.generators[:n_blocks]
         X, _ = sweep(energy.at(batch), start, generators, n_sweeps=self.n_sweeps)
         state.generators[:n_blocks] = generators
         return positive, States(X, None, batch.log_weights), state, {}
 
-    def _starts(self, energy, positive, rng):
+    def _initial_states(self, energy, positive, rng):
         rows = positive.visible
         if self.start == "data":
             return dense_rows(rows)

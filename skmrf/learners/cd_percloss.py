@@ -1,4 +1,4 @@
-"""CD-PercLoss: chains that search for outputs more probable than the true ones."""
+"""Perceptron loss by contrastive divergence (CD-PercLoss)."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ from .._utils.phases import States
 from ..samplers import spawn_generators, sweep
 from ..samplers.gibbs import BLOCK
 from ..variational.bipartite import unit_probabilities
-from .conditional import MeanFieldPrediction, observed
+from .conditional import MeanFieldPrediction, condition_on_batch
 
 
 @dataclass
 class SearchState:
-    """A generator for every block of chains of the largest batch."""
+    """State of the learner: one random generator per block of rows of a batch."""
 
     generators: list
 
@@ -23,13 +23,15 @@ class SearchState:
 class CDPercLoss(MeanFieldPrediction):
     r"""Perceptron loss by a stochastic search.
 
-    A Gibbs chain leaves outputs drawn from what the inputs alone say of them,
-    :math:`\sigma(b^v + W^{vx} x)`. The negative phase is the state of lowest free energy among its
-    ``n_sweeps`` sweeps. Models are asked by mean field.
+    For each row, a Gibbs chain searches for outputs with a lower free energy than the true ones.
+    Its initial outputs are drawn with the probabilities :math:`\sigma(b^v + W^{vx} x)`, which
+    ignore the hidden units. The negative phase is the state of lowest free energy after any of the
+    ``n_sweeps`` sweeps. Predictions use mean field.
 
     Parameters
     ----------
     n_sweeps : int, default=10
+        Number of Gibbs sweeps in each step.
 
     References
     ----------
@@ -41,10 +43,12 @@ class CDPercLoss(MeanFieldPrediction):
         self.n_sweeps = n_sweeps
 
     def init(self, energy, batch, rng):
+        """Return one random generator per block of rows."""
         check_number("n_sweeps", self.n_sweeps, low=1, integer=True)
         return SearchState(spawn_generators(rng, batch.X.shape[0]))
 
     def resume(self, energy, batch, state, rng):
+        """Return the old generators, or new ones if there are more rows than before."""
         n_blocks = -(-batch.X.shape[0] // BLOCK)
         if not isinstance(state, SearchState) or n_blocks > len(state.generators):
             return self.init(energy, batch, rng)
@@ -52,7 +56,8 @@ class CDPercLoss(MeanFieldPrediction):
         return state
 
     def step(self, energy, batch, state, rng):
-        positive, model = observed(energy, batch)
+        """Return both phases; the negative one has the outputs of lowest free energy."""
+        positive, model = condition_on_batch(energy, batch)
         shape, dtype = positive.visible.shape, positive.visible.dtype
         drawn = rng.random(shape, dtype=dtype) < unit_probabilities(model.visible_bias)
         V, lowest, best = drawn.astype(STATE), np.full(shape[0], np.inf), None
@@ -65,6 +70,6 @@ class CDPercLoss(MeanFieldPrediction):
             best = V if best is None else np.where(better[:, None], V, best)
             lowest = np.minimum(lowest, energies)
         state.generators[:n_blocks] = generators
-        gap = model.free_energy(positive.visible) - lowest
-        info = {"perceptron_loss": float(np.maximum(gap, 0).mean())}
+        loss = model.free_energy(positive.visible) - lowest
+        info = {"perceptron_loss": float(np.maximum(loss, 0).mean())}
         return positive, States(best, model.hidden_means(best)), state, info

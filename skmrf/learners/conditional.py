@@ -1,4 +1,4 @@
-"""What learners of outputs given inputs share. Rows bring both: X, and Y of zeros and ones."""
+"""Base classes of learners of conditional models: outputs Y of zeros and ones given inputs X."""
 
 from abc import abstractmethod
 
@@ -8,16 +8,18 @@ from ..energies import ConditionalLayeredEnergy
 from ..variational.bipartite import UnitBeliefs, mean_field
 from .base import Learner
 
-N_ITER = 50  # of mean field, where learning itself does not use it
+N_MEAN_FIELD_ITER = 50  # for predictions of learners that do not train by mean field
 
 
 class ConditionalLearner(Learner):
-    """Learner of a layered model given inputs, with the inference that predicts from the model.
+    """Learner of a layered model given inputs.
+
+    It also computes the predictions of the model, by its own method of inference.
 
     Attributes
     ----------
     probabilistic : bool
-        Whether the beliefs of :meth:`infer` are marginal probabilities.
+        Whether the beliefs of :meth:`infer` are (approximate) marginal probabilities.
     has_hidden : bool
         Whether the model has hidden units.
     """
@@ -33,32 +35,40 @@ class ConditionalLearner(Learner):
         Parameters
         ----------
         energy : ConditionalLayeredEnergy
+            Model.
         X : ndarray or sparse matrix of shape (n_rows, n_inputs)
+            Inputs.
         epoch : int
-            Number of the epoch that the model is from, which may limit the iterations.
+            Number of training epochs of the model. It may determine the number of iterations.
+
+        Returns
+        -------
+        UnitBeliefs
+            Log odds of all visible and hidden units, row by row, and convergence diagnostics.
         """
 
 
 class MeanFieldPrediction(ConditionalLearner):
-    """Learner that predicts by mean field."""
+    """Base class of learners that predict by mean field."""
 
     def infer(self, energy, X, epoch) -> UnitBeliefs:
         """Return the mean-field beliefs of the units given inputs."""
-        return mean_field(energy.weights, *energy.fields(X), max_iter=N_ITER)
+        return mean_field(energy.weights, *energy.fields(X), max_iter=N_MEAN_FIELD_ITER)
 
 
 class StatelessLearner(ConditionalLearner):
-    """Learner that keeps nothing from one step to the next."""
+    """Base class of learners that pass nothing from one step to the next."""
 
     def init(self, energy, batch, rng):
+        """Check the parameters; the state is None."""
         self.check()
 
     def check(self):
-        """Check the parameters."""
+        """Raise a ValueError if a parameter is invalid."""
 
 
 class LimitedInference(StatelessLearner):
-    """Inference of at most ``n_iter`` iterations, and ``growth`` more each epoch."""
+    """Base class of learners with a limit on iterations that grows with the epoch."""
 
     def __init__(self, n_iter=40, growth=0, tol=1e-3):
         self.n_iter = n_iter
@@ -66,24 +76,32 @@ class LimitedInference(StatelessLearner):
         self.tol = tol
 
     def check(self):
+        """Raise a ValueError if a parameter is invalid."""
         check_number("n_iter", self.n_iter, low=1, integer=True)
         check_number("growth", self.growth, low=0, integer=True)
         check_number("tol", self.tol, low=0)
 
     def limits(self, epoch):
-        """Options of inference in an epoch, from 0."""
+        """Return the inference options of an epoch, counted from 0."""
         return {"max_iter": self.n_iter + self.growth * epoch, "tol": self.tol}
 
 
-def observed(energy, batch):
-    """What rows show, and the model that they are drawn from.
+def condition_on_batch(energy, batch):
+    """Return the positive phase of a batch and the model given its inputs.
+
+    Parameters
+    ----------
+    energy : ConditionalLayeredEnergy
+        Current model.
+    batch : Batch
+        Rows with inputs and outputs.
 
     Returns
     -------
     states : States
-        Outputs, and means of hidden units given them and the inputs.
+        Outputs, and means of the hidden units given the outputs and the inputs.
     model : BipartiteEnergy
-        Its biases, one row for every row of the batch, are the fields of both layers.
+        Model whose biases have one row for each row of the batch: the fields of both layers.
     """
     model = energy.at(batch)
     V = batch.Y.astype(model.weights.dtype, copy=False)
@@ -91,7 +109,7 @@ def observed(energy, batch):
 
 
 def inference_info(beliefs):
-    """Diagnostics of a batch."""
+    """Return the share of rows whose inference converged and the mean number of iterations."""
     return {
         "inference_converged": float(beliefs.converged.mean()),
         "inference_iterations": float(beliefs.n_iter.mean()),

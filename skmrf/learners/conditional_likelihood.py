@@ -1,4 +1,4 @@
-"""Maximum conditional likelihood of labels."""
+"""Maximum conditional likelihood of labels given inputs."""
 
 import numpy as np
 
@@ -7,16 +7,17 @@ from .base import Learner
 
 
 class ConditionalLikelihood(Learner):
-    """Maximum conditional likelihood of labels, over differences from initial networks.
+    """Maximum conditional likelihood of labels, parametrised by differences from initial networks.
 
-    The parameters of the energy that it learns are differences from ``origin``, in double
-    precision. Networks are evaluated in single precision.
+    The parameters of the trained energy are differences from ``origin``, in double precision.
+    Networks are evaluated in single precision.
 
     Parameters
     ----------
     origin : dict of str to ndarray
-        Shaped like theta.
+        Parameters of the initial networks, shaped like theta.
     row_weights : ndarray of shape (n_rows,)
+        Weights of the training rows.
     """
 
     requires = (LabelEnergy,)
@@ -27,16 +28,20 @@ class ConditionalLikelihood(Learner):
         self.row_weights = row_weights
 
     def shifted(self, energy):
-        """Return the energy at the origin plus theta."""
+        """Return the energy with the parameters origin plus theta, in single precision."""
         theta = {k: (v + energy.theta[k]).astype(np.float32) for k, v in self.origin.items()}
         return energy.with_theta(theta)
 
     def init(self, energy, batch, rng):
-        return None
+        """Return None: the learner has no state."""
+        return
 
     def step(self, energy, batch, state, rng):
-        raise NotImplementedError("ConditionalLikelihood is maximised by a deterministic solver.")
+        """Raise a NotImplementedError: only a deterministic solver can use this learner."""
+        raise NotImplementedError(
+            "ConditionalLikelihood has no stochastic steps. Use a deterministic solver."
+        )
 
     def objective(self, energy, batch, state):
-        """Return the weighted log-likelihood of labels in nats and its gradient."""
+        """Return the weighted log-likelihood of the labels in nats and its gradient."""
         return self.shifted(energy).objective(batch.X, batch.Y, self.row_weights)

@@ -1,25 +1,25 @@
-"""Maximum likelihood of outputs given inputs, with beliefs for marginals."""
+"""Maximum likelihood of conditional models by belief propagation or mean field."""
 
 from .._utils.phases import UnitMoments
 from ..variational.bipartite import mean_field, propagate, unit_probabilities
-from .conditional import LimitedInference, inference_info, observed
+from .conditional import LimitedInference, condition_on_batch, inference_info
 
 
 class MLEBP(LimitedInference):
-    r"""Likelihood gradient with beliefs of sum-product belief propagation.
+    r"""Likelihood gradient by sum-product belief propagation.
 
-    The negative phase of a row is its beliefs of units and of pairs given its inputs, after at most
-    ``n_iter + growth * epoch`` iterations. Models are asked in the same way.
+    The negative phase of a row consists of the beliefs of its units and of pairs of units given its
+    inputs, after at most ``n_iter + growth * epoch`` iterations. Predictions use the same beliefs.
 
     Parameters
     ----------
     n_iter : int, default=40
-        Iterations of the first epoch. Rows that have converged take fewer.
+        Maximum number of iterations in the first epoch. Rows that have converged take fewer.
     growth : int, default=0
-        Iterations more in each further one. The paper's are ``n_iter=7, growth=1``, with which few
-        rows converge in the first epochs.
+        Increase of this maximum after each epoch. The paper uses ``n_iter=7, growth=1``, with which
+        few rows converge in the first epochs.
     tol : float, default=1e-3
-        Largest change of an output's belief at which a row has converged.
+        A row has converged when the belief of no output changes by more than this.
 
     References
     ----------
@@ -28,25 +28,30 @@ class MLEBP(LimitedInference):
     """
 
     def step(self, energy, batch, state, rng):
-        positive, model = observed(energy, batch)
+        """Return both phases; the negative one consists of beliefs given the inputs."""
+        positive, model = condition_on_batch(energy, batch)
         beliefs = propagate(*model.conditionals(), pairs=True, **self.limits(batch.epoch))
         return positive, _moments(beliefs), state, inference_info(beliefs)
 
     def infer(self, energy, X, epoch):
-        """Beliefs of the units given inputs."""
+        """Return the beliefs of the units given inputs, by belief propagation."""
         return propagate(energy.weights, *energy.fields(X), **self.limits(epoch))
 
 
 class MLEMF(LimitedInference):
-    """Likelihood gradient with the beliefs of mean field, which bounds log Z from below.
+    """Likelihood gradient by mean field, which bounds log Z from below.
 
-    So learning raises an upper bound of the likelihood, with no promise for the likelihood itself.
-    Models are asked in the same way.
+    Training maximises an upper bound of the likelihood, so the likelihood itself may decrease.
+    Predictions use mean field too.
 
     Parameters
     ----------
-    n_iter, growth, tol
-        As in :class:`MLEBP`.
+    n_iter : int, default=40
+        Maximum number of iterations in the first epoch. Rows that have converged take fewer.
+    growth : int, default=0
+        Increase of this maximum after each epoch.
+    tol : float, default=1e-3
+        A row has converged when the belief of no output changes by more than this.
 
     References
     ----------
@@ -55,12 +60,13 @@ class MLEMF(LimitedInference):
     """
 
     def step(self, energy, batch, state, rng):
-        positive, model = observed(energy, batch)
+        """Return both phases; the negative one consists of mean-field beliefs given the inputs."""
+        positive, model = condition_on_batch(energy, batch)
         beliefs = mean_field(*model.conditionals(), pairs=True, **self.limits(batch.epoch))
         return positive, _moments(beliefs), state, inference_info(beliefs)
 
     def infer(self, energy, X, epoch):
-        """Beliefs of the units given inputs."""
+        """Return the mean-field beliefs of the units given inputs."""
         return mean_field(energy.weights, *energy.fields(X), **self.limits(epoch))
 
 

@@ -1,4 +1,4 @@
-"""Exact phases by enumeration or variable elimination."""
+"""Exact maximum likelihood by enumeration or variable elimination."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,24 +14,24 @@ from .base import Learner, has_missing, unique_rows
 
 @dataclass
 class ExactState:
-    """How to sum over all states of the model, and what is known of the data."""
+    """State of the learner: summation method of the model, and positive phase."""
 
     model: Any
     data: Any
 
 
 @dataclass
-class CountedRows:
-    """Positive phase where all variables are visible, of all training rows.
+class VisiblePhase:
+    """Positive phase of all training rows, for models without latent variables.
 
     Attributes
     ----------
-    complete : dict
-        Sum over the complete rows of weighted statistics, shaped like theta.
+    complete : dict of str to ndarray
+        Weighted sum of the sufficient statistics of the complete rows, shaped like theta.
     tables : GraphTables or PairTables, or None
-        Of the rows with missing entries.
-    partial : list
-        (bucket tree, distinct rows, weights) of every pattern of missing entries.
+        Tables of the model, for the rows with missing entries; None if there are none.
+    partial : list of (bucket tree, ndarray, ndarray)
+        Elimination plan, distinct rows and row weights of each pattern of missing entries.
     """
 
     complete: Theta
@@ -39,11 +39,10 @@ class CountedRows:
     partial: list
 
     @classmethod
-    def of(cls, energy, batch, max_bytes):
-        """Count the rows once."""
+    def from_batch(cls, energy, batch, max_bytes):
+        """Compute the statistics of the complete rows and group the other rows by pattern."""
         X, weights = unique_rows(batch)
-        seen = X != MISSING
-        full = seen.all(axis=1)
+        full = (X != MISSING).all(axis=1)
         complete = {name: np.zeros_like(v) for name, v in energy.theta.items()}
         if full.any():
             with np.errstate(divide="ignore"):
@@ -53,43 +52,44 @@ class CountedRows:
         if full.all():
             return cls(complete, None, [])
         tables = expectations.exact_tables(energy)
-        return cls(complete, tables, _patterns(tables.layout, X[~full], weights[~full], max_bytes))
+        partial = _group_by_pattern(tables.layout, X[~full], weights[~full], max_bytes)
+        return cls(complete, tables, partial)
 
     def phase(self, energy, batch):
-        """The positive phase and the mean over rows of the log of their unnormalised sums."""
+        """Return the positive phase and the mean unnormalised log-likelihood of the rows."""
         positive, value = self.complete, energy.mean_log_potential(self.complete)
         for plan, X, weights in self.partial:
             flat = self.tables.flat(energy)
-            found, totals = elimination.expected_moments(plan, flat, X, weights)
-            found = self.tables.moments(energy, found)
-            positive = {k: positive[k] + found[k] for k in positive}
-            value += float(weights @ totals)
+            flat_moments, log_sums = elimination.expected_moments(plan, flat, X, weights)
+            moments = self.tables.moments(energy, flat_moments)
+            positive = {k: positive[k] + moments[k] for k in positive}
+            value += float(weights @ log_sums)
         return CliqueMoments(positive), value
 
 
-def _patterns(layout, X, weights, max_bytes):
-    """(bucket tree, rows, weights) of every pattern of missing entries."""
-    patterns, which = np.unique(X != MISSING, axis=0, return_inverse=True)
-    out = []
+def _group_by_pattern(layout, X, weights, max_bytes):
+    """Return (elimination plan, rows, weights) for each pattern of missing entries."""
+    patterns, inverse = np.unique(X != MISSING, axis=0, return_inverse=True)
+    groups = []
     for p, observed in enumerate(patterns):
-        rows = np.flatnonzero(which.ravel() == p)
+        rows = np.flatnonzero(inverse.ravel() == p)
         plan = elimination.prepare(layout, observed, max_bytes=max_bytes)
-        out.append((plan, X[rows], weights[rows]))
-    return out
+        groups.append((plan, X[rows], weights[rows]))
+    return groups
 
 
-class VisibleRows:
-    """Positive phase where latent variables are averaged out given the rows of a batch."""
+class LatentPhase:
+    """Positive phase of a batch, for models with latent variables, which are averaged out."""
 
     def __init__(self, batch):
         if has_missing(batch.X):
             raise ValueError(
-                "Exact learning of an energy with hidden units takes rows without missing "
-                'entries. Fill them in, or take a learner by chains, such as learner="pcd".'
+                "Exact learning of a model with hidden units needs rows without missing entries, "
+                'but some are missing. Impute them, or use a sampling learner such as "pcd".'
             )
 
     def phase(self, energy, batch):
-        """As :meth:`CountedRows.phase`, of the batch."""
+        """Return the positive phase and the mean unnormalised log-likelihood of a batch."""
         weights = normalized_weights(batch.log_weights, batch.X.shape[0])
         value = float(weights @ energy.log_marginal(batch.X))
         return States(batch.X, None, batch.log_weights), value
@@ -98,26 +98,26 @@ class VisibleRows:
 class Exact(Learner):
     r"""Exact maximum likelihood.
 
-    The negative phase is a sum over all states: by variable elimination, for a
-    :class:`~skmrf.energies.PairwiseEnergy` of at most 24 variables by enumeration in two blocks,
-    for a :class:`~skmrf.energies.BipartiteEnergy` over the states of its smaller layer. Rows with
-    missing entries enter the positive phase by the exact expectation given what was observed. The
-    objective is the mean log-likelihood of the observed entries,
+    The negative phase is a sum over all states, which is computed by variable elimination. A
+    :class:`~skmrf.energies.PairwiseEnergy` with at most 24 variables is summed by enumeration in
+    two blocks, a :class:`~skmrf.energies.BipartiteEnergy` over the states of its smaller layer. The
+    positive phase of a row with missing entries is the exact expectation given its observed
+    entries. The objective is the mean log-likelihood of the observed entries,
 
-    .. math:: \sum_r w_r \log p(x_r^\mathrm{obs}; \theta),
+    .. math:: \sum_r w_r \log p(x_r^\mathrm{obs}; \theta).
 
-    and is maximised by a deterministic solver, or, with latent variables, by steps on batches of
-    which only the positive phase is drawn.
+    A deterministic solver maximises it. For models with latent variables, the default is stochastic
+    steps on batches, where only the choice of the rows is random.
 
     Parameters
     ----------
     max_bytes : float, default=4 GiB
-        Refuse a model whose sums are forecast to need more.
+        Maximum memory in bytes. A model that is estimated to need more raises a ValueError.
 
     References
     ----------
     D. Koller and N. Friedman, "Probabilistic graphical models: principles and techniques" (2009),
-    section 20.3: the gradient and why there is one maximum; section 20.3.3: missing entries.
+    section 20.3: the gradient and the uniqueness of the maximum; section 20.3.3: missing entries.
     """
 
     deterministic = True
@@ -126,23 +126,25 @@ class Exact(Learner):
         self.max_bytes = max_bytes
 
     def init(self, energy, batch, rng):
+        """Return the summation method of the model, and the positive phase."""
         model = expectations.exact_model(energy, max_bytes=self.max_bytes)
         if energy.has_latent:
-            return ExactState(model, VisibleRows(batch))
-        return ExactState(model, CountedRows.of(energy, batch, self.max_bytes))
+            return ExactState(model, LatentPhase(batch))
+        return ExactState(model, VisiblePhase.from_batch(energy, batch, self.max_bytes))
 
     def _phases(self, energy, batch, state):
-        """The phases and the mean log-likelihood."""
+        """Return both phases and the mean log-likelihood."""
         expected, log_z = state.model.expected(energy)
         positive, value = state.data.phase(energy, batch)
         expected = {k: v.astype(energy.theta[k].dtype, copy=False) for k, v in expected.items()}
         return positive, CliqueMoments(expected), value - log_z
 
     def objective(self, energy, batch, state):
-        """Mean log-likelihood in nats and its gradient, shaped like theta."""
+        """Return the mean log-likelihood in nats and its gradient, shaped like theta."""
         positive, negative, value = self._phases(energy, batch, state)
         return value, energy.gradient(positive, negative, batch)
 
     def step(self, energy, batch, state, rng):
+        """Return both exact phases and the log-likelihood of the batch."""
         positive, negative, value = self._phases(energy, batch, state)
         return positive, negative, state, {"log_likelihood": value}

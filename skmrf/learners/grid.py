@@ -1,4 +1,4 @@
-"""Exact likelihood gradient of models with neural potentials of up to three numbers."""
+"""Exact likelihood gradient of models with at most three continuous variables, by a grid."""
 
 from typing import NamedTuple
 
@@ -8,16 +8,16 @@ from .._utils.log_weights import logsumexp, normalized_weights
 from .._utils.parameters import check_number
 from .._utils.phases import States
 from ..likelihood.neural import grid, grid_fits
-from ..variational.free_energy import Rule, infer
+from ..variational.free_energy import QuadratureSettings, infer
 from ..variational.mixtures import Mixture
 from .beliefs import BeliefLearner
 from .initial_mixture import first_mixture
 
-N_CLUSTERS = 5
+N_COMPONENTS = 5
 
 
 class GridState(NamedTuple):
-    """Points, the logarithms of their weights, and beliefs to start inference from."""
+    """State of the learner: grid points, their log-weights, and initial beliefs."""
 
     X: np.ndarray
     log_weights: np.ndarray
@@ -27,18 +27,20 @@ class GridState(NamedTuple):
 class Grid(BeliefLearner):
     """Likelihood gradient by a sum over a grid of all variables.
 
-    For models of at most three numbers: what other learners lose by inference can be told from it.
-    Its objective is deterministic, so that ``optimizer="lbfgs"`` finds a maximum nearby.
+    It is for models with at most three continuous variables, and shows the error of approximate
+    learners on such models. Its objective is deterministic, so ``optimizer="lbfgs"`` finds a local
+    maximum.
 
     Parameters
     ----------
     n_points : int, default=41
-        Of the grid along every number, which spans eight deviations of the base to either side.
+        Number of grid points along each continuous variable. The grid extends eight standard
+        deviations of the base to either side of its mean.
 
     References
     ----------
     H. Xiong and N. Ruozzi, "General purpose MRF learning with neural network potentials", IJCAI
-    2020, section 3: the gradient that their beliefs approximate.
+    2020, section 3: the gradient, which the beliefs of that paper approximate.
     """
 
     deterministic = True
@@ -48,30 +50,33 @@ class Grid(BeliefLearner):
         self.n_points = n_points
 
     def init(self, energy, batch, rng):
+        """Return the grid and the initial beliefs."""
         check_number("n_points", self.n_points, low=3, integer=True)
         if not grid_fits(energy):
             raise ValueError(
-                f"The learner Grid takes at most three numbers (and few states); the model has "
-                f'{len(energy.numbers)}. Use learner="variational".'
+                "The learner Grid needs a model with at most three continuous variables and few "
+                f"joint states, but this model has {len(energy.numbers)} continuous variables or "
+                'too many joint states. Use learner="variational".'
             )
-        mixture = first_mixture(energy, batch, N_CLUSTERS, False, rng)
+        mixture = first_mixture(energy, batch, N_COMPONENTS, False, rng)
         return GridState(*grid(energy, self.n_points), mixture)
 
     def step(self, energy, batch, state, rng):
+        """Return both phases; the negative one consists of the weighted grid points."""
         negative = States(state.X, None, state.log_weights + energy.log_potential(state.X))
         X = batch.X
         if np.isnan(X).any():
-            X = self.proposal(energy, state).fill(X, rng)
+            X = self.proposal(energy, state).impute(X, rng)
         return States(X, None, batch.log_weights), negative, state, {}
 
     def beliefs(self, energy, state):
-        """Beliefs of the model."""
-        return infer(energy, state.mixture, Rule()).mixture
+        """Return a mixture that approximates the model, by inference from the initial beliefs."""
+        return infer(energy, state.mixture, QuadratureSettings()).mixture
 
     final_beliefs = beliefs
 
     def objective(self, energy, batch, state):
-        """Mean log-likelihood of the rows in nats, and its gradient."""
+        """Return the mean log-likelihood of the rows in nats and its gradient."""
         logs = state.log_weights + energy.log_potential(state.X)
         weights = normalized_weights(batch.log_weights, len(batch.X))
         value = weights @ energy.log_potential(batch.X) - logsumexp(logs)

@@ -1,4 +1,4 @@
-"""First beliefs: clusters of the training rows."""
+"""Initial mixture beliefs: clusters of the training rows."""
 
 from dataclasses import replace
 
@@ -7,18 +7,18 @@ import numpy as np
 from .._utils.log_weights import normalized_weights
 from ..variational.mixtures import Mixture
 
-N_CLUSTERED = 2000  # rows, at most, that clusters are found by
-N_TURNS = 10  # of drawing what is missing and fitting
-SHRINKAGE = 5.0  # rows that the base counts for in the covariances of clusters
+MAX_CLUSTERING_ROWS = 2000
+N_IMPUTATIONS = 10
+SHRINKAGE = 5.0  # weight, in rows, of the covariance of the base in that of a cluster
 
 
 def first_mixture(energy, batch, n_components, diagonal, rng):
-    """Clusters of the rows, with covariances shrunk towards the base."""
+    """Return a mixture of clusters of the rows, with covariances shrunk towards the base."""
     weights = normalized_weights(batch.log_weights, len(batch.X))
-    rows = completed(batch.X, energy.n_states, weights, rng)
-    labels = _labels(rows, weights, n_components, rng)
+    rows = impute_normal(batch.X, energy.n_states, weights, rng)
+    labels = _cluster_labels(rows, weights, n_components, rng)
     parts = [
-        _component(energy, rows, weights * (labels == k), labels.max() + 1, diagonal)
+        _estimate_component(energy, rows, weights * (labels == k), labels.max() + 1, diagonal)
         for k in range(labels.max() + 1)
     ]
     counts, means, covariances, tables = (np.array(p) for p in zip(*parts, strict=True))
@@ -27,77 +27,83 @@ def first_mixture(energy, batch, n_components, diagonal, rng):
 
 
 def normal_beliefs(energy):
-    """Beliefs of the base alone: its Gaussian, and all states alike.
+    """Return the distribution of the base as a mixture of one component.
 
     Parameters
     ----------
     energy : NeuralEnergy
+        Model with the base.
 
     Returns
     -------
     Mixture
-        Of one component.
+        Gaussian of the continuous variables, and uniform states of the categorical ones.
     """
     n = len(energy.mean)
     d, q = int((energy.n_states > 0).sum()), energy.n_slots
     empty = Mixture(
         energy.n_states, np.zeros(0), np.zeros((0, n)), np.zeros((0, n, n)), np.zeros((0, d, q))
     )
-    return replace(empty.defended(energy.mean, energy.covariance), log_weights=np.zeros(1))
+    return replace(
+        empty.with_defensive_component(energy.mean, energy.covariance), log_weights=np.zeros(1)
+    )
 
 
-def completed(X, n_states, weights, rng):
-    """Rows with what is missing drawn from one component that fits them.
+def impute_normal(X, n_states, weights, rng):
+    """Impute missing entries by draws from one normal component that is fitted to the rows.
 
-    Draws and fits take turns, so that covariances are those of complete rows.
+    Draws and fits alternate, so that the covariance is that of imputed rows.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_variables)
-        Numbers, and state codes of categories; nan where an entry is missing.
+        Values of continuous variables and state codes of categorical ones; nan where an entry is
+        missing.
     n_states : ndarray of int of shape (n_variables,)
-        Of every category its states; 0 of numbers.
+        Number of states of each categorical variable; 0 for continuous variables.
     weights : ndarray of shape (n_rows,)
-        Of the rows, of sum 1.
+        Row weights, which sum to 1.
     rng : Generator
+        Source of random numbers.
 
     Returns
     -------
     ndarray of shape (n_rows, n_variables)
-        X itself where nothing is missing.
+        Rows without missing entries; X itself if nothing is missing.
     """
     if not np.isnan(X).any():
         return X
     numbers, discrete = np.flatnonzero(n_states == 0), np.flatnonzero(n_states)
     tables = np.zeros((1, len(discrete), int(max(n_states.max(initial=1), 1))))
     for d, i in enumerate(discrete):
-        seen = ~np.isnan(X[:, i])
-        counts = np.bincount(X[seen, i].astype(int), weights[seen], n_states[i]) + 1e-9
+        observed = ~np.isnan(X[:, i])
+        counts = np.bincount(X[observed, i].astype(int), weights[observed], n_states[i]) + 1e-9
         tables[0, d, : n_states[i]] = counts / counts.sum()
     mean, covariance = np.zeros(len(numbers)), np.eye(len(numbers))
-    for _ in range(N_TURNS):
-        guess = Mixture(n_states, np.zeros(1), mean[None], covariance[None], tables)
-        full = guess.fill(X, rng)
+    for _ in range(N_IMPUTATIONS):
+        component = Mixture(n_states, np.zeros(1), mean[None], covariance[None], tables)
+        full = component.impute(X, rng)
         mean = weights @ full[:, numbers]
         centred = full[:, numbers] - mean
         covariance = (weights[:, None] * centred).T @ centred + 1e-6 * np.eye(len(numbers))
     return full
 
 
-def _labels(X, weights, n_components, rng):
+def _cluster_labels(X, weights, n_components, rng):
     from sklearn.cluster import KMeans  # takes long to import
 
     n = min(n_components, len(np.unique(X, axis=0)))
     if n < 2:
         return np.zeros(len(X), int)
-    some = rng.choice(len(X), N_CLUSTERED, p=weights) if len(X) > N_CLUSTERED else slice(None)
-    found = KMeans(n, random_state=int(rng.integers(2**31)))
-    found.fit(X[some], sample_weight=None if len(X) > N_CLUSTERED else weights)
-    return np.unique(found.predict(X), return_inverse=True)[1]
+    is_large = len(X) > MAX_CLUSTERING_ROWS
+    subset = rng.choice(len(X), MAX_CLUSTERING_ROWS, p=weights) if is_large else slice(None)
+    clusters = KMeans(n, random_state=int(rng.integers(2**31)))
+    clusters.fit(X[subset], sample_weight=None if is_large else weights)
+    return np.unique(clusters.predict(X), return_inverse=True)[1]
 
 
-def _component(energy, X, weights, n_clusters, diagonal):
-    """Rows that count, mean, covariance and tables of a cluster."""
+def _estimate_component(energy, X, weights, n_clusters, diagonal):
+    """Return the number of rows, mean, covariance and state probabilities of a cluster."""
     count = weights.sum() * len(X)
     weights = weights / weights.sum()
     numbers = X[:, energy.numbers]

@@ -1,4 +1,4 @@
-"""Logistic regression of every output: a conditional model without hidden units."""
+"""Logistic regression of each output: a conditional model without hidden units."""
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from .conditional import StatelessLearner
 class LR(StatelessLearner):
     """Exact likelihood gradient of a model without hidden units.
 
-    Its objective is deterministic and concave, so ``optimizer="lbfgs"`` finds the maximum.
+    Such a model is a logistic regression of each output. The objective is deterministic and
+    concave, so ``optimizer="lbfgs"`` finds the maximum.
 
     References
     ----------
@@ -19,35 +20,37 @@ class LR(StatelessLearner):
     Society B 20 (1958).
 
     W. Ping and A. Ihler, "Belief propagation in conditional RBMs for structured prediction",
-    AISTATS 2017, section 6, where it is the baseline.
+    AISTATS 2017, section 6: use it as the baseline.
     """
 
     deterministic = True
     has_hidden = False
 
     def step(self, energy, batch, state, rng):
+        """Return both phases; the negative one consists of the output probabilities."""
         positive, negative, _ = _phases(energy, batch)
         return positive, negative, state, {}
 
     def objective(self, energy, batch, state):
-        """Mean log-likelihood of outputs given inputs in nats, and its gradient."""
+        """Return the mean log-likelihood of outputs given inputs in nats and its gradient."""
         positive, negative, fields = _phases(energy, batch)
         V = positive.visible.astype(float)
         losses = (np.logaddexp(0.0, fields) - V * fields).sum(axis=1)
         weights = normalized_weights(batch.log_weights, len(V))
-        # The gradient is of means over rows, so that rows are scaled by their weights.
+        # energy.gradient averages over rows with equal weights, so each row is scaled by its own.
         scale = (len(V) * weights).astype(fields.dtype)[:, None]
         positive = positive._replace(visible=scale * positive.visible)
         negative = negative._replace(visible=scale * negative.visible)
         return -float(weights @ losses), energy.gradient(positive, negative, batch)
 
     def infer(self, energy, X, epoch):
-        """Log odds of the outputs given inputs."""
+        """Return the log odds of the outputs given inputs."""
         return mean_field(energy.weights, *energy.fields(X), max_iter=1)
 
 
 def _phases(energy, batch):
-    fields, nothing = energy.fields(batch.X)
+    fields, hidden_fields = energy.fields(batch.X)
     pairs = np.zeros_like(energy.weights)
-    negative = UnitMoments(unit_probabilities(fields), nothing, pairs)
-    return States(batch.Y.astype(fields.dtype, copy=False), nothing), negative, fields
+    negative = UnitMoments(unit_probabilities(fields), hidden_fields, pairs)
+    positive = States(batch.Y.astype(fields.dtype, copy=False), hidden_fields)
+    return positive, negative, fields

@@ -1,21 +1,22 @@
-"""Max-margin learning: the negative phase is the outputs that are best together with their loss."""
+"""Max-margin learning: structured support vector machines with hidden units."""
 
 import numpy as np
 
 from .._utils.parameters import check_choice, check_number
 from .._utils.phases import States
 from ..variational.bipartite import coordinate_ascent, propagate
-from .conditional import StatelessLearner, inference_info, observed
+from .conditional import StatelessLearner, condition_on_batch, inference_info
 
 SCHEDULES = "sequential", "parallel"
 
 
 class MaxMargin(StatelessLearner):
-    """Hamming loss, weighted by output."""
+    """Base class of max-margin learners, with a Hamming loss that is weighted by output."""
 
     probabilistic = False
 
     def check(self):
+        """Raise a ValueError if a parameter is invalid."""
         check_number("max_iter", self.max_iter, low=1, integer=True)
         try:
             weight = np.asarray(self.loss_weight, dtype=float)
@@ -28,6 +29,7 @@ class MaxMargin(StatelessLearner):
             )
 
     def init(self, energy, batch, rng):
+        """Check the parameters; the state is None."""
         self.check()
         weight = np.asarray(self.loss_weight)
         if weight.ndim and weight.size != batch.Y.shape[1]:
@@ -36,30 +38,36 @@ class MaxMargin(StatelessLearner):
             )
 
     def augmented(self, visible_fields, V):
-        """Fields with what a wrong output adds to the loss."""
+        """Return the fields of the visible units plus the loss of wrong outputs."""
         weight = np.asarray(self.loss_weight, dtype=V.dtype)
         return visible_fields + weight * (1 - 2 * V)
 
-    def loss(self, V, found):
-        """Weighted Hamming loss of every row."""
-        return (np.asarray(self.loss_weight, dtype=V.dtype) * (found != V)).sum(axis=1)
+    def loss(self, V, predicted):
+        """Return the weighted Hamming loss of each row."""
+        return (np.asarray(self.loss_weight, dtype=V.dtype) * (predicted != V)).sum(axis=1)
 
 
 class MSSVM(MaxMargin):
-    r"""Marginal structured SVM: hidden units are summed out.
+    r"""Marginal structured SVM, which sums over the hidden units.
+
+    The learner minimises
 
     .. math:: \max_{\hat v} \big[ \Delta(\hat v, v) - F(\hat v | x) \big] + F(v | x)
 
-    is lowered, with the Hamming loss :math:`\Delta`. Models are asked for the outputs that maximise
-    :math:`-F`, by mixed-product belief propagation.
+    with the Hamming loss :math:`\Delta` and the free energy :math:`F`. The negative phase consists
+    of the outputs :math:`\hat v` that attain the maximum. Predictions are the outputs that maximise
+    :math:`-F`. Both maxima are found by mixed-product belief propagation.
 
     Parameters
     ----------
     schedule : {"sequential", "parallel"}, default="sequential"
-        "sequential" is coordinate ascent from the outputs that the inputs alone favour, which never
-        gets worse and ends; "parallel", the paper's, updates all outputs at once and may cycle.
+        "sequential" is coordinate ascent. It starts at the best outputs without hidden units, never
+        decreases the objective, and always ends. "parallel" updates all outputs at once, as in the
+        paper, and may cycle.
     loss_weight : float or array-like of shape (n_outputs,), default=1.0
+        Loss of a wrong output, at least 0: one number for all outputs or one for each.
     max_iter : int, default=50
+        Maximum number of iterations of each maximisation.
 
     References
     ----------
@@ -74,18 +82,20 @@ class MSSVM(MaxMargin):
         self.max_iter = max_iter
 
     def check(self):
+        """Raise a ValueError if a parameter is invalid."""
         super().check()
         check_choice("schedule", self.schedule, SCHEDULES)
 
     def step(self, energy, batch, state, rng):
-        positive, model = observed(energy, batch)
+        """Return both phases; the negative one consists of the loss-augmented maximisers."""
+        positive, model = condition_on_batch(energy, batch)
         V = positive.visible
         fields = self.augmented(model.visible_bias, V), model.hidden_bias
         beliefs = self._maximise(energy, *fields)
-        found = (beliefs.visible > 0).astype(V.dtype)
-        hinge = self.loss(V, found) + model.free_energy(V) - model.free_energy(found)
+        best = (beliefs.visible > 0).astype(V.dtype)
+        hinge = self.loss(V, best) + model.free_energy(V) - model.free_energy(best)
         info = inference_info(beliefs) | {"hinge": float(np.maximum(hinge, 0).mean())}
-        return positive, States(found, model.hidden_means(found)), state, info
+        return positive, States(best, model.hidden_means(best)), state, info
 
     def _maximise(self, energy, visible_fields, hidden_fields):
         fields = visible_fields, hidden_fields
@@ -95,23 +105,28 @@ class MSSVM(MaxMargin):
         return propagate(energy.weights, *fields, product="mixed", max_iter=self.max_iter)
 
     def infer(self, energy, X, epoch):
-        """Log odds of every output, positive where it is 1 in the maximiser."""
+        """Return log odds of each output, which are positive if it is 1 in the maximiser."""
         return self._maximise(energy, *energy.fields(X))
 
 
 class LSSVM(MaxMargin):
-    r"""Latent structured SVM: hidden units are maximised over, with the outputs and given them.
+    r"""Latent structured SVM, which maximises over the hidden units.
+
+    The learner minimises
 
     .. math:: \max_{\hat v, \hat h} \big[ \Delta(\hat v, v) + \log f(\hat v, \hat h | x) \big]
         - \max_h \log f(v, h | x)
 
-    is lowered. Models are asked for the outputs of the joint maximiser. Both are by max-product
-    belief propagation.
+    with the Hamming loss :math:`\Delta` and the unnormalised probability :math:`f`. Predictions are
+    the outputs of the joint maximiser of outputs and hidden units. The joint maxima are found by
+    max-product belief propagation.
 
     Parameters
     ----------
     loss_weight : float or array-like of shape (n_outputs,), default=1.0
+        Loss of a wrong output, at least 0: one number for all outputs or one for each.
     max_iter : int, default=50
+        Maximum number of iterations of each maximisation.
 
     References
     ----------
@@ -125,17 +140,18 @@ class LSSVM(MaxMargin):
         self.max_iter = max_iter
 
     def step(self, energy, batch, state, rng):
-        (V, means, _), model = observed(energy, batch)
+        """Return both phases; the negative one consists of the joint maximisers."""
+        (V, means, _), model = condition_on_batch(energy, batch)
         fields = self.augmented(model.visible_bias, V), model.hidden_bias
         beliefs = propagate(energy.weights, *fields, product="max", max_iter=self.max_iter)
-        found = (beliefs.visible > 0).astype(V.dtype)
+        best = (beliefs.visible > 0).astype(V.dtype)
         positive, negative = (
             States(U, (p > 0.5).astype(V.dtype))  # the best hidden units given the outputs
-            for U, p in ((V, means), (found, model.hidden_means(found)))
+            for U, p in ((V, means), (best, model.hidden_means(best)))
         )
         return positive, negative, state, inference_info(beliefs)
 
     def infer(self, energy, X, epoch):
-        """Max-marginal log odds of the units."""
+        """Return the max-marginal log odds of the units."""
         fields = energy.fields(X)
         return propagate(energy.weights, *fields, product="max", max_iter=self.max_iter)

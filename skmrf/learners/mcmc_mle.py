@@ -1,64 +1,72 @@
-"""MCMC maximum likelihood: particles of an earlier model, reweighted to the present one."""
+"""MCMC maximum likelihood by reweighted particles."""
 
 from dataclasses import replace
 
 from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
 from ..samplers import sweep
-from ..samplers.smc import climb_from_reference, equal, resample
+from ..samplers.smc import equal_log_weights, resample, run_smc_from_reference
 from .particle_options import REFERENCES, check_count, weights_info
 from .particles import ParticleLearner, Particles
 
 
-class _Reweighting(ParticleLearner):
-    """Reweights particles."""
+class _ReweightingLearner(ParticleLearner):
+    """Base class of learners that reweight the particles of an earlier model."""
 
     def check(self):
+        """Raise a ValueError if a parameter is invalid."""
         check_count(self, "n_particles", "n_sweeps")
         check_number("ess_threshold", self.ess_threshold, low=0, high=1)
         check_choice("reference", self.reference, REFERENCES)
 
     def start(self, energy, data, batch, rng):
+        """Return equally weighted particles of the initial model."""
         reference = data.reference(self.reference, energy, batch)
-        first, generators = climb_from_reference(reference, energy, self.n_particles, rng)
+        first, generators = run_smc_from_reference(reference, energy, self.n_particles, rng)
         chosen = resample(first.log_weights, self.n_particles, rng)
-        weights = equal(self.n_particles)
-        return Particles(data, reference, energy, first.X[chosen], weights, generators, memory=0)
+        weights = equal_log_weights(self.n_particles)
+        return Particles(data, reference, energy, first.X[chosen], weights, generators, extra=0)
 
     def _reweight(self, energy, state):
-        """The particles with weights for the new energy."""
+        """Return the particles with normalised weights for the new model."""
         density = state.energy.along(energy, state.X)
-        grown = state.log_weights + density(1.0) - density(0.0)
-        return replace(state, energy=energy, log_weights=grown - logsumexp(grown))
+        log_weights = state.log_weights + density(1.0) - density(0.0)
+        return replace(state, energy=energy, log_weights=log_weights - logsumexp(log_weights))
 
     def _resample_and_move(self, state, rng):
-        """Particles with equal weights, where these weights have been."""
+        """Return resampled particles with equal weights, after Gibbs sweeps."""
         n = len(state.X)
         X = state.X[resample(state.log_weights, n, rng)]
         X, _ = sweep(state.energy, X, state.generators, n_sweeps=self.n_sweeps)
-        return replace(state, X=X, log_weights=equal(n))
+        return replace(state, X=X, log_weights=equal_log_weights(n))
 
 
-class MCMCMLE(_Reweighting):
+class MCMCMLE(_ReweightingLearner):
     r"""Markov chain Monte Carlo maximum likelihood.
 
-    The negative phase is particles of an earlier model :math:`\theta_0` with the weights
+    The negative phase consists of particles of an earlier model :math:`\theta_0`. Their weights for
+    the current model :math:`\theta` are
 
     .. math:: w_s \propto \exp((\theta - \theta_0)^\top \phi(x_s)).
 
-    After ``reset`` steps, or when a share of less than ``ess_threshold`` is effective, particles
-    are resampled, moved by Gibbs sweeps, and stand for the present model.
+    At a reset, the particles are resampled and moved by Gibbs sweeps, and the current model becomes
+    :math:`\theta_0`. There is a reset after ``reset`` steps, or earlier if the effective sample
+    size, relative to the number of particles, is less than ``ess_threshold``.
 
     Parameters
     ----------
     n_particles : int, default=500
+        Number of particles.
     reset : int, default=10
-        Most steps between two resets.
+        Maximum number of steps between two resets.
     ess_threshold : float, default=0.5
+        Relative effective sample size, from 0 to 1, below which there is a reset.
     n_sweeps : int, default=5
-        Sweeps at a reset.
+        Number of Gibbs sweeps at a reset.
     reference : {"marginals", "uniform"}, default="marginals"
-        Where the first particles come from, along a tempered path.
+        Distribution from which the first particles are drawn, before they are moved to the initial
+        model along a tempered path: a product of the state frequencies of the data, or the uniform
+        distribution.
 
     References
     ----------
@@ -76,34 +84,41 @@ class MCMCMLE(_Reweighting):
         self.reference = reference
 
     def check(self):
+        """Raise a ValueError if a parameter is invalid."""
         super().check()
         check_count(self, "reset")
 
     def step(self, energy, batch, state, rng):
+        """Return both phases; the negative one consists of reweighted particles."""
         positive = state.data(energy, batch)
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)
-        age = state.memory + 1
+        age = state.extra + 1
         if age >= self.reset or info["ess"] < self.ess_threshold:
             state, age = self._resample_and_move(state, rng), 0
-        state = replace(state, memory=age)
+        state = replace(state, extra=age)
         return positive, state.phase, state, info
 
 
-class ParticleFilteredMCMCMLE(_Reweighting):
+class ParticleFilteredMCMCMLE(_ReweightingLearner):
     r"""Particle-filtered MCMC maximum likelihood.
 
-    Particles are reweighted from each model to the next, and resampled and moved by Gibbs sweeps
-    only when fewer than a share ``ess_threshold`` of them is effective.
+    The negative phase consists of weighted particles. They are reweighted from each model to the
+    next. They are resampled and moved by Gibbs sweeps only when the effective sample size, relative
+    to the number of particles, is less than ``ess_threshold``.
 
     Parameters
     ----------
     n_particles : int, default=500
+        Number of particles.
     ess_threshold : float, default=0.9
+        Relative effective sample size, from 0 to 1, below which particles are resampled.
     n_sweeps : int, default=5
-        Sweeps after resampling.
+        Number of Gibbs sweeps after resampling.
     reference : {"marginals", "uniform"}, default="marginals"
-        Where the first particles come from, along a tempered path.
+        Distribution from which the first particles are drawn, before they are moved to the initial
+        model along a tempered path: a product of the state frequencies of the data, or the uniform
+        distribution.
 
     References
     ----------
@@ -118,6 +133,7 @@ class ParticleFilteredMCMCMLE(_Reweighting):
         self.reference = reference
 
     def step(self, energy, batch, state, rng):
+        """Return both phases; the negative one consists of reweighted particles."""
         positive = state.data(energy, batch)
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)

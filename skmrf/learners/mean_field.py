@@ -1,4 +1,4 @@
-"""Moments by naive mean field."""
+"""Learner by naive mean field."""
 
 from dataclasses import dataclass, replace
 
@@ -13,7 +13,7 @@ from .base import DataPhase, Learner
 
 @dataclass
 class MeanFieldState:
-    """The data's phase and the last product distribution."""
+    """State of the learner: positive phase and last product distribution."""
 
     data: DataPhase
     single: np.ndarray | None = None
@@ -22,16 +22,17 @@ class MeanFieldState:
 class MeanField(Learner):
     r"""Moments by naive mean field.
 
-    The negative phase is the product distribution with the best lower bound on :math:`\log Z`, so
-    the gradient is that of an upper bound of the log-likelihood. No dependence between variables is
-    left in it: couplings grow until the product distribution settles on one mode.
+    The negative phase consists of the moments of the product distribution with the best lower bound
+    on :math:`\log Z`, so the gradient is that of an upper bound of the log-likelihood. A product
+    distribution ignores the dependence between variables. Couplings therefore grow until it has
+    converged to one mode.
 
     Parameters
     ----------
     max_iter : int, default=100
-        Sweeps over the variables a step.
+        Maximum number of sweeps over the variables in each step.
     tol : float, default=1e-6
-        Largest change of a probability in a sweep to stop at.
+        Mean field has converged when no probability changes by more than this in a sweep.
 
     References
     ----------
@@ -46,26 +47,29 @@ class MeanField(Learner):
         self.tol = tol
 
     def init(self, energy, batch, rng):
+        """Return the positive phase, without a product distribution."""
         check_number("max_iter", self.max_iter, low=1, integer=True)
         check_number("tol", self.tol, low=0)
         return MeanFieldState(DataPhase(energy, batch, rng))
 
     def resume(self, energy, batch, state, rng):
+        """Return the state for new training rows, with the last product distribution."""
         fresh = self.init(energy, batch, rng)
         if not isinstance(state, MeanFieldState):  # of another learner
             return fresh
         return replace(fresh, single=state.single)
 
     def step(self, energy, batch, state, rng):
+        """Return both phases; the negative one consists of the mean-field moments."""
         positive = state.data(energy, batch)
-        found = mean_field.mean_field(
+        result = mean_field.mean_field(
             energy, start=state.single, max_iter=self.max_iter, tol=self.tol
         )
-        moments = mean_field.clique_moments(energy, found.single)
+        moments = mean_field.clique_moments(energy, result.single)
         info = {
-            "inference_converged": float(found.converged),
-            "residual": found.residual,
-            "log_partition": found.lower_bound,
+            "inference_converged": float(result.converged),
+            "residual": result.residual,
+            "log_partition": result.lower_bound,
         }
-        state = replace(state, single=found.single)
+        state = replace(state, single=result.single)
         return positive, CliqueMoments(dict.fromkeys(energy.theta, moments)), state, info

@@ -1,4 +1,4 @@
-"""Missing entries completed by Gibbs chains that persist from step to step."""
+"""Imputation of missing entries by Gibbs chains that persist between steps."""
 
 import numpy as np
 
@@ -6,15 +6,17 @@ from .._utils.codes import MISSING
 from ..samplers import Product, spawn_generators, sweep
 
 
-class Completions:
-    """Current completion of every training row that has missing entries.
+class GibbsImputer:
+    """Gibbs chains that impute the missing entries of the training rows.
 
     Parameters
     ----------
     batch : Batch
-        All training rows; ``rows`` of later batches number these.
-    n_states : ndarray
+        All training rows. The row numbers ``rows`` of later batches refer to these.
+    n_states : ndarray of int of shape (n_visible,)
+        Number of states of each visible variable.
     rng : numpy.random.Generator
+        Source of random numbers.
     """
 
     def __init__(self, batch, n_states, rng):
@@ -24,32 +26,32 @@ class Completions:
         self.missing = missing[self.rows]
         self.rng = rng
         for i, q in enumerate(n_states):
-            seen = batch.shown[~missing[:, i], i]
-            holes = self.missing[:, i]
-            guess = Product.from_counts(seen[:, None], [q]).sample(int(holes.sum()), rng)
-            self.X[holes, i] = guess[:, 0]
+            observed = batch.shown[~missing[:, i], i]
+            is_missing = self.missing[:, i]
+            drawn = Product.from_counts(observed[:, None], [q]).sample(int(is_missing.sum()), rng)
+            self.X[is_missing, i] = drawn[:, 0]
 
-    def _places(self, batch):
-        """(rows of the batch that have missing entries, their places here)."""
-        numbers = np.arange(len(batch.X)) if batch.rows is None else batch.rows
-        here = np.flatnonzero(np.isin(numbers, self.rows))
-        return here, np.searchsorted(self.rows, numbers[here])
+    def _find_chains(self, batch):
+        """Return the indices of the rows of a batch with missing entries, and of their chains."""
+        row_numbers = np.arange(len(batch.X)) if batch.rows is None else batch.rows
+        incomplete = np.flatnonzero(np.isin(row_numbers, self.rows))
+        return incomplete, np.searchsorted(self.rows, row_numbers[incomplete])
 
-    def filled(self, batch):
-        """The rows of a batch with the current completions."""
-        here, places = self._places(batch)
+    def impute(self, batch):
+        """Return the rows of a batch with the currently imputed values."""
+        incomplete, chains = self._find_chains(batch)
         X = batch.shown.copy()
-        X[here] = self.X[places]
+        X[incomplete] = self.X[chains]
         return X
 
     def update(self, energy, batch):
-        """One Gibbs sweep over the missing entries of a batch; its completed rows."""
-        here, places = self._places(batch)
+        """Make one Gibbs sweep over the missing entries of a batch; return its imputed rows."""
+        incomplete, chains = self._find_chains(batch)
         X = batch.shown.copy()
-        if len(here):
-            generators = spawn_generators(self.rng, len(here))
-            given = energy.at(batch.take(here))
-            moved, _ = sweep(given, self.X[places], generators, clamped=~self.missing[places])
-            self.X[places] = moved
-            X[here] = moved
+        if len(incomplete):
+            generators = spawn_generators(self.rng, len(incomplete))
+            model = energy.at(batch.take(incomplete))
+            moved, _ = sweep(model, self.X[chains], generators, clamped=~self.missing[chains])
+            self.X[chains] = moved
+            X[incomplete] = moved
         return X

@@ -1,4 +1,4 @@
-"""Parallel tempering: the negative phase is the coldest of several chains that swap states."""
+"""Learner by parallel tempering."""
 
 import numbers
 from dataclasses import replace
@@ -7,7 +7,7 @@ import numpy as np
 
 from .._utils.parameters import check_choice
 from ..samplers import parallel_tempering
-from ..samplers.parallel_tempering import Replicas, adapted, check_ladder
+from ..samplers.parallel_tempering import Replicas, adapt_ladder, check_ladder
 from .particle_options import REFERENCES, check_count
 from .particles import ParticleLearner, Particles
 
@@ -17,21 +17,24 @@ ADAPT_EVERY = 100
 class ParallelTempering(ParticleLearner):
     r"""Parallel tempering.
 
-    Chains at every inverse temperature make a Gibbs sweep, then neighbours swap states; those at
-    1 are the negative phase.
+    In each step, the chains at all inverse temperatures make a Gibbs sweep, and then chains at
+    neighbouring temperatures swap their states. The chains at inverse temperature 1 are the
+    negative phase.
 
     Parameters
     ----------
     n_chains : int, default=100
-        At every temperature.
+        Number of chains at each temperature.
     betas : int or array-like, default=10
-        Inverse temperatures rising to 1, or how many, evenly spaced from 0 and then adapted.
+        Increasing inverse temperatures, of which the last is 1; or their number, at least 2. A
+        number means evenly spaced values from 0 to 1, which are then adapted.
     adapt : bool, default=True
-        Every 100 steps, move the temperatures between the ends to where all neighbours would refuse
-        swaps equally often. Given ``betas`` stay as they are.
+        Whether to adapt the temperatures every 100 steps so that all neighbours reject swaps
+        equally often. The first and the last stay fixed. An array ``betas`` is never adapted.
     reference : {"marginals", "uniform"}, default="marginals"
-        The distribution at 0, mixed in as :math:`p_0^{1-\beta}`: independent variables with the
-        frequencies of the data, or plain tempering.
+        Distribution :math:`p_0` at inverse temperature 0; chains at :math:`\beta` target
+        :math:`p_0^{1-\beta} f^\beta`. "marginals" is a product of the state frequencies of the
+        data, "uniform" the uniform distribution (plain tempering).
 
     References
     ----------
@@ -46,30 +49,33 @@ class ParallelTempering(ParticleLearner):
         self.reference = reference
 
     def check(self):
+        """Raise a ValueError if a parameter is invalid."""
         check_count(self, "n_chains")
         check_choice("reference", self.reference, REFERENCES)
-        self._ladder()
+        self._inverse_temperatures()
 
-    def _ladder(self):
+    def _inverse_temperatures(self):
         if isinstance(self.betas, numbers.Integral):
             return check_ladder(np.linspace(0.0, 1.0, int(self.betas)))
         return check_ladder(self.betas)
 
     def start(self, energy, data, batch, rng):
+        """Return chains at all temperatures that start at training rows."""
         reference = data.reference(self.reference, energy, batch)
-        betas = self._ladder()
+        betas = self._inverse_temperatures()
         X = np.stack([data.draw_rows(batch, self.n_chains, rng) for _ in betas])
         replicas = Replicas.start(betas, X, rng)
-        return Particles(data, reference, energy, X[-1], None, [], memory=(replicas, 0))
+        return Particles(data, reference, energy, X[-1], None, [], extra=(replicas, 0))
 
     def step(self, energy, batch, state, rng):
+        """Return both phases; the negative one consists of the chains at inverse temperature 1."""
         positive = state.data(energy, batch)
-        replicas, age = state.memory
+        replicas, age = state.extra
         replicas, info = parallel_tempering(energy, state.reference, replicas, rng)
         age += 1
-        moving = self.adapt and isinstance(self.betas, numbers.Integral)
-        if moving and age % ADAPT_EVERY == 0:
-            replicas = adapted(replicas)
-        state = replace(state, energy=energy, X=replicas.X[-1], memory=(replicas, age))
-        info["least_swap_rate"] = float(1.0 - replicas.refusals.max())
+        is_adaptive = self.adapt and isinstance(self.betas, numbers.Integral)
+        if is_adaptive and age % ADAPT_EVERY == 0:
+            replicas = adapt_ladder(replicas)
+        state = replace(state, energy=energy, X=replicas.X[-1], extra=(replicas, age))
+        info["least_swap_rate"] = float(1.0 - replicas.rejection_rates.max())
         return positive, state.phase, state, info

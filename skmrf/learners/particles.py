@@ -1,10 +1,10 @@
-"""The scheme of learners by particles: reweight, resample, move.
+"""Base class and state of particle learners.
 
-The states of the visible variables in a :class:`Particles` stand for the model. When the model has
-changed, particles may be reweighted to it, resampled by their weights, and moved by a kernel that
-leaves it invariant. Learners differ in which of these they do: persistent contrastive divergence
-only moves (by Gibbs sweeps), tempered transitions and parallel tempering move further, MCMC maximum
-likelihood mainly reweights, sequential Monte Carlo does all three along a path.
+Particles are states of the visible variables that represent a model. After each parameter update,
+a particle learner can reweight them to the new model, resample them by their weights, and move them
+by a Markov kernel that leaves the new model invariant. Persistent contrastive divergence only moves
+them (by Gibbs sweeps), and so do tempered transitions and parallel tempering, with longer moves.
+MCMC maximum likelihood mainly reweights. Sequential Monte Carlo does all three along a path.
 
 Reference: H. Xiong, S. Szedmak, J. Piater, "Towards maximum likelihood: learning undirected
 graphical models using persistent sequential Monte Carlo", ACML (2014), Algorithm 2.
@@ -25,27 +25,30 @@ from .base import DataPhase, Learner
 
 @dataclass
 class Particles:
-    """What the next step needs.
+    """State of a particle learner.
 
     Attributes
     ----------
     data : DataPhase
+        Positive phase.
     reference : Product
-        Independent variables at the hot end of paths.
+        Distribution at inverse temperature 0 of tempered paths.
     energy : Energy
-        What the particles target.
+        Model that the particles represent.
     X : ndarray of shape (n_particles, n_visible)
+        State codes of the particles.
     log_weights : ndarray of shape (n_particles,) or None
-        None: equal.
+        Log-weights of the particles; None for equal weights.
     generators : list of Generator
+        Random generators, one per block of particles.
     log_partition, variance : float
-        Running estimate of log Z of ``energy``, where the learner has one.
-    memory : object
-        What a learner keeps besides.
-    hidden : ndarray or None
-        Means of the latent units given ``X``, where they are known already.
+        Running estimate of log Z of ``energy`` in nats, and its variance; nan without an estimate.
+    extra : object
+        Further state of the learner.
+    hidden : ndarray of shape (n_particles, n_hidden) or None
+        Means of the latent units given ``X``, if they have been computed.
     learner : tuple
-        Which learner, with its parameters, these are of.
+        Identity of the learner: its class and parameters.
     """
 
     data: DataPhase
@@ -56,37 +59,38 @@ class Particles:
     generators: list
     log_partition: float = np.nan
     variance: float = np.nan
-    memory: Any = None
+    extra: Any = None
     hidden: np.ndarray | None = None
     learner: Any = None
 
     @property
     def phase(self):
-        """What the particles say of the model."""
+        """Negative phase: the particles and their weights."""
         return States(self.X, self.hidden, self.log_weights)
 
 
 class ParticleLearner(Learner):
-    """A learner whose negative phase is a set of particles.
+    """Base class of learners whose negative phase is a set of particles.
 
-    A subclass implements :meth:`start` and :meth:`step`. The state of its steps is a
-    :class:`Particles`: ``state.data`` returns the positive phase, and ``phase`` of the particles
-    after the step is the negative phase.
+    A subclass implements :meth:`start` and :meth:`step`. The state is a :class:`Particles`. Call
+    ``state.data`` for the positive phase; ``state.phase`` after a step is the negative phase.
     """
 
     def check(self):
-        """Check the parameters."""
+        """Raise a ValueError if a parameter is invalid."""
 
     @abstractmethod
     def start(self, energy, data, batch, rng):
-        """The first particles."""
+        """Return the initial particles, given the positive phase ``data``."""
 
     def init(self, energy, batch, rng):
+        """Check the parameters and return the initial particles."""
         self.check()
         first = self.start(energy, DataPhase(energy, batch, rng), batch, rng)
         return replace(first, learner=identity_of(self))
 
     def resume(self, energy, batch, state, rng):
+        """Return the old particles with a new positive phase, if they are from an equal learner."""
         if not isinstance(state, Particles) or state.learner != identity_of(self):
             return self.init(energy, batch, rng)
         return replace(state, data=DataPhase(energy, batch, rng))

@@ -1,4 +1,4 @@
-"""Persistent contrastive divergence: Gibbs chains that go on from step to step."""
+"""Persistent contrastive divergence."""
 
 from dataclasses import replace
 
@@ -6,30 +6,30 @@ import numpy as np
 
 from ..energies import LayeredEnergy
 from ..samplers import Product, blocks_of, spawn_generators, sweep
-from ..samplers.gibbs import alternate
+from ..samplers.gibbs import sweep_from_hidden
 from .particle_options import check_count
 from .particles import ParticleLearner, Particles
 
-FEWEST, MOST = 64, 512
+MIN_CHAINS, MAX_CHAINS = 64, 512
 LAYERED_CHAINS, LAYERED_SWEEPS, SWEEPS = 100, 1, 5
 
 
 class PCD(ParticleLearner):
     r"""Persistent contrastive divergence (stochastic maximum likelihood).
 
-    The negative phase is the current states of Gibbs chains that start at training rows and follow
-    the model as it changes.
+    The negative phase consists of the current states of Gibbs chains. The chains start at training
+    rows and continue from step to step, while the model changes.
 
     Parameters
     ----------
     n_chains : int, optional
-        By default as many as training rows, at least 64 and at most 512; 100 for models with a
-        hidden layer.
+        Number of chains. By default the number of training rows, but at least 64 and at most 512;
+        100 for models with a hidden layer.
     n_sweeps : int, optional
-        Sweeps over all variables a gradient step: by default 5, as on data of many modes one sweep
-        lets the chains fall behind the model, which costs likelihood; 1 for models with a hidden
-        layer, whose units are drawn a layer at a time. With few hidden units some fits end several
-        nats below others.
+        Number of sweeps over all variables in each step. By default 5: if the data have many modes,
+        chains with one sweep cannot follow the model, which reduces the likelihood. The default is
+        1 for models with a hidden layer, which draw a whole layer at a time. With few hidden units,
+        some fits reach a likelihood several nats below others.
 
     References
     ----------
@@ -42,27 +42,30 @@ class PCD(ParticleLearner):
         self.n_sweeps = n_sweeps
 
     def check(self):
+        """Raise a ValueError if a parameter is invalid."""
         check_count(self, optional=("n_chains", "n_sweeps"))
 
     def start(self, energy, data, batch, rng):
-        layered = isinstance(energy, LayeredEnergy)
+        """Return chains that start at training rows."""
+        is_layered = isinstance(energy, LayeredEnergy)
         n_chains = self.n_chains
         if n_chains is None:
-            n_rows = int(np.clip(batch.X.shape[0], FEWEST, MOST))
-            n_chains = LAYERED_CHAINS if layered else n_rows
+            n_rows = int(np.clip(batch.X.shape[0], MIN_CHAINS, MAX_CHAINS))
+            n_chains = LAYERED_CHAINS if is_layered else n_rows
         X = data.draw_rows(batch, n_chains, rng)
         reference = Product.uniform(energy.visible_states)
         hidden = None
-        if layered:
+        if is_layered:
             means = energy.hidden_means(X)
             hidden = (rng.random(means.shape) < means).astype(means.dtype)
         generators = spawn_generators(rng, n_chains)
-        return Particles(data, reference, energy, X, None, generators, memory=hidden)
+        return Particles(data, reference, energy, X, None, generators, extra=hidden)
 
     def step(self, energy, batch, state, rng):
+        """Return both phases; the negative one consists of the chains after the sweeps."""
         positive = state.data(energy, batch)
-        moved = self._alternate if isinstance(energy, LayeredEnergy) else self._sweep
-        after = replace(moved(energy, state), energy=energy)
+        move = self._alternate if isinstance(energy, LayeredEnergy) else self._sweep
+        after = replace(move(energy, state), energy=energy)
         return positive, after.phase, after, {"flip_rate": float((after.X != state.X).mean())}
 
     def _sweep(self, energy, state):
@@ -70,8 +73,8 @@ class PCD(ParticleLearner):
         return replace(state, X=X)
 
     def _alternate(self, energy, state):
-        """From the hidden states, so that the last product of matrices serves the gradient too."""
+        """Return the chains after layer-wise sweeps, with the hidden means for the gradient."""
         blocks = blocks_of(len(state.X))
         n_sweeps = self.n_sweeps or LAYERED_SWEEPS
-        X, means, H = alternate(energy, state.memory, state.generators, blocks, n_sweeps)
-        return replace(state, X=X, hidden=means, memory=H)
+        X, means, H = sweep_from_hidden(energy, state.extra, state.generators, blocks, n_sweeps)
+        return replace(state, X=X, hidden=means, extra=H)

@@ -1,4 +1,4 @@
-"""Pseudo-likelihood: every variable given all others."""
+"""Maximum pseudo-likelihood."""
 
 from dataclasses import dataclass
 
@@ -11,57 +11,60 @@ from .._utils.phases import CliqueMoments
 from ..energies import TableEnergy
 from ..energies.conditionals import BinaryConditionals
 from .base import Learner, unique_rows
-from .missing_entries import Completions
+from .missing_entries import GibbsImputer
 
-ROWS_A_CALL = 2**22
+CHUNK_SIZE = 2**22
 
 
 @dataclass
 class PseudoState:
-    """Distinct training rows and their weights, or chains that complete missing entries."""
+    """Distinct training rows and their weights, or the imputer of rows with missing entries."""
 
     X: np.ndarray
     weights: np.ndarray
-    completions: Completions | None
+    imputer: GibbsImputer | None
 
 
 def site_log_likelihood(energy, X, weights=None):
-    r"""Pseudo-log-likelihood of every row and the gradient of its weighted sum.
+    r"""Return the pseudo-log-likelihood of each row and the gradient of its weighted sum.
 
     .. math:: \sum_i \log p(x_i \mid x_{-i})
 
     Parameters
     ----------
     energy : FactorGraph
+        Model.
     X : ndarray of shape (n_rows, n_variables)
-        State codes, nothing missing.
+        State codes without missing entries.
     weights : ndarray of shape (n_rows,), or None
-        None leaves the gradient out.
+        Row weights of the gradient. With None, no gradient is computed.
 
     Returns
     -------
-    values : ndarray of shape (n_rows,), nats
+    values : ndarray of shape (n_rows,)
+        Pseudo-log-likelihood of each row in nats.
     gradient : ndarray of shape (n_parameters,), or None
+        Derivatives of the weighted sum of the values by the log-potentials.
     """
     conditionals = energy.conditionals()
     if isinstance(conditionals, BinaryConditionals):
-        return _binary(energy, conditionals, X, weights)
+        return _binary_log_likelihood(energy, conditionals, X, weights)
     values = np.empty(len(X))
     gradient = np.zeros(0 if weights is None else energy.layout.n_parameters)
     row_weights = np.ones(len(X)) if weights is None else weights
-    chunk = max(1, ROWS_A_CALL // max(len(conditionals.clique_vars), 1))
+    chunk = max(1, CHUNK_SIZE // max(len(conditionals.clique_vars), 1))
     for s in range(0, len(X), chunk):
         rows = slice(s, s + chunk)
         pseudo_likelihood(conditionals, X[rows], row_weights[rows], values[rows], gradient)
     return values, None if weights is None else gradient
 
 
-def _binary(energy, conditionals, X, weights):
-    """The same by matrix products."""
+def _binary_log_likelihood(energy, conditionals, X, weights):
+    """Return the result of :func:`site_log_likelihood` for binary variables and pairs."""
     coupling, bias, _ = conditionals
     values = np.empty(len(X))
     pair, single = np.zeros_like(coupling), np.zeros_like(bias)
-    chunk = max(1, ROWS_A_CALL // X.shape[1])
+    chunk = max(1, CHUNK_SIZE // X.shape[1])
     for s in range(0, len(X), chunk):
         rows = X[s : s + chunk].astype(float)
         logit = rows @ coupling + bias
@@ -80,9 +83,11 @@ def _binary(energy, conditionals, X, weights):
 class PseudoLikelihood(Learner):
     r"""Maximum pseudo-likelihood.
 
-    The objective is :math:`\sum_r w_r \sum_i \log p(x_{ri} \mid x_{r,-i}; \theta)`, which needs no
-    partition function. Missing entries are completed by Gibbs chains that persist by row, and
-    learning is then stochastic. The two phases are only meaningful by their difference.
+    The objective is :math:`\sum_r w_r \sum_i \log p(x_{ri} \mid x_{r,-i}; \theta)`, the
+    log-likelihood of each variable given all others. It needs no partition function. Missing
+    entries are imputed by Gibbs chains, one for each incomplete row, which persist between steps;
+    training is then stochastic. Only the difference of the two phases that a step returns has a
+    meaning.
 
     References
     ----------
@@ -94,23 +99,25 @@ class PseudoLikelihood(Learner):
     objective_takes_missing = False
 
     def init(self, energy, batch, rng):
+        """Return the distinct training rows, or the imputer of rows with missing entries."""
         if (batch.X == MISSING).any():
-            return PseudoState(batch.X[:0], np.zeros(0), Completions(batch, energy.n_states, rng))
+            return PseudoState(batch.X[:0], np.zeros(0), GibbsImputer(batch, energy.n_states, rng))
         return PseudoState(*unique_rows(batch), None)
 
     def objective(self, energy, batch, state):
-        """Mean pseudo-log-likelihood in nats and its gradient."""
-        return self._value(energy, state.X, state.weights)
+        """Return the mean pseudo-log-likelihood of the training rows in nats and its gradient."""
+        return self._evaluate(energy, state.X, state.weights)
 
-    def _value(self, energy, X, weights):
+    def _evaluate(self, energy, X, weights):
         values, gradient = site_log_likelihood(energy, X, weights)
         (name,) = energy.theta
         return float(weights @ values), {name: gradient}
 
     def step(self, energy, batch, state, rng):
-        X = batch.X if state.completions is None else state.completions.update(energy, batch)
+        """Return the gradient of the pseudo-log-likelihood as the positive phase."""
+        X = batch.X if state.imputer is None else state.imputer.update(energy, batch)
         weights = normalized_weights(batch.log_weights, len(X))
-        value, gradient = self._value(energy, X, weights)
-        nothing = {k: np.zeros_like(v) for k, v in gradient.items()}
+        value, gradient = self._evaluate(energy, X, weights)
+        zeros = {k: np.zeros_like(v) for k, v in gradient.items()}
         info = {"pseudo_log_likelihood": value}
-        return CliqueMoments(gradient), CliqueMoments(nothing), state, info
+        return CliqueMoments(gradient), CliqueMoments(zeros), state, info

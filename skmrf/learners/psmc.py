@@ -1,4 +1,4 @@
-"""Persistent sequential Monte Carlo: particles that go on, and others that start afresh."""
+"""Persistent sequential Monte Carlo."""
 
 from dataclasses import replace
 
@@ -7,53 +7,63 @@ import numpy as np
 from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
 from ..samplers import Tempering, spawn_generators
-from ..samplers.smc import Interpolation, climb, climb_from_reference, resample
+from ..samplers.smc import Interpolation, resample, run_smc, run_smc_from_reference
 from .particle_options import N_PARTICLES, REFERENCES, check_count, n_particles_of
 from .particles import ParticleLearner, Particles
-from .smc import climb_info
+from .smc import smc_info
 
 
 class PSMC(ParticleLearner):
     r"""Persistent sequential Monte Carlo.
 
-    The particles of a model are brought to the next one along a path of distributions by adaptive
-    steps: reweight, resample, move. Each step is the longest that leaves a share ``ess_threshold``
-    of effective particles. A part of the particles is replaced by independent variables :math:`p_0`
-    before, so that modes which were lost can be found again; ``refresh`` says how these are brought
-    to the model:
+    The negative phase consists of weighted particles. Sequential Monte Carlo moves the particles of
+    one model to the next model along a path of distributions by adaptive steps. Each step
+    reweights, resamples and moves the particles. It is the longest step after which the effective
+    sample size, relative to the number of particles, is at least ``ess_threshold``.
 
-    - "temper": all particles climb the tempered path :math:`p_0^{1-\beta} f_{\theta}^\beta`, those
-      that persist together with the fresh ones.
-    - "split": the fresh ones climb the tempered path; those that persist follow the parameters,
-      :math:`\theta_\beta = (1-\beta)\theta_{t-1} + \beta\theta_t`. Half the work of "temper", and
-      both halves have a valid target at every step.
-    - "none": all particles persist and follow the parameters. Modes that were lost stay lost.
+    Before that, some particles can be replaced by fresh draws from a product distribution
+    :math:`p_0`, so that the particles can find modes again that they have lost. The parameter
+    ``refresh`` selects the path:
+
+    - "temper": fresh and persistent particles together move along the tempered path
+      :math:`p_0^{1-\beta} f_{\theta}^\beta`.
+    - "split": the fresh particles move along the tempered path. The persistent ones move along the
+      path :math:`\theta_\beta = (1-\beta)\theta_{t-1} + \beta\theta_t` between the parameters. This
+      takes half the work of "temper", and both groups have a valid target at every step.
+    - "none": there are no fresh particles, and all move along the path between the parameters.
+      Modes that the particles have lost stay lost.
 
     Parameters
     ----------
     n_particles : int, optional
-        By default 200; 100 for models with a hidden layer.
+        Number of particles. By default 200, or 100 for models with a hidden layer.
     refresh : {"temper", "split", "none"}, default="temper"
+        Path of the fresh and of the persistent particles, as described above.
     fraction : float, default=0.5
-        Share of fresh particles.
+        Share of fresh particles, above 0 and at most 1. It has no effect with ``refresh="none"``.
     ess_threshold : float, default=0.9
+        Minimum relative effective sample size after a step of a path, above 0 and at most 0.999.
+        Larger values make shorter steps.
     n_sweeps : int, default=1
-        Sweeps after every step of a path.
+        Number of Gibbs sweeps after each step of a path.
     reference : {"marginals", "uniform"}, optional
-        :math:`p_0`: independent variables with the frequencies of the data, or the paper's uniform
-        distribution, which needs more steps. By default "marginals", but "uniform" for models of
-        more than 20 hidden units: on the way from the marginals to these, all particles may fall
-        into one state (few are ``distinct``) and stay there.
+        :math:`p_0`: "marginals" is a product of the state frequencies of the data, "uniform" the
+        uniform distribution, as in the paper, which needs more steps. By default "marginals", or
+        "uniform" for models with more than 20 hidden units. On the path from the marginals to such
+        a model, all particles may end in the same state and stay there; ``distinct`` in
+        ``history_`` is then low.
 
     Notes
     -----
-    The paper's Algorithm 4 lets the fresh particles follow the parameters as if they were draws of
-    the last model, which biases the gradient; ``benchmarks/psmc_variants.py`` has it.
+    In the paper's Algorithm 4, the fresh particles move along the path between the parameters, as
+    if they were draws from the last model. This biases the gradient. The file
+    ``benchmarks/psmc_variants.py`` contains an implementation.
 
-    With "temper" and "split" the log weights of the fresh particles estimate log Z of every model:
-    ``log_partition`` and ``log_partition_error`` in ``history_``, without bias for Z. Particles
-    that follow the parameters estimate only by how much log Z has changed; these estimates add up
-    all that the particles were wrong about since learning began, and are not reported.
+    With "temper" and "split", the log-weights of the fresh particles estimate log Z of each model;
+    the estimate of Z is unbiased. ``history_`` has it in nats as ``log_partition``, with the
+    standard error ``log_partition_error``. Particles that move along the path between the
+    parameters only estimate the change of log Z. The sum of these changes accumulates the errors of
+    all steps, so it is not reported.
 
     References
     ----------
@@ -78,6 +88,7 @@ class PSMC(ParticleLearner):
         self.reference = reference
 
     def check(self):
+        """Raise a ValueError if a parameter is invalid."""
         check_count(self, "n_sweeps", optional=("n_particles",))
         check_choice("refresh", self.refresh, REFRESH)
         if self.reference is not None:
@@ -87,16 +98,17 @@ class PSMC(ParticleLearner):
         n = N_PARTICLES if self.n_particles is None else self.n_particles
         if self.refresh != "none" and not 0 < self._n_fresh(n) < n:
             raise ValueError(
-                f"fraction={self.fraction} of n_particles={n} leaves no fresh or no "
-                "persistent particle; give more particles."
+                f"fraction={self.fraction} of n_particles={n} leaves no fresh or no persistent "
+                "particles. Increase n_particles, or choose a fraction closer to 0.5."
             )
 
     def _n_fresh(self, n):
         return round(self.fraction * n)
 
     def start(self, energy, data, batch, rng):
+        """Return weighted particles of the initial model."""
         reference = data.reference(self.reference, energy, batch)
-        first, generators = climb_from_reference(
+        particles, generators = run_smc_from_reference(
             reference,
             energy,
             n_particles_of(self, energy),
@@ -108,25 +120,26 @@ class PSMC(ParticleLearner):
             data,
             reference,
             energy,
-            first.X,
-            first.log_weights,
+            particles.X,
+            particles.log_weights,
             generators,
-            first.log_ratio,
-            first.variance,
+            particles.log_ratio,
+            particles.variance,
         )
 
     def step(self, energy, batch, state, rng):
+        """Return both phases; the negative one consists of weighted particles."""
         positive = state.data(energy, batch)
         state, info = self.move(energy, state, rng)
         return positive, state.phase, state, info
 
     def move(self, energy, state, rng):
-        """Return particles of the new energy, some of them fresh, and diagnostics."""
+        """Return the particles of the new model, some of them fresh, and diagnostics."""
         return REFRESH[self.refresh](self, energy, state, rng)
 
-    def climb(self, path, X, generators, rng, log_weights=None):
-        """Along a path with the parameters of this learner."""
-        return climb(
+    def _move_along(self, path, X, generators, rng, log_weights=None):
+        """Return particles at the end of a path, by sequential Monte Carlo."""
+        return run_smc(
             path,
             X,
             generators,
@@ -137,40 +150,41 @@ class PSMC(ParticleLearner):
         )
 
     def follow(self, energy, state, rng, X, log_weights):
-        """Bring all particles from the last parameters to the new ones."""
+        """Move all particles along the path from the last parameters to the new ones."""
         path = Interpolation(state.energy, energy)
-        arrived = self.climb(path, X, state.generators, rng, log_weights)
-        arrived.log_ratio += state.log_partition
-        arrived.variance += state.variance
-        state, info = _arrived(energy, state, arrived)
+        particles = self._move_along(path, X, state.generators, rng, log_weights)
+        particles.log_ratio += state.log_partition
+        particles.variance += state.variance
+        state, info = _update_state(energy, state, particles)
         return state, {k: v for k, v in info.items() if not k.startswith("log_partition")}
 
     def old_and_fresh(self, state, rng):
-        """Persistent particles chosen by their weights, and fresh ones."""
+        """Return resampled persistent particles, and fresh particles from the reference."""
         n_fresh = self._n_fresh(len(state.X))
         old = state.X[resample(state.log_weights, len(state.X) - n_fresh, rng)]
         return old, state.reference.sample(n_fresh, rng)
 
 
-def _temper(learner, energy, state, rng):
+def _move_tempered(learner, energy, state, rng):
     old, fresh = learner.old_and_fresh(state, rng)
     path = Tempering(state.reference, energy)
-    arrived = learner.climb(path, np.concatenate([old, fresh]), state.generators, rng)
-    # Only what comes from fresh particles began as draws of the reference.
-    from_fresh = arrived.ancestors >= len(old)
-    share = logsumexp(arrived.log_weights[from_fresh])
-    arrived.log_ratio += share - np.log(len(fresh) / len(arrived.X))
-    n_fresh = np.count_nonzero(from_fresh)
-    arrived.variance += (1.0 / n_fresh - 1.0 / len(arrived.X)) if n_fresh else np.inf
-    return _arrived(energy, state, arrived)
+    X = np.concatenate([old, fresh])
+    particles = learner._move_along(path, X, state.generators, rng)
+    # Only descendants of fresh particles were drawn from the reference, so only they estimate Z.
+    is_fresh = particles.ancestors >= len(old)
+    share = logsumexp(particles.log_weights[is_fresh])
+    particles.log_ratio += share - np.log(len(fresh) / len(particles.X))
+    n_fresh = np.count_nonzero(is_fresh)
+    particles.variance += (1.0 / n_fresh - 1.0 / len(particles.X)) if n_fresh else np.inf
+    return _update_state(energy, state, particles)
 
 
-def _split(learner, energy, state, rng):
+def _move_split(learner, energy, state, rng):
     old, fresh = learner.old_and_fresh(state, rng)
     generators = spawn_generators(rng, len(fresh))
-    new = learner.climb(Tempering(state.reference, energy), fresh, generators, rng)
+    new = learner._move_along(Tempering(state.reference, energy), fresh, generators, rng)
     generators = spawn_generators(rng, len(old))
-    kept = learner.climb(Interpolation(state.energy, energy), old, generators, rng)
+    kept = learner._move_along(Interpolation(state.energy, energy), old, generators, rng)
     n = len(old) + len(fresh)
     pooled = replace(
         new,
@@ -180,16 +194,17 @@ def _split(learner, energy, state, rng):
         ),
         least_ess=min(new.least_ess, kept.least_ess),
     )
-    state, info = _arrived(energy, state, pooled)
+    state, info = _update_state(energy, state, pooled)
     info["n_temperatures"] += kept.n_temperatures
     return state, info
 
 
-def _none(learner, energy, state, rng):
+def _move_persistent(learner, energy, state, rng):
     return learner.follow(energy, state, rng, state.X, state.log_weights)
 
 
-def _arrived(energy, state, particles):
+def _update_state(energy, state, particles):
+    """Return the state with the particles of a new model, and diagnostics."""
     state = replace(
         state,
         energy=energy,
@@ -198,11 +213,11 @@ def _arrived(energy, state, particles):
         log_partition=particles.log_ratio,
         variance=particles.variance,
     )
-    return state, climb_info(particles)
+    return state, smc_info(particles)
 
 
 REFRESH = {
-    "temper": _temper,
-    "split": _split,
-    "none": _none,
+    "temper": _move_tempered,
+    "split": _move_split,
+    "none": _move_persistent,
 }

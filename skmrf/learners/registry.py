@@ -1,4 +1,4 @@
-"""Learners by name, and which of them an energy can be learned with."""
+"""Registry of learners by name, and their requirements on energies."""
 
 import inspect
 
@@ -10,25 +10,28 @@ LEARNERS: dict[str, type[Learner]] = {}
 
 
 def register(name, learner):
-    """Make a learner available by name to every estimator whose energy meets its requirements.
+    """Register a learner by name.
+
+    The name can then be used as the parameter ``learner`` of each estimator whose energy meets the
+    requirements of the learner.
 
     Parameters
     ----------
     name : str
-        A name that is registered already is replaced.
+        Name of the learner. If it is registered already, the new class replaces the old one.
     learner : subclass of Learner
-        It is created without arguments.
+        Class of the learner. It must have a default for each parameter.
 
     Raises
     ------
     TypeError
-        No subclass of Learner, one with abstract methods, or ``requires`` that is no tuple of
-        protocols.
+        If ``learner`` is not a subclass of Learner, if it has abstract methods, or if its
+        ``requires`` is not a tuple of protocols.
 
     Notes
     -----
-    A name is known in this process only. Worker processes know it if a module that they import
-    registers it; an instance works everywhere.
+    The name is registered in this process only. A worker process needs a module that it imports to
+    register the name again. An instance of the class works everywhere without registration.
 
     Examples
     --------
@@ -41,7 +44,9 @@ def register(name, learner):
     if not (isinstance(learner, type) and issubclass(learner, Learner)):
         raise TypeError(f"learner must be a subclass of skmrf.learners.Learner; got {learner!r}.")
     if inspect.isabstract(learner):
-        raise TypeError(f"{learner.__name__} has abstract methods: {_abstract_methods(learner)}.")
+        raise TypeError(
+            f"{learner.__name__} has abstract methods; implement {_abstract_methods(learner)}."
+        )
     _check_requires(learner)
     LEARNERS[str(name)] = learner
 
@@ -53,10 +58,10 @@ def _abstract_methods(learner):
 def _check_requires(learner):
     """Raise a TypeError unless ``requires`` is a tuple of protocols."""
     requires = learner.requires
-    right = isinstance(requires, tuple) and all(
+    is_valid = isinstance(requires, tuple) and all(
         isinstance(p, type) and issubclass(p, Energy) for p in requires
     )
-    if not right:
+    if not is_valid:
         raise TypeError(
             f"requires of a learner must be a tuple of subclasses of skmrf.energies.Energy; "
             f"got {requires!r}."
@@ -64,84 +69,94 @@ def _check_requires(learner):
 
 
 def accepted(energy_type, kind=Learner):
-    """Return the registered learners that energies of a type can be learned with.
+    """Return the registered learners that can train energies of a type.
 
     Parameters
     ----------
     energy_type : subclass of Energy
+        Class of the energies.
     kind : subclass of Learner, default=Learner
-        What else the learner must be, such as :class:`ConditionalLearner`.
+        Required base class of the learners, such as :class:`ConditionalLearner`.
 
     Returns
     -------
     dict of str to class
+        Learner classes by their registered name.
     """
-    return {name: c for name, c in LEARNERS.items() if not missing(c, energy_type, kind)}
+    return {name: c for name, c in LEARNERS.items() if not unmet_requirements(c, energy_type, kind)}
 
 
-def missing(learner, energy_type, kind=Learner):
-    """Return the names of what keeps a learner from learning energies of a type.
+def unmet_requirements(learner, energy_type, kind=Learner):
+    """Return the names of the requirements that a learner and a type of energies do not meet.
 
     Parameters
     ----------
     learner : Learner or subclass of Learner
+        Learner to check.
     energy_type : subclass of Energy
+        Class of the energies.
     kind : subclass of Learner, default=Learner
+        Required base class of the learner.
 
     Returns
     -------
     list of str
-        Protocols that the energy lacks, and ``kind`` where the learner is none.
+        Protocols that the energy lacks, and ``kind`` if the learner is not an instance of it.
     """
     learner_type = learner if isinstance(learner, type) else type(learner)
-    lacking = [p.__name__ for p in learner.requires if not issubclass(energy_type, p)]
-    return lacking + [kind.__name__] * (not issubclass(learner_type, kind))
+    unmet = [p.__name__ for p in learner.requires if not issubclass(energy_type, p)]
+    return unmet + [kind.__name__] * (not issubclass(learner_type, kind))
 
 
 def _check_learner(learner, energy_type, kind, owner):
-    """Raise a ValueError unless energies of a type can be learned with a learner."""
+    """Raise a ValueError unless a learner can train energies of a type."""
     _check_requires(learner)
-    lacking = missing(learner, energy_type, kind)
-    if lacking:
+    unmet = unmet_requirements(learner, energy_type, kind)
+    if unmet:
         raise ValueError(
-            f"{owner} cannot take the learner {learner!r}: {_explained(lacking, energy_type, kind)}"
-            f" Take one of {sorted(accepted(energy_type, kind))} or an instance of a class behind "
-            "these names."
+            f"{owner} cannot take the learner {learner!r}: {_describe(unmet, energy_type, kind)}"
+            f" Take one of {sorted(accepted(energy_type, kind))} or an instance of one of their "
+            "classes."
         )
 
 
-def _explained(lacking, energy_type, kind):
-    protocols = [name for name in lacking if name != kind.__name__]
+def _describe(unmet, energy_type, kind):
+    """Return the unmet requirements as a clause of an error message."""
+    protocols = [name for name in unmet if name != kind.__name__]
     reasons = []
     if protocols:
         reasons.append(
-            f"it requires an energy that is a {' and a '.join(protocols)}, which "
+            f"it requires an energy that is a {' and a '.join(protocols)}, but "
             f"{energy_type.__name__} is not"
         )
-    if kind.__name__ in lacking:
+    if kind.__name__ in unmet:
         reasons.append(f"it is not a {kind.__name__}")
     return " and ".join(reasons) + "."
 
 
 def make_learner(learner, energy_type, *, kind=Learner, owner):
-    """Return the learner that a parameter names, checked.
+    """Return a learner by name, or the instance itself, after checking its requirements.
 
     Parameters
     ----------
     learner : str or Learner
+        Value of the parameter ``learner`` of an estimator.
     energy_type : subclass of Energy
+        Class of the energies that the estimator trains.
     kind : subclass of Learner, default=Learner
+        Required base class of the learner.
     owner : str
-        Name of the estimator, for messages.
+        Name of the estimator, for error messages.
 
     Returns
     -------
     Learner
+        Instance of the learner.
 
     Raises
     ------
     ValueError
-        An unknown name, or a learner whose requirements the energy does not meet.
+        If the name is unknown, or if the energy does not meet the requirements of the learner.
     """
     if isinstance(learner, str) and learner in LEARNERS:
         learner = LEARNERS[learner]()

@@ -1,45 +1,50 @@
-"""Sequential Monte Carlo from scratch for every model."""
+"""Sequential Monte Carlo with new particles in each step."""
 
 from dataclasses import replace
 
 from .._utils.history import Latest
 from .._utils.parameters import check_choice, check_number
-from .._utils.rows import distinct_rows
-from ..samplers.smc import climb_from_reference
+from .._utils.rows import find_unique_rows
+from ..samplers.smc import run_smc_from_reference
 from .particle_options import REFERENCES, check_count, n_particles_of
 from .particles import ParticleLearner, Particles
 
 
-def climb_info(climb):
-    """Diagnostics of a path: steps, effective and distinct particles, log Z and its error."""
+def smc_info(particles):
+    """Return the diagnostics of a run of sequential Monte Carlo."""
     return {
-        "n_temperatures": climb.n_temperatures,
-        "least_ess": climb.least_ess,
-        "distinct": len(distinct_rows(climb.X)[0]) / len(climb.X),
-        "log_partition": Latest(climb.log_ratio),
-        "log_partition_error": Latest(climb.variance**0.5),
+        "n_temperatures": particles.n_temperatures,
+        "least_ess": particles.least_ess,
+        "distinct": len(find_unique_rows(particles.X)[0]) / len(particles.X),
+        "log_partition": Latest(particles.log_ratio),
+        "log_partition_error": Latest(particles.variance**0.5),
     }
 
 
 class SMC(ParticleLearner):
     r"""Sequential Monte Carlo.
 
-    For every model particles start as independent variables and climb the tempered path
-    :math:`p_0^{1-\beta} f^\beta` by adaptive steps, each the longest that leaves a share
-    ``ess_threshold`` of effective particles.
+    The negative phase consists of weighted particles. In each training step, new particles are
+    drawn from a product distribution :math:`p_0` and moved along the tempered path
+    :math:`p_0^{1-\beta} f^\beta`, from :math:`\beta = 0` to 1, by adaptive steps. Each is the
+    longest step after which the effective sample size, relative to the number of particles, is at
+    least ``ess_threshold``.
 
     Parameters
     ----------
     n_particles : int, optional
-        By default 200; 100 for models with a hidden layer.
+        Number of particles. By default 200, or 100 for models with a hidden layer.
     ess_threshold : float, default=0.9
+        Minimum relative effective sample size after a step of the path, above 0 and at most 0.999.
+        Larger values make shorter steps.
     n_sweeps : int, default=1
-        Sweeps after every step of the path.
+        Number of Gibbs sweeps after each step of the path.
     reference : {"marginals", "uniform"}, optional
-        :math:`p_0`: independent variables with the frequencies of the data, or the paper's uniform
-        distribution, which needs more steps. By default "marginals", but "uniform" for models of
-        more than 20 hidden units: on the way from the marginals to these, all particles may fall
-        into one state (few are ``distinct``) and stay there.
+        :math:`p_0`: "marginals" is a product of the state frequencies of the data, "uniform" the
+        uniform distribution, as in the paper, which needs more steps. By default "marginals", or
+        "uniform" for models with more than 20 hidden units. On the path from the marginals to such
+        a model, all particles may end in the same state and stay there; ``distinct`` in
+        ``history_`` is then low.
 
     References
     ----------
@@ -54,17 +59,21 @@ class SMC(ParticleLearner):
         self.reference = reference
 
     def check(self):
+        """Raise a ValueError if a parameter is invalid."""
         check_count(self, "n_sweeps", optional=("n_particles",))
         check_number("ess_threshold", self.ess_threshold, low=0, high=0.999, open_low=True)
         if self.reference is not None:
             check_choice("reference", self.reference, REFERENCES)
 
     def start(self, energy, data, batch, rng):
+        """Return weighted particles of the initial model."""
         reference = data.reference(self.reference, energy, batch)
-        return self._climbed(energy, Particles(data, reference, energy, None, None, []), rng)[0]
+        empty = Particles(data, reference, energy, None, None, [])
+        return self._draw_particles(energy, empty, rng)[0]
 
-    def _climbed(self, energy, state, rng):
-        climb, generators = climb_from_reference(
+    def _draw_particles(self, energy, state, rng):
+        """Return the state with new particles of the model, and diagnostics."""
+        particles, generators = run_smc_from_reference(
             state.reference,
             energy,
             n_particles_of(self, energy),
@@ -75,15 +84,16 @@ class SMC(ParticleLearner):
         state = replace(
             state,
             energy=energy,
-            X=climb.X,
-            log_weights=climb.log_weights,
+            X=particles.X,
+            log_weights=particles.log_weights,
             generators=generators,
-            log_partition=climb.log_ratio,
-            variance=climb.variance,
+            log_partition=particles.log_ratio,
+            variance=particles.variance,
         )
-        return state, climb_info(climb)
+        return state, smc_info(particles)
 
     def step(self, energy, batch, state, rng):
+        """Return both phases; the negative one consists of new weighted particles."""
         positive = state.data(energy, batch)
-        state, info = self._climbed(energy, state, rng)
+        state, info = self._draw_particles(energy, state, rng)
         return positive, state.phase, state, info

@@ -1,4 +1,4 @@
-"""Tempered transitions as the moves of persistent chains."""
+"""Learner by tempered transitions."""
 
 from dataclasses import replace
 
@@ -11,18 +11,22 @@ from .particles import ParticleLearner, Particles
 
 
 class TemperedTransitions(ParticleLearner):
-    r"""Persistent chains moved by one Gibbs sweep and one tempered transition a step.
+    r"""Persistent chains with tempered transitions.
+
+    The negative phase consists of the current states of chains. In each step, each chain makes one
+    Gibbs sweep and one tempered transition.
 
     Parameters
     ----------
     n_chains : int, default=100
+        Number of chains.
     n_temperatures : int, default=10
-        Inverse temperatures between 1 and the hottest, evenly spaced.
+        Number of inverse temperatures below 1. They are evenly spaced, and the last is ``hottest``.
     hottest : float, default=0.9
-        The smallest inverse temperature.
+        Smallest inverse temperature, from 0 to 1.
     reference : {"uniform", "marginals"}, default="uniform"
-        What is mixed in as :math:`p_0^{1-\beta}`: nothing, or independent variables with the
-        frequencies of the data.
+        Distribution :math:`p_0` of the tempered distributions :math:`p_0^{1-\beta} f^\beta`:
+        "uniform" is plain tempering, "marginals" a product of the state frequencies of the data.
 
     References
     ----------
@@ -36,16 +40,19 @@ class TemperedTransitions(ParticleLearner):
         self.reference = reference
 
     def check(self):
+        """Raise a ValueError if a parameter is invalid."""
         check_count(self, "n_chains", "n_temperatures")
         check_number("hottest", self.hottest, low=0, high=1)
         check_choice("reference", self.reference, REFERENCES)
 
     def start(self, energy, data, batch, rng):
+        """Return chains that start at training rows."""
         X = data.draw_rows(batch, self.n_chains, rng)
         reference = data.reference(self.reference, energy, batch)
         return Particles(data, reference, energy, X, None, spawn_generators(rng, self.n_chains))
 
     def step(self, energy, batch, state, rng):
+        """Return both phases; the negative one consists of the chains after the transitions."""
         positive = state.data(energy, batch)
         betas = np.linspace(1.0, self.hottest, self.n_temperatures + 1)
         X, _ = sweep(energy, state.X, state.generators)

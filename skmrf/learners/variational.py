@@ -1,4 +1,4 @@
-"""Likelihood gradient of neural potentials: chains or quadrature, guided by mixture beliefs."""
+"""Learner of models with neural potentials, by a mixture approximation of the model."""
 
 from dataclasses import dataclass, replace
 
@@ -8,37 +8,42 @@ from .._utils.history import Latest
 from .._utils.parameters import check_choice, check_number
 from .._utils.phases import States
 from ..samplers.metropolis import Metropolis
-from ..variational.free_energy import FIRST_STEP, Rule, infer, quadrature
-from ..variational.mixtures import Mixture, average
+from ..variational.free_energy import FIRST_STEP, QuadratureSettings, infer, quadrature
+from ..variational.mixtures import Mixture, average_mixtures
 from .beliefs import BeliefLearner
 from .initial_mixture import first_mixture, normal_beliefs
 
-FIRST_ITERATIONS = 50  # so that beliefs become the model's, and are no longer those of the clusters
+N_FIRST_ITER = 50  # enough to move the beliefs from the clusters of the rows to the model
 COUNTS = "n_components", "n_points", "n_iter", "pool", "n_chains"
-INTERVAL = {"chains": 5, "quadrature": 1}  # a gradient by beliefs is of the model they lag behind
-PACE = 0.1  # and they follow no faster
+# Gradients by quadrature are biased if the beliefs lag behind the model: infer at each update, and
+# take smaller steps.
+DEFAULT_INTERVALS = {"chains": 5, "quadrature": 1}
+QUADRATURE_PACE = 0.1
 
 
 @dataclass
 class VariationalState:
-    """What a step of :class:`Variational` leaves to the next one.
+    """State of the learner :class:`Variational`.
 
     Attributes
     ----------
     mixture : Mixture
-        Beliefs of the model as it was when they were last inferred.
+        Beliefs: approximation of the model at the time of the last inference.
     pool : list of Mixture
-        The last ones, of earlier models.
+        Last beliefs, oldest first.
     proposal : Mixture or None
-        Their average with the base as one more component.
+        Average of the pool, with the base as one more component.
     step : float
-        Of the natural gradient.
+        Step size of the natural gradient.
     n_updates : int
-    inferred : bool
-        Whether the beliefs are of the model yet; first they are clusters of the rows.
+        Number of updates so far.
+    is_inferred : bool
+        Whether the beliefs have been inferred from the model. Before that, they are clusters of the
+        rows.
     chains : ndarray of shape (n_chains, n_variables) or None
+        Current states of the Markov chains; None before the first update.
     size : float
-        Of random walks.
+        Step size of random walks.
     """
 
     mixture: Mixture
@@ -46,46 +51,51 @@ class VariationalState:
     proposal: Mixture | None = None
     step: float = FIRST_STEP
     n_updates: int = 0
-    inferred: bool = False
+    is_inferred: bool = False
     chains: np.ndarray | None = None
     size: float = 0.0
 
 
 class Variational(BeliefLearner):
-    r"""Maximum likelihood with mixture beliefs of the model.
+    r"""Maximum likelihood with a mixture approximation of the model.
 
-    Beliefs :math:`b = \sum_k \alpha_k b_k` start as clusters of the rows and then follow the model
-    by natural-gradient steps on the free energy. Markov chains of the model estimate the negative
-    phase; beliefs guide them: a chain may jump to a draw from them, and takes random walks shaped
-    like their components. The paper's negative phase is the expectation under the beliefs alone,
-    which is biased by what they miss of the model.
+    The mixture :math:`b = \sum_k \alpha_k b_k` is called the beliefs. It starts as clusters of the
+    rows, and then natural-gradient steps on the free energy fit it to the model. Markov chains of
+    the model estimate the negative phase. The beliefs are their proposal distribution: a chain can
+    jump to a draw from the beliefs, and its random walks have the covariance of the components. In
+    the paper, the negative phase is the expectation under the beliefs alone, which is biased
+    because the beliefs do not represent the model exactly.
 
     Parameters
     ----------
     n_components : int, default=5
-        Of the mixture.
+        Number of components of the mixture.
     negative : {"chains", "quadrature"}, default="chains"
-        Metropolis chains that persist, or the average of the pool of beliefs (the paper's).
+        Estimate of the negative phase: persistent Metropolis chains, or, as in the paper, the
+        average of the last beliefs by quadrature.
     entropy : {"joint", "bethe"}, default="joint"
-        Entropy in the free energy. That of the joint mixture makes it a lower bound of log Z, up to
-        the error of quadrature; the Bethe approximation (the paper's) is none on graphs with
-        cycles, and punishes separate components.
+        Entropy in the free energy. With "joint", the entropy of the mixture, the negative free
+        energy is a lower bound of log Z, up to the error of quadrature. With "bethe", the Bethe
+        approximation of the paper, it is not a bound on graphs with cycles, and separate components
+        are penalised.
     covariance : {"full", "diag"}, default="full"
-        Of the components; "diag" are the paper's fully factorised ones.
+        Covariance of the components. "diag" gives the fully factorised components of the paper.
     n_points : int, default=7
-        Gauss-Hermite points along a number.
+        Number of Gauss-Hermite points along each continuous variable.
     n_iter : int, default=1
-        Iterations of an inference; each starts from the beliefs before. 50 in the first one.
+        Number of iterations of each inference, which starts from the last beliefs. The first
+        inference has 50.
     interval : int, optional
-        Updates from one inference to the next; by default 5, and 1 where beliefs are the negative
-        phase.
+        Number of updates between two inferences. By default 5 for ``negative="chains"`` and 1 for
+        ``negative="quadrature"``.
     warmup : int, default=50
-        Updates before the first inference.
+        Number of updates before the first inference.
     pool : int, default=10
-        Beliefs that are averaged.
+        Number of last beliefs that are averaged.
     n_chains : int, default=250
+        Number of Markov chains.
     n_steps : int, default=4
-        Random walks of a chain an update, after one jump.
+        Number of random-walk moves of each chain per update, after one jump.
 
     References
     ----------
@@ -125,15 +135,16 @@ class Variational(BeliefLearner):
 
     @property
     def rule(self):
-        """How expectations under the beliefs are taken."""
-        return Rule(self.n_points, self.entropy, diagonal=self.covariance == "diag")
+        """Quadrature rule and entropy of the free energy."""
+        return QuadratureSettings(self.n_points, self.entropy, diagonal=self.covariance == "diag")
 
     @property
     def pace(self):
-        """Share of the default first learning rate that beliefs keep up with."""
-        return PACE if self.negative == "quadrature" else 1.0
+        """Factor of the default initial learning rate of the estimator."""
+        return QUADRATURE_PACE if self.negative == "quadrature" else 1.0
 
     def init(self, energy, batch, rng):
+        """Return the initial beliefs, clusters of the rows."""
         self._check()
         mixture = first_mixture(energy, batch, self.n_components, self.covariance == "diag", rng)
         return self._with_beliefs(VariationalState(mixture, []), energy, mixture)
@@ -150,6 +161,7 @@ class Variational(BeliefLearner):
         check_choice("covariance", self.covariance, ("full", "diag"))
 
     def resume(self, energy, batch, state, rng):
+        """Return the old state, without chains if their number has changed."""
         self._check()
         if not isinstance(state, VariationalState):
             return self.init(energy, batch, rng)
@@ -158,56 +170,57 @@ class Variational(BeliefLearner):
         return state
 
     def beliefs(self, energy, state):
-        """Beliefs of the model, while it is learned."""
-        return state.mixture if state.inferred else normal_beliefs(energy)
+        """Return the beliefs, or the base before the first inference."""
+        return state.mixture if state.is_inferred else normal_beliefs(energy)
 
     def final_beliefs(self, energy, state):
-        """Beliefs of a model that was learned."""
+        """Return the beliefs after more inference at the fitted model."""
         return infer(energy, state.mixture, self.rule).mixture
 
     def step(self, energy, batch, state, rng):
-        info, since = {}, state.n_updates - self.warmup
-        if since >= 0 and since % (self.interval or INTERVAL[self.negative]) == 0:
-            state, info = self._inferred(energy, state)
+        """Return both phases; the negative one consists of chains or of quadrature points."""
+        info, n_updates = {}, state.n_updates - self.warmup
+        if n_updates >= 0 and n_updates % (self.interval or DEFAULT_INTERVALS[self.negative]) == 0:
+            state, info = self._infer(energy, state)
         state = replace(state, n_updates=state.n_updates + 1)
         if self.negative == "chains":
-            state, more = self._moved(energy, state, rng)
-            negative, info = States(state.chains), info | more
+            state, chain_info = self._move_chains(energy, state, rng)
+            negative, info = States(state.chains), info | chain_info
         else:
-            negative = quadrature(average(state.pool), energy.edges, self.n_points).points
+            negative = quadrature(average_mixtures(state.pool), energy.edges, self.n_points).points
         X = batch.X
         if np.isnan(X).any():
-            X = state.proposal.fill(X, rng)
+            X = state.proposal.impute(X, rng)
         return States(X, None, batch.log_weights), negative, state, info
 
-    def _inferred(self, energy, state):
-        """Beliefs of the model as it is now."""
-        n_iter = self.n_iter if state.inferred else FIRST_ITERATIONS
-        found = infer(energy, state.mixture, self.rule, max_iter=n_iter, step=state.step)
-        state = replace(state, step=found.step, inferred=True)
-        state = self._with_beliefs(state, energy, found.mixture)
-        return state, {"log_partition_bound": Latest(found.value)}
+    def _infer(self, energy, state):
+        """Return the state with beliefs of the current model, and diagnostics."""
+        n_iter = self.n_iter if state.is_inferred else N_FIRST_ITER
+        result = infer(energy, state.mixture, self.rule, max_iter=n_iter, step=state.step)
+        state = replace(state, step=result.step, is_inferred=True)
+        state = self._with_beliefs(state, energy, result.mixture)
+        return state, {"log_partition_bound": Latest(result.value)}
 
     def _with_beliefs(self, state, energy, mixture):
         pool = [*state.pool, mixture][-self.pool :]
-        proposal = average(pool).defended(energy.mean, energy.covariance)
+        proposal = average_mixtures(pool).with_defensive_component(energy.mean, energy.covariance)
         return replace(state, mixture=mixture, pool=pool, proposal=proposal)
 
-    def _moved(self, energy, state, rng):
-        """Chains after some Metropolis moves of the model, and diagnostics."""
+    def _move_chains(self, energy, state, rng):
+        """Return the state after some Metropolis moves of the chains, and diagnostics."""
         X = state.chains
         if X is None:
             X = state.proposal.sample(self.n_chains, rng)
         moves, walked = Metropolis(state.proposal, state.size), np.nan
         logs = energy.log_potential(X)
-        proposed = moves.propose_jump(X, rng)
+        proposed = moves.propose_independent(X, rng)
         new = energy.log_potential(proposed)
-        gain = moves.jump_gain(X, logs, proposed, new)
-        X, logs, jumped = moves.choose(X, logs, proposed, new, gain, rng)
+        gain = moves.independence_log_ratio(X, logs, proposed, new)
+        X, logs, jumped = moves.accept_or_reject(X, logs, proposed, new, gain, rng)
         for _ in range(self.n_steps):
-            proposed = moves.propose_walk(X, rng)
+            proposed = moves.propose_random_walk(X, rng)
             new = energy.log_potential(proposed)
-            X, logs, walked = moves.choose(X, logs, proposed, new, new - logs, rng)
+            X, logs, walked = moves.accept_or_reject(X, logs, proposed, new, new - logs, rng)
             moves.adapt(walked)
         info = {"jumps_accepted": jumped, "walks_accepted": walked}
         return replace(state, chains=X, size=moves.size), info

@@ -5,14 +5,14 @@ import numpy as np
 from .._utils.batch import Batch
 from ..samplers.smc import resample
 
-MASK_SHARE = 16  # batches of at least one row in 16 are sorted by a mask
+MASK_RATIO = 16  # a mask sorts faster than np.sort if a batch has at least one row in 16
 
 
 def random_order(data, rng):
-    """Return the numbers of all rows in random order, resampled by weight if there are weights.
+    """Return the indices of all rows in random order, resampled by weight if there are weights.
 
-    Batches of equal rows estimate the phases without bias. Weights within batches would not: a
-    batch of light rows would count as much as one of heavy rows.
+    Batches of resampled rows estimate the phases without bias. Batches of weighted rows would be
+    biased, because a batch with a small total weight would count as much as one with a large one.
     """
     n = data.X.shape[0]
     if data.log_weights is None:
@@ -21,13 +21,13 @@ def random_order(data, rng):
 
 
 def sort_rows(rows, data):
-    """Return row numbers in ascending order.
+    """Return row indices in ascending order.
 
-    A mask takes a tenth of the time of sorting where there are many rows. It needs distinct rows,
-    and weighted rows repeat.
+    For large batches, a mask takes a tenth of the time of sorting. It needs distinct rows, but
+    weighted rows are resampled with repetitions.
     """
     n = data.X.shape[0]
-    if data.log_weights is not None or MASK_SHARE * len(rows) < n:
+    if data.log_weights is not None or MASK_RATIO * len(rows) < n:
         return np.sort(rows)
     mask = np.zeros(n, dtype=bool)
     mask[rows] = True
@@ -35,9 +35,10 @@ def sort_rows(rows, data):
 
 
 def take_rows(data, rows, state):
-    """Return the batch of some rows, without weights."""
+    """Return the batch of the given rows, with equal weights."""
     targets = None if data.Y is None else data.Y[rows]
     X = data.X
-    is_contiguous = isinstance(X, np.ndarray) and X.flags.c_contiguous  # else take copies all of it
+    # np.take copies the whole array first if it is not C-contiguous.
+    is_contiguous = isinstance(X, np.ndarray) and X.flags.c_contiguous
     X = np.take(X, rows, axis=0) if is_contiguous else X[rows]
     return Batch(X, targets, None, rows, state.epoch, state.step)

@@ -1,28 +1,25 @@
-"""Callbacks that score models after every epoch.
-
-They score models with and without targets; scikit-learn's own monitor needs y.
-"""
+"""Callbacks that score the model after each epoch, with or without targets."""
 
 import numpy as np
 
 
 class ScoreMonitor:
-    """Record ``estimator.score`` of chosen rows after every epoch.
+    """Callback that records a score of given rows after each epoch.
 
     Parameters
     ----------
-    X : array-like, optional
-        Rows to score; the training rows by default.
+    X : array-like of shape (n_rows, n_features), optional
+        Rows to score. By default the training rows.
     scoring : callable, optional
-        ``scoring(estimator, X) -> float`` instead of ``estimator.score``; ``scoring(estimator, X,
-        y)`` of models that have targets.
-    y : array-like, optional
-        Targets of the rows ``X``.
+        Function ``scoring(estimator, X) -> float``, or ``scoring(estimator, X, y)`` for models that
+        have targets. By default ``estimator.score``.
+    y : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+        Targets of the rows ``X``. By default None, for models without targets.
 
     Attributes
     ----------
     scores : list of float
-        One score an epoch of the last fit.
+        Score after each epoch of the last fit.
     """
 
     def __init__(self, X=None, scoring=None, *, y=None):
@@ -42,7 +39,7 @@ class ScoreMonitor:
         """Do nothing when an epoch begins."""
 
     def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
-        """Score the model at the end of an epoch; return whether to stop."""
+        """Score the model at the end of an epoch and return whether to stop."""
         is_epoch = context.max_subtasks == 0
         if fitted_estimator is None or not is_epoch:
             return False
@@ -58,18 +55,26 @@ class ScoreMonitor:
 
 
 class EarlyStopping(ScoreMonitor):
-    """Stop a fit when the score of held-out rows stops improving.
+    """Callback that stops a fit when the score of held-out rows no longer improves.
 
     Parameters
     ----------
-    X : array-like, optional
-        Held-out rows; the training rows by default.
-    scoring, y
-        As in :class:`ScoreMonitor`.
+    X : array-like of shape (n_rows, n_features), optional
+        Held-out rows. By default the training rows.
+    scoring : callable, optional
+        Function ``scoring(estimator, X) -> float``, or ``scoring(estimator, X, y)`` for models that
+        have targets. By default ``estimator.score``.
     patience : int, default=5
         Number of epochs without an improvement after which the fit stops.
     min_delta : float, default=1e-4
-        Smallest increase that counts as an improvement.
+        Smallest increase of the score that counts as an improvement.
+    y : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+        Targets of the rows ``X``. By default None, for models without targets.
+
+    Attributes
+    ----------
+    scores : list of float
+        Score after each epoch of the last fit.
     """
 
     def __init__(self, X=None, scoring=None, patience=5, min_delta=1e-4, *, y=None):
@@ -78,8 +83,8 @@ class EarlyStopping(ScoreMonitor):
         self.min_delta = min_delta
 
     def should_stop(self):
-        """Return whether the last ``patience`` scores are no better than the best before them."""
+        """Return whether the last ``patience`` scores are not better than the best one before."""
         if len(self.scores) <= self.patience:
             return False
-        before = np.max(self.scores[: -self.patience])
-        return bool(np.max(self.scores[-self.patience :]) < before + self.min_delta)
+        best = np.max(self.scores[: -self.patience])
+        return bool(np.max(self.scores[-self.patience :]) < best + self.min_delta)

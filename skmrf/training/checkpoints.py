@@ -1,4 +1,4 @@
-"""Checkpoints: fits that are written to a file and resumed from it."""
+"""Checkpoints: write fits to a file and resume them."""
 
 import os
 import time
@@ -17,38 +17,35 @@ from ..energies import TableEnergy
 
 
 class NoCheckpoint:
-    """Fit without a checkpoint.
+    """Placeholder for fits without a checkpoint, which writes nothing.
 
     Attributes
     ----------
     ended : bool
-        Whether the fit in the file is complete.
+        Whether the fit in the file is complete; always False.
     """
 
     ended = False
 
-    def begin(self, rng, estimator, *given):
-        """Return the generator to start with: ``rng``, or that of the fit in the file.
-
-        The parameters of the estimator and ``given`` identify a fit.
-        """
+    def begin(self, rng, estimator, *inputs):
+        """Return the random generator of the fit: ``rng``, as there is no file."""
         return rng
 
-    def resumed(self):
-        """Return the state and the fixed value of the fit in the file, or None, once."""
+    def take_saved(self):
+        """Return None, as there is no saved state."""
         return
 
-    def keep(self, value):
-        """Set the value that every write contains besides the state, such as a seed."""
+    def set_fixed(self, value):
+        """Do nothing, as there is no file."""
 
     def write(self, state, *, ended=False):
-        """Write the state after an epoch, a part or the whole fit."""
+        """Do nothing, as there is no file."""
 
 
-class FitOnFile(NoCheckpoint):
-    """Checkpoint of one fit.
+class FileCheckpoint(NoCheckpoint):
+    """Checkpoint file of one fit.
 
-    Clones of an estimator share the callback, but not this object.
+    Clones of an estimator share the callback, but each fit has its own ``FileCheckpoint``.
 
     Attributes
     ----------
@@ -59,32 +56,35 @@ class FitOnFile(NoCheckpoint):
     def __init__(self, path, interval):
         self.path = path
         self.interval = interval
-        self._written = time.monotonic()
-        self._resumed = None
+        self._write_time = time.monotonic()
+        self._saved = None
 
-    def begin(self, rng, estimator, *given):
-        """Return the generator to start with: ``rng``, or that of the fit in the file."""
-        identity = _identity(estimator, given)
+    def begin(self, rng, estimator, *inputs):
+        """Return the random generator to start with: ``rng``, or that of the fit in the file.
+
+        The parameters of the estimator and the ``inputs`` of ``fit`` identify a fit.
+        """
+        identity = _hash_fit(estimator, inputs)
         if not self.path.exists():
             self._fit = {"identity": identity, "rng": deepcopy(rng)}
             return rng
         saved = self._read()
         if saved["identity"] != identity:
             raise ValueError(
-                f"{self.path} is of another fit: parameters, rows, weights, where it started, or "
-                "the version of skmrf. Delete it, or give this fit a path of its own."
+                f"{self.path} is of another fit: with other parameters, rows, weights, initial "
+                "values, or another version of skmrf. Delete it, or give this fit another path."
             )
-        self._resumed, self.ended = (saved["state"], saved["fixed"]), saved["ended"]
+        self._saved, self.ended = (saved["state"], saved["fixed"]), saved["ended"]
         self._fit = {"identity": identity, "rng": saved["rng"]}
         return deepcopy(saved["rng"])
 
-    def resumed(self):
-        """Return the state and the fixed value of the fit in the file, or None, once."""
-        resumed, self._resumed = self._resumed, None
-        return resumed
+    def take_saved(self):
+        """Return the state and the fixed value from the file, or None; later calls return None."""
+        saved, self._saved = self._saved, None
+        return saved
 
-    def keep(self, value):
-        """Set the value that every write contains besides the state, such as a seed."""
+    def set_fixed(self, value):
+        """Set the fixed value, such as a seed, which is written together with each state."""
         self._fit["fixed"] = value
 
     def _read(self):
@@ -95,12 +95,14 @@ class FitOnFile(NoCheckpoint):
         except OSError:
             raise
         except Exception as error:
-            raise ValueError(f"{self.path} holds no fit: {error}") from error
-        raise ValueError(f"{self.path} holds no fit; give Checkpoint a path of its own.")
+            raise ValueError(
+                f"{self.path} is not a checkpoint file: {error}. Give Checkpoint another path."
+            ) from error
+        raise ValueError(f"{self.path} is not a checkpoint file. Give Checkpoint another path.")
 
     def write(self, state, *, ended=False):
         """Write the state after an epoch, a part or the whole fit."""
-        if not ended and time.monotonic() - self._written < self.interval:
+        if not ended and time.monotonic() - self._write_time < self.interval:
             return
         temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}-{get_ident()}.part")
         try:
@@ -109,52 +111,59 @@ class FitOnFile(NoCheckpoint):
         except (OSError, KeyboardInterrupt) as error:
             if isinstance(error, KeyboardInterrupt) and not ended:
                 raise  # the loop handles it
-            warn_caller(f"{self.path} was not written, and the fit goes on without: {error!r}")
+            warn_caller(
+                f"{self.path} could not be written; the fit continues without it. The error was "
+                f"{error!r}."
+            )
         finally:
             temporary.unlink(missing_ok=True)
-        self._written = time.monotonic()
+        self._write_time = time.monotonic()
 
 
 class Checkpoint:
     """Callback that writes a fit to a file and resumes the same fit from there.
 
-    To resume a fit that was killed, call ``fit`` with the same arguments. It continues after the
-    last epoch in the file and returns the same model, bit for bit. If the fit in the file is
-    complete, its model is returned at once.
+    To resume a fit that was killed, call ``fit`` with the same arguments. The fit continues after
+    the last epoch in the file and returns the same model as an uninterrupted fit, bit for bit. If
+    the fit in the file is complete, ``fit`` returns its model at once.
 
-    Estimators that learn in parts resume after the last part in the file:
-    ``MRFStructureLearner`` after the search for the graph and after every bootstrap,
-    ``NNMRFClassifier`` after the density of a class and after a member of the ensemble.
+    Some estimators are trained in parts, and resume after the last part in the file:
+    ``MRFStructureLearner`` after the search for the graph and after each bootstrap,
+    ``NNMRFClassifier`` after the density of each class and after each member of the ensemble.
 
     Parameters
     ----------
     path : str or path-like
-        Name of the file. A write replaces the whole file, so a fit that is killed during a write
-        leaves the previous file (and one that ends in ``.part``). The file is a pickle: do not
-        load one that you do not trust.
+        Name of the file. Each write replaces the whole file. A fit that is killed during a write
+        leaves the previous file, and a temporary file that ends in ``.part``. The file is a pickle:
+        do not load one that you do not trust.
     interval : float, default=60.0
-        Minimum number of seconds between two writes. With 0 every epoch or part is written. The
-        end of a fit is always written.
+        Minimum number of seconds between two writes. With 0, the file is written after each epoch
+        or part. The end of a fit is always written.
 
     Raises
     ------
     TypeError
         From ``fit``: the estimator is not one of this package, such as a ``GridSearchCV``.
     ValueError
-        From ``fit``: the file is of another fit (other parameters, rows, weights, start or version
-        of skmrf), or not of a fit at all; the estimator has another checkpoint.
+        From ``fit``: the file is of another fit (with other parameters, rows, weights, initial
+        values or version of skmrf), the file is not a checkpoint, or the estimator has two
+        checkpoints.
     FileNotFoundError, IsADirectoryError
-        From ``fit``: the folder does not exist, or the path is one.
+        From ``fit``: the folder of the file does not exist, or the path is a folder.
 
     Notes
     -----
-    The file holds the parameters, the state of the optimizer or solver (L-BFGS keeps 41 arrays of
-    their size), the state of the learner (chains, particles and their random generators) and
-    ``history_``; for estimators that learn in parts, the complete parts. Parts that Ctrl-C has
-    interrupted are not written. Other callbacks start anew: :class:`EarlyStopping` counts its
-    patience from there, whereas ``early_stopping=True`` continues. ``partial_fit`` writes no file,
-    and validation rows given to ``fit`` do not identify a fit. If a file cannot be written, as on a
-    full disk, the fit warns and continues.
+    The file contains the parameters, the state of the optimizer or solver (41 arrays of the size of
+    the parameters for L-BFGS), the state of the learner (chains, particles and their random
+    generators) and ``history_``. For estimators that are trained in parts, it contains the complete
+    parts. Parts that Ctrl-C interrupted are not written.
+
+    Other callbacks start anew when a fit is resumed: :class:`EarlyStopping` counts its patience
+    from there. In contrast, the patience of ``early_stopping=True`` continues. ``partial_fit``
+    writes no file. Validation rows that are passed to ``fit`` are not compared with those of the
+    fit in the file. If the file cannot be written, for example because the disk is full, the fit
+    warns and continues.
 
     Examples
     --------
@@ -181,16 +190,21 @@ class Checkpoint:
         """Prepare the file before a fit."""
         if not hasattr(estimator, "_checkpoint"):
             raise TypeError(
-                f"{type(estimator).__name__} cannot go on from a file; Checkpoint takes the "
-                "estimators of skmrf. In a search each candidate would need a file of its own."
+                f"Checkpoint works with the estimators of skmrf only; got a "
+                f"{type(estimator).__name__}. In a parameter search, each candidate would need its "
+                "own file."
             )
         if "_checkpoint" in vars(estimator):
-            raise ValueError("A fit has one Checkpoint; set_callbacks was given two.")
+            raise ValueError("A fit takes one Checkpoint, but set_callbacks got two.")
         if self.path.is_dir():
-            raise IsADirectoryError(f"{self.path} is a folder; give the name of a file.")
+            raise IsADirectoryError(
+                f"The path of Checkpoint, {self.path}, is a folder; give the name of a file."
+            )
         if not self.path.parent.is_dir():
-            raise FileNotFoundError(f"The folder {self.path.parent} does not exist; make it first.")
-        estimator._checkpoint = FitOnFile(self.path, self.interval)
+            raise FileNotFoundError(
+                f"The folder of Checkpoint, {self.path.parent}, does not exist; create it first."
+            )
+        estimator._checkpoint = FileCheckpoint(self.path, self.interval)
 
     def teardown(self, estimator, context):
         """Detach the checkpoint after a fit."""
@@ -203,12 +217,13 @@ class Checkpoint:
         """Do nothing when a task ends: the fit writes its state itself."""
 
 
-def form_of(energy):
-    """Describe an energy without its parameters.
+def describe_energy(energy):
+    """Return a description of an energy without the values of its parameters.
 
     Parameters
     ----------
     energy : Energy
+        Energy to describe.
 
     Returns
     -------
@@ -220,14 +235,16 @@ def form_of(energy):
     return type(energy).__name__, arrays, cliques
 
 
-def _identity(estimator, given):
-    """Return a hash that identifies a fit."""
+def _hash_fit(estimator, inputs):
+    """Return a hash of the version, the parameters and the inputs that identify a fit."""
     parameters = {k: v for k, v in estimator.get_params(deep=False).items() if k != "n_jobs"}
-    return joblib.hash(_canonical_text([__version__, type(estimator).__name__, parameters, *given]))
+    return joblib.hash(
+        _canonical_text([__version__, type(estimator).__name__, parameters, *inputs])
+    )
 
 
 def _canonical_text(value):
-    """Return a text that is the same for equal values of different types."""
+    """Return a text that is equal for equal values, also if their types differ."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):

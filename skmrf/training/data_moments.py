@@ -9,18 +9,19 @@ from .._utils.warn import warn_caller
 
 
 def complete_moments(energy, data):
-    """Return the clique moments of the complete rows; an empty dict if there are none.
+    """Return the clique moments of the complete rows, or an empty dict if there are none.
 
     Parameters
     ----------
     energy : Energy
+        Model with the cliques.
     data : Batch
-        All training rows, with -1 where an entry is missing.
+        All training rows. The state code -1 marks a missing entry.
 
     Returns
     -------
     dict of str to ndarray
-        Means of the statistics, shaped like theta.
+        Means of the sufficient statistics, shaped like theta.
     """
     complete = (data.X != MISSING).all(axis=1)
     if not complete.any():
@@ -29,8 +30,10 @@ def complete_moments(energy, data):
     return energy.moments(States(data.X[complete], None, logs))
 
 
-def resolution(moments, data):
-    """Return a hundredth of the squared sampling error of the moments of the data.
+def estimate_resolution(moments, data):
+    """Return the squared norm below which a gradient is only sampling noise.
+
+    It is a hundredth of the squared standard error of the moments of the data.
 
     Parameters
     ----------
@@ -42,7 +45,7 @@ def resolution(moments, data):
     Returns
     -------
     float
-        Squared norm below which a gradient counts as noise.
+        Squared norm, as in ``Settings.resolution``.
     """
     variance = sum(float((m * (1.0 - m)).clip(0.0).sum()) for m in moments.values())
     return 0.01 * variance / _effective_rows(data)
@@ -54,8 +57,8 @@ def _effective_rows(data):
     return effective_sample_size(data.log_weights)
 
 
-def count_never(moments):
-    """Count the joint states of cliques that never occur.
+def count_unobserved(moments):
+    """Return the number of joint states of cliques that never occur in the data.
 
     Parameters
     ----------
@@ -65,27 +68,29 @@ def count_never(moments):
     Returns
     -------
     int
+        Number of joint states, added over all cliques.
     """
     return sum(int((m <= 1e-15).sum()) for m in moments.values())
 
 
-def pair_facts(energy, data):
-    """Return the resolution of a ``PairwiseEnergy`` and its number of unseen joint states.
+def summarise_pairs(energy, data):
+    """Return the resolution of a ``PairwiseEnergy`` and its number of unobserved pair states.
 
-    Both are of the complete rows, and 0 if there are none.
+    Both are computed from the complete rows. They are 0 if there are no complete rows.
 
     Parameters
     ----------
     energy : PairwiseEnergy
+        Model.
     data : Batch
         All training rows.
 
     Returns
     -------
     resolution : float
-        As of :func:`resolution`.
-    n_never : int
-        As of :func:`count_never`, of pairs.
+        Squared norm below which a gradient is only sampling noise.
+    n_unobserved : int
+        Number of joint states of pairs of variables that never occur in the data.
     """
     complete = (data.X != MISSING).all(axis=1)
     if not complete.any():
@@ -96,14 +101,14 @@ def pair_facts(energy, data):
     weights = normalized_weights(logs, len(up))[:, None]
     high, low, mixed = up.T @ (weights * up), down.T @ (weights * down), up.T @ (weights * down)
     variance = _pair_variance(energy.states, high, low, mixed)
-    apart = ~np.eye(len(high), dtype=bool)
-    n_never = sum(int((p[apart] <= 1e-15).sum()) for p in (high, low)) // 2
-    n_never += int((mixed[apart] <= 1e-15).sum())
-    return 0.01 * variance / _effective_rows(data), n_never
+    is_pair = ~np.eye(len(high), dtype=bool)
+    n_unobserved = sum(int((p[is_pair] <= 1e-15).sum()) for p in (high, low)) // 2
+    n_unobserved += int((mixed[is_pair] <= 1e-15).sum())
+    return 0.01 * variance / _effective_rows(data), n_unobserved
 
 
 def _pair_variance(states, high, low, mixed):
-    """Return the sum of the variances of all statistics, from joint probabilities of pairs."""
+    """Return the sum of the variances of all statistics, given joint probabilities of pairs."""
     lower, upper = states
     values = np.array([upper * upper, lower * lower, upper * lower])
     p = np.stack([high, low, mixed + mixed.T])
@@ -113,17 +118,17 @@ def _pair_variance(states, high, low, mixed):
     return float(pairs.clip(0.0).sum() + (upper - lower) ** 2 * (means * (1.0 - means)).sum())
 
 
-def warn_unbounded(n_never):
-    """Warn if a joint state never occurs: its log-potential tends to minus infinity.
+def warn_unbounded(n_unobserved):
+    """Warn if a joint state never occurs, because its log-potential tends to minus infinity.
 
     Parameters
     ----------
-    n_never : int
-        Number of such states, from :func:`count_never`; 0 does not warn.
+    n_unobserved : int
+        Number of joint states that never occur. With 0 there is no warning.
     """
-    if n_never:
+    if n_unobserved:
         warn_caller(
-            f"{n_never} joint states of cliques never occur in the data, so the likelihood has its "
-            "maximum at infinity and the fit stops on the way there. Set alpha > 0 for a finite "
-            "one."
+            f"{n_unobserved} joint states of cliques never occur in the data, so the maximum of "
+            "the likelihood is at infinite parameters, which the fit cannot reach. Set alpha > 0 "
+            "for a finite maximum."
         )

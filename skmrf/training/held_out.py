@@ -1,4 +1,4 @@
-"""Scores of held-out rows."""
+"""Scores of held-out rows for early stopping."""
 
 import numpy as np
 
@@ -10,36 +10,37 @@ from ..inference import row_queries
 from ..learners.pseudo_likelihood import site_log_likelihood
 from ..likelihood import log_partition_bounds
 
-SMALL_ELIMINATION = 2**20  # entries of tables
-SMALL_LAYER = 12  # units
-PROXY_SITES = 16  # of a row, for a pseudo-likelihood
+MAX_TABLE_ENTRIES = 2**20  # of elimination, for an exact log-likelihood
+MAX_LAYER_SIZE = 12  # for an exact log-likelihood
+N_SITES = 16  # of each row, for a pseudo-likelihood
 
 
 def held_out_score(layout, held_out):
-    """Return the score of held-out rows of an energy of tables.
+    """Return a function that scores a model with tables on held-out rows.
 
-    It is the mean log-likelihood where elimination is cheap, else the mean pseudo-log-likelihood.
-    The state of the loop has no influence.
+    The score is the mean log-likelihood if exact elimination is cheap, else the mean
+    pseudo-log-likelihood of the complete rows.
 
     Parameters
     ----------
     layout : Layout
-        Of the model's tables.
+        Layout of the tables of the model.
     held_out : Batch
+        Held-out rows and their weights.
 
     Returns
     -------
     callable
-        ``(energy, state) -> float``, in nats.
+        Function ``(energy, state) -> float``, in nats. It ignores the state of the loop.
 
     Raises
     ------
     ValueError
-        Where elimination is not cheap and no held-out row is complete.
+        If elimination is not cheap and no held-out row is complete.
     """
     weights = normalized_weights(held_out.log_weights, len(held_out.X))
     cost = forecast(layout)
-    if cost.order is not None and cost.entries <= SMALL_ELIMINATION:
+    if cost.order is not None and cost.entries <= MAX_TABLE_ENTRIES:
 
         def score(energy, _):
             rows = row_queries.row_log_partitions(energy.factor_graph(), held_out.X)
@@ -49,32 +50,33 @@ def held_out_score(layout, held_out):
     complete = (held_out.X != MISSING).all(axis=1)
     if not complete.any():
         raise ValueError(
-            "early_stopping scores complete rows of a model this wide, but every held-out row has "
-            "a missing entry; set early_stopping=False."
+            "early_stopping=True needs complete held-out rows for a model of this size, but each "
+            "held-out row has a missing entry. Set early_stopping=False."
         )
     share = weights[complete] / weights[complete].sum()
     return lambda energy, _: float(share @ site_log_likelihood(energy, held_out.X[complete])[0])
 
 
 def layered_score(energy, held_out):
-    """Return the score of held-out rows of an energy of two layers.
+    """Return a function that scores a model with two layers on held-out rows.
 
-    It is the mean log-likelihood where a layer is small, else the mean pseudo-log-likelihood of
-    some sites. The state of the loop has no influence.
+    The score is the mean log-likelihood if a layer has at most 12 units. Else it is an estimate of
+    the mean pseudo-log-likelihood from 16 random variables of each row.
 
     Parameters
     ----------
     energy : BipartiteEnergy
-        An energy with as many units as those that are scored.
+        Energy with the same numbers of units as the energies to score.
     held_out : Batch
+        Held-out rows and their weights.
 
     Returns
     -------
     callable
-        ``(energy, state) -> float``, in nats.
+        Function ``(energy, state) -> float``, in nats. It ignores the state of the loop.
     """
     weights = normalized_weights(held_out.log_weights, held_out.X.shape[0])
-    if min(energy.weights.shape) <= SMALL_LAYER:
+    if min(energy.weights.shape) <= MAX_LAYER_SIZE:
 
         def score(energy, _):
             rows = float(weights @ energy.log_marginal(held_out.X))
@@ -82,16 +84,16 @@ def layered_score(energy, held_out):
 
         return score
     X = dense_rows(held_out.X)
-    sites = np.random.default_rng(0).integers(X.shape[1], size=(PROXY_SITES, len(X)))
+    sites = np.random.default_rng(0).integers(X.shape[1], size=(N_SITES, len(X)))
 
-    def proxy(energy, _):
+    def estimate(energy, _):
         rows = energy.log_marginal(X)
         total = 0.0
         for chosen in sites:
             flipped = X.copy()
-            each = np.arange(len(X)), chosen
-            flipped[each] = 1 - flipped[each]
+            entries = np.arange(len(X)), chosen
+            flipped[entries] = 1 - flipped[entries]
             total -= float(weights @ np.logaddexp(0.0, energy.log_marginal(flipped) - rows))
         return total * X.shape[1] / len(sites)
 
-    return proxy
+    return estimate

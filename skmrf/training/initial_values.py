@@ -1,4 +1,4 @@
-"""Initial values: models of independent columns."""
+"""Initial values of the parameters, from models of independent columns."""
 
 import numpy as np
 from scipy.sparse import issparse
@@ -7,21 +7,25 @@ from .._utils.codes import MISSING
 
 
 def independent_start(layout, codes, tie, log_weights=None):
-    """Return the log frequencies of every column, in the first table that holds the column.
+    """Return the log-potentials of a model of independent columns.
+
+    The log frequencies of each column are added to the first table that contains the column.
 
     Parameters
     ----------
     layout : Layout
+        Layout of the tables of the model.
     codes : ndarray of shape (n_rows, n_variables)
         State codes; -1 where an entry is missing.
     tie : list of lists of int or None
-        Groups of cliques that share one table. If given, all tables start at zero.
+        Groups of cliques that share one table. If there are any, all log-potentials are zero.
     log_weights : ndarray of shape (n_rows,), optional
+        Logarithms of the row weights. By default all weights are 1.
 
     Returns
     -------
     ndarray of shape (n_parameters,)
-        Log-potentials of all tables, concatenated. Half a row is added to every count.
+        Log-potentials of all tables, concatenated. Half a row is added to the count of each state.
     """
     weights = np.ones(len(codes)) if log_weights is None else np.exp(log_weights)
     flat = np.zeros(layout.n_parameters)
@@ -42,26 +46,28 @@ def independent_start(layout, codes, tie, log_weights=None):
 
 
 def log_odds(codes, log_weights=None):
-    """Return the log odds of code 1 against 0 in every column, with half a row added to each.
+    """Return the log odds of state 1 against state 0 in each column.
 
     Parameters
     ----------
     codes : ndarray or sparse matrix of shape (n_rows, n_variables)
         State codes 0 and 1; -1 where an entry is missing.
     log_weights : ndarray of shape (n_rows,), optional
+        Logarithms of the row weights. By default all weights are 1.
 
     Returns
     -------
     ndarray of shape (n_variables,)
-        In nats.
+        Log odds in nats. Half a row is added to the count of each state.
     """
-    up, absent = (_count_rows(codes == code, log_weights) for code in (1, MISSING))
+    n_ones, n_missing = (_count_rows(codes == code, log_weights) for code in (1, MISSING))
     total = codes.shape[0] if log_weights is None else np.exp(log_weights).sum()
-    return np.log((up + 0.5) / (np.maximum(total - up - absent, 0.0) + 0.5))
+    n_zeros = np.maximum(total - n_ones - n_missing, 0.0)
+    return np.log((n_ones + 0.5) / (n_zeros + 0.5))
 
 
 def _count_rows(mask, log_weights):
-    """Return the number of marked rows of every column, or their weight."""
+    """Return the number of marked rows of each column, or their total weight."""
     if log_weights is None:
         return np.asarray(mask.sum(axis=0)).ravel()
     weights = np.exp(log_weights)

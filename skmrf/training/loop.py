@@ -1,4 +1,4 @@
-"""The training loop. It never asks which energy or learner it holds."""
+"""Training loop, which is independent of the classes of energies and learners."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._kernels.ascent import blend
+from .._kernels.ascent import update_running_mean
 from .._utils.history import Latest
 from .._utils.interrupts import InterruptLater
 from .._utils.warn import warn_caller
@@ -18,47 +18,52 @@ from .solvers import make_solver
 from .state import Progress, recover
 
 
-def run(learner, data, settings, state, reports=None, began=None):
-    """Train until done.
+def run(learner, data, settings, state, reports=None, start_epoch=None):
+    """Train until convergence or until a limit is reached.
 
     Parameters
     ----------
     learner : Learner
+        Estimator of the gradient or of the objective.
     data : Batch
         All training rows.
     settings : Settings
+        Settings of the run.
     state : LoopState
-        From :func:`start` or :func:`resume`, or one that an earlier run returned.
+        State from :func:`start` or :func:`resume`, or from an earlier run.
     reports : object with the methods of :class:`SilentReports`, optional
-        It is called when an epoch begins and ends.
-    began : int, optional
-        Number of complete epochs when this run began, where the state is that of an unfinished
-        run. By default those of the state.
+        Its methods are called at the beginning and at the end of each epoch.
+    start_epoch : int, optional
+        Number of complete epochs at the start of this run, if the state is that of an unfinished
+        run. By default the number of complete epochs of the state.
 
     Returns
     -------
     LoopState
-        After Ctrl-C, with a warning, that of the last complete update, from which training can
-        resume; the optimizer and the window of an adaptive rate then start anew. Ctrl-C stops
-        training after the current update. Pressed again a second later, it stops immediately, and
-        some arrays of the averaged iterates may then hold the next iterate.
+        State at the end of training. Ctrl-C stops training after the current update, with a
+        warning. The returned state is then that of the last complete update. Training can be
+        resumed from it, but the optimizer and the window of an adaptive rate start anew. Press
+        Ctrl-C again after a second to stop immediately. Some arrays of the averaged iterates may
+        then contain the next iterate.
 
     Raises
     ------
     ValueError
-        The parameters are not finite any more.
+        If a parameter is no longer finite.
     KeyboardInterrupt
-        After Ctrl-C, where ``settings.interruptible`` is False.
+        After Ctrl-C, if ``settings.interruptible`` is False.
 
     Notes
     -----
-    Arrays of the size of the parameters: the iterate, its gradient, the state of the optimizer
-    (none for ``SGD``, one for ``Momentum``, two for ``Adam``; 41 for L-BFGS, two for FISTA), and
-    optionally the average of the iterates, the two sums of an adaptive rate and the best model by
-    held-out score, which takes two while averages are scored. Interruptions need no array: an
-    iterate is never written to, and the state is replaced as a whole.
+    The loop needs memory for these arrays of the size of the parameters: the iterate, its gradient,
+    and the state of the optimizer (none for ``SGD``, one for ``Momentum``, two for ``Adam``, 41 for
+    L-BFGS, two for FISTA). Optional arrays are the average of the iterates, the two sums of an
+    adaptive rate, and the best model by held-out score (two arrays while averages are scored).
+    Interruptions need no array, because iterates are never modified and the state is replaced as a
+    whole.
     """
-    progress = Progress(replace(state, began=state.epoch if began is None else began))
+    start_epoch = state.epoch if start_epoch is None else start_epoch
+    progress = Progress(replace(state, start_epoch=start_epoch))
     del state  # the progress holds the only reference
     stepping = SolverIteration if settings.optimizer is None else StochasticEpoch
     rule = stepping(learner, data, settings)
@@ -74,7 +79,7 @@ def run(learner, data, settings, state, reports=None, began=None):
 
 
 def _train(rule, settings, progress, reports):
-    """Advance by a stepping rule until it is done, a limit is reached or a report stops it."""
+    """Train by a stepping rule until it is done, a limit is reached, or a callback stops it."""
     rule.begin(progress)
     while not _is_over(rule, settings, progress.state):
         reports.begin()
@@ -91,7 +96,7 @@ def _train(rule, settings, progress, reports):
 
 def _is_over(rule, settings, state):
     return (
-        state.epoch - state.began >= rule.max_epochs
+        state.epoch - state.start_epoch >= rule.max_epochs
         or rule.is_done(state)
         or _is_past_best(settings, state)
     )
@@ -99,9 +104,9 @@ def _is_over(rule, settings, state):
 
 def _is_past_best(settings, state):
     """Return whether the last ``patience`` epochs of this run had no better held-out score."""
-    if settings.score is None or state.epoch == state.began:
+    if settings.score is None or state.epoch == state.start_epoch:
         return False
-    scores = state.history.columns["validation_score"][state.began :]
+    scores = state.history.columns["validation_score"][state.start_epoch :]
     return len(scores) - 1 - int(np.argmax(scores)) >= settings.patience
 
 
@@ -109,7 +114,7 @@ def _warn_unconverged(rule, settings, state):
     if not settings.complete or rule.has_converged(state) or _is_past_best(settings, state):
         return
     warn_caller(
-        f"Learning had not converged after {state.epoch} epochs ({state.step} updates); raise "
+        f"Learning had not converged after {state.epoch} epochs ({state.step} updates). Increase "
         "max_iter, or accept the model as it is (see history_).",
         ConvergenceWarning,
     )
@@ -129,27 +134,28 @@ def _warn_inference(state, settings):
     if share < settings.converged_share:
         warn_caller(
             f"Inference converged in {100 * share:.0f}% of its runs in the last epoch, so the "
-            "gradient has an error that is not known; give the learner more iterations or damping, "
-            "or take another one (see inference_converged in history_).",
+            "gradient has an unknown error. Increase the iterations or the damping of the learner, "
+            "or use another learner (see inference_converged in history_).",
             ConvergenceWarning,
         )
 
 
 class SolverIteration:
-    """Stepping rule: an iteration of a deterministic solver, which counts as an epoch.
+    """Stepping rule whose epochs are iterations of a deterministic solver.
 
     Parameters
     ----------
     learner : Learner
-        With an objective.
+        Learner that has an objective.
     data : Batch
         All training rows.
     settings : Settings
+        Settings of the run.
 
     Attributes
     ----------
     max_epochs : int
-        Number of iterations after which a run ends.
+        Maximum number of iterations of a run.
     """
 
     guard = InterruptLater  # Ctrl-C waits for the end of an iteration
@@ -161,18 +167,20 @@ class SolverIteration:
         self.max_epochs = MAX_UPDATES if settings.max_iter is None else settings.max_iter
 
     def begin(self, progress):
-        """Make the solver, and its state where an earlier run left none."""
+        """Create the solver, and its state unless the run resumes one."""
         state, settings = progress.state.learner, self.settings
         self.objective = partial(self.learner.objective, batch=self.data, state=state)
         self.solver = make_solver(settings.penalty, settings.tol, settings.multiplicity)
         if progress.state.optimizer is None:
-            solver_state = answer(self.solver.start(progress.state.energy), self.objective)
+            solver_state = run_with_objective(
+                self.solver.start(progress.state.energy), self.objective
+            )
             progress.update(optimizer=solver_state, converged=solver_state.converged)
 
     def advance(self, progress):
-        """Iterate once; return the objective and the largest entry of its gradient."""
+        """Make one iteration and return the objective and the largest entry of its gradient."""
         iteration = self.solver.step(progress.state.energy, progress.state.optimizer)
-        energy, solver_state = answer(iteration, self.objective)
+        energy, solver_state = run_with_objective(iteration, self.objective)
         progress.update(
             energy=energy,
             n_averaged=0,
@@ -195,18 +203,20 @@ class SolverIteration:
         progress.update(n_averaged=0, optimizer=None)
 
 
-def answer(requests, objective):
-    """Return the result of a generator that asks for an objective.
+def run_with_objective(requests, objective):
+    """Run a generator that yields energies, and send it their objective and gradient.
 
     Parameters
     ----------
     requests : generator
-        It yields energies and is sent ``objective(energy)``.
-    objective : callable, energy -> (value, gradient)
+        Generator that yields energies and is sent ``objective(energy)``.
+    objective : callable
+        Function ``energy -> (value, gradient)``.
 
     Returns
     -------
     object
+        Return value of the generator.
     """
     try:
         energy = next(requests)
@@ -217,19 +227,21 @@ def answer(requests, objective):
 
 
 class StochasticEpoch:
-    """Stepping rule: an epoch of minibatch updates.
+    """Stepping rule whose epochs are passes over the rows in minibatches.
 
     Parameters
     ----------
     learner : Learner
+        Estimator of the gradient.
     data : Batch
         All training rows.
     settings : Settings
+        Settings of the run.
 
     Attributes
     ----------
     max_epochs : int
-        Number of epochs after which a run ends.
+        Maximum number of epochs of a run.
     """
 
     guard = nullcontext  # Ctrl-C may end an epoch between two updates
@@ -247,7 +259,7 @@ class StochasticEpoch:
         """Do nothing: the state of :func:`start` is complete."""
 
     def advance(self, progress):
-        """Update the state once a batch, in random order; return the mean diagnostics."""
+        """Make one update per batch of random rows and return the mean diagnostics."""
         progress.update(converged=False)
         order = random_order(self.data, progress.state.rng)
         diagnostics = Diagnostics()
@@ -261,7 +273,7 @@ class StochasticEpoch:
 
     def is_done(self, state):
         """Return whether an epoch of this run has converged."""
-        return state.epoch > state.began and self.has_converged(state)
+        return state.epoch > state.start_epoch and self.has_converged(state)
 
     def has_converged(self, state):
         """Return whether the schedule has ended, after enough updates."""
@@ -307,7 +319,7 @@ def update(learner, batch, settings, state):
     theta, sizes, optimizer = settings.optimizer.step(energy.theta, gradient, rate, state.optimizer)
     theta = penalty.prox(theta, sizes)
     moved = settings.restriction.update(energy.with_theta(theta), positive, negative, info)
-    if not penalty.smooth:  # at a kink steps vanish, gradients do not
+    if not penalty.smooth:  # at a kink of the penalty, steps vanish but gradients do not
         step = {k: v - energy.theta[k] for k, v in theta.items()}
         schedule = settings.rate.observe(step, state.rate, 0.0)
     rate_state, is_new_stage, is_done = schedule
@@ -329,7 +341,7 @@ def update(learner, batch, settings, state):
 
 
 def _subtract(penalty_gradient, gradient):
-    """Return the gradient less that of the penalty, in the arrays of the penalty."""
+    """Return the gradient minus that of the penalty, and reuse the arrays of the latter."""
     if penalty_gradient is None:
         return gradient
     out = penalty_gradient
@@ -342,7 +354,7 @@ def _root_mean_square(gradient):
 
 
 def _average(averaged, theta, n, recency):
-    """Add the n-th iterate to the mean, in place; its weight is about ``n ** recency``."""
+    """Add the n-th iterate to the mean in place, with a weight of about ``n ** recency``."""
     share = (1 + recency) / (n + recency)
     for k, v in theta.items():
-        blend(averaged[k].reshape(-1), v.reshape(-1), share)
+        update_running_mean(averaged[k].reshape(-1), v.reshape(-1), share)

@@ -6,19 +6,20 @@ from collections.abc import Mapping
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._kernels.ascent import adam_sizes, adam_step, climb
+from .._kernels.ascent import adam_step, adam_step_sizes, gradient_step
 from .._utils.parameters import check_choice
 
-CHUNK = 2**16  # parameters that Adam moves in one call
+CHUNK_SIZE = 2**16  # parameters per call of the kernel of Adam
 
 
 class Optimizer(BaseEstimator, ABC):
-    """Contract of first-order optimizers.
+    """Base class of first-order optimizers.
 
     Attributes
     ----------
     default_rate : float or None
-        First value of an adaptive learning rate; None: that of the schedule.
+        Initial value of learning rates that are given by name. With None, the default of the
+        schedule is used.
     """
 
     default_rate = None
@@ -27,29 +28,31 @@ class Optimizer(BaseEstimator, ABC):
     def init(self, theta):
         """Return the state before the first step, a dict of arrays.
 
-        After an interrupted update the loop starts with it again.
+        After an interrupted update, the loop calls it again.
         """
 
     @abstractmethod
     def step(self, theta, gradient, rate, state):
-        """Return new theta, the step size of every parameter, and the new state.
+        """Return the new theta, the step size of each parameter, and the new state.
 
-        It may write into the arrays of the state and of the gradient, never into theta.
+        It may modify the arrays of the state and of the gradient, but never those of theta.
         """
 
 
 class SGD(Optimizer):
-    r"""Plain gradient ascent, :math:`\theta + \eta g`."""
+    r"""Stochastic gradient ascent, :math:`\theta + \eta g`."""
 
     default_rate = 0.1
 
     def init(self, theta):
+        """Return an empty state."""
         return {}
 
     def step(self, theta, gradient, rate, state):
+        """Return the new theta, the step sizes, and the state."""
         moved = {k: np.ascontiguousarray(g) for k, g in gradient.items()}
         for k, v in theta.items():
-            climb(v.reshape(-1), moved[k].reshape(-1), rate)
+            gradient_step(v.reshape(-1), moved[k].reshape(-1), rate)
         return moved, dict.fromkeys(theta, rate), state
 
 
@@ -59,6 +62,7 @@ class Momentum(Optimizer):
     Parameters
     ----------
     momentum : float, default=0.9
+        Decay factor :math:`\mu` of the accumulated gradient, at least 0 and less than 1.
     """
 
     default_rate = 0.02
@@ -67,9 +71,11 @@ class Momentum(Optimizer):
         self.momentum = momentum
 
     def init(self, theta):
+        """Return the state before the first step: zeros, shaped like theta."""
         return {k: np.zeros_like(v) for k, v in theta.items()}
 
     def step(self, theta, gradient, rate, state):
+        """Return the new theta, the step sizes, and the new state."""
         for k, v in theta.items():
             state[k] *= self.momentum
             state[k] += gradient[k]
@@ -79,13 +85,20 @@ class Momentum(Optimizer):
 
 
 class Adam(Optimizer):
-    """Adam (Kingma and Ba, 2015).
+    """Adam optimizer.
 
     Parameters
     ----------
-    beta_1, beta_2 : float, default=0.9, 0.999
-        Decay of the running mean and mean square of the gradient.
+    beta_1 : float, default=0.9
+        Decay factor of the running mean of the gradient, at least 0 and less than 1.
+    beta_2 : float, default=0.999
+        Decay factor of the running mean square of the gradient, at least 0 and less than 1.
     epsilon : float, default=1e-8
+        Constant that is added to the root mean square of the gradient, for numerical stability.
+
+    References
+    ----------
+    D. P. Kingma and J. Ba, "Adam: a method for stochastic optimization", ICLR (2015).
     """
 
     default_rate = 0.03
@@ -96,10 +109,12 @@ class Adam(Optimizer):
         self.epsilon = epsilon
 
     def init(self, theta):
+        """Return the state before the first step: zeros, shaped like theta, and a counter."""
         names = "mean", "square"
         return {"t": 0} | {m: {k: np.zeros_like(v) for k, v in theta.items()} for m in names}
 
     def step(self, theta, gradient, rate, state):
+        """Return the new theta, the step sizes, and the new state."""
         t = state["t"] + 1
         betas = self.beta_1, self.beta_2
         corrections = 1 / (1 - self.beta_1**t), (1 - self.beta_2**t) ** -0.5
@@ -107,9 +122,9 @@ class Adam(Optimizer):
         for k, old in theta.items():
             arrays = old, gradient[k], state["mean"][k], state["square"][k], moved[k]
             flat = [a.reshape(-1) for a in arrays]
-            sizes = np.empty(min(old.size, CHUNK), old.dtype)
-            for s in range(0, old.size, CHUNK):
-                *before, after = (a[s : s + CHUNK] for a in flat)
+            sizes = np.empty(min(old.size, CHUNK_SIZE), old.dtype)
+            for s in range(0, old.size, CHUNK_SIZE):
+                *before, after = (a[s : s + CHUNK_SIZE] for a in flat)
                 part = sizes[: len(after)]
                 adam_step(*before, betas, corrections, rate, self.epsilon, after, part)
         state = state | {"t": t}
@@ -117,26 +132,29 @@ class Adam(Optimizer):
 
 
 class AdamSizes(Mapping):
-    """Step sizes of Adam, computed only where a proximal map needs them."""
+    """Step sizes of Adam, computed on access because only proximal maps need them."""
 
     def __init__(self, squares, rate, correction, epsilon):
         self.squares = squares
-        self.numbers = rate, correction, epsilon
+        self.constants = rate, correction, epsilon
 
     def __getitem__(self, k):
+        """Return the step sizes of an array of theta."""
         sizes = np.empty_like(self.squares[k])
-        adam_sizes(self.squares[k].reshape(-1), *self.numbers, sizes.reshape(-1))
+        adam_step_sizes(self.squares[k].reshape(-1), *self.constants, sizes.reshape(-1))
         return sizes
 
     def __iter__(self):
+        """Iterate over the names of the arrays of theta."""
         return iter(self.squares)
 
     def __len__(self):
+        """Return the number of arrays of theta."""
         return len(self.squares)
 
 
 def _output_array(theta, gradient):
-    """Return an array for new parameters: that of the gradient if it can hold them."""
+    """Return an array for new parameters; reuse that of the gradient if possible."""
     fits = gradient.dtype == theta.dtype and gradient.flags.c_contiguous
     return gradient if fits and gradient.flags.writeable else np.empty(theta.shape, theta.dtype)
 
@@ -145,25 +163,30 @@ OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "adam": Adam}
 
 
 def make_optimizer(optimizer, solvable, penalty, penalty_name):
-    """Return an optimizer, or None for the deterministic solver.
+    """Return an optimizer by name, or None for a deterministic solver.
 
     Parameters
     ----------
-    optimizer : {"auto", "lbfgs", "adam", "sgd", "momentum"} or instance
+    optimizer : {"auto", "lbfgs", "adam", "sgd", "momentum"} or Optimizer
+        Value of the parameter ``optimizer`` of the estimator. "lbfgs" selects a deterministic
+        solver, and so does "auto" if ``solvable`` is True. Otherwise "auto" is "adam", or "sgd" for
+        the penalty "group-l1".
     solvable : bool
         Whether the learner has a deterministic objective on these data.
     penalty : penalty of :mod:`skmrf.training`
+        Penalty on the parameters.
     penalty_name : str
         Value of the parameter ``penalty`` of the estimator.
 
     Returns
     -------
-    instance or None
+    Optimizer or None
+        Optimizer; None for a deterministic solver.
 
     Raises
     ------
     ValueError
-        An unknown name, or "lbfgs" without an objective.
+        If the name is unknown, or if it is "lbfgs" and there is no deterministic objective.
     """
     if not isinstance(optimizer, str):
         if not isinstance(optimizer, Optimizer):
@@ -175,12 +198,12 @@ def make_optimizer(optimizer, solvable, penalty, penalty_name):
     check_choice("optimizer", optimizer, ("auto", "lbfgs", *OPTIMIZERS))
     if optimizer == "lbfgs" and not solvable:
         raise ValueError(
-            'optimizer="lbfgs" needs a deterministic objective, which this learner does not have '
-            f"on these data; use one of {sorted(OPTIMIZERS)}."
+            'optimizer="lbfgs" needs a deterministic objective, but this learner has none on these '
+            f"data; use one of {sorted(OPTIMIZERS)}."
         )
     if optimizer == "lbfgs" or (optimizer == "auto" and solvable):
         return None
     if optimizer == "auto":
-        grouped = not penalty.smooth and penalty_name == "group-l1"
-        optimizer = "sgd" if grouped else "adam"
+        is_grouped = not penalty.smooth and penalty_name == "group-l1"
+        optimizer = "sgd" if is_grouped else "adam"
     return OPTIMIZERS[optimizer]()

@@ -1,4 +1,4 @@
-"""Reports of the parts of a fit to scikit-learn's callbacks."""
+"""Fits in independent parts, which are reported to scikit-learn's callbacks."""
 
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -9,16 +9,18 @@ from .reports import propagate_callbacks
 
 
 class PartReports:
-    """Parallel learning of independent parts of a fit, with a report of each to the callbacks.
+    """Parallel fit of independent parts, each of which is reported to the callbacks.
 
-    A part that is an estimator reports its epochs too, to callbacks that take nested tasks.
+    If a part is an estimator, callbacks that support nested tasks also receive its epochs.
 
     Parameters
     ----------
-    estimator : estimator that takes scikit-learn's callbacks
+    estimator : estimator that supports scikit-learn's callbacks
+        Estimator that is fitted in parts.
     X, y : array-like
         Training rows and targets.
     n_parts : int
+        Total number of parts.
     """
 
     def __init__(self, estimator, X, y, n_parts):
@@ -28,23 +30,23 @@ class PartReports:
             max_subtasks=n_parts, sequential_subtasks=False
         )
         self.n_begun = 0
-        self.interrupted = False  # after Ctrl-C no part is learned or written
+        self.interrupted = False  # after Ctrl-C, no part is fitted or written
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
 
-    def begin(self, rng, *given):
-        """Return the generator to start with; ``given`` identifies the fit in a checkpoint."""
+    def begin(self, rng, *inputs):
+        """Return the random generator to start with; ``inputs`` identify a saved fit."""
         self.checkpoint = self.estimator._checkpoint
-        rng = self.checkpoint.begin(rng, self.estimator, *given)
-        self.done, _ = self.checkpoint.resumed() or ([], None)
-        self.checkpoint.keep(None)
+        rng = self.checkpoint.begin(rng, self.estimator, *inputs)
+        self.done, _ = self.checkpoint.take_saved() or ([], None)
+        self.checkpoint.set_fixed(None)
         return rng
 
     def learn(self, name, plural, function, parts, *, n_jobs=None, brief=None):
-        """Return ``function(*part)`` for every part, in order.
+        """Return the list of ``function(*part)`` over all parts.
 
-        Parts in the checkpoint are not learned again. Ctrl-C drops the interrupted part and the
-        later ones, or replaces them by ``brief(*part)`` where that is given. An interrupted part
-        that returns its result so far is kept.
+        Parts in the checkpoint are not fitted again. After Ctrl-C, the interrupted part and the
+        later ones are dropped, or replaced by ``brief(*part)`` if ``brief`` is not None. An
+        interrupted part that returns its result so far is kept.
         """
         first = self.n_begun
         self.n_begun += len(parts)
@@ -63,7 +65,7 @@ class PartReports:
             self.interrupted = True
         learned = self.done[first : self.n_begun]
         if self.interrupted:
-            rest = "there are no more" if brief is None else "the others are learned in brief"
+            rest = "the others are dropped" if brief is None else "the others are fitted briefly"
             warn_interrupted(len(learned), len(parts), plural, rest)
         left = [] if brief is None else parts[len(learned) :]
         return learned + [brief(*part) for part in left]
@@ -75,7 +77,7 @@ class PartReports:
             self.checkpoint.write(self.done)
 
     def finish(self, attributes):
-        """End the fit; ``attributes`` is a dict of the fitted attributes."""
+        """Report the end of the fit with a dict of the fitted attributes."""
         if not self.interrupted and not self.checkpoint.ended:
             self.checkpoint.write(self.done, ended=True)
         self.root.call_on_fit_task_end(
@@ -83,19 +85,19 @@ class PartReports:
         )
 
 
-def warn_interrupted(n_done, n, what, rest="there are no more"):
+def warn_interrupted(n_done, n, plural, rest="the others are dropped"):
     """Warn that Ctrl-C ended a sequence of parts early.
 
     Parameters
     ----------
     n_done, n : int
-        Number of parts that are complete, and of all.
-    what : str
-        Name of the parts, in the plural.
+        Number of complete parts, and number of all parts.
+    plural : str
+        Plural noun for the parts.
     rest : str
-        Clause on the other parts.
+        Clause about the other parts.
     """
-    warn_caller(f"Interrupted after {n_done} of {n} {what}; {rest}.", ConvergenceWarning)
+    warn_caller(f"Interrupted after {n_done} of {n} {plural}; {rest}.", ConvergenceWarning)
 
 
 def _learn_part(task, estimator, function, part):

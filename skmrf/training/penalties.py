@@ -1,9 +1,9 @@
-"""Penalties on parameters, subtracted from the mean log-likelihood.
+"""Penalties on the parameters, which are subtracted from the mean log-likelihood.
 
 A penalty has a smooth part (``value`` and ``gradient``) and a proximal map (``prox``, the identity
-for smooth penalties). Parameters of group -1 (tables of single variables) are not penalised. A
-parameter that theta holds twice, as a symmetric matrix does, is penalised once: ``multiplicity`` is
-the number of entries of an array that hold the same parameter.
+for smooth penalties). Parameters of group -1 (tables of single variables) are not penalised. If an
+array of theta contains a parameter twice, as a symmetric matrix does, the parameter is penalised
+once. ``multiplicity`` is the number of entries of an array that are the same parameter.
 """
 
 import numpy as np
@@ -21,25 +21,25 @@ class NoPenalty:
         return 0.0
 
     def gradient(self, theta):
-        """Return None, for zero."""
+        """Return None, which stands for a zero gradient."""
         return
 
     def prox(self, theta, sizes):
-        """Return theta."""
+        """Return theta unchanged."""
         return theta
 
 
 class L2(NoPenalty):
-    r""":math:`\frac{\alpha}{2} \lVert \theta \rVert_2^2`.
+    r"""L2 penalty :math:`\frac{\alpha}{2} \lVert \theta \rVert_2^2`.
 
     Parameters
     ----------
     alpha : float
-        Strength, against the mean log-likelihood in nats.
+        Strength of the penalty, against the mean log-likelihood in nats.
     groups : dict of str to ndarray of int
-        Group numbers, shaped like theta; entries of group -1 are not penalised.
+        Group index of each entry, shaped like theta. Entries of group -1 are not penalised.
     multiplicity : dict of str to int, optional
-        Number of entries of an array of theta that hold the same parameter, where not 1.
+        Number of entries of an array of theta that are the same parameter. By default 1.
     """
 
     def __init__(self, alpha, groups, multiplicity=None):
@@ -58,16 +58,16 @@ class L2(NoPenalty):
 
 
 class L1(NoPenalty):
-    r""":math:`\alpha \lVert \theta \rVert_1`, by soft thresholding.
+    r"""L1 penalty :math:`\alpha \lVert \theta \rVert_1`, by soft thresholding.
 
     Parameters
     ----------
     alpha : float
-        Strength, against the mean log-likelihood in nats.
+        Strength of the penalty, against the mean log-likelihood in nats.
     groups : dict of str to ndarray of int
-        Group numbers, shaped like theta; entries of group -1 are not penalised.
+        Group index of each entry, shaped like theta. Entries of group -1 are not penalised.
     multiplicity : dict of str to int, optional
-        Number of entries of an array of theta that hold the same parameter, where not 1.
+        Number of entries of an array of theta that are the same parameter. By default 1.
     """
 
     smooth = False
@@ -83,7 +83,7 @@ class L1(NoPenalty):
         return _sum_parameters(terms, self.multiplicity)
 
     def prox(self, theta, sizes):
-        """Apply soft thresholding by alpha times the step size of every parameter."""
+        """Apply soft thresholding by alpha times the step size of each parameter."""
         out = {}
         for k, v in theta.items():
             threshold = (sizes[k] * self.weights[k]).astype(v.dtype)
@@ -92,18 +92,19 @@ class L1(NoPenalty):
 
 
 class GroupL1(NoPenalty):
-    r""":math:`\alpha \sum_a \sqrt{d_a} \lVert \theta_a \rVert_2` over the tables of cliques.
+    r"""Group-L1 penalty :math:`\alpha \sum_a \sqrt{d_a} \lVert \theta_a \rVert_2`.
 
-    :math:`d_a` is the number of entries of the table; whole tables become zero.
+    The groups :math:`a` are the tables of the cliques, and :math:`d_a` is the number of entries of
+    a table. The penalty sets whole tables to zero.
 
     Parameters
     ----------
     alpha : float
-        Strength, against the mean log-likelihood in nats.
+        Strength of the penalty, against the mean log-likelihood in nats.
     groups : dict of str to ndarray of int
-        Group numbers, shaped like theta; entries of group -1 are not penalised.
+        Group index of each entry, shaped like theta. Entries of group -1 are not penalised.
     multiplicity : dict of str to int, optional
-        Number of entries of an array of theta that hold the same parameter, where not 1.
+        Number of entries of an array of theta that are the same parameter. By default 1.
     """
 
     smooth = False
@@ -115,6 +116,7 @@ class GroupL1(NoPenalty):
         self.sizes = {k: np.bincount(g[g >= 0].ravel()) for k, g in groups.items()}
 
     def _norms(self, k, v):
+        """Return the mask of penalised entries of an array and the norm of each group."""
         is_penalised = self.groups[k] >= 0
         squared_norms = np.bincount(
             self.groups[k][is_penalised], v[is_penalised] ** 2, minlength=len(self.sizes[k])
@@ -127,7 +129,7 @@ class GroupL1(NoPenalty):
         return self.alpha * _sum_parameters(norms, self.multiplicity)
 
     def prox(self, theta, sizes):
-        """Shrink the norm of every table, by the mean of the step sizes inside it."""
+        """Shrink the norm of each table, with the mean step size of its entries."""
         out = {}
         for k, v in theta.items():
             is_penalised, norms = self._norms(k, v)
@@ -142,14 +144,14 @@ class GroupL1(NoPenalty):
 
 
 def _entry_strengths(alpha, penalised):
-    """Return the strength of the penalty on every entry, or one number where all are equal."""
+    """Return the strength of the penalty on each entry, or one number if all are equal."""
     if penalised.all():
         return float(alpha)
     return alpha * penalised if penalised.any() else 0.0
 
 
 def _sum_parameters(terms, multiplicity):
-    """Return the sum over parameters of arrays over the entries of theta."""
+    """Return the sum of arrays that are shaped like theta, counting each parameter once."""
     return sum(float(v.sum()) / multiplicity.get(k, 1) for k, v in terms.items())
 
 
@@ -162,17 +164,19 @@ def make_penalty(name, alpha, groups, multiplicity=None):
     Parameters
     ----------
     name : {"l2", "l1", "group-l1"}
+        Name of the penalty.
     alpha : float
-        Strength, at least 0.
+        Strength, at least 0, against the mean log-likelihood in nats.
     groups : dict of str to ndarray of int
-        From :meth:`~skmrf.energies.Energy.penalty_groups`: group numbers, shaped like theta;
-        entries of group -1 are not penalised.
+        Group index of each entry, shaped like theta, from
+        :meth:`~skmrf.energies.Energy.penalty_groups`. Entries of group -1 are not penalised.
     multiplicity : dict of str to int, optional
-        Number of entries of an array of theta that hold the same parameter, where not 1.
+        Number of entries of an array of theta that are the same parameter. By default 1.
 
     Returns
     -------
     L2, L1, GroupL1 or NoPenalty
+        Penalty.
     """
     check_choice("penalty", name, PENALTIES)
     check_number("alpha", alpha, low=0)

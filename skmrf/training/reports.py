@@ -1,4 +1,4 @@
-"""Reports of epochs and of parts of a fit to scikit-learn's callbacks."""
+"""Reports of epochs to scikit-learn's callbacks."""
 
 from contextlib import nullcontext
 
@@ -8,67 +8,68 @@ from .checkpoints import NoCheckpoint
 
 
 class SilentReports:
-    """Reports that nothing receives."""
+    """Reports for a run without callbacks, which do nothing."""
 
     def begin(self):
-        """Begin an epoch."""
+        """Report the beginning of an epoch."""
 
     def end(self, state):
-        """End an epoch; return whether to stop."""
+        """Report the end of an epoch and return whether to stop."""
         return False
 
 
 class EpochReports:
-    """Reports of every epoch to scikit-learn's callbacks.
+    """Reports of each epoch to scikit-learn's callbacks.
 
     Parameters
     ----------
-    estimator : estimator that takes scikit-learn's callbacks
+    estimator : estimator that supports scikit-learn's callbacks
+        Estimator that is fitted.
     X, y : array-like
         Training rows and targets.
     max_iter : int or None
-        Maximum number of epochs, where it is known.
-    n_firsts : int, default=0
+        Maximum number of epochs; None if it is unknown.
+    n_sub_estimators : int, default=0
         Number of sub-estimators that are fitted before the epochs.
 
     Attributes
     ----------
     summary : callable or None
-        ``LoopState -> dict``, the fitted attributes after an epoch.
+        Function ``LoopState -> dict`` that returns the fitted attributes after an epoch.
     checkpoint : NoCheckpoint
-        It writes the state of the loop to a file.
+        Checkpoint that writes the state of the loop to a file.
     """
 
-    def __init__(self, estimator, X, y, max_iter, n_firsts=0):
+    def __init__(self, estimator, X, y, max_iter, n_sub_estimators=0):
         self.estimator = estimator
         self.rows = {"X": X, "y": y}
         self.summary = None
         self.checkpoint = NoCheckpoint()
-        n_tasks = None if max_iter is None else max_iter + n_firsts
+        n_tasks = None if max_iter is None else max_iter + n_sub_estimators
         self.root = estimator._init_callback_context(max_subtasks=n_tasks)
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
 
-    def fit(self, name, first, sample_weight):
+    def fit(self, name, sub_estimator, sample_weight):
         """Fit a sub-estimator to the same rows, as a task of this name."""
         task = self.root.subcontext(task_name=name)
-        with propagate_callbacks(task, first):
+        with propagate_callbacks(task, sub_estimator):
             task.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
-            fitted = first.fit(self.rows["X"], sample_weight=sample_weight)
+            fitted = sub_estimator.fit(self.rows["X"], sample_weight=sample_weight)
             self._end_task(task, None)
         return fitted
 
     def begin(self):
-        """Begin an epoch."""
+        """Report the beginning of an epoch."""
         self.epoch = self.root.subcontext(task_name="epoch")
         self.epoch.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
 
     def end(self, state):
-        """End an epoch; return whether to stop."""
+        """Write a checkpoint, report the end of an epoch, and return whether to stop."""
         self.checkpoint.write(state)
         return self._end_task(self.epoch, self.summary and (lambda: self.summary(state)))
 
     def finish(self, attributes=None):
-        """End the fit; ``attributes`` returns the fitted attributes, if there are any."""
+        """Report the end of the fit; ``attributes()`` returns the fitted attributes, if given."""
         self._end_task(self.root, attributes)
 
     def _end_task(self, task, attributes):
@@ -78,6 +79,6 @@ class EpochReports:
 
 
 def propagate_callbacks(task, part):
-    """Return a context in which the tasks of a part are subtasks of this one."""
+    """Return a context in which the tasks of a part are subtasks of ``task``."""
     takes_callbacks = isinstance(part, CallbackSupportMixin)
     return task.propagate_callback_context(part) if takes_callbacks else nullcontext()

@@ -1,7 +1,7 @@
 """Learning-rate schedules.
 
-Rates are per update ``t = 0, 1, ...``. A schedule holds parameters only; the loop passes every
-gradient to ``observe``, with a small state that pickles.
+A schedule gives the rate of each update ``t = 0, 1, ...``. It stores its parameters only. The loop
+passes each gradient to ``observe``, together with a small state that can be pickled.
 """
 
 import numpy as np
@@ -11,30 +11,47 @@ from .._utils.parameters import check_number
 
 
 class _Schedule(BaseEstimator):
-    """Schedule that never ends training."""
+    """Base class of schedules, which never ends training."""
 
     def init(self):
         """Return the state before the first update."""
         return {"t": 0}
 
     def observe(self, gradient, state, resolution):
-        """Advance by one update; return the state, whether a new stage begins, and whether done.
+        """Advance by one update, given its gradient.
 
-        ``resolution`` is the squared norm below which a gradient counts as noise.
+        Parameters
+        ----------
+        gradient : dict of str to ndarray
+            Gradient of the update, shaped like theta.
+        state : dict
+            State of the schedule before the update.
+        resolution : float
+            Squared norm below which a gradient counts as noise.
+
+        Returns
+        -------
+        state : dict
+            State after the update.
+        is_new_stage : bool
+            Whether a new stage of the schedule begins.
+        is_done : bool
+            Whether training ends.
         """
         return {"t": state["t"] + 1}, False, False
 
     def new_window(self, state):
-        """Return the state without sums of gradients, which an interrupted update may change."""
+        """Return the state without sums of gradients, which an interruption may have changed."""
         return state
 
 
 class ConstantRate(_Schedule):
-    """Constant rate.
+    """Constant learning rate.
 
     Parameters
     ----------
     rate : float, default=0.1
+        Learning rate, above 0.
     """
 
     def __init__(self, rate=0.1):
@@ -46,12 +63,16 @@ class ConstantRate(_Schedule):
 
 
 class StepRate(_Schedule):
-    """Rate that is multiplied by ``drop`` every ``every`` updates.
+    """Learning rate that is multiplied by a factor at regular intervals.
 
     Parameters
     ----------
-    rate, drop : float
-    every : int
+    rate : float, default=0.1
+        Initial learning rate, above 0.
+    drop : float, default=0.5
+        Factor by which the rate is multiplied, above 0.
+    every : int, default=1000
+        Number of updates between two multiplications.
     """
 
     def __init__(self, rate=0.1, drop=0.5, every=1000):
@@ -65,11 +86,14 @@ class StepRate(_Schedule):
 
 
 class InverseRate(_Schedule):
-    """Rate ``1 / (a + b t)``.
+    """Learning rate ``1 / (a + b t)`` of update ``t``.
 
     Parameters
     ----------
-    a, b : float
+    a : float, default=10.0
+        Inverse of the initial rate, above 0.
+    b : float, default=0.1
+        Increase of the inverse rate per update, at least 0.
     """
 
     def __init__(self, a=10.0, b=0.1):
@@ -82,19 +106,24 @@ class InverseRate(_Schedule):
 
 
 class AdaptiveRate(_Schedule):
-    """Rate that is halved whenever the gradient is only noise.
+    """Learning rate that is halved whenever the gradient is only noise.
 
-    Gradients are averaged over the two halves of a window. Far from the optimum the two means have
-    similar directions. When their cosine falls below ``cosine``, the rate is halved and the next
-    window is longer by half. After ``n_halvings`` halvings training ends.
+    Gradients are averaged over the two halves of a window of updates. Far from the optimum, the two
+    means have similar directions. If their cosine is below ``cosine``, the gradient is only noise.
+    The rate is then halved, and the next window is 1.5 times as long. Training ends after
+    ``n_halvings`` halvings, when the gradient is only noise once more.
 
     Parameters
     ----------
     rate : float, default=0.03
+        Initial learning rate, above 0.
     window : int, default=100
-        Updates of the first window.
+        Number of updates in the first window.
     cosine : float, default=0.2
+        Cosine of the angle between the two mean gradients, from -1 to 1, below which the rate is
+        halved. Larger values halve it earlier.
     n_halvings : int, default=6
+        Number of halvings before training ends.
     """
 
     def __init__(self, rate=0.03, window=100, cosine=0.2, n_halvings=6):
@@ -112,9 +141,11 @@ class AdaptiveRate(_Schedule):
         return self.rate * 0.5 ** state["halvings"]
 
     def new_window(self, state):
+        """Return the state at the beginning of a new window."""
         return dict(state, t=0, first=None, second=None)
 
     def observe(self, gradient, state, resolution):
+        """Add a gradient to the window; at its end, decide whether to halve the rate."""
         state = dict(state, t=state["t"] + 1)
         half = "first" if state["t"] <= state["window"] // 2 else "second"
         if state[half] is None:
@@ -142,7 +173,7 @@ def _mean_square(state):
 
 
 def _cosine(a, b):
-    """Return the cosine of the angle between two dicts of arrays; 0 where one is zero."""
+    """Return the cosine of the angle between two dicts of arrays, or 0 if one is zero."""
     inner = sum(float(np.vdot(a[k], b[k])) for k in a)
     norms = [np.sqrt(sum(float(np.vdot(v, v)) for v in x.values())) for x in (a, b)]
     return inner / (norms[0] * norms[1]) if norms[0] * norms[1] > 0 else 0.0
@@ -157,24 +188,25 @@ RATES = {
 
 
 def make_rate(rate, optimizer=None):
-    """Return a schedule by name, a constant rate for a number, or the instance itself.
-
-    A schedule by name starts at the default rate of the optimizer.
+    """Return a learning-rate schedule by name, a constant rate, or the instance itself.
 
     Parameters
     ----------
     rate : {"adaptive", "constant", "step", "inverse"}, float or schedule
-    optimizer : optional
-        Its ``default_rate`` is the first rate of schedules by name.
+        Name of a schedule, positive number for a constant rate, or instance of a schedule.
+    optimizer : Optimizer, optional
+        Optimizer whose ``default_rate`` is the initial rate of a schedule that is given by name. By
+        default, the schedule has its own default.
 
     Returns
     -------
     schedule
+        Instance of a schedule.
 
     Raises
     ------
     ValueError
-        An unknown name, or a number that is not positive.
+        If the name is unknown, or the number is not positive.
     """
     if isinstance(rate, _Schedule):
         return rate
@@ -185,9 +217,9 @@ def make_rate(rate, optimizer=None):
             f"learning_rate must be one of {sorted(RATES)}, a number or a schedule of "
             f"skmrf.training; got {rate!r}."
         )
-    first = None if optimizer is None else optimizer.default_rate
-    if first is None:
+    initial_rate = None if optimizer is None else optimizer.default_rate
+    if initial_rate is None:
         return RATES[rate]()
     if rate == "inverse":
-        return InverseRate(a=1.0 / first, b=0.01 / first)
-    return RATES[rate](rate=first)
+        return InverseRate(a=1.0 / initial_rate, b=0.01 / initial_rate)
+    return RATES[rate](rate=initial_rate)

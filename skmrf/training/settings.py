@@ -13,13 +13,10 @@ CONVERGED_SHARE = 0.99
 
 
 class NoRestriction:
-    """Restriction that leaves theta unchanged."""
+    """Restriction that leaves the parameters unchanged."""
 
     def update(self, energy, positive, negative, info):
-        """Return the energy to train on with.
-
-        A structure learner removes edges here.
-        """
+        """Return the energy with which training continues, such as one with fewer edges."""
         return energy
 
 
@@ -30,41 +27,44 @@ class Settings:
     Attributes
     ----------
     optimizer : optimizer of :mod:`skmrf.training`, or None
-        None maximises the learner's objective with a deterministic solver.
+        Optimizer of stochastic steps. With None, a deterministic solver maximises the objective of
+        the learner.
     rate : learning-rate schedule of :mod:`skmrf.training`
+        Schedule of the learning rate of the optimizer.
     penalty : penalty of :mod:`skmrf.training`
+        Penalty that is subtracted from the mean log-likelihood.
     restriction : object with the method of :class:`NoRestriction`
-        Its ``update`` is called after every step of the optimizer.
+        Its ``update`` is called after each step of the optimizer, and can change the energy.
     batch_size : int
-        Number of rows of a minibatch.
+        Number of rows in a minibatch.
     max_iter : int or None
-        Maximum number of epochs, or of iterations of a solver. None trains until converged, with
-        at least ``min_updates`` and at most ``max_updates`` updates.
+        Maximum number of epochs, or of iterations of a solver. With None, training ends at
+        convergence, after at least ``min_updates`` and at most ``max_updates`` updates.
     tol : float
         Largest gradient entry at which a deterministic solver stops.
     average : bool
         Whether to keep and return the mean of the iterates since the last change of the rate.
     recency : float
-        The n-th of these iterates has a weight of about ``n ** recency``. 0 suits concave
-        problems.
+        Exponent of the weights in this mean: the n-th iterate has a weight of about
+        ``n ** recency``. Use 0 for concave problems.
     resolution : float
         Squared norm below which a gradient counts as noise.
     score : callable or None
-        ``(energy, state) -> float``, the score of held-out rows, for early stopping.
+        Function ``(energy, state) -> float`` that scores held-out rows, for early stopping.
     patience : int
         Number of epochs without a better score after which training stops.
     min_updates, max_updates : int
-        Limits of the number of updates where ``max_iter`` is None.
+        Minimum and maximum number of updates if ``max_iter`` is None.
     converged_share : float
         Share of converged inference runs in the last epoch below which the loop warns.
     complete : bool
-        Whether to warn where training ends before it has converged.
+        Whether to warn if training ends before convergence.
     interruptible : bool
         Whether Ctrl-C ends the run with a warning and the state of the last complete update. If
-        False, ``KeyboardInterrupt`` is raised.
+        False, Ctrl-C raises a ``KeyboardInterrupt``.
     multiplicity : dict of str to int
-        Number of entries of an array of theta that hold the same parameter, where not 1, as in
-        :class:`~skmrf.energies.Energy`.
+        Number of entries of an array of theta that are the same parameter, as in
+        :class:`~skmrf.energies.Energy`. It is 1 for arrays without an entry in the dict.
     """
 
     optimizer: Any = field(default_factory=Adam)

@@ -1,10 +1,11 @@
-"""Solvers of deterministic objectives: L-BFGS, and FISTA where the penalty has a kink.
+"""Solvers of deterministic objectives: L-BFGS, and FISTA for non-smooth penalties.
 
-A solver moves an energy by one iteration at a time. Its state pickles, and a solver continues from
-a state bit for bit.
+A solver makes one iteration at a time. Its state can be pickled, and a solver that continues from
+a pickled state gives the same result, bit for bit.
 
-Solvers use reverse communication: ``start`` and ``step`` are generators that yield the energies at
-which they need the objective, are sent its value and gradient, and return their result.
+Solvers use reverse communication. Their methods ``start`` and ``step`` are generators. They yield
+the energies at which they need the objective, are sent its value and gradient, and return their
+result.
 """
 
 from dataclasses import dataclass, replace
@@ -12,32 +13,32 @@ from typing import Any
 
 import numpy as np
 
-C1 = 1e-4  # sufficient increase: least share of the first slope that the mean slope has
-C2 = 0.9  # curvature: largest share of the first slope that the last slope has
+C1 = 1e-4  # sufficient increase condition: minimum ratio of the mean slope to the first slope
+C2 = 0.9  # curvature condition: maximum ratio of the last slope to the first slope
 GROWTH = 4.0
-MARGIN = 0.1  # of an interval, at its ends
+MARGIN = 0.1  # relative distance of an interpolated step from the ends of its interval
 MAX_TRIALS = 20
-ROUNDING = 1e-14  # of values, relative
-MEMORY = 20  # pairs of L-BFGS
-MIN_GAIN = 1e-15  # of the objective, relative; less is rounding
+ROUNDING = 1e-14  # relative rounding error of values
+MEMORY = 20  # number of L-BFGS pairs
+MIN_GAIN = 1e-15  # relative increase of the objective; a smaller one is a rounding error
 MIN_TOL = 1e-12
 MIN_STEP_SIZE = 1e-12
 
 
 @dataclass(frozen=True)
 class SolverState:
-    """State of a solver, besides the energy.
+    """State of a solver; the energy is stored separately.
 
     Attributes
     ----------
     value : float
-        Objective less penalty.
+        Objective minus penalty.
     gradient_max : float
         Largest entry of the (proximal) gradient.
     is_done : bool
         Whether the solver has converged or cannot improve the objective.
     converged : bool
-        Whether it is done at a maximum, up to ``tol`` or rounding.
+        Whether the solver is done at a maximum, up to ``tol`` or rounding.
     """
 
     value: float
@@ -53,10 +54,10 @@ class LBFGSState(SolverState):
     Attributes
     ----------
     gradient : dict
-        Gradient of the objective less penalty.
+        Gradient of the objective minus penalty.
     pairs : tuple of (ndarray, ndarray, float)
-        :math:`(s, y, \rho)` of the last steps: change of the parameters, decrease of the gradient,
-        and :math:`1 / y^\top s`. A vector holds all parameters.
+        Pairs :math:`(s, y, \rho)` of the last steps: change of the parameters, decrease of the
+        gradient, and :math:`1 / y^\top s`. The vectors contain all parameters.
     gamma : float
         Scale :math:`s^\top y / y^\top y` of the initial inverse Hessian.
     """
@@ -73,11 +74,13 @@ class FISTAState(SolverState):
     Attributes
     ----------
     extrapolated : dict or None
-        Parameters from which the next step is made; None for the current ones.
+        Extrapolated parameters from which the next step starts; None for the current parameters.
     evaluated : (float, dict) or None
-        Objective and gradient at these parameters, where they are known.
+        Objective and gradient at these parameters, or None if they have not been computed.
     momentum : float
+        Momentum coefficient :math:`t_k`.
     step_size : float
+        Step size at which backtracking starts.
     """
 
     extrapolated: Any = None
@@ -87,34 +90,31 @@ class FISTAState(SolverState):
 
 
 def make_solver(penalty, tol, multiplicity=None):
-    """Return the solver that maximises an objective less a penalty.
+    """Return a solver that maximises an objective minus a penalty.
 
     Parameters
     ----------
     penalty : penalty of :mod:`skmrf.training`
+        Penalty. FISTA is used if it is not smooth.
     tol : float
-        Largest entry of the (proximal) gradient at a maximum.
+        Largest entry of the (proximal) gradient at which the solver has converged.
     multiplicity : dict of str to int, optional
-        Number of entries of an array of theta that hold the same parameter, where not 1: 2 for a
-        symmetric matrix. Gradients are derivatives by parameters, so the derivative by one entry is
-        the gradient divided by the multiplicity.
+        Number of entries of an array of theta that are the same parameter, such as 2 for a
+        symmetric matrix. By default 1. Gradients are derivatives by parameters, so the derivative
+        by one entry is the gradient divided by the multiplicity.
 
     Returns
     -------
     LBFGS or FISTA
+        Solver.
     """
     return (LBFGS if penalty.smooth else FISTA)(penalty, tol, multiplicity)
 
 
 class LBFGS:
-    """Limited-memory BFGS with 20 pairs and a line search by the Wolfe conditions.
+    """Limited-memory BFGS with 20 pairs and a line search for the strong Wolfe conditions.
 
-    Parameters are moved in double precision.
-
-    Parameters
-    ----------
-    penalty, tol, multiplicity
-        As of :func:`make_solver`.
+    It computes in double precision. The parameters are those of :func:`make_solver`.
 
     References
     ----------
@@ -138,21 +138,21 @@ class LBFGS:
         slope = _inner(state.gradient, direction, self.multiplicity)
         if state.pairs and 0 <= slope <= MIN_GAIN * max(1.0, abs(state.value)):
             return energy, replace(state, is_done=True, converged=True)
-        found = yield from self._search(energy, state, direction)
-        if found is None and state.pairs:
+        point = yield from self._search(energy, state, direction)
+        if point is None and state.pairs:
             state = replace(state, pairs=())
             direction = {k: state.gamma * g for k, g in state.gradient.items()}
-            found = yield from self._search(energy, state, direction)
-        if found is None:
+            point = yield from self._search(energy, state, direction)
+        if point is None:
             return energy, replace(state, is_done=True, converged=False)
-        pairs, gamma = self._update_pairs(state, found, direction)
-        new = self._state(found.value, found.gradient, pairs, gamma)
-        if found.value - state.value <= MIN_GAIN * max(1.0, abs(state.value), abs(found.value)):
+        pairs, gamma = self._update_pairs(state, point, direction)
+        new = self._state(point.value, point.gradient, pairs, gamma)
+        if point.value - state.value <= MIN_GAIN * max(1.0, abs(state.value), abs(point.value)):
             new = replace(new, is_done=True, converged=True)
-        return found.energy, new
+        return point.energy, new
 
     def _evaluate(self, energy):
-        """Return the objective less penalty, and its gradient."""
+        """Return the objective minus the penalty, and its gradient."""
         value, gradient = yield energy
         penalty_gradient = self.penalty.gradient(energy.theta)
         gradient = {k: np.array(g, dtype=float) for k, g in gradient.items()}
@@ -166,7 +166,7 @@ class LBFGS:
         return LBFGSState(value, gradient_max, converged, converged, gradient, pairs, gamma)
 
     def _search(self, energy, state, direction):
-        """Return a better point in a direction, or None."""
+        """Return the point that a line search finds, or None if there is no better point."""
         theta = {k: np.asarray(v, dtype=float) for k, v in energy.theta.items()}
 
         def evaluate(step):
@@ -179,11 +179,11 @@ class LBFGS:
         first = Trial(0.0, state.value, slope, energy, state.gradient)
         return (yield from wolfe_point(evaluate, first))
 
-    def _update_pairs(self, state, found, direction):
-        """Return the pairs and gamma after a step; the step has no pair if it is not concave."""
-        s = found.step * _to_vector(direction, self.multiplicity)
+    def _update_pairs(self, state, point, direction):
+        """Return the pairs and gamma after a step; a step of non-concave curvature adds none."""
+        s = point.step * _to_vector(direction, self.multiplicity)
         y = _to_vector(state.gradient, self.multiplicity)
-        y = y - _to_vector(found.gradient, self.multiplicity)
+        y = y - _to_vector(point.gradient, self.multiplicity)
         sy, yy = float(s @ y), float(y @ y)
         if sy <= np.finfo(float).eps * yy:
             return state.pairs, state.gamma
@@ -197,11 +197,15 @@ class Trial:
     Attributes
     ----------
     step : float
+        Length of the step along the direction.
     value : float
+        Objective minus penalty.
     slope : float
         Derivative of the value by the step.
     energy : Energy
-    gradient : dict
+        Energy at the point.
+    gradient : dict of str to ndarray
+        Gradient at the point, shaped like theta.
     """
 
     step: float
@@ -212,7 +216,7 @@ class Trial:
 
 
 def _newton_direction(gradient, pairs, gamma, multiplicity):
-    """Return the inverse Hessian times the gradient, by the two-loop recursion."""
+    """Return the approximate inverse Hessian times the gradient, by the two-loop recursion."""
     q, alphas = _to_vector(gradient, multiplicity), []
     for s, y, rho in reversed(pairs):
         alphas.append(rho * (s @ q))
@@ -224,12 +228,12 @@ def _newton_direction(gradient, pairs, gamma, multiplicity):
 
 
 def _to_vector(arrays, multiplicity):
-    """Return all entries in one vector, scaled so that inner products are over parameters."""
+    """Concatenate arrays, scaled so that inner products count each parameter once."""
     return np.concatenate([v.ravel() / np.sqrt(multiplicity.get(k, 1)) for k, v in arrays.items()])
 
 
 def _to_arrays(vector, like, multiplicity):
-    """Return the arrays that :func:`_to_vector` maps to a vector, shaped like others."""
+    """Invert :func:`_to_vector`; the arrays have the shapes of ``like``."""
     parts = np.split(vector, np.cumsum([v.size for v in like.values()])[:-1])
     return {
         k: part.reshape(v.shape) * np.sqrt(multiplicity.get(k, 1))
@@ -242,17 +246,14 @@ def _max_abs(arrays):
 
 
 def _inner(a, b, multiplicity):
-    """Return the inner product over parameters."""
+    """Return the inner product of two dicts of arrays, counting each parameter once."""
     return sum(float(np.vdot(a[k], b[k])) / multiplicity.get(k, 1) for k in a)
 
 
 class FISTA:
-    """Accelerated proximal gradient with backtracking and restarts.
+    """Accelerated proximal gradient with backtracking and adaptive restarts (FISTA).
 
-    Parameters
-    ----------
-    penalty, tol, multiplicity
-        As of :func:`make_solver`.
+    The parameters are those of :func:`make_solver`.
 
     References
     ----------
@@ -260,7 +261,7 @@ class FISTA:
     problems", SIAM Journal on Imaging Sciences 2 (2009).
 
     B. O'Donoghue and E. Candès, "Adaptive restart for accelerated gradient schemes", Foundations of
-    Computational Mathematics 15 (2015), for the restarts.
+    Computational Mathematics 15 (2015): adaptive restarts.
     """
 
     def __init__(self, penalty, tol, multiplicity=None):
@@ -295,9 +296,10 @@ class FISTA:
         )
 
     def _extrapolate(self, theta, base, new, momentum):
-        """Return the extrapolated parameters, None for the new ones, and the new momentum.
+        """Return the extrapolated parameters and the new momentum.
 
-        The momentum restarts where the step and the change of the parameters point apart.
+        The extrapolated parameters are None if they are the new ones. The momentum restarts if the
+        angle between the step and the change of the parameters is obtuse.
         """
         back = {k: base[k] - new[k] for k in new}
         if _inner(back, {k: new[k] - theta[k] for k in new}, self.multiplicity) > 0:
@@ -324,21 +326,23 @@ class FISTA:
 
 
 def wolfe_point(evaluate, first):
-    """Return a point that satisfies the strong Wolfe conditions.
+    """Return a point along a line that satisfies the strong Wolfe conditions.
 
     Parameters
     ----------
-    evaluate : callable, step -> generator
-        The generator returns the point: it has ``step``, ``value``, which is maximised, and
-        ``slope``, its derivative by the step. The first step tried is 1.
+    evaluate : callable
+        Function ``step -> generator``. The generator returns a point with the attributes ``step``,
+        ``value``, which is maximised, and ``slope``, its derivative by the step. The first trial
+        has the step 1.
     first : point
-        At step 0, with a positive slope.
+        Point at step 0, with a positive slope.
 
     Returns
     -------
     point or None
-        After 20 trials the best one of sufficient increase, None if there is none. An increase
-        within rounding is sufficient where the curvature condition holds.
+        Point that satisfies the conditions. After 20 trials without one, the best point of
+        sufficient increase, or None if there is none. If the curvature condition holds, an increase
+        of zero within rounding is sufficient.
 
     References
     ----------
@@ -352,7 +356,7 @@ def wolfe_point(evaluate, first):
         has_increased = point.value >= first.value + C1 * step * first.slope
         if is_flat and (has_increased or point.value >= rounded):
             return point
-        if not (has_increased and point.value > low.value):  # true of nan
+        if not (has_increased and point.value > low.value):  # also if the value is nan
             high = point
         else:
             direction = 1.0 if high is None else high.step - low.step
@@ -364,7 +368,7 @@ def wolfe_point(evaluate, first):
 
 
 def _interpolate(low, high):
-    """Return the step at which the cubic through two points has its maximum, or the middle."""
+    """Return the step that maximises the cubic through two points, or the middle step."""
     width = high.step - low.step
     mean = (high.value - low.value) / width
     curvature = low.slope + high.slope - 3.0 * mean

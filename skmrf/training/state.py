@@ -12,34 +12,37 @@ from .._utils.identity import identity_of
 
 @dataclass
 class LoopState:
-    """Everything that the next epoch needs.
+    """State of the training loop between two epochs.
 
-    It pickles, and training resumes from it bit for bit.
+    It can be pickled. Training that resumes from it continues bit for bit.
 
     Attributes
     ----------
     energy : Energy
         Current iterate.
-    averaged : dict
-        Mean of the iterates of this stage; empty where it is not kept.
+    averaged : dict of str to ndarray
+        Mean of the iterates of this stage, shaped like theta; empty if no mean is computed.
     n_averaged : int
         Number of iterates in the mean.
-    learner, optimizer, rate
+    learner, optimizer, rate : object
         States of the learner, of the optimizer or solver, and of the schedule. The state of a
-        solver is dropped when a run ends.
+        solver is dropped at the end of a run.
     rng : numpy.random.Generator
+        Source of random numbers.
     epoch, step : int
         Number of complete epochs and updates.
     history : History
+        Diagnostics of each epoch.
     converged : bool
+        Whether training has converged.
     best : (float, Energy) or None
-        Best score of held-out rows, and its energy.
-    began : int
-        Number of complete epochs when this run began.
+        Best score of held-out rows, and the energy that has it.
+    start_epoch : int
+        Number of complete epochs at the start of this run.
     interrupted : bool
         Whether Ctrl-C ended this run.
-    made_by : tuple
-        Identities of the optimizer and of the schedule whose states these are.
+    identities : tuple
+        Identities of the optimizer and of the schedule to which the states belong.
     """
 
     energy: Any
@@ -54,12 +57,15 @@ class LoopState:
     history: History = field(default_factory=History)
     converged: bool = False
     best: Any = None
-    began: int = 0
+    start_epoch: int = 0
     interrupted: bool = False
-    made_by: tuple = ()
+    identities: tuple = ()
 
     def result(self, average=True):
-        """Return the learned energy: the best by held-out score, else the averaged iterates."""
+        """Return the trained energy.
+
+        It is the best one by held-out score, else that of the averaged iterates, else the last one.
+        """
         if self.best is not None:
             return self.best[1]
         if average and self.n_averaged:
@@ -67,11 +73,11 @@ class LoopState:
         return self.energy
 
     def check_finite(self):
-        """Raise a ValueError if a parameter is nan or plus infinity."""
+        """Raise a ValueError if any parameter is nan or plus infinity."""
         if any(np.isnan(v).any() or (v == np.inf).any() for v in self.energy.theta.values()):
             raise ValueError(
-                f"Learning diverged in epoch {self.epoch}: parameters are not finite any more. "
-                "Give a smaller learning_rate, or alpha > 0."
+                f"Learning diverged in epoch {self.epoch}: some parameters are not finite. Set a "
+                "smaller learning_rate, or alpha > 0."
             )
 
 
@@ -81,17 +87,21 @@ def start(energy, learner, data, settings, rng):
     Parameters
     ----------
     energy : Energy
-        Initial values.
+        Energy with the initial values of the parameters.
     learner : Learner
+        Estimator of the gradient or of the objective.
     data : Batch
         All training rows.
     settings : Settings
+        Settings of the run.
     rng : Generator or None
-        The state keeps it and draws from it. A deterministic learner needs none.
+        Source of random numbers, which becomes part of the state. A deterministic learner does not
+        need it.
 
     Returns
     -------
     LoopState
+        State from which training starts.
     """
     return LoopState(
         energy,
@@ -101,33 +111,38 @@ def start(energy, learner, data, settings, rng):
         _init_optimizer(settings, energy),
         settings.rate.init(),
         rng,
-        made_by=_identities(settings),
+        identities=_identities(settings),
     )
 
 
 def resume(state, learner, data, settings):
-    """Return a copy of a state from which training continues, on the same or on other rows.
+    """Return a state from which training continues, on the same or on other rows.
 
-    An optimizer or a schedule whose parameters have changed starts anew, and so does a schedule
-    that has ended.
+    An optimizer or a schedule starts anew if its parameters have changed. A schedule that has ended
+    also starts anew.
 
     Parameters
     ----------
     state : LoopState
-        From an earlier :func:`run`.
+        State at the end of an earlier run. It is copied, not modified.
     learner : Learner
+        Estimator of the gradient or of the objective.
     data : Batch
         All training rows.
     settings : Settings
+        Settings of the new run.
 
     Returns
     -------
     LoopState
+        State from which training continues.
     """
     state = deepcopy(state)
     learner_state = learner.resume(state.energy, data, state.learner, state.rng)
-    made_by = _identities(settings)
-    is_same_optimizer, is_same_rate = (a == b for a, b in zip(made_by, state.made_by, strict=True))
+    identities = _identities(settings)
+    is_same_optimizer, is_same_rate = (
+        a == b for a, b in zip(identities, state.identities, strict=True)
+    )
     if not is_same_optimizer:
         state = replace(state, optimizer=_init_optimizer(settings, state.energy))
     if not is_same_rate or state.converged:
@@ -139,16 +154,16 @@ def resume(state, learner, data, settings):
         learner=learner_state,
         converged=False,
         best=None,
-        began=state.epoch,
+        start_epoch=state.epoch,
         interrupted=False,
-        made_by=made_by,
+        identities=identities,
     )
 
 
 def recover(state, settings):
-    """Return the state of the last complete update, after an interruption of the next one.
+    """Return a usable state after an interrupted update: that of the last complete update.
 
-    The arrays that an update writes to start anew.
+    Arrays that an update modifies in place start anew.
     """
     state.check_finite()
     return replace(
@@ -175,36 +190,38 @@ def _identities(settings):
 
 
 class Progress:
-    """State that a run has reached.
+    """Holder of the only reference to the state of a run.
 
-    It holds the only reference to the state, so that the arrays that an update replaces are freed,
-    and an interruption leaves the state of the last complete update.
+    As there is no other reference, arrays that an update replaces are freed at once. After an
+    interruption, the state is that of the last complete update.
 
     Parameters
     ----------
     state : LoopState
+        Initial state.
 
     Attributes
     ----------
     state : LoopState
-        Replaced as a whole, never changed.
+        Current state. It is replaced as a whole and never modified.
     """
 
     def __init__(self, state):
         self.state = state
 
     def update(self, **changes):
-        """Replace attributes of the state."""
+        """Replace the state by a copy with changed attributes."""
         self.state = replace(self.state, **changes)
 
     def record(self, info, settings):
-        """End an epoch: add its diagnostics to the history, and keep the best energy.
+        """Add the diagnostics of an epoch to the history, and update the best energy.
 
         Parameters
         ----------
-        info : dict
+        info : dict of str to float
             Diagnostics of the epoch.
         settings : Settings
+            Settings of the run.
         """
         best = None if settings.score is None else self.state.best
         state = replace(self.state, epoch=self.state.epoch + 1, best=best)

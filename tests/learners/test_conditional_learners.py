@@ -1,4 +1,4 @@
-"""Tests of learners of outputs given inputs: likelihood and max-margin."""
+"""Tests of learners of conditional models: likelihood and max-margin."""
 
 import pickle
 
@@ -22,173 +22,178 @@ from skmrf.learners import CD, LR, LSSVM, MLEBP, MLEMF, MSSVM, CDPercLoss
 from skmrf.variational.bipartite import UnitBeliefs, mean_field, propagate, unit_probabilities
 
 
-def conditional(seed, n_visible=4, n_hidden=3, n_inputs=2, *, scale=1.0, dtype=float):
+def make_energy(seed, n_visible=4, n_hidden=3, n_inputs=2, *, scale=1.0, dtype=float):
     rng = np.random.default_rng(seed)
     shapes = (n_visible, n_hidden), (n_inputs, n_visible), (n_inputs, n_hidden)
     arrays = (rng.normal(0.0, scale, s) for s in (*shapes, (n_visible,), (n_hidden,)))
     return ConditionalBipartiteEnergy(*(a.astype(dtype) for a in arrays))
 
 
-def rows_of(energy, n_rows, seed):
+def make_rows(energy, n_rows, seed):
     rng = np.random.default_rng(seed + 1)
     n_inputs, n_visible = energy.theta["visible_inputs"].shape
     X = rng.normal(size=(n_rows, n_inputs))
     return Batch(X, rng.integers(0, 2, size=(n_rows, n_visible)).astype(STATE))
 
 
-def tables(energy, X):
-    """For every row, log f of all states of visible units (rows) and hidden ones (columns)."""
+def log_f_tables(energy, X):
+    """Return, for each row, log f of all states of visible (rows) and hidden (columns) units."""
     V = H = None
-    out = []
+    tables = []
     for fields in zip(*energy.fields(X), strict=True):
         V, H, log_f = twins.layer_table(energy.weights, *fields)
-        out.append(log_f)
-    return V, H, np.array(out)
+        tables.append(log_f)
+    return V, H, np.array(tables)
 
 
-def log_sums(log_f):
-    """Log of the sum over hidden states, of every row and visible state."""
+def sum_over_hidden(log_f):
+    """Return the log of the sum over hidden states, for each row and visible state."""
     return np.logaddexp.reduce(log_f, axis=2)
 
 
-def numbers(V, Y):
-    """Which of the states V the rows of Y are."""
+def state_indices(V, Y):
+    """Return the indices of the rows of Y among the states V."""
     return np.array([np.flatnonzero((y == V).all(axis=1))[0] for y in Y])
 
 
-def of_states(values, which):
-    return values[np.arange(len(values)), which]
+def take_states(values, indices):
+    return values[np.arange(len(values)), indices]
 
 
-def learn(learner, energy, batch, seed=0):
-    """One step from a fresh state: both phases and what is told of them."""
+def first_step(learner, energy, batch, seed=0):
+    """Return both phases and the diagnostics of the first step."""
     rng = np.random.default_rng(seed)
     state = learner.init(energy, batch, rng)
     positive, negative, _, info = learner.step(energy, batch, state, rng)
     return positive, negative, info
 
 
-def gradient_of(learner, energy, batch, seed=0):
-    return energy.gradient(*learn(learner, energy, batch, seed)[:2], batch)
+def first_gradient(learner, energy, batch, seed=0):
+    return energy.gradient(*first_step(learner, energy, batch, seed)[:2], batch)
 
 
-def assert_same(left, right, **within):
+def assert_same(left, right, **tolerances):
     assert left.keys() == right.keys()
     for name in left:
-        assert_allclose(left[name], right[name], err_msg=name, **within)
+        assert_allclose(left[name], right[name], err_msg=name, **tolerances)
 
 
-each_learner = pytest.mark.parametrize("name", CONDITIONAL_LEARNERS)
+all_learners = pytest.mark.parametrize("name", CONDITIONAL_LEARNERS)
 
 
 def log_likelihood(energy, batch):
-    V, _, log_f = tables(energy, batch.X)
-    scores = log_sums(log_f)
-    return (of_states(scores, numbers(V, batch.Y)) - np.logaddexp.reduce(scores, axis=1)).mean()
+    V, _, log_f = log_f_tables(energy, batch.X)
+    scores = sum_over_hidden(log_f)
+    return (
+        take_states(scores, state_indices(V, batch.Y)) - np.logaddexp.reduce(scores, axis=1)
+    ).mean()
 
 
-# All of them ------------------------------------------------------------------------------
+# All learners ----------------------------------------------------------------------------
 
 
-def model_for(name, seed, **options):
+def make_energy_for(name, seed, **options):
     n_hidden = 3 if CONDITIONAL_LEARNERS[name]().has_hidden else 0
-    return conditional(seed, n_hidden=n_hidden, **options)
+    return make_energy(seed, n_hidden=n_hidden, **options)
 
 
-@each_learner
+@all_learners
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_steps_keep_the_contract(name, dtype, seed):
-    """Finite gradients of the weights' type; same seed, same step; nothing given is changed."""
+def test_steps_are_finite_reproducible_and_leave_their_inputs_unchanged(name, dtype, seed):
+    """The gradients are finite, of the dtype of the weights, and the same for the same seed."""
     learner = CONDITIONAL_LEARNERS[name]()
-    energy = model_for(name, seed, dtype=dtype)
-    batch = rows_of(energy, 70, seed)
+    energy = make_energy_for(name, seed, dtype=dtype)
+    batch = make_rows(energy, 70, seed)
     for array in (*energy.theta.values(), batch.X, batch.Y):
         array.flags.writeable = False
-    found = gradient_of(learner, energy, batch)
-    for key, values in found.items():
+    actual = first_gradient(learner, energy, batch)
+    for key, values in actual.items():
         assert values.shape == energy.theta[key].shape
         assert values.dtype == dtype
         assert np.isfinite(values).all()
-    assert_same(found, gradient_of(clone(learner), energy, batch), rtol=0, atol=0)
-    _, _, info = learn(learner, energy, batch)
+    assert_same(actual, first_gradient(clone(learner), energy, batch), rtol=0, atol=0)
+    _, _, info = first_step(learner, energy, batch)
     assert all(np.isfinite(v) for v in info.values())
 
 
-@each_learner
-def test_steps_of_few_rows_and_sparse_inputs(name, seed):
-    """The last batch of an epoch has fewer rows than the others."""
+@all_learners
+def test_small_batches_and_sparse_inputs(name, seed):
+    """The last batch of an epoch can have fewer rows than the others."""
     learner = CONDITIONAL_LEARNERS[name]()
-    energy = model_for(name, seed)
-    batch = rows_of(energy, 150, seed)
-    few = batch.take(np.arange(3))
-    sides = []
-    for each in (few, few._replace(X=csr_matrix(few.X))):
+    energy = make_energy_for(name, seed)
+    batch = make_rows(energy, 150, seed)
+    small = batch.take(np.arange(3))
+    gradients = []
+    for part in (small, small._replace(X=csr_matrix(small.X))):
         rng = np.random.default_rng(seed)
         state = learner.init(energy, batch, rng)
-        positive, negative, state, _ = learner.step(energy, each, state, rng)
+        positive, negative, state, _ = learner.step(energy, part, state, rng)
         assert len(positive.visible) == len(negative.visible) == 3
-        sides.append(energy.gradient(positive, negative, each))
+        gradients.append(energy.gradient(positive, negative, part))
         pickle.loads(pickle.dumps(state))
-    assert_same(*sides, rtol=1e-12, atol=1e-12)
+    assert_same(*gradients, rtol=1e-12, atol=1e-12)
 
 
-@each_learner
-def test_steps_of_huge_weights(name, seed):
+@all_learners
+def test_huge_weights_give_finite_gradients_and_beliefs(name, seed):
     learner = CONDITIONAL_LEARNERS[name]()
-    energy = model_for(name, seed, scale=100.0)
+    energy = make_energy_for(name, seed, scale=100.0)
     energy = energy.with_theta({k: np.clip(a, -290, 290) for k, a in energy.theta.items()})
-    batch = rows_of(energy, 20, seed)
-    for values in gradient_of(learner, energy, batch).values():
+    batch = make_rows(energy, 20, seed)
+    for values in first_gradient(learner, energy, batch).values():
         assert np.isfinite(values).all()
-    found = learner.infer(energy, batch.X, 0)
-    assert np.isfinite(found.visible).all()
+    actual = learner.infer(energy, batch.X, 0)
+    assert np.isfinite(actual.visible).all()
 
 
-@each_learner
-def test_beliefs(name, seed):
+@all_learners
+def test_beliefs_have_a_row_per_input(name, seed):
     learner = CONDITIONAL_LEARNERS[name]()
-    energy = model_for(name, seed)
+    energy = make_energy_for(name, seed)
     for n_rows in (0, 1, 40):
-        X = rows_of(energy, n_rows, seed).X
-        found = learner.infer(energy, X, 3)
-        assert isinstance(found, UnitBeliefs)
-        assert found.visible.shape == (n_rows, 4)
-        assert found.hidden.shape == (n_rows, energy.weights.shape[1])
+        X = make_rows(energy, n_rows, seed).X
+        actual = learner.infer(energy, X, 3)
+        assert isinstance(actual, UnitBeliefs)
+        assert actual.visible.shape == (n_rows, 4)
+        assert actual.hidden.shape == (n_rows, energy.weights.shape[1])
         sparse = learner.infer(energy, csr_matrix(X), 3)
-        assert_allclose(found.visible, sparse.visible, rtol=1e-9, atol=1e-9)
+        assert_allclose(actual.visible, sparse.visible, rtol=1e-9, atol=1e-9)
 
 
-def test_who_has_probabilities():
-    found = {k: (c().probabilistic, c().has_hidden) for k, c in CONDITIONAL_LEARNERS.items()}
-    assert {k for k, (probabilistic, _) in found.items() if not probabilistic} == {"mssvm", "lssvm"}
-    assert {k for k, (_, has_hidden) in found.items() if not has_hidden} == {"lr"}
+def test_flags_of_probabilistic_learners_and_hidden_units():
+    actual = {k: (c().probabilistic, c().has_hidden) for k, c in CONDITIONAL_LEARNERS.items()}
+    assert {k for k, (probabilistic, _) in actual.items() if not probabilistic} == {
+        "mssvm",
+        "lssvm",
+    }
+    assert {k for k, (_, has_hidden) in actual.items() if not has_hidden} == {"lr"}
 
 
-# Likelihood -------------------------------------------------------------------------------
+# Likelihood ------------------------------------------------------------------------------
 
 
 def test_mle_bp_is_exact_on_trees(seed):
-    energy = conditional(seed, 5, 1)
-    batch = rows_of(energy, 6, seed)
+    energy = make_energy(seed, 5, 1)
+    batch = make_rows(energy, 6, seed)
     expected = twins.differences(lambda e: log_likelihood(e, batch), energy)
-    found = gradient_of(MLEBP(n_iter=3, tol=0.0), energy, batch)
-    assert_same(found, expected, rtol=1e-6, atol=1e-8)
+    actual = first_gradient(MLEBP(n_iter=3, tol=0.0), energy, batch)
+    assert_same(actual, expected, rtol=1e-6, atol=1e-8)
 
 
 def test_mle_bp_is_close_where_weights_are_small(seed):
-    energy = conditional(seed, scale=0.3)
-    batch = rows_of(energy, 6, seed)
+    energy = make_energy(seed, scale=0.3)
+    batch = make_rows(energy, 6, seed)
     expected = twins.differences(lambda e: log_likelihood(e, batch), energy)
-    assert_same(gradient_of(MLEBP(), energy, batch), expected, rtol=0, atol=3e-3)
+    assert_same(first_gradient(MLEBP(), energy, batch), expected, rtol=0, atol=3e-3)
 
 
 @pytest.mark.parametrize(("learner", "infer"), [(MLEBP, propagate), (MLEMF, mean_field)])
 def test_iterations_grow_with_the_epoch(learner, infer, seed):
-    energy = conditional(seed, scale=3.0)
-    batch = rows_of(energy, 8, seed)
+    energy = make_energy(seed, scale=3.0)
+    batch = make_rows(energy, 8, seed)
     for growth, epoch, limit in ((1, 0, 2), (1, 5, 7), (3, 2, 8), (0, 9, 2)):
-        each = learner(n_iter=2, growth=growth, tol=0.0)
-        _, negative, info = learn(each, energy, batch._replace(epoch=epoch))
+        instance = learner(n_iter=2, growth=growth, tol=0.0)
+        _, negative, info = first_step(instance, energy, batch._replace(epoch=epoch))
         fields = energy.fields(batch.X)
         expected = infer(energy.weights, *fields, max_iter=limit, tol=0.0, pairs=True)
         assert info["inference_iterations"] == expected.n_iter.mean() > limit - 1
@@ -196,13 +201,13 @@ def test_iterations_grow_with_the_epoch(learner, infer, seed):
         assert_array_equal(negative.visible, unit_probabilities(expected.visible))
         assert_array_equal(negative.hidden, unit_probabilities(expected.hidden))
         assert_array_equal(negative.pairs, expected.pairs)
-        assert_array_equal(each.infer(energy, batch.X, epoch).visible, expected.visible)
+        assert_array_equal(instance.infer(energy, batch.X, epoch).visible, expected.visible)
 
 
-def bound(energy, batch, learner):
-    """Mean of -F(y), less the lower bound of log Z that independent units attain."""
-    V, _, log_f = tables(energy, batch.X)
-    total = of_states(log_sums(log_f), numbers(V, batch.Y))
+def likelihood_bound(energy, batch, learner):
+    """Return the mean of -F(y) minus the lower bound of log Z by independent units."""
+    V, _, log_f = log_f_tables(energy, batch.X)
+    total = take_states(sum_over_hidden(log_f), state_indices(V, batch.Y))
     fields = energy.fields(batch.X)
     beliefs = learner.infer(energy, batch.X, 0)
     p, q = (unit_probabilities(a) for a in (beliefs.visible, beliefs.hidden))
@@ -211,46 +216,46 @@ def bound(energy, batch, learner):
     return (total - np.einsum("ni,ij,nj->n", p, energy.weights, q)).mean()
 
 
-def test_mle_mf_climbs_its_bound(seed):
+def test_mle_mf_gradient_is_that_of_its_bound(seed):
     learner = MLEMF(n_iter=2000, tol=1e-12)
-    energy = conditional(seed, scale=0.6)
-    batch = rows_of(energy, 6, seed)
-    expected = twins.differences(lambda e: bound(e, batch, learner), energy)
-    assert_same(gradient_of(learner, energy, batch), expected, rtol=1e-6, atol=1e-7)
-    assert bound(energy, batch, learner) > log_likelihood(energy, batch)
+    energy = make_energy(seed, scale=0.6)
+    batch = make_rows(energy, 6, seed)
+    expected = twins.differences(lambda e: likelihood_bound(e, batch, learner), energy)
+    assert_same(first_gradient(learner, energy, batch), expected, rtol=1e-6, atol=1e-7)
+    assert likelihood_bound(energy, batch, learner) > log_likelihood(energy, batch)
 
 
-# Logistic regression ----------------------------------------------------------------------
+# Logistic regression ---------------------------------------------------------------------
 
 
-def test_lr_objective(seed):
-    energy = conditional(seed, 3, 0)
-    batch = rows_of(energy, 30, seed)
-    value, found = LR().objective(energy, batch, None)
+def test_lr_objective_is_the_log_likelihood(seed):
+    energy = make_energy(seed, 3, 0)
+    batch = make_rows(energy, 30, seed)
+    value, actual = LR().objective(energy, batch, None)
     p = unit_probabilities(energy.fields(batch.X)[0])
     expected = -sum(log_loss(batch.Y[:, i], p[:, i], labels=[0, 1]) for i in range(3))
     assert_allclose(value, expected, rtol=1e-10)
     assert_allclose(value, log_likelihood(energy, batch), rtol=1e-10)
     expected = twins.differences(lambda e: LR().objective(e, batch, None)[0], energy)
-    assert_same(found, expected, rtol=1e-6, atol=1e-8)
-    assert_same(found, gradient_of(LR(), energy, batch), rtol=0, atol=1e-13)
+    assert_same(actual, expected, rtol=1e-6, atol=1e-8)
+    assert_same(actual, first_gradient(LR(), energy, batch), rtol=0, atol=1e-13)
     assert_array_equal(LR().infer(energy, batch.X, 5).visible, energy.fields(batch.X)[0])
 
 
-def test_lr_counts_weights_as_rows(seed):
-    energy = conditional(seed, 3, 0)
-    batch = rows_of(energy, 10, seed)
-    times = np.random.default_rng(seed).integers(1, 5, size=10)
-    value, found = LR().objective(energy, batch._replace(log_weights=np.log(times)), None)
-    repeated = batch.take(np.repeat(np.arange(10), times))
+def test_lr_weights_equal_repeated_rows(seed):
+    energy = make_energy(seed, 3, 0)
+    batch = make_rows(energy, 10, seed)
+    counts = np.random.default_rng(seed).integers(1, 5, size=10)
+    value, actual = LR().objective(energy, batch._replace(log_weights=np.log(counts)), None)
+    repeated = batch.take(np.repeat(np.arange(10), counts))
     expected = LR().objective(energy, repeated, None)
     assert_allclose(value, expected[0], rtol=1e-12)
-    assert_same(found, expected[1], rtol=0, atol=1e-13)
+    assert_same(actual, expected[1], rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("alpha", [0.01, 0.3])
-def test_lr_is_logistic_regression(alpha, weighted, seed):
+def test_lr_equals_logistic_regression(alpha, weighted, seed):
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 2, size=(150, 4)).astype(float)
     Y = (X @ rng.normal(size=(4, 3)) + rng.normal(size=(150, 3)) > 0.5).astype(int)
@@ -262,32 +267,33 @@ def test_lr_is_logistic_regression(alpha, weighted, seed):
     for i in range(3):
         other = LogisticRegression(C=1 / (alpha * weights.sum()), tol=1e-10, max_iter=1000)
         other.fit(X, Y[:, i], sample_weight=weights)
-        found = model.energy_.theta
-        assert_allclose(found["visible_inputs"][:, i], other.coef_[0], rtol=0, atol=1e-4)
-        assert_allclose(found["visible_bias"][i], other.intercept_[0], rtol=0, atol=1e-4)
+        actual = model.energy_.theta
+        assert_allclose(actual["visible_inputs"][:, i], other.coef_[0], rtol=0, atol=1e-4)
+        assert_allclose(actual["visible_bias"][i], other.intercept_[0], rtol=0, atol=1e-4)
         assert_allclose(
             model.predict_proba(X)[:, i], other.predict_proba(X)[:, 1], rtol=0, atol=1e-4
         )
 
 
-# Chains -----------------------------------------------------------------------------------
+# Chains ----------------------------------------------------------------------------------
 
 
-def at_one_input(energy, n_rows, seed):
-    """Many rows of one input and one output, and all states of visible units with their law there.
+def repeat_one_row(energy, n_rows, seed):
+    """Return copies of one row, all visible states, their joint law, and the sweep's matrix.
 
-    Also the transition matrix of one sweep.
+    The joint law of visible and hidden states is that given the input of the row. The last value is
+    the transition matrix of one Gibbs sweep over the visible states.
     """
-    batch = rows_of(energy, 1, seed).take(np.zeros(n_rows, dtype=int))
-    V, _, log_f = tables(energy, batch.X[:1])
+    batch = make_rows(energy, 1, seed).take(np.zeros(n_rows, dtype=int))
+    V, _, log_f = log_f_tables(energy, batch.X[:1])
     joint = np.exp(log_f[0] - twins.log_sum(log_f.ravel()))
     to_hidden = joint / joint.sum(axis=1, keepdims=True)
     to_visible = (joint / joint.sum(axis=0)).T
     return batch, V, joint, to_hidden @ to_visible
 
 
-def two_modes(seed):
-    """All units are 1 or all are 0, more or less, and chains stay there for long."""
+def make_bimodal_energy(seed):
+    """Return a model with one mode of ones and one of zeros, between which chains mix slowly."""
     rng = np.random.default_rng(seed)
     weights = rng.normal(3.0, 0.3, size=(3, 2))
     visible, hidden = (rng.normal(-0.5 * weights.sum(axis=a), 0.2) for a in (1, 0))
@@ -297,13 +303,13 @@ def two_modes(seed):
 
 @pytest.mark.parametrize("n_sweeps", [1, 2, 40])
 @pytest.mark.parametrize("start", ["data", "random"])
-def test_chains_of_cd(start, n_sweeps, seed):
-    """The law of where they end is that of the start times the sweeps' transition matrices."""
-    energy = two_modes(seed)
-    batch, V, _, sweep = at_one_input(energy, 4000, seed)
+def test_cd_chains_have_the_distribution_after_n_sweeps(start, n_sweeps, seed):
+    """The distribution is the initial one times a power of the transition matrix of a sweep."""
+    energy = make_bimodal_energy(seed)
+    batch, V, _, sweep = repeat_one_row(energy, 4000, seed)
     starts = {"data": 1.0 * (batch.Y[0] == V).all(axis=1), "random": np.full(8, 1 / 8)}
     laws = {k: p @ np.linalg.matrix_power(sweep, n_sweeps) for k, p in starts.items()}
-    _, negative, info = learn(CD(n_sweeps, start), energy, batch, seed)
+    _, negative, info = first_step(CD(n_sweeps, start), energy, batch, seed)
     assert info == {}
     check_draws(negative.visible, V.astype(int), laws.pop(start))
     ((_, other),) = laws.items()
@@ -314,22 +320,22 @@ def test_chains_of_cd(start, n_sweeps, seed):
 
 @pytest.mark.parametrize("start", ["data", "random"])
 def test_long_chains_give_the_exact_gradient(start, seed):
-    energy = conditional(seed, 3, 2, scale=0.8)
-    batch, V, joint, _ = at_one_input(energy, 4000, seed)
+    energy = make_energy(seed, 3, 2, scale=0.8)
+    batch, V, joint, _ = repeat_one_row(energy, 4000, seed)
     H = twins.binary_states(2)
-    positive, negative, _ = learn(CD(60, start), energy, batch, seed)
+    positive, negative, _ = first_step(CD(60, start), energy, batch, seed)
     hidden = energy.at(batch).hidden_means(negative.visible)
     pairs = negative.visible[:, :, None] * hidden[:, None]
     drawn = np.concatenate([negative.visible, hidden, pairs.reshape(len(hidden), -1)], axis=1)
 
     def expected(joint):
-        shown, odds = joint.sum(axis=1) @ V, joint.sum(axis=0) @ H
-        return np.concatenate([shown, odds, (V.T @ joint @ H).ravel()])
+        visible, hidden = joint.sum(axis=1) @ V, joint.sum(axis=0) @ H
+        return np.concatenate([visible, hidden, (V.T @ joint @ H).ravel()])
 
     check_means(drawn, expected(joint))
-    wrong = conditional(seed + 50, 3, 2, scale=0.8)
+    wrong = make_energy(seed + 50, 3, 2, scale=0.8)
     with pytest.raises(AssertionError):
-        check_means(drawn, expected(at_one_input(wrong, 1, seed)[2]))
+        check_means(drawn, expected(repeat_one_row(wrong, 1, seed)[2]))
     moments = UnitMoments(
         *(np.tile(a, (4000, 1)) for a in (joint.sum(axis=1) @ V, joint.sum(axis=0) @ H)),
         V.T @ joint @ H,
@@ -338,9 +344,9 @@ def test_long_chains_give_the_exact_gradient(start, seed):
     assert_same(energy.gradient(positive, negative, batch), exact, rtol=0, atol=0.1)
 
 
-def test_generators_go_on(seed):
-    energy = conditional(seed)
-    batch = rows_of(energy, 130, seed)  # three blocks
+def test_generators_persist_between_steps(seed):
+    energy = make_energy(seed)
+    batch = make_rows(energy, 130, seed)  # three blocks
     for learner in (CD(), CDPercLoss(2)):
         rng = np.random.default_rng(seed)
         state = learner.init(energy, batch, rng)
@@ -353,46 +359,46 @@ def test_generators_go_on(seed):
     state = learner.init(energy, batch, rng)
     again = learner.resume(energy, batch.take(np.arange(40)), state, rng)
     assert again.generators is state.generators
-    more = rows_of(energy, 200, seed)
+    more = make_rows(energy, 200, seed)
     assert len(learner.resume(energy, more, state, rng).generators) == 4
 
 
-def test_perceptron_chains_leave_what_inputs_say(seed):
-    for energy in (conditional(seed, 3, 2), two_modes(seed)):
-        batch, V, _, sweep = at_one_input(energy, 4000, seed)
+def test_perceptron_chains_start_from_the_inputs_alone(seed):
+    for energy in (make_energy(seed, 3, 2), make_bimodal_energy(seed)):
+        batch, V, _, sweep = repeat_one_row(energy, 4000, seed)
         p = unit_probabilities(energy.fields(batch.X[:1])[0])[0]
         start = np.prod(np.where(V > 0, p, 1 - p), axis=1)
-        _, negative, _ = learn(CDPercLoss(1), energy, batch, seed)
+        _, negative, _ = first_step(CDPercLoss(1), energy, batch, seed)
         check_draws(negative.visible, V.astype(int), start @ sweep)
     with pytest.raises(AssertionError):
         check_draws(negative.visible, V.astype(int), np.full(8, 1 / 8) @ sweep)
 
 
-def lowest_states(energy, batch, n_sweeps, seed):
-    positive, negative, info = learn(CDPercLoss(n_sweeps), energy, batch, seed)
+def find_lowest_states(energy, batch, n_sweeps, seed):
+    positive, negative, info = first_step(CDPercLoss(n_sweeps), energy, batch, seed)
     assert_array_equal(positive.visible, batch.Y)
     assert negative.visible.dtype == STATE
     return energy.at(batch).free_energy(negative.visible), info["perceptron_loss"]
 
 
-def test_perceptron_loss(seed):
-    """The same chains: ever lower with more steps, and at last the lowest there is."""
-    energy = conditional(seed, 3, 2, scale=0.7)
-    batch = rows_of(energy, 100, seed)
-    _, _, log_f = tables(energy, batch.X)
-    least = -log_sums(log_f).max(axis=1)
+def test_perceptron_loss_decreases_with_sweeps(seed):
+    """With more sweeps, the free energy of the same chains decreases to the minimum."""
+    energy = make_energy(seed, 3, 2, scale=0.7)
+    batch = make_rows(energy, 100, seed)
+    _, _, log_f = log_f_tables(energy, batch.X)
+    least = -sum_over_hidden(log_f).max(axis=1)
     truth = energy.at(batch).free_energy(batch.Y)
     before = np.full(100, np.inf)
     for n_sweeps in (1, 2, 5, 20, 200):
-        found, loss = lowest_states(energy, batch, n_sweeps, seed)
-        assert (found <= before).all()
-        assert (found >= least - 1e-12).all()
-        assert_allclose(loss, np.maximum(truth - found, 0).mean(), rtol=1e-12)
-        before = found
+        actual, loss = find_lowest_states(energy, batch, n_sweeps, seed)
+        assert (actual <= before).all()
+        assert (actual >= least - 1e-12).all()
+        assert_allclose(loss, np.maximum(truth - actual, 0).mean(), rtol=1e-12)
+        before = actual
     assert_allclose(before, least, rtol=0, atol=1e-12)
 
 
-# Parameters -------------------------------------------------------------------------------
+# Parameters ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -421,160 +427,161 @@ def test_perceptron_loss(seed):
     ids=repr,
 )
 def test_bad_parameters(learner, message):
-    energy = conditional(0)
-    batch = rows_of(energy, 5, 0)
+    energy = make_energy(0)
+    batch = make_rows(energy, 5, 0)
     with pytest.raises(ValueError, match=message):
         learner.init(energy, batch, np.random.default_rng(0))
 
 
-def test_states_are_a_phase_of_rows(seed):
-    """What chains and maximisers hand over has a row for every row of the batch."""
-    energy = conditional(seed)
-    batch = rows_of(energy, 12, seed)
+def test_phases_of_chains_and_maximisers_have_a_row_per_batch_row(seed):
+    energy = make_energy(seed)
+    batch = make_rows(energy, 12, seed)
     for learner in (CD(), CDPercLoss(), MSSVM(), LSSVM()):
-        positive, negative, _ = learn(learner, energy, batch)
+        positive, negative, _ = first_step(learner, energy, batch)
         for phase in (positive, negative):
             assert isinstance(phase, States)
             assert phase.visible.shape == (12, 4)
             assert np.isin(phase.visible, [0, 1]).all()
 
 
-# Max-margin learners -----------------------------------------------------------------------------
+# Max-margin learners ---------------------------------------------------------------------
 
 
 LOSS_WEIGHT = (0.5, 1.0, 0.0, 2.0)
-MARGIN = 1e-3  # between the best state and the next, at least, where maxima are differentiated
+MARGIN = 1e-3  # minimum margin of the best state, so that the maximum is differentiable
 
 
-def losses(V, Y, weight):
-    """Weighted Hamming losses of all states, a row for every row of Y."""
+def hamming_losses(V, Y, weight):
+    """Return the weighted Hamming losses of all states, with a row for each row of Y."""
     return ((V[None] != Y[:, None]) * np.broadcast_to(weight, V.shape[1])).sum(axis=2)
 
 
-def runner_up(scores):
-    """By how much the best is better than the second, row by row."""
+def margins(scores):
+    """Return the difference between the best and the second-best score of each row."""
     ordered = np.sort(scores, axis=1)
     return ordered[:, -1] - ordered[:, -2]
 
 
-def local_maxima(V, scores):
-    """How many states no change of one output improves, row by row."""
-    number = V @ (2.0 ** np.arange(V.shape[1]))
-    order = np.argsort(number)
+def count_local_maxima(V, scores):
+    """Return, for each row, the number of states that no change of one output improves."""
+    codes = V @ (2.0 ** np.arange(V.shape[1]))
+    order = np.argsort(codes)
     best = np.ones(scores.shape, dtype=bool)
     for i in range(V.shape[1]):
         other = V.copy()
         other[:, i] = 1 - other[:, i]
-        there = order[(other @ (2.0 ** np.arange(V.shape[1]))).astype(int)]
-        best &= scores > scores[:, there]
+        neighbours = order[(other @ (2.0 ** np.arange(V.shape[1]))).astype(int)]
+        best &= scores > scores[:, neighbours]
     return best.sum(axis=1)
 
 
-def hinge(energy, batch, weight):
-    """All states, their loss-augmented scores, and the structured hinge of every row."""
-    V, _, log_f = tables(energy, batch.X)
-    scores = log_sums(log_f)
-    augmented = scores + losses(V, batch.Y, weight)
-    return V, augmented, augmented.max(axis=1) - of_states(scores, numbers(V, batch.Y))
+def structured_hinge(energy, batch, weight):
+    """Return all states, their loss-augmented scores, and the structured hinge of each row."""
+    V, _, log_f = log_f_tables(energy, batch.X)
+    scores = sum_over_hidden(log_f)
+    augmented = scores + hamming_losses(V, batch.Y, weight)
+    return V, augmented, augmented.max(axis=1) - take_states(scores, state_indices(V, batch.Y))
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.0, LOSS_WEIGHT])
 @pytest.mark.parametrize("n_hidden", [1, 3])
-def test_mssvm_descends_the_hinge(n_hidden, weight, seed):
-    """Of rows whose loss-augmented maximiser is the only state that no single change improves."""
-    energy = conditional(seed, 4, n_hidden, scale=0.7)
-    batch = rows_of(energy, 60, seed)
-    V, augmented, _ = hinge(energy, batch, weight)
-    batch = batch.take((local_maxima(V, augmented) == 1) & (runner_up(augmented) > MARGIN))
+def test_mssvm_gradient_is_that_of_the_hinge(n_hidden, weight, seed):
+    """The rows are those whose loss-augmented maximiser is the only local maximum."""
+    energy = make_energy(seed, 4, n_hidden, scale=0.7)
+    batch = make_rows(energy, 60, seed)
+    V, augmented, _ = structured_hinge(energy, batch, weight)
+    batch = batch.take((count_local_maxima(V, augmented) == 1) & (margins(augmented) > MARGIN))
     assert len(batch.X) > 20
-    V, augmented, values = hinge(energy, batch, weight)
-    positive, negative, info = learn(MSSVM(loss_weight=weight), energy, batch)
+    V, augmented, values = structured_hinge(energy, batch, weight)
+    positive, negative, info = first_step(MSSVM(loss_weight=weight), energy, batch)
     assert_array_equal(negative.visible, V[augmented.argmax(axis=1)])
     assert_allclose(info["hinge"], values.mean(), rtol=1e-10, atol=1e-12)
     assert info["inference_converged"] == 1.0
-    found = energy.gradient(positive, negative, batch)
-    expected = twins.differences(lambda e: -hinge(e, batch, weight)[2].mean(), energy, h=1e-5)
-    assert_same(found, expected, rtol=1e-6, atol=1e-8)
+    actual = energy.gradient(positive, negative, batch)
+    expected = twins.differences(
+        lambda e: -structured_hinge(e, batch, weight)[2].mean(), energy, h=1e-5
+    )
+    assert_same(actual, expected, rtol=1e-6, atol=1e-8)
 
 
-def test_mssvm_never_finds_more_than_there_is(seed):
-    """Its hinge is a lower bound where coordinate ascent stays at a local maximum."""
-    energy = conditional(seed, scale=3.0)
-    batch = rows_of(energy, 100, seed)
-    _, _, values = hinge(energy, batch, 1.0)
+def test_mssvm_hinge_is_a_lower_bound(seed):
+    """It is smaller than the exact hinge if coordinate ascent ends at a local maximum."""
+    energy = make_energy(seed, scale=3.0)
+    batch = make_rows(energy, 100, seed)
+    _, _, values = structured_hinge(energy, batch, 1.0)
     for schedule in ("sequential", "parallel"):
-        _, _, info = learn(MSSVM(schedule), energy, batch)
+        _, _, info = first_step(MSSVM(schedule), energy, batch)
         assert 0.5 * values.mean() < info["hinge"] <= values.mean() + 1e-10
 
 
 @pytest.mark.parametrize("schedule", ["sequential", "parallel"])
-def test_mssvm_predicts_states_that_no_single_change_improves(schedule, seed):
-    energy = conditional(seed, scale=2.0)
-    X = rows_of(energy, 40, seed).X
-    found = MSSVM(schedule).infer(energy, X, 0)
-    V, _, log_f = tables(energy, X)
-    scores = log_sums(log_f)
-    states = (found.visible > 0).astype(float)
-    at = of_states(scores, numbers(V, states))
-    assert found.converged.mean() > 0.5
+def test_mssvm_predicts_local_maxima(schedule, seed):
+    energy = make_energy(seed, scale=2.0)
+    X = make_rows(energy, 40, seed).X
+    actual = MSSVM(schedule).infer(energy, X, 0)
+    V, _, log_f = log_f_tables(energy, X)
+    scores = sum_over_hidden(log_f)
+    states = (actual.visible > 0).astype(float)
+    at = take_states(scores, state_indices(V, states))
+    assert actual.converged.mean() > 0.5
     for i in range(4):
         other = states.copy()
         other[:, i] = 1 - other[:, i]
-        gain = of_states(scores, numbers(V, other)) - at
-        assert (gain[found.converged] <= 1e-10).all()
-        expected = np.where(states[:, i] > 0, -gain, gain)[found.converged]
-        assert_allclose(found.visible[found.converged, i], expected, rtol=0, atol=1e-10)
+        gain = take_states(scores, state_indices(V, other)) - at
+        assert (gain[actual.converged] <= 1e-10).all()
+        expected = np.where(states[:, i] > 0, -gain, gain)[actual.converged]
+        assert_allclose(actual.visible[actual.converged, i], expected, rtol=0, atol=1e-10)
 
 
 def latent_hinge(energy, batch, weight):
-    """With hidden units maximised over: augmented scores of all states of both layers."""
-    V, _, log_f = tables(energy, batch.X)
-    augmented = log_f + losses(V, batch.Y, weight)[:, :, None]
-    shown = of_states(log_f, numbers(V, batch.Y))
-    augmented = augmented.reshape(len(shown), -1)
-    return V, augmented, shown, augmented.max(axis=1) - shown.max(axis=1)
+    """Return the hinge with a maximum over hidden units, and the scores of all joint states."""
+    V, _, log_f = log_f_tables(energy, batch.X)
+    augmented = log_f + hamming_losses(V, batch.Y, weight)[:, :, None]
+    observed = take_states(log_f, state_indices(V, batch.Y))
+    augmented = augmented.reshape(len(observed), -1)
+    return V, augmented, observed, augmented.max(axis=1) - observed.max(axis=1)
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.0, LOSS_WEIGHT])
-def test_lssvm_descends_the_latent_hinge(weight, seed):
-    """With one hidden unit, where max-product is exact."""
-    energy = conditional(seed, 4, 1)
-    batch = rows_of(energy, 60, seed)
-    _, augmented, shown, _ = latent_hinge(energy, batch, weight)
-    batch = batch.take((runner_up(augmented) > MARGIN) & (runner_up(shown) > MARGIN))
+def test_lssvm_gradient_is_that_of_the_latent_hinge(weight, seed):
+    """The model has one hidden unit, for which max-product is exact."""
+    energy = make_energy(seed, 4, 1)
+    batch = make_rows(energy, 60, seed)
+    _, augmented, observed, _ = latent_hinge(energy, batch, weight)
+    batch = batch.take((margins(augmented) > MARGIN) & (margins(observed) > MARGIN))
     assert len(batch.X) > 30
-    V, augmented, shown, _ = latent_hinge(energy, batch, weight)
-    positive, negative, _ = learn(LSSVM(loss_weight=weight), energy, batch)
+    V, augmented, observed, _ = latent_hinge(energy, batch, weight)
+    positive, negative, _ = first_step(LSSVM(loss_weight=weight), energy, batch)
     best = augmented.argmax(axis=1)
     assert_array_equal(negative.visible, V[best // 2])
     assert_array_equal(negative.hidden[:, 0], best % 2)
-    assert_array_equal(positive.hidden[:, 0], shown.argmax(axis=1))
-    found = energy.gradient(positive, negative, batch)
+    assert_array_equal(positive.hidden[:, 0], observed.argmax(axis=1))
+    actual = energy.gradient(positive, negative, batch)
     expected = twins.differences(
         lambda e: -latent_hinge(e, batch, weight)[3].mean(), energy, h=1e-5
     )
-    assert_same(found, expected, rtol=1e-6, atol=1e-8)
+    assert_same(actual, expected, rtol=1e-6, atol=1e-8)
 
 
 def test_lssvm_predicts_the_joint_maximiser(seed):
-    energy = conditional(seed, 4, 1, scale=2.0)
-    X = rows_of(energy, 50, seed).X
-    found = LSSVM().infer(energy, X, 0)
-    V, _, log_f = tables(energy, X)
+    energy = make_energy(seed, 4, 1, scale=2.0)
+    X = make_rows(energy, 50, seed).X
+    actual = LSSVM().infer(energy, X, 0)
+    V, _, log_f = log_f_tables(energy, X)
     best = log_f.reshape(50, -1).argmax(axis=1)
-    assert_array_equal(found.visible > 0, V[best // 2] > 0)
-    assert_array_equal(found.hidden[:, 0] > 0, best % 2 > 0)
+    assert_array_equal(actual.visible > 0, V[best // 2] > 0)
+    assert_array_equal(actual.hidden[:, 0] > 0, best % 2 > 0)
 
 
 @pytest.mark.parametrize("learner", [MSSVM, LSSVM])
-def test_outputs_of_no_weight_are_not_pushed(learner):
-    """Two outputs, right by a tenth: only the one whose loss counts is pushed on."""
+def test_outputs_of_zero_loss_weight_have_zero_gradient(learner):
+    """Both outputs are right with a margin of 0.1; only the one with a loss has a gradient."""
     energy = ConditionalBipartiteEnergy(
         np.zeros((2, 1)), np.zeros((1, 2)), np.zeros((1, 1)), [0.1, 0.1], [0.0]
     )
     batch = Batch(np.ones((5, 1)), np.ones((5, 2), dtype=STATE))
-    found = gradient_of(learner(loss_weight=[0.0, 1.0]), energy, batch)
-    assert_array_equal(found["visible_bias"], [0.0, 1.0])
-    assert_array_equal(found["visible_inputs"], [[0.0, 1.0]])
-    found = gradient_of(learner(loss_weight=0.05), energy, batch)
-    assert_array_equal(found["visible_bias"], [0.0, 0.0])
+    actual = first_gradient(learner(loss_weight=[0.0, 1.0]), energy, batch)
+    assert_array_equal(actual["visible_bias"], [0.0, 1.0])
+    assert_array_equal(actual["visible_inputs"], [[0.0, 1.0]])
+    actual = first_gradient(learner(loss_weight=0.05), energy, batch)
+    assert_array_equal(actual["visible_bias"], [0.0, 0.0])

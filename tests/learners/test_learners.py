@@ -1,4 +1,4 @@
-"""Tests of the contract of all learners, and of deterministic ones against enumeration."""
+"""Tests of the interface of all learners, and of exact learners against enumeration."""
 
 import pickle
 
@@ -27,21 +27,21 @@ from skmrf.learners import (
 from skmrf.learners.pseudo_likelihood import site_log_likelihood
 
 
-def punch_holes(X, share, rng):
+def remove_entries(X, share, rng):
     X = X.copy()
     X[rng.random(X.shape) < share] = MISSING
     return X
 
 
 def log_likelihood(energy, X, weights):
-    """Mean log-likelihood of the observed entries, by enumeration."""
+    """Return the mean log-likelihood of the observed entries, by enumeration."""
     states, log_f = enumerate_states(energy)
     total = np.logaddexp.reduce(log_f)
     value = 0.0
     for row, w in zip(X, weights / weights.sum(), strict=True):
-        seen = row != MISSING
-        agrees = (states[:, seen] == row[seen]).all(axis=1)
-        value += w * (np.logaddexp.reduce(log_f[agrees]) - total)
+        observed = row != MISSING
+        matches = (states[:, observed] == row[observed]).all(axis=1)
+        value += w * (np.logaddexp.reduce(log_f[matches]) - total)
     return value
 
 
@@ -60,10 +60,10 @@ def finite_differences(function, energy, h=1e-5):
 
 @pytest.mark.parametrize("name", TABLE_LEARNERS)
 @pytest.mark.parametrize("share", [0.0, 0.2])
-def test_contract(name, share, seed):
+def test_learners_implement_the_interface(name, share, seed):
     rng = np.random.default_rng(seed)
     energy = ZOO["complete"](seed)
-    X = punch_holes(model_rows(energy, 150, rng), share, rng)
+    X = remove_entries(model_rows(energy, 150, rng), share, rng)
     batch = Batch(X, None, np.log(rng.uniform(0.5, 1.5, size=150)), np.arange(150))
     learner = TABLE_LEARNERS[name]()
     assert clone(learner).get_params() == learner.get_params()
@@ -92,10 +92,10 @@ def test_contract(name, share, seed):
 
 @pytest.mark.parametrize("name", FINITE)
 @pytest.mark.parametrize("share", [0.0, 0.3])
-def test_exact_objective(name, share, seed):
+def test_exact_objective_equals_enumeration(name, share, seed):
     rng = np.random.default_rng(seed)
     energy = ZOO[name](seed)
-    X = punch_holes(model_rows(energy, 12, rng), share, rng)
+    X = remove_entries(model_rows(energy, 12, rng), share, rng)
     weights = rng.uniform(0.2, 2.0, size=12)
     batch = Batch(X, None, np.log(weights))
     learner = Exact()
@@ -110,7 +110,7 @@ def test_exact_objective(name, share, seed):
     assert info["log_likelihood"] == pytest.approx(value)
 
 
-def naive_pseudo_likelihood(energy, X):
+def enumerate_pseudo_likelihood(energy, X):
     total = np.zeros(len(X))
     for i, q in enumerate(energy.n_states):
         changed = np.repeat(X[None], q, axis=0)
@@ -122,15 +122,15 @@ def naive_pseudo_likelihood(energy, X):
 
 
 @pytest.mark.parametrize("name", FINITE)
-def test_pseudo_likelihood(name, seed):
+def test_pseudo_likelihood_equals_enumeration(name, seed):
     rng = np.random.default_rng(seed)
     energy = ZOO[name](seed)
     X = model_rows(energy, 15, rng)
     weights = rng.uniform(size=15)
     values, gradient = site_log_likelihood(energy, X, weights)
-    np.testing.assert_allclose(values, naive_pseudo_likelihood(energy, X), atol=1e-10)
+    np.testing.assert_allclose(values, enumerate_pseudo_likelihood(energy, X), atol=1e-10)
     np.testing.assert_allclose(site_log_likelihood(energy, X)[0], values, atol=1e-12)
-    reference = finite_differences(lambda e: weights @ naive_pseudo_likelihood(e, X), energy)
+    reference = finite_differences(lambda e: weights @ enumerate_pseudo_likelihood(e, X), energy)
     np.testing.assert_allclose(gradient, reference, atol=1e-7)
 
 
@@ -146,10 +146,10 @@ def test_pseudo_likelihood_of_zero_potentials():
 @pytest.mark.parametrize(
     "learner", [PCD(n_chains=2000), CD(n_sweeps=30), CD(50, "random")], ids=repr
 )
-def test_negative_phase_is_the_models(learner, seed):
-    """Chains have the model's moments, up to Monte Carlo error.
+def test_chains_have_the_moments_of_the_model(learner, seed):
+    """The moments agree up to Monte Carlo error.
 
-    They start at the model's own rows, or make sweeps enough to forget that they did not.
+    The chains start at draws from the model, or make enough sweeps to converge.
     """
     rng = np.random.default_rng(seed)
     energy = ZOO["cycle"](seed)
@@ -160,15 +160,15 @@ def test_negative_phase_is_the_models(learner, seed):
         _, negative, state, _ = learner.step(energy, batch, state, rng)
     plan = elimination.prepare(energy.layout)
     expected, _ = elimination.expected_moments(plan, energy.flat)
-    found = energy.moments(negative)["log_potentials"]
+    actual = energy.moments(negative)["log_potentials"]
     error = np.sqrt(np.maximum(expected * (1 - expected), 0.0) / 2000) + 1e-9
-    assert (np.abs(found - expected) / error).max() < 5.5
+    assert (np.abs(actual - expected) / error).max() < 5.5
     shifted = np.roll(expected, 1)
-    assert (np.abs(found - shifted) / error).max() > 5.5
+    assert (np.abs(actual - shifted) / error).max() > 5.5
 
 
-def test_cd_moves_from_its_own_rows(seed):
-    """One step of CD at a random model is not the data: the negative phase has moved."""
+def test_cd_chains_move_away_from_the_data(seed):
+    """After one step at a random model, the negative phase differs from the data."""
     rng = np.random.default_rng(seed)
     energy = ZOO["grid"](seed)
     X = np.zeros((200, 9), dtype=STATE)
@@ -178,7 +178,7 @@ def test_cd_moves_from_its_own_rows(seed):
 
 
 def test_cd_from_random_starts(seed):
-    """Variables that hold each other stay where they start: anywhere, whatever the data are."""
+    """Strongly coupled variables stay at their initial states, which are uniform."""
     rng = np.random.default_rng(seed)
     locked = -1e3 * (1 - np.eye(3))
     energy = FactorGraph([3, 3, 3], [(0, 1), (2,)], [locked, np.zeros(3)])
@@ -192,20 +192,21 @@ def test_cd_from_random_starts(seed):
         assert np.abs(share - 1 / 3).max() < 5 * np.sqrt(2 / 9 / 9000)
 
 
-class Copying(BipartiteEnergy):
-    """Targets that are 1 where the inputs are large."""
+class CopyEnergy(BipartiteEnergy):
+    """Energy whose targets are 1 where the inputs are large."""
 
     def at(self, batch):
+        """Return the energy given the inputs of a batch."""
         return self.with_theta(self.theta | {"visible_bias": batch.X})
 
 
 @pytest.mark.parametrize("start", ["data", "random"])
-def test_targets_follow_their_inputs(start, seed):
-    """Chains and completed targets are those of the inputs of their rows, in batches too."""
+def test_targets_depend_on_the_inputs_of_their_rows(start, seed):
+    """Chains and imputed targets depend on the inputs of their rows, also in batches."""
     rng = np.random.default_rng(seed)
-    energy = Copying(np.zeros((4, 2)), np.zeros(4), np.zeros(2))
+    energy = CopyEnergy(np.zeros((4, 2)), np.zeros(4), np.zeros(2))
     X = 100.0 * rng.choice([-1, 1], size=(150, 4))
-    Y = punch_holes((X > 0).astype(STATE), 0.3, rng)
+    Y = remove_entries((X > 0).astype(STATE), 0.3, rng)
     learner = CD(start=start)
     state = learner.init(energy, Batch(X, Y), rng)
     rows = rng.permutation(150)[:80]
@@ -228,8 +229,8 @@ def test_pcd_chains_persist(seed):
     assert 0.0 <= info["flip_rate"] <= 0.5
 
 
-def test_completions_follow_the_conditional(seed):
-    """Missing entries given observed ones, against enumeration."""
+def test_imputed_values_have_the_conditional_distribution(seed):
+    """Imputed values given the observed ones are compared with enumeration."""
     rng = np.random.default_rng(seed)
     energy = ZOO["chain"](seed)
     X = np.full((3000, 6), MISSING, dtype=STATE)
@@ -240,9 +241,9 @@ def test_completions_follow_the_conditional(seed):
     for _ in range(30):
         positive, _, state, _ = learner.step(energy, batch, state, rng)
     states, log_f = enumerate_states(energy)
-    agrees = (states[:, 0] == 1) & (states[:, 3] == 0)
-    p = np.exp(log_f[agrees] - np.logaddexp.reduce(log_f[agrees]))
-    exact = p @ states[agrees]
+    matches = (states[:, 0] == 1) & (states[:, 3] == 0)
+    p = np.exp(log_f[matches] - np.logaddexp.reduce(log_f[matches]))
+    exact = p @ states[matches]
     error = np.sqrt(np.maximum(exact * (1 - exact), 0.0) / 3000) + 1e-9
     assert (np.abs(positive.visible.mean(axis=0) - exact) / error).max() < 5.0
     np.testing.assert_array_equal(positive.visible[:, [0, 3]], X[:, [0, 3]])
@@ -270,13 +271,13 @@ def test_completions_follow_the_conditional(seed):
         (MeanField(tol=np.inf), "tol must be a number; got inf"),
     ],
 )
-def test_bad_parameters(learner, message):
+def test_invalid_parameters_raise(learner, message):
     energy = ZOO["grid"](0)
     with pytest.raises(ValueError, match=message):
         learner.init(energy, Batch(np.zeros((3, 9), dtype=STATE)), np.random.default_rng(0))
 
 
-def test_settings_changed_between_fits_count(seed):
+def test_changed_learner_parameters_take_effect_in_partial_fit(seed):
     model = DiscreteMRF([(0, 1), (1, 2)], BPChainCD(conditionals="bp"), random_state=seed)
     X = np.random.default_rng(seed).integers(0, 2, size=(20, 3))
     model.partial_fit(X)
@@ -290,7 +291,7 @@ def test_settings_changed_between_fits_count(seed):
 
 @pytest.mark.parametrize("second", ["pcd", *VARIATIONAL])
 @pytest.mark.parametrize("first", ["cd", "mean-field", "bp"])
-def test_another_learner_goes_on(first, second, seed):
+def test_training_continues_with_another_learner(first, second, seed):
     X = np.random.default_rng(seed).integers(0, 2, size=(20, 3))
     model = DiscreteMRF([(0, 1), (1, 2)], first, random_state=seed).partial_fit(X)
     model.set_params(learner=second).partial_fit(X)
@@ -298,15 +299,15 @@ def test_another_learner_goes_on(first, second, seed):
     assert model.n_iter_ == 2
 
 
-def test_pseudo_likelihood_step_takes_weights(seed):
+def test_pseudo_likelihood_weights_equal_repeated_rows(seed):
     rng = np.random.default_rng(seed)
     energy = ZOO["chain"](seed)
     X = model_rows(energy, 20, rng)
     learner = PseudoLikelihood()
-    twice = Batch(np.concatenate([X, X[:5]]))
+    repeated = Batch(np.concatenate([X, X[:5]]))
     weighted = Batch(X, None, np.log(np.where(np.arange(20) < 5, 2.0, 1.0)))
     gradients = []
-    for batch in (twice, weighted):
+    for batch in (repeated, weighted):
         positive, negative, _, _ = learner.step(
             energy, batch, learner.init(energy, batch, rng), rng
         )

@@ -1,4 +1,4 @@
-"""Learners by particles: at a fixed model against enumeration, then learning."""
+"""Tests of particle learners: at a fixed model against enumeration, and in training."""
 
 import pickle
 import sys
@@ -36,7 +36,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from psmc_variants import BalancedPSMC, LiteralPSMC
 
 D, S, UPDATES = 10, 200, 150
-BY_PARTICLES = (
+PARTICLE_LEARNERS = (
     "pcd",
     "mcmc-mle",
     "pf-mcmc-mle",
@@ -59,14 +59,14 @@ SAMPLERS = {
 UNBIASED_Z = ("psmc-temper", "psmc-split", "psmc-temper-uniform", "smc")
 
 
-def rough(seed):
-    """Ten spins with pair weights of variance 2, as in the paper's experiment."""
+def make_multimodal_energy(seed):
+    """Return ten spins with couplings of variance 2, as in the experiment of the paper."""
     W = np.triu(np.random.default_rng([seed, 7]).normal(0.0, np.sqrt(2.0), size=(D, D)), 1)
     return PairwiseEnergy(W + W.T, np.zeros(D))
 
 
-def two_modes(field):
-    """Ten spins that agree: nearly all of the mass on two states and their neighbours."""
+def make_bimodal_energy(field):
+    """Return ten strongly coupled spins, with most probability on all up and all down."""
     J = np.full((D, D), 0.4) - 0.4 * np.eye(D)
     return PairwiseEnergy(J, np.full(D, field))
 
@@ -76,8 +76,8 @@ def visible_states(energy):
     return np.stack(np.unravel_index(np.arange(np.prod(shape)), shape), axis=1).astype(STATE)
 
 
-def law(energy, beta=1.0, reference=None):
-    """Log-densities of all states and their probabilities."""
+def exact_distribution(energy, beta=1.0, reference=None):
+    """Return the log-densities of all states and their probabilities."""
     X = visible_states(energy)
     log_f = (
         energy.log_marginal(X)
@@ -87,67 +87,75 @@ def law(energy, beta=1.0, reference=None):
     return log_f, np.exp(log_f - twins.log_sum(log_f))
 
 
-def draws(energy, n, rng):
-    states, (_, p) = visible_states(energy), law(energy)
+def draw_exactly(energy, n, rng):
+    states, (_, p) = visible_states(energy), exact_distribution(energy)
     return states[rng.choice(len(states), size=n, p=p)]
 
 
-def in_equilibrium(learner, energy, X, rng):
-    """The learner's first state, its particles replaced by X."""
-    state = learner.init(energy, Batch(draws(energy, 300, rng)), rng)
-    replaced = {"X": X, "log_partition": twins.log_sum(law(energy)[0]), "variance": 0.0}
+def make_equilibrium_state(learner, energy, X, rng):
+    """Return the initial state of the learner with the particles X."""
+    state = learner.init(energy, Batch(draw_exactly(energy, 300, rng)), rng)
+    replaced = {
+        "X": X,
+        "log_partition": twins.log_sum(exact_distribution(energy)[0]),
+        "variance": 0.0,
+    }
     if state.log_weights is not None:
         replaced["log_weights"] = np.full(len(X), -np.log(len(X)))
     if isinstance(learner, ParallelTempering):
-        replicas, age = state.memory
+        replicas, age = state.extra
         states = visible_states(energy)
-        laws = [law(energy, float(beta), state.reference)[1] for beta in replicas.betas]
+        laws = [
+            exact_distribution(energy, float(beta), state.reference)[1] for beta in replicas.betas
+        ]
         chains = [states[rng.choice(len(states), size=len(X), p=p)] for p in laws]
         chains[-1] = X
-        replaced["memory"] = (replace(replicas, X=np.stack(chains)), age)
+        replaced["extra"] = (replace(replicas, X=np.stack(chains)), age)
     return replace(state, **replaced)
 
 
-def follow(learner, energy, state, rng, n_updates=UPDATES):
-    """Weighted particles of every update at one model, and diagnostics."""
-    batch = Batch(draws(energy, 50, rng))
-    found, infos = [], []
+def run_updates(learner, energy, state, rng, n_updates=UPDATES):
+    """Return the weighted particles and the diagnostics of each update at one model."""
+    batch = Batch(draw_exactly(energy, 50, rng))
+    particles, infos = [], []
     for _ in range(n_updates):
         _, negative, state, info = learner.step(energy, batch, state, rng)
         weights = normalized_weights(negative.log_weights, len(negative.visible))
-        found.append((negative.visible, weights))
+        particles.append((negative.visible, weights))
         infos.append(info)
-    return found, infos, state
+    return particles, infos, state
 
 
-def pooled(found):
-    """Frequencies of the 2^D states over all updates."""
+def pool_frequencies(particles):
+    """Return the frequencies of the 2^D states over all updates."""
     bits = 1 << np.arange(D)[::-1]
     total = np.zeros(2**D)
-    for X, weights in found:
+    for X, weights in particles:
         total += np.bincount(X @ bits, weights, minlength=2**D)
-    return total / len(found)
+    return total / len(particles)
 
 
 def run_at(name_or_learner, energy, seed, X=None):
     learner = SAMPLERS.get(name_or_learner, name_or_learner)
     rng = np.random.default_rng(seed)
-    X = draws(energy, S, rng) if X is None else X
-    return follow(learner, energy, in_equilibrium(learner, energy, X, rng), rng)
+    X = draw_exactly(energy, S, rng) if X is None else X
+    state = make_equilibrium_state(learner, energy, X, rng)
+    return run_updates(learner, energy, state, rng)
 
 
-# At a fixed model --------------------------------------------------------------------------
+# At a fixed model ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_particles_stay_in_equilibrium(name, seed):
-    """Pooled total variation to the model; estimates of Z that claim to be unbiased are."""
-    energy = rough(seed)
-    found, infos, _ = run_at(name, energy, seed)
-    log_f, p = law(energy)
-    by_sweeps = ("psmc-balance", "pcd", "tempered-transitions", "mcmc-mle")  # modes keep weights
-    bound = 0.1 if name in by_sweeps else 0.05
-    assert 0.5 * np.abs(pooled(found) - p).sum() < bound
+    """The total variation to the model is small, and estimates of Z are unbiased."""
+    energy = make_multimodal_energy(seed)
+    actual, infos, _ = run_at(name, energy, seed)
+    log_f, p = exact_distribution(energy)
+    # Local moves hardly change the weights of modes, so they have a larger error.
+    local = ("psmc-balance", "pcd", "tempered-transitions", "mcmc-mle")
+    bound = 0.1 if name in local else 0.05
+    assert 0.5 * np.abs(pool_frequencies(actual) - p).sum() < bound
     if name in UNBIASED_Z:
         log_z = twins.log_sum(log_f)
         values = np.array([info["log_partition"] for info in infos])
@@ -158,76 +166,75 @@ def test_particles_stay_in_equilibrium(name, seed):
 
 
 def test_fresh_particles_without_weights_are_biased(seed):
-    """What the paper's algorithm says literally, and the negative control of the bounds above."""
-    energy = rough(seed)
-    found, infos, _ = run_at(LiteralPSMC(S, reference="uniform"), energy, seed)
-    assert 0.5 * np.abs(pooled(found) - law(energy)[1]).sum() > 0.2
+    """Negative control: Algorithm 4 of the paper as printed exceeds the bounds above."""
+    energy = make_multimodal_energy(seed)
+    actual, infos, _ = run_at(LiteralPSMC(S, reference="uniform"), energy, seed)
+    assert 0.5 * np.abs(pool_frequencies(actual) - exact_distribution(energy)[1]).sum() > 0.2
     assert np.mean([info["n_temperatures"] for info in infos]) < 4
 
 
-def share_up(found, last=75):
-    """Share of particles with most spins up."""
-    return np.mean([w @ (X.sum(axis=1) > D / 2) for X, w in found[-last:]])
+def share_up(particles, last=75):
+    """Return the share of particles with most spins up."""
+    return np.mean([w @ (X.sum(axis=1) > D / 2) for X, w in particles[-last:]])
 
 
 @pytest.mark.parametrize("refresh", ["none", "temper", "split"])
-def test_lost_modes(refresh, seed):
-    """Particles that follow the parameters keep the weights of modes, right or wrong; fresh ones
-    find the modes' true weights."""
-    energy = two_modes(0.02)
-    states, (_, p) = visible_states(energy), law(energy)
+def test_fresh_particles_correct_the_weights_of_modes(refresh, seed):
+    """Without fresh particles, wrong weights of modes persist."""
+    energy = make_bimodal_energy(0.02)
+    states, (_, p) = visible_states(energy), exact_distribution(energy)
     true = p[states.sum(axis=1) > D / 2].sum()
     up, down = np.ones((10, D), dtype=STATE), np.zeros((S - 10, D), dtype=STATE)
-    found, _, _ = run_at(PSMC(S, refresh), energy, seed, np.concatenate([up, down]))
+    actual, _, _ = run_at(PSMC(S, refresh), energy, seed, np.concatenate([up, down]))
     assert 0.4 < true < 0.8
     if refresh == "none":
-        assert share_up(found) < 0.5 * true
+        assert share_up(actual) < 0.5 * true
     else:
-        assert abs(share_up(found) - true) < 0.1
+        assert abs(share_up(actual) - true) < 0.1
 
 
 @pytest.mark.parametrize("learner", [PSMC(400, "none"), BalancedPSMC(400)])
-def test_errors_of_z_add_up(learner, seed):
-    """Followed from model to model, log Z stays right within an error that grows."""
-    energies = [rough(seed).tempered(b) for b in 0.3 + 0.01 * np.arange(30)]
+def test_errors_of_log_z_accumulate_without_tempering(learner, seed):
+    """Along a sequence of models, log Z stays within an error that increases."""
+    energies = [make_multimodal_energy(seed).tempered(b) for b in 0.3 + 0.01 * np.arange(30)]
     rng = np.random.default_rng(seed)
-    state = in_equilibrium(learner, energies[0], draws(energies[0], 400, rng), rng)
-    batch = Batch(draws(energies[0], 50, rng))
+    state = make_equilibrium_state(learner, energies[0], draw_exactly(energies[0], 400, rng), rng)
+    batch = Batch(draw_exactly(energies[0], 50, rng))
     errors = []
     for energy in energies[1:]:
         _, _, state, info = learner.step(energy, batch, state, rng)
         errors.append(state.variance**0.5)
-        log_z = twins.log_sum(law(energy)[0])
+        log_z = twins.log_sum(exact_distribution(energy)[0])
         assert abs(state.log_partition - log_z) < max(6 * errors[-1], 0.1)
-        assert "log_partition" not in info  # an error that is not known is not reported
+        assert "log_partition" not in info  # because its error accumulates
     assert (np.diff(errors) > 0).all()
     assert errors[-1] < 0.2
 
 
 @pytest.mark.parametrize("name", ["psmc-temper", "psmc-split", "smc"])
-def test_z_of_new_models(name, seed):
-    """No error is carried on from a model that the particles had not reached."""
-    energy, rng = rough(seed).tempered(0.5), np.random.default_rng(seed)
+def test_errors_of_log_z_do_not_accumulate_with_tempering(name, seed):
+    """A wrong estimate for the last model has no effect on that for the new model."""
+    energy, rng = make_multimodal_energy(seed).tempered(0.5), np.random.default_rng(seed)
     learner = clone(SAMPLERS[name]).set_params(reference="uniform")
-    far = two_modes(0.3)
-    state = in_equilibrium(learner, far, draws(far, S, rng), rng)
+    far = make_bimodal_energy(0.3)
+    state = make_equilibrium_state(learner, far, draw_exactly(far, S, rng), rng)
     state = replace(state, log_partition=1e6)
-    _, infos, _ = follow(learner, energy, state, rng, 20)
-    log_z = twins.log_sum(law(energy)[0])
+    _, infos, _ = run_updates(learner, energy, state, rng, 20)
+    log_z = twins.log_sum(exact_distribution(energy)[0])
     assert abs(np.mean([info["log_partition"] for info in infos]) - log_z) < 0.15
 
 
-# Reweighting -------------------------------------------------------------------------------
+# Reweighting -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("layered", [True, False])
-def test_weights_of_mcmc_mle(layered, seed):
-    """exp((theta - theta_0) phi) of the states they were drawn in, hidden units summed out."""
+def test_mcmc_mle_has_importance_weights(layered, seed):
+    """The weights are exp((theta - theta_0) phi), with hidden units summed out."""
     rng = np.random.default_rng(seed)
     make = (lambda k: layers(5, 3, [seed, k], 0.3)) if layered else None
     make = make or (lambda k: ZOO["chain"](seed).tempered(1.0 + 0.1 * k))
     first = make(0)
-    batch = Batch(draws(first, 100, rng))
+    batch = Batch(draw_exactly(first, 100, rng))
     learner = MCMCMLE(300, reset=10, ess_threshold=0.0)
     state = learner.init(first, batch, rng)
     X = state.X.copy()
@@ -240,15 +247,15 @@ def test_weights_of_mcmc_mle(layered, seed):
         assert info["ess"] == pytest.approx(effective_sample_size(expected) / 300)
     learner.step(make(9), batch, state, rng)
     _, _, state, _ = learner.step(make(9), batch, state, rng)
-    assert (state.X != X).any()  # the tenth was a reset
+    assert (state.X != X).any()  # the tenth step was a reset
     assert_allclose(state.log_weights, -np.log(300))
 
 
-def test_particle_filter_resamples_when_few_are_effective(seed):
+def test_particle_filter_resamples_at_low_effective_sample_size(seed):
     rng = np.random.default_rng(seed)
     energy = ZOO["chain"](seed)
     learner = ParticleFilteredMCMCMLE(200, ess_threshold=0.9)
-    batch = Batch(draws(energy, 100, rng))
+    batch = Batch(draw_exactly(energy, 100, rng))
     state = learner.init(energy, batch, rng)
     X = state.X
     *_, state, info = learner.step(energy, batch, state, rng)
@@ -260,17 +267,18 @@ def test_particle_filter_resamples_when_few_are_effective(seed):
     assert_allclose(state.log_weights, -np.log(200))
 
 
-# Saved and resumed -------------------------------------------------------------------------
+# Resuming --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("layered", [True, False])
-@pytest.mark.parametrize("name", BY_PARTICLES)
+@pytest.mark.parametrize("name", PARTICLE_LEARNERS)
 def test_states_resume_bit_for_bit(name, layered, seed):
     rng = np.random.default_rng(seed)
     energies = [
-        layers(6, 4, [seed, k]) if layered else rough([seed, k]).tempered(0.3) for k in range(6)
+        layers(6, 4, [seed, k]) if layered else make_multimodal_energy([seed, k]).tempered(0.3)
+        for k in range(6)
     ]
-    batch = Batch(draws(energies[0], 80, rng))
+    batch = Batch(draw_exactly(energies[0], 80, rng))
     learner = TABLE_LEARNERS[name]()
     state = learner.init(energies[0], batch, rng)
     for energy in energies[:3]:
@@ -288,39 +296,39 @@ def test_states_resume_bit_for_bit(name, layered, seed):
         assert_array_equal(one.log_weights, two.log_weights)
 
 
-@pytest.mark.parametrize("name", BY_PARTICLES)
-def test_particles_outlive_the_rows(name, seed):
-    """A fit that goes on with other rows keeps its particles, not those of another learner."""
+@pytest.mark.parametrize("name", PARTICLE_LEARNERS)
+def test_resume_keeps_particles_for_other_rows(name, seed):
+    """A state of another learner is replaced by a new one."""
     rng = np.random.default_rng(seed)
     energy = layers(6, 4, seed)
     learner = TABLE_LEARNERS[name]()
-    state = learner.init(energy, Batch(draws(energy, 80, rng)), rng)
-    other = learner.resume(energy, Batch(draws(energy, 20, rng)), state, rng)
+    state = learner.init(energy, Batch(draw_exactly(energy, 80, rng)), rng)
+    other = learner.resume(energy, Batch(draw_exactly(energy, 20, rng)), state, rng)
     assert_array_equal(other.X, state.X)
     assert other.data is not state.data
-    fresh = learner.resume(energy, Batch(draws(energy, 20, rng)), "of another", rng)
+    fresh = learner.resume(energy, Batch(draw_exactly(energy, 20, rng)), "of another", rng)
     assert fresh.X.shape == state.X.shape
 
 
-# Learning ----------------------------------------------------------------------------------
+# Training --------------------------------------------------------------------------------
 
 
-def problem(kind, seed):
-    """An estimator and rows for it."""
+def make_problem(kind, seed):
+    """Return an estimator and rows for it."""
     rng = np.random.default_rng([seed, 5])
     if kind == "rbm":
-        X = draws(layers(5, 2, [seed, 1], 1.2), 400, rng)
+        X = draw_exactly(layers(5, 2, [seed, 1], 1.2), 400, rng)
         return RBM(2, max_iter=100, batch_size=400, learning_rate=0.05, alpha=0.01), X
     if kind == "boltzmann":
-        X = draws(ZOO["zero_one"](seed), 400, rng)
+        X = draw_exactly(ZOO["zero_one"](seed), 400, rng)
         make = BoltzmannMachine(states=(0, 1), max_iter=100, batch_size=400, alpha=0.01)
         return make.set_params(learning_rate=0.1), X
-    X = draws(ZOO["tied"](seed), 400, rng)
+    X = draw_exactly(ZOO["tied"](seed), 400, rng)
     cliques = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]
     return DiscreteMRF(cliques, max_iter=100, batch_size=400, learning_rate=0.1, alpha=0.01), X
 
 
-def fitted(model, X, learner, seed):
+def fit_clone(model, X, learner, seed):
     model = clone(model).set_params(learner=learner, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -328,32 +336,32 @@ def fitted(model, X, learner, seed):
 
 
 @pytest.mark.parametrize("kind", ["rbm", "boltzmann", "discrete"])
-def test_learners_come_near_the_maximum(kind, seed):
-    """Mean log-likelihood of the training rows as by exact gradients of as many updates."""
-    model, X = problem(kind, seed)
-    best = fitted(model, X, "exact", seed).score(X)
-    for name in BY_PARTICLES:
-        found = fitted(model, X, name, seed)
-        within = 0.1 if name == "pf-mcmc-mle" else 0.05  # moved only when weights ask for it
-        assert best - within < found.score(X) < best + 0.05, name
-        assert found.n_iter_ == 100
-        assert all(np.isfinite(v).all() for v in found.energy_.theta.values()), name
+def test_log_likelihood_is_close_to_exact_learning(kind, seed):
+    """The comparison is with the same number of updates by exact gradients."""
+    model, X = make_problem(kind, seed)
+    best = fit_clone(model, X, "exact", seed).score(X)
+    for name in PARTICLE_LEARNERS:
+        actual = fit_clone(model, X, name, seed)
+        tolerance = 0.1 if name == "pf-mcmc-mle" else 0.05  # which rarely moves its particles
+        assert best - tolerance < actual.score(X) < best + 0.05, name
+        assert actual.n_iter_ == 100
+        assert all(np.isfinite(v).all() for v in actual.energy_.theta.values()), name
 
 
-@pytest.mark.parametrize("name", BY_PARTICLES)
-def test_jobs_do_not_matter(name, seed):
+@pytest.mark.parametrize("name", PARTICLE_LEARNERS)
+def test_n_jobs_has_no_effect_on_results(name, seed):
     for kind in ("rbm", "discrete"):
-        model, X = problem(kind, seed)
+        model, X = make_problem(kind, seed)
         model.set_params(max_iter=3)
         thetas = []
         for n_jobs in (1, 2):
-            found = fitted(model.set_params(n_jobs=n_jobs), X, name, seed)
-            thetas.append(found.energy_.theta)
+            actual = fit_clone(model.set_params(n_jobs=n_jobs), X, name, seed)
+            thetas.append(actual.energy_.theta)
         for key, values in thetas[0].items():
             assert_array_equal(values, thetas[1][key])
 
 
-# What is refused ---------------------------------------------------------------------------
+# Invalid parameters ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -384,13 +392,13 @@ def test_jobs_do_not_matter(name, seed):
         (TemperedTransitions(hottest=1.1), "hottest must be a number >= 0 and <= 1; got 1.1"),
         (TemperedTransitions(reference="x"), "reference must be one of"),
         (ParallelTempering(n_chains=0), "n_chains must be an integer >= 1; got 0"),
-        (ParallelTempering(betas=1), "betas must rise to 1 and be at least two"),
-        (ParallelTempering(betas=[0.5, 0.9]), "betas must rise to 1"),
+        (ParallelTempering(betas=1), "at least two inverse temperatures that increase to 1"),
+        (ParallelTempering(betas=[0.5, 0.9]), "inverse temperatures that increase to 1"),
         (ParallelTempering(reference="x"), "reference must be one of"),
         (PCD(n_chains=1.5), "n_chains must be an integer; got 1.5"),
     ],
 )
-def test_bad_parameters(learner, message):
+def test_invalid_parameters_raise(learner, message):
     energy = layers(4, 2, 0)
     with pytest.raises(ValueError, match=message):
         learner.init(energy, Batch(np.zeros((3, 4), dtype=STATE)), np.random.default_rng(0))

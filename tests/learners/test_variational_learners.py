@@ -1,4 +1,4 @@
-"""Tests of learners by belief propagation and mean field."""
+"""Tests of learners by belief propagation and by mean field."""
 
 import warnings
 
@@ -22,11 +22,14 @@ from skmrf.variational import belief_propagation, mean_field
 TREES = ["chain", "tied_binary", "disconnected", "isolated", "single_variable", "zeros_binary"]
 
 
-# Propagation and mean field ---------------------------------------------------------------
+# Belief propagation and mean field -------------------------------------------------------
 
 
-def phases(learner, energy, n_steps, seed, n_rows=60):
-    """Moments of the negative phase and diagnostics of every step; rows are of the model."""
+def run_steps(learner, energy, n_steps, seed, n_rows=60):
+    """Return the moments of the negative phase and the diagnostics of each step.
+
+    The training rows are draws from the model.
+    """
     rng = np.random.default_rng(seed)
     batch = Batch(model_rows(energy, n_rows, rng))
     state = learner.init(energy, batch, rng)
@@ -45,11 +48,11 @@ def exact_moments(energy):
 @pytest.mark.parametrize("warm_start", [False, True])
 @pytest.mark.parametrize("schedule", ["sequential", "residual", "flooding"])
 @pytest.mark.parametrize("name", TREES)
-def test_beliefs_of_trees_are_exact(name, schedule, warm_start, seed):
+def test_bp_is_exact_on_trees(name, schedule, warm_start, seed):
     energy = ZOO[name](seed)
     learner = BP(schedule=schedule, warm_start=warm_start)
-    found, infos, _ = phases(learner, energy, 3, seed)
-    np.testing.assert_allclose(found, [exact_moments(energy)] * 3, rtol=0, atol=1e-6)
+    actual, infos, _ = run_steps(learner, energy, 3, seed)
+    np.testing.assert_allclose(actual, [exact_moments(energy)] * 3, rtol=0, atol=1e-6)
     log_z = twins.log_sum(enumerate_states(energy)[1])
     for info in infos:
         assert info["inference_converged"] == 1.0
@@ -57,71 +60,71 @@ def test_beliefs_of_trees_are_exact(name, schedule, warm_start, seed):
         assert info["log_partition"] == pytest.approx(log_z, abs=1e-6)
 
 
-def test_warm_beliefs_need_fewer_iterations(seed):
+def test_warm_start_needs_fewer_iterations(seed):
     energy = ZOO["grid"](seed)
     for warm_start in (True, False):
-        _, infos, _ = phases(BP(warm_start=warm_start), energy, 2, seed)
+        _, infos, _ = run_steps(BP(warm_start=warm_start), energy, 2, seed)
         first, second = (info["n_propagations"] for info in infos)
         assert (second < first) is warm_start
 
 
-@pytest.mark.parametrize("name", ["cycle", "grid", "complete", "orders", "tied", "zeros", "pull"])
-def test_beliefs_with_loops(name, seed):
-    """The learner's moments are the tied clique beliefs, which are not the exact ones."""
-    energy = pull() if name == "pull" else ZOO[name](seed)
-    found, _, _ = phases(BP(), energy, 1, seed)
+@pytest.mark.parametrize("name", ["cycle", "grid", "complete", "orders", "tied", "zeros", "dense"])
+def test_bp_moments_are_clique_beliefs_on_loopy_graphs(name, seed):
+    """The moments are the tied clique beliefs, which differ from the exact moments."""
+    energy = make_dense_ising() if name == "dense" else ZOO[name](seed)
+    actual, _, _ = run_steps(BP(), energy, 1, seed)
     beliefs = belief_propagation.belief_propagation(
         energy, belief_propagation.Propagation(tol=1e-10)
     ).cliques
-    np.testing.assert_allclose(found[0], energy.layout.tied(beliefs), rtol=0, atol=1e-4)
-    assert name != "pull" or np.abs(found[0] - exact_moments(energy)).max() > 0.01
+    np.testing.assert_allclose(actual[0], energy.layout.tied(beliefs), rtol=0, atol=1e-4)
+    assert name != "dense" or np.abs(actual[0] - exact_moments(energy)).max() > 0.01
 
 
 @pytest.mark.parametrize("name", [*FINITE, "zeros", "zeros_binary"])
-def test_mean_field_moments_are_products(name, seed):
+def test_mean_field_moments_are_those_of_a_product_distribution(name, seed):
     energy = ZOO[name](seed)
-    found, infos, _ = phases(MeanField(tol=1e-12, max_iter=5000), energy, 2, seed)
+    actual, infos, _ = run_steps(MeanField(tol=1e-12, max_iter=5000), energy, 2, seed)
     single = mean_field.mean_field(energy, tol=1e-12, max_iter=5000)
     parts = np.split(single.single, np.cumsum(energy.n_states)[:-1])
     states, log_f = enumerate_states(energy)
     p = np.array([np.prod([parts[i][s] for i, s in enumerate(x)]) for x in states])
     expected = twins.moments(energy, states, p)["log_potentials"]
-    np.testing.assert_allclose(found, [expected] * 2, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(actual, [expected] * 2, rtol=0, atol=1e-8)
     for info in infos:
         assert info["log_partition"] == pytest.approx(single.lower_bound, abs=1e-8)
         assert info["log_partition"] <= twins.log_sum(log_f)
         assert info["inference_converged"] == 1.0
 
 
-def product_law(graph):
-    """All joint states, and their probabilities were the variables independent beliefs."""
+def product_of_beliefs(graph):
+    """Return all joint states and their probabilities under the product of single beliefs."""
     beliefs = belief_propagation.belief_propagation(graph).single
     parts = np.split(beliefs, np.cumsum(graph.n_states)[:-1])
     states, _ = enumerate_states(graph)
     return states, np.array([np.prod([parts[i][s] for i, s in enumerate(x)]) for x in states])
 
 
-def pull(strength=0.25):
-    """Six spins that all pull at each other: beliefs are wrong, and the variables dependent."""
-    how = {"n_variables": 6, "coupling": strength, "field": 0.1}
-    return make_ising("complete", **how).factor_graph()
+def make_dense_ising(strength=0.25):
+    """Return an Ising model on a complete graph of six spins, for which beliefs are inexact."""
+    options = {"n_variables": 6, "coupling": strength, "field": 0.1}
+    return make_ising("complete", **options).factor_graph()
 
 
 @pytest.mark.parametrize("name", ["chain", "cycle", "orders", "zeros_binary"])
-def test_independent_draws_from_beliefs(name, seed):
+def test_bp_cd_draws_have_the_product_distribution(name, seed):
     energy = ZOO[name](seed)
-    _, infos, negative = phases(BPCD(n_samples=20_000), energy, 2, seed)
+    _, infos, negative = run_steps(BPCD(n_samples=20_000), energy, 2, seed)
     assert isinstance(negative, States)
     assert negative.visible.shape == (20_000, energy.n_variables)
-    check_draws(negative.visible, *product_law(energy))
+    check_draws(negative.visible, *product_of_beliefs(energy))
     assert infos[0]["inference_converged"] == 1.0
 
 
-def test_independent_draws_lose_the_pairs(seed):
-    """Single marginals of beliefs, not the model's pairs: the negative control."""
-    energy = pull()
-    _, _, negative = phases(BPCD(n_samples=20_000), energy, 1, seed)
-    check_draws(negative.visible, *product_law(energy))
+def test_bp_cd_draws_ignore_dependence(seed):
+    """Negative control: the draws have the single marginals but not the pairs of the model."""
+    energy = make_dense_ising()
+    _, _, negative = run_steps(BPCD(n_samples=20_000), energy, 1, seed)
+    check_draws(negative.visible, *product_of_beliefs(energy))
     states, p = twins.distribution(energy)
     with pytest.raises(AssertionError, match="was drawn"):
         check_draws(negative.visible, states, p)
@@ -131,12 +134,12 @@ def test_independent_draws_lose_the_pairs(seed):
 
 @pytest.mark.parametrize("conditionals", ["auto", "exact"])
 @pytest.mark.parametrize("name", ["chain", "cycle", "complete", "orders", "tied", "zeros"])
-def test_exact_conditionals_are_unbiased(name, conditionals, seed):
+def test_bpchain_cd_with_exact_conditionals_is_unbiased(name, conditionals, seed):
     energy = ZOO[name](seed)
     learner = BPChainCD(n_samples=50, conditionals=conditionals)
-    found, infos, _ = phases(learner, energy, 200, seed)
-    counts = len(energy.cliques) if name == "tied" else 1  # of a tied table, cliques add up
-    check_means(found / counts, exact_moments(energy) / counts)
+    actual, infos, _ = run_steps(learner, energy, 200, seed)
+    counts = len(energy.cliques) if name == "tied" else 1  # moments of a tied table add up
+    check_means(actual / counts, exact_moments(energy) / counts)
     log_z = twins.log_sum(enumerate_states(energy)[1])
     for info in infos:
         assert info["ess"] == pytest.approx(50)
@@ -144,65 +147,65 @@ def test_exact_conditionals_are_unbiased(name, conditionals, seed):
         assert info["inference_converged"] == 1.0
 
 
-@pytest.mark.parametrize("name", ["cycle", "complete", "orders", "zeros", "pull"])
-def test_corrected_beliefs_are_unbiased(name, seed):
-    """Weighted draws, few rows known; up to the bias of order 1 / n_samples of their ratio."""
-    energy = pull() if name == "pull" else ZOO[name](seed)
+@pytest.mark.parametrize("name", ["cycle", "complete", "orders", "zeros", "dense"])
+def test_bpchain_cd_with_corrected_draws_is_unbiased(name, seed):
+    """The self-normalised weights have a negligible bias of order 1 / n_samples."""
+    energy = make_dense_ising() if name == "dense" else ZOO[name](seed)
     learner = BPChainCD(n_samples=2000, conditionals="bp", corrected=True)
-    found, infos, _ = phases(learner, energy, 100, seed, n_rows=3)
-    check_means(found, exact_moments(energy))
+    actual, infos, _ = run_steps(learner, energy, 100, seed, n_rows=3)
+    check_means(actual, exact_moments(energy))
     log_z = twins.log_sum(enumerate_states(energy)[1])
     check_mean_weight([info["log_partition"] for info in infos], log_z)
     assert all(1 <= info["ess"] <= 2000 + 1e-6 for info in infos)
 
 
-def test_plain_beliefs_are_biased(seed):
-    """The negative control of the correction."""
-    energy = pull()
-    found, infos, negative = phases(BPChainCD(2000, "bp"), energy, 100, seed)
+def test_bpchain_cd_without_correction_is_biased(seed):
+    """Negative control of the correction."""
+    energy = make_dense_ising()
+    actual, infos, negative = run_steps(BPChainCD(2000, "bp"), energy, 100, seed)
     with pytest.raises(AssertionError, match="sigma off"):
-        check_means(found, exact_moments(energy))
+        check_means(actual, exact_moments(energy))
     assert all(info["ess"] < 1999 for info in infos)
     np.testing.assert_allclose(np.exp(negative.log_weights).sum(), 2000)
 
 
-def test_weights_of_the_correction(seed):
-    """Training rows count f, the others f / q / n: together an estimate of Z and of moments."""
+def test_bpchain_cd_importance_weights(seed):
+    """Training rows have the weight f, other draws f / (q n); the sum estimates Z."""
     rng = np.random.default_rng(seed)
-    energy = pull()
+    energy = make_dense_ising()
     batch = Batch(model_rows(energy, 4, rng))
     learner = BPChainCD(300, "bp", corrected=True, order="index")
     state = learner.init(energy, batch, rng)
     _, negative, state, info = learner.step(energy, batch, state, rng)
     X, log_weights = negative.visible, negative.log_weights
-    known = np.unique(batch.X, axis=0)
-    assert {x.tobytes() for x in X[: len(known)]} == {x.tobytes() for x in known}
+    rows = np.unique(batch.X, axis=0)
+    assert {x.tobytes() for x in X[: len(rows)]} == {x.tobytes() for x in rows}
     log_f = energy.log_potential(X)
-    np.testing.assert_allclose(log_weights[: len(known)], log_f[: len(known)])
-    repeated = np.array([x.tobytes() in {k.tobytes() for k in known} for x in X[len(known) :]])
-    assert (log_weights[len(known) :][repeated] == -np.inf).all()
-    log_q = state.chain.log_density(energy.flat, X[len(known) :][~repeated])
-    shares = 300 * np.exp(log_weights - log_f)[len(known) :][~repeated] * np.exp(log_q)
-    np.testing.assert_allclose(shares, np.round(shares), atol=1e-9)  # how often each was drawn
+    np.testing.assert_allclose(log_weights[: len(rows)], log_f[: len(rows)])
+    repeated = np.array([x.tobytes() in {k.tobytes() for k in rows} for x in X[len(rows) :]])
+    assert (log_weights[len(rows) :][repeated] == -np.inf).all()
+    log_q = state.chain.log_density(energy.flat, X[len(rows) :][~repeated])
+    counts = 300 * np.exp(log_weights - log_f)[len(rows) :][~repeated] * np.exp(log_q)
+    np.testing.assert_allclose(counts, np.round(counts), atol=1e-9)
     assert info["log_partition"] == pytest.approx(twins.log_sum(log_weights))
 
 
-# In an estimator --------------------------------------------------------------------------
+# In an estimator -------------------------------------------------------------------------
 
 
-def some_rows(seed, n_rows=400):
+def make_rows(seed, n_rows=400):
     rng = np.random.default_rng(seed)
     return model_rows(ZOO["chain"](seed), n_rows, rng)
 
 
-def inference_warnings(caught):
+def select_inference_warnings(caught):
     return [w for w in caught if str(w.message).startswith("Inference converged in")]
 
 
 @pytest.mark.parametrize("name", VARIATIONAL)
-def test_estimators_learn_by_it(name, seed):
-    """By name and by instance alike; what history_ holds; a warning only where it is due."""
-    X = some_rows(seed)
+def test_estimators_with_variational_learners(name, seed):
+    """Names and instances are equal, history_ is complete, and there are no needless warnings."""
+    X = make_rows(seed)
     cliques = [(i, i + 1) for i in range(5)]
     models = []
     for learner in (name, TABLE_LEARNERS[name]()):
@@ -211,8 +214,8 @@ def test_estimators_learn_by_it(name, seed):
             warnings.simplefilter("always")
             models.append(model.fit(X))
             again = clone(model).fit(X)
-        n_due = 2 * (model.history_["inference_converged"][-1] < 0.99)
-        assert len(inference_warnings(caught)) == n_due
+        n_expected = 2 * (model.history_["inference_converged"][-1] < 0.99)
+        assert len(select_inference_warnings(caught)) == n_expected
         np.testing.assert_array_equal(again.energy_.flat, model.energy_.flat)
     one, two = models
     np.testing.assert_array_equal(one.energy_.flat, two.energy_.flat)
@@ -227,46 +230,45 @@ def test_estimators_learn_by_it(name, seed):
 
 
 @pytest.mark.parametrize("learner", [BP(), BPChainCD(500), BPChainCD(500, "bp", corrected=True)])
-def test_trees_are_learned_as_exactly(learner, seed):
-    """Exact moments, so the likelihood is that of exact learning."""
-    X = some_rows(seed)
-    how = {"cliques": [(i, i + 1) for i in range(5)], "alpha": 0.001, "random_state": seed}
-    best = DiscreteMRF(learner="exact", **how).fit(X).score(X)
+def test_log_likelihood_on_trees_equals_exact_learning(learner, seed):
+    X = make_rows(seed)
+    options = {"cliques": [(i, i + 1) for i in range(5)], "alpha": 0.001, "random_state": seed}
+    best = DiscreteMRF(learner="exact", **options).fit(X).score(X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = DiscreteMRF(learner=learner, max_iter=150, **how).fit(X).score(X)
-    assert best - 0.02 < found < best + 1e-3
+        actual = DiscreteMRF(learner=learner, max_iter=150, **options).fit(X).score(X)
+    assert best - 0.02 < actual < best + 1e-3
 
 
 @pytest.mark.parametrize("learner", [BP(max_iter=1), BPCD(max_iter=1), MeanField(max_iter=1)])
-def test_inference_that_does_not_converge_is_warned_about_once(learner, seed):
-    X = some_rows(seed)
+def test_unconverged_inference_warns_once(learner, seed):
+    X = make_rows(seed)
     model = DiscreteMRF("pairwise", learner, max_iter=8, alpha=0.01, random_state=seed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X)
-    (found,) = inference_warnings(caught)
-    assert issubclass(found.category, ConvergenceWarning)
-    assert "give the learner more iterations or damping" in str(found.message)
+    (actual,) = select_inference_warnings(caught)
+    assert issubclass(actual.category, ConvergenceWarning)
+    assert "Increase the iterations or the damping" in str(actual.message)
     assert model.history_["inference_converged"][-1] < 0.99
 
 
-def test_chained_inference_that_does_not_converge_is_warned_about_once(seed):
+def test_unconverged_chained_inference_warns_once(seed):
     learner = BPChainCD(conditionals="bp", order="index", schedule="flooding", max_iter=2, tol=0.0)
     model = DiscreteMRF("pairwise", learner, max_iter=4, alpha=0.01, random_state=seed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(some_rows(seed))
-    assert len(inference_warnings(caught)) == 1
+        model.fit(make_rows(seed))
+    assert len(select_inference_warnings(caught)) == 1
     assert 0.0 <= model.history_["inference_converged"][-1] < 0.99
 
 
-def test_learners_are_searched(seed):
-    """Parameters of the learner go through set_params and a grid search; a clone is apart."""
-    X = some_rows(seed, 100)
+def test_set_params_and_grid_search_over_learner_parameters(seed):
+    """The learner of the original estimator is unchanged."""
+    X = make_rows(seed, 100)
     cliques = [(i, i + 1) for i in range(5)]
-    how = {"max_iter": 3, "alpha": 0.1, "categories": [[0, 1]] * 6, "random_state": seed}
-    model = DiscreteMRF(cliques, BPChainCD(), **how)
+    options = {"max_iter": 3, "alpha": 0.1, "categories": [[0, 1]] * 6, "random_state": seed}
+    model = DiscreteMRF(cliques, BPChainCD(), **options)
     grid = {"learner__corrected": [False, True], "learner__n_samples": [20, 30]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

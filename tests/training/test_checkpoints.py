@@ -1,4 +1,4 @@
-"""Tests of fits that are killed and go on from a file."""
+"""Tests of fits that are killed and resumed from a checkpoint file."""
 
 import os
 import pickle
@@ -63,20 +63,20 @@ FITS = [
 ]
 
 
-def theta(model):
+def copy_theta(model):
     return {k: v.copy() for k, v in model.energy_.theta.items()}
 
 
-def assert_same(model, found):
-    for name, values in found.items():
+def assert_same(model, theta):
+    for name, values in theta.items():
         np.testing.assert_array_equal(model.energy_.theta[name], values, strict=True)
 
 
 @pytest.mark.parametrize(("model", "rows"), FITS, ids=range(len(FITS)))
-def test_killed_fits_go_on_bit_for_bit(model, rows, tmp_path):
+def test_killed_fits_resume_bit_for_bit(model, rows, tmp_path):
     weights = {"sample_weight": np.linspace(0, 2, rows[0].shape[0])}
     model.set_callbacks().fit(*rows, **weights)
-    whole, history = theta(model), model.history_
+    whole, history = copy_theta(model), model.history_
     assert model.n_iter_ > 4
     killed = [Checkpoint(tmp_path / "fit", 0), Killer(4)]
     with pytest.raises(Killed):
@@ -88,11 +88,11 @@ def test_killed_fits_go_on_bit_for_bit(model, rows, tmp_path):
     if hasattr(model, "sample"):
         again = model.sample(5, random_state=0)
         np.testing.assert_array_equal(again, model.fit(*rows, **weights).sample(5, random_state=0))
-    assert_same(model, whole)  # the fit had ended
+    assert_same(model, whole)  # from the file of the complete fit
     model.set_callbacks()
 
 
-def test_a_process_that_is_killed(tmp_path):
+def test_killed_process_resumes_bit_for_bit(tmp_path):
     path, code = (
         tmp_path / "fit",
         (
@@ -115,15 +115,15 @@ def test_a_process_that_is_killed(tmp_path):
     epoch = joblib.load(path)["state"].epoch
     assert 0 < epoch < 100, "killed too late"
     subprocess.run(run, check=True)
-    found = np.load(f"{path}.npy")
+    actual = np.load(f"{path}.npy")
     path.unlink()
     subprocess.run(run, check=True)
-    np.testing.assert_array_equal(found, np.load(f"{path}.npy"))
+    np.testing.assert_array_equal(actual, np.load(f"{path}.npy"))
 
 
-def test_generators_are_those_of_the_first_run(tmp_path):
+def test_resume_uses_the_generator_in_the_file(tmp_path):
     model = DiscreteMRF(max_iter=6, early_stopping=True, random_state=np.random.default_rng(5))
-    whole = theta(model.fit(X))
+    whole = copy_theta(model.fit(X))
     model.set_params(random_state=np.random.default_rng(5))
     with pytest.raises(Killed):
         model.set_callbacks(Checkpoint(tmp_path / "fit", 0), Killer(3)).fit(X)
@@ -131,27 +131,28 @@ def test_generators_are_those_of_the_first_run(tmp_path):
     assert_same(model.set_callbacks(Checkpoint(tmp_path / "fit")).fit(X), whole)
 
 
-def test_without_a_seed_the_same_rows_are_held_out(tmp_path):
+def test_resume_without_a_seed_holds_out_the_same_rows(tmp_path):
     path = tmp_path / "fit"
     model = DiscreteMRF(max_iter=6, early_stopping=True)
     with pytest.raises(Killed):
         model.set_callbacks(Checkpoint(path, 0), Killer(3)).fit(X)
     killed = path.read_bytes()
     model.set_callbacks(Checkpoint(path))
-    first, seed, history = theta(model.fit(X)), model._seed, model.history_
+    first, seed, history = copy_theta(model.fit(X)), model._seed, model.history_
     path.write_bytes(killed)
     assert_same(model.fit(X), first)
     assert (model._seed, model.history_) == (seed, history)
     assert len(history["validation_score"]) == 6
 
 
-class FoundElsewhere(BaseEstimator):
-    """Finds another edge every time."""
+class ChangingStructure(BaseEstimator):
+    """Structure estimator that selects given edges one after the other."""
 
-    known = iter([[0, 1], [0, 1], [2, 3]])
+    edges = iter([[0, 1], [0, 1], [2, 3]])
 
     def fit(self, X, y=None, sample_weight=None):
-        self.edges_ = np.array([next(self.known)])
+        """Select the next edge."""
+        self.edges_ = np.array([next(self.edges)])
         return self
 
     def __init__(self, categories=None, random_state=None):
@@ -159,27 +160,27 @@ class FoundElsewhere(BaseEstimator):
         self.random_state = random_state
 
 
-def test_another_graph_is_another_fit(tmp_path):
-    model = DiscreteMRF(FoundElsewhere(), **SMALL).set_callbacks(Checkpoint(tmp_path / "fit"))
+def test_checkpoint_of_another_graph_raises(tmp_path):
+    model = DiscreteMRF(ChangingStructure(), **SMALL).set_callbacks(Checkpoint(tmp_path / "fit"))
     model.fit(X).fit(X)
     with pytest.raises(ValueError, match="is of another fit"):
         model.fit(X)
 
 
-def test_a_graph_cut_short_leaves_no_file(tmp_path):
+def test_interrupted_structure_search_writes_no_file(tmp_path):
     search = MRFStructureLearner("exact").set_callbacks(Killer(2, KeyboardInterrupt))
     model = DiscreteMRF(search, **SMALL).set_callbacks(Checkpoint(tmp_path / "fit", 0))
     with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 2 epochs"):
         model.fit(X)
-    assert not (tmp_path / "fit").exists()  # the whole graph would be refused
+    assert not (tmp_path / "fit").exists()  # as it would not match the complete graph
     search.set_callbacks()
-    found = theta(model.fit(X))
-    assert_same(model.fit(X), found)
+    actual = copy_theta(model.fit(X))
+    assert_same(model.fit(X), actual)
 
 
-def test_ctrl_c_leaves_the_file_of_the_last_complete_epoch(tmp_path):
+def test_ctrl_c_keeps_the_file_of_the_last_complete_epoch(tmp_path):
     path = tmp_path / "fit"
-    whole = theta(RBM(3, **SMALL).fit(X))
+    whole = copy_theta(RBM(3, **SMALL).fit(X))
     model = RBM(3, **SMALL).set_callbacks(Checkpoint(path, 0), Killer(4, KeyboardInterrupt))
     with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 4 epochs"):
         model.fit(X)
@@ -189,10 +190,10 @@ def test_ctrl_c_leaves_the_file_of_the_last_complete_epoch(tmp_path):
 
 
 @pytest.mark.parametrize("penalty", ["l2", "l1"])
-def test_solvers_go_on_from_every_iteration(penalty, tmp_path):
+def test_solvers_resume_after_each_iteration(penalty, tmp_path):
     path = tmp_path / "fit"
     model = DiscreteMRF(learner="exact", penalty=penalty, alpha=0.01, max_iter=12)
-    whole = theta(model.fit(X))
+    whole = copy_theta(model.fit(X))
     for n_epochs in range(1, 13):
         with pytest.raises(Killed):
             model.set_callbacks(Checkpoint(path, 0), Killer(n_epochs)).fit(X)
@@ -202,9 +203,9 @@ def test_solvers_go_on_from_every_iteration(penalty, tmp_path):
         path.unlink()
 
 
-def test_a_solver_killed_again_and_again(tmp_path):
+def test_solver_resumes_after_repeated_kills(tmp_path):
     model = DiscreteMRF(learner="exact", alpha=0.01)
-    whole = theta(model.fit(X))
+    whole = copy_theta(model.fit(X))
     assert model.n_iter_ > 12
     model.set_callbacks(Checkpoint(tmp_path / "fit", 0), Killer(5))
     for _ in range((model.n_iter_ - 1) // 5):
@@ -213,7 +214,7 @@ def test_a_solver_killed_again_and_again(tmp_path):
     assert_same(model.set_callbacks(Checkpoint(tmp_path / "fit")).fit(X), whole)
 
 
-def test_what_a_solver_remembers_is_on_file_only_while_it_is_needed(tmp_path):
+def test_solver_state_is_dropped_at_the_end(tmp_path):
     path = tmp_path / "fit"
     model = DiscreteMRF(learner="exact", alpha=0.01, warm_start=True)
     with pytest.raises(Killed):
@@ -224,12 +225,12 @@ def test_what_a_solver_remembers_is_on_file_only_while_it_is_needed(tmp_path):
     assert model._loop_state.optimizer is None
 
 
-def test_other_fits_are_told_apart(tmp_path):
+def test_checkpoint_of_another_fit_raises(tmp_path):
     path = tmp_path / "fit"
     rows = X.astype(str)
     model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path))
     model.fit(rows, sample_weight=np.ones(len(rows)))
-    before = theta(model)
+    before = copy_theta(model)
     for change, X_other, weights in (
         ({}, rows[::-1], np.ones(len(rows))),
         ({}, np.char.add(rows, "x"), np.ones(len(rows))),
@@ -247,7 +248,7 @@ def test_other_fits_are_told_apart(tmp_path):
     assert_same(same.fit(rows, sample_weight=np.ones(len(rows))), before)
 
 
-def test_other_files_are_refused(tmp_path):
+def test_invalid_files_and_paths_raise(tmp_path):
     path = tmp_path / "fit"
     model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path, 0))
     model.fit(X)
@@ -255,23 +256,23 @@ def test_other_files_are_refused(tmp_path):
     half = whole[: len(whole) // 2]
     for content in (b"", b"a,b\n1,2\n", half, pickle.dumps([1, 2]), pickle.dumps({"state": 1})):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match="fit holds no fit"):
+        with pytest.raises(ValueError, match="fit is not a checkpoint file"):
             model.fit(X)
     path.unlink()
     (tmp_path / "fit.1-1.part").write_bytes(whole[:99])  # killed while it wrote
     assert model.fit(X).n_iter_ == 6
     model.set_callbacks(Checkpoint(tmp_path / "no such folder" / "fit"))
-    with pytest.raises(FileNotFoundError, match=r"no such folder does not exist; make it first"):
+    with pytest.raises(FileNotFoundError, match=r"no such folder, does not exist; create it first"):
         model.fit(X)
     model.set_callbacks(Checkpoint(tmp_path))
     with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
         model.fit(X)
     model.set_callbacks(Checkpoint(path), Checkpoint(tmp_path / "other"))
-    with pytest.raises(ValueError, match="A fit has one Checkpoint"):
+    with pytest.raises(ValueError, match="A fit takes one Checkpoint"):
         model.fit(X)
 
 
-def test_paths_are_of_the_folder_they_were_given_in(tmp_path, monkeypatch):
+def test_relative_paths_are_resolved_at_creation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint("fit"))
     (tmp_path / "elsewhere").mkdir()
@@ -280,115 +281,115 @@ def test_paths_are_of_the_folder_they_were_given_in(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["fit"]
 
 
-def test_a_disk_that_is_full(tmp_path, monkeypatch):
-    """The model is there, and no broken file."""
+def test_failed_writes_warn_and_leave_no_broken_file(tmp_path, monkeypatch):
+    """The fit returns its model, for example if the disk is full."""
     path = tmp_path / "fit"
-    whole = theta(DiscreteMRF(**SMALL).fit(X))
+    whole = copy_theta(DiscreteMRF(**SMALL).fit(X))
     model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path, 0))
     for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
 
-        def fails(state, file, error=error):
+        def fail(state, file, error=error):
             file.write_bytes(b"half")
             if isinstance(error, OSError) or state["ended"]:
                 raise error
 
-        monkeypatch.setattr(joblib, "dump", fails)
-        with pytest.warns(UserWarning, match="was not written, and the fit goes on without: "):
+        monkeypatch.setattr(joblib, "dump", fail)
+        with pytest.warns(UserWarning, match="could not be written; the fit continues without it"):
             assert_same(model.fit(X), whole)
         assert not list(tmp_path.glob("*.part"))
         path.unlink(missing_ok=True)
 
 
-def test_clones_that_share_a_file_do_not_break_it(tmp_path, monkeypatch):
-    path, dump, together = tmp_path / "fit", joblib.dump, Barrier(2, timeout=60)
+def test_clones_can_share_a_file(tmp_path, monkeypatch):
+    path, dump, barrier = tmp_path / "fit", joblib.dump, Barrier(2, timeout=60)
 
-    def at_once(state, file):
+    def dump_together(state, file):
         dump(state, file)
         if state["state"].epoch == 1:
-            together.wait()  # neither has given its file the name yet
+            barrier.wait()  # so that both temporary files exist before they are renamed
 
-    monkeypatch.setattr(joblib, "dump", at_once)
+    monkeypatch.setattr(joblib, "dump", dump_together)
     model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path, 0))
     tasks = [delayed(clone(model).fit)(X) for _ in range(2)]
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = Parallel(2, backend="threading")(tasks)
-    assert_same(fitted[0], theta(fitted[1]))
-    assert_same(model.fit(X), theta(fitted[0]))
+    assert_same(fitted[0], copy_theta(fitted[1]))
+    assert_same(model.fit(X), copy_theta(fitted[0]))
     assert [file.name for file in tmp_path.iterdir()] == ["fit"]
 
 
-def test_what_cannot_go_on():
+def test_unsupported_estimators_and_parameters_raise():
     search = GridSearchCV(DiscreteMRF(), {"alpha": [0.0, 0.1]}).set_callbacks(Checkpoint("nowhere"))
-    with pytest.raises(TypeError, match="GridSearchCV cannot go on from a file"):
+    with pytest.raises(TypeError, match="estimators of skmrf only; got a GridSearchCV"):
         search.fit(X)
     with pytest.raises(ValueError, match="interval must be a number >= 0; got -1"):
         Checkpoint("nowhere", -1)
 
 
-def test_writes_no_more_often_than_asked(tmp_path):
-    path, seen = tmp_path / "fit", []
+def test_interval_limits_the_number_of_writes(tmp_path):
+    path, exists = tmp_path / "fit", []
 
-    class Look(Killer):
+    class Recorder(Killer):
         def on_fit_task_end(self, estimator, context):
-            seen.append(path.exists())
+            exists.append(path.exists())
 
-    DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path), Look(0)).fit(X)
-    assert seen == [False] * 6 + [True]
+    DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path), Recorder(0)).fit(X)
+    assert exists == [False] * 6 + [True]
     path.unlink()
-    seen.clear()
-    clone(CLASSES[0]).set_callbacks(Checkpoint(path), Look(0)).fit(NUMBERS, LABELS)
-    assert seen == [False] * 2 + [True]
+    exists.clear()
+    clone(CLASSES[0]).set_callbacks(Checkpoint(path), Recorder(0)).fit(NUMBERS, LABELS)
+    assert exists == [False] * 2 + [True]
     path.unlink()
-    seen.clear()
-    clone(GRAPHS[0][0]).set_callbacks(Checkpoint(path), Look(0)).fit(X)
-    assert seen == [False] * (len(seen) - 1) + [True]
+    exists.clear()
+    clone(GRAPHS[0][0]).set_callbacks(Checkpoint(path), Recorder(0)).fit(X)
+    assert exists == [False] * (len(exists) - 1) + [True]
     DiscreteMRF(**SMALL).set_callbacks(Checkpoint(tmp_path / "other")).partial_fit(X)
     assert not (tmp_path / "other").exists()
 
 
-def test_beside_other_callbacks(tmp_path):
+def test_checkpoint_with_other_callbacks(tmp_path):
     monitor, stopping = ScoreMonitor(X), EarlyStopping(X, patience=2, min_delta=10.0)
     model = DiscreteMRF(**SMALL).set_callbacks(monitor, Checkpoint(tmp_path / "fit"), stopping)
     model.fit(X)
     assert len(monitor.scores) == model.n_iter_ == 3
     assert joblib.load(tmp_path / "fit")["state"].epoch == 3
-    stopped = theta(model)
-    assert_same(model.fit(X), stopped)  # that it had ended is on file
+    stopped = copy_theta(model)
+    assert_same(model.fit(X), stopped)  # from the file of the complete fit
     assert model.n_iter_ == 3
     assert monitor.scores == []
 
 
-def test_warm_starts_go_on(tmp_path):
+def test_warm_starts_resume(tmp_path):
     path = tmp_path / "fit"
-    twice = theta(RBM(3, warm_start=True, **SMALL).fit(X).fit(X))
+    twice = copy_theta(RBM(3, warm_start=True, **SMALL).fit(X).fit(X))
     model = RBM(3, warm_start=True, **SMALL).fit(X)
     model.set_callbacks(Checkpoint(path, 0), Killer(3))
     with pytest.raises(Killed):
         model.fit(X)
-    assert np.isfinite(model.score(X))  # a question in between makes no difference
+    assert np.isfinite(model.score(X))  # scores between two fits have no effect
     model.set_callbacks(Checkpoint(path))
     assert_same(model.fit(X), twice)
     assert model.n_iter_ == 12
-    with pytest.raises(ValueError, match=r"is of another fit: .*, where it started"):
-        model.fit(X)  # a third time, from another start
+    with pytest.raises(ValueError, match=r"is of another fit: .*, initial values"):
+        model.fit(X)  # a third time, from other initial values
     assert_same(model, twice)
 
 
-def test_questions_and_how_parameters_are_written_make_no_difference(tmp_path):
+def test_checkpoint_of_equal_parameters_of_other_types_resumes(tmp_path):
     path = tmp_path / "fit"
     graph = nx.path_graph(5)
-    how = SMALL | {"warm_start": True, "alpha": 0.1, "categories": [[0, 1]] * 5}
-    model = DiscreteMRF(graph, **how).set_callbacks(Checkpoint(path, 0), Killer(3))
+    options = SMALL | {"warm_start": True, "alpha": 0.1, "categories": [[0, 1]] * 5}
+    model = DiscreteMRF(graph, **options).set_callbacks(Checkpoint(path, 0), Killer(3))
     with pytest.raises(Killed):
         model.fit(X)
     assert len(graph.edges) == len(graph.adj) - 1
-    how |= {"alpha": np.float64(0.1), "categories": [[0, 1] for _ in range(5)]}
-    again = DiscreteMRF(graph, **how).set_callbacks(Checkpoint(path))
-    found = theta(again.fit(np.asfortranarray(X)))
+    options |= {"alpha": np.float64(0.1), "categories": [[0, 1] for _ in range(5)]}
+    again = DiscreteMRF(graph, **options).set_callbacks(Checkpoint(path))
+    actual = copy_theta(again.fit(np.asfortranarray(X)))
     assert again.n_iter_ == 6
-    assert_same(DiscreteMRF(graph, **how).fit(X), found)
-    other = DiscreteMRF(nx.star_graph(4), **how).set_callbacks(Checkpoint(path))
+    assert_same(DiscreteMRF(graph, **options).fit(X), actual)
+    other = DiscreteMRF(nx.star_graph(4), **options).set_callbacks(Checkpoint(path))
     with pytest.raises(ValueError, match="is of another fit"):
         other.fit(X)

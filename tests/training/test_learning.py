@@ -1,4 +1,4 @@
-"""The loop and its parts."""
+"""Tests of the training loop and of its parts."""
 
 import pickle
 import tracemalloc
@@ -31,13 +31,13 @@ from skmrf.training.settings import NoRestriction, Settings
 GROUPS = {"a": np.array([-1, 0, 0, 1, 1, 1]), "b": np.array([-1, -1])}
 
 
-def random_theta(seed):
+def make_theta(seed):
     rng = np.random.default_rng(seed)
     return {"a": rng.normal(size=6), "b": rng.normal(size=2)}
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS.values())
-def test_optimizers_climb_a_parabola(kind):
+def test_optimizers_maximise_a_quadratic(kind):
     optimizer = kind()
     theta = {"a": np.full(3, 5.0), "b": np.zeros(2)}
     state = optimizer.init(theta)
@@ -49,14 +49,14 @@ def test_optimizers_climb_a_parabola(kind):
     assert all(np.all(np.asarray(s) > 0) for s in sizes.values())
 
 
-def test_first_adam_step_has_the_rate_as_length():
+def test_first_adam_step_has_the_size_of_the_rate():
     adam = OPTIMIZERS["adam"]()
     theta = {"a": np.zeros(2)}
     moved, _, _ = adam.step(theta, {"a": np.array([1e-3, -50.0])}, 0.1, adam.init(theta))
     np.testing.assert_allclose(moved["a"], [0.1, -0.1], rtol=1e-4)
 
 
-def test_rates():
+def test_values_of_schedules():
     for rate, expected in [
         (ConstantRate(0.3), [0.3, 0.3, 0.3]),
         (StepRate(1.0, 0.5, every=2), [1.0, 1.0, 0.5]),
@@ -71,7 +71,7 @@ def test_rates():
         np.testing.assert_allclose(values, expected)
 
 
-def feed(rate, gradients):
+def run_schedule(rate, gradients):
     state, stages = rate.init(), 0
     for g in gradients:
         state, new_stage, done = rate.observe({"a": g}, state, 0.0)
@@ -79,17 +79,17 @@ def feed(rate, gradients):
     return rate.value(state), stages, done
 
 
-def test_adaptive_rate_tells_progress_from_noise(seed):
+def test_adaptive_rate_is_halved_only_for_noise(seed):
     rng = np.random.default_rng(seed)
     rate = AdaptiveRate(rate=1.0, window=50)
-    drift = feed(rate, rng.normal(1.0, 1.0, size=(500, 40)))
+    drift = run_schedule(rate, rng.normal(1.0, 1.0, size=(500, 40)))
     assert drift == (1.0, 0, False)
-    noise = feed(rate, rng.normal(0.0, 1.0, size=(5000, 40)))
+    noise = run_schedule(rate, rng.normal(0.0, 1.0, size=(5000, 40)))
     assert noise[0] < 0.05
     assert noise[2] or noise[1] >= 5
 
 
-def test_adaptive_rate_stops_below_the_resolution():
+def test_adaptive_rate_is_halved_below_the_resolution():
     rate = AdaptiveRate(rate=1.0, window=10)
     state = rate.init()
     for _ in range(10):
@@ -107,9 +107,9 @@ def test_make_rate():
 
 
 @pytest.mark.parametrize("kind", [L2, L1, GroupL1])
-def test_penalties(kind, seed):
-    """The prox minimises step * penalty + distance^2 / 2; singles are left alone."""
-    penalty, theta = kind(0.7, GROUPS), random_theta(seed)
+def test_gradient_or_proximal_map_of_penalties(kind, seed):
+    """The proximal map minimises step * penalty + distance^2 / 2 and ignores group -1."""
+    penalty, theta = kind(0.7, GROUPS), make_theta(seed)
     if kind is L2:
         h = 1e-6
         for k, v in theta.items():
@@ -134,7 +134,7 @@ def test_penalties(kind, seed):
     np.testing.assert_array_equal(best["b"], theta["b"])
 
 
-def test_group_penalty_removes_whole_tables():
+def test_group_l1_sets_whole_tables_to_zero():
     theta = {"a": np.array([1.0, 0.1, 0.1, 5.0, 5.0, 5.0]), "b": np.zeros(2)}
     new = GroupL1(1.0, GROUPS).prox(theta, {"a": 1.0, "b": 1.0})
     np.testing.assert_array_equal(new["a"][1:3], 0.0)
@@ -149,7 +149,7 @@ def test_make_penalty():
         make_penalty("l2", -1, GROUPS)
 
 
-def problem(seed, n_rows=400):
+def make_problem(seed, n_rows=400):
     rng = np.random.default_rng(seed)
     truth = ZOO["cycle"](seed)
     data = Batch(model_rows(truth, n_rows, rng))
@@ -157,7 +157,7 @@ def problem(seed, n_rows=400):
     return data, start
 
 
-def solve(data, energy, penalty_name="l2", alpha=0.0, **changes):
+def fit_exactly(data, energy, penalty_name="l2", alpha=0.0, **changes):
     learner = Exact()
     penalty = make_penalty(penalty_name, alpha, energy.penalty_groups())
     settings = Settings(**{"optimizer": None, "penalty": penalty, "tol": 1e-8, **changes})
@@ -166,21 +166,21 @@ def solve(data, energy, penalty_name="l2", alpha=0.0, **changes):
     return state, learner, penalty
 
 
-def test_solver_reaches_the_moments(seed):
-    data, energy = problem(seed)
-    state, learner, _ = solve(data, energy, alpha=0.01)
+def test_gradient_equals_that_of_the_penalty_at_the_maximum(seed):
+    data, energy = make_problem(seed)
+    state, learner, _ = fit_exactly(data, energy, alpha=0.01)
     result = state.result()
     _, gradient = learner.objective(result, data, state.learner)
-    pull = 0.01 * result.flat * (energy.penalty_groups()["log_potentials"] >= 0)
+    expected = 0.01 * result.flat * (energy.penalty_groups()["log_potentials"] >= 0)
     assert state.converged
-    np.testing.assert_allclose(gradient["log_potentials"], pull, atol=1e-6)
+    np.testing.assert_allclose(gradient["log_potentials"], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["l1", "group-l1"])
-def test_kinked_solver_is_optimal(name, seed):
-    """No nearby point has a larger penalised likelihood; strong penalties empty all tables."""
-    data, energy = problem(seed)
-    state, learner, penalty = solve(data, energy, name, 0.05)
+def test_solver_with_non_smooth_penalty_is_optimal(name, seed):
+    """No nearby point is better, and a strong penalty sets all tables to zero."""
+    data, energy = make_problem(seed)
+    state, learner, penalty = fit_exactly(data, energy, name, 0.05)
     best = state.result()
 
     def value(flat):
@@ -193,35 +193,35 @@ def test_kinked_solver_is_optimal(name, seed):
             step = scale * rng.normal(size=best.flat.shape)
             assert value(best.flat) >= value(best.flat + step) - 1e-9
     assert state.converged
-    empty, _, _ = solve(data, energy, name, 10.0)
+    empty, _, _ = fit_exactly(data, energy, name, 10.0)
     np.testing.assert_array_equal(empty.result().flat, 0.0)
 
 
-def stochastic(data, energy, **changes):
+def start_pcd(data, energy, **changes):
     learner = PCD(n_chains=100)
     settings = Settings(batch_size=100, **changes)
     state = loop_state.start(energy, learner, data, settings, np.random.default_rng(1))
     return learner, settings, state
 
 
-def test_stochastic_close_to_exact(seed):
-    data, energy = problem(seed)
-    exact, learner, _ = solve(data, energy)
-    pcd, settings, state = stochastic(data, energy)
+def test_pcd_is_close_to_exact_learning(seed):
+    data, energy = make_problem(seed)
+    exact, learner, _ = fit_exactly(data, energy)
+    pcd, settings, state = start_pcd(data, energy)
     state = loop.run(pcd, data, settings, state)
     best = learner.objective(exact.result(), data, exact.learner)[0]
-    found = learner.objective(state.result(), data, exact.learner)[0]
+    actual = learner.objective(state.result(), data, exact.learner)[0]
     assert state.converged
-    assert best - 0.01 < found <= best + 1e-9
+    assert best - 0.01 < actual <= best + 1e-9
 
 
-def test_resumes_bit_for_bit():
-    data, energy = problem(0)
-    learner, settings, state = stochastic(data, energy, max_iter=6)
+def test_loop_resumes_bit_for_bit():
+    data, energy = make_problem(0)
+    learner, settings, state = start_pcd(data, energy, max_iter=6)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         whole = loop.run(learner, data, settings, state)
-        _, settings, state = stochastic(data, energy, max_iter=3)
+        _, settings, state = start_pcd(data, energy, max_iter=3)
         half = loop.run(learner, data, settings, state)
         half = pickle.loads(pickle.dumps(half))
         half = loop.run(learner, data, settings, loop_state.resume(half, learner, data, settings))
@@ -229,9 +229,9 @@ def test_resumes_bit_for_bit():
     assert whole.history == half.history
 
 
-def test_unconverged_fit_says_so():
-    data, energy = problem(0)
-    learner, settings, state = stochastic(data, energy, max_iter=2)
+def test_unconverged_run_warns():
+    data, energy = make_problem(0)
+    learner, settings, state = start_pcd(data, energy, max_iter=2)
     with pytest.warns(ConvergenceWarning, match="had not converged after 2 epochs"):
         state = loop.run(learner, data, settings, state)
     assert not state.converged
@@ -239,15 +239,18 @@ def test_unconverged_fit_says_so():
 
 
 class Interrupt(SilentReports):
+    """Reports that raise a KeyboardInterrupt after the second epoch."""
+
     def end(self, state):
+        """Interrupt after the second epoch."""
         if state.epoch == 2:
             raise KeyboardInterrupt
         return False
 
 
-def test_interrupt_between_epochs():
-    data, energy = problem(0)
-    learner, settings, state = stochastic(data, energy, max_iter=9)
+def test_interrupt_between_epochs_keeps_the_state():
+    data, energy = make_problem(0)
+    learner, settings, state = start_pcd(data, energy, max_iter=9)
     with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 2 epochs"):
         state = loop.run(learner, data, settings, state, Interrupt())
     assert state.epoch == 2
@@ -256,8 +259,8 @@ def test_interrupt_between_epochs():
 
 @pytest.mark.parametrize("is_deterministic", [False, True])
 def test_interrupt_is_raised_if_the_run_is_not_interruptible(is_deterministic):
-    data, energy = problem(0)
-    learner, settings, state = stochastic(data, energy, max_iter=9, interruptible=False)
+    data, energy = make_problem(0)
+    learner, settings, state = start_pcd(data, energy, max_iter=9, interruptible=False)
     if is_deterministic:
         learner, settings.optimizer = Exact(), None
         state = loop_state.start(energy, learner, data, settings, None)
@@ -265,8 +268,8 @@ def test_interrupt_is_raised_if_the_run_is_not_interruptible(is_deterministic):
         loop.run(learner, data, settings, state, Interrupt())
 
 
-def test_interrupt_of_a_solver_leaves_the_last_iteration():
-    data, energy = problem(0)
+def test_interrupt_of_a_solver_keeps_the_last_iteration():
+    data, energy = make_problem(0)
     learner, settings = Exact(), Settings(optimizer=None, average=False)
     state = loop_state.start(energy, learner, data, settings, None)
     with pytest.warns(ConvergenceWarning, match="Interrupted; .* update, 2, after 2 epochs"):
@@ -280,26 +283,27 @@ def test_interrupt_of_a_solver_leaves_the_last_iteration():
 
 
 class InterruptUpdate:
-    """No restriction, but Ctrl-C in the middle of an update."""
+    """Restriction that raises a KeyboardInterrupt during an update."""
 
     def __init__(self, at):
-        self.left = at
+        self.n_remaining = at
 
     def update(self, energy, positive, negative, info):
-        self.left -= 1
-        if self.left == 0:
+        """Return the energy unchanged, or interrupt."""
+        self.n_remaining -= 1
+        if self.n_remaining == 0:
             raise KeyboardInterrupt
         return energy
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
 @pytest.mark.parametrize("average", [False, True])
-def test_interrupt_leaves_the_last_update(optimizer, average):
-    """As many updates as if the rows had ended there, and learning goes on."""
-    data, energy = problem(0)
+def test_interrupt_keeps_the_last_update(optimizer, average):
+    """The state is that of the last complete update, and training can be resumed."""
+    data, energy = make_problem(0)
     options = {"average": average, "optimizer": optimizers.OPTIMIZERS[optimizer]()}
-    n_updates = 2 * -(-len(data.X) // stochastic(data, energy)[1].batch_size) + 1
-    learner, settings, state = stochastic(data, energy, max_iter=9, **options)
+    n_updates = 2 * -(-len(data.X) // start_pcd(data, energy)[1].batch_size) + 1
+    learner, settings, state = start_pcd(data, energy, max_iter=9, **options)
     settings.restriction = InterruptUpdate(n_updates + 1)
     before = []
     settings.score = lambda energy, _: before.append(energy.flat.copy()) or 0.0
@@ -317,48 +321,50 @@ def test_interrupt_leaves_the_last_update(optimizer, average):
     assert state.epoch == 11
 
 
-class Explode:
-    """Parameters that are not finite, and Ctrl-C after it."""
+class Diverge:
+    """Restriction that sets infinite parameters, and then raises a KeyboardInterrupt."""
 
     def __init__(self):
         self.n_calls = 0
 
     def update(self, energy, positive, negative, info):
+        """Return an energy with infinite parameters, or interrupt."""
         self.n_calls += 1
         if self.n_calls == 2:
             raise KeyboardInterrupt
         return energy.with_theta({k: v + np.inf for k, v in energy.theta.items()})
 
 
-def test_interrupt_never_leaves_a_model_that_diverged():
-    data, energy = problem(0)
-    learner, settings, state = stochastic(data, energy, max_iter=9, restriction=Explode())
+def test_interrupt_after_divergence_raises():
+    data, energy = make_problem(0)
+    learner, settings, state = start_pcd(data, energy, max_iter=9, restriction=Diverge())
     with pytest.raises(ValueError, match="not finite"):
         loop.run(learner, data, settings, state)
 
 
 class FreezeFirst:
-    """Keeps the first parameter at zero."""
+    """Restriction that keeps the first parameter at zero."""
 
     def update(self, energy, positive, negative, info):
+        """Return the energy with a first parameter of zero."""
         flat = energy.flat.copy()
         flat[0] = 0.0
         return energy.with_theta({"log_potentials": flat})
 
 
-def test_restriction_has_the_last_word():
-    data, energy = problem(0)
-    learner, settings, state = stochastic(data, energy, max_iter=3, restriction=FreezeFirst())
+def test_restriction_is_applied_after_each_update():
+    data, energy = make_problem(0)
+    learner, settings, state = start_pcd(data, energy, max_iter=3, restriction=FreezeFirst())
     with pytest.warns(ConvergenceWarning):
         state = loop.run(learner, data, settings, state)
     assert state.energy.flat[0] == 0.0
     assert state.energy.flat[1:].any()
 
 
-def test_early_stopping_keeps_the_best():
-    data, energy = problem(0)
+def test_early_stopping_returns_the_best_energy():
+    data, energy = make_problem(0)
     scores = iter([1.0, 3.0, 2.0, 2.5, 2.9, 9.0])
-    learner, settings, state = stochastic(
+    learner, settings, state = start_pcd(
         data, energy, max_iter=50, score=lambda *_: next(scores), patience=3
     )
     state = loop.run(learner, data, settings, state)
@@ -367,8 +373,8 @@ def test_early_stopping_keeps_the_best():
     assert state.result() is state.best[1]
 
 
-def test_rows_and_targets_stay_together():
-    """Rows without weight and held-out rows leave with their targets and weights."""
+def test_rows_keep_their_targets_and_weights():
+    """Rows of zero weight and held-out rows are removed with their targets and weights."""
     rng = np.random.default_rng(0)
     X = np.arange(20)[:, None]
     weights = np.where(X[:, 0] % 3, X[:, 0] + 1.0, 0.0)
@@ -384,22 +390,22 @@ def test_rows_and_targets_stay_together():
     assert Batch(X).shown is X
 
 
-def test_scores_are_told_the_state():
-    data, energy = problem(0)
-    told = []
-    learner, settings, state = stochastic(
-        data, energy, max_iter=3, score=lambda _, now: told.append(now.epoch) or 0.0
+def test_score_gets_the_state():
+    data, energy = make_problem(0)
+    epochs = []
+    learner, settings, state = start_pcd(
+        data, energy, max_iter=3, score=lambda _, state: epochs.append(state.epoch) or 0.0
     )
     with pytest.warns(ConvergenceWarning):
         loop.run(learner, data, settings, state)
-    assert told == [1, 2, 3]
+    assert epochs == [1, 2, 3]
 
 
-def test_averages_are_kept_only_if_asked_for():
-    """Without them the iterates are the same; a run that goes on may ask for them."""
-    data, energy = problem(0)
+def test_average_option():
+    """The option does not change the iterates, and a resumed run can change it."""
+    data, energy = make_problem(0)
     plain, averaging = (
-        stochastic(data, energy, max_iter=3, average=average) for average in (False, True)
+        start_pcd(data, energy, max_iter=3, average=average) for average in (False, True)
     )
     with pytest.warns(ConvergenceWarning):
         last, mean = (loop.run(p[0], data, *p[1:]) for p in (plain, averaging))
@@ -426,8 +432,7 @@ def test_history_pads_late_columns():
     assert history.columns["b"][1] == 3
 
 
-def test_loop_is_blind_to_kinds():
-    """The loop takes any energy and learner that keep the contract."""
+def test_loop_takes_any_energy_and_learner_with_the_interface():
 
     class Linear:
         def __init__(self):
@@ -459,8 +464,8 @@ def test_loop_is_blind_to_kinds():
     np.testing.assert_allclose(state.result().theta["w"], [1.0, -2.0], atol=0.02)
 
 
-def test_effective_sample_size_stays_within_its_bounds():
-    """Equal weights are worth no more than their number, whatever their rounding."""
+def test_effective_sample_size_is_at_most_the_number_of_draws():
+    """Rounding errors of equal weights do not exceed the bound."""
     rng = np.random.default_rng(0)
     for n in range(1, 300):
         equal = -np.log(n) + 1e-15 * rng.normal(size=n)
@@ -471,7 +476,7 @@ def test_effective_sample_size_stays_within_its_bounds():
 
 @pytest.mark.parametrize("penalty", ["l2", "l1"])
 @pytest.mark.parametrize("learner", ["exact", "pseudo-likelihood"])
-def test_deterministic_learning_that_has_not_converged_says_so(learner, penalty, seed):
+def test_unconverged_deterministic_learning_warns(learner, penalty, seed):
     X = np.random.default_rng(seed).integers(2, size=(50, 4))
     model = DiscreteMRF("pairwise", learner, penalty=penalty, alpha=0.01)
     with pytest.warns(ConvergenceWarning, match=r"had not converged after 1 epochs \(1 updates\)"):
@@ -487,7 +492,7 @@ def test_deterministic_learning_that_has_not_converged_says_so(learner, penalty,
 
 
 @pytest.mark.parametrize("size", [1, 30, 400, 1000])
-def test_rows_of_a_batch_are_in_order(size, seed):
+def test_rows_of_a_batch_are_sorted(size, seed):
     rng = np.random.default_rng(seed)
     plain = Batch(np.zeros((1000, 1)), None, None)
     rows = rng.permutation(1000)[:size]
@@ -500,16 +505,16 @@ def test_rows_of_a_batch_are_in_order(size, seed):
 @pytest.mark.parametrize(
     "layout", [np.ascontiguousarray, np.asfortranarray, lambda X: X[:, ::2], sparse.csr_array]
 )
-def test_a_batch_is_all_that_is_copied(layout, seed):
+def test_take_rows_copies_only_the_batch(layout, seed):
     X = layout((np.random.default_rng(seed).random((20_000, 40)) < 0.5).astype(float))
     rows = np.arange(5, 20_000, 200)
-    at = SimpleNamespace(epoch=0, step=0)
+    state = SimpleNamespace(epoch=0, step=0)
     tracemalloc.start()
-    batch = take_rows(Batch(X, None, None), rows, at)
+    batch = take_rows(Batch(X, None, None), rows, state)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     expected = X[rows]
     if sparse.issparse(X):
         batch, expected = SimpleNamespace(X=batch.X.toarray()), expected.toarray()
     np.testing.assert_array_equal(batch.X, expected)
-    assert peak < 200_000  # all rows are 3 to 6 MB
+    assert peak < 200_000  # the whole array has 3 to 6 MB

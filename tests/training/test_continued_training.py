@@ -1,4 +1,4 @@
-"""Fits that go on: on other rows, with other settings, after a plain fit; and weighted rows."""
+"""Tests of continued training (partial_fit, warm_start) and of weighted rows."""
 
 import numpy as np
 import pytest
@@ -18,12 +18,12 @@ ESTIMATORS = [
     BoltzmannMachine("pcd", states=(0, 1), max_iter=3, random_state=0),
     DiscreteMRF(learner="pcd", max_iter=3, random_state=0),
 ]
-each_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+all_estimators = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 
 
-@each_estimator
+@all_estimators
 @pytest.mark.parametrize("callback", [ScoreMonitor, EarlyStopping])
-def test_callbacks_score_every_epoch(estimator, callback):
+def test_callbacks_score_each_epoch(estimator, callback):
     monitor = callback()
     estimator.set_callbacks(monitor).fit(X)
     estimator.set_callbacks()
@@ -31,9 +31,9 @@ def test_callbacks_score_every_epoch(estimator, callback):
     assert np.isfinite(monitor.scores).all()
 
 
-@each_estimator
-def test_partial_fit_goes_on_from_a_plain_fit(estimator):
-    """Neither the state of the optimizer nor the chains were kept, but the model was."""
+@all_estimators
+def test_partial_fit_continues_after_fit(estimator):
+    """A fit without warm_start keeps the model, but not the optimizer state or the chains."""
     estimator.set_params(max_iter=200).fit(X)
     theta = {k: v.copy() for k, v in estimator.energy_.theta.items()}
     estimator.partial_fit(X)
@@ -43,17 +43,17 @@ def test_partial_fit_goes_on_from_a_plain_fit(estimator):
 
 
 @pytest.mark.parametrize("make", [BoltzmannMachine, DiscreteMRF])
-def test_a_converged_fit_learns_other_rows(make, seed):
+def test_warm_start_after_convergence_learns_other_rows(make, seed):
     rng = np.random.default_rng(seed)
     A = np.where(rng.random((500, 3)) < 0.8, 1, -1)
     model = make(learner="pcd", warm_start=True, alpha=0.01, random_state=seed).fit(A)
     assert model.converged_
-    went_on = model.fit(-A).score(-A)
+    continued = model.fit(-A).score(-A)
     fresh = make(learner="pcd", alpha=0.01, random_state=seed).fit(-A).score(-A)
-    assert abs(went_on - fresh) < 0.02
+    assert abs(continued - fresh) < 0.02
 
 
-def test_early_stopping_begins_anew():
+def test_early_stopping_starts_anew_with_warm_start():
     model = RBM(2, "pcd", early_stopping=True, batch_size=5, warm_start=True, random_state=0)
     first = model.set_params(max_iter=70).fit(X).components_.copy()
     n_iter = model.n_iter_
@@ -63,10 +63,10 @@ def test_early_stopping_begins_anew():
     assert (model.components_ != first).any()
 
 
-def test_partial_fit_holds_nothing_out():
+def test_partial_fit_holds_no_rows_out():
     model = RBM(2, "pcd", early_stopping=True, random_state=0)
-    seen = [model.partial_fit(X).components_[0, 0] for _ in range(4)]
-    assert len(set(seen)) == 4
+    weights = [model.partial_fit(X).components_[0, 0] for _ in range(4)]
+    assert len(set(weights)) == 4
     assert "validation_score" not in model.history_
 
 
@@ -84,14 +84,14 @@ CHANGES = [
 ]
 
 
-def test_settings_may_change_between_warm_fits():
+def test_parameters_can_change_between_warm_starts():
     model = RBM(2, "pcd", max_iter=2, warm_start=True, random_state=0).fit(X)
     for change in CHANGES:
         model.set_params(**change).fit(X)
         assert np.isfinite(model.components_).all()
 
 
-def test_an_earlier_history_stays_as_it_was():
+def test_history_of_an_earlier_fit_is_not_modified():
     model = RBM(2, "pcd", max_iter=3, warm_start=True, random_state=0).fit(X)
     history = model.history_
     model.fit(X)
@@ -101,7 +101,7 @@ def test_an_earlier_history_stays_as_it_was():
 
 @pytest.mark.parametrize("batch_size", [1, 2, 20, 200])
 def test_batches_of_weighted_rows_are_unbiased(batch_size):
-    """Ones weigh nine times as much as zeros, whatever the batches are."""
+    """Rows of ones have nine times the weight of rows of zeros, for each batch size."""
     rows = np.repeat([[1], [0]], 100, axis=0)
     weights = np.where(rows[:, 0] == 1, 9.0, 1.0)
     model = RBM(1, "exact", batch_size=batch_size, max_iter=2000 // (200 // batch_size) + 1)
@@ -109,7 +109,7 @@ def test_batches_of_weighted_rows_are_unbiased(batch_size):
     assert np.exp(model.score_samples([[1]])) == pytest.approx(0.9, abs=0.02)
 
 
-def test_one_heavy_row():
+def test_row_with_a_large_weight():
     rows = np.zeros((2000, 4), dtype=int)
     rows[0] = 1
     weights = np.ones(2000)
@@ -121,7 +121,7 @@ def test_one_heavy_row():
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-def test_divergence_is_told():
+def test_divergence_raises():
     model = RBM(2, "pcd", learning_rate=1e39, optimizer="sgd", max_iter=5)
     with pytest.raises(ValueError, match=r"^Learning diverged in epoch 1: .* learning_rate"):
         model.fit(X)
@@ -134,7 +134,7 @@ def test_lbfgs_of_an_rbm_converges():
     assert model.history_["gradient_max"][-1] < 1e-5
 
 
-def test_base_and_start_of_annealing_are_checked():
+def test_ais_checks_reference_and_start():
     energy = ZOO["zero_one"](0)
     with pytest.raises(ValueError, match=r"^reference must be a skmrf\.samplers\.Product over"):
         ais(energy, reference=Product.uniform([3] * 6))
