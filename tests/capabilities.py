@@ -1,8 +1,8 @@
-"""What every estimator can do beside scikit-learn's tools, each thing exercised on a fitted one.
+"""Capabilities of all estimators, such as pickling, pipelines, data frames and sample weights.
 
-``CAPABILITIES`` are functions of a case that raise where something does not work;
-``EXCEPTIONS`` are the pairs of an estimator and a capability that are not to be, and why. The
-documentation's table is made of both by ``doc/list_capabilities.py``.
+``CAPABILITIES`` are functions of a case that raise an error if the capability does not work.
+``EXCEPTIONS`` are the pairs of an estimator and a capability that it does not have, with the
+reason. ``doc/list_capabilities.py`` creates the table of the documentation from both.
 """
 
 import pickle
@@ -38,7 +38,7 @@ QUERIES = "score_samples", "predict", "predict_proba", "decision_function", "tra
 
 
 class Case(NamedTuple):
-    """An estimator, rows for it, targets where it takes any, and two settings to search."""
+    """Estimator with its rows, its targets if it has any, and two parameter values to search."""
 
     estimator: Any
     X: np.ndarray
@@ -46,13 +46,13 @@ class Case(NamedTuple):
     grid: dict
 
     def fitted(self, X=None, **parameters):
-        """A fresh fit, of other rows than its own if they are given."""
+        """Return a new fitted estimator, fitted to the given rows or to those of the case."""
         model = clone(self.estimator).set_params(**parameters)
         return model.fit(self.X if X is None else X, self.y)
 
 
 def answers(model, X):
-    """What a fitted estimator says of rows, by all queries that it has."""
+    """Return the results of all query methods of a fitted estimator."""
     found = {name: np.asarray(getattr(model, name)(X)) for name in QUERIES if hasattr(model, name)}
     if isinstance(model, MRFStructureLearner):
         found |= {"coupling": model.coupling_, "score": np.asarray(model.score(X))}
@@ -61,14 +61,14 @@ def answers(model, X):
 
 
 def assert_same(left, right, rtol=0.0):
-    """The same answers; bit for bit, unless sums may be taken in another order."""
+    """Check that results are equal, exactly or up to the order of sums."""
     assert left.keys() == right.keys()
     for name, value in left.items():
         assert_allclose(value, right[name], rtol=rtol, err_msg=name)
 
 
 def cases(seed=0):
-    """An estimator of every class."""
+    """Return one case per estimator class."""
     rng = np.random.default_rng(seed)
     bits = (rng.random((60, 1)) < 0.5) ^ (rng.random((60, 4)) < 0.2)
     bits = bits.astype(int)
@@ -112,13 +112,13 @@ def cases(seed=0):
 
 
 def by_pickle(case):
-    """A pickled model gives the same answers."""
+    """Pickle a model; the copy gives the same results."""
     model = case.fitted()
     assert_same(answers(pickle.loads(pickle.dumps(model)), case.X), answers(model, case.X))
 
 
 def by_joblib(case):
-    """A model in a compressed file of joblib gives the same answers."""
+    """Save a model in a compressed joblib file; the copy gives the same results."""
     model, file = case.fitted(), BytesIO()
     joblib.dump(model, file, compress=3)
     file.seek(0)
@@ -126,7 +126,7 @@ def by_joblib(case):
 
 
 def by_skops(case):
-    """A model in a file of skops gives the same answers, and holds trusted types only."""
+    """Save a model in a skops file; it has trusted types only and gives the same results."""
     import pytest
 
     io = pytest.importorskip("skops.io")
@@ -136,7 +136,7 @@ def by_skops(case):
 
 
 def by_clone(case):
-    """A clone has the same parameters, nothing fitted, and fits alike."""
+    """Clone an estimator; the clone has the same parameters, is not fitted, and fits equally."""
     model = case.fitted()
     copy = clone(model)
     assert str(copy.get_params()) == str(model.get_params())
@@ -145,7 +145,7 @@ def by_clone(case):
 
 
 def in_pipeline(case):
-    """A pipeline that ends with it, or a classifier behind it where it transforms."""
+    """Use the estimator as the last step of a pipeline, or before a classifier if it transforms."""
     model = case.fitted()
     last = clone(case.estimator)
     if hasattr(model, "transform"):
@@ -161,7 +161,7 @@ def in_pipeline(case):
 
 
 def in_grid_search(case):
-    """A search over a parameter, of its learner where that has some, refits the best."""
+    """Search over a parameter of the estimator or of its learner, and refit the best one."""
     search = GridSearchCV(case.estimator, case.grid, cv=2, error_score="raise")
     search.fit(case.X, case.y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
@@ -170,7 +170,7 @@ def in_grid_search(case):
 
 
 def of_pandas(case):
-    """A frame of pandas, with an index of its own, is learned from and asked about."""
+    """Fit and query a pandas data frame with a custom index."""
     import pandas as pd
 
     frame = pd.DataFrame(case.X, columns=NAMES, index=np.arange(len(case.X)) + 100)
@@ -178,7 +178,7 @@ def of_pandas(case):
 
 
 def of_polars(case):
-    """A frame of polars is learned from and asked about."""
+    """Fit and query a polars data frame."""
     import polars as pl
 
     _same_as_array(case, pl.DataFrame(case.X, schema=NAMES))
@@ -191,7 +191,7 @@ def _same_as_array(case, frame):
 
 
 def with_feature_names(case):
-    """Columns of other names, or in another order, are refused."""
+    """Raise an error for columns with other names or in another order."""
     import pandas as pd
     import pytest
 
@@ -205,7 +205,7 @@ def with_feature_names(case):
 
 
 def by_set_output(case):
-    """What it transforms comes back as a frame, with names of the columns."""
+    """Return a data frame with column names from transform."""
     import pandas as pd
 
     model = case.fitted(pd.DataFrame(case.X, columns=NAMES))
@@ -218,7 +218,7 @@ def by_set_output(case):
 
 
 def as_html(case):
-    """Notebooks show its name, its parameters, whether it is fitted, and a link to its page."""
+    """Show name, parameters, fitted state and a link to the documentation in notebooks."""
     name = type(case.estimator).__name__
     new, fitted = clone(case.estimator)._repr_html_(), case.fitted()._repr_html_()
     assert name in new
@@ -229,7 +229,7 @@ def as_html(case):
 
 
 def by_sample_weight(case):
-    """Rows of weight zero do not count."""
+    """Ignore rows of weight zero."""
     X = np.concatenate([case.X, case.X[:10][:, ::-1]])
     y = None if case.y is None else np.concatenate([case.y, 1 - case.y[:10]])
     weights = np.repeat([1.0, 0.0], [len(case.X), 10])
@@ -239,7 +239,7 @@ def by_sample_weight(case):
 
 
 def by_partial_fit(case):
-    """A second part of the rows changes what was learned from the first."""
+    """Continue training on a second part of the rows with partial_fit."""
     more = {"classes": np.unique(case.y)} if is_classifier(case.estimator) else {}
     model = clone(case.estimator)
     y = [None, None] if case.y is None else np.split(case.y, 2)
@@ -252,7 +252,7 @@ def by_partial_fit(case):
 
 
 def with_callbacks(case):
-    """scikit-learn's callbacks are called as learning goes on."""
+    """Call scikit-learn's callbacks during training."""
     calls = []
 
     class Count:

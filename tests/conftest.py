@@ -1,4 +1,4 @@
-"""Seeds and data of all tests."""
+"""Fixtures of all tests: seed and data."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ def seed():
 
 @pytest.fixture(scope="session")
 def data_folder():
-    """Path of a folder of the test data; skips the test where it is absent."""
+    """Return a function that gives the path of a test data folder, or skips the test."""
 
     def find(name):
         folder = DATA / name

@@ -18,7 +18,7 @@ def quick(n_components=4, learner="mle-bp", max_iter=3, **parameters):
 
 
 def tied(n_rows=150, n_outputs=8, seed=0):
-    """Inputs, and outputs of which each shows one, flipped; the outputs are all equal or not."""
+    """Return outputs, each row one of two opposite patterns, and noisy copies of them as inputs."""
     rng = np.random.default_rng(seed)
     half = np.arange(n_outputs) < n_outputs // 2
     Y = np.where(rng.random((n_rows, 1)) < 0.5, half, ~half)
@@ -27,18 +27,18 @@ def tied(n_rows=150, n_outputs=8, seed=0):
 
 
 def real(X, seed=0):
-    """Other numbers than zeros and ones."""
+    """Return real-valued inputs instead of zeros and ones."""
     return X + np.random.default_rng(seed).normal(0.0, 0.3, size=X.shape)
 
 
 def assert_same(left, right):
-    """The same fit, bit for bit."""
+    """Check that two fits are exactly equal."""
     assert left.energy_.theta.keys() == right.energy_.theta.keys()
     for name, value in left.energy_.theta.items():
         assert_array_equal(value, right.energy_.theta[name])
 
 
 def assert_close(left, right, atol=1e-4):
-    """The same fit but for rounding."""
+    """Check that two fits are equal up to rounding."""
     for name, value in left.energy_.theta.items():
         assert_allclose(value, right.energy_.theta[name], atol=atol)

@@ -1,4 +1,4 @@
-"""Data of the models that the tests of displays draw."""
+"""Data of the models for the tests of displays."""
 
 import pandas as pd
 from sklearn.datasets import load_digits
@@ -21,7 +21,7 @@ SINGLE = LogPartition(1.0, 0.1, 0.5, 2.0, True, "ais", True)
 
 
 def spins(n_rows=400):
-    """Rows of four spins in a ring, one pair of which repels."""
+    """Return rows of four spins in a ring with one negative coupling."""
     coupling = [0.6, -0.5, 0.4, 0.5]
     energy = make_ising("cycle", n_variables=4, coupling=coupling)
     return sample(energy, n_rows, random_state=0)

@@ -1,4 +1,4 @@
-"""scikit-learn's estimator checks that do not hold here, and why."""
+"""Estimator checks of scikit-learn that are expected to fail, with reasons."""
 
 EXPECTED_FAILED_CHECKS = {
     "check_sample_weight_equivalence_on_dense_data": (

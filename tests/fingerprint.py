@@ -1,6 +1,6 @@
 """Record the numbers that every estimator, learner and query returns on small data.
 
-A change of structure must not change a number. Record before it, compare after it, on one computer:
+A refactoring must not change any number. Record before it and compare after it, on one computer:
 
     python tests/fingerprint.py record before.json
     python tests/fingerprint.py compare before.json
@@ -57,7 +57,7 @@ SMALL_NETWORKS = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3, "rand
 
 
 def tables(missing=False):
-    """Rows of four categorical columns with 2, 3, 2 and 3 levels."""
+    """Return rows of four categorical columns with 2, 3, 2 and 3 levels."""
     rng = np.random.default_rng(1)
     first = rng.integers(2, size=(N_ROWS, 1))
     X = np.hstack([first, first + rng.integers(2, size=(N_ROWS, 1)), first ^ 1, first * 2]) * 1.0
@@ -69,7 +69,7 @@ def tables(missing=False):
 
 
 def bits(n_columns=5, missing=False):
-    """Rows of correlated zeros and ones."""
+    """Return rows of correlated zeros and ones."""
     rng = np.random.default_rng(2)
     X = ((rng.random((N_ROWS, 1)) < 0.5) ^ (rng.random((N_ROWS, n_columns)) < 0.25)) * 1.0
     if missing:
@@ -78,7 +78,7 @@ def bits(n_columns=5, missing=False):
 
 
 def mixed(missing=False):
-    """Rows of two continuous columns and one categorical column."""
+    """Return rows of two continuous columns and one categorical column."""
     rng = np.random.default_rng(3)
     label = rng.integers(2, size=N_ROWS)
     X = np.column_stack([rng.normal(size=(N_ROWS, 2)) + 2.0 * label[:, None], label])
@@ -88,12 +88,12 @@ def mixed(missing=False):
 
 
 def weights():
-    """Sample weights."""
+    """Return sample weights."""
     return np.random.default_rng(4).uniform(0.5, 1.5, size=N_ROWS)
 
 
 def density_numbers(model, X):
-    """Numbers of a fitted density estimator."""
+    """Return the numbers of a fitted density estimator."""
     found = {"score_samples": model.score_samples(X)}
     found["sample"] = model.sample(5, random_state=0)
     found["sample_given"] = model.sample(3, given={0: X[0, 0]}, random_state=0)
@@ -103,7 +103,7 @@ def density_numbers(model, X):
 
 
 def discrete_numbers(model, X):
-    """Numbers of a fitted DiscreteMRF or BoltzmannMachine."""
+    """Return the numbers of a fitted DiscreteMRF or BoltzmannMachine."""
     found = density_numbers(model, X)
     gaps = X.copy()
     gaps[:, 1] = np.nan
@@ -113,7 +113,7 @@ def discrete_numbers(model, X):
 
 
 def rbm_numbers(model, X):
-    """Numbers of a fitted RBM."""
+    """Return the numbers of a fitted RBM."""
     found = density_numbers(model, X)
     found["free_energy"] = model.free_energy(X)
     found["transform"] = model.transform(X)
@@ -122,7 +122,7 @@ def rbm_numbers(model, X):
 
 
 def label_numbers(model, X):
-    """Numbers of a fitted classifier or structured predictor."""
+    """Return the numbers of a fitted classifier or structured predictor."""
     found = {"predict": model.predict(X)}
     for name in ("decision_function", "predict_proba", "score_samples"):
         if hasattr(model, name):
@@ -131,7 +131,7 @@ def label_numbers(model, X):
 
 
 def structure_numbers(model, X):
-    """Numbers of a fitted structure learner."""
+    """Return the numbers of a fitted structure learner."""
     coupling = model.coupling_
     return {
         "edges": model.edges_,
@@ -148,7 +148,7 @@ def _fit_and_ask(model, X, ask, y=None, sample_weight=None):
 
 
 def _twice(model, X, ask, y=None):
-    """Numbers after two calls of partial_fit."""
+    """Return the numbers after two calls of partial_fit."""
     for half in np.split(np.arange(len(X)), 2):
         model.partial_fit(X[half], *(() if y is None else (y[half],)))
     return ask(model, X)
@@ -331,7 +331,7 @@ GROUPS = {
 
 
 def record(groups=tuple(GROUPS)):
-    """Return the numbers of all cases as lists, by case and quantity; errors as their text."""
+    """Return the numbers of all cases as lists, by case and quantity; errors as text."""
     found = {}
     for group in groups:
         for name, ask in GROUPS[group]():

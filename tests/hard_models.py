@@ -1,4 +1,4 @@
-"""Models that are hard for approximate inference, and their log Z by enumeration."""
+"""Models that are hard for approximate inference, with log Z by enumeration."""
 
 import numpy as np
 import twins
@@ -14,7 +14,7 @@ def true_log_z(energy):
 
 
 def hard_model():
-    """Frustrated and cold: couplings of random sign, 3 nats each, on all pairs of 14."""
+    """Return a spin glass of 14 variables: couplings of 3 nats and random sign on all pairs."""
     rng = np.random.default_rng(0)
     upper = np.triu(rng.choice([-3.0, 3.0], size=(14, 14)), 1)
     return PairwiseEnergy(upper + upper.T, np.zeros(14))
@@ -24,7 +24,7 @@ PAPER = Propagation("flooding", damping=0.0, max_iter=20, tol=0.0)
 
 
 def frustrated(strength=1.5):
-    """Six spins, every pair coupled, mixed signs, weak fields: propagation does not converge."""
+    """Return a model of six spins on which belief propagation does not converge."""
     rng = np.random.default_rng(34)
     upper = np.triu(rng.choice([-strength, strength], size=(6, 6)), 1)
     return PairwiseEnergy(upper + upper.T, rng.normal(0.0, 0.3, size=6)).factor_graph()
@@ -39,7 +39,7 @@ def chain_of(graph, conditionals="bp", order="index", how=PAPER, n_samples=1000,
 
 
 def density(chain, graph):
-    """Probability of being drawn for every joint state."""
+    """Return the probability with which the chain draws each joint state."""
     log_q = chain.log_density(graph.flat, enumerate_states(graph)[0])
     assert not np.isnan(log_q).any()
     assert log_q.max() < 1e-11

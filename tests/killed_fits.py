@@ -1,4 +1,4 @@
-"""Fits that are killed, for the tests of checkpoints."""
+"""Fits that are interrupted by an error, for the tests of checkpoints."""
 
 import numpy as np
 
@@ -6,11 +6,11 @@ from skmrf import MRFStructureLearner, NNMRFClassifier
 
 
 class Killed(BaseException):
-    """Not caught by anything."""
+    """Error that no code catches."""
 
 
 class Killer:
-    """Ends a fit after some epochs."""
+    """Callback that ends a fit with an error after some epochs."""
 
     def __init__(self, n_epochs, error=Killed):
         self.n_epochs = n_epochs

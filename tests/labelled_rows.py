@@ -1,4 +1,4 @@
-"""Labelled rows and small ensembles for the tests of networks of labels."""
+"""Labelled rows and small ensembles for the tests of label networks."""
 
 import functools
 
@@ -22,7 +22,7 @@ def classes(*args, **parameters):
 
 
 def labelled(case, seed, n=23, n_labels=3):
-    """A model far from its start, rows and labels."""
+    """Return a model far from its initial values, with rows and labels."""
     n_states, edges = CASES[case]
     rng = np.random.default_rng(seed)
     networks = NeuralEnergy.random(
@@ -35,7 +35,7 @@ def labelled(case, seed, n=23, n_labels=3):
 
 
 def rings(n, seed):
-    """A ring, and rows inside and outside of it with the same mean and covariance."""
+    """Return points on a ring, and points off it with the same mean and covariance."""
     rng = np.random.default_rng(seed)
     angle = rng.uniform(0, 2 * np.pi, n)
     y = np.resize([0, 1], n)
@@ -45,7 +45,7 @@ def rings(n, seed):
 
 
 def kinds(n, seed):
-    """A number beside categories, of which each says something of the label."""
+    """Return a continuous and several categorical columns, each related to the label."""
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.resize(["big", "big", "little"], n))
     kind = np.where(y == "big", rng.integers(1, 3, n), rng.integers(0, 2, n))
@@ -55,7 +55,7 @@ def kinds(n, seed):
 
 @functools.lru_cache
 def fitted(kind, seed):
-    """Not to be changed."""
+    """Return a fitted ensemble, which is cached and must not be changed."""
     make, categorical = {"rings": (rings, None), "kinds": (kinds, [1])}[kind]
     X, y = make(150, seed)
     model = classes(categorical_features=categorical, max_iter=40, random_state=seed)

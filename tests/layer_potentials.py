@@ -1,4 +1,4 @@
-"""Weights of two layers for the tests of messages between them."""
+"""Weights of two layers, for the tests of messages between layers."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ each_dtype = pytest.mark.parametrize("dtype", DTYPES)
 
 
 def layers(rng, n_visible, n_hidden, n_rows=1, *, scale=1.0, field=1.0, dtype=float):
-    """Weights and fields of both layers."""
+    """Return the weights and the biases of both layers."""
     weights = rng.normal(0.0, scale, size=(n_visible, n_hidden))
     visible = rng.normal(0.0, field, size=(n_rows, n_visible))
     hidden = rng.normal(0.0, field, size=(n_rows, n_hidden))
@@ -20,13 +20,13 @@ def layers(rng, n_visible, n_hidden, n_rows=1, *, scale=1.0, field=1.0, dtype=fl
 
 
 def log_marginals(weights, visible, hidden):
-    """States of the visible units, and log of the sum of f over those of the hidden ones."""
+    """Return all visible states and the log of the sum of f over hidden states."""
     V, _, log_f = twins.layer_table(weights, visible, hidden)
     return V, np.array([twins.log_sum(row) for row in log_f])
 
 
 def gains(scores, V, state):
-    """What it would add to the score of a state to change one unit of it."""
+    """Return the change of a state's score if one unit is flipped, for each unit."""
     number = {tuple(v): s for v, s in zip(V.astype(int).tolist(), scores, strict=True)}
     state = np.asarray(state, dtype=int)
     others = state ^ np.eye(len(state), dtype=int)

@@ -1,4 +1,4 @@
-"""Learners by name, and names of models, for the tests of learners."""
+"""Names of learners and of models, for the tests of learners."""
 
 from skmrf.energies import BipartiteEnergy, ConditionalBipartiteEnergy, FactorGraph, NeuralEnergy
 from skmrf.learners import BeliefLearner, ConditionalLearner, accepted

@@ -1,14 +1,14 @@
-r"""Belief propagation between two layers as products of matrices, as Ping and Ihler print it.
+r"""Belief propagation between two layers with matrix products, as in Ping and Ihler.
 
-The readable form of :func:`skmrf.variational.bipartite.propagate`, of one instance. Messages are
-probabilities ``M``, which round to 1 where a logit exceeds 36 (17 in float32): weights must be
+This is a readable form of :func:`skmrf.variational.bipartite.propagate` for one row. Messages are
+probabilities ``M``, which round to 1 if a logit exceeds 36 (17 in float32). So weights must be
 small.
 
 References
 ----------
 W. Ping and A. Ihler, "Belief propagation in conditional RBMs for structured prediction", AISTATS
-2017. Section 5 and Appendix B, with (13) to (18) corrected: ``1 - M`` goes with the belief of a
-unit in state 1.
+2017. Section 5 and Appendix B, with (13) to (18) corrected: ``1 - M`` is multiplied by the belief
+in state 1.
 """
 
 import numpy as np
@@ -17,19 +17,19 @@ from skmrf.variational.bipartite import UnitBeliefs
 
 
 def sigmoid(logits):
-    """Probability of state 1."""
+    """Return the probability of state 1."""
     return 1 / (1 + np.exp(-logits))
 
 
 def logit(p):
-    """Log odds."""
+    """Return the log odds."""
     return np.log(p) - np.log(1 - p)
 
 
 def messages(weights, received, belief):
-    """(13), (14): messages ``M[i, j]`` from units j of belief ``belief[j]`` to units i.
+    """Return messages ``M[i, j]`` from units j with beliefs ``belief[j]`` to units i, (13), (14).
 
-    ``received[j, i]`` are the messages that units j had from units i.
+    ``received[j, i]`` are the messages from units i to units j.
     """
     one = (1 - received).T * belief
     zero = received.T * (1 - belief)
@@ -37,7 +37,7 @@ def messages(weights, received, belief):
 
 
 def max_messages(weights, received, belief):
-    """The same with maxima for sums."""
+    """Return the messages of :func:`messages` with maxima instead of sums."""
     one = (1 - received).T * belief
     zero = received.T * (1 - belief)
     ratio = np.maximum(np.exp(weights) * one, zero) / np.maximum(one, zero)
@@ -45,7 +45,7 @@ def max_messages(weights, received, belief):
 
 
 def hard_messages(weights, _, belief):
-    """(15): messages from units that are at their more probable state."""
+    """Return messages from units that are in their more probable state, (15)."""
     return sigmoid(weights * (belief > 0.5))
 
 
@@ -56,21 +56,27 @@ TO_HIDDEN = {"sum": messages, "max": max_messages, "mixed": hard_messages}
 def propagate_matrices(
     weights, visible_field, hidden_field, *, product="sum", max_iter=100, tol=1e-3
 ):
-    """Algorithm 1.
+    """Run Algorithm 1.
 
     Parameters
     ----------
     weights : ndarray of shape (n_visible, n_hidden)
+        Weights.
     visible_field : ndarray of shape (n_visible,)
+        Biases of the visible units.
     hidden_field : ndarray of shape (n_hidden,)
+        Biases of the hidden units.
     product : {"sum", "max", "mixed"}
+        Kind of messages.
     max_iter : int
+        Maximum number of iterations.
     tol : float
+        Largest change of a belief at which the iterations stop.
 
     Returns
     -------
     UnitBeliefs
-        Of one row.
+        Beliefs of one row.
     """
     half = weights.dtype.type(0.5)
     to_visible = np.full_like(weights, half)
@@ -91,7 +97,7 @@ def propagate_matrices(
 
 
 def pair_beliefs(weights, to_visible, to_hidden, visible, hidden):
-    """(18): probabilities that both units are 1."""
+    """Return the probabilities that both units are 1, (18)."""
     v, h = sigmoid(visible), sigmoid(hidden)
     to_hidden = to_hidden.T
     both = np.exp(weights) * np.outer(v, h) * (1 - to_visible) * (1 - to_hidden)

@@ -1,4 +1,4 @@
-"""Potentials of mixture beliefs, with closed forms, for the tests of free energies."""
+"""Mixtures and energies with closed forms, for the tests of free energies."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ each_entropy = pytest.mark.parametrize("entropy", ["joint", "bethe"])
 
 
 def mixture_of(seed, n_states, n_components=2, *, diagonal=False, spread=1.0):
-    """Any mixture; its numbers are correlated."""
+    """Return a random mixture with correlated continuous variables."""
     rng = np.random.default_rng(seed)
     n_states = np.array(n_states)
     m, q = int((n_states == 0).sum()), n_states[n_states > 0]
@@ -35,13 +35,13 @@ def mixture_of(seed, n_states, n_components=2, *, diagonal=False, spread=1.0):
 
 
 def base_precision(rng, m, scale=0.3):
-    """Positive definite, with couplings."""
+    """Return a random positive definite matrix with couplings."""
     A = rng.normal(0, scale, size=(m, m))
     return A @ A.T + scale * np.eye(m)
 
 
 def neural(seed, n_states, edges, *, scale=1.0):
-    """An energy whose networks matter."""
+    """Return an energy whose networks are large compared to the base."""
     rng = np.random.default_rng(seed)
     m = list(n_states).count(0)
     energy = NeuralEnergy.random(
@@ -60,8 +60,10 @@ def neural(seed, n_states, edges, *, scale=1.0):
 
 
 def smooth(seed, n_states, edges):
-    """Networks of one layer whose units meet no kink near the data: half are linear there, the
-    others exponential, and the output is a tanh of them."""
+    """Return an energy with smooth networks of one layer.
+
+    No unit has its kink near the data: half of the units are linear there, the others exponential.
+    """
     rng = np.random.default_rng(seed)
     energy = neural(seed, n_states, edges)
     slots, theta = energy.n_slots, {}

@@ -1,4 +1,4 @@
-"""Files of models, good and bad, for the tests of reading and writing."""
+"""Valid and invalid model files, for the tests of reading and writing."""
 
 import gzip
 import math
@@ -75,7 +75,7 @@ def write(folder, text, name="file"):
 
 
 def fails(read, path, message):
-    """The message without the path, which must lead it."""
+    """Return the error message without the path, with which it must start."""
     with pytest.raises(ValueError) as caught:
         read(path)
     assert str(caught.value) == f"{path}: {message}"

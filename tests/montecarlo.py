@@ -1,4 +1,4 @@
-"""Judges of random results, by their own Monte Carlo error. Each has a negative control."""
+"""Checks of random results within their Monte Carlo error; each has a negative control."""
 
 from itertools import combinations
 
@@ -7,12 +7,15 @@ from scipy.stats import binom
 
 N_SIGMA = 5.0
 LEAST_ESS = 200
-TAIL = 5.7e-7  # both tails of a normal variable beyond five sigma
+TAIL = 5.7e-7  # probability of both tails of a normal variable beyond five sigma
 
 
 def check_draws(draws, states, p):
-    """Independent draws have the probabilities p: exact binomial tails of the frequencies of joint
-    states, of the states of single variables and of those of pairs."""
+    """Check that independent draws have the probabilities p.
+
+    The check uses exact binomial tails of the frequencies of joint states, of the states of single
+    variables and of the states of pairs.
+    """
     counts = count(draws, states)
     assert not counts[p == 0].any(), "a state of probability zero was drawn"
     counts, p = [counts], [p]
@@ -30,7 +33,7 @@ def check_draws(draws, states, p):
 
 
 def count(draws, states):
-    """How many draws equal each of the states."""
+    """Return the number of draws of each state."""
     radix = np.append(np.cumprod(states.max(axis=0, initial=0)[:0:-1] + 1)[::-1], 1)
     radix = radix[: states.shape[1]].astype(np.int64)
     codes = states @ radix
@@ -41,10 +44,10 @@ def count(draws, states):
 
 
 def check_means(values, expected):
-    """Means over rows of independent values are as expected, column by column.
+    """Check the mean of each column of independent rows.
 
-    Fails where the error is too large to tell anything, too: an effective sample size below 200,
-    by the variance that an indicator of that mean has.
+    The check also fails if the error is too large for a conclusion: if the effective sample size is
+    below 200, according to the variance of an indicator with this mean.
     """
     values, expected = np.asarray(values, dtype=float), np.asarray(expected, dtype=float)
     error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
@@ -59,7 +62,7 @@ def check_means(values, expected):
 
 
 def check_mean_weight(log_weights, log_expected, largest_error=0.05):
-    """The mean of exponentials is as expected; the error must be small enough to tell."""
+    """Check the mean of exponentials, and that its error is small enough."""
     weights = np.exp(np.asarray(log_weights) - log_expected)
     error = weights.std(ddof=1) / np.sqrt(len(weights))
     assert error < largest_error, f"the relative error is {error:.2g}"

@@ -1,4 +1,4 @@
-"""Tables and small models for the tests of NNMRFDensity and NNMRFClassifier."""
+"""Data and small models for the tests of NNMRFDensity and NNMRFClassifier."""
 
 import functools
 
@@ -30,14 +30,14 @@ def ring(n, seed):
 
 
 def plants(n, seed):
-    """Heights, of which every kind has its own."""
+    """Return a continuous column that depends on a categorical column, and the latter."""
     rng = np.random.default_rng(seed)
     codes = rng.permutation(np.resize(np.arange(3), n))
     return np.stack([3.0 * codes + rng.normal(size=n), codes], axis=1)
 
 
 def line(n, seed, n_columns=2, correlation=0.9):
-    """Numbers of which each depends on the one before."""
+    """Return continuous columns, each correlated with the previous column."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, n_columns))
     for j in range(1, n_columns):
@@ -54,7 +54,7 @@ TABLES = {
 
 @functools.lru_cache
 def learned(kind, density, seed):
-    """A model whose networks matter; not to be changed."""
+    """Return a fitted model with large networks, which is cached and must not be changed."""
     table, categorical = TABLES[kind]
     model = small(learner=Grid(31), optimizer="lbfgs", node_layers=(8,), edge_layers=(8,))
     model.set_params(density=density, categorical_features=categorical, max_iter=100)
@@ -62,7 +62,7 @@ def learned(kind, density, seed):
 
 
 def lattice(kind):
-    """Rows all over the space, and the volume that each stands for."""
+    """Return rows on a grid over the whole space, the volume of a cell, and the axes."""
     if kind == "mixed":
         axes = np.linspace(-20, 26, 2001), np.arange(3.0)
     elif kind == "one number":
@@ -81,6 +81,6 @@ def with_gap(rows, column):
 
 
 def base_of(model):
-    """Mean and covariance of the base in the units of the user."""
+    """Return the mean and covariance of the Gaussian base in the units of the data."""
     scale, mean = model._columns.scale, model._columns.mean
     return mean + scale * model.energy_.mean, scale * model.energy_.covariance * scale[:, None]

@@ -1,4 +1,4 @@
-"""Regressions of variables on their neighbours: data, slow fits and statistics."""
+"""Nodewise regressions: data, slow fits and statistics."""
 
 from itertools import product
 
@@ -8,14 +8,14 @@ from scipy.stats import chi2_contingency
 from skmrf._utils.codes import MISSING
 from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
 
-TAIL = 5.7e-7  # both tails of a normal variable beyond five sigma
+TAIL = 5.7e-7  # probability of both tails of a normal variable beyond five sigma
 MIXED = (2, 3, 2, 4, 1, 2)
 EDGES = [(0, 1), (1, 2), (0, 3), (1, 3), (2, 4), (3, 5)]
 FORMS = [("table", True), ("table", False), ("agreement", True), ("agreement", False)]
 
 
 def by_scipy(x, y):
-    """p-value and statistic of the rows where both are observed."""
+    """Return the p-value and statistic of scipy, for rows where both columns are observed."""
     both = (x != MISSING) & (y != MISSING)
     a, i = np.unique(x[both], return_inverse=True)
     b, j = np.unique(y[both], return_inverse=True)
@@ -32,7 +32,7 @@ def all_of(form):
 
 
 def law(energy):
-    """All joint states and their probabilities."""
+    """Return all joint states and their probabilities."""
     X = np.array(list(product(*(range(q) for q in energy.n_states))), dtype=np.int16)
     log_f = energy.log_potential(X)
     p = np.exp(log_f - log_f.max())
@@ -46,14 +46,14 @@ def random_energy(rng, n_states, edges, statistic, unary, scale=0.7):
 
 
 def counted(rng, energy, n_rows):
-    """Distinct rows of a sample and how often they occur."""
+    """Return the unique rows of a sample and their counts."""
     X, p = law(energy)
     counts = rng.multinomial(n_rows, p).astype(float)
     return X[counts > 0], counts[counts > 0]
 
 
 def parameters_of(form, i):
-    """Names and numbers of the parameters of the regression of a variable, in order."""
+    """Return the names and indices of the parameters of a variable's regression."""
     q = form.layout.n_states
     if q[i] == 1:
         return []
@@ -67,7 +67,7 @@ def parameters_of(form, i):
 
 
 def features(form, X, i):
-    """Statistics by row, state and parameter, from the log-potentials of whole rows."""
+    """Return the statistics by row, state and parameter, from log-potentials of whole rows."""
     names = parameters_of(form, i)
     F = np.zeros((len(X), form.layout.n_states[i], len(names)))
     for k, (name, number) in enumerate(names):
@@ -82,7 +82,7 @@ def features(form, X, i):
 
 
 def derivatives(F, states, weights, theta):
-    """Log-likelihood, scores of the rows and information, from the definition."""
+    """Return the log-likelihood, the scores of the rows and the information matrix."""
     logits = F @ theta
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)

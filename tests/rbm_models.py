@@ -7,24 +7,24 @@ from learner_names import LAYERED_LEARNERS
 
 from skmrf import RBM
 
-SMALL = 50_000  # bytes in which no exact sum over 12 units fits
+SMALL = 50_000  # bytes, too few for an exact sum over 12 units
 every = pytest.mark.parametrize("learner", LAYERED_LEARNERS)
 
 
 def law(energy):
-    """All visible states and their log-probabilities."""
+    """Return all visible states and their log-probabilities."""
     V, log_f = twins.visible_law(energy)
     return V, log_f - twins.log_sum(log_f)
 
 
 def draws(energy, n_rows, seed):
-    """Exact samples."""
+    """Return exact samples."""
     V, log_p = law(energy)
     return V[np.random.default_rng(seed).choice(len(V), size=n_rows, p=np.exp(log_p))].astype(int)
 
 
 def bits(n_rows=120, n_columns=12, seed=0):
-    """Rows with two kinds of patterns."""
+    """Return rows with two kinds of patterns."""
     rng = np.random.default_rng(seed)
     half = np.arange(n_columns) < n_columns // 2
     X = np.where(rng.random((n_rows, 1)) < 0.5, half, ~half)
@@ -37,7 +37,7 @@ def quick(n_components=4, learner="pcd", max_iter=3, **parameters):
 
 
 def assert_same(left, right):
-    """The same fit, bit for bit."""
+    """Check that two fits are exactly equal."""
     for name in ("components_", "intercept_visible_", "intercept_hidden_"):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
     np.testing.assert_array_equal(left.hidden_means_, right.hidden_means_)

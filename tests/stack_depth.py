@@ -1,9 +1,9 @@
-"""Measure how many files of the package the deepest call stack of every fit passes.
+"""Count the files of the package on the deepest call stack of each fit.
 
     NUMBA_DISABLE_JIT=1 python tests/stack_depth.py
 
-Without compilation the kernels are on the stack too. A file that is left and entered again further
-down counts as a return.
+Without compilation the kernels are on the stack, too. A file that is left and entered again deeper
+in the stack counts as a return.
 """
 
 import os
@@ -58,7 +58,7 @@ class Recorder:
 
 
 def fits():
-    """Return a small fit of every estimator, by name."""
+    """Return a small fit of each estimator, by name."""
     rng = np.random.default_rng(0)
     bits = ((rng.random((20, 1)) < 0.5) ^ (rng.random((20, 3)) < 0.25)).astype(int)
     numbers = rng.normal(size=(20, 2)) + bits[:, :1]
@@ -89,7 +89,7 @@ def measure(fit):
 
 
 def main():
-    """Print a line for every estimator."""
+    """Print a line per estimator."""
     for name, fit in fits().items():
         found = measure(fit)
         print(f"{name}: {len(set(found.deepest))} files")

@@ -1,7 +1,7 @@
-"""Rows of models whose edges are known, for the tests of MRFStructureLearner.
+"""Samples of models with known edges, for the tests of MRFStructureLearner.
 
-The edges are far beyond doubt, and ``STRICT`` keeps the probability of any false edge at 1e-6, so
-that exact graphs can be asked for.
+The edges are so strong that they are always found, and with ``STRICT`` the probability of any false
+edge is 1e-6. So tests can require the exact graph.
 """
 
 from itertools import product
@@ -24,7 +24,7 @@ slow = pytest.mark.slow
 
 
 def strict(level=STRICT, **parameters):
-    """Wald tests of a strict level."""
+    """Return Wald tests of a strict level."""
     return WaldTests(level=level, **parameters)
 
 
@@ -38,7 +38,7 @@ def chain_rows(seed, n_rows=1500, n_variables=5, coupling=0.5, field=0.0):
 
 
 def three_state_rows(seed, n_rows=1500):
-    """Columns 0 and 1 agree often, as do 2 and 3."""
+    """Return rows in which columns 0 and 1 often agree, and columns 2 and 3, too."""
     rng = np.random.default_rng(seed + 700)
     X = rng.integers(0, 3, size=(n_rows, 4))
     for i, j in [(0, 1), (2, 3)]:
@@ -48,7 +48,7 @@ def three_state_rows(seed, n_rows=1500):
 
 
 def holes(X, share, *seed):
-    """Entries missing whatever they are; rows are drawn from other seeds."""
+    """Return rows with entries missing completely at random."""
     X = X.astype(float)
     X[np.random.default_rng([77, *seed]).random(X.shape) < share] = np.nan
     return X
@@ -78,7 +78,7 @@ def chain_couplings():
 
 
 def a_fit(seed, n_states=(2, 3, 2, 3), n_rows=4000, edges=((0, 1), (1, 2), (2, 3), (0, 2))):
-    """A log-linear energy and rows that it has learned from."""
+    """Return a fitted log-linear energy and its rows."""
     rng = np.random.default_rng([seed, 3])
     form = LogLinearForm.build(n_states, edges)
     theta = {k: rng.normal(0, 0.4, size=v.shape) for k, v in form.zeros().items()}

@@ -1,4 +1,4 @@
-"""Moves of chains over the visible states: their exact matrices, and how often they are made."""
+"""Markov chains on the visible states: exact transition matrices and observed frequencies."""
 
 import numpy as np
 import twins
@@ -12,7 +12,7 @@ from skmrf.samplers import Product, Tempering
 
 
 def random_product(n_states, rng):
-    """Independent variables, not uniform."""
+    """Return a random product distribution."""
     log_p = [np.log(rng.dirichlet(np.full(q, 3.0))) for q in n_states]
     return Product(np.concatenate(log_p), np.cumsum(n_states) - n_states)
 
@@ -22,14 +22,14 @@ def visible_states(energy):
 
 
 def law(energy, beta=1.0, reference=None):
-    """Log-densities and probabilities of the visible states at ``reference^(1 - beta) f^beta``."""
+    """Return log-densities and probabilities of visible states at reference^(1 - beta) f^beta."""
     reference = Product.uniform(energy.visible_states) if reference is None else reference
     _, log_f = twins.visible_law(energy, beta, reference.log_probability)
     return log_f, np.exp(log_f - twins.log_sum(log_f))
 
 
 def sweep_matrix(energy, beta=1.0, reference=None, reverse=False):
-    """Transition matrix of a sweep: site by site, or one layer and then the other."""
+    """Return the transition matrix of a Gibbs sweep, by variable or by layer."""
     reference = Product.uniform(energy.visible_states) if reference is None else reference
     if isinstance(energy, BipartiteEnergy):
         return _layer_matrix(energy, beta, reference)
@@ -54,9 +54,10 @@ def _layer_matrix(energy, beta, reference):
 
 
 def tempered_matrix(energy, betas, reference, reverse=True):
-    """Matrix of a tempered transition: the sum over all walks up and down, each with its weight.
+    """Return the transition matrix of a tempered transition, by a sum over all paths.
 
-    A walk's probability is a product of sweep matrices; refused walks stay where they began.
+    The probability of a path is a product of sweep matrices. If a path is rejected, the chain stays
+    in its state.
     """
     log_f = {beta: law(energy, beta, reference)[0] for beta in betas}
     up = [sweep_matrix(energy, beta, reference) for beta in betas]
@@ -81,13 +82,13 @@ def tempered_matrix(energy, betas, reference, reverse=True):
 
 
 def number_of(X, states):
-    """Which of the states each row is."""
+    """Return the index of each row among the states."""
     code = {tuple(s): k for k, s in enumerate(states.tolist())}
     return np.array([code[tuple(x)] for x in X.tolist()])
 
 
 def frequencies(move, states, n):
-    """How often n chains from each state go to each other one."""
+    """Return how many of n chains move from each state to each state."""
     X = np.repeat(states, n, axis=0)
     radix = np.append(np.cumprod((states.max(axis=0) + 1)[:0:-1])[::-1], 1)
     assert (np.diff(states @ radix) > 0).all()
@@ -97,7 +98,7 @@ def frequencies(move, states, n):
 
 
 def check_counts(counts, p):
-    """Every count is binomial of its row's total: none beyond five sigma, all cells together."""
+    """Check that each count is binomial, within five sigma for all cells together."""
     n = counts.sum(axis=-1, keepdims=True)
     p = np.clip(p, 0.0, 1.0)
     tails = 2 * np.minimum(binom.cdf(counts, n, p), binom.sf(counts - 1, n, p))
@@ -109,13 +110,13 @@ def check_counts(counts, p):
 
 
 def check_invariant(p, K, tolerance=1e-12):
-    """A matrix of probabilities that leaves p as it is."""
+    """Check that K is a transition matrix that leaves p invariant."""
     assert (K >= -1e-15).all()
     np.testing.assert_allclose(K.sum(axis=1), 1.0, rtol=0, atol=tolerance)
     np.testing.assert_allclose(p @ K, p, rtol=0, atol=tolerance)
 
 
 def densities(energy, reference, betas):
-    """Log-densities by the package's path."""
+    """Return the log-densities along the path, computed by the package."""
     at = Tempering(reference, energy).log_density(visible_states(energy))
     return [at(beta) for beta in betas]

@@ -1,4 +1,4 @@
-"""Slow twins: the same results as the package, from the definitions, in plain Python."""
+"""Slow reference implementations in plain Python, from the definitions."""
 
 from itertools import pairwise
 
@@ -9,19 +9,19 @@ from skmrf.energies import PairwiseEnergy
 
 
 def log_sum(log_f):
-    """Log of the sum of exponentials; -inf where there is nothing to sum."""
+    """Return the log of the sum of exponentials, which is -inf for an empty sum."""
     top = np.max(log_f, initial=-np.inf)
     return top if top == -np.inf else top + np.log(np.sum(np.exp(log_f - top)))
 
 
 def distribution(energy):
-    """All joint states and their probabilities."""
+    """Return all joint states and their probabilities."""
     states, log_f = enumerate_states(energy)
     return states, np.exp(log_f - log_sum(log_f))
 
 
 def moments(energy, X, weights):
-    """Expected statistics under weighted rows, arrays shaped like ``theta``."""
+    """Return the expected statistics under weighted rows, shaped like ``theta``."""
     if isinstance(energy, PairwiseEnergy):
         S = np.array([[energy.states[int(code)] for code in x] for x in X])
         S = S.reshape(len(X), energy.n_variables)
@@ -38,8 +38,10 @@ def moments(energy, X, weights):
 
 
 def visible_law(energy, beta=1.0, log_reference=None):
-    """All states of the visible variables, and log of ``reference^(1 - beta) f^beta`` summed over
-    the others, each term of which counts ``m ** (beta - 1)`` where there are m of them."""
+    """Return all visible states, and log ``reference^(1 - beta) f^beta`` summed over latent states.
+
+    Each term is multiplied by ``m ** (beta - 1)``, where m is the number of latent states.
+    """
     joint, log_f = enumerate_states(energy)
     n = len(energy.visible_states)
     V, which = np.unique(joint[:, :n], axis=0, return_inverse=True)
@@ -51,14 +53,14 @@ def visible_law(energy, beta=1.0, log_reference=None):
 
 
 def single_marginals(states, p, n_states):
-    """The distribution of every variable."""
+    """Return the distribution of each variable."""
     return [
         np.array([p[states[:, i] == s].sum() for s in range(q)]) for i, q in enumerate(n_states)
     ]
 
 
 def clique_marginals(states, p, energy):
-    """The distribution of every clique of a factor graph, shaped like its table."""
+    """Return the distribution of each clique of a factor graph, shaped like its table."""
     out = [np.zeros([energy.n_states[v] for v in c]) for c in energy.cliques]
     for clique, table in zip(energy.cliques, out, strict=True):
         for x, w in zip(states, p, strict=True):
@@ -67,7 +69,7 @@ def clique_marginals(states, p, energy):
 
 
 def consistent(states, evidence):
-    """Which states agree with the evidence."""
+    """Return which states agree with the evidence."""
     return np.array([all(x[v] == s for v, s in evidence.items()) for x in states], dtype=bool)
 
 
@@ -75,30 +77,30 @@ def consistent(states, evidence):
 
 
 def conditional(energy, x, i, beta=1.0, reference=None):
-    """p(x_i | rest) at ``reference^(1 - beta) f^beta``, from whole joint states."""
+    """Return p(x_i | rest) at ``reference^(1 - beta) f^beta``, from whole joint states."""
     rows = np.repeat(np.asarray(x)[None], energy.n_states[i], axis=0)
     rows[:, i] = np.arange(energy.n_states[i])
     scores = np.zeros(len(rows)) if beta == 0 else beta * naive_log_potential(energy, rows)
     if beta != 1:
-        scores += (1 - beta) * (uniform_base(energy) if reference is None else reference)[i]
+        scores += (1 - beta) * (uniform_reference(energy) if reference is None else reference)[i]
     if scores.max() == -np.inf:
         return np.full(len(rows), 1 / len(rows))
     p = np.exp(scores - scores.max())
     return p / p.sum()
 
 
-def uniform_base(energy):
-    """Log-probabilities of every variable, all states equally likely."""
+def uniform_reference(energy):
+    """Return the log-probabilities of a uniform reference distribution, by variable."""
     return [np.full(q, -np.log(q)) for q in energy.n_states]
 
 
 def gibbs(energy, X, rng, *, betas=(1.0, 1.0), reference=None, clamped=None, reverse=False):
-    """Systematic-scan sweeps of one block of chains, chain by chain; X and log-weights.
+    """Run systematic-scan Gibbs sweeps, chain by chain, and return X and the log-weights.
 
-    One uniform an update, none for variables of one state. The last state is taken where u is
-    largest, but of two states it is state 1 where u is smallest, as the kernels have it.
+    Each update uses one uniform number, except for variables with one state. As in the kernels,
+    large uniform numbers give the last state, but for two states small ones give state 1.
     """
-    reference = uniform_base(energy) if reference is None else reference
+    reference = uniform_reference(energy) if reference is None else reference
     X, log_weights = np.array(X), np.zeros(len(X))
     sites = range(energy.n_variables)
     for c, x in enumerate(X):
@@ -120,7 +122,7 @@ def _draw(p, u):
 
 
 def site_kernel(energy, states, i, beta=1.0, reference=None):
-    """Transition matrix of the update of one site over all joint states."""
+    """Return the transition matrix of the update of one variable, over all joint states."""
     number = {tuple(x): k for k, x in enumerate(states.tolist())}
     K = np.zeros((len(states), len(states)))
     for k, x in enumerate(states):
@@ -135,7 +137,7 @@ def site_kernel(energy, states, i, beta=1.0, reference=None):
 
 
 def differences(function, energy, h=1e-4):
-    """Derivatives of a function of an energy by each of its parameters, arrays by name."""
+    """Return the derivatives of a function of an energy by each parameter, by differences."""
     out = {name: np.zeros(array.shape) for name, array in energy.theta.items()}
     for name, array in energy.theta.items():
         for entry in np.ndindex(array.shape):
@@ -152,20 +154,20 @@ def differences(function, energy, h=1e-4):
 
 
 def binary_states(n):
-    """All states of n units in {0, 1}, shape (2 ** n, n)."""
+    """Return all states of n units in {0, 1}, shape (2 ** n, n)."""
     return np.array(list(np.ndindex((2,) * n)), dtype=float).reshape(2**n, n)
 
 
 def layer_table(weights, visible, hidden):
-    """All states of both layers, and log f of every pair of them: one row a visible state."""
+    """Return all states of both layers, and log f of each pair, one row per visible state."""
     V, H = (binary_states(n) for n in np.shape(weights))
     return V, H, V @ weights @ H.T + (V @ visible)[:, None] + H @ hidden
 
 
 def layer_messages(weights, visible, hidden, n_iter, *, product="sum", absent=False):
-    """Log odds of both layers and pair beliefs of one row, by messages in the log domain.
+    """Return the log odds of both layers and the pair beliefs of one row, with log messages.
 
-    Pair beliefs are of both units being 1, or of the visible one being 0 if ``absent``.
+    Pair beliefs are the probabilities that both units are 1. If ``absent``, the visible unit is 0.
     """
     weights, visible, hidden = (np.asarray(a, dtype=float) for a in (weights, visible, hidden))
 
@@ -192,7 +194,7 @@ def layer_messages(weights, visible, hidden, n_iter, *, product="sum", absent=Fa
 
 
 def mean_field_sweep(graph, singles):
-    """One update of every variable, in index order; singles is a list of arrays, changed."""
+    """Update all variables in index order; singles is a list of arrays, changed in place."""
     for i, q in enumerate(graph.n_states):
         zero, field = np.zeros(q), np.zeros(q)
         for clique, table in zip(graph.cliques, graph.log_potentials, strict=True):
@@ -209,7 +211,7 @@ def mean_field_sweep(graph, singles):
 
 
 def product_bound(graph, singles):
-    """Mass that a product leaves on zero potentials, all cliques together, and its bound."""
+    """Return the mass of a product distribution on zero potentials, and its bound."""
     states, log_f = enumerate_states(graph)
     p = np.array([np.prod([singles[i][s] for i, s in enumerate(x)]) for x in states])
     marginals = clique_marginals(states, p, graph)
@@ -222,7 +224,7 @@ def product_bound(graph, singles):
 
 
 def flooding(graph, n_iter, *, total=log_sum, damping=0.0, counting=None):
-    """Log messages {(clique, variable): array} after all cliques spoke at once, n_iter times."""
+    """Return log messages {(clique, variable): array} after n_iter iterations of flooding."""
     rho = np.ones(len(graph.cliques)) if counting is None else counting
     told = {(a, i): np.zeros(graph.n_states[i]) for a, c in enumerate(graph.cliques) for i in c}
     for _ in range(n_iter):
@@ -240,7 +242,7 @@ def flooding(graph, n_iter, *, total=log_sum, damping=0.0, counting=None):
 
 
 def _answer(sums, heard, old):
-    """Sums without what was heard itself; what was ruled out stays so."""
+    """Return new log messages without the received ones; excluded states stay excluded."""
     free = (heard > -np.inf) & (sums > -np.inf)
     out = np.where(heard > -np.inf, -np.inf, 0.0)
     out[free] = sums[free] - heard[free]
@@ -248,14 +250,14 @@ def _answer(sums, heard, old):
 
 
 def cavity(told, rho, a, i):
-    """What variable i tells clique a, whose own message counts rho_a - 1 times if finite."""
+    """Return the log message from variable i to clique a, reweighted by rho."""
     own = np.where(told[a, i] == -np.inf, 0.0, told[a, i])
     others = [rho[b] * told[b, j] for b, j in told if j == i and b != a]
     return sum(others, (rho[a] - 1) * own)
 
 
 def clique_scores(graph, told, rho, a):
-    """Log belief of a clique, not normalised."""
+    """Return the log belief of a clique, not normalised."""
     clique, out = graph.cliques[a], graph.log_potentials[a] / rho[a]
     for k, i in enumerate(clique):
         shape = [-1 if j == k else 1 for j in range(len(clique))]
@@ -264,7 +266,7 @@ def clique_scores(graph, told, rho, a):
 
 
 def beliefs(graph, told, counting=None):
-    """Beliefs of variables and cliques, and the Bethe (reweighted) log Z, at messages."""
+    """Return the beliefs of variables and cliques and the Bethe (reweighted) log Z."""
     rho = np.ones(len(graph.cliques)) if counting is None else counting
     n = graph.n_variables
     fields = [

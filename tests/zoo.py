@@ -1,7 +1,7 @@
-"""One zoo of small models: every contract test runs over it.
+"""Small models on which the tests of all energies run.
 
-``ZOO`` maps a name to a factory: ``ZOO[name](seed)`` is an energy, the same one for the same seed,
-with at most 1024 joint states, few enough to enumerate.
+``ZOO`` maps names to factories. ``ZOO[name](seed)`` is an energy, the same one for the same seed.
+It has at most 1024 joint states, so that they can be enumerated.
 """
 
 from itertools import combinations, pairwise, product
@@ -14,7 +14,7 @@ from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
 
 
 def naive_log_potential(energy, X):
-    """``log f`` of every row, from its definition."""
+    """Return ``log f`` of each row, computed from the definition."""
     if isinstance(energy, PairwiseEnergy):
         return np.array([_pairwise(energy, x) for x in np.asarray(X)])
     if isinstance(energy, BipartiteEnergy):
@@ -37,27 +37,27 @@ def _bipartite(energy, x):
 
 
 def enumerate_states(energy):
-    """All joint states, shape (n, n_variables), the last variable fastest, and their ``log f``."""
+    """Return all joint states, the last variable varying fastest, and their ``log f``."""
     states = np.array(list(product(*(range(q) for q in energy.n_states))), dtype=STATE)
     states = states.reshape(-1, energy.n_variables)
     return states, naive_log_potential(energy, states)
 
 
 def model_rows(energy, n_rows, rng):
-    """Exact draws by enumeration."""
+    """Return exact draws, by enumeration."""
     states, log_f = enumerate_states(energy)
     p = np.exp(log_f - log_f.max())
     return states[rng.choice(len(states), size=n_rows, p=p / p.sum())]
 
 
 def possible_rows(energy, n_rows, rng):
-    """Joint states of positive probability, each of them equally likely."""
+    """Draw joint states of positive probability uniformly."""
     states, log_f = enumerate_states(energy)
     return states[rng.choice(np.flatnonzero(log_f > -np.inf), size=n_rows)]
 
 
 def brute(model, row):
-    """(log p of the observed entries, conditional distribution over complete rows, these rows)."""
+    """Return log p of the observed entries, and the probabilities of the complete rows."""
     states, log_f = enumerate_states(model.energy_)
     values = np.column_stack([c[s] for c, s in zip(model.categories_, states.T, strict=True)])
     agrees = np.all(np.isnan(row) | (values == row), axis=1)
@@ -67,7 +67,7 @@ def brute(model, row):
 
 
 def random_tables(n_states, cliques, rng, scale=1.0):
-    """Normal log-potentials for every clique."""
+    """Return normally distributed log-potentials for each clique."""
     return [rng.normal(0.0, scale, size=[n_states[v] for v in c]) for c in cliques]
 
 
@@ -99,12 +99,12 @@ def complete(seed):
 
 
 def spin_glass(seed):
-    """Dense, frustrated, strongly coupled: states -1 and 1."""
+    """Return a dense, frustrated, strongly coupled model with states -1 and 1."""
     return _pairwise_energy(8, 1.0, (-1, 1), seed)
 
 
 def zero_one(seed):
-    """Dense, states 0 and 1."""
+    """Return a dense model with states 0 and 1."""
     return _pairwise_energy(6, 0.7, (0, 1), seed)
 
 
@@ -115,13 +115,13 @@ def _pairwise_energy(n, scale, states, seed):
 
 
 def orders(seed):
-    """Tables of order 0 to 4, their variables in any order, some cliques twice."""
+    """Return tables of order 0 to 4, with unordered variables and repeated cliques."""
     cliques = [(), (3,), (0, 2), (2, 0), (4, 1), (3, 0, 1), (4, 2, 1, 3), (3,), ()]
     return _graph([2, 3, 2, 4, 3], cliques, seed)
 
 
 def zeros(seed):
-    """Zero potentials (-inf) anywhere; a random joint state is possible for sure."""
+    """Return a graph with random zero potentials (-inf) and at least one possible state."""
     n_states = [2, 3, 2, 3, 2]
     cliques = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (1, 3), (2,)]
     rng = np.random.default_rng(seed)
@@ -135,7 +135,7 @@ def zeros(seed):
 
 
 def zeros_binary(seed):
-    """A binary chain of implications: each pair forbids 1, 0, so 7 of 64 states are left."""
+    """Return a binary chain in which each pair excludes (1, 0), so 7 of 64 states are left."""
     cliques = _singles(6) + list(pairwise(range(6)))
     tables = random_tables([2] * 6, cliques, np.random.default_rng(seed))
     for table in tables[6:]:
@@ -144,7 +144,7 @@ def zeros_binary(seed):
 
 
 def tied(seed):
-    """Cliques that share tables: all singles, all pairs, but not the last pair."""
+    """Return a graph in which all singles share a table, and all pairs but the last one."""
     rng = np.random.default_rng(seed)
     single, pair, last = rng.normal(size=3), rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
     cliques = _singles(5) + [(0, 1), (1, 2), (3, 2), (4, 0), (3, 4)]
@@ -153,7 +153,7 @@ def tied(seed):
 
 
 def tied_binary(seed):
-    """A binary chain whose pairs share one table that is not symmetric."""
+    """Return a binary chain whose pairs share one asymmetric table."""
     rng = np.random.default_rng(seed)
     single, pair = rng.normal(size=2), rng.normal(size=(2, 2))
     cliques = _singles(6) + list(pairwise(range(6)))
@@ -161,32 +161,32 @@ def tied_binary(seed):
 
 
 def constant_variables(seed):
-    """Variables 0 and 3 have one state only."""
+    """Return a graph in which variables 0 and 3 have one state only."""
     return _graph([1, 2, 3, 1, 2], [(0,), (0, 1), (1, 2), (2, 3, 4), (0, 3), (4, 1)], seed)
 
 
 def constant_binary(seed):
-    """Pairs of two-state variables, the first and the last of one state only."""
+    """Return a pairwise graph of binary variables; the first and last have one state only."""
     return _graph([1, 2, 2, 2, 1], _singles(5) + list(combinations(range(5), 2)), seed)
 
 
 def one_state(seed):
-    """Nothing is random."""
+    """Return a graph whose variables all have one state."""
     return _graph([1, 1], [(0,), (0, 1), ()], seed)
 
 
 def disconnected(seed):
-    """Three components."""
+    """Return a graph with three connected components."""
     return _graph([2, 2, 3, 3, 2, 2], [(0, 1), (0,), (2, 3), (4, 5), (5,)], seed)
 
 
 def isolated(seed):
-    """Variables 1 and 3 are in no clique."""
+    """Return a graph in which variables 1 and 3 are in no clique."""
     return _graph([2, 3, 2, 2], [(0, 2), (0,)], seed)
 
 
 def uniform(seed):
-    """No clique at all."""
+    """Return a graph without cliques."""
     return _graph([2, 3], [], seed)
 
 
@@ -195,7 +195,7 @@ def single_variable(seed):
 
 
 def huge(seed):
-    """Log-potentials of about 300 nats: exp overflows in no routine that is right."""
+    """Return a graph with log-potentials of about 300 nats, which must not overflow."""
     cliques = _singles(5) + [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]
     return _graph([2, 2, 3, 2, 2], cliques, seed, scale=300.0)
 
@@ -206,7 +206,7 @@ def huge_binary(seed):
 
 
 def layers(n_visible, n_hidden, seed, scale=1.0, dtype=float):
-    """Two layers of units, weights and biases normal."""
+    """Return two layers of units with normally distributed weights and biases."""
     rng = np.random.default_rng(seed)
     shapes = [(n_visible, n_hidden), n_visible, n_hidden]
     return BipartiteEnergy(*(rng.normal(0.0, scale, size=s).astype(dtype) for s in shapes))
@@ -225,7 +225,7 @@ def one_hidden(seed):
 
 
 def no_hidden(seed):
-    """Independent visible units."""
+    """Return independent visible units."""
     return layers(3, 0, seed)
 
 
@@ -233,7 +233,7 @@ def single_precision(seed):
     return layers(4, 4, seed, dtype=np.float32)
 
 
-# Visible and latent variables: chains, particles and data are states of the visible ones only.
+# Chains, particles and data are states of the visible variables only.
 LAYERED = {
     factory.__name__: factory
     for factory in (few_hidden, many_hidden, one_hidden, no_hidden, single_precision)
@@ -275,7 +275,7 @@ MODERATE = tuple(name for name in FINITE if name not in HUGE)  # chains mix, wei
 
 @st.composite
 def small_graphs(draw):
-    """Any factor graph of at most 4 variables, a few entries of its tables -inf."""
+    """Draw a factor graph of at most 4 variables with a few entries of -inf."""
     n_states = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
     members = st.lists(st.sampled_from(range(len(n_states))), unique=True, max_size=3)
     cliques = draw(st.lists(members.map(tuple), max_size=5))
@@ -284,6 +284,6 @@ def small_graphs(draw):
     if draw(st.booleans()):
         for table in tables:
             drop = np.asarray(rng.random(table.shape) < 0.3)
-            drop.flat[0] = False  # the state of all zeros stays possible
+            drop.flat[0] = False  # keeps the state of all zeros possible
             table[drop] = -np.inf
     return FactorGraph(n_states, cliques, tables)

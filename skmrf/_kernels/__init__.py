@@ -1,1 +1,1 @@
-"""Compiled loops: arrays in, arrays out. The only folder that imports numba."""
+"""Compiled loops over arrays; no other package imports numba."""

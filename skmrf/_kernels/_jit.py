@@ -1,11 +1,11 @@
-"""The decorators of every kernel."""
+"""Decorators that compile kernels with numba."""
 
 import numba
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-FASTMATH = {"reassoc", "contract", "arcp", "nsz"}  # nnan and ninf would break -inf
+FASTMATH = {"reassoc", "contract", "arcp", "nsz"}  # without nnan and ninf, which would break -inf
 
 
 def _compiler(cache):
@@ -13,34 +13,34 @@ def _compiler(cache):
 
 
 def kernel(function):
-    """Compile lazily, without the GIL, cached on disk where a folder can be written."""
+    """Compile a function at its first call, without the GIL, and cache the result on disk."""
     try:
         return _compiler(cache=True)(function)
-    except RuntimeError:  # no writable place for the cache
+    except RuntimeError:  # no folder for the cache is writable
         return _compiler(cache=False)(function)
 
 
 def inlined(function):
-    """A part of kernels, merged into its callers: passing arrays on costs more than the work."""
+    """Compile a function into its callers, because passing arrays costs more than the work."""
     return numba.njit(inline="always", fastmath=FASTMATH, error_model="numpy")(function)
 
 
 def _borrowed(_, array):
-    def without_owner(context, builder, _, args):
+    def drop_owner(context, builder, _, args):
         view = make_array(array)(context, builder, args[0])
         view.meminfo = cgutils.get_null_value(view.meminfo.type)
         view.parent = cgutils.get_null_value(view.parent.type)
         return view._getvalue()
 
-    return array(array), without_owner
+    return array(array), drop_owner
 
 
 if numba.config.DISABLE_JIT:
 
     def borrowed(array):
-        """The array itself."""
+        """Return the array itself."""
         return array
 else:
-    #: A view of an argument that counts no references. Where arrays are taken out of tuples, within
-    #: branches of loops, atomic counting takes several times longer than the arithmetic.
+    #: Return a view of an array without reference counting. If arrays are read from tuples inside
+    #: of loops, the atomic reference counting takes several times longer than the arithmetic.
     borrowed = intrinsic(_borrowed)

@@ -1,4 +1,4 @@
-"""First-order updates in one pass over the parameters."""
+"""First-order optimisation steps, each in one pass over the parameters."""
 
 import numpy as np
 
@@ -7,9 +7,10 @@ from ._jit import kernel
 
 @kernel
 def adam_step(theta, gradient, mean, square, betas, corrections, rate, epsilon, out, sizes):
-    """Running means in place; ``out`` and ``sizes``: new parameters and their step sizes.
+    """Update Adam's running means in place; write new parameters and their step sizes.
 
-    ``corrections`` multiply the running mean and the root of the running mean square.
+    ``out`` receives the parameters and ``sizes`` the step sizes. The two ``corrections`` are
+    factors of the running mean and of the square root of the running mean square.
     """
     kind = theta.dtype.type
     one, rate, epsilon = kind(1), kind(rate), kind(epsilon)
@@ -25,8 +26,8 @@ def adam_step(theta, gradient, mean, square, betas, corrections, rate, epsilon, 
 
 
 @kernel
-def adam_sizes(square, rate, correction, epsilon, sizes):
-    """Step sizes after :func:`adam_step`; ``correction`` is the second of its two."""
+def adam_step_sizes(square, rate, correction, epsilon, sizes):
+    """Write the step sizes of :func:`adam_step`, given the second of its two corrections."""
     kind = square.dtype.type
     rate, correction, epsilon = kind(rate), kind(correction), kind(epsilon)
     for i in range(square.size):
@@ -34,16 +35,16 @@ def adam_sizes(square, rate, correction, epsilon, sizes):
 
 
 @kernel
-def climb(theta, gradient, rate):
-    """gradient = theta + rate * gradient, in place."""
+def gradient_step(theta, gradient, rate):
+    """Replace ``gradient`` by ``theta + rate * gradient``."""
     rate = gradient.dtype.type(rate)
     for i in range(theta.size):
         gradient[i] = theta[i] + rate * gradient[i]
 
 
 @kernel
-def blend(mean, value, share):
-    """mean += share * (value - mean), in place."""
+def update_running_mean(mean, value, share):
+    """Move a running mean towards a new value: ``mean += share * (value - mean)``."""
     share = mean.dtype.type(share)
     for i in range(mean.size):
         mean[i] += share * (value[i] - mean[i])

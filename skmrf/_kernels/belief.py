@@ -1,9 +1,12 @@
-"""One clique's turn in belief propagation: it hears its variables and answers them.
+"""Messages of one clique in belief propagation.
 
-Variables are numbered in an order in which the clamped ones come first; cliques list their
-variables in that order, so what is left of a clique's table is one contiguous slice of it.
-Messages and cavities are logs, one number a state of every (clique, variable) edge; ``-inf`` is a
-state that is ruled out, counted in ``dead`` and left out of ``totals``.
+The clamped variables have the lowest numbers. Each clique lists its variables in increasing order,
+so its table given the clamped variables is one contiguous slice of the whole table.
+
+An edge is a pair of a clique and one of its variables. Messages go from cliques to variables.
+Cavities go from variables to cliques: the cavity of an edge is the belief of the variable without
+the message of this clique. Both are logarithms, one per state of the edge's variable. A message of
+``-inf`` excludes a state; it is counted in ``n_excluded`` and not added to ``totals``.
 """
 
 from typing import NamedTuple
@@ -12,12 +15,12 @@ import numpy as np
 
 from ._jit import borrowed, inlined
 
-TINY = 1e-200  # sums below may have lost terms; they are taken again in logs
-PENALTY = 1e4  # nats for a state that only the present states of maximised variables rule out
+TINY = 1e-200  # sums below may have lost terms by underflow; they are recomputed with logarithms
+PENALTY = 1e4  # nats, for states that only the current states of maximised variables exclude
 
 
 class Graph(NamedTuple):
-    """Arrays of a factor graph; edge p is variable clique_vars[p] in its clique."""
+    """Arrays of a factor graph. Edge p connects variable ``clique_vars[p]`` to its clique."""
 
     n_states: np.ndarray
     state_start: np.ndarray
@@ -28,18 +31,18 @@ class Graph(NamedTuple):
     var_ptr: np.ndarray
     var_edge: np.ndarray
     var_clique: np.ndarray
-    counting: np.ndarray  # of cliques: 1 for belief propagation, less for tree reweighting
-    maximised: np.ndarray  # of variables: max instead of sum
+    counting: np.ndarray  # weight per clique: 1 for belief propagation, less for tree reweighting
+    maximised: np.ndarray  # whether a variable is maximised and not summed out
 
 
 class Work(NamedTuple):
-    """What a run changes."""
+    """Messages and scratch arrays that a run changes."""
 
     messages: np.ndarray  # from cliques to variables
-    cavities: np.ndarray  # from variables to cliques, the largest 0
+    cavities: np.ndarray  # from variables to cliques; the largest of each edge is 0
     weights: np.ndarray  # exp(cavities)
-    totals: np.ndarray  # of every variable's states, side by side
-    dead: np.ndarray  # how many cliques rule the state out
+    totals: np.ndarray  # sums of messages, for all states of all variables
+    n_excluded: np.ndarray  # number of cliques that exclude a state
     table: np.ndarray
     sums: np.ndarray
     joint: np.ndarray
@@ -47,7 +50,7 @@ class Work(NamedTuple):
 
 @inlined
 def borrowed_graph(g):
-    """The graph in arrays that count no references."""
+    """Return the graph with arrays without reference counting."""
     return Graph(
         borrowed(g.n_states),
         borrowed(g.state_start),
@@ -65,13 +68,13 @@ def borrowed_graph(g):
 
 @inlined
 def borrowed_work(work):
-    """The same for what a run changes."""
+    """Return the messages and scratch arrays without reference counting."""
     return Work(
         borrowed(work.messages),
         borrowed(work.cavities),
         borrowed(work.weights),
         borrowed(work.totals),
-        borrowed(work.dead),
+        borrowed(work.n_excluded),
         borrowed(work.table),
         borrowed(work.sums),
         borrowed(work.joint),
@@ -79,8 +82,8 @@ def borrowed_work(work):
 
 
 @inlined
-def first_free(g, a, n_clamped):
-    """First edge of clique a whose variable is not clamped."""
+def first_free_edge(g, a, n_clamped):
+    """Return the first edge of clique a whose variable is not clamped."""
     p = g.clique_ptr[a]
     while p < g.clique_ptr[a + 1] and g.clique_vars[p] < n_clamped:
         p += 1
@@ -88,29 +91,30 @@ def first_free(g, a, n_clamped):
 
 
 @inlined
-def hear(g, work, p):
-    """Take in what edge p's variable knows from its other cliques; how far that moved.
+def update_cavity(g, work, p):
+    """Recompute the cavity of edge p and return its largest change.
 
-    The largest change of a log, relative where the log is below -1; of a weight, where a state is
-    ruled out. A weight that stays next to 0 says nothing of its log, on which others may depend.
+    The change of a state is that of its log, relative if the log is below -1. Excluded states have
+    an infinite log, so their change is that of their weight. For all other states the weight is not
+    sufficient: it may stay close to 0 while its log, on which other messages depend, changes.
     """
     i = g.clique_vars[p]
     at = g.message_start[p]
-    base = g.state_start[i]
+    offset = g.state_start[i]
     open_states = 0
     for s in range(g.n_states[i]):
-        open_states += work.dead[base + s] == 0
+        open_states += work.n_excluded[offset + s] == 0
     if open_states == 2 and g.n_states[i] == 2:
-        moved = hear_odds(work, at, base)
+        change = update_binary_cavity(work, at, offset)
     else:
-        moved = hear_states(work, at, base, g.n_states[i])
-    return moved
+        change = update_cavity_states(work, at, offset, g.n_states[i])
+    return change
 
 
 @inlined
-def hear_odds(work, at, base):
-    """:func:`hear` where two states are open: their log-odds say it all."""
-    odds = work.totals[base + 1] - work.messages[at + 1] - work.totals[base] + work.messages[at]
+def update_binary_cavity(work, at, offset):
+    """Recompute the cavity of a variable with two states, none excluded, from its log-odds."""
+    odds = work.totals[offset + 1] - work.messages[at + 1] - work.totals[offset] + work.messages[at]
     old = work.cavities[at + 1] - work.cavities[at]
     low = -abs(odds)
     weight = np.exp(low)
@@ -123,38 +127,38 @@ def hear_odds(work, at, base):
 
 
 @inlined
-def hear_states(work, at, base, q):
-    """:func:`hear` for any number of states, some of them ruled out."""
+def update_cavity_states(work, at, offset, q):
+    """Recompute the cavity of a variable with any number of states, some of them excluded."""
     top = -np.inf
     for s in range(q):
-        value = work.totals[base + s]
-        dead = work.dead[base + s]
-        told = work.messages[at + s]
-        if told == -np.inf:
-            dead -= 1
+        value = work.totals[offset + s]
+        n_excluded = work.n_excluded[offset + s]
+        message = work.messages[at + s]
+        if message == -np.inf:
+            n_excluded -= 1
         else:
-            value -= told
-        if dead > 0:
+            value -= message
+        if n_excluded > 0:
             value = -np.inf
         work.sums[s] = value
         top = max(top, value)
-    moved = 0.0
+    change = 0.0
     for s in range(q):
         value = work.sums[s] - top if top > -np.inf else 0.0
         old = work.cavities[at + s]
         weight = 1.0 if value == 0.0 else np.exp(value)
         if min(value, old) > -np.inf:
-            moved = max(moved, abs(value - old) / max(1.0, -value, -old))
+            change = max(change, abs(value - old) / max(1.0, -value, -old))
         else:
-            moved = max(moved, abs(weight - work.weights[at + s]))
+            change = max(change, abs(weight - work.weights[at + s]))
         work.cavities[at + s] = value
         work.weights[at + s] = weight
-    return moved
+    return change
 
 
 @inlined
-def multiply(g, work, first, last, start, potentials):
-    """work.table = potentials times the weights of all variables; its size."""
+def fill_product_table(g, work, first, last, start, potentials):
+    """Set ``work.table`` to the potentials times the weights of all variables; return its size."""
     size = 1
     work.table[0] = 1.0
     for p in range(last - 1, first - 1, -1):
@@ -171,8 +175,8 @@ def multiply(g, work, first, last, start, potentials):
 
 
 @inlined
-def pair_sums(g, work, first, start, potentials):
-    """work.sums as by :func:`marginal_sums`, for two variables of two states."""
+def sum_binary_pair(g, work, first, start, potentials):
+    """Set ``work.sums`` like :func:`sum_out_variables`, for two variables with two states."""
     a, b = g.message_start[first], g.message_start[first + 1]
     x0, x1, y0, y1 = work.weights[a], work.weights[a + 1], work.weights[b], work.weights[b + 1]
     t00, t01 = potentials[start] * x0 * y0, potentials[start + 1] * x0 * y1
@@ -184,8 +188,8 @@ def pair_sums(g, work, first, start, potentials):
 
 
 @inlined
-def marginal_sums(g, work, first, last, size):
-    """work.sums = sums of work.table by the states of every variable; the table is used up."""
+def sum_out_variables(g, work, first, last, size):
+    """Set ``work.sums`` to the marginals of ``work.table``, which is overwritten."""
     at = 0
     for p in range(first, last):
         q = g.n_states[g.clique_vars[p]]
@@ -202,23 +206,23 @@ def marginal_sums(g, work, first, last, size):
 
 
 @inlined
-def lost_precision(g, work, first, last):
-    """How many sums of states that are not ruled out may have lost terms."""
+def count_lost_sums(g, work, first, last):
+    """Return the number of sums that may have lost terms by underflow."""
     at = 0
     lost = 0
     for p in range(first, last):
         edge = g.message_start[p]
         q = g.n_states[g.clique_vars[p]]
         for s in range(q):
-            ruled_out = min(work.cavities[edge + s], work.messages[edge + s]) == -np.inf
-            lost += work.sums[at + s] < TINY and not ruled_out
+            is_excluded = min(work.cavities[edge + s], work.messages[edge + s]) == -np.inf
+            lost += work.sums[at + s] < TINY and not is_excluded
         at += q
     return lost
 
 
 @inlined
-def logs_of_sums(g, work, first, last):
-    """work.sums = messages, from sums."""
+def messages_from_sums(g, work, first, last):
+    """Replace the marginals in ``work.sums`` by messages."""
     at = 0
     for p in range(first, last):
         q = g.n_states[g.clique_vars[p]]
@@ -239,8 +243,8 @@ def logs_of_sums(g, work, first, last):
 
 
 @inlined
-def add_logs(g, work, first, last, start, log_potentials):
-    """work.table = log-potentials plus the cavities of all variables; its size."""
+def fill_log_table(g, work, first, last, start, log_potentials):
+    """Set ``work.table`` to the log-potentials plus the cavities; return its size."""
     size = 1
     work.table[0] = 0.0
     for p in range(last - 1, first - 1, -1):
@@ -257,8 +261,8 @@ def add_logs(g, work, first, last, start, log_potentials):
 
 
 @inlined
-def log_messages(g, work, first, last, size, maximise):
-    """work.sums = messages by log-sum-exp or maximum over the log table."""
+def messages_from_log_table(g, work, first, last, size, maximise):
+    """Set ``work.sums`` to the messages: log-sum-exp or maximum over the log table."""
     at = 0
     inner = size
     for p in range(first, last):
@@ -282,28 +286,31 @@ def log_messages(g, work, first, last, size, maximise):
 
 
 @inlined
-def best_state(g, work, i):
-    """The state of variable i of largest belief, the first of equal ones."""
-    base = g.state_start[i]
+def most_probable_state(g, work, i):
+    """Return the state of variable i with the largest belief; of equal ones, the first."""
+    offset = g.state_start[i]
     best = 0
     top = -np.inf
     for s in range(g.n_states[i]):
-        if work.dead[base + s] == 0 and work.totals[base + s] > top:
+        if work.n_excluded[offset + s] == 0 and work.totals[offset + s] > top:
             best = s
-            top = work.totals[base + s]
+            top = work.totals[offset + s]
     return best
 
 
 @inlined
 def log_add(a, b):
-    """log(exp(a) + exp(b))."""
+    """Return ``log(exp(a) + exp(b))``."""
     top = max(a, b)
     return top if top == -np.inf else top + np.log1p(np.exp(min(a, b) - top))
 
 
 @inlined
 def log_sum_at(work, size, inner, q, s):
-    """Log of the sum over the log table where the variable of this stride and size is in s."""
+    """Return log-sum-exp over the entries of the log table where one variable has state s.
+
+    The variable has q states and the stride ``inner`` in the table.
+    """
     value = -np.inf
     for r in range(size):
         if r // inner % q == s:
@@ -312,13 +319,14 @@ def log_sum_at(work, size, inner, q, s):
 
 
 @inlined
-def mixed_messages(g, work, first, last, size):
-    """work.sums = messages of a clique of maximised and summed variables.
+def messages_from_mixed_table(g, work, first, last, size):
+    """Set ``work.sums`` to the messages of a clique with maximised and summed variables.
 
-    To a maximised variable: the maximum over the other maximised ones of the sum over all summed
-    ones. To a summed variable: the sum over the other summed ones, the maximised ones at the states
-    of their largest beliefs. What is impossible with these is so for the present only: it gets the
-    sum over all states of the maximised ones less a penalty.
+    The message to a maximised variable is the maximum, over the other maximised variables, of the
+    sum over all summed variables. The message to a summed variable is the sum over the other summed
+    variables, with each maximised variable in its state of largest belief. If this sum is zero, the
+    state is impossible only until the beliefs change. The message is then the sum over all states
+    of the maximised variables, minus a penalty.
     """
     n_joint, n_sums = 1, 0
     for p in range(first, last):
@@ -329,7 +337,7 @@ def mixed_messages(g, work, first, last, size):
     work.joint[:n_joint] = -np.inf
     work.sums[:n_sums] = -np.inf
     for r in range(size):
-        rest, j, radix, agrees = r, 0, 1, True
+        rest, j, radix, is_consistent = r, 0, 1, True
         for p in range(last - 1, first - 1, -1):
             i = g.clique_vars[p]
             s = rest % g.n_states[i]
@@ -337,13 +345,13 @@ def mixed_messages(g, work, first, last, size):
             if g.maximised[i]:
                 j += radix * s
                 radix *= g.n_states[i]
-                agrees = agrees and s == best_state(g, work, i)
+                is_consistent = is_consistent and s == most_probable_state(g, work, i)
         work.joint[j] = log_add(work.joint[j], work.table[r])
         rest, at = r, n_sums
         for p in range(last - 1, first - 1, -1):
             i = g.clique_vars[p]
             at -= g.n_states[i]
-            if agrees and not g.maximised[i]:
+            if is_consistent and not g.maximised[i]:
                 place = at + rest % g.n_states[i]
                 work.sums[place] = log_add(work.sums[place], work.table[r])
             rest //= g.n_states[i]

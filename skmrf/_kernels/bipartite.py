@@ -1,21 +1,22 @@
-"""Belief propagation between two layers of two-state units, in the domain of ratios.
+"""Belief propagation between two layers of two-state units, with messages as ratios.
 
-A message is one positive number, the ratio ``m(1) / m(0)``, so it costs one division and neither
-an exponential nor a logarithm. With ``w = exp(W)``, ``t`` the odds of the belief of a unit and
-``s`` the message that reached it from the receiver, the message it sends is
+A message is one positive number, the ratio ``m(1) / m(0)``. It costs one division, and neither an
+exponential nor a logarithm. Let ``w = exp(W)``, let ``t`` be the odds of the belief of a unit, and
+let ``s`` be the message that the unit received from the receiver. Then the message of the unit is
 
-    (s + w t) / (s + t),
+    (s + w t) / (s + t).
 
-or with ``max`` for the sums. Odds enter as the probabilities ``1 / (1 + t)`` and ``t / (1 + t)``,
-so that every sum lies between ``min(1, w)`` and ``max(1, w)`` and nothing overflows. Products of
-ratios are taken over segments in which the sums of positive and of negative ``W`` are bounded, one
-logarithm a segment.
+For maximisation, ``max`` replaces the sums. Odds are stored as the probabilities ``1 / (1 + t)``
+and ``t / (1 + t)``. Every sum then lies between ``min(1, w)`` and ``max(1, w)``, so nothing
+overflows. Products of ratios are computed in segments, with one logarithm per segment. In each
+segment the sums of the positive and of the negative ``W`` are bounded.
 
-Hidden units are rows: row j turns the messages that reached its neighbours into those it gets,
-finds its belief and sends its own messages, while the row is in the cache. Only the messages from
-hidden to visible units are stored; those that a hidden unit gets are fractions that its belief
-needs, and then its messages, which is where the one division of both is. Rows of weights and of
-messages begin at lines of the cache: across two of them, loading takes as long as all arithmetic.
+Rows are hidden units. Row j computes the messages that hidden unit j receives, from the messages
+that its neighbours received, then its belief, then the messages that it sends. All this happens
+while the row is in the CPU cache. Only the messages from hidden to visible units are stored. The
+messages to a hidden unit are kept as numerators and denominators, so that one division suffices.
+Rows of weights and of messages start at cache lines, because loads across two cache lines take as
+long as all arithmetic.
 """
 
 import numpy as np
@@ -24,33 +25,38 @@ from ._jit import borrowed, inlined, kernel
 from .exponential import exponential, exponentials, logarithms
 
 SUM, MAX, MIXED = 0, 1, 2  # products
-UNIT = 16  # bytes that are moved as one where weights are turned
-UNITS = 4  # of a line of the cache
-BLOCK = 16  # hidden units whose beliefs are found at once, in vectors
+WORD_BYTES = 16  # bytes that a transposition moves at once
+WORDS_PER_LINE = 4  # in a cache line
+BLOCK = 16  # hidden units whose beliefs are computed together, with vector instructions
 
 
 @inlined
-def ratios_of(weights, limit, out, positive, negative):
-    """Exponentials of a row; adds up sizes of either sign, and counts those beyond the limit."""
+def fill_ratios(weights, limit, out, positive, negative):
+    """Write the exponentials of a row of weights; sum the weights by sign; count large ones.
+
+    ``positive`` and ``negative`` accumulate the weights by column. Returns the sum of the positive
+    weights, the sum of the sizes of the negative weights, and the number of weights whose size
+    exceeds the limit.
+    """
     kind = out.dtype.type
     zero = kind(0)
-    above, below, beyond = zero, zero, zero
+    above, below, n_beyond = zero, zero, zero
     for j in range(out.size):
         x = kind(weights[j])
         up = max(x, zero)
         down = up - x
-        beyond += zero if abs(x) <= limit else kind(1)  # nan is beyond, too
+        n_beyond += zero if abs(x) <= limit else kind(1)  # nan is counted, too
         above += up
         below += down
         positive[j] += up
         negative[j] += down
         out[j] = exponential(min(max(x, -limit), limit))
-    return above, below, beyond
+    return above, below, n_beyond
 
 
 @inlined
-def interleaved(rows, out):
-    """The first entries of the two or four rows, then the second ones, and so on."""
+def interleave(rows, out):
+    """Write the first entries of the two or four rows, then the second entries, and so on."""
     a, b, c, d = rows[0], rows[1], rows[-2], rows[-1]
     if rows.shape[0] == 4:
         for j in range(a.size):
@@ -65,58 +71,62 @@ def interleaved(rows, out):
 
 
 @kernel
-def turned(weights, limit, w, hidden_sums, visible_sums):
-    """Ratios with hidden units as rows, and the sums of positive and of negative ``W`` at units.
+def transpose_ratios(weights, limit, w, hidden_sums, visible_sums):
+    """Write the exponentials of the transposed weights, and the sums of weights of each unit.
 
-    ``weights`` is (n_visible, n_hidden); w gets their exponentials, and its rows are whole lines of
-    the cache, of which what is left over gets anything. The sums, of sizes, are (2, n_hidden) and
-    (2, n_visible); those of hidden units begin at zero. Returns whether any is beyond the limit.
+    ``weights`` has shape (n_visible, n_hidden), and ``w`` receives the exponentials of its
+    transpose. The rows of ``w`` are whole cache lines; the entries after the last visible unit are
+    undefined. ``hidden_sums`` and ``visible_sums``, of shapes (2, n_hidden) and (2, n_visible),
+    receive the sums of the positive weights and of the sizes of the negative weights of each unit.
+    ``hidden_sums`` must be zero at the start. Returns whether any weight exceeds the limit.
     """
     n_visible, n_hidden = weights.shape
-    n_rows = UNIT // w.itemsize
+    n_rows = WORD_BYTES // w.itemsize
     rows = np.ones((n_rows, n_hidden), w.dtype)
-    tile = np.empty((UNITS, n_rows * n_hidden), w.dtype)
+    tile = np.empty((WORDS_PER_LINE, n_rows * n_hidden), w.dtype)
     units, lines = tile.view(np.complex128), w.view(np.complex128)
-    beyond = w.dtype.type(0)
-    for first in range(0, n_visible, UNITS * n_rows):
-        for unit in range(UNITS):
+    n_beyond = w.dtype.type(0)
+    for first in range(0, n_visible, WORDS_PER_LINE * n_rows):
+        for unit in range(WORDS_PER_LINE):
             for k in range(n_rows):
                 i, row = first + n_rows * unit + k, rows[k]
                 if i < n_visible:
-                    above, below, more = ratios_of(
+                    above, below, n_more = fill_ratios(
                         weights[i], limit, row, hidden_sums[0], hidden_sums[1]
                     )
                     visible_sums[0, i], visible_sums[1, i] = above, below
-                    beyond += more
-            interleaved(rows, tile[unit])
+                    n_beyond += n_more
+            interleave(rows, tile[unit])
         a, b, c, d = units[0], units[1], units[2], units[3]
         at = first // n_rows
         for j in range(n_hidden):
-            line = lines[j, at : at + UNITS]
+            line = lines[j, at : at + WORDS_PER_LINE]
             line[0] = a[j]
             line[1] = b[j]
             line[2] = c[j]
             line[3] = d[j]
-    return beyond > 0
+    return n_beyond > 0
 
 
 @kernel
-def segments_of(weights, limit, bounds, sums):
-    """Cut rows into as few segments as keep every column's sums of either sign within a limit.
+def split_segments(weights, limit, bounds, sums):
+    """Split rows into segments in which the sums of weights of each column are within a limit.
 
-    ``bounds`` has room for one more than there are rows; returns how many of it are used. ``sums``
-    is scratch, two a column, zero.
+    The positive and the negative weights of a column are summed separately, and the number of
+    segments is as small as possible. ``bounds`` has n_rows + 1 entries and receives the bounds of
+    the segments; their number is returned. ``sums`` is scratch of shape (2, n_columns), which must
+    be zero at the start.
     """
     positive, negative = sums[0], sums[1]
     zero = sums.dtype.type(0)
     bounds[0], count = 0, 1
     for i in range(weights.shape[0]):
-        beyond = 0
+        n_exceeding = 0
         for j in range(positive.size):
             positive[j] += max(weights[i, j], zero)
             negative[j] += max(-weights[i, j], zero)
-            beyond += max(positive[j], negative[j]) > limit
-        if beyond and i > bounds[count - 1]:
+            n_exceeding += max(positive[j], negative[j]) > limit
+        if n_exceeding and i > bounds[count - 1]:
             bounds[count] = i
             count += 1
             for j in range(positive.size):
@@ -127,8 +137,8 @@ def segments_of(weights, limit, bounds, sums):
 
 
 @inlined
-def beliefs(logits, bound, one, zero):
-    """Probabilities of both states; each is exact where it is close to zero."""
+def fill_beliefs(logits, bound, one, zero):
+    """Write the probabilities of both states; each is accurate even if it is close to zero."""
     unit = logits.dtype.type(1)
     for i in range(logits.size):
         one[i] = -min(max(logits[i], -bound), bound)
@@ -140,11 +150,11 @@ def beliefs(logits, bound, one, zero):
 
 
 @inlined
-def moved_beliefs(logits, bound, one, zero, before, tol):
-    """New beliefs, and how many of them moved by more than ``tol``."""
+def update_beliefs(logits, bound, one, zero, before, tol):
+    """Update beliefs and return how many changed by more than ``tol``."""
     for i in range(logits.size):
         before[i] = one[i]
-    beliefs(logits, bound, one, zero)
+    fill_beliefs(logits, bound, one, zero)
     count = 0
     for i in range(logits.size):
         count += abs(one[i] - before[i]) > tol
@@ -152,8 +162,8 @@ def moved_beliefs(logits, bound, one, zero, before, tol):
 
 
 @inlined
-def gather(factors, logits, bits):
-    """Add the logarithms of the factors to the logits, and begin with factors of 1."""
+def add_log_factors(factors, logits, bits):
+    """Add the logarithms of the factors to the logits and reset the factors to 1."""
     unit = factors.dtype.type(1)
     logarithms(factors, bits)
     for i in range(factors.size):
@@ -162,8 +172,8 @@ def gather(factors, logits, bits):
 
 
 @inlined
-def log_product(ratios, segments):
-    """Sum of the logarithms, one of them a segment."""
+def sum_segment_logs(ratios, segments):
+    """Return the log of the product of ratios, with one logarithm per segment."""
     kind = ratios.dtype.type
     total = kind(0)
     for k in range(segments.size - 1):
@@ -176,10 +186,11 @@ def log_product(ratios, segments):
 
 
 @inlined
-def message_product(w, sent, one, zero, product):
-    """Product of the messages from visible units to a hidden one, which sent them ``sent``.
+def multiply_messages(w, sent, one, zero, product):
+    """Return the product of the messages from visible units to a hidden unit.
 
-    For SUM and MAX ``sent`` is left as what a visible unit's odds of 0 are without it.
+    ``sent`` holds the messages that the hidden unit sent to the visible units. For SUM and MAX it
+    is multiplied by the visible units' probabilities of state 0, for :func:`send_messages`.
     """
     kind = w.dtype.type
     above, below = kind(1), kind(1)
@@ -189,7 +200,7 @@ def message_product(w, sent, one, zero, product):
             above *= rest + one[i] * w[i]
             below *= rest + one[i]
             sent[i] = rest
-    elif product == MAX:  # either side alone might be 1 / 2 time and again
+    elif product == MAX:  # separate products of numerators and denominators might underflow
         for i in range(w.size):
             rest = zero[i] * sent[i]
             above *= max(rest, one[i] * w[i]) / max(rest, one[i])
@@ -201,23 +212,25 @@ def message_product(w, sent, one, zero, product):
 
 
 @inlined
-def hear(w, sent, one, zero, product, segments, logits, products, bits):
+def add_incoming_messages(w, sent, one, zero, product, segments, logits, products, bits):
     """Add the logs of all messages to a block of hidden units to their logits.
 
-    What they had sent is replaced, see :func:`message_product`.
+    ``sent`` is changed as in :func:`multiply_messages`.
     """
     for k in range(segments.size - 1):
         part = slice(segments[k], segments[k + 1])
         for j in range(logits.size):
-            products[j] = message_product(w[j][part], sent[j][part], one[part], zero[part], product)
+            products[j] = multiply_messages(
+                w[j][part], sent[j][part], one[part], zero[part], product
+            )
         logarithms(products[: logits.size], bits)
         for j in range(logits.size):
             logits[j] += products[j]
 
 
 @inlined
-def send_first(w, on, off, product, sent, factors):
-    """Messages of a hidden unit that has received none; ``factors`` are multiplied by them."""
+def send_first_messages(w, on, off, product, sent, factors):
+    """Write the messages of a hidden unit that has not received any; multiply factors by them."""
     unit = w.dtype.type(1)
     if product == MAX:
         scale = unit / max(off, on)
@@ -232,10 +245,11 @@ def send_first(w, on, off, product, sent, factors):
 
 
 @inlined
-def send(w, one, on, off, product, rest, factors):
-    """Messages of a hidden unit, of probabilities ``on`` and ``off``, to all visible ones.
+def send_messages(w, one, on, off, product, rest, factors):
+    """Write the messages of a hidden unit with probabilities ``on`` and ``off`` to visible units.
 
-    ``factors`` are multiplied by them; they replace ``rest``, what :func:`hear` left.
+    ``rest`` is the array ``sent`` after :func:`add_incoming_messages`. The messages replace it, and
+    ``factors`` are multiplied by them.
     """
     kind = w.dtype.type
     if product == SUM and on <= off:
@@ -268,7 +282,7 @@ def send(w, one, on, off, product, rest, factors):
 
 @inlined
 def add_pairs(w, rest, one, logit, bound, pairs):
-    """Add the probabilities that a hidden unit and each visible one are both 1."""
+    """Add the probabilities that a hidden unit and each visible unit are both 1."""
     kind = w.dtype.type
     hidden = kind(1) / (kind(1) + kind(np.exp(-min(max(logit, -bound), bound))))
     for i in range(pairs.size):
@@ -295,24 +309,35 @@ def propagate(
     moved,
     pairs,
 ):
-    """Messages of every row of fields until no belief moves by more than ``tol``.
+    """Run belief propagation for each row of biases until no belief changes by more than ``tol``.
 
     Parameters
     ----------
-    w : (n_hidden, at least n_visible), exponentials of the weights
-    visible, hidden : (n_rows, n_visible) and (n_rows, n_hidden), the fields
-    product : SUM, MAX, or MIXED: sums over hidden units, maxima over visible ones
-    max_iter : at least 1; an iteration is messages to the visible units and then to the hidden ones
-    tol : largest change of a belief of a visible unit that counts as none
-    bound : logits beyond it are held there
-    segments_to_hidden, segments_to_visible
-        Bounds of segments of visible units, and of hidden units.
-    messages : shaped like w, scratch
-    scratch : (8, at least n_visible and BLOCK), scratch
-    out_visible, out_hidden : shaped like the fields; logits of beliefs
-    n_iter, moved : (n_rows,); iterations, and how many beliefs the last one moved
-    pairs : (n_hidden, n_visible) or (0, 0)
-        Grows by the probabilities that both units are 1, for SUM.
+    w : ndarray of shape (n_hidden, at least n_visible)
+        Exponentials of the weights.
+    visible, hidden : ndarray of shape (n_rows, n_visible) and (n_rows, n_hidden)
+        Biases.
+    product : {SUM, MAX, MIXED}
+        MIXED sums over hidden units and maximises over visible units.
+    max_iter : int
+        Maximum number of iterations, at least 1. An iteration sends messages to the visible units
+        and then to the hidden units.
+    tol : float
+        Largest change of a visible unit's belief at which the iterations stop.
+    bound : float
+        Largest size of logits; larger ones are clipped.
+    segments_to_hidden, segments_to_visible : ndarray of int
+        Bounds of the segments of visible units, and of hidden units.
+    messages : ndarray
+        Scratch, shaped like ``w``.
+    scratch : ndarray of shape (8, at least n_visible and BLOCK)
+        Scratch.
+    out_visible, out_hidden : ndarray
+        Receive the logits of the beliefs; shaped like the biases.
+    n_iter, moved : ndarray of int of shape (n_rows,)
+        Receive the number of iterations, and the number of beliefs that changed in the last one.
+    pairs : ndarray of shape (n_hidden, n_visible) or (0, 0)
+        The probabilities that both units are 1 are added to it; for SUM only.
     """
     kind = w.dtype.type
     w, messages, pairs = borrowed(w), borrowed(messages), borrowed(pairs)
@@ -333,29 +358,72 @@ def propagate(
                 for step in range(n_blocks):
                     first = start + BLOCK * (step if count % 2 else n_blocks - 1 - step)
                     block = slice(first, min(first + BLOCK, stop))
-                    near, told, own = w[block], messages[block], out_hidden[c][block]
-                    own[:] = hidden[c][block]
+                    block_weights, block_messages, block_logits = (
+                        w[block],
+                        messages[block],
+                        out_hidden[c][block],
+                    )
+                    block_logits[:] = hidden[c][block]
                     if count > 0:
-                        hear(
-                            near, told, one, zero, product, segments_to_hidden, own, products, bits
+                        add_incoming_messages(
+                            block_weights,
+                            block_messages,
+                            one,
+                            zero,
+                            product,
+                            segments_to_hidden,
+                            block_logits,
+                            products,
+                            bits,
                         )
-                    beliefs(own, bound, on, off)
-                    for j in range(own.size):
+                    fill_beliefs(block_logits, bound, on, off)
+                    for j in range(block_logits.size):
                         if count > 0:
-                            send(near[j], one, on[j], off[j], product, told[j], factors)
+                            send_messages(
+                                block_weights[j],
+                                one,
+                                on[j],
+                                off[j],
+                                product,
+                                block_messages[j],
+                                factors,
+                            )
                         else:
-                            send_first(near[j], on[j], off[j], product, told[j], factors)
-                gather(factors, logits, bits)
-            n_moved = moved_beliefs(logits, bound, one, zero, before, tol)
+                            send_first_messages(
+                                block_weights[j], on[j], off[j], product, block_messages[j], factors
+                            )
+                add_log_factors(factors, logits, bits)
+            n_moved = update_beliefs(logits, bound, one, zero, before, tol)
             n_moved = n_moved if count > 0 else int(tol < kind(1))
             count += 1
         out_hidden[c] = hidden[c]
         for start in range(0, n_hidden, BLOCK):
             block = slice(start, min(start + BLOCK, n_hidden))
-            near, told, own = w[block], messages[block], out_hidden[c][block]
-            hear(near, told, one, zero, product, segments_to_hidden, own, products, bits)
+            block_weights, block_messages, block_logits = (
+                w[block],
+                messages[block],
+                out_hidden[c][block],
+            )
+            add_incoming_messages(
+                block_weights,
+                block_messages,
+                one,
+                zero,
+                product,
+                segments_to_hidden,
+                block_logits,
+                products,
+                bits,
+            )
             if pairs.size:
-                for j in range(own.size):
-                    add_pairs(near[j], told[j], one, own[j], bound, pairs[start + j])
+                for j in range(block_logits.size):
+                    add_pairs(
+                        block_weights[j],
+                        block_messages[j],
+                        one,
+                        block_logits[j],
+                        bound,
+                        pairs[start + j],
+                    )
         out_visible[c] = logits
         n_iter[c], moved[c] = count, n_moved

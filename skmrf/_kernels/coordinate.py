@@ -1,40 +1,50 @@
-"""Coordinate ascent on ``log sum_h f(v, h)`` over the states of visible units."""
+"""Coordinate ascent on ``log sum_h f(v, h)`` over the states of the visible units."""
 
 import numpy as np
 
 from ._jit import borrowed, inlined, kernel
-from .bipartite import beliefs, log_product
+from .bipartite import fill_beliefs, sum_segment_logs
 
 
 @inlined
 def log_odds(w, state, one, zero, segments, factors):
-    """Log of ``sum_h f`` with a visible unit at 1 over that at 0, without its field."""
-    if state:  # the hidden units' fields hold the weights of the unit
+    """Return the log odds of a visible unit with the hidden units summed out, without its bias."""
+    if state:  # the hidden probabilities include the weights of the unit
         for j in range(w.size):
             factors[j] = zero[j] + one[j] / w[j]
-        return -log_product(factors, segments)
+        return -sum_segment_logs(factors, segments)
     for j in range(w.size):
         factors[j] = zero[j] + one[j] * w[j]
-    return log_product(factors, segments)
+    return sum_segment_logs(factors, segments)
 
 
 @kernel
 def ascend(weights, w, visible, hidden, segments, bound, max_iter, scratch, V, out, n_iter, moved):
-    """Set one visible unit after the other to its better state until none changes.
+    """Set one visible unit after the other to its more probable state until no unit changes.
 
-    Units leave 0 only for more than rounding errors, which differ by state: else ties would cycle.
+    A unit changes from 0 to 1 only if its log odds exceed the rounding error. Otherwise ties would
+    cycle, because rounding errors depend on the state.
 
     Parameters
     ----------
-    weights, w : (n_visible, n_hidden), W and its exponentials
-    visible, hidden : (n_rows, n_visible) and (n_rows, n_hidden), fields
-    segments : bounds of segments of hidden units
-    bound : logits beyond it are held there
-    max_iter : sweeps
-    scratch : (4, n_hidden)
-    V : (n_rows, n_visible), states, changed in place
-    out : (n_rows, n_visible), log odds of every unit given the others
-    n_iter, moved : (n_rows,), sweeps done, and the changes of the last
+    weights, w : ndarray of shape (n_visible, n_hidden)
+        Weights and their exponentials.
+    visible, hidden : ndarray of shape (n_rows, n_visible) and (n_rows, n_hidden)
+        Biases.
+    segments : ndarray of int
+        Bounds of the segments of hidden units.
+    bound : float
+        Largest size of logits; larger ones are clipped.
+    max_iter : int
+        Maximum number of sweeps.
+    scratch : ndarray of shape (4, n_hidden)
+        Scratch.
+    V : ndarray of shape (n_rows, n_visible)
+        States, changed in place.
+    out : ndarray of shape (n_rows, n_visible)
+        Receives the log odds of each visible unit given the other visible units.
+    n_iter, moved : ndarray of int of shape (n_rows,)
+        Receive the number of sweeps, and the number of units that changed in the last one.
     """
     weights, w, scratch = borrowed(weights), borrowed(w), borrowed(scratch)
     kind = w.dtype.type
@@ -48,7 +58,7 @@ def ascend(weights, w, visible, hidden, segments, bound, max_iter, scratch, V, o
             if V[c, i]:
                 for j in range(n_hidden):
                     logits[j] += weights[i, j]
-        beliefs(logits, bound, one, zero)
+        fill_beliefs(logits, bound, one, zero)
         count, changes = 0, 1
         while count < max_iter and changes:
             count, changes = count + 1, 0
@@ -64,7 +74,7 @@ def ascend(weights, w, visible, hidden, segments, bound, max_iter, scratch, V, o
                 step = kind(-1) if state else kind(1)
                 for j in range(n_hidden):
                     logits[j] += step * weights[i, j]
-                beliefs(logits, bound, one, zero)
+                fill_beliefs(logits, bound, one, zero)
                 V[c, i] += step
                 changes += 1
         n_iter[c], moved[c] = count, changes

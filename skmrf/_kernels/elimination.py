@@ -1,9 +1,10 @@
-"""Passes over a bucket tree, for a batch of rows of evidence at once.
+"""Message passes over a bucket tree, for a batch of rows of evidence.
 
-Bucket k eliminates one variable of q states. Its table has ``outer * inner`` entries, the
-eliminated variable fastest, and is never stored: blocks of ``inner`` entries are summed from the
-sources (tables of the model, messages of child buckets) in a buffer. A source's entry for block o
-and place i is ``start + offsets[outer_at + o] + offsets[inner_at + i]``.
+Bucket k eliminates one variable with q states. The sources of a bucket are tables of the model and
+messages of child buckets. The table of a bucket is the sum of its sources. It has ``outer * inner``
+entries, and the eliminated variable varies fastest. The table is never stored as a whole: blocks of
+``inner`` entries are summed in a buffer. For entry i of block o, the entry of a source is at
+``start + offsets[outer_at + o] + offsets[inner_at + i]``.
 """
 
 from typing import NamedTuple
@@ -14,7 +15,10 @@ from ._jit import inlined, kernel
 
 
 class Tree(NamedTuple):
-    """Arrays of a bucket tree; buckets in elimination order, sources in compressed rows."""
+    """Arrays of a bucket tree, with buckets in elimination order.
+
+    The sources of bucket k are ``source_ptr[k]`` to ``source_ptr[k + 1] - 1``.
+    """
 
     variable: np.ndarray
     q: np.ndarray
@@ -36,7 +40,7 @@ class Tree(NamedTuple):
 
 @kernel
 def block_offsets(cards, strides, out):
-    """out[r] = offset of the r-th joint state (last variable fastest)."""
+    """Set ``out[r]`` to the offset of the r-th joint state (the last variable varies fastest)."""
     out[0] = 0
     filled = 1
     for d in range(cards.size - 1, -1, -1):
@@ -48,7 +52,7 @@ def block_offsets(cards, strides, out):
 
 @kernel
 def clamped_starts(X, observed, clique_ptr, clique_vars, strides, table_start, out):
-    """Where each clique's table starts once its observed variables are fixed."""
+    """Write the start of each clique's table given the observed variables of each row."""
     for b in range(X.shape[0]):
         for a in range(table_start.size):
             start = table_start[a]
@@ -60,7 +64,7 @@ def clamped_starts(X, observed, clique_ptr, clique_vars, strides, table_start, o
 
 @inlined
 def fill_block(tree, k, b, o, flat, starts, messages, buffer):
-    """Sum of the sources of bucket k over block o."""
+    """Set the buffer to the sum of the sources of bucket k in block o."""
     inner = tree.inner[k]
     for i in range(inner):
         buffer[i] = 0.0
@@ -79,8 +83,8 @@ def fill_block(tree, k, b, o, flat, starts, messages, buffer):
 
 
 @kernel
-def upward(tree, first, last, flat, starts, messages, maximise):
-    """Messages of buckets first .. last - 1: log-sum-exp or maximum over their variable."""
+def pass_upward(tree, first, last, flat, starts, messages, maximise):
+    """Compute the messages of buckets first .. last - 1 by log-sum-exp or maximum."""
     buffer = np.empty(tree.inner.max())
     for k in range(first, last):
         q = tree.q[k]
@@ -103,13 +107,13 @@ def upward(tree, first, last, flat, starts, messages, maximise):
 
 
 @kernel
-def downward(
+def pass_downward(
     tree, first, last, flat, starts, out_starts, messages, weights, singles, moments, scratch
 ):
-    """Beliefs of buckets last - 1 .. first; messages turn from upward into downward ones.
+    """Compute the beliefs of buckets last - 1 .. first, and replace upward by downward messages.
 
-    singles[b] receives marginals of variables; moments[0] (or moments[b]) receives the weighted
-    marginals of cliques at out_starts. Either may have no columns.
+    ``singles[b]`` receives the marginals of variables. ``moments[0]`` (or ``moments[b]``) receives
+    the weighted marginals of cliques at ``out_starts``. Either array may have no columns.
     """
     buffer = np.empty(tree.inner.max())
     for k in range(last - 1, first - 1, -1):
@@ -119,19 +123,21 @@ def downward(
             down = tree.message_start[k]
             if tree.is_root[k]:
                 messages[b, down] = -messages[b, down]
-            scratch[: received_size(tree, k)] = 0.0
+            scratch[: children_size(tree, k)] = 0.0
             for o in range(tree.outer[k]):
                 fill_block(tree, k, b, o, flat, starts, messages, buffer)
                 for i in range(inner):
                     buffer[i] = np.exp(buffer[i] + messages[b, down + i // q])
                 down += inner // q
-                spread_block(tree, k, b, o, buffer, out_starts, weights, singles, moments, scratch)
-            finish_children(tree, k, b, messages, scratch)
+                add_block_beliefs(
+                    tree, k, b, o, buffer, out_starts, weights, singles, moments, scratch
+                )
+            update_child_messages(tree, k, b, messages, scratch)
 
 
 @inlined
-def received_size(tree, k):
-    """Number of separator entries of bucket k's children."""
+def children_size(tree, k):
+    """Return the number of separator entries of the children of bucket k."""
     size = 0
     for s in range(tree.source_ptr[k], tree.source_ptr[k + 1]):
         child = tree.source_bucket[s]
@@ -141,8 +147,8 @@ def received_size(tree, k):
 
 
 @inlined
-def spread_block(tree, k, b, o, belief, out_starts, weights, singles, moments, scratch):
-    """Add a block of beliefs to what its bucket's sources and variable receive."""
+def add_block_beliefs(tree, k, b, o, belief, out_starts, weights, singles, moments, scratch):
+    """Add a block of beliefs to the marginals of its bucket's variable, cliques and children."""
     inner = tree.inner[k]
     q = tree.q[k]
     if singles.shape[1] > 0:
@@ -165,8 +171,8 @@ def spread_block(tree, k, b, o, belief, out_starts, weights, singles, moments, s
 
 
 @inlined
-def finish_children(tree, k, b, messages, scratch):
-    """Downward message of a child = log marginal of its separator - its upward message."""
+def update_child_messages(tree, k, b, messages, scratch):
+    """Set each child's downward message: its separator's log marginal minus its upward message."""
     received = 0
     for s in range(tree.source_ptr[k], tree.source_ptr[k + 1]):
         child = tree.source_bucket[s]
@@ -185,11 +191,12 @@ def finish_children(tree, k, b, messages, scratch):
 
 
 @kernel
-def choose(tree, first, flat, starts, messages, rows, X, uniforms):
-    """Fill the variables of buckets first and later in every row of X, last bucket first.
+def choose_states(tree, first, flat, starts, messages, rows, X, uniforms):
+    """Set the variables of buckets first and later in each row of X, starting at the last bucket.
 
-    Row r uses the upward messages of batch row rows[r]. With uniforms of shape (n_rows, n_buckets)
-    each variable is drawn from its conditional; with no columns the maximiser is taken.
+    Row r uses the upward messages of batch row ``rows[r]``. If ``uniforms`` has the shape (n_rows,
+    n_buckets), each variable is drawn from its conditional distribution. If it has no columns, each
+    variable is set to its most probable state.
     """
     widest = 1
     for k in range(tree.q.size):
@@ -222,13 +229,13 @@ def choose(tree, first, flat, starts, messages, rows, X, uniforms):
                 if scores[s] > scores[best]:
                     best = s
             if draw:
-                best = categorical(scores[:q], scores[best], uniforms[r, k])
+                best = draw_categorical(scores[:q], scores[best], uniforms[r, k])
             X[r, tree.variable[k]] = best
 
 
 @inlined
-def categorical(scores, top, uniform):
-    """State whose cumulated exp(scores) passes uniform * total; overwrites scores."""
+def draw_categorical(scores, top, uniform):
+    """Return the first state whose cumulative probability exceeds uniform; overwrite scores."""
     total = 0.0
     last = 0
     for s in range(scores.size):

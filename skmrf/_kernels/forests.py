@@ -1,4 +1,4 @@
-"""Acyclic sets of cliques."""
+"""Forests: acyclic sets of cliques."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ._jit import kernel
 
 @kernel
 def root_of(parent, i):
-    """Representative of the tree that holds i; paths to it are halved."""
+    """Return the representative of the tree that contains i, and shorten the path to it."""
     while parent[i] != i:
         parent[i] = parent[parent[i]]
         i = parent[i]
@@ -16,22 +16,22 @@ def root_of(parent, i):
 
 @kernel
 def grow_forest(order, clique_ptr, clique_vars, n_variables, taken):
-    """taken = which cliques a greedy forest has, tried in the order given.
+    """Select cliques greedily, in the given order, such that they form a forest.
 
-    A clique joins if its variables are in different trees of the bipartite graph of cliques and
-    variables, which so stays without cycles.
+    A clique is selected if its variables are in different trees of the bipartite graph of cliques
+    and variables, so that this graph has no cycles. ``taken`` receives which cliques are selected.
     """
     parent = np.arange(n_variables)
     taken[:] = False
     for k in range(order.size):
         a = order[k]
         first, last = clique_ptr[a], clique_ptr[a + 1]
-        apart = True
+        is_acyclic = True
         for p in range(first, last):
-            here = root_of(parent, clique_vars[p])
+            tree = root_of(parent, clique_vars[p])
             for r in range(first, p):
-                apart = apart and root_of(parent, clique_vars[r]) != here
-        if apart:
+                is_acyclic = is_acyclic and root_of(parent, clique_vars[r]) != tree
+        if is_acyclic:
             taken[a] = True
             for p in range(first + 1, last):
                 parent[root_of(parent, clique_vars[p])] = root_of(parent, clique_vars[first])

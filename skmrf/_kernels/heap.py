@@ -1,41 +1,41 @@
-"""A binary heap of items by urgency, the most urgent first, in which urgencies can change.
+"""Binary heap of items, the highest priority first, in which priorities can change.
 
-``heap`` holds the items, ``place[item]`` where each is in it.
+``heap`` holds the items, and ``position[item]`` is the index of an item in the heap.
 """
 
 from ._jit import inlined
 
 
 @inlined
-def rise(heap, place, urgency, item):
-    """Restore the heap after item has become more urgent."""
-    k = place[item]
+def sift_up(heap, position, priority, item):
+    """Restore the heap after the priority of an item has increased."""
+    k = position[item]
     while k > 0:
         above = (k - 1) // 2
         other = heap[above]
-        if urgency[other] >= urgency[item]:
+        if priority[other] >= priority[item]:
             break
         heap[k] = other
-        place[other] = k
+        position[other] = k
         k = above
     heap[k] = item
-    place[item] = k
+    position[item] = k
 
 
 @inlined
-def sink(heap, place, urgency, item):
-    """Restore the heap after item has become less urgent."""
-    k = place[item]
+def sift_down(heap, position, priority, item):
+    """Restore the heap after the priority of an item has decreased."""
+    k = position[item]
     n = heap.size
     while 2 * k + 1 < n:
         below = 2 * k + 1
-        if below + 1 < n and urgency[heap[below + 1]] > urgency[heap[below]]:
+        if below + 1 < n and priority[heap[below + 1]] > priority[heap[below]]:
             below += 1
         other = heap[below]
-        if urgency[other] <= urgency[item]:
+        if priority[other] <= priority[item]:
             break
         heap[k] = other
-        place[other] = k
+        position[other] = k
         k = below
     heap[k] = item
-    place[item] = k
+    position[item] = k

@@ -1,9 +1,9 @@
-"""Two-state units of a layer given the other layer: means, draws, softplus sums.
+"""Units of a layer given the other layer: means, draws and softplus sums.
 
-``activation`` is what the other layer sends, without the bias, one row a chain; ``bias`` has one
-row, or one for every chain. The logit of a unit is ``scale * (activation + bias) + shift``. Work is
-done in rows of scratch by loops that are vectorised; sums of softplus multiply several factors in
-[1, 2] before they take one logarithm.
+``activation`` is the product of the other layer's states and the weights, without the bias. It has
+one row per chain. ``bias`` has one row for all chains, or one row per chain. The logit of a unit is
+``scale * (activation + bias) + shift``. The loops run over one row of scratch, so that they are
+vectorised. Sums of softplus multiply several factors in [1, 2] before they compute one logarithm.
 """
 
 import numpy as np
@@ -11,12 +11,12 @@ import numpy as np
 from ._jit import inlined, kernel
 from .exponential import exponentials
 
-GROUP = 64  # factors of at most 2 before a logarithm
+GROUP = 64  # factors of at most 2 per logarithm, so that their product does not overflow
 
 
 @kernel
 def unit_means(activation, bias, out):
-    """Probability that a unit is 1."""
+    """Write the probability that each unit is 1."""
     one = activation.dtype.type(1)
     n, last = bias.shape[1], bias.shape[0] - 1
     x = np.empty(n, activation.dtype)
@@ -31,7 +31,7 @@ def unit_means(activation, bias, out):
 
 @inlined
 def log_product(x, total):
-    """total + sum of log(1 + x_j), for x in [0, 1]."""
+    """Return total + sum of log(1 + x_j), for x in [0, 1]."""
     for first in range(0, x.size, GROUP):
         product = 1.0
         for j in range(first, min(first + GROUP, x.size)):
@@ -42,7 +42,7 @@ def log_product(x, total):
 
 @kernel
 def softplus_sums(activation, bias, scale, out):
-    """sum over units of log(1 + exp(scale * (activation + bias)))."""
+    """Write the sum over units of log(1 + exp(scale * (activation + bias))), for each row."""
     n, last = bias.shape[1], bias.shape[0] - 1
     x = np.empty(n, activation.dtype)
     for c in range(activation.shape[0]):
@@ -57,10 +57,10 @@ def softplus_sums(activation, bias, scale, out):
 
 @kernel
 def draw_units(activation, bias, scale, shift, noise, out):
-    """1 where uniform noise is below the probability of being 1."""
+    """Draw units: 1 where uniform noise is below the probability of 1, otherwise 0."""
     kind = activation.dtype.type
     one, zero = kind(1), kind(0)
-    half = kind(np.finfo(activation.dtype).eps / 4)  # noise lies between 0 and 1, as p does
+    half = kind(np.finfo(activation.dtype).eps / 4)  # keeps the noise above 0 and below 1, like p
     scale = kind(scale)
     n, last = bias.shape[1], bias.shape[0] - 1
     x = np.empty(n, activation.dtype)

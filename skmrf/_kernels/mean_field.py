@@ -1,19 +1,20 @@
-"""Products of single distributions: expected log-potentials, and coordinate ascent on their bound.
+"""Mean-field inference: coordinate ascent on the bound, and expected log-potentials.
 
-``single[single_start[i] + s]`` is the probability of state s of variable i. Zero potentials are
-counted apart from finite log-potentials, as their probability under the product.
+The approximation is a product of single-variable distributions, and ``single[single_start[i] + s]``
+is the probability of state s of variable i. Zero potentials have no finite log-potential. They
+contribute their probability under the product instead (the zero mass).
 """
 
 import numpy as np
 
 from ._jit import inlined, kernel
 
-RELATIVE = 1.0 + 1e-12  # masses that differ by less than rounding are the same
+RELATIVE = 1.0 + 1e-12  # zero masses within rounding errors are equal
 
 
 @inlined
-def joint(a, skipped, n_states, clique_ptr, clique_vars, single, single_start, out):
-    """Probabilities of the joint states of clique a without a variable; how many they are."""
+def joint_probabilities(a, skipped, n_states, clique_ptr, clique_vars, single, single_start, out):
+    """Write the probabilities of the joint states of clique a without a variable; count them."""
     out[0] = 1.0
     filled = 1
     for p in range(clique_ptr[a + 1] - 1, clique_ptr[a] - 1, -1):
@@ -31,10 +32,10 @@ def joint(a, skipped, n_states, clique_ptr, clique_vars, single, single_start, o
 
 @kernel
 def ascend(tables, single_start, first, last, n_sweeps, tol, buffer, single):
-    """Sweeps over variables first .. last - 1 until none changes a probability by more than tol.
+    """Update variables first .. last - 1 in sweeps until no probability changes by more than tol.
 
-    Changes single in place; buffer holds a table without one variable. Returns the number of
-    sweeps and the largest change in the last one.
+    ``single`` is changed in place. ``buffer`` is scratch for a table without one variable. Returns
+    the number of sweeps and the largest change in the last one.
     """
     largest = tables.n_states.max() if tables.n_states.size > 0 else 1
     zero = np.empty(largest)
@@ -47,7 +48,7 @@ def ascend(tables, single_start, first, last, n_sweeps, tol, buffer, single):
             if q > 1:
                 fill_field(tables, i, single, single_start, buffer, zero, field)
                 own = single[single_start[i] : single_start[i] + q]
-                change = max(change, replace(zero, field, own))
+                change = max(change, update_probabilities(zero, field, own))
         if change <= tol:
             return t + 1, change
     return n_sweeps, change
@@ -55,14 +56,14 @@ def ascend(tables, single_start, first, last, n_sweeps, tol, buffer, single):
 
 @inlined
 def fill_field(tables, i, single, single_start, buffer, zero, field):
-    """For every state of i: the mass on zero potentials, and the expected finite ones."""
+    """Write the zero mass and the expected finite log-potentials of each state of variable i."""
     q = tables.n_states[i]
     zero[:q] = 0.0
     field[:q] = 0.0
     for e in range(tables.var_ptr[i], tables.var_ptr[i + 1]):
         a = tables.var_clique[e]
         stride = tables.var_stride[e]
-        others = joint(
+        others = joint_probabilities(
             a,
             i,
             tables.n_states,
@@ -84,8 +85,11 @@ def fill_field(tables, i, single, single_start, buffer, zero, field):
 
 
 @inlined
-def replace(zero, field, own):
-    """Softmax of the field over the states of least zero mass; the largest change."""
+def update_probabilities(zero, field, own):
+    """Set probabilities to the softmax of the field over states of least zero mass.
+
+    Returns the largest change of a probability.
+    """
     least = np.inf
     for s in range(own.size):
         least = min(least, zero[s])
@@ -109,11 +113,11 @@ def replace(zero, field, own):
 
 @kernel
 def expected_log_potential(tables, single_start, single, buffer):
-    """Mass on zero potentials, and the expected sum of the finite ones, under the product."""
+    """Return the zero mass and the expected sum of finite log-potentials under the product."""
     zero = 0.0
     total = 0.0
     for a in range(tables.table_start.size):
-        size = joint(
+        size = joint_probabilities(
             a,
             -1,
             tables.n_states,
@@ -135,8 +139,10 @@ def expected_log_potential(tables, single_start, single, buffer):
 
 @kernel
 def add_products(single, single_start, n_states, clique_ptr, clique_vars, table_start, buffer, out):
-    """out[e] += probability of the joint state of entry e under the product."""
+    """Add to ``out[e]`` the probability of the joint state of entry e under the product."""
     for a in range(table_start.size):
-        size = joint(a, -1, n_states, clique_ptr, clique_vars, single, single_start, buffer)
+        size = joint_probabilities(
+            a, -1, n_states, clique_ptr, clique_vars, single, single_start, buffer
+        )
         for r in range(size):
             out[table_start[a] + r] += buffer[r]

@@ -1,37 +1,38 @@
-"""Stacks of small dense networks with SELU units: values, and gradients by reverse mode.
+"""Values and gradients (reverse mode) of many small dense networks with SELU units.
 
-A network is a row of parameters: for every layer the weights, stored by the unit they come from,
-and the biases of the units they go to; then the output's weights and bias, and its scale ``s``, so
-that its value is ``s tanh(net)``. Inputs of a network are one or two variables: a number enters
-with its weight, a state chooses its row of weights among ``n_slots`` (it enters one-hot).
+A network is a row of parameters. For each layer the row holds the weights, ordered by their source
+unit, and the biases of the target units. Then follow the weights and the bias of the output unit,
+and the scale ``s``. The value of a network is ``s tanh(net)``. The inputs of a network are one or
+two variables. A continuous variable is multiplied by its weights. A categorical variable enters
+one-hot encoded: its state selects one of ``n_slots`` rows of weights.
 
-A network works on a block of points. Its inputs, units and output are rows of one array, padded
-to ``LANES`` points so that loops have no rest to do one by one, and without counts of references,
-whose atomic additions took as long as the arithmetic.
+A network is evaluated on a block of points. Its inputs, units and output are rows of one array.
+The rows are padded to a multiple of ``LANES`` points, so that vectorised loops have no remainder.
+The arrays have no reference counts, because updating them took as long as the arithmetic.
 """
 
 import numpy as np
 
 from ._jit import borrowed, inlined, kernel
-from .exponential import power
+from .exponential import power_of_two
 
-BLOCK = 512  # points at a time, half of them in float64: units stay in the first-level cache
-LANES = 64  # points in the registers of an unrolled loop
-LINE = 16  # numbers in a line of the cache, or in two of them
+BLOCK = 512  # float32 points per block (half in float64), so that units stay in the L1 cache
+LANES = 64  # points that an unrolled loop keeps in registers
+LINE = 16  # numbers in one cache line (float32) or two (float64)
 LOG2_E = 1.4426950408889634
-SELU_SCALE, SELU_BOTTOM = 1.0507009873554805, 1.7580993408473766  # of Klambauer et al. (2017)
+SELU_SCALE, SELU_BOTTOM = 1.0507009873554805, 1.7580993408473766  # Klambauer et al. (2017)
 
 
 @inlined
-def _block(numbers):
-    """Points at a time."""
+def _block_size(numbers):
+    """Return the number of points per block."""
     return BLOCK * 4 // numbers.itemsize
 
 
 @inlined
-def _first_of_line(room):
-    """The column at which rows begin at lines of the cache: across two, loading takes longer."""
-    return -(room.ctypes.data // room.itemsize) % LINE
+def _aligned_column(unit_buffer):
+    """Return the first column that starts a cache line, because unaligned loads are slower."""
+    return -(unit_buffer.ctypes.data // unit_buffer.itemsize) % LINE
 
 
 @inlined
@@ -46,8 +47,8 @@ def _fill(target, number):
 
 
 @inlined
-def _four(n, i):
-    """Rows i .. i + 3 of n; those beyond the last are the last, with a weight of zero."""
+def _four_rows(n, i):
+    """Return rows i .. i + 3 of n, with the last row in place of those beyond it."""
     return i, min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
 
 
@@ -62,22 +63,22 @@ def _four_weights(weights, stride, n, i):
 
 
 @inlined
-def _sums(sources, targets, spare, weights, biases):
-    """Biases and weighted sources.
+def _weighted_sums(sources, targets, spare, weights, biases):
+    """Set the targets to the biases plus the weighted sources.
 
-    A pass takes two targets and four sources, so that rows are read and written less often.
+    A pass handles two targets and four sources, so that rows are read and written less often.
     """
     n, width = len(sources), len(targets)
     for o in range(0, width, 2):
         even = o + 1 < width
         unit, other = targets[o], targets[o + 1] if even else spare
-        mine, its = weights[o:], weights[o + 1 :] if even else weights[o:]
+        unit_weights, other_weights = weights[o:], weights[o + 1 :] if even else weights[o:]
         x, y = biases[o], biases[o + 1] if even else biases[o]
         for i in range(0, n, 4):
-            ia, ib, ic, id_ = _four(n, i)
+            ia, ib, ic, id_ = _four_rows(n, i)
             a, b, c, d = sources[ia], sources[ib], sources[ic], sources[id_]
-            wa, wb, wc, wd = _four_weights(mine, width, n, i)
-            va, vb, vc, vd = _four_weights(its, width, n, i)
+            wa, wb, wc, wd = _four_weights(unit_weights, width, n, i)
+            va, vb, vc, vd = _four_weights(other_weights, width, n, i)
             if i == 0:
                 for p in range(unit.size):
                     unit[p] = x + wa * a[p] + wb * b[p] + wc * c[p] + wd * d[p]
@@ -89,35 +90,35 @@ def _sums(sources, targets, spare, weights, biases):
 
 
 @inlined
-def _selu(targets, top, bottom):
+def _apply_selu(targets, top, bottom):
     zero = top - top
     low, log2_e = targets.dtype.type(-100), targets.dtype.type(LOG2_E)
     for o in range(len(targets)):
         unit = targets[o]
         for p in range(unit.size):
             x = unit[p]
-            e = power(max(min(x, zero) * log2_e, low))
+            e = power_of_two(max(min(x, zero) * log2_e, low))
             unit[p] = top * max(x, zero) + (bottom * e - bottom)
 
 
 @inlined
-def _output(target, sources, weights, one):
-    """tanh of what the target holds, a bias, and of weighted sources."""
+def _forward_output(target, sources, weights, one):
+    """Set the target, which holds the bias, to tanh of the bias plus the weighted sources."""
     n, limit, twice = len(sources), weights.dtype.type(60), weights.dtype.type(2 * LOG2_E)
     for i in range(0, n, 4):
-        ia, ib, ic, id_ = _four(n, i)
+        ia, ib, ic, id_ = _four_rows(n, i)
         a, b, c, d = sources[ia], sources[ib], sources[ic], sources[id_]
         wa, wb, wc, wd = _four_weights(weights, 1, n, i)
         for p in range(target.size):
             target[p] += wa * a[p] + wb * b[p] + wc * c[p] + wd * d[p]
     for p in range(target.size):
         net = min(max(target[p] * twice, -limit), limit)
-        target[p] = one - (one + one) / (power(net) + one)
+        target[p] = one - (one + one) / (power_of_two(net) + one)
 
 
 @inlined
-def _load(inputs, members, begin, m, units):
-    """The inputs of a block of points as first rows; returns the number of points with padding."""
+def _load_inputs(inputs, members, begin, m, units):
+    """Copy the inputs of a block to the first rows; return the number of points with padding."""
     padded = m + -m % LANES
     for e in range(members.size):
         x, target = inputs[members[e], begin : begin + m], units[e]
@@ -128,16 +129,19 @@ def _load(inputs, members, begin, m, units):
 
 
 @inlined
-def _numeric_weights(row, width, n_slots, discrete, members, entering):
-    """First weights as those of another layer, after as many biases; states have weights of 0."""
+def _copy_continuous_weights(row, width, n_slots, discrete, members, first_weights):
+    """Copy the first-layer weights of continuous inputs; categorical inputs get weights of 0.
+
+    The copies follow as many entries as inputs, which are the biases of a fictitious layer below.
+    """
     for e in range(members.size):
         for o in range(width):
             weight = row[e * n_slots * width + o]
-            entering[members.size + e * width + o] = 0 if discrete[members[e]] else weight
+            first_weights[members.size + e * width + o] = 0 if discrete[members[e]] else weight
 
 
 @inlined
-def _add_states(row, width, n_slots, discrete, members, units, targets):
+def _add_categorical_weights(row, width, n_slots, discrete, members, units, targets):
     for e in range(members.size):
         if discrete[members[e]]:
             for o in range(width):
@@ -147,68 +151,74 @@ def _add_states(row, width, n_slots, discrete, members, units, targets):
 
 
 @inlined
-def _forward(row, widths, n_slots, discrete, members, entering, units, top, bottom, one):
-    """Values of all units after the inputs; the last row but one is tanh(net)."""
+def _forward_units(row, widths, n_slots, discrete, members, first_weights, units, top, bottom, one):
+    """Compute the values of all units after the inputs; the last row but one is tanh(net)."""
     at, before, after = 0, 0, members.size
     for layer in range(widths.size):
         width, fan_in = widths[layer], after - before
         weights = row[at:]
         bias = at + fan_in * width
         if layer == 0:
-            weights, bias = entering[fan_in:], members.size * n_slots * width
+            weights, bias = first_weights[fan_in:], members.size * n_slots * width
         targets = units[after : after + width]
-        _sums(units[before:after], targets, units[len(units) - 1], weights, row[bias:])
+        _weighted_sums(units[before:after], targets, units[len(units) - 1], weights, row[bias:])
         if layer == 0:
-            _add_states(row, width, n_slots, discrete, members, units, targets)
-        _selu(targets, top, bottom)
+            _add_categorical_weights(row, width, n_slots, discrete, members, units, targets)
+        _apply_selu(targets, top, bottom)
         at, before, after = bias + width, after, after + width
     unit = units[after]
     _fill(unit, row[at + after - before])
-    _output(unit, units[before:after], row[at:], one)
+    _forward_output(unit, units[before:after], row[at:], one)
 
 
 @kernel
-def network_values(theta, widths, n_slots, inputs, discrete, which, out):
-    """Values of all networks at their points.
+def network_values(theta, widths, n_slots, inputs, discrete, members_of, out):
+    """Compute the values of all networks at their points.
 
     Parameters
     ----------
     theta : ndarray of shape (n_networks, n_parameters)
-    widths : ndarray of int64, units of every hidden layer
+        Parameters of the networks.
+    widths : ndarray of int64 of shape (n_layers,)
+        Units of each hidden layer.
     n_slots : int
-        Rows of first weights of a variable.
+        Rows of first-layer weights per variable.
     inputs : ndarray of shape (n_inputs, n_points)
-        Numbers, or states as numbers.
-    discrete : ndarray of bool, shape (n_inputs,)
-        Which of the inputs are states.
-    which : ndarray of shape (n_networks, n_variables)
-        The inputs of every network.
+        Values of continuous variables and state codes of categorical variables.
+    discrete : ndarray of bool of shape (n_inputs,)
+        Which of the inputs are categorical.
+    members_of : ndarray of int of shape (n_networks, n_variables)
+        Inputs of each network.
     out : ndarray of shape (n_networks, n_points)
+        Receives the values.
     """
-    block, last = _block(theta), which.shape[1] + widths.sum()
-    room = np.zeros((last + 2, block + LINE), theta.dtype)
-    entering_room = np.empty(which.shape[1] * (widths[0] + 1), theta.dtype)
-    units, entering = borrowed(room)[:, _first_of_line(room) :], borrowed(entering_room)
+    block, last = _block_size(theta), members_of.shape[1] + widths.sum()
+    unit_buffer = np.zeros((last + 2, block + LINE), theta.dtype)
+    first_weights_buffer = np.empty(members_of.shape[1] * (widths[0] + 1), theta.dtype)
+    units, first_weights = (
+        borrowed(unit_buffer)[:, _aligned_column(unit_buffer) :],
+        borrowed(first_weights_buffer),
+    )
     rows, inputs, values = borrowed(theta), borrowed(inputs), borrowed(out)
-    which, discrete, widths = borrowed(which), borrowed(discrete), borrowed(widths)
+    members_of, discrete, widths = borrowed(members_of), borrowed(discrete), borrowed(widths)
     one, top, bottom = _constants(theta.dtype)
     for c in range(len(theta)):
-        row, members = rows[c], which[c]
+        row, members = rows[c], members_of[c]
         scale = row[row.size - 1]
-        _numeric_weights(row, widths[0], n_slots, discrete, members, entering)
+        _copy_continuous_weights(row, widths[0], n_slots, discrete, members, first_weights)
         for begin in range(0, inputs.shape[1], block):
             m = min(block, inputs.shape[1] - begin)
-            n = _load(inputs, members, begin, m, units)
-            _forward(row, widths, n_slots, discrete, members, entering, units[:, :n], top, bottom,
-                     one)  # fmt: skip
+            n = _load_inputs(inputs, members, begin, m, units)
+            _forward_units(row, widths, n_slots, discrete, members, first_weights, units[:, :n],
+                           top, bottom, one)  # fmt: skip
             value, target = units[last], values[c, begin : begin + m]
             for p in range(m):
                 target[p] = scale * value[p]
 
 
 @inlined
-def _add_output(value, weights, scale, slope, gradient, one):
-    """The derivative by the scale, and that of the weighted sum by what enters tanh."""
+def _backward_output(value, weights, scale, slope, gradient, one):
+    """Add the derivatives by scale and output bias, and write those by the argument of tanh."""
     by_scale = by_bias = one - one
     for p in range(weights.size):
         by_scale += weights[p] * value[p]
@@ -231,21 +241,22 @@ def _add_four(gradient, n, o, a, b, c, d):
 
 
 @inlined
-def _add_layer(row, at, sources, slopes, below, spare, gradient, top, bottom):
-    """Derivatives by the weights of a layer and by the biases of its sources, stored before them.
+def _backward_layer(row, at, sources, slopes, below, spare, gradient, top, bottom):
+    """Add the derivatives by the weights of a layer and by the biases of its source units.
 
-    ``below`` gets the slopes of the sources. A pass takes two of them and four slopes.
+    The biases of the source units are stored before the weights. ``below`` receives the slopes of
+    the sources. A pass handles two sources and four slopes.
     """
     n, width, zero = len(sources), len(slopes), row.dtype.type(0)
     for i in range(0, n, 2):
         even, k = i + 1 < n, at + i * width
         source, target = sources[i], below[i]
-        other, its = sources[i + 1] if even else source, below[i + 1] if even else spare
+        other, other_target = sources[i + 1] if even else source, below[i + 1] if even else spare
         _fill(target, zero)
-        _fill(its, zero)
+        _fill(other_target, zero)
         next_k = k + width if even else k
         for o in range(0, width, 4):
-            oa, ob, oc, od = _four(width, o)
+            oa, ob, oc, od = _four_rows(width, o)
             a, b, c, d = slopes[oa], slopes[ob], slopes[oc], slopes[od]
             wa, wb, wc, wd = _four_weights(row[k:], 1, width, o)
             va, vb, vc, vd = _four_weights(row[next_k:], 1, width, o)
@@ -261,18 +272,18 @@ def _add_layer(row, at, sources, slopes, below, spare, gradient, top, bottom):
                 uc += c[p] * y
                 ud += d[p] * y
                 target[p] += wa * a[p] + wb * b[p] + wc * c[p] + wd * d[p]
-                its[p] += va * a[p] + vb * b[p] + vc * c[p] + vd * d[p]
+                other_target[p] += va * a[p] + vb * b[p] + vc * c[p] + vd * d[p]
             _add_four(gradient[k:], width, o, ta, tb, tc, td)
             if even:
                 _add_four(gradient[next_k:], width, o, ua, ub, uc, ud)
-        gradient[at - n + i] += _through_units(source, target, top, bottom)
+        gradient[at - n + i] += _backward_selu(source, target, top, bottom)
         if even:
-            gradient[at - n + i + 1] += _through_units(other, its, top, bottom)
+            gradient[at - n + i + 1] += _backward_selu(other, other_target, top, bottom)
 
 
 @inlined
-def _through_units(source, slope, top, bottom):
-    """Slopes by what enters SELU units from those by their values; returns their sum."""
+def _backward_selu(source, slope, top, bottom):
+    """Multiply slopes by the derivative of SELU units and return their sum."""
     zero = top - top
     total = zero
     for p in range(source.size):
@@ -282,7 +293,7 @@ def _through_units(source, slope, top, bottom):
 
 
 @inlined
-def _add_states_gradient(width, n_slots, discrete, members, units, slopes, gradient):
+def _add_categorical_gradient(width, n_slots, discrete, members, units, slopes, gradient):
     for e in range(members.size):
         if discrete[members[e]]:
             for o in range(width):
@@ -292,61 +303,65 @@ def _add_states_gradient(width, n_slots, discrete, members, units, slopes, gradi
 
 
 @inlined
-def _add_numeric(width, n_slots, discrete, members, entering, gradient):
+def _add_continuous_gradient(width, n_slots, discrete, members, first_weights, gradient):
     for e in range(members.size):
         if not discrete[members[e]]:
             for o in range(width):
-                gradient[e * n_slots * width + o] += entering[members.size + e * width + o]
+                gradient[e * n_slots * width + o] += first_weights[members.size + e * width + o]
 
 
 @kernel
-def network_gradients(theta, widths, n_slots, inputs, discrete, which, weights, out):
-    """Add to ``out`` the derivatives of the weighted sum of every network's values.
+def network_gradients(theta, widths, n_slots, inputs, discrete, members_of, weights, out):
+    """Add to ``out`` the derivatives of the weighted sum of each network's values.
+
+    The first six parameters are those of :func:`network_values`.
 
     Parameters
     ----------
-    theta, widths, n_slots, inputs, discrete, which
-        As in :func:`network_values`.
+    theta, widths, n_slots, inputs, discrete, members_of
+        Networks and their inputs.
     weights : ndarray of shape (1, n_points) or (n_networks, n_points)
+        Weights of the points, for all networks or for each network.
     out : ndarray of shape (n_networks, n_parameters)
+        The derivatives are added to it.
     """
-    n_layers, k = widths.size, which.shape[1]
-    block, last = _block(theta), k + widths.sum()
-    room = np.zeros((last + 2, block + LINE), theta.dtype)
-    slope_room = np.zeros((3, max(widths.max(), k), block + LINE), theta.dtype)
-    entering_room = np.zeros((2, k + k * widths[0]), theta.dtype)
-    units = borrowed(room)[:, _first_of_line(room) :]
-    slopes = borrowed(slope_room)[:, :, _first_of_line(slope_room) :]
-    entering = borrowed(entering_room)
+    n_layers, k = widths.size, members_of.shape[1]
+    block, last = _block_size(theta), k + widths.sum()
+    unit_buffer = np.zeros((last + 2, block + LINE), theta.dtype)
+    slope_buffer = np.zeros((3, max(widths.max(), k), block + LINE), theta.dtype)
+    first_weights_buffer = np.zeros((2, k + k * widths[0]), theta.dtype)
+    units = borrowed(unit_buffer)[:, _aligned_column(unit_buffer) :]
+    slopes = borrowed(slope_buffer)[:, :, _aligned_column(slope_buffer) :]
+    first_weights = borrowed(first_weights_buffer)
     rows, inputs, gradients = borrowed(theta), borrowed(inputs), borrowed(out)
-    which, discrete, widths = borrowed(which), borrowed(discrete), borrowed(widths)
+    members_of, discrete, widths = borrowed(members_of), borrowed(discrete), borrowed(widths)
     weights = borrowed(weights)
     one, top, bottom = _constants(theta.dtype)
     for c in range(len(theta)):
-        row, members, gradient = rows[c], which[c], gradients[c]
+        row, members, gradient = rows[c], members_of[c], gradients[c]
         weight_row = weights[min(c, len(weights) - 1)]
-        _numeric_weights(row, widths[0], n_slots, discrete, members, entering[0])
-        entering[1] = 0
+        _copy_continuous_weights(row, widths[0], n_slots, discrete, members, first_weights[0])
+        first_weights[1] = 0
         for begin in range(0, inputs.shape[1], block):
             m = min(block, inputs.shape[1] - begin)
-            n = _load(inputs, members, begin, m, units)
-            _forward(row, widths, n_slots, discrete, members, entering[0], units[:, :n], top,
-                     bottom, one)  # fmt: skip
+            n = _load_inputs(inputs, members, begin, m, units)
+            _forward_units(row, widths, n_slots, discrete, members, first_weights[0], units[:, :n],
+                           top, bottom, one)  # fmt: skip
             end, after, width, here = row.size - 1, last, 1, 0
             point_weights = weight_row[begin : begin + m]
-            _add_output(units[last], point_weights, row[end], slopes[0, 0, :n], gradient, one)
+            _backward_output(units[last], point_weights, row[end], slopes[0, 0, :n], gradient, one)
             for layer in range(n_layers, -1, -1):
                 fan_in = widths[layer - 1] if layer > 0 else k
                 at, before = end - (fan_in + 1) * width, after - fan_in
                 sources, below = units[before:after, :n], slopes[1 - here, :fan_in, :n]
                 values, derivatives = row, gradient
                 if layer == 0:
-                    at, values, derivatives = k, entering[0], entering[1]
-                _add_layer(values, at, sources, slopes[here, :width, :n], below, slopes[2, 0, :n],
-                           derivatives, top, bottom)  # fmt: skip
+                    at, values, derivatives = k, first_weights[0], first_weights[1]
+                _backward_layer(values, at, sources, slopes[here, :width, :n], below,
+                                slopes[2, 0, :n], derivatives, top, bottom)  # fmt: skip
                 if layer > 0:
                     end, after, width, here = at, before, fan_in, 1 - here
-            _add_states_gradient(
+            _add_categorical_gradient(
                 width, n_slots, discrete, members, units[:, :n], slopes[here, :width, :n], gradient
             )
-        _add_numeric(widths[0], n_slots, discrete, members, entering[1], gradient)
+        _add_continuous_gradient(widths[0], n_slots, discrete, members, first_weights[1], gradient)

@@ -1,4 +1,4 @@
-"""Greedy elimination orders on a graph held as bits."""
+"""Greedy elimination orders on a graph whose adjacency matrix is stored as bits."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ WORD = 64
 
 @kernel
 def adjacency_bits(clique_ptr, clique_vars, free, n_variables):
-    """Rows of bits: which free variables share a clique with i."""
+    """Return the adjacency matrix as rows of bits: which free variables share a clique."""
     words = (n_variables + WORD - 1) // WORD
     bits = np.zeros((n_variables, words), dtype=np.uint64)
     for a in range(clique_ptr.size - 1):
@@ -26,7 +26,7 @@ def adjacency_bits(clique_ptr, clique_vars, free, n_variables):
 
 @kernel
 def popcount(word):
-    """Number of set bits."""
+    """Return the number of set bits."""
     x = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
     x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -37,8 +37,8 @@ def popcount(word):
 
 
 @kernel
-def members(row, out):
-    """Write the positions of the set bits of a row; return how many."""
+def set_bits(row, out):
+    """Write the positions of the set bits of a row and return their number."""
     count = 0
     for w in range(row.size):
         word = row[w]
@@ -51,13 +51,13 @@ def members(row, out):
 
 
 @kernel
-def elimination_scores(bits, v, log_states, around):
-    """(edges that eliminating v would add, log of the size of the table it needs)."""
-    degree = members(bits[v], around)
+def elimination_scores(bits, v, log_states, neighbours):
+    """Return the number of edges that eliminating v adds, and the log size of its table."""
+    degree = set_bits(bits[v], neighbours)
     missing = 0
     log_size = log_states[v]
     for k in range(degree):
-        u = around[k]
+        u = neighbours[k]
         log_size += log_states[u]
         for w in range(bits.shape[1]):
             missing += popcount(bits[v, w] & ~bits[u, w])
@@ -66,30 +66,31 @@ def elimination_scores(bits, v, log_states, around):
 
 @kernel
 def greedy_order(bits, free, log_states, weights, rank, max_log_size):
-    """Order of the free variables by least weights . (fill, log size of the table, rank).
+    """Return a greedy elimination order of the free variables and the log sizes of their tables.
 
-    Stops at a variable with a table larger than max_log_size, which is then the last entry. Returns
-    the order and the log size of every variable's table. Overwrites bits.
+    The next variable is the one with the smallest score ``weights . (fill, log size of the table,
+    rank)``, where fill is the number of edges that its elimination adds. The order ends at the
+    first variable whose table is larger than ``max_log_size``. ``bits`` is overwritten.
     """
     n = bits.shape[0]
     score = np.full(n, np.inf)
     size = np.zeros(n)
-    around = np.empty(n, dtype=np.int64)
-    second = np.empty(n, dtype=np.int64)
-    touched = np.zeros(n, dtype=np.bool_)
+    neighbours = np.empty(n, dtype=np.int64)
+    second_neighbours = np.empty(n, dtype=np.int64)
+    is_outdated = np.zeros(n, dtype=np.bool_)
     n_free = 0
     for v in range(n):
         if free[v]:
-            touched[v] = True
+            is_outdated[v] = True
             n_free += 1
     order = np.empty(n_free, dtype=np.int64)
     log_size = np.empty(n_free)
     for step in range(n_free):
         best = -1
         for v in range(n):
-            if touched[v]:
-                touched[v] = False
-                fill, size[v] = elimination_scores(bits, v, log_states, around)
+            if is_outdated[v]:
+                is_outdated[v] = False
+                fill, size[v] = elimination_scores(bits, v, log_states, neighbours)
                 score[v] = weights[0] * fill + weights[1] * size[v] + weights[2] * rank[v]
             if score[v] < np.inf and (best < 0 or score[v] < score[best]):
                 best = v
@@ -97,17 +98,17 @@ def greedy_order(bits, free, log_states, weights, rank, max_log_size):
         log_size[step] = size[best]
         if size[best] > max_log_size:
             return order[: step + 1], log_size[: step + 1]
-        degree = members(bits[best], around)
+        degree = set_bits(bits[best], neighbours)
         score[best] = np.inf
-        for k in range(degree):  # neighbours become a clique without best
-            u = around[k]
+        for k in range(degree):  # the neighbours of an eliminated variable become a clique
+            u = neighbours[k]
             for w in range(bits.shape[1]):
                 bits[u, w] |= bits[best, w]
             bits[u, u // WORD] &= ~(np.uint64(1) << np.uint64(u % WORD))
             bits[u, best // WORD] &= ~(np.uint64(1) << np.uint64(best % WORD))
         for k in range(degree):
-            touched[around[k]] = True
-            n_second = members(bits[around[k]], second)
-            for r in range(n_second):
-                touched[second[r]] = True
+            is_outdated[neighbours[k]] = True
+            n_second_neighbours = set_bits(bits[neighbours[k]], second_neighbours)
+            for r in range(n_second_neighbours):
+                is_outdated[second_neighbours[r]] = True
     return order, log_size

@@ -1,7 +1,8 @@
-"""Runs of belief propagation: which clique's turn it is, and when to stop.
+"""Runs of belief propagation: schedules, damping and stopping.
 
-A run is made for every row of ``starts`` (where each clique's slice begins once its clamped
-variables are fixed), on the cliques and variables of one or more components.
+There is one run for each row of ``starts``, which holds the start of each clique's slice given the
+states of the clamped variables. A run covers the cliques and variables of one or more connected
+components.
 """
 
 from typing import NamedTuple
@@ -10,45 +11,45 @@ import numpy as np
 
 from ._jit import borrowed, inlined, kernel
 from .belief import (
-    add_logs,
     borrowed_graph,
     borrowed_work,
-    first_free,
-    hear,
-    log_messages,
-    logs_of_sums,
-    lost_precision,
-    marginal_sums,
-    mixed_messages,
-    multiply,
-    pair_sums,
+    count_lost_sums,
+    fill_log_table,
+    fill_product_table,
+    first_free_edge,
+    messages_from_log_table,
+    messages_from_mixed_table,
+    messages_from_sums,
+    sum_binary_pair,
+    sum_out_variables,
+    update_cavity,
 )
-from .heap import rise, sink
+from .heap import sift_down, sift_up
 
 FLOODING, SEQUENTIAL, RESIDUAL = 0, 1, 2
 AUTO_DAMPING = -1.0
-UNDAMPED = 20  # iterations before automatic damping sets in
+UNDAMPED = 20  # iterations before automatic damping starts
 LATE_DAMPING = 0.5
 
 
 class Tables(NamedTuple):
-    """The same tables twice: logs, and potentials whose largest is 1 in every clique."""
+    """Tables of a factor graph: log-potentials, and potentials scaled to a maximum of 1."""
 
     log_potentials: np.ndarray
     potentials: np.ndarray
 
 
 class Scope(NamedTuple):
-    """What a run is about: one or more components of the variables from n_clamped on."""
+    """Connected components of the graph without clamped variables that a run covers."""
 
     n_clamped: int
     cliques: np.ndarray
     variables: np.ndarray
-    n_read: int  # how many of the variables' beliefs are wanted
+    n_read: int  # the beliefs of this many variables are written, in their order
 
 
-class How(NamedTuple):
-    """Schedule, limits and damping (negative: automatic)."""
+class RunSettings(NamedTuple):
+    """Schedule, limits and damping of a run; a negative damping means automatic."""
 
     schedule: int
     max_iter: int
@@ -57,62 +58,65 @@ class How(NamedTuple):
 
 
 @kernel
-def component(g, n_clamped, root, seen, cliques, variables):
-    """Numbers of cliques and variables written: those connected with root, nearest first.
+def find_component(g, n_clamped, root, is_visited, cliques, variables):
+    """Write the cliques and variables that are connected with a root, nearest first.
 
-    seen (of variables, then of cliques) is updated.
+    Returns the numbers of cliques and variables written. ``is_visited`` has one entry per variable,
+    then one per clique, and is updated.
     """
     n = g.n_states.size
     n_cliques, n_variables, done = 0, 1, 0
     variables[0] = root
-    seen[root] = True
+    is_visited[root] = True
     while done < n_variables:
         i = variables[done]
         done += 1
         for k in range(g.var_ptr[i], g.var_ptr[i + 1]):
             a = g.var_clique[k]
-            if seen[n + a]:
+            if is_visited[n + a]:
                 continue
-            seen[n + a] = True
+            is_visited[n + a] = True
             cliques[n_cliques] = a
             n_cliques += 1
-            for p in range(first_free(g, a, n_clamped), g.clique_ptr[a + 1]):
+            for p in range(first_free_edge(g, a, n_clamped), g.clique_ptr[a + 1]):
                 j = g.clique_vars[p]
-                if not seen[j]:
-                    seen[j] = True
+                if not is_visited[j]:
+                    is_visited[j] = True
                     variables[n_variables] = j
                     n_variables += 1
     return n_cliques, n_variables
 
 
 @inlined
-def answer(g, work, a, first, start, log_potentials, potentials):
-    """work.sums = what clique a tells its free variables."""
+def compute_messages(g, work, a, first, start, log_potentials, potentials):
+    """Set ``work.sums`` to the messages of clique a to its free variables."""
     last = g.clique_ptr[a + 1]
     n_maximised, size = 0, 1
     for p in range(first, last):
         n_maximised += g.maximised[g.clique_vars[p]]
         size *= g.n_states[g.clique_vars[p]]
-    sound = False
+    is_precise = False
     if n_maximised == 0:
         if last - first == 2 and size == 4 and g.n_states[g.clique_vars[first]] == 2:
-            pair_sums(g, work, first, start, potentials)
+            sum_binary_pair(g, work, first, start, potentials)
         else:
-            marginal_sums(g, work, first, last, multiply(g, work, first, last, start, potentials))
-        sound = lost_precision(g, work, first, last) == 0
-    if sound:
-        logs_of_sums(g, work, first, last)
+            sum_out_variables(
+                g, work, first, last, fill_product_table(g, work, first, last, start, potentials)
+            )
+        is_precise = count_lost_sums(g, work, first, last) == 0
+    if is_precise:
+        messages_from_sums(g, work, first, last)
     else:
-        add_logs(g, work, first, last, start, log_potentials)
+        fill_log_table(g, work, first, last, start, log_potentials)
         if 0 < n_maximised < last - first:
-            mixed_messages(g, work, first, last, size)
+            messages_from_mixed_table(g, work, first, last, size)
         else:
-            log_messages(g, work, first, last, size, n_maximised > 0)
+            messages_from_log_table(g, work, first, last, size, n_maximised > 0)
 
 
 @inlined
-def speak(g, work, a, first, damping, absorb):
-    """Replace clique a's messages by work.sums, damped; add what changed to totals if absorb."""
+def store_messages(g, work, a, first, damping, absorb):
+    """Replace the messages of clique a by ``work.sums``, damped; also update totals if absorb."""
     at = 0
     weight = g.counting[a]
     for p in range(first, g.clique_ptr[a + 1]):
@@ -121,54 +125,54 @@ def speak(g, work, a, first, damping, absorb):
             place = g.message_start[p] + s
             old = work.messages[place]
             new = work.sums[at + s]
-            if old > -np.inf:  # what is ruled out stays so
+            if old > -np.inf:  # an excluded state stays excluded
                 if new > -np.inf:
                     new += damping * (old - new)
                     if absorb:
                         work.totals[g.state_start[i] + s] += weight * (new - old)
                 elif absorb:
                     work.totals[g.state_start[i] + s] -= weight * old
-                    work.dead[g.state_start[i] + s] += 1
+                    work.n_excluded[g.state_start[i] + s] += 1
                 work.messages[place] = new
         at += g.n_states[i]
 
 
 @inlined
-def add_up(g, work, cliques, variables, n_clamped):
-    """Totals of all variables from the messages."""
+def sum_messages(g, work, cliques, variables, n_clamped):
+    """Recompute the totals of all variables from the messages."""
     for v in range(variables.size):
         i = variables[v]
         work.totals[g.state_start[i] : g.state_start[i + 1]] = 0.0
-        work.dead[g.state_start[i] : g.state_start[i + 1]] = 0
+        work.n_excluded[g.state_start[i] : g.state_start[i + 1]] = 0
     for k in range(cliques.size):
         a = cliques[k]
-        for p in range(first_free(g, a, n_clamped), g.clique_ptr[a + 1]):
-            base = g.state_start[g.clique_vars[p]]
+        for p in range(first_free_edge(g, a, n_clamped), g.clique_ptr[a + 1]):
+            offset = g.state_start[g.clique_vars[p]]
             for s in range(g.n_states[g.clique_vars[p]]):
-                told = work.messages[g.message_start[p] + s]
-                if told == -np.inf:
-                    work.dead[base + s] += 1
+                message = work.messages[g.message_start[p] + s]
+                if message == -np.inf:
+                    work.n_excluded[offset + s] += 1
                 else:
-                    work.totals[base + s] += g.counting[a] * told
+                    work.totals[offset + s] += g.counting[a] * message
 
 
 @inlined
-def hear_all(g, work, cliques, n_clamped):
-    """Every clique hears all its variables; the largest change."""
-    moved = 0.0
+def update_all_cavities(g, work, cliques, n_clamped):
+    """Recompute the cavities of all cliques and return the largest change."""
+    change = 0.0
     for k in range(cliques.size):
         a = cliques[k]
-        for p in range(first_free(g, a, n_clamped), g.clique_ptr[a + 1]):
-            moved = max(moved, hear(g, work, p))
-    return moved
+        for p in range(first_free_edge(g, a, n_clamped), g.clique_ptr[a + 1]):
+            change = max(change, update_cavity(g, work, p))
+    return change
 
 
 @inlined
-def forget(g, work, cliques, n_clamped):
-    """Uniform messages both ways."""
+def reset_messages(g, work, cliques, n_clamped):
+    """Set all messages and cavities to uniform distributions."""
     for k in range(cliques.size):
         a = cliques[k]
-        for p in range(first_free(g, a, n_clamped), g.clique_ptr[a + 1]):
+        for p in range(first_free_edge(g, a, n_clamped), g.clique_ptr[a + 1]):
             for s in range(g.n_states[g.clique_vars[p]]):
                 place = g.message_start[p] + s
                 work.messages[place] = 0.0
@@ -190,80 +194,83 @@ def iterate(
     t,
     heap,
     place,
-    urgency,
+    priority,
 ):
-    """As many turns as there are cliques, the t-th time; the residual."""
-    late = how.damping < 0.0 and t >= UNDAMPED
-    usual = LATE_DAMPING if late else max(how.damping, 0.0)
+    """Run iteration t, with as many clique updates as cliques, and return the residual."""
+    is_late = how.damping < 0.0 and t >= UNDAMPED
+    usual_damping = LATE_DAMPING if is_late else max(how.damping, 0.0)
     forward = how.schedule == FLOODING or t % 2 == 1
-    first_answers = how.schedule == SEQUENTIAL and t == 0 and cliques.size > 0
-    residual = 1.0 if first_answers else 0.0  # heard in full in the second iteration
+    is_first = how.schedule == SEQUENTIAL and t == 0 and cliques.size > 0
+    residual = 1.0 if is_first else 0.0  # a second iteration, as the first lacks some messages
     for k in range(cliques.size):
         a = cliques[k] if forward else cliques[cliques.size - 1 - k]
         if how.schedule == RESIDUAL:
             a = heap[0]
-            if urgency[a] <= how.tol:
+            if priority[a] <= how.tol:
                 break
-        first = first_free(g, a, n_clamped)
-        constant = g.clique_ptr[a + 1] - first == 1
-        if constant and t > 0 and how.schedule != RESIDUAL:
+        first = first_free_edge(g, a, n_clamped)
+        is_constant = g.clique_ptr[a + 1] - first == 1
+        if is_constant and t > 0 and how.schedule != RESIDUAL:
             continue
         if how.schedule == SEQUENTIAL:
             for p in range(first, g.clique_ptr[a + 1]):
-                residual = max(residual, hear(g, work, p))
-        answer(g, work, a, first, start[a], log_potentials, potentials)
-        speak(g, work, a, first, 0.0 if constant else usual, how.schedule != FLOODING)
+                residual = max(residual, update_cavity(g, work, p))
+        compute_messages(g, work, a, first, start[a], log_potentials, potentials)
+        store_messages(
+            g, work, a, first, 0.0 if is_constant else usual_damping, how.schedule != FLOODING
+        )
         if how.schedule == RESIDUAL:
-            urgency[a] *= 0.0 if constant else usual
-            tell(g, work, a, first, n_clamped, heap, place, urgency)
+            priority[a] *= 0.0 if is_constant else usual_damping
+            update_priorities(g, work, a, first, n_clamped, heap, place, priority)
     if how.schedule == FLOODING:
-        add_up(g, work, cliques, variables, n_clamped)
-        residual = hear_all(g, work, cliques, n_clamped)
+        sum_messages(g, work, cliques, variables, n_clamped)
+        residual = update_all_cavities(g, work, cliques, n_clamped)
     elif how.schedule == RESIDUAL and cliques.size > 0:
-        residual = urgency[heap[0]]
+        residual = priority[heap[0]]
     return residual
 
 
 @kernel
 def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, singles, ends):
-    """A run for every row of starts.
+    """Run belief propagation for each row of ``starts``.
 
-    singles receives the beliefs of the first scope.n_read variables, ends iterations and residuals:
-    the largest change, in the last iteration, of a message from a variable to a clique, as
-    :func:`hear` has it. messages of one row or more are where runs start and,
-    changed, where they end; with no rows every run starts at uniform messages.
+    ``singles`` receives the beliefs of the first ``scope.n_read`` variables. ``ends`` receives the
+    number of iterations and the residual of each run. The residual is the largest change of a
+    cavity in the last iteration, as :func:`update_cavity` defines it. If ``messages`` has rows,
+    runs start at these messages and write their last messages there. If it has no rows, runs start
+    at uniform messages.
     """
     g, work = borrowed_graph(graph), borrowed_work(scratch)
     cliques, variables = borrowed(scope.cliques), borrowed(scope.variables)
     n_clamped = scope.n_clamped
     log_potentials, potentials = borrowed(tables.log_potentials), borrowed(tables.potentials)
     starts, singles = borrowed(starts), borrowed(singles)
-    own = cliques.copy(), np.empty(g.table_start.size, np.int64), np.empty(g.table_start.size)
-    heap, place, urgency = borrowed(own[0]), borrowed(own[1]), borrowed(own[2])
+    queue = cliques.copy(), np.empty(g.table_start.size, np.int64), np.empty(g.table_start.size)
+    heap, place, priority = borrowed(queue[0]), borrowed(queue[1]), borrowed(queue[2])
     for b in range(starts.shape[0]):
         if messages.shape[0] == 0:
-            forget(g, work, cliques, n_clamped)
+            reset_messages(g, work, cliques, n_clamped)
         else:
             work.messages[:] = messages[b]
-        add_up(g, work, cliques, variables, n_clamped)
+        sum_messages(g, work, cliques, variables, n_clamped)
         if n_before == 0 and (messages.shape[0] > 0 or how.schedule == RESIDUAL):
-            hear_all(g, work, cliques, n_clamped)
+            update_all_cavities(g, work, cliques, n_clamped)
         if how.schedule == RESIDUAL:
             for k in range(cliques.size):
                 heap[k] = cliques[k]
                 place[cliques[k]] = k
-                urgency[cliques[k]] = 1.0
+                priority[cliques[k]] = 1.0
         residual = 0.0
         t = 0
         while t < how.max_iter:
             residual = iterate(
                 g, work, log_potentials, potentials, starts[b], cliques, variables, n_clamped,
-                how, n_before + t, heap, place, urgency,
+                how, n_before + t, heap, place, priority,
             )  # fmt: skip
             t += 1
             if residual <= how.tol:
                 break
-        read_singles(g, work, variables, scope.n_read, singles[b])
+        read_beliefs(g, work, variables, scope.n_read, singles[b])
         ends[b, 0] = t
         ends[b, 1] = residual
         if messages.shape[0] > 0:
@@ -271,75 +278,78 @@ def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, si
 
 
 @inlined
-def tell(g, work, a, first, n_clamped, heap, place, urgency):
-    """What clique a said makes the other cliques of its variables more urgent."""
-    sink(heap, place, urgency, a)
+def update_priorities(g, work, a, first, n_clamped, heap, place, priority):
+    """Raise the priority of the cliques that receive the new messages of clique a."""
+    sift_down(heap, place, priority, a)
     for p in range(first, g.clique_ptr[a + 1]):
         i = g.clique_vars[p]
         for k in range(g.var_ptr[i], g.var_ptr[i + 1]):
-            other = g.var_clique[k]
-            alone = first_free(g, other, n_clamped) == g.clique_ptr[other + 1] - 1
-            if other != a and not alone:
-                urgency[other] += hear(g, work, g.var_edge[k])
-                rise(heap, place, urgency, other)
+            neighbour = g.var_clique[k]
+            is_constant = (
+                first_free_edge(g, neighbour, n_clamped) == g.clique_ptr[neighbour + 1] - 1
+            )
+            if neighbour != a and not is_constant:
+                priority[neighbour] += update_cavity(g, work, g.var_edge[k])
+                sift_up(heap, place, priority, neighbour)
 
 
 @inlined
-def read_singles(g, work, variables, n_read, out):
-    """Normalised beliefs of variables; uniform where every state is ruled out."""
+def read_beliefs(g, work, variables, n_read, out):
+    """Write the normalised beliefs of variables, which are uniform if all states are excluded."""
     for v in range(n_read):
         i = variables[v]
-        base = g.state_start[i]
+        offset = g.state_start[i]
         q = g.n_states[i]
         top = -np.inf
         for s in range(q):
-            if work.dead[base + s] == 0:
-                top = max(top, work.totals[base + s])
+            if work.n_excluded[offset + s] == 0:
+                top = max(top, work.totals[offset + s])
         total = 0.0
         for s in range(q):
             value = 1.0 if top == -np.inf else 0.0
-            if work.dead[base + s] == 0:
-                value = np.exp(work.totals[base + s] - top)
-            out[base + s] = value
+            if work.n_excluded[offset + s] == 0:
+                value = np.exp(work.totals[offset + s] - top)
+            out[offset + s] = value
             total += value
         for s in range(q):
-            out[base + s] /= total
+            out[offset + s] /= total
 
 
 @kernel
-def summarise(graph, tables, starts, scope, messages, scratch, beliefs):
-    """The Bethe (or reweighted) log partition function at the messages, constants left out.
+def bethe_log_partition(graph, tables, starts, scope, messages, scratch, beliefs):
+    """Return the Bethe (or tree-reweighted) log partition function at the messages.
 
-    -inf where the messages rule out every state of a variable or a clique. beliefs receives the
-    beliefs of all cliques' slices where their tables lie, if it has entries.
+    Cliques whose variables are all clamped are left out. The value is ``-inf`` if the messages
+    exclude every state of a variable or a clique. If ``beliefs`` has entries, it receives the
+    beliefs of each clique, at the positions of its slice of the table.
     """
     g, work = borrowed_graph(graph), borrowed_work(scratch)
     cliques, variables = borrowed(scope.cliques), borrowed(scope.variables)
     n_clamped, log_potentials = scope.n_clamped, borrowed(tables.log_potentials)
     work.messages[:] = messages
-    add_up(g, work, cliques, variables, n_clamped)
+    sum_messages(g, work, cliques, variables, n_clamped)
     value = 0.0
-    possible = True
+    is_possible = True
     for v in range(variables.size):
         i = variables[v]
         norm = log_norm(work, g.state_start[i], g.n_states[i])
-        possible = possible and norm > -np.inf
+        is_possible = is_possible and norm > -np.inf
         value += norm
     for k in range(cliques.size):
         a = cliques[k]
-        first = first_free(g, a, n_clamped)
+        first = first_free_edge(g, a, n_clamped)
         shift = 0.0
         singles = 0.0
         for p in range(first, g.clique_ptr[a + 1]):
             i = g.clique_vars[p]
-            hear(g, work, p)
-            shift += cavity_top(g, work, p)
+            update_cavity(g, work, p)
+            shift += cavity_shift(g, work, p)
             singles += log_norm(work, g.state_start[i], g.n_states[i])
-        size = add_logs(g, work, first, g.clique_ptr[a + 1], starts[a], log_potentials)
+        size = fill_log_table(g, work, first, g.clique_ptr[a + 1], starts[a], log_potentials)
         top = -np.inf
         for r in range(size):
             top = max(top, work.table[r])
-        possible = possible and top > -np.inf
+        is_possible = is_possible and top > -np.inf
         total = 0.0
         for r in range(size):
             work.table[r] = np.exp(work.table[r] - top) if top > -np.inf else 1.0
@@ -348,30 +358,30 @@ def summarise(graph, tables, starts, scope, messages, scratch, beliefs):
         if beliefs.size > 0:
             for r in range(size):
                 beliefs[starts[a] + r] = work.table[r] / total
-    return value if possible else -np.inf
+    return value if is_possible else -np.inf
 
 
 @inlined
-def log_norm(work, base, q):
-    """Log of the sum of exp(totals) of one variable."""
+def log_norm(work, offset, q):
+    """Return the log of the sum of ``exp(totals)`` over the states of one variable."""
     top = -np.inf
     for s in range(q):
-        if work.dead[base + s] == 0:
-            top = max(top, work.totals[base + s])
+        if work.n_excluded[offset + s] == 0:
+            top = max(top, work.totals[offset + s])
     total = 0.0
     for s in range(q):
-        if work.dead[base + s] == 0:
-            total += np.exp(work.totals[base + s] - top)
+        if work.n_excluded[offset + s] == 0:
+            total += np.exp(work.totals[offset + s] - top)
     return top + np.log(total) if top > -np.inf else -np.inf
 
 
 @inlined
-def cavity_top(g, work, p):
-    """What :func:`hear` took off the cavities of edge p."""
+def cavity_shift(g, work, p):
+    """Return the constant that :func:`update_cavity` subtracted from the cavities of edge p."""
     i = g.clique_vars[p]
     at = g.message_start[p]
     for s in range(g.n_states[i]):
         if work.cavities[at + s] == 0.0:
-            told = work.messages[at + s]
-            return work.totals[g.state_start[i] + s] - (told if told > -np.inf else 0.0)
+            message = work.messages[at + s]
+            return work.totals[g.state_start[i] + s] - (message if message > -np.inf else 0.0)
     return -np.inf

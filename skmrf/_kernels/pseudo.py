@@ -1,4 +1,4 @@
-"""Pseudo-likelihood: conditionals of every variable given all others."""
+"""Pseudo-likelihood: conditional probabilities of each variable given all others."""
 
 import numpy as np
 
@@ -8,9 +8,10 @@ from .tables import fill_entries
 
 @kernel
 def pseudo_likelihood(conditionals, X, weights, site_log_p, gradient):
-    """Add to gradient; site_log_p[r] = sum over i of log p(x_i | rest of row r).
+    """Write the log pseudo-likelihood of each row, and add its derivatives to the gradient.
 
-    gradient receives weights[r] * d site_log_p[r] / d flat; it may have no entries.
+    ``site_log_p[r]`` is set to the sum over i of log p(x_i | rest of row r). The sum over rows of
+    ``weights[r] * d site_log_p[r] / d flat`` is added to ``gradient``, unless it has no entries.
     """
     flat = conditionals.flat
     scores = np.empty(conditionals.n_states.max())
@@ -46,7 +47,7 @@ def pseudo_likelihood(conditionals, X, weights, site_log_p, gradient):
 
 @inlined
 def log_softmax(scores, q, chosen):
-    """Log-probability of the chosen state; turns scores into probabilities."""
+    """Return the log-probability of the chosen state, and replace scores by probabilities."""
     top = -np.inf
     for s in range(q):
         top = max(top, scores[s])
@@ -54,11 +55,11 @@ def log_softmax(scores, q, chosen):
         for s in range(q):
             scores[s] = 1.0 / q
         return -np.inf
-    picked = scores[chosen] - top
+    chosen_score = scores[chosen] - top
     total = 0.0
     for s in range(q):
         scores[s] = np.exp(scores[s] - top)
         total += scores[s]
     for s in range(q):
         scores[s] /= total
-    return picked - np.log(total)
+    return chosen_score - np.log(total)

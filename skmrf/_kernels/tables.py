@@ -1,4 +1,4 @@
-"""Loops over the cliques of a factor graph: log-potentials and expected statistics."""
+"""Log-potentials and expected statistics of factor graphs of tables."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ._jit import inlined, kernel
 
 @inlined
 def table_index(a, x, clique_ptr, clique_vars, strides, table_start):
-    """Position in the flat parameters of clique a's entry at state x."""
+    """Return the position of clique a's entry at state x in the flat parameters."""
     index = table_start[a]
     for p in range(clique_ptr[a], clique_ptr[a + 1]):
         index += x[clique_vars[p]] * strides[p]
@@ -16,7 +16,7 @@ def table_index(a, x, clique_ptr, clique_vars, strides, table_start):
 
 @inlined
 def fill_entries(conditionals, x, entry):
-    """entry[a] = position in the flat parameters of clique a's entry at state x."""
+    """Set ``entry[a]`` to the position of clique a's entry at state x in the flat parameters."""
     for a in range(entry.size):
         entry[a] = table_index(
             a,
@@ -30,7 +30,7 @@ def fill_entries(conditionals, x, entry):
 
 @inlined
 def clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at):
-    """at[r] = position of clique a's entry at the state in column r of XT."""
+    """Set ``at[r]`` to the position of clique a's entry at the state in column r of XT."""
     at[:] = table_start[a]
     for p in range(clique_ptr[a], clique_ptr[a + 1]):
         x = XT[clique_vars[p]]
@@ -41,7 +41,7 @@ def clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at):
 
 @kernel
 def log_potentials(XT, flat, clique_ptr, clique_vars, strides, table_start, out):
-    """out[r] = sum of the entries that column r of XT selects."""
+    """Set ``out[r]`` to the sum of the entries of all cliques at the state in column r of XT."""
     at = np.empty(XT.shape[1], dtype=np.int64)
     out[:] = 0.0
     for a in range(table_start.size):
@@ -52,7 +52,7 @@ def log_potentials(XT, flat, clique_ptr, clique_vars, strides, table_start, out)
 
 @kernel
 def add_moments(XT, weights, clique_ptr, clique_vars, strides, table_start, out):
-    """out[e] += total weight of the columns of XT that select entry e."""
+    """Add to ``out[e]`` the total weight of the columns of XT whose state selects entry e."""
     at = np.empty(XT.shape[1], dtype=np.int64)
     for a in range(table_start.size):
         clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at)
@@ -62,7 +62,7 @@ def add_moments(XT, weights, clique_ptr, clique_vars, strides, table_start, out)
 
 @kernel
 def add_binary_moments(gram, total, n_states, clique_ptr, clique_vars, strides, table_start, out):
-    """Same as add_moments for singles and pairs of at most two states, from X' diag(w) X."""
+    """Add the moments of a binary pairwise graph, given ``gram = X' diag(w) X``."""
     for a in range(table_start.size):
         p = clique_ptr[a]
         start = table_start[a]
@@ -90,26 +90,31 @@ def add_binary_moments(gram, total, n_states, clique_ptr, clique_vars, strides, 
 def binary_form(flat, n_states, clique_ptr, clique_vars, strides, table_start, coupling, bias):
     """Fill coupling and bias so that log f = const + bias'x + x'coupling x / 2; return const.
 
-    Variables of one state are always 0: their steps in a table are 0, and so are the terms.
+    Variables with one state are always 0, so their terms are 0.
     """
     constant = 0.0
     for a in range(table_start.size):
         p = clique_ptr[a]
         start = table_start[a]
         order = clique_ptr[a + 1] - p
-        base = flat[start]
-        constant += base
+        first_entry = flat[start]
+        constant += first_entry
         if order == 0:
             continue
         i = clique_vars[p]
         step_i = strides[p] * (n_states[i] - 1)
-        bias[i] += flat[start + step_i] - base
+        bias[i] += flat[start + step_i] - first_entry
         if order == 1:
             continue
         j = clique_vars[p + 1]
         step_j = strides[p + 1] * (n_states[j] - 1)
-        c = flat[start + step_i + step_j] - flat[start + step_j] - flat[start + step_i] + base
-        bias[j] += flat[start + step_j] - base
+        c = (
+            flat[start + step_i + step_j]
+            - flat[start + step_j]
+            - flat[start + step_i]
+            + first_entry
+        )
+        bias[j] += flat[start + step_j] - first_entry
         coupling[i, j] += c
         coupling[j, i] += c
     return constant
@@ -117,7 +122,7 @@ def binary_form(flat, n_states, clique_ptr, clique_vars, strides, table_start, c
 
 @kernel
 def incidence(clique_ptr, clique_vars, strides, n_variables):
-    """Cliques of every variable in compressed rows: pointers, cliques, its strides in them."""
+    """Return the cliques of each variable in compressed rows: pointers, cliques and strides."""
     ptr = np.zeros(n_variables + 1, dtype=np.int64)
     for p in range(clique_vars.size):
         ptr[clique_vars[p] + 1] += 1

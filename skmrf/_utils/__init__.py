@@ -1,1 +1,1 @@
-"""Types that all packages share, validation, parallel work and interrupts."""
+"""Shared types, input validation, parallel execution and interrupt handling."""

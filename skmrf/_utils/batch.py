@@ -1,4 +1,4 @@
-"""Rows that one gradient step sees."""
+"""Batch of rows for one gradient step."""
 
 from typing import NamedTuple
 
@@ -6,20 +6,24 @@ import numpy as np
 
 
 class Batch(NamedTuple):
-    """Rows that one gradient step sees.
+    """Rows of the data that one gradient step uses.
 
     Attributes
     ----------
     X : ndarray of shape (n_rows, n_variables)
-        State codes, MISSING where not observed; of a conditional model the inputs, any numbers.
-    Y : ndarray of shape (n_rows, n_variables) or None
-        State codes of the targets of a conditional model.
+        State codes, with -1 (``MISSING``) for missing values. For a conditional model, the inputs,
+        which may be any numbers.
+    Y : ndarray of shape (n_rows, n_targets) or None
+        State codes of the targets of a conditional model; None for other models.
     log_weights : ndarray of shape (n_rows,) or None
         Log sample weights; None means equal weights.
-    rows : ndarray of shape (n_rows,) or None
-        Row numbers in the training data, so that what a learner keeps for a row persists.
-    epoch, step : int
-        For schedules.
+    rows : ndarray of int of shape (n_rows,) or None
+        Indices of the rows in the training data. A learner that stores a state per row (for
+        example chains) uses them to find it again.
+    epoch : int
+        Number of the epoch, for schedules.
+    step : int
+        Number of the gradient step, for schedules.
     """
 
     X: np.ndarray
@@ -31,10 +35,21 @@ class Batch(NamedTuple):
 
     @property
     def shown(self):
-        """What the model is of: the targets of a conditional model, else the rows."""
+        """Modelled variables: the targets of a conditional model, otherwise the rows ``X``."""
         return self.X if self.Y is None else self.Y
 
     def take(self, which):
-        """The batch of some rows, given by an index or a mask."""
+        """Return a batch with some of the rows.
+
+        Parameters
+        ----------
+        which : slice, ndarray of int or ndarray of bool
+            Rows to keep, by index or mask.
+
+        Returns
+        -------
+        Batch
+            Batch with these rows and the same epoch and step.
+        """
         parts = (self.X, self.Y, self.log_weights, self.rows)
         return Batch(*(None if p is None else p[which] for p in parts), self.epoch, self.step)

@@ -1,4 +1,4 @@
-"""Codes of discrete states: their type, the code of a missing entry, and checks."""
+"""Codes of discrete states: data type, code of missing values, and validation."""
 
 import numbers
 from collections.abc import Mapping
@@ -11,19 +11,19 @@ MAX_STATES = int(np.iinfo(STATE).max)
 
 
 def check_states(X, n_states):
-    """State codes as a C-ordered array of dtype STATE, shape (n_rows, n_variables).
+    """Return state codes as a C-ordered array of dtype STATE, shape (n_rows, n_variables).
 
-    Codes below 0 or at least ``n_states`` of their column are refused.
+    A code below 0, or not below ``n_states`` of its column, raises a ValueError.
     """
     X = np.asarray(X)
     n_states = np.asarray(n_states)
     if X.ndim != 2 or X.shape[1] != len(n_states):
         raise ValueError(
-            f"States must have shape (n_rows, {len(n_states)}), one column a variable; "
+            f"States must have shape (n_rows, {len(n_states)}), one column per variable; "
             f"got {X.shape}."
         )
     if not _holds_integers(X):
-        raise ValueError(f"States are integer codes 0 .. n_states - 1; got dtype {X.dtype}.")
+        raise ValueError(f"States must be integer codes 0 .. n_states - 1; got dtype {X.dtype}.")
     if X.size:
         low, high = X.min(axis=0), X.max(axis=0)
         wrong = np.flatnonzero((low < 0) | (high >= n_states))
@@ -43,7 +43,7 @@ def _holds_integers(X):
 
 
 def check_evidence(evidence, n_states):
-    """``{variable: state}`` as a dict of ints, checked against the numbers of states."""
+    """Return evidence as a dict from variable to state code, or raise a ValueError."""
     evidence = {} if evidence is None else evidence
     if not isinstance(evidence, Mapping):
         raise ValueError(
@@ -67,20 +67,20 @@ def check_evidence(evidence, n_states):
 
 
 def check_evidence_row(evidence, n_states):
-    """State codes of all variables, MISSING where not observed; None observes nothing."""
+    """Return the state codes of all variables, with MISSING for variables without evidence."""
     if evidence is None:
         return np.full(len(n_states), MISSING, dtype=STATE)
     row = np.asarray(evidence)
     if row.shape != (len(n_states),) or not np.issubdtype(row.dtype, np.integer):
         raise ValueError(
             f"evidence must be an array of integers of shape ({len(n_states)},): the state code of "
-            f"every observed variable, {MISSING} elsewhere; got {evidence!r}."
+            f"each observed variable and {MISSING} for all others; got {evidence!r}."
         )
     wrong = np.flatnonzero((row < MISSING) | (row >= n_states))
     if wrong.size:
         i = wrong[0]
         raise ValueError(
             f"Evidence gives variable {i} the state {row[i]}, but its states are 0 to "
-            f"{n_states[i] - 1}, and {MISSING} where it is not observed."
+            f"{n_states[i] - 1}, and {MISSING} means not observed."
         )
     return row.astype(STATE)

@@ -1,4 +1,4 @@
-"""Diagnostics of learning by epoch."""
+"""Training diagnostics of each epoch."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,12 +8,24 @@ import numpy as np
 
 @dataclass
 class History:
-    """Diagnostics by epoch; every column has one entry an epoch."""
+    """Training diagnostics of each epoch.
+
+    Attributes
+    ----------
+    columns : dict of str to list
+        Values of each diagnostic, one per epoch.
+    """
 
     columns: dict[str, list] = field(default_factory=dict)
 
     def append(self, row: dict[str, Any]):
-        """Add one epoch; a column that starts late is padded with nan."""
+        """Add the diagnostics of one epoch.
+
+        Parameters
+        ----------
+        row : dict of str to object
+            Value of each diagnostic. A diagnostic has nan in epochs without a value.
+        """
         length = max((len(c) for c in self.columns.values()), default=0)
         for name in row:
             self.columns.setdefault(name, [np.nan] * length)
@@ -22,9 +34,10 @@ class History:
 
 
 class Latest(float):
-    """Diagnostic whose last value of an epoch enters the history, not its mean.
+    """Diagnostic whose last value in an epoch is stored in the history, not its mean.
 
     Parameters
     ----------
     x : float
+        Value of the diagnostic.
     """

@@ -2,7 +2,7 @@
 
 
 def identity_of(estimator):
-    """Class and parameters, for telling whether a state belongs to an estimator like this one."""
+    """Return the class name and parameters of an estimator, to compare with those of a state."""
     if not hasattr(estimator, "get_params"):
         return type(estimator).__name__
     return type(estimator).__name__, repr(sorted(estimator.get_params().items()))

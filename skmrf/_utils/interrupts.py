@@ -1,39 +1,41 @@
-"""Ctrl-C when it does no harm."""
+"""Delayed keyboard interrupts."""
 
 import signal
 from threading import current_thread, main_thread
 from time import monotonic
 
-TWICE = 1.0  # seconds between two that are meant
+SECOND_PRESS_DELAY = 1.0  # seconds; terminals may send one press of Ctrl-C twice
 
 
 class InterruptLater:
-    """Hold Ctrl-C back until the block is done; a second one, a second later, comes through.
+    """Context manager that delays Ctrl-C until its block has ended.
 
-    Compiled code that is handed a random generator of numpy ends the process where an exception
-    comes up in the middle of that, and an update that was broken off leaves arrays of which some
-    are new. Where Ctrl-C does not raise KeyboardInterrupt as it does in Python by itself, and
-    outside of the main thread, nothing is changed.
+    A second Ctrl-C, at least one second after the first one, interrupts immediately. The delay has
+    two reasons. An exception while compiled code receives a numpy random generator ends the
+    process. An interrupted update leaves some arrays updated and others not. Nothing is changed
+    outside of the main thread, or if the program has its own handler for Ctrl-C.
     """
 
     def __enter__(self):
-        self.first = None
-        self.holds = (
+        """Install the handler that delays Ctrl-C."""
+        self.first_press = None
+        self.is_active = (
             signal.getsignal(signal.SIGINT) is signal.default_int_handler
             and current_thread() is main_thread()
         )
-        if self.holds:
-            signal.signal(signal.SIGINT, self._hold)
+        if self.is_active:
+            signal.signal(signal.SIGINT, self._handle)
         return self
 
     def __exit__(self, *exception):
-        if self.holds:
+        """Restore the handler of Python, and raise the delayed KeyboardInterrupt."""
+        if self.is_active:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            if self.first is not None and exception[0] is None:
+            if self.first_press is not None and exception[0] is None:
                 raise KeyboardInterrupt
 
-    def _hold(self, number, frame):
-        if self.first is None:
-            self.first = monotonic()
-        elif monotonic() > self.first + TWICE:
+    def _handle(self, number, frame):
+        if self.first_press is None:
+            self.first_press = monotonic()
+        elif monotonic() > self.first_press + SECOND_PRESS_DELAY:
             signal.default_int_handler(number, frame)

@@ -1,10 +1,10 @@
-"""Weights of rows and particles in the log domain."""
+"""Log-weights of rows and particles."""
 
 import numpy as np
 
 
 def logsumexp(log_weights):
-    """Log of the sum of exponentials; -inf for an empty sum or all -inf."""
+    """Return the log of the sum of exponentials, which is -inf for an empty sum."""
     top = np.max(log_weights, initial=-np.inf)
     if not np.isfinite(top):
         return float(top)
@@ -12,12 +12,12 @@ def logsumexp(log_weights):
 
 
 def log_mean_exp(log_weights):
-    """Log of the mean of exponentials."""
+    """Return the log of the mean of exponentials."""
     return logsumexp(log_weights) - np.log(len(log_weights))
 
 
 def normalized_weights(log_weights, n):
-    """Weights that sum to one; equal ones for ``None``. All -inf gives zeros."""
+    """Return weights that sum to one: equal weights for ``None``, zeros if all are -inf."""
     if log_weights is None:
         return np.full(n, 1.0 / max(n, 1))
     total = logsumexp(log_weights)
@@ -27,18 +27,18 @@ def normalized_weights(log_weights, n):
 
 
 def effective_sample_size(log_weights):
-    """Kish's effective sample size, in [1, n]; 0 when all weights are zero."""
+    """Return Kish's effective sample size, which is 1 to n, or 0 if all weights are zero."""
     log_weights = np.asarray(log_weights, dtype=float)
     top = log_weights.max(initial=-np.inf)
     if top == -np.inf:
         return 0.0
     weights = np.exp(log_weights - top)
     ess = weights.sum() ** 2 / (weights @ weights)
-    return float(np.clip(ess, 1.0, len(weights)))  # rounding may leave the interval
+    return float(np.clip(ess, 1.0, len(weights)))  # rounding errors may exceed these bounds
 
 
 def check_sample_weight(sample_weight, n_rows):
-    """Weights as floats, or None; negative, infinite or all-zero ones are refused."""
+    """Return sample weights as floats or None, or raise a ValueError if they are invalid."""
     if sample_weight is None:
         return None
     weights = np.asarray(sample_weight, dtype=float)
@@ -46,13 +46,15 @@ def check_sample_weight(sample_weight, n_rows):
         weights = np.full(n_rows, float(weights))
     if weights.shape != (n_rows,):
         raise ValueError(
-            f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}: one weight a row."
+            f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}: one weight per row."
         )
     if not np.isfinite(weights).all() or (weights < 0).any():
-        bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0]
+        wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0]
         raise ValueError(
-            f"sample_weight[{bad}] is {weights[bad]}; weights must be finite and not negative."
+            f"sample_weight[{wrong}] is {weights[wrong]}; weights must be finite and not negative."
         )
     if not weights.any():
-        raise ValueError("All sample weights are zero; at least one row must count.")
+        raise ValueError(
+            "All sample weights are zero; at least one row must have a positive weight."
+        )
     return weights

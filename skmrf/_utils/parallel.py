@@ -1,4 +1,4 @@
-"""Work in parallel: what joblib's backend may carry away, and what stays with the caller."""
+"""Parallel execution with joblib."""
 
 from itertools import starmap
 
@@ -6,59 +6,65 @@ from sklearn.utils.parallel import Parallel, delayed
 
 
 def run_parts(function, parts, n_jobs):
-    """What ``function`` makes of every part, in order, wherever joblib's backend runs them.
+    """Call a function with the arguments of each part, on the active joblib backend.
 
-    Results come one by one, unless the backend has them only all at once, as those of Ray and
-    multiprocessing do.
+    Results are returned as soon as they are available, in the order of the parts. The backends of
+    Ray and multiprocessing return all results at the end.
 
     Parameters
     ----------
     function : callable
+        Function to call.
     parts : iterable of tuple
-        Arguments.
+        Arguments of each call.
     n_jobs : int or None
+        Number of jobs, as in joblib.
 
     Returns
     -------
     iterable
+        Result of each call.
     """
-    return _calls(_parallel(n_jobs), function, parts)
+    return _call_all(_parallel(n_jobs), function, parts)
 
 
 def run_blocks(function, blocks, n_jobs, *, long=False):
-    """What ``function`` makes of every block of one step, in order, by threads of the caller.
+    """Call a function with the arguments of each block of one step, in threads.
 
-    A joblib context of Dask, Ray or processes carries no block away unless it is ``long``: a fit
-    has thousands of steps, and each would wait for messages.
+    The threads run in the process of the caller even if the active joblib backend is Dask, Ray or
+    a process pool, unless the blocks are ``long``. A fit has thousands of steps, and sending the
+    blocks of each step to other processes would take longer than the computation.
 
     Parameters
     ----------
     function : callable
-        Releases the GIL.
+        Function to call; it should release the GIL.
     blocks : list of tuple
-        Arguments.
+        Arguments of each call.
     n_jobs : int or None
+        Number of jobs, as in joblib.
     long : bool, default=False
-        Whether a block takes longer than to send it.
+        Whether the computation of a block takes longer than sending it to another process.
 
     Returns
     -------
     iterable
+        Result of each call, in the order of the blocks.
     """
     if len(blocks) > 1:
-        where = {"prefer": "threads"} if long else {"require": "sharedmem"}
-        parallel = _parallel(n_jobs, **where)
+        options = {"prefer": "threads"} if long else {"require": "sharedmem"}
+        parallel = _parallel(n_jobs, **options)
         if parallel.n_jobs != 1:
-            return _calls(parallel, function, blocks)
+            return _call_all(parallel, function, blocks)
     return starmap(function, blocks)
 
 
-def _parallel(n_jobs, **where):
+def _parallel(n_jobs, **options):
     try:
-        return Parallel(n_jobs=n_jobs, return_as="generator", **where)
-    except ValueError:
-        return Parallel(n_jobs=n_jobs, **where)
+        return Parallel(n_jobs=n_jobs, return_as="generator", **options)
+    except ValueError:  # the backend cannot return a generator
+        return Parallel(n_jobs=n_jobs, **options)
 
 
-def _calls(parallel, function, tasks):
+def _call_all(parallel, function, tasks):
     return parallel(delayed(function)(*task) for task in tasks)

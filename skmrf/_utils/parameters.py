@@ -1,4 +1,4 @@
-"""Validation of parameters."""
+"""Parameter validation."""
 
 import inspect
 import numbers
@@ -7,53 +7,57 @@ import numpy as np
 
 
 def check_choice(name, value, choices):
-    """One of the strings in ``choices``."""
+    """Return the value if it is one of ``choices``, or raise a ValueError."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {sorted(choices)}; got {value!r}.")
     return value
 
 
 def check_auto(name, value):
-    """A switch that may be left to the estimator."""
+    """Return the value if it is "auto", or raise a ValueError."""
     if value != "auto":
         raise ValueError(f'{name} must be True, False or "auto"; got {value!r}.')
     return value
 
 
 def check_covariance(name, value, n):
-    """A covariance of n numbers as floats."""
+    """Return a covariance matrix of n columns as floats, or raise a ValueError."""
     try:
-        found = np.asarray(value, dtype=float)
+        cov = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        found = np.zeros(0)
-    right = found.shape == (n, n) and np.isfinite(found).all() and np.allclose(found, found.T)
-    if not right or (n and np.linalg.eigvalsh(found)[0] <= 0):
+        cov = np.zeros(0)
+    is_valid = cov.shape == (n, n) and np.isfinite(cov).all() and np.allclose(cov, cov.T)
+    if not is_valid or (n and np.linalg.eigvalsh(cov)[0] <= 0):
         raise ValueError(
-            f"{name} must be a symmetric positive definite matrix of shape {(n, n)}, one row a "
-            f"column of numbers; got {value!r}."
+            f"{name} must be a symmetric positive definite matrix of shape {(n, n)}, one row per "
+            f"continuous column; got {value!r}."
         )
-    return found
+    return cov
 
 
 def check_options(method, function, options, given=()):
-    """Options that the function of a method takes by keyword, but for those that are given."""
-    known = [
+    """Raise a TypeError for an option that is not a keyword-only parameter of a function."""
+    allowed = [
         name
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY and name not in given
     ]
     for name in options:
-        if name not in known:
+        if name not in allowed:
             raise TypeError(
-                f"method={method!r} has no option {name!r}; its options are {known or 'none'}."
+                f"method={method!r} has no option {name!r}; its options are {allowed or 'none'}."
             )
 
 
 def check_number(name, value, *, low=None, high=None, integer=False, open_low=False):
-    """A finite number in the range given; booleans are no numbers."""
-    kind = numbers.Integral if integer else numbers.Real
+    """Return the value if it is a finite number in the given range, or raise a ValueError."""
+    number_type = numbers.Integral if integer else numbers.Real
     what = "an integer" if integer else "a number"
-    if isinstance(value, bool | np.bool_) or not isinstance(value, kind) or not np.isfinite(value):
+    if (
+        isinstance(value, bool | np.bool_)
+        or not isinstance(value, number_type)
+        or not np.isfinite(value)
+    ):
         raise ValueError(f"{name} must be {what}; got {value!r}.")
     too_low = low is not None and (value <= low if open_low else value < low)
     if too_low or (high is not None and value > high):
@@ -64,17 +68,17 @@ def check_number(name, value, *, low=None, high=None, integer=False, open_low=Fa
 
 
 def check_number_or(names, name, value, **bounds):
-    """One of some names, among which None may be, or a number in a range."""
-    named = value is None or isinstance(value, str)
-    if named and value in names:
+    """Return the value if it is one of ``names`` or a number in a range, or raise a ValueError."""
+    is_name = value is None or isinstance(value, str)
+    if is_name and value in names:
         return value
-    if named or isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+    if is_name or isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         shown = ", ".join("None" if n is None else f'"{n}"' for n in names)
         raise ValueError(f"{name} must be {shown} or a number; got {value!r}.")
     return check_number(name, value, **bounds)
 
 
 def check_flag(name, value):
-    """Check a parameter that is True or False."""
+    """Raise a ValueError unless the value is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False; got {value!r}.")

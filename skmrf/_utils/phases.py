@@ -1,4 +1,4 @@
-"""Phases: what an expectation of the gradient is estimated by."""
+"""Phases: states or moments that estimate one of the two expectations of the gradient."""
 
 from typing import NamedTuple
 
@@ -10,16 +10,17 @@ Theta = dict[str, np.ndarray]
 
 
 class States(NamedTuple):
-    """A phase given by weighted states: data, chains, particles or maximisers.
+    """Phase given by weighted states: data, chains, particles or maximisers.
 
     Attributes
     ----------
     visible : ndarray of shape (n_rows, n_visible)
         State codes of the visible variables.
     hidden : ndarray of shape (n_rows, n_hidden) or None
-        Means or states of the hidden units; None: their means given the visible ones.
+        Means or states of the hidden units. None means the means of the hidden units given the
+        visible units.
     log_weights : ndarray of shape (n_rows,) or None
-        Log weights up to a constant; None: equal weights.
+        Log weights of the rows, up to a constant. None means equal weights.
     """
 
     visible: np.ndarray
@@ -28,32 +29,35 @@ class States(NamedTuple):
 
     @property
     def weights(self):
-        """Weights of the rows, which sum to one, ndarray of shape (n_rows,)."""
+        """Normalised weights of the rows, which sum to one, ndarray of shape (n_rows,)."""
         return normalized_weights(self.log_weights, self.visible.shape[0])
 
 
 class CliqueMoments(NamedTuple):
-    """A phase given by expected statistics.
+    """Phase given by expected sufficient statistics.
 
     Attributes
     ----------
     moments : dict of str to ndarray
-        One array for every array of ``theta``, of the same shape.
+        Expected sufficient statistics, with the names and shapes of ``theta``.
     """
 
     moments: Theta
 
 
 class CliquePoints(NamedTuple):
-    """A phase given by weighted points for every variable and edge, as of quadrature.
+    """Phase given by weighted points of each variable and each edge, such as quadrature points.
 
     Attributes
     ----------
-    nodes, node_weights : ndarray of shape (n_variables, n_node_points)
-        Numbers, or states as numbers.
-    edges : ndarray of shape (2 n_edges, n_edge_points)
-        Two rows for every edge.
+    nodes : ndarray of shape (n_variables, n_node_points)
+        Points of each variable: values of a continuous variable, or state codes.
+    node_weights : ndarray of shape (n_variables, n_node_points)
+        Weights of the points of variables.
+    edges : ndarray of shape (2 * n_edges, n_edge_points)
+        Points of each edge. Rows 2e and 2e + 1 hold the two variables of edge e.
     edge_weights : ndarray of shape (n_edges, n_edge_points)
+        Weights of the points of edges.
     """
 
     nodes: np.ndarray
@@ -63,14 +67,16 @@ class CliquePoints(NamedTuple):
 
 
 class UnitMoments(NamedTuple):
-    """A phase of a bipartite model, given by the expected units of every row.
+    """Phase of a bipartite model, given by the expected states of the units in each row.
 
     Attributes
     ----------
     visible : ndarray of shape (n_rows, n_visible)
+        Expected visible units of each row.
     hidden : ndarray of shape (n_rows, n_hidden)
+        Expected hidden units of each row.
     pairs : ndarray of shape (n_visible, n_hidden)
-        Mean over rows of the expected products.
+        Expected product of each visible and each hidden unit, averaged over the rows.
     """
 
     visible: np.ndarray
@@ -79,11 +85,12 @@ class UnitMoments(NamedTuple):
 
 
 class LabelMoments(NamedTuple):
-    """A phase of a label model, given by the label probabilities of every row.
+    """Phase of a label model, given by the label probabilities of each row.
 
     Attributes
     ----------
     probabilities : ndarray of shape (n_rows, n_labels)
+        Probability of each label in each row.
     """
 
     probabilities: np.ndarray

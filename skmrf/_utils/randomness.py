@@ -6,7 +6,7 @@ import numpy as np
 
 
 def check_generator(random_state):
-    """A ``numpy.random.Generator`` from whatever scikit-learn takes as ``random_state``."""
+    """Return a ``numpy.random.Generator`` for any ``random_state`` that scikit-learn accepts."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     seeded = isinstance(random_state, numbers.Integral) and random_state >= 0

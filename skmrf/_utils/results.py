@@ -1,4 +1,4 @@
-"""Results of inference, with their uncertainty."""
+"""Result types of inference."""
 
 from dataclasses import dataclass
 
@@ -7,24 +7,33 @@ import numpy as np
 
 @dataclass(frozen=True)
 class LogPartition:
-    """Log partition function in nats, with its interval and how it was computed.
+    """Log partition function with an interval and the method that computed it.
 
     Attributes
     ----------
     value : float
+        Log partition function, or its estimate, in nats.
     std_error : float
-        Standard error of the estimate; 0 for an exact value, nan where nothing is drawn.
-    lower, upper : float
-        Equal to ``value`` when exact, one-sided 97.5% limits of what is drawn; bounds of "trw" and
-        "mean-field"; infinite where the method has none.
+        Standard error of the estimate, in nats; 0 for an exact value, nan if the method draws no
+        samples.
+    lower : float
+        Lower end of the interval, in nats. It equals ``value`` if the value is exact. If the method
+        draws samples, it is a one-sided 97.5% confidence limit. It is a lower bound for
+        "mean-field", and minus infinity if the method has no lower limit.
+    upper : float
+        Upper end of the interval, in nats. It equals ``value`` if the value is exact. If the method
+        draws samples, it is a one-sided 97.5% confidence limit. It is an upper bound for "trw", and
+        infinite if the method has no upper limit.
     upper_is_bound : bool
-        Whether ``upper`` bounds from above (with its confidence) or is only an estimate.
+        Whether ``upper`` is an upper bound (with its confidence) and not only an estimate.
     method : str
+        Name of the method.
     converged : bool
-        False when the interval is wider than asked for, or iterations ended before their limit.
+        False if the interval is wider than requested, or if the iterations stopped before
+        they converged.
     ess : float
-        Effective sample size behind the estimate; infinite for an exact value, nan where nothing
-        is drawn.
+        Effective sample size of the estimate; infinite for an exact value, nan if the method draws
+        no samples.
     """
 
     value: float
@@ -37,21 +46,28 @@ class LogPartition:
     ess: float = np.inf
 
     def __float__(self):
+        """Return the value in nats."""
         return float(self.value)
 
 
 @dataclass(frozen=True)
 class Marginals:
-    """Marginal probabilities, with how they were obtained.
+    """Marginal probabilities and the method that computed them.
 
     Attributes
     ----------
     single : list of ndarray of shape (n_states_i,)
-    cliques : list of ndarray, each shaped like the table of its clique
+        Marginal probabilities of each variable.
+    cliques : list of ndarray
+        Marginal probabilities of each clique, shaped like its table.
     converged : bool
+        Whether the iterations converged.
     residual : float
+        Change in the last iteration.
     n_iter : int
+        Number of iterations.
     method : str
+        Name of the method.
     """
 
     single: list[np.ndarray]
@@ -64,15 +80,18 @@ class Marginals:
 
 @dataclass(frozen=True)
 class Assignment:
-    """A joint state and its unnormalised log-probability.
+    """Joint state with its unnormalised log-probability.
 
     Attributes
     ----------
-    states : ndarray of shape (n_variables,), state codes
+    states : ndarray of shape (n_variables,)
+        State code of each variable.
     log_potential : float
+        Unnormalised log-probability of the joint state, in nats.
     optimal : bool
-        Whether it is proved to be a maximiser.
+        Whether the joint state is proved to be a most probable one.
     method : str
+        Name of the method.
     """
 
     states: np.ndarray

@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the caller."""
+"""Warnings that point to the line of user code that caused them."""
 
 import os
 import sys
@@ -9,11 +9,11 @@ import sklearn
 
 
 def warn_caller(message, category=UserWarning):
-    """Warn of the first line outside of this package, scikit-learn and joblib that led here."""
+    """Warn with the line of the first caller outside of skmrf, scikit-learn and joblib."""
     package = os.path.dirname(os.path.dirname(__file__))
-    others = (os.path.dirname(file) for file in (sklearn.__file__, joblib.__file__))
-    inside = (package, *others)
+    dependencies = (os.path.dirname(file) for file in (sklearn.__file__, joblib.__file__))
+    skipped_folders = (package, *dependencies)
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(skipped_folders):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

@@ -1,7 +1,7 @@
-"""Energies: values that know their parameters, log-potentials and gradients.
+"""Energies: unnormalised log-probabilities with their parameters and gradients.
 
-An energy never samples and never learns. See :class:`Energy` for the contract, and
-``skmrf.energies.protocols`` for what only some energies can do.
+An energy never samples and never learns. :class:`Energy` defines the interface of all energies.
+``skmrf.energies.protocols`` defines the methods that only some energies have.
 """
 
 from .base import Energy

@@ -1,4 +1,4 @@
-"""The contract that every energy keeps."""
+"""Base class of all energies."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -9,21 +9,21 @@ from .._utils.phases import Theta
 
 
 class Energy(ABC):
-    """Unnormalised log-probability ``log f(x; theta)`` as a value.
+    """Unnormalised log-probability ``log f(x; theta)`` with its parameters.
 
-    This class is the core that all energies share. What only some energies can do is declared by
-    the protocols in ``skmrf.energies.protocols``; algorithms ask for a protocol, never for a
-    class.
+    This class declares the methods that all energies have. The protocols in
+    ``skmrf.energies.protocols`` declare the methods that only some energies have. Algorithms
+    require a protocol, never a concrete class.
 
-    An energy never samples and never learns. Its arrays are not changed in place.
+    An energy never samples and never learns. Its arrays are never changed in place.
 
     Attributes
     ----------
     theta : dict of str to ndarray
-        The parameters, named arrays of any shape.
+        The parameters: arrays of any shape, by name.
     multiplicity : dict of str to int
-        Number of entries of an array of ``theta`` that stand for one parameter, for the arrays
-        where it is not 1: 2 for a symmetric matrix.
+        Number of entries of an array of ``theta`` that hold the same parameter, by name of the
+        array. It is 2 for a symmetric matrix. An array that is not listed has multiplicity 1.
     """
 
     theta: Theta
@@ -31,58 +31,117 @@ class Energy(ABC):
 
     @abstractmethod
     def with_theta(self, theta):
-        """Return the same energy with other parameters; ``theta`` is neither checked nor copied."""
+        """Return the same energy with other parameters.
+
+        Parameters
+        ----------
+        theta : dict of str to ndarray
+            The new parameters, with the names and shapes of the attribute ``theta``. They are
+            neither checked nor copied.
+
+        Returns
+        -------
+        Energy
+            An energy of the same class.
+        """
 
     @abstractmethod
     def log_potential(self, X):
-        """Return ``log f`` of every row of states.
+        """Return the unnormalised log-probability ``log f`` of each row of states.
 
         Parameters
         ----------
         X : ndarray of shape (n_rows, n_variables)
+            State codes of discrete variables and values of continuous variables.
 
         Returns
         -------
         ndarray of shape (n_rows,)
-            In nats; ``-inf`` for states of probability zero.
+            ``log f`` in nats; ``-inf`` for states of probability zero.
         """
 
     @abstractmethod
     def gradient(self, positive, negative, batch=None):
-        """Return ``E_positive[d log f] - E_negative[d log f]``, arrays shaped like ``theta``.
+        """Return the gradient ``E_positive[d log f] - E_negative[d log f]``.
 
         Parameters
         ----------
-        positive, negative : phase of :mod:`skmrf.learners`
-            What each expectation is estimated by; each phase is normalised by its own weights.
+        positive : phase of :mod:`skmrf.learners`
+            States or moments that estimate the data-dependent expectation. The weights of a phase
+            are normalised within the phase.
+        negative : phase of :mod:`skmrf.learners`
+            States or moments that estimate the model-dependent expectation.
         batch : Batch, optional
-            The rows of the step, which a conditional energy needs.
+            Rows of the gradient step. Only conditional energies need them.
 
         Returns
         -------
         dict of str to ndarray
+            Gradient by each parameter, shaped like ``theta``.
         """
 
     @abstractmethod
     def penalty_groups(self):
-        """Return the group number of every parameter, shaped like ``theta``; -1: no penalty."""
+        """Return the penalty group of each parameter.
+
+        Returns
+        -------
+        dict of str to ndarray of int
+            Group number of each parameter, shaped like ``theta``. Parameters with -1 are not
+            penalised.
+        """
 
     def at(self, batch):
-        """Return the distribution that the rows of a batch are drawn from.
+        """Return the distribution of the rows of a batch.
 
-        A conditional energy returns its distribution given the inputs of the batch; any other
+        A conditional energy returns its distribution given the inputs of the batch. Any other
         energy returns itself.
+
+        Parameters
+        ----------
+        batch : Batch
+            Rows of the gradient step.
+
+        Returns
+        -------
+        Energy
+            Energy of the modelled variables.
         """
         return self
 
     def tempered(self, beta):
-        """Return the energy of ``f ** beta``; zero potentials stay zero for ``beta > 0``."""
+        """Return the energy of ``f ** beta``.
+
+        Parameters
+        ----------
+        beta : float
+            Inverse temperature. Zero potentials stay zero for ``beta > 0``; ``beta = 0`` gives
+            the energy with all parameters zero.
+
+        Returns
+        -------
+        Energy
+            An energy of the same class with the parameters ``beta * theta``.
+        """
         if beta == 0:
             return self.with_theta({k: np.zeros_like(v) for k, v in self.theta.items()})
         return self.with_theta({k: beta * v for k, v in self.theta.items()})
 
     def interpolate(self, other, beta):
-        """Return the energy at ``(1 - beta) * theta + beta * other.theta``."""
+        """Return the energy with parameters ``(1 - beta) * theta + beta * other.theta``.
+
+        Parameters
+        ----------
+        other : Energy
+            Energy of the same class, with parameters of the same shapes.
+        beta : float
+            Position between this energy (0) and the other one (1).
+
+        Returns
+        -------
+        Energy
+            An energy of the same class.
+        """
         if beta == 0:
             return self
         if beta == 1:

@@ -12,7 +12,7 @@ from .conditionals import BipartiteConditionals, bias_rows, bias_sums
 from .factor_graph import FactorGraph
 from .protocols import LayeredEnergy
 
-CHUNK = 2048  # rows at once
+CHUNK = 2048  # rows per matrix product, which bounds memory
 
 
 class BipartiteEnergy(LayeredEnergy):
@@ -20,26 +20,28 @@ class BipartiteEnergy(LayeredEnergy):
 
     .. math:: \log f(v, h) = v^\top W h + c^\top v + b^\top h
 
-    The variables are the visible units and then the hidden ones, which are latent: summed out,
+    The visible units come first, then the hidden units. The hidden units are latent. The log of
+    the sum over them is the negative free energy:
 
     .. math:: \log \sum_h f(v, h) = -F(v) = c^\top v + \sum_j \log(1 + e^{b_j + (v^\top W)_j}).
 
     Parameters
     ----------
     weights : array-like of shape (n_visible, n_hidden)
-        :math:`W`.
+        Weights :math:`W` between visible and hidden units. If they are float32, all arithmetic
+        is in float32, otherwise in float64.
     visible_bias : array-like of shape (n_visible,)
-        :math:`c`.
+        Biases :math:`c` of the visible units.
     hidden_bias : array-like of shape (n_hidden,)
-        :math:`b`. All arithmetic is in float32 where ``weights`` is, else in float64.
+        Biases :math:`b` of the hidden units.
 
     Attributes
     ----------
     theta : dict
-        ``{"weights": ndarray, "visible_bias": ndarray, "hidden_bias": ndarray}``. Biases that
-        :meth:`with_theta` is given may have a row for every row of states: then
-        :meth:`conditionals` and all methods that return one value or one row for every row of
-        states take each with its own.
+        ``{"weights": ndarray, "visible_bias": ndarray, "hidden_bias": ndarray}``. The biases
+        passed to :meth:`with_theta` may be matrices with one row per row of states. Then
+        :meth:`conditionals`, and all methods that return one value or one row per row of states,
+        use row i of the biases for row i of the states.
 
     Examples
     --------
@@ -76,69 +78,131 @@ class BipartiteEnergy(LayeredEnergy):
         }
 
     def __repr__(self):
+        """Return a summary with the numbers of units."""
         n_visible, n_hidden = self.weights.shape
         return f"BipartiteEnergy(n_visible={n_visible}, n_hidden={n_hidden})"
 
     @property
     def weights(self):
-        """W, shape (n_visible, n_hidden)."""
+        """Weights W, shape (n_visible, n_hidden)."""
         return self.theta["weights"]
 
     @property
     def visible_bias(self):
-        """c, shape (n_visible,)."""
+        """Visible biases c, shape (n_visible,) or (n_rows, n_visible)."""
         return self.theta["visible_bias"]
 
     @property
     def hidden_bias(self):
-        """b, shape (n_hidden,)."""
+        """Hidden biases b, shape (n_hidden,) or (n_rows, n_hidden)."""
         return self.theta["hidden_bias"]
 
     @property
     def n_states(self):
-        """Two states for every unit of both layers."""
+        """Number of states of each unit (2), shape (n_visible + n_hidden,)."""
         return np.full(sum(self.weights.shape), 2)
 
     @property
     def visible_states(self):
+        """Number of states of each visible unit (2), shape (n_visible,)."""
         return np.full(self.weights.shape[0], 2)
 
     @property
     def sweep_work(self):
-        n_visible, n_hidden = self.weights.shape  # 0.5 ns a weight by matrix products, 2 ns a unit
+        """Cost of a Gibbs sweep of one chain, in units of drawing one variable (about 20 ns)."""
+        # 0.05 ns per weight (matrix products) and 2 ns per unit, measured.
+        n_visible, n_hidden = self.weights.shape
         return (0.5 * n_visible * n_hidden / 10 + 2.0 * (n_visible + n_hidden)) / 20
 
     @classmethod
     def from_theta(cls, theta):
-        """The energy of arrays as ``theta`` holds them, neither checked nor copied."""
+        """Return the energy with the given parameters.
+
+        Parameters
+        ----------
+        theta : dict of str to ndarray
+            ``{"weights": ndarray, "visible_bias": ndarray, "hidden_bias": ndarray}``. The arrays
+            are neither checked nor copied.
+
+        Returns
+        -------
+        BipartiteEnergy
+            Energy whose attribute ``theta`` is the given dict.
+        """
         energy = cls.__new__(cls)
         energy.theta = theta
         return energy
 
     def with_theta(self, theta):
+        """Return the same energy with other parameters, which are neither checked nor copied."""
         return self.from_theta(theta)
 
     def astype(self, dtype):
-        """The same energy in float32 or float64."""
+        """Return the same energy with parameters of another floating-point type.
+
+        Parameters
+        ----------
+        dtype : dtype
+            ``numpy.float32`` or ``numpy.float64``.
+
+        Returns
+        -------
+        BipartiteEnergy
+            Energy whose parameters have the given type.
+        """
         return self.with_theta({k: v.astype(dtype, copy=False) for k, v in self.theta.items()})
 
     def dense(self, V):
-        """Visible states as a matrix of the parameters' type, also from a sparse matrix."""
+        """Return visible states as a dense array with the dtype of the parameters.
+
+        Parameters
+        ----------
+        V : array-like or sparse matrix of shape (n_rows, n_visible)
+            Visible states.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_visible)
+            The same states.
+        """
         return np.asarray(dense_rows(V)).astype(self.weights.dtype, copy=False)
 
     def hidden_means(self, V):
-        """``p(h_j = 1 | v)`` of every row, shape (n_rows, n_hidden)."""
+        """Return the probability ``p(h_j = 1 | v)`` of each hidden unit for each row.
+
+        Parameters
+        ----------
+        V : array-like or sparse matrix of shape (n_rows, n_visible)
+            Visible states.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_hidden)
+            Probabilities that hidden units are 1.
+        """
         activation = self.dense(V) @ self.weights
         unit_means(activation, bias_rows(self.hidden_bias, len(activation)), activation)
         return activation
 
     def visible_means(self, H):
-        """``p(v_i = 1 | h)`` of every row of hidden states, shape (n_rows, n_visible)."""
+        """Return the probability ``p(v_i = 1 | h)`` of each visible unit for each row.
+
+        Parameters
+        ----------
+        H : array-like of shape (n_rows, n_hidden)
+            Hidden states.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_visible)
+            Probabilities that visible units are 1.
+        """
         activation = np.asarray(H, dtype=self.weights.dtype) @ self.weights.T
         unit_means(activation, bias_rows(self.visible_bias, len(activation)), activation)
         return activation
 
     def log_potential(self, X):
+        """Return ``log f(v, h)`` in nats of each row of visible and hidden states."""
         X = check_states(X, self.n_states)
         V, H = np.split(self.dense(X), [self.weights.shape[0]], axis=1)
         visible_bias, hidden_bias = self._biases(len(V))
@@ -149,10 +213,22 @@ class BipartiteEnergy(LayeredEnergy):
         return bias_rows(self.visible_bias, n_rows), bias_rows(self.hidden_bias, n_rows)
 
     def log_marginal(self, V):
+        """Return ``log sum_h f(v, h)`` in nats of each row of visible states."""
         return -self.free_energy(V)
 
     def free_energy(self, V):
-        """``F(v)`` of every row of visible states, shape (n_rows,), in nats."""
+        """Return the free energy ``F(v)`` of each row of visible states.
+
+        Parameters
+        ----------
+        V : array-like or sparse matrix of shape (n_rows, n_visible)
+            Visible states.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Free energies in nats.
+        """
         V = V if issparse(V) else np.asarray(V)
         out = np.empty(V.shape[0])
         biases = self._biases(len(out))
@@ -164,38 +240,42 @@ class BipartiteEnergy(LayeredEnergy):
         return -out
 
     def raised(self, V):
+        """Return the function of beta that gives the scaled log marginal of ``f ** beta``."""
         V = self.dense(V)
         visible_bias, hidden_bias = self._biases(len(V))
-        activation, shown = V @ self.weights, bias_sums(V, visible_bias)
-        latent = self.weights.shape[1] * np.log(2.0)
+        activation, visible_sums = V @ self.weights, bias_sums(V, visible_bias)
+        log_n_latent = self.weights.shape[1] * np.log(2.0)
 
         def at(beta):
             out = np.empty(len(V))
             softplus_sums(activation, hidden_bias, beta, out)
-            return out + beta * shown - (1 - beta) * latent
+            return out + beta * visible_sums - (1 - beta) * log_n_latent
 
         return at
 
     def along(self, other, V):
+        """Return :meth:`log_marginal` of ``interpolate(other, beta)`` as a function of beta."""
         V = self.dense(V)
         first, last = V @ self.weights + self.hidden_bias, V @ other.weights + other.hidden_bias
-        shown_first, shown_last = (bias_sums(V, e._biases(len(V))[0]) for e in (self, other))
-        nothing = np.zeros((1, first.shape[1]), dtype=first.dtype)
-        change, shown_change = last - first, shown_last - shown_first
+        sums_first, sums_last = (bias_sums(V, e._biases(len(V))[0]) for e in (self, other))
+        zero_bias = np.zeros((1, first.shape[1]), dtype=first.dtype)
+        change, sums_change = last - first, sums_last - sums_first
 
         def at(beta):
             out = np.empty(len(V))
             beta = self.weights.dtype.type(beta)
-            softplus_sums(first + beta * change, nothing, 1.0, out)
-            return out + shown_first + beta * shown_change
+            softplus_sums(first + beta * change, zero_bias, 1.0, out)
+            return out + sums_first + beta * sums_change
 
         return at
 
     def conditionals(self):
+        """Return the weights and biases that the block Gibbs kernel uses."""
         biases = (np.atleast_2d(b) for b in (self.visible_bias, self.hidden_bias))
         return BipartiteConditionals(self.weights, *biases)
 
     def moments(self, phase):
+        """Return the expected sufficient statistics under a phase, shaped like ``theta``."""
         if not isinstance(phase, States):
             return phase.moments
         n = phase.visible.shape[0]
@@ -203,12 +283,12 @@ class BipartiteEnergy(LayeredEnergy):
         out = None
         for rows in _chunks(n):
             hidden = None if phase.hidden is None else phase.hidden[rows]
-            part = self._signed([(phase.visible[rows], hidden, weights[rows])])
+            part = self._weighted_statistics([(phase.visible[rows], hidden, weights[rows])])
             out = part if out is None else {name: out[name] + part[name] for name in out}
         return out
 
-    def _signed(self, states):
-        """Sum of weighted statistics of (visible, hidden, weights), as one product of matrices."""
+    def _weighted_statistics(self, states):
+        """Return the weighted sum of statistics of all (visible, hidden, weights) triples."""
         V = [self.dense(visible) for visible, _, _ in states]
         H = [
             self.hidden_means(v) if hidden is None else np.asarray(hidden, v.dtype)
@@ -220,10 +300,11 @@ class BipartiteEnergy(LayeredEnergy):
         return {"weights": V.T @ H, "visible_bias": weights @ V, "hidden_bias": H.sum(axis=0)}
 
     def gradient(self, positive, negative, batch=None):
+        """Return the gradient ``E_positive[d log f] - E_negative[d log f]``."""
         phases = (positive, 1.0), (negative, -1.0)
         if all(isinstance(p, States) and p.visible.shape[0] <= CHUNK for p, _ in phases):
             signed = [(p.visible, p.hidden, sign * self._weights(p)) for p, sign in phases]
-            return self._signed(signed)
+            return self._weighted_statistics(signed)
         up, down = self.moments(positive), self.moments(negative)
         return {name: up[name] - down[name] for name in up}
 
@@ -232,11 +313,18 @@ class BipartiteEnergy(LayeredEnergy):
         return normalized_weights(phase.log_weights, n).astype(self.weights.dtype)
 
     def from_table_moments(self, flat):
+        """Return the expected sufficient statistics, shaped like ``theta``, from clique marginals.
+
+        Raises
+        ------
+        ValueError
+            If a weight is zero, because the factor graph has no pair table for it.
+        """
         n_units = self.n_variables
         if not self.weights.all():
             raise ValueError(
-                "The factor graph leaves out weights that are zero, so its clique marginals do not "
-                "give their statistics."
+                "Some weights are zero. The factor graph has no pair table for them, so its clique "
+                "marginals do not contain their expected statistics."
             )
         on = flat[: 2 * n_units].reshape(-1, 2)[:, 1]
         visible, hidden = np.split(on, [self.weights.shape[0]])
@@ -244,7 +332,7 @@ class BipartiteEnergy(LayeredEnergy):
         return {"weights": pairs, "visible_bias": visible, "hidden_bias": hidden}
 
     def penalty_groups(self):
-        """The weights of a hidden unit are a group."""
+        """Return the penalty groups: one group per hidden unit, which contains its weights."""
         n_visible, n_hidden = self.weights.shape
         return {
             "weights": np.tile(np.arange(n_hidden), (n_visible, 1)),
@@ -253,13 +341,32 @@ class BipartiteEnergy(LayeredEnergy):
         }
 
     def complete(self, V, rng):
-        """Rows of both layers: the hidden units drawn given visible states."""
+        """Draw hidden units given visible units and return the states of both layers.
+
+        Parameters
+        ----------
+        V : array-like of shape (n_rows, n_visible)
+            Visible states.
+        rng : numpy.random.Generator
+            Random number generator.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_visible + n_hidden)
+            Visible states followed by the drawn hidden states.
+        """
         means = self.hidden_means(V)
         H = rng.random(means.shape) < means
         return np.concatenate([np.asarray(V, dtype=STATE), H.astype(STATE)], axis=1)
 
     def factor_graph(self):
-        """Unary tables of all units and a pair table for every non-zero weight."""
+        """Return the factor graph of the same distribution.
+
+        Returns
+        -------
+        FactorGraph
+            A unary table for each unit and a pair table for each non-zero weight.
+        """
         n_visible = len(self.visible_bias)
         i, j = np.nonzero(self.weights)
         cliques = [(v,) for v in range(self.n_variables)]
@@ -272,7 +379,19 @@ class BipartiteEnergy(LayeredEnergy):
         return FactorGraph(self.n_states, cliques, flat)
 
     def condition(self, evidence):
-        """The :class:`FactorGraph` of the unobserved units given ``{unit: state code}``."""
+        """Return the factor graph of the unobserved units given evidence.
+
+        Parameters
+        ----------
+        evidence : dict of int to int
+            State code of each observed unit. Hidden units have the numbers ``n_visible`` and
+            above.
+
+        Returns
+        -------
+        FactorGraph
+            Distribution of the other units, in their order, up to normalisation.
+        """
         return self.factor_graph().condition(check_evidence(evidence, self.n_states))
 
 

@@ -19,24 +19,30 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
     .. math:: \log f(v, h | x) = v^\top W^{vh} h + v^\top W^{vx} x + h^\top W^{hx} x
         + v^\top b^v + h^\top b^h
 
-    Given x it is a :class:`~skmrf.energies.BipartiteEnergy` with the weights :math:`W^{vh}` and the
-    fields :math:`b^v + W^{vx} x` and :math:`b^h + W^{hx} x` for biases. Without hidden units it is
-    logistic regression of every output.
+    Given x, the model is a :class:`~skmrf.energies.BipartiteEnergy` with the weights
+    :math:`W^{vh}` and the biases :math:`b^v + W^{vx} x` and :math:`b^h + W^{hx} x`. Without hidden
+    units, the model is one logistic regression per output.
 
     Parameters
     ----------
     weights : array-like of shape (n_visible, n_hidden)
-        :math:`W^{vh}`. All arithmetic is in float32 where it is, else in float64.
+        Weights :math:`W^{vh}` between visible and hidden units. If they are float32, all
+        arithmetic is in float32, otherwise in float64.
     visible_inputs : array-like of shape (n_inputs, n_visible)
-        Transpose of :math:`W^{vx}`.
+        Weights between inputs and visible units, the transpose of :math:`W^{vx}`.
     hidden_inputs : array-like of shape (n_inputs, n_hidden)
-        Transpose of :math:`W^{hx}`.
+        Weights between inputs and hidden units, the transpose of :math:`W^{hx}`.
     visible_bias : array-like of shape (n_visible,)
+        Biases :math:`b^v` of the visible units.
     hidden_bias : array-like of shape (n_hidden,)
+        Biases :math:`b^h` of the hidden units.
 
     Attributes
     ----------
-    theta : dict of these arrays by name
+    theta : dict of str to ndarray
+        The five arrays above, by the names of the parameters.
+    has_latent : bool
+        True: the hidden units are latent.
 
     Examples
     --------
@@ -56,14 +62,15 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
         self.theta = {name: np.array(a, dtype=dtype) for name, a in zip(NAMES, arrays, strict=True)}
         n_visible, n_hidden = self.theta["visible_bias"].size, self.theta["hidden_bias"].size
         n_inputs = len(np.atleast_1d(self.theta["visible_inputs"]))
-        wanted = (n_visible, n_hidden), (n_inputs, n_visible), (n_inputs, n_hidden)
-        for name, shape in zip(NAMES, (*wanted, (n_visible,), (n_hidden,)), strict=True):
+        shapes = (n_visible, n_hidden), (n_inputs, n_visible), (n_inputs, n_hidden)
+        for name, shape in zip(NAMES, (*shapes, (n_visible,), (n_hidden,)), strict=True):
             if self.theta[name].shape != shape:
                 raise ValueError(f"{name} must be of shape {shape}; got {self.theta[name].shape}.")
             if not np.isfinite(self.theta[name]).all():
-                raise ValueError(f"{name} must be finite.")
+                raise ValueError(f"{name} must be finite; it holds nan or infinite values.")
 
     def __repr__(self):
+        """Return a summary with the numbers of inputs and units."""
         n_visible, n_hidden = self.weights.shape
         return (
             f"ConditionalBipartiteEnergy(n_inputs={len(self.theta['visible_inputs'])}, "
@@ -72,31 +79,34 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
 
     @property
     def weights(self):
-        """W between visible and hidden units, shape (n_visible, n_hidden)."""
+        """Weights between visible and hidden units, shape (n_visible, n_hidden)."""
         return self.theta["weights"]
 
     @property
     def visible_states(self):
-        """Two for every visible unit."""
+        """Number of states of each visible unit (2), shape (n_visible,)."""
         return np.full(self.weights.shape[0], 2)
 
     def with_theta(self, theta):
-        """The same energy with other parameters; ``theta`` is not copied."""
+        """Return the same energy with other parameters, which are neither checked nor copied."""
         energy = ConditionalBipartiteEnergy.__new__(ConditionalBipartiteEnergy)
         energy.theta = theta
         return energy
 
     def fields(self, X):
-        """What inputs and biases give to visible and to hidden units, one row an instance.
+        """Return the biases of both layers given each row of inputs.
 
         Parameters
         ----------
         X : ndarray or sparse matrix of shape (n_rows, n_inputs)
+            Inputs.
 
         Returns
         -------
         visible : ndarray of shape (n_rows, n_visible)
+            Biases of the visible units given the inputs, :math:`b^v + W^{vx} x`.
         hidden : ndarray of shape (n_rows, n_hidden)
+            Biases of the hidden units given the inputs, :math:`b^h + W^{hx} x`.
         """
         visible = X.astype(self.weights.dtype, copy=False) @ self.theta["visible_inputs"]
         visible += self.theta["visible_bias"]
@@ -108,36 +118,74 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
         return hidden
 
     def at(self, batch):
-        """The ``BipartiteEnergy`` of the rows of a batch, each with biases of its own."""
+        """Return the distribution of the units given the inputs of each row of a batch.
+
+        Parameters
+        ----------
+        batch : Batch
+            Rows of the gradient step; ``batch.X`` holds the inputs.
+
+        Returns
+        -------
+        BipartiteEnergy
+            Energy whose biases have one row per row of the batch.
+        """
         visible, hidden = self.fields(batch.X)
         theta = {"weights": self.weights, "visible_bias": visible, "hidden_bias": hidden}
         return BipartiteEnergy.from_theta(theta)
 
     def log_potential(self, X):
+        """Return ``log f(v, h | x)`` of each row of inputs, visible and hidden states.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_inputs + n_visible + n_hidden)
+            Inputs, then visible states, then hidden states.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Unnormalised log-probabilities in nats.
+        """
         X = np.asarray(X)
         n_inputs = len(self.theta["visible_inputs"])
         inputs, states = X[:, :n_inputs], X[:, n_inputs:]
         return self.at(Batch(inputs)).log_potential(states.astype(STATE))
 
     def condition(self, x):
-        """The ``BipartiteEnergy`` given the inputs of one row, shape (n_inputs,)."""
+        """Return the distribution of the units given the inputs of one row.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_inputs,)
+            Inputs.
+
+        Returns
+        -------
+        BipartiteEnergy
+            Energy of the visible and hidden units given ``x``.
+        """
         visible, hidden = self.fields(np.asarray(x)[None])
         return BipartiteEnergy(self.weights, visible[0], hidden[0])
 
     def gradient(self, positive, negative, batch):
-        """``E_positive[d log f] - E_negative[d log f]``, means over the rows of a batch.
+        """Return ``E_positive[d log f] - E_negative[d log f]``, averaged over the rows of a batch.
 
         Parameters
         ----------
-        positive, negative : States or UnitMoments
-            Rows of units, one for every row of the batch. ``States`` without hidden units
-            stand for their means given the visible ones. Rows count alike.
+        positive : States
+            States of the units under the data, one row per row of the batch. If their hidden units
+            are None, the means of the hidden units given the visible units are used. All rows have
+            the same weight.
+        negative : States or UnitMoments
+            States or moments of the units under the model, one row per row of the batch.
         batch : Batch
+            Rows of the gradient step; ``batch.X`` holds the inputs.
 
         Returns
         -------
         dict of str to ndarray
-            Shaped like theta.
+            Gradient by each parameter, shaped like ``theta``.
         """
         n = self.weights.dtype.type(1.0 / batch.X.shape[0])
         X = batch.X.astype(self.weights.dtype, copy=False)
@@ -162,9 +210,17 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
         return visible, hidden
 
     def penalty_groups(self):
-        """A group is what a hidden unit has with outputs, or with inputs, or an output with inputs.
+        """Return the penalty group of each parameter.
 
-        Groups are numbered within their array.
+        There are three kinds of groups: the weights between a hidden unit and all visible units,
+        the weights between a hidden unit and all inputs, and the weights between a visible unit
+        and all inputs.
+
+        Returns
+        -------
+        dict of str to ndarray of int
+            Group numbers, shaped like ``theta``. They start at 0 in each array. Biases have -1 and
+            are not penalised.
         """
         n_visible, n_hidden = self.weights.shape
         n_inputs = len(self.theta["visible_inputs"])

@@ -1,4 +1,4 @@
-"""Arrays from which Gibbs kernels compute ``p(x_i | rest)``."""
+"""Arrays from which Gibbs kernels compute the conditionals ``p(x_i | rest)``."""
 
 from typing import NamedTuple
 
@@ -6,18 +6,31 @@ import numpy as np
 
 
 class TableConditionals(NamedTuple):
-    """Cliques of any order over variables of any number of states.
+    """Tables of a factor graph with cliques of any order and variables of any number of states.
 
-    ``var_ptr``, ``var_clique`` and ``var_stride`` list the cliques of every variable and its
-    stride in their tables; the rest is as in :class:`~skmrf.energies.layout.Layout`.
+    The cliques of variable ``i`` are ``var_clique[var_ptr[i]:var_ptr[i + 1]]``.
+    :class:`~skmrf.energies.layout.Layout` explains how tables are stored.
 
     Parameters
     ----------
-    flat, n_states, clique_ptr, clique_vars, strides, table_start : ndarray
-        As of :class:`~skmrf.energies.layout.Layout`.
+    flat : ndarray of shape (n_parameters,)
+        Log-potentials of all tables, in nats.
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
+    clique_ptr : ndarray of int of shape (n_cliques + 1,)
+        Start of each clique in ``clique_vars`` and ``strides``, and the end of the last one.
+    clique_vars : ndarray of int of shape (sum of the orders of the cliques,)
+        Variables of all cliques, one clique after the other.
+    strides : ndarray of int of shape (sum of the orders of the cliques,)
+        Stride of each of these variables in the table of its clique.
+    table_start : ndarray of int of shape (n_cliques,)
+        Position of the first entry of each clique's table in ``flat``.
     var_ptr : ndarray of int of shape (n_variables + 1,)
-        Where the cliques of every variable start in the two that follow.
-    var_clique, var_stride : ndarray of int of shape (sum of the orders of the cliques,)
+        Start of each variable in ``var_clique`` and ``var_stride``, and the end of the last one.
+    var_clique : ndarray of int of shape (sum of the orders of the cliques,)
+        Cliques of all variables, one variable after the other.
+    var_stride : ndarray of int of shape (sum of the orders of the cliques,)
+        Stride of the variable in the table of each of these cliques.
     """
 
     flat: np.ndarray
@@ -32,17 +45,19 @@ class TableConditionals(NamedTuple):
 
 
 class BinaryConditionals(NamedTuple):
-    """Binary pairwise: ``log f = constant + bias'x + x' coupling x / 2`` for x in {0, 1}.
+    """Binary pairwise model ``log f = constant + bias'x + x' coupling x / 2`` for x in {0, 1}.
 
-    ``logit p(x_i = 1 | rest) = bias_i + (coupling x)_i``; ``coupling`` is symmetric with a zero
-    diagonal. A variable of one state is always 0 and its bias is far below zero.
+    The conditionals are ``logit p(x_i = 1 | rest) = bias_i + (coupling x)_i``. A variable with one
+    state is always 0; its bias is far below zero.
 
     Parameters
     ----------
     coupling : ndarray of shape (n_variables, n_variables)
+        Symmetric couplings with a zero diagonal, in nats.
     bias : ndarray of shape (n_variables,)
+        Biases, in nats.
     constant : float
-        In nats, as are the others.
+        Log-potential of the state of zeros, in nats.
     """
 
     coupling: np.ndarray
@@ -51,17 +66,20 @@ class BinaryConditionals(NamedTuple):
 
 
 class BipartiteConditionals(NamedTuple):
-    """Two layers of two-state units, each independent given the other.
+    """Two layers of two-state units; the units of a layer are independent given the other layer.
 
-    ``logit p(h_j = 1 | v) = (v weights + hidden_bias)_j`` and
-    ``logit p(v_i = 1 | h) = (h weights' + visible_bias)_i``. The biases have shape (1, n_units), or
-    (n_chains, n_units) where every chain has its own.
+    The conditionals are ``logit p(h_j = 1 | v) = (v weights + hidden_bias)_j`` and
+    ``logit p(v_i = 1 | h) = (h weights' + visible_bias)_i``. Biases with one row apply to all
+    chains.
 
     Parameters
     ----------
     weights : ndarray of shape (n_visible, n_hidden)
+        Weights between visible and hidden units.
     visible_bias : ndarray of shape (1, n_visible) or (n_chains, n_visible)
+        Biases of the visible units, for all chains or for each chain.
     hidden_bias : ndarray of shape (1, n_hidden) or (n_chains, n_hidden)
+        Biases of the hidden units, for all chains or for each chain.
     """
 
     weights: np.ndarray
@@ -70,7 +88,7 @@ class BipartiteConditionals(NamedTuple):
 
 
 def bias_rows(bias, n_rows):
-    """A bias as a matrix: one row, or one for each of ``n_rows`` states."""
+    """Return the biases as a matrix with one row, or with one row per row of states."""
     bias = np.atleast_2d(bias)
     if len(bias) not in (1, n_rows):
         raise ValueError(f"There are biases for {len(bias)} rows of states, but {n_rows} rows.")
@@ -78,5 +96,5 @@ def bias_rows(bias, n_rows):
 
 
 def bias_sums(states, bias):
-    """Sum of the biases of the units that are 1, of every row of states."""
+    """Return the sum of the biases of the units that are 1, for each row of states."""
     return states @ bias[0] if len(bias) == 1 else np.einsum("ij,ij->i", states, bias)

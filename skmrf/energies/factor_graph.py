@@ -8,7 +8,7 @@ from .layout import Layout
 from .protocols import TableEnergy
 from .table_backed import NAME, TableBackedEnergy
 
-LARGEST = 1e306  # of a sum of log-potentials
+MAX_LOG_POTENTIAL_SUM = 1e306  # below the largest float, so that sums do not overflow
 
 
 class FactorGraph(TableBackedEnergy, TableEnergy):
@@ -16,34 +16,40 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
 
     .. math:: \log f(x) = \sum_a \theta_a(x_a)
 
-    where clique :math:`a` has the variables :math:`x_a` and the table :math:`\theta_a`, one
-    entry a joint state, the last variable of the clique fastest.
+    where :math:`x_a` are the variables of clique :math:`a` and :math:`\theta_a` is its table. A
+    table has one entry per joint state, in C order: the last variable of the clique varies
+    fastest.
 
     Parameters
     ----------
     n_states : array-like of shape (n_variables,)
-        Number of states of every variable; states are the codes ``0 .. n_states[i] - 1``.
+        Number of states of each variable. The states of variable i are the codes
+        ``0 .. n_states[i] - 1``.
     cliques : sequence of tuples of int
-        Variables of every clique; any order, the empty clique (a constant) included.
+        Variables of each clique. A clique may have any number of variables; the empty clique is a
+        constant.
     log_potentials : sequence of array-like, or ndarray of shape (n_parameters,)
-        A table for every clique, shaped by the numbers of states of its variables (or flat).
-        ``-inf`` is a zero potential. An array holds all tables, one after the other, tied ones
-        once.
-    tie : sequence of sequences of int, or None
-        Groups of cliques that share one table.
+        Log-potentials in nats. A sequence holds one table per clique. The shape of a table is the
+        numbers of states of its variables; a flat table is accepted, too. An array holds all
+        tables, one after the other, with each tied table once. ``-inf`` is a zero potential.
+    tie : sequence of sequences of int or None, default=None
+        Groups of cliques that share one table. None: every clique has its own table.
 
     Attributes
     ----------
     theta : dict
-        ``{"log_potentials": ndarray of shape (n_parameters,)}``.
+        ``{"log_potentials": ndarray of shape (n_parameters,)}``, all tables in one vector.
     layout : Layout
-        Where each table lies in that array.
+        Position of each table in this vector.
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
 
     Raises
     ------
     ValueError
-        A clique that names a missing variable or one twice, a table of the wrong size, nan or
-        ``+inf`` in a table, a table of zero potentials only.
+        If a clique contains a variable that does not exist or contains a variable twice, if a
+        table has the wrong size, if a table contains nan or ``+inf``, or if all potentials of a
+        table are zero.
 
     Examples
     --------
@@ -64,14 +70,28 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
         ):
             flat = self._check_flat(log_potentials)
         else:
-            flat = self._gather(log_potentials)
+            flat = self._concatenate_tables(log_potentials)
         self._check_values(flat)
         flat.flags.writeable = False
         self.theta = {NAME: flat}
 
     @classmethod
     def from_layout(cls, layout, flat=None):
-        """The energy of ``layout`` with the flat parameters given (zeros: uniform), unchecked."""
+        """Return the factor graph of a layout.
+
+        Parameters
+        ----------
+        layout : Layout
+            Cliques and the positions of their tables.
+        flat : ndarray of shape (n_parameters,), optional
+            All log-potentials in nats, neither checked nor copied. By default they are zeros,
+            which is the uniform distribution.
+
+        Returns
+        -------
+        FactorGraph
+            Factor graph with these log-potentials.
+        """
         energy = cls.__new__(cls)
         energy.layout, energy.n_states = layout, layout.n_states
         energy.theta = {NAME: np.zeros(layout.n_parameters) if flat is None else flat}
@@ -85,11 +105,12 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
             )
         return np.array(flat, dtype=float)
 
-    def _gather(self, tables):
+    def _concatenate_tables(self, tables):
         layout = self.layout
         if len(tables) != layout.n_cliques:
             raise ValueError(
-                f"There are {layout.n_cliques} cliques but {len(tables)} tables; give one each."
+                f"There are {layout.n_cliques} cliques but {len(tables)} tables in log_potentials; "
+                "give one table per clique."
             )
         flat = np.full(layout.n_parameters, np.nan)
         for a, table in enumerate(tables):
@@ -101,27 +122,27 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
                     f"its variables have {shape} states."
                 )
             start = layout.table_start[a]
-            place = flat[start : start + table.size]
-            given = table.ravel()
-            if not np.isnan(place).all() and not np.array_equal(place, given):
+            entries = flat[start : start + table.size]
+            new_entries = table.ravel()
+            if not np.isnan(entries).all() and not np.array_equal(entries, new_entries):
                 raise ValueError(
-                    f"Clique {a} {layout.cliques[a]} is tied but its table differs from that of "
-                    "its group; give one table to all of them."
+                    f"Clique {a} {layout.cliques[a]} is tied, but its table differs from the "
+                    "table of its group. Give the same table to all cliques of a group."
                 )
-            place[:] = given
+            entries[:] = new_entries
         return flat
 
     def _check_values(self, flat):
         layout = self.layout
         wrong = np.isnan(flat) | (flat == np.inf)
         if wrong.any():
-            a = self._clique_of(np.flatnonzero(wrong)[0])
+            a = self._find_clique(np.flatnonzero(wrong)[0])
             raise ValueError(
                 f"The table of clique {a} {layout.cliques[a]} holds "
                 f"{flat[np.flatnonzero(wrong)[0]]}; log-potentials are finite or -inf."
             )
         largest = np.abs(flat[flat > -np.inf]).max(initial=0.0)
-        limit = LARGEST / max(layout.n_cliques, 1)
+        limit = MAX_LOG_POTENTIAL_SUM / max(layout.n_cliques, 1)
         if largest > limit:
             raise ValueError(
                 f"Log-potentials reach {largest:.3g} in magnitude, so that sums over "
@@ -135,11 +156,12 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
                         "no state has a probability; give at least one a finite log-potential."
                     )
 
-    def _clique_of(self, entry):
+    def _find_clique(self, entry):
         starts, sizes = self.layout.table_start, self.layout.table_size
         return int(np.flatnonzero((starts <= entry) & (entry < starts + sizes))[0])
 
     def __repr__(self):
+        """Return a summary with the numbers of variables, cliques and parameters."""
         return (
             f"FactorGraph(n_variables={len(self.n_states)}, n_cliques={self.layout.n_cliques}, "
             f"n_parameters={self.layout.n_parameters})"
@@ -147,30 +169,46 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
 
     @property
     def flat(self):
-        """All log-potentials in one vector."""
+        """All log-potentials in nats, shape (n_parameters,)."""
         return self.theta[NAME]
 
     @property
     def cliques(self):
-        """The cliques, tuples of variables."""
+        """Variables of each clique, a tuple of tuples of int."""
         return self.layout.cliques
 
     @property
     def log_potentials(self):
-        """The table of every clique, a list of arrays."""
+        """Table of log-potentials of each clique in nats, a list of ndarrays."""
         return self.layout.split(self.flat)
 
     def with_theta(self, theta):
+        """Return the same energy with other parameters, which are neither checked nor copied."""
         return FactorGraph.from_layout(self.layout, theta[NAME])
 
     def factor_graph(self):
+        """Return this factor graph."""
         return self
 
     def gradient(self, positive, negative, batch=None):
+        """Return the clique marginals under the positive phase minus those under the negative."""
         return {NAME: self.table_moments((positive, 1.0), (negative, -1.0))}
 
     def binary_gradient(self, coupling, bias):
-        """Chain rule: derivatives by coupling and bias of the coupling form to those by tables."""
+        """Return the derivatives by ``flat``, given those by couplings and biases (chain rule).
+
+        Parameters
+        ----------
+        coupling : ndarray of shape (n_variables, n_variables)
+            Derivatives by the couplings of the codes 0 and 1.
+        bias : ndarray of shape (n_variables,)
+            Derivatives by the biases of the codes 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+            Derivatives by the log-potentials.
+        """
         gram = coupling.copy()
         np.fill_diagonal(gram, bias)
         out = np.zeros(self.layout.n_parameters)
@@ -178,6 +216,7 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
         return out
 
     def penalty_groups(self):
+        """Return the penalty groups: one group per table of two or more variables."""
         lay = self.layout
         groups = np.full(lay.n_parameters, -1, dtype=np.int32)
         interacting = np.flatnonzero(lay.orders >= 2)
@@ -188,17 +227,19 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
         return {NAME: groups}
 
     def condition(self, evidence):
-        """The factor graph of the unobserved variables, in their order, given evidence.
+        """Return the factor graph of the unobserved variables given evidence.
 
         Parameters
         ----------
         evidence : dict of int to int
-            State code of every observed variable.
+            State code of each observed variable.
 
         Returns
         -------
         FactorGraph
-            Tables are sliced, so cliques shrink; what is wholly observed becomes a constant.
+            Distribution of the unobserved variables, in their order, up to normalisation. Each
+            table is sliced at the observed states. A clique whose variables are all observed
+            becomes a constant.
         """
         evidence = check_evidence(evidence, self.n_states)
         keep = np.array([i for i in range(len(self.n_states)) if i not in evidence], dtype=int)

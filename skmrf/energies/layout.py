@@ -1,4 +1,4 @@
-"""Where the tables of a factor graph lie in one flat parameter vector."""
+"""Layout of the tables of a factor graph in one flat parameter vector."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,31 +12,33 @@ from .._utils.codes import MAX_STATES
 
 MAX_PARAMETERS = 2**31 - 1
 INDEX = np.int32
-SHOWN = 10  # variables of a clique, in messages
+MAX_SHOWN = 10  # variables of a clique in an error message
 
 
-def _clique_name(variables):
-    shown = [str(v) for v in variables[:SHOWN]] + ["..."] * (len(variables) > SHOWN)
+def _format_clique(variables):
+    shown = [str(v) for v in variables[:MAX_SHOWN]] + ["..."] * (len(variables) > MAX_SHOWN)
     return "(" + ", ".join(shown) + ")"
 
 
 def _check_n_states(n_states):
-    """A copy, as whoever changed the numbers later would let kernels out of their arrays."""
+    """Return a validated copy of the numbers of states."""
+    # A copy, because kernels would index out of bounds if the caller changed the array later.
     n_states = np.asarray(n_states)
     if n_states.size == 0:
         n_states = n_states.astype(np.int64)
     if n_states.ndim != 1 or not np.issubdtype(n_states.dtype, np.integer):
-        raise ValueError("n_states must be a list of positive integers, one a variable.")
+        raise ValueError("n_states must be a list of positive integers, one per variable.")
     wrong = np.flatnonzero((n_states < 1) | (n_states > MAX_STATES))
     if wrong.size:
         raise ValueError(
-            f"Variable {wrong[0]} has {n_states[wrong[0]]} states; 1 to {MAX_STATES} are possible."
+            f"Variable {wrong[0]} has {n_states[wrong[0]]} states; a variable must have 1 to "
+            f"{MAX_STATES} states."
         )
     return n_states.astype(np.int64)
 
 
 def _flatten(cliques):
-    """(pointers, variables) of a list of tuples of integers."""
+    """Return the cliques in compressed form: the start of each clique, and all variables."""
     try:
         lengths = np.fromiter((len(c) for c in cliques), dtype=np.int64, count=len(cliques))
         ptr = np.concatenate([[0], np.cumsum(lengths)])
@@ -45,7 +47,7 @@ def _flatten(cliques):
     except TypeError:
         a = next(a for a, clique in enumerate(cliques) if not _holds_integers(clique))
         raise ValueError(
-            f"Clique {a} is {cliques[a]!r}; a clique is a tuple of variables, which are integers."
+            f"Clique {a} is {cliques[a]!r}; a clique must be a tuple of variables (integers)."
         ) from None
 
 
@@ -58,13 +60,13 @@ def _holds_integers(clique):
 
 
 def _check_members(ptr, variables, n_variables):
-    """Every clique names existing variables, each once."""
+    """Raise a ValueError unless each clique contains existing variables, each once."""
     owner = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
     outside = np.flatnonzero((variables < 0) | (variables >= n_variables))
     if outside.size:
         a = owner[outside[0]]
         raise ValueError(
-            f"Clique {a} {_clique_name(variables[ptr[a] : ptr[a + 1]])} names variable "
+            f"Clique {a} {_format_clique(variables[ptr[a] : ptr[a + 1]])} names variable "
             f"{variables[outside[0]]}, but the variables are 0 to {n_variables - 1}."
         )
     order = np.lexsort((variables, owner))
@@ -72,44 +74,52 @@ def _check_members(ptr, variables, n_variables):
     if same.any():
         a = owner[order][np.flatnonzero(same)[0]]
         raise ValueError(
-            f"Clique {a} {_clique_name(variables[ptr[a] : ptr[a + 1]])} names variable "
+            f"Clique {a} {_format_clique(variables[ptr[a] : ptr[a + 1]])} names variable "
             f"{variables[order][np.flatnonzero(same)[0]]} twice; name every variable once."
         )
 
 
 def _table_geometry(n_states, ptr, variables):
-    """Row-major strides of every clique's table (last variable fastest) and its size."""
+    """Return the strides (C order) and the sizes of the tables of all cliques."""
     cardinality = n_states[variables].astype(float)
     strides = np.ones(len(variables))
     sizes = np.ones(len(ptr) - 1)
     longest = int(np.diff(ptr).max(initial=0))
     for back in range(longest):  # from the fastest position to the slowest
-        has = np.diff(ptr) > back
-        place = ptr[1:][has] - 1 - back
-        strides[place] = sizes[has]
-        with np.errstate(over="ignore"):  # inf is refused as too many parameters
-            sizes[has] *= cardinality[place]
+        is_longer = np.diff(ptr) > back
+        position = ptr[1:][is_longer] - 1 - back
+        strides[position] = sizes[is_longer]
+        with np.errstate(over="ignore"):  # the caller rejects inf as too many parameters
+            sizes[is_longer] *= cardinality[position]
     return strides, sizes
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Cliques, and where in the flat parameter vector their tables lie.
+    """Cliques, and the positions of their tables in the flat parameter vector.
 
-    Clique ``a`` has the variables ``clique_vars[clique_ptr[a]:clique_ptr[a + 1]]``; the entry of
-    its table for state ``x`` is at ``table_start[a] + sum(x[v] * stride of v in a)``, the last
-    variable of the clique fastest. Tied cliques share ``table_start``.
+    Clique ``a`` has the variables ``clique_vars[clique_ptr[a]:clique_ptr[a + 1]]``. The entry of
+    its table for state ``x`` is at ``table_start[a] + sum(x[v] * stride of v in a)``. The last
+    variable of a clique varies fastest (C order). Tied cliques have the same ``table_start``.
 
-    Build one with :meth:`build`.
+    Use :meth:`build` to create a layout.
 
     Parameters
     ----------
     n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
     clique_ptr : ndarray of int of shape (n_cliques + 1,)
-    clique_vars, strides : ndarray of int of shape (sum of the orders of the cliques,)
-    table_start, table_size : ndarray of int of shape (n_cliques,)
+        Start of each clique in ``clique_vars`` and ``strides``, and the end of the last one.
+    clique_vars : ndarray of int of shape (sum of the orders of the cliques,)
+        Variables of all cliques, one clique after the other.
+    strides : ndarray of int of shape (sum of the orders of the cliques,)
+        Stride of each of these variables in the table of its clique.
+    table_start : ndarray of int of shape (n_cliques,)
+        Position of the first entry of each clique's table in the flat vector.
+    table_size : ndarray of int of shape (n_cliques,)
+        Number of entries of each clique's table.
     n_parameters : int
-        Entries of all tables, tied ones counted once.
+        Number of entries of all tables, with each tied table counted once.
     """
 
     n_states: np.ndarray
@@ -127,19 +137,23 @@ class Layout:
         Parameters
         ----------
         n_states : array-like of shape (n_variables,)
-        cliques : sequence of tuples of variables, or (pointers, variables) arrays
-        tie : sequence of sequences of clique numbers, or None
-            Every group shares one table; its cliques need tables of one shape.
+            Number of states of each variable.
+        cliques : sequence of tuples of int, or pair of ndarrays
+            Variables of each clique, or the arrays ``(clique_ptr, clique_vars)``.
+        tie : sequence of sequences of int or None, default=None
+            Groups of cliques, by number. The cliques of a group share one table, so their tables
+            must have the same shape. None: every clique has its own table.
 
         Returns
         -------
         Layout
+            Layout of the tables in the order of the cliques.
 
         Raises
         ------
         ValueError
-            A clique that names a variable twice or one that does not exist, tables that are too
-            large, tied tables of different shapes.
+            If a clique contains a variable that does not exist or contains a variable twice, if
+            the tables are too large, or if tied tables have different shapes.
         """
         n_states = _check_n_states(n_states)
         ptr, variables = (
@@ -151,7 +165,7 @@ class Layout:
         )
         _check_members(ptr, variables, len(n_states))
         strides, sizes = _table_geometry(n_states, ptr, variables)
-        owner = _tied_owner(tie, ptr, variables, n_states)
+        owner = _find_table_owners(tie, ptr, variables, n_states)
         own_size = np.where(owner == np.arange(len(owner)), sizes, 0.0)
         total = own_size.sum()
         if total > MAX_PARAMETERS:
@@ -159,9 +173,9 @@ class Layout:
             members = variables[ptr[largest] : ptr[largest + 1]]
             raise ValueError(
                 f"The tables would hold {total:.3g} numbers, more than the limit of "
-                f"{MAX_PARAMETERS}; the largest is that of clique {largest} "
-                f"{_clique_name(members)} with {sizes[largest]:.3g}. Use smaller cliques "
-                "or merge rare states."
+                f"{MAX_PARAMETERS}; the largest table is the one of clique {largest} "
+                f"{_format_clique(members)} with {sizes[largest]:.3g} numbers. Use smaller "
+                "cliques or merge rare states."
             )
         start = np.concatenate([[0], np.cumsum(own_size)[:-1]])[owner] if len(owner) else own_size
         return cls(
@@ -181,50 +195,72 @@ class Layout:
 
     @cached_property
     def cliques(self):
-        """The cliques as a tuple of tuples of variables."""
+        """Variables of each clique, a tuple of tuples of int."""
         members = self.clique_vars.tolist()
         ptr = self.clique_ptr.tolist()
         return tuple(tuple(members[p:q]) for p, q in pairwise(ptr))
 
     @cached_property
     def orders(self):
-        """Number of variables of every clique."""
+        """Number of variables of each clique, shape (n_cliques,)."""
         return np.diff(self.clique_ptr)
 
     @property
     def structure(self):
-        """The arrays that kernels find tables by: ``clique_ptr`` to ``table_start``."""
+        """Arrays for kernels: ``(clique_ptr, clique_vars, strides, table_start)``."""
         return self.clique_ptr, self.clique_vars, self.strides, self.table_start
 
     @cached_property
     def incidence(self):
-        """Cliques of every variable in compressed rows, and its stride in each."""
+        """Arrays ``(var_ptr, var_clique, var_stride)``: cliques and strides of each variable."""
         return incidence(self.clique_ptr, self.clique_vars, self.strides, len(self.n_states))
 
     @cached_property
     def is_binary_pairwise(self):
-        """Whether variables have at most two states and cliques at most two variables."""
+        """Whether all variables have at most two states and all cliques at most two variables."""
         if self.n_cliques == 0 or (self.n_states > 2).any():
             return False
         return bool(self.orders.max() <= 2)
 
     @cached_property
     def is_dense(self):
-        """Whether a good part of all pairs are cliques, so that matrix products pay."""
+        """Whether so many pairs are cliques that matrix products are faster than loops."""
         return 16 * np.count_nonzero(self.orders == 2) >= len(self.n_states) ** 2
 
     @cached_property
     def state_start(self):
-        """Where each variable's states begin when those of all variables lie side by side."""
+        """Start of each variable in a vector of all states of all variables."""
         return np.cumsum(self.n_states) - self.n_states
 
     def shape(self, a):
-        """Shape of the table of clique ``a``."""
+        """Return the shape of the table of a clique.
+
+        Parameters
+        ----------
+        a : int
+            Number of the clique.
+
+        Returns
+        -------
+        tuple of int
+            Number of states of each variable of the clique.
+        """
         members = self.clique_vars[self.clique_ptr[a] : self.clique_ptr[a + 1]]
         return tuple(self.n_states[members].tolist())
 
     def split(self, flat):
-        """Views of the tables of all cliques in a flat vector."""
+        """Return views of the tables of all cliques in a flat vector.
+
+        Parameters
+        ----------
+        flat : ndarray of shape (n_parameters,)
+            All tables, one after the other.
+
+        Returns
+        -------
+        list of ndarray
+            Table of each clique.
+        """
         starts, sizes = self.table_start.tolist(), self.table_size.tolist()
         return [
             flat[s : s + k].reshape(self.shape(a))
@@ -232,16 +268,33 @@ class Layout:
         ]
 
     def tied(self, flat):
-        """Sums over cliques that share a table, of numbers laid out in :meth:`untied`."""
+        """Sum values over the cliques that share a table.
+
+        Parameters
+        ----------
+        flat : ndarray of shape (n_untied_entries,)
+            Values in the layout that :meth:`untied` returns.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+            Sums in this layout.
+        """
         if self.n_parameters == len(flat):
             return flat
         clique = np.repeat(np.arange(self.n_cliques), self.table_size)
         own_start = np.cumsum(self.table_size) - self.table_size
-        place = np.arange(len(flat)) + (self.table_start - own_start)[clique]
-        return np.bincount(place, weights=flat, minlength=self.n_parameters)
+        entry = np.arange(len(flat)) + (self.table_start - own_start)[clique]
+        return np.bincount(entry, weights=flat, minlength=self.n_parameters)
 
     def untied(self):
-        """The same cliques with a table each."""
+        """Return the layout in which each clique has its own table.
+
+        Returns
+        -------
+        Layout
+            Layout of the same cliques without ties.
+        """
         start = np.concatenate([[0], np.cumsum(self.table_size)])
         return Layout(
             self.n_states,
@@ -254,10 +307,10 @@ class Layout:
         )
 
 
-def _tied_owner(tie, ptr, variables, n_states):
-    """For every clique the one that owns its table; checks the groups."""
+def _find_table_owners(tie, ptr, variables, n_states):
+    """Return, for each clique, the first clique of its tied group, and validate the groups."""
     owner = np.arange(len(ptr) - 1)
-    seen = set()
+    tied_cliques = set()
     for group in tie or ():
         if not _holds_integers(group):
             raise ValueError(
@@ -267,14 +320,14 @@ def _tied_owner(tie, ptr, variables, n_states):
         for a in members:
             if not 0 <= a < len(owner):
                 raise ValueError(f"tie names clique {a}, but there are {len(owner)} cliques.")
-            if a in seen:
-                raise ValueError(f"tie names clique {a} twice; a clique has one table.")
-            seen.add(a)
+            if a in tied_cliques:
+                raise ValueError(f"tie names clique {a} twice; a clique can be in one group only.")
+            tied_cliques.add(a)
         shapes = {tuple(n_states[variables[ptr[a] : ptr[a + 1]]].tolist()) for a in members}
         if len(shapes) > 1:
             raise ValueError(
                 f"tie groups the cliques {members}, whose tables have different shapes "
-                f"{sorted(shapes)}; only tables of one shape can be shared."
+                f"{sorted(shapes)}; only tables of the same shape can be shared."
             )
         owner[members] = min(members) if members else 0
     return owner

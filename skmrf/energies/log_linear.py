@@ -1,4 +1,4 @@
-"""Pairwise log-linear models: tables that are combinations of fixed basis tables."""
+"""Pairwise log-linear models, whose tables are linear combinations of fixed basis tables."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -18,21 +18,42 @@ STATISTICS = ("table", "agreement")
 
 @lru_cache
 def contrasts(n_states):
-    """Orthonormal contrasts of the states of a variable, shape (n_states, n_states - 1).
+    """Return orthonormal contrasts of the states of a variable.
 
-    The columns are orthogonal to each other and to the constant.
+    Parameters
+    ----------
+    n_states : int
+        Number of states.
+
+    Returns
+    -------
+    ndarray of shape (n_states, n_states - 1)
+        Contrasts, one per column. The columns are orthogonal to each other and to the constant
+        vector. The array is read-only.
     """
     basis = helmert(n_states).T
-    basis.setflags(write=False)  # one array for all who ask
+    basis.setflags(write=False)  # the cache returns the same array to all callers
     return basis
 
 
 @lru_cache
 def pair_basis(statistic, q_i, q_j):
-    """Basis tables of a pair of variables, shape (n_basis, q_i, q_j).
+    """Return the basis tables of a pair of variables.
 
-    ``"table"``: products of contrasts, which span all tables whose rows and columns sum to zero.
-    ``"agreement"``: the identity.
+    Parameters
+    ----------
+    statistic : {"table", "agreement"}
+        ``"table"``: products of contrasts, which span all tables whose rows and columns sum to
+        zero. ``"agreement"``: the identity matrix.
+    q_i : int
+        Number of states of the first variable.
+    q_j : int
+        Number of states of the second variable.
+
+    Returns
+    -------
+    ndarray of shape (n_basis, q_i, q_j)
+        Basis tables. The array is read-only.
     """
     if statistic == "agreement":
         basis = np.eye(q_i, q_j)[None]
@@ -43,7 +64,7 @@ def pair_basis(statistic, q_i, q_j):
 
 
 class _Block(NamedTuple):
-    """Tables of one shape: where they lie, their parameters, and the basis as flat tables."""
+    """Tables of one shape: indices of their entries and parameters, and the flat basis tables."""
 
     entries: np.ndarray
     parameters: np.ndarray
@@ -52,19 +73,24 @@ class _Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LogLinearForm:
-    """What the parameters of a :class:`LogLinearEnergy` stand for.
+    """Structure of a :class:`LogLinearEnergy`: its edges, statistics and parameter positions.
 
     Attributes
     ----------
-    edges : ndarray of shape (n_edges, 2)
-        Pairs ``i < j``.
+    edges : ndarray of int of shape (n_edges, 2)
+        Pairs of variables ``i < j``.
     statistic : {"table", "agreement"}
+        Sufficient statistics of an edge; :func:`pair_basis` describes them.
     unary : bool
         Whether single variables have parameters.
     layout : Layout
-        Single variables first, if they have parameters, then edges.
-    unary_start, pair_start : ndarray
-        Where the parameters of every variable and of every edge begin, and the end.
+        Layout of the tables: those of single variables first, if they have parameters, then those
+        of edges.
+    unary_start : ndarray of int of shape (n_variables + 1,) or (1,)
+        Start of each variable's parameters in ``theta["unary"]``, and their end. It is ``[0]`` if
+        single variables have no parameters.
+    pair_start : ndarray of int of shape (n_edges + 1,)
+        Start of each edge's parameters in ``theta["pairs"]``, and their end.
     """
 
     edges: np.ndarray
@@ -76,31 +102,48 @@ class LogLinearForm:
 
     @classmethod
     def build(cls, n_states, edges, statistic="table", unary=True):
-        """Of variables with these numbers of states."""
+        """Create the structure of a model.
+
+        Parameters
+        ----------
+        n_states : array-like of shape (n_variables,)
+            Number of states of each variable.
+        edges : array-like of shape (n_edges, 2)
+            Pairs of variables ``i < j``.
+        statistic : {"table", "agreement"}, default="table"
+            Sufficient statistics of an edge; :func:`pair_basis` describes them.
+        unary : bool, default=True
+            Whether single variables have parameters.
+
+        Returns
+        -------
+        LogLinearForm
+            Structure of the model.
+        """
         q = np.asarray(n_states, dtype=np.int64)
         edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
         singles = np.arange(len(q)) if unary else np.arange(0)
         lengths = np.concatenate([np.ones(len(singles), int), np.full(len(edges), 2)])
         ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         layout = Layout.build(q, (ptr, np.concatenate([singles, edges.ravel()])))
-        free = np.ones(len(edges), int)
+        n_free = np.ones(len(edges), int)
         if statistic == "table":
-            free = (q[edges[:, 0]] - 1) * (q[edges[:, 1]] - 1)
-        return cls(edges, statistic, unary, layout, _starts(q[singles] - 1), _starts(free))
+            n_free = (q[edges[:, 0]] - 1) * (q[edges[:, 1]] - 1)
+        return cls(edges, statistic, unary, layout, _offsets(q[singles] - 1), _offsets(n_free))
 
     @cached_property
     def blocks(self):
-        """``{name of an array of theta: blocks of tables of one shape}``."""
-        q, first = self.layout.n_states, len(self.unary_start) - 1
+        """Dict from the name of an array of ``theta`` to its blocks of tables of equal shape."""
+        q, n_unary = self.layout.n_states, len(self.unary_start) - 1
         tables = self.layout.table_start
         singles = [
-            self._block(tables[:first], self.unary_start, q[:first] == k, contrasts(k).T)
-            for k in np.unique(q[:first])
+            self._block(tables[:n_unary], self.unary_start, q[:n_unary] == k, contrasts(k).T)
+            for k in np.unique(q[:n_unary])
         ]
         shapes = q[self.edges]
         pairs = [
             self._block(
-                tables[first:],
+                tables[n_unary:],
                 self.pair_start,
                 (shapes == shape).all(axis=1),
                 pair_basis(self.statistic, *shape).reshape(-1, shape[0] * shape[1]),
@@ -116,14 +159,31 @@ class LogLinearForm:
         return _Block(entries, parameters, basis)
 
     def zeros(self):
-        """Parameters of the uniform distribution."""
+        """Return the parameters of the uniform distribution.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Zeros, by the names "unary" and "pairs".
+        """
         return {
             "unary": np.zeros(self.unary_start[-1]),
             "pairs": np.zeros(self.pair_start[-1]),
         }
 
     def expand(self, theta):
-        """The flat tables of parameters."""
+        """Return the tables that the parameters give.
+
+        Parameters
+        ----------
+        theta : dict of str to ndarray
+            Parameters, by the names "unary" and "pairs".
+
+        Returns
+        -------
+        ndarray of shape (n_entries,)
+            All tables of log-potentials, in nats, in one vector.
+        """
         flat = np.zeros(self.layout.n_parameters)
         for name, blocks in self.blocks.items():
             for entries, parameters, basis in blocks:
@@ -131,7 +191,22 @@ class LogLinearForm:
         return flat
 
     def contract(self, flat):
-        """Derivatives by parameters from derivatives by flat tables; statistics from moments."""
+        """Apply the transpose of :meth:`expand`.
+
+        It turns derivatives by the tables into derivatives by the parameters, and clique marginals
+        into expected sufficient statistics.
+
+        Parameters
+        ----------
+        flat : ndarray of shape (n_entries,)
+            Derivatives by the entries of all tables, or marginals of all cliques.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Derivatives by the parameters, or expected sufficient statistics, by the names "unary"
+            and "pairs".
+        """
         theta = self.zeros()
         for name, blocks in self.blocks.items():
             for entries, parameters, basis in blocks:
@@ -140,33 +215,36 @@ class LogLinearForm:
 
     @cached_property
     def owner(self):
-        """The edge of every pair parameter."""
+        """Edge number of each pair parameter, shape (n_pair_parameters,)."""
         return np.repeat(np.arange(len(self.edges)), np.diff(self.pair_start))
 
 
-def _starts(sizes):
+def _offsets(sizes):
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 class LogLinearEnergy(TableBackedEnergy):
-    r"""Pairwise model whose parameters are free: no two of them give the same distribution.
+    r"""Pairwise log-linear model whose parameters are identifiable.
 
     .. math:: \log f(x) = \sum_i \sum_a u_{ia} k_{ia}(x_i)
               + \sum_{(i,j) \in E} \sum_b \theta_{ijb} \, \psi_b(x_i, x_j)
 
-    With ``statistic="table"`` the :math:`k_{ia}` are orthonormal contrasts of the states and the
-    :math:`\psi_b` their products, so :math:`\lVert \theta_{ij} \rVert` is the Frobenius norm of
-    the table of the edge after centring of its rows and columns. With ``"agreement"`` there is one
-    statistic an edge, :math:`\psi(x_i, x_j) = 1[x_i = x_j]`. Of variables with two states the two
-    are the same, and :math:`\theta` is twice the coupling of states -1 and 1.
+    Different parameters give different distributions. With ``statistic="table"`` the
+    :math:`k_{ia}` are orthonormal contrasts of the states and the :math:`\psi_b` are their
+    products. Then :math:`\lVert \theta_{ij} \rVert` is the Frobenius norm of the table of the edge
+    after its rows and columns have been centred. With ``"agreement"`` an edge has one statistic,
+    :math:`\psi(x_i, x_j) = 1[x_i = x_j]`. For variables with two states both choices give the same
+    model, and :math:`\theta` is twice the coupling of states -1 and 1.
 
     Parameters
     ----------
     form : LogLinearForm
-    theta : dict
-        ``{"unary": ndarray, "pairs": ndarray}``.
+        Edges, statistics and positions of the parameters.
+    theta : dict of str to ndarray
+        Parameters: ``{"unary": ndarray, "pairs": ndarray}``.
     alive : ndarray of bool of shape (n_edges,), optional
-        Edges that learning may move; the gradient of the others is zero.
+        Edges whose parameters may be learned. The gradient of the other edges is zero. By default
+        all edges may be learned.
     """
 
     def __init__(self, form, theta, alive=None):
@@ -177,65 +255,106 @@ class LogLinearEnergy(TableBackedEnergy):
 
     @property
     def n_states(self):
-        """Number of states of every variable."""
+        """Number of states of each variable, shape (n_variables,)."""
         return self.layout.n_states
 
     @cached_property
     def flat(self):
+        """All log-potentials in nats, shape (n_entries,)."""
         return self.form.expand(self.theta)
 
     @cached_property
     def graph(self):
-        """The same distribution as tables."""
+        """Factor graph of the same distribution."""
         return FactorGraph.from_layout(self.layout, self.flat)
 
     def with_theta(self, theta):
+        """Return the same energy with other parameters, which are neither checked nor copied."""
         return LogLinearEnergy(self.form, theta, self.alive)
 
     def restricted(self, alive):
-        """The energy with the parameters of all edges but those ``alive`` at zero, for good."""
+        """Return the energy in which the parameters of some edges are fixed at zero.
+
+        Parameters
+        ----------
+        alive : ndarray of bool of shape (n_edges,)
+            Edges that keep their parameters. The parameters of the other edges become zero, and so
+            does their gradient.
+
+        Returns
+        -------
+        LogLinearEnergy
+            The restricted energy.
+        """
         pairs = np.where(alive[self.form.owner], self.theta["pairs"], 0.0)
         return LogLinearEnergy(self.form, dict(self.theta, pairs=pairs), alive)
 
     def edge_parameters(self):
-        """One array for every edge."""
+        """Return the parameters of each edge.
+
+        Returns
+        -------
+        list of ndarray
+            One array per edge.
+        """
         starts = self.form.pair_start
         return [self.theta["pairs"][a:b] for a, b in pairwise(starts.tolist())]
 
     def strengths(self):
-        r""":math:`\lVert \theta_{ij} \rVert` of every edge."""
+        r"""Return the norm of the parameters of each edge.
+
+        Returns
+        -------
+        ndarray of shape (n_edges,)
+            :math:`\lVert \theta_{ij} \rVert` in nats.
+        """
         squares = self.theta["pairs"] ** 2
         return np.sqrt(np.bincount(self.form.owner, squares, minlength=len(self.form.edges)))
 
     def from_table_moments(self, flat):
+        """Return the expected sufficient statistics from clique marginals."""
         return self.form.contract(flat)
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient; that of edges that are not ``alive`` is zero."""
+        """Return the gradient, which is zero for edges that are not ``alive``."""
         signed = ((positive, 1.0), (negative, -1.0))
         states = [(phase, sign) for phase, sign in signed if isinstance(phase, States)]
         gradient = self.form.contract(self.table_moments(*states))
         for phase, sign in signed:
             if isinstance(phase, CliqueMoments):
                 gradient = {k: g + sign * phase.moments[k] for k, g in gradient.items()}
-        return self._restricted(gradient)
+        return self._zero_fixed_edges(gradient)
 
     def from_table_gradient(self, gradient):
-        """Return the gradient by ``theta`` from the gradient by :attr:`flat`."""
-        return self._restricted(self.form.contract(gradient))
+        """Return the gradient by ``theta``, given the gradient by :attr:`flat`.
 
-    def _restricted(self, gradient):
+        Parameters
+        ----------
+        gradient : ndarray of shape (n_entries,)
+            Derivatives by the entries of all tables.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Derivatives by the parameters; zero for edges that are not ``alive``.
+        """
+        return self._zero_fixed_edges(self.form.contract(gradient))
+
+    def _zero_fixed_edges(self, gradient):
         gradient["pairs"][~self.alive[self.form.owner]] = 0.0
         return gradient
 
     def penalty_groups(self):
+        """Return the penalty groups: one group per edge."""
         return {
             "unary": np.full(self.form.unary_start[-1], -1, dtype=np.int64),
             "pairs": self.form.owner,
         }
 
     def factor_graph(self):
+        """Return the factor graph of the same distribution."""
         return self.graph
 
     def condition(self, evidence):
+        """Return the factor graph of the unobserved variables given evidence."""
         return self.graph.condition(evidence)

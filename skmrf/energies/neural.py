@@ -1,4 +1,4 @@
-"""Energy of numbers and states whose potentials are small neural networks on a Gaussian base."""
+"""Energy with neural-network potentials and a Gaussian base, for mixed variables."""
 
 from functools import cached_property
 from itertools import pairwise
@@ -12,42 +12,55 @@ from .._utils.phases import CliquePoints
 from .factor_graph import FactorGraph
 from .protocols import ContinuousEnergy
 
-ROWS = 4096  # at a time, so that values of all networks fit into memory
-ENTRIES = 2**22  # of values of networks at a time
-FAR = 1e6  # in units of the data
-FIRST_OUTPUT = 0.1  # first weights of outputs, so that learning starts near the base
+MAX_ROWS = 4096  # rows per block, so that the values of all networks fit into memory
+MAX_VALUES = 2**22  # network values per block, for the same reason
+MAX_INPUT = 1e6  # inputs are clipped here: units are saturated, and float32 does not overflow
+INITIAL_OUTPUT_SCALE = 0.1  # of output weights, so that learning starts near the base
 
 
 class Shape(NamedTuple):
-    """Hidden units of the networks, layer by layer."""
+    """Numbers of hidden units of the networks.
+
+    Parameters
+    ----------
+    nodes : tuple of int
+        Units of each hidden layer in the networks of variables.
+    edges : tuple of int
+        Units of each hidden layer in the networks of edges.
+    """
 
     nodes: tuple
     edges: tuple
 
 
 class NeuralEnergy(ContinuousEnergy):
-    r"""Markov random field of numbers and states with neural-network potentials.
+    r"""Energy of continuous and categorical variables with neural-network potentials.
 
     .. math:: \log f(x) = \sum_i s_i \tanh n_i(x_i) + \sum_{ij} s_{ij} \tanh n_{ij}(x_i, x_j)
         - \tfrac{1}{2} (x_c - m)^\top P (x_c - m)
 
-    over the edges :math:`ij` of a graph, with dense networks :math:`n` of SELU units and learned
-    scales :math:`s`. The last term, over the numbers :math:`x_c` among the variables, is the base:
-    the networks are bounded, so a positive definite :math:`P` keeps the model normalisable. States
-    enter the networks one-hot.
+    The sums are over the variables and over the edges :math:`ij` of a graph. The :math:`n` are
+    dense networks of SELU units and the :math:`s` are learned scales. The last term is the
+    Gaussian base of the continuous variables :math:`x_c`. The networks are bounded, so the model
+    can be normalised if :math:`P` is positive definite. Categorical variables enter the networks
+    one-hot encoded.
 
     Parameters
     ----------
-    theta : dict
+    theta : dict of str to ndarray
         ``nodes`` of shape (n_variables, n_node_parameters) and ``edges`` of shape (n_edges,
-        n_edge_parameters): a row a network, weights and biases layer by layer, then the scale.
+        n_edge_parameters). Each row holds one network: the weights and biases of each layer, then
+        the scale.
     edges : array-like of shape (n_edges, 2)
+        Pairs of different variables. A pair may occur once only.
     n_states : array-like of shape (n_variables,)
-        Number of states of every variable, 0 for a number.
+        Number of states of each variable; 0 for a continuous variable.
     shape : Shape
-        Hidden units.
-    mean : array-like of shape (n_numbers,)
-    precision : array-like of shape (n_numbers, n_numbers)
+        Units of each hidden layer, in the networks of variables and in those of edges.
+    mean : array-like of shape (n_continuous,)
+        Mean :math:`m` of the Gaussian base.
+    precision : array-like of shape (n_continuous, n_continuous)
+        Precision matrix :math:`P` of the Gaussian base, symmetric and positive definite.
 
     References
     ----------
@@ -78,16 +91,18 @@ class NeuralEnergy(ContinuousEnergy):
         if len(self.edges) and not (self.edges.min() >= 0 and self.edges.max() < n):
             raise ValueError(f"edges must join variables 0 to {n - 1}; got {self.edges.tolist()}.")
         if (self.edges[:, 0] == self.edges[:, 1]).any():
-            raise ValueError("An edge joins a variable to itself.")
+            raise ValueError(
+                "An edge joins a variable to itself; an edge must join two different variables."
+            )
         if len(np.unique(np.sort(self.edges, axis=1), axis=0)) < len(self.edges):
-            raise ValueError("An edge is given twice.")
+            raise ValueError("An edge is given twice; give every edge once.")
         if not all(layers and min(layers) > 0 for layers in self.shape):
             raise ValueError(f"Networks need at least one layer of hidden units; got {self.shape}.")
-        wanted = {
+        shapes = {
             "nodes": (n, n_parameters(1, self.n_slots, self.shape.nodes)),
             "edges": (len(self.edges), n_parameters(2, self.n_slots, self.shape.edges)),
         }
-        for name, size in wanted.items():
+        for name, size in shapes.items():
             if self.theta[name].shape != size:
                 raise ValueError(
                     f"theta[{name!r}] must be of shape {size}; got {self.theta[name].shape}."
@@ -95,14 +110,15 @@ class NeuralEnergy(ContinuousEnergy):
         m = int((self.n_states == 0).sum())
         if self.mean.shape != (m,) or self.precision.shape != (m, m):
             raise ValueError(
-                f"mean and precision must be of the {m} variables that are numbers; got shapes "
-                f"{self.mean.shape} and {self.precision.shape}."
+                f"There are {m} continuous variables, so mean must have shape {(m,)} and "
+                f"precision {(m, m)}; got {self.mean.shape} and {self.precision.shape}."
             )
         P = self.precision
         symmetric = np.isfinite(P).all() and np.allclose(P, P.T)
         if m and not (symmetric and np.linalg.eigvalsh(P)[0] > 0):
             raise ValueError(
-                "precision must be symmetric and positive definite, or the model has no log Z."
+                "precision must be symmetric and positive definite, otherwise the model cannot be "
+                "normalised."
             )
 
     @classmethod
@@ -118,50 +134,63 @@ class NeuralEnergy(ContinuousEnergy):
         dtype=np.float64,
         random_state=None,
     ):
-        """An energy near its base, with first weights of which SELU units keep the variance.
+        """Create an energy with random networks whose outputs are small.
+
+        The initial weights have the variance with which SELU units keep the variance of their
+        inputs (LeCun's initialisation).
 
         Parameters
         ----------
-        n_states : array-like of shape (n_variables,), 0 for a number
+        n_states : array-like of shape (n_variables,)
+            Number of states of each variable; 0 for a continuous variable.
         edges : array-like of shape (n_edges, 2)
-        node_layers, edge_layers : tuple of int
-            Hidden units.
-        mean, precision : array-like, optional
-            Of the base; default 0 and the unit matrix.
-        dtype : of the networks
-        random_state : int, Generator or None
+            Pairs of different variables.
+        node_layers : tuple of int, default=(8, 8)
+            Units of each hidden layer in the networks of variables.
+        edge_layers : tuple of int, default=(8, 8)
+            Units of each hidden layer in the networks of edges.
+        mean : array-like of shape (n_continuous,), optional
+            Mean of the Gaussian base. By default it is zero.
+        precision : array-like of shape (n_continuous, n_continuous), optional
+            Precision matrix of the Gaussian base. By default it is the identity matrix.
+        dtype : dtype, default=numpy.float64
+            Floating-point type of the network parameters.
+        random_state : int, numpy.random.Generator or None, default=None
+            Seed or generator of the initial weights.
 
         Returns
         -------
         NeuralEnergy
+            Energy near its Gaussian base.
         """
         rng = np.random.default_rng(random_state)
         n_states = np.asarray(n_states)
         m, n_slots = int((n_states == 0).sum()), int(max(n_states.max(initial=1), 1))
         edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
         theta = {
-            "nodes": _first_networks(rng, len(n_states), 1, n_slots, node_layers, dtype),
-            "edges": _first_networks(rng, len(edges), 2, n_slots, edge_layers, dtype),
+            "nodes": _initial_networks(rng, len(n_states), 1, n_slots, node_layers, dtype),
+            "edges": _initial_networks(rng, len(edges), 2, n_slots, edge_layers, dtype),
         }
         mean = np.zeros(m) if mean is None else mean
         precision = np.eye(m) if precision is None else precision
         return cls(theta, edges, n_states, Shape(node_layers, edge_layers), mean, precision)
 
     def __repr__(self):
+        """Return a summary with the numbers of variables and edges."""
         return f"NeuralEnergy(n_variables={self.n_variables}, n_edges={len(self.edges)})"
 
     @cached_property
     def numbers(self):
-        """Which of the variables are numbers."""
+        """Indices of the continuous variables, shape (n_continuous,)."""
         return np.flatnonzero(self.n_states == 0)
 
     @cached_property
     def covariance(self):
-        """Of the base, without the networks."""
+        """Covariance matrix of the Gaussian base, shape (n_continuous, n_continuous)."""
         return np.linalg.inv(self.precision)
 
     def with_theta(self, theta):
-        """The same energy with other parameters; ``theta`` is not copied."""
+        """Return the same energy with other parameters, which are neither checked nor copied."""
         other = object.__new__(type(self))
         vars(other).update(vars(self), theta=theta)
         return other
@@ -169,30 +198,64 @@ class NeuralEnergy(ContinuousEnergy):
     # Values -------------------------------------------------------------------------------
 
     def base(self, X):
-        """The quadratic term of every row, shape (n_rows,)."""
+        """Return the log-density of the Gaussian base of each row, up to a constant.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_variables)
+            Values of continuous variables and state codes of categorical variables.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Quadratic term of ``log f`` in nats.
+        """
         centred = X[:, self.numbers] - self.mean
         return -0.5 * ((centred @ self.precision) * centred).sum(axis=1)
 
     def log_potential(self, X):
-        """``log f`` of every row, shape (n_rows,), in nats; states are codes among the numbers."""
-        X = self._checked(X)
+        """Return ``log f`` of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_variables)
+            Values of continuous variables and state codes of categorical variables.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Unnormalised log-probabilities in nats.
+        """
+        X = self._check_rows(X)
         return self.base(np.asarray(X, float)) + self.networks(X)
 
-    def _checked(self, X):
-        """Rows, of which every state is one of its variable."""
+    def _check_rows(self, X):
+        """Return the rows as an array, or raise a ValueError if a state code is out of range."""
         X = np.asarray(X)
         codes = X[:, self.n_states > 0]
-        legal = (codes >= 0) & (codes < self.n_states[self.n_states > 0])
-        if not legal.all():
-            column = np.flatnonzero(self.n_states)[np.flatnonzero(~legal.all(axis=0))[0]]
+        is_valid = (codes >= 0) & (codes < self.n_states[self.n_states > 0])
+        if not is_valid.all():
+            column = np.flatnonzero(self.n_states)[np.flatnonzero(~is_valid.all(axis=0))[0]]
             raise ValueError(
-                f"Variable {column} has the states 0 to {self.n_states[column] - 1}; got others."
+                f"Variable {column} has the state codes 0 to {self.n_states[column] - 1}, but X "
+                "holds other values in this column."
             )
         return X
 
     def networks(self, X):
-        """Sum of all networks at every row, shape (n_rows,): ``log f`` without the base."""
-        step = max(1, min(ROWS, ENTRIES // max(len(self.edges), self.n_variables)))
+        """Return the sum of all networks at each row, which is ``log f`` without the base.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_variables)
+            Values of continuous variables and state codes of categorical variables.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Sums in nats.
+        """
+        step = max(1, min(MAX_ROWS, MAX_VALUES // max(len(self.edges), self.n_variables)))
         parts = [self._networks(X[s : s + step]) for s in range(0, len(X), step)]
         return np.concatenate([np.empty(0), *parts])
 
@@ -203,50 +266,68 @@ class NeuralEnergy(ContinuousEnergy):
         return nodes.sum(axis=0, dtype=float) + edges.sum(axis=0, dtype=float)
 
     def clique_values(self, points):
-        """Networks at points of their own.
+        """Return the values of each network at the points of its variable or edge.
 
         Parameters
         ----------
         points : CliquePoints
+            Points of each variable and of each edge.
 
         Returns
         -------
         nodes : ndarray of shape (n_variables, n_node_points)
+            Values of the networks of variables, in nats.
         edges : ndarray of shape (n_edges, n_edge_points)
-            Without the quadratic term.
+            Values of the networks of edges, in nats. Neither array contains the Gaussian base.
         """
         return tuple(
-            self._values(k, self._inputs(x), self._members(k), self._numeric(k))
+            self._values(k, self._inputs(x), self._members(k), self._is_continuous(k))
             for k, x in zip(("nodes", "edges"), (points.nodes, points.edges), strict=True)
         )
 
     def _inputs(self, x):
-        x = np.minimum(np.maximum(x, -FAR), FAR)  # where units are saturated, and float32 holds
+        x = np.minimum(np.maximum(x, -MAX_INPUT), MAX_INPUT)
         return np.ascontiguousarray(x, dtype=self.theta["nodes"].dtype)
 
     def _members(self, kind, rows=False):
-        """Inputs of every network: the variables themselves if points are rows."""
+        """Return the indices of each network's inputs, in rows of data or in clique points."""
         if kind == "nodes":
             return np.arange(self.n_variables)[:, None]
-        # Ray hands over read-only arrays, for which kernels would be compiled once more: a copy.
+        # A copy: Ray passes read-only arrays, for which numba would compile the kernels again.
         return self.edges.copy() if rows else np.arange(2 * len(self.edges)).reshape(-1, 2)
 
-    def _numeric(self, kind):
-        """Which of the inputs of own points are numbers."""
-        numeric = self.n_states == 0
-        return numeric if kind == "nodes" else numeric[self.edges.ravel()]
+    def _is_continuous(self, kind):
+        """Return, for each row of clique points, whether its variable is continuous."""
+        is_continuous = self.n_states == 0
+        return is_continuous if kind == "nodes" else is_continuous[self.edges.ravel()]
 
-    def _values(self, kind, inputs, members, numeric):
+    def _values(self, kind, inputs, members, is_continuous):
         theta = self.theta[kind]
         out = np.empty((len(theta), inputs.shape[1]), theta.dtype)
         widths = np.array(getattr(self.shape, kind))
-        network_values(theta, widths, self.n_slots, inputs, ~numeric, members, out)
+        network_values(theta, widths, self.n_slots, inputs, ~is_continuous, members, out)
         return out
 
     # Gradients ----------------------------------------------------------------------------
 
     def gradient(self, positive, negative, batch=None):
-        """``E_positive[d log f] - E_negative[d log f]``, each phase by its own weights."""
+        """Return the gradient ``E_positive[d log f] - E_negative[d log f]``.
+
+        Parameters
+        ----------
+        positive : States or CliquePoints
+            States or points that estimate the data-dependent expectation. The weights of a phase
+            of states are normalised within the phase.
+        negative : States or CliquePoints
+            States or points that estimate the model-dependent expectation.
+        batch : None
+            Not used.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Gradient by each parameter, shaped like ``theta``.
+        """
         gradient = {k: np.zeros_like(v) for k, v in self.theta.items()}
         rows = []
         for sign, phase in ((1.0, positive), (-1.0, negative)):
@@ -254,48 +335,71 @@ class NeuralEnergy(ContinuousEnergy):
                 self._add_points(gradient, phase, sign)
             else:
                 rows.append((sign, phase))
-        if rows:  # both phases in one pass
+        if rows:  # one pass over both phases is faster
             X = np.concatenate([phase.visible for _, phase in rows])
             w = [s * normalized_weights(p.log_weights, len(p.visible)) for s, p in rows]
             self.add_gradient(X, np.concatenate(w), gradient)
         return gradient
 
     def add_gradient(self, X, weights, gradient):
-        """Add the derivatives of the weighted sum of ``log f`` over rows; weights have any sign."""
+        """Add the derivatives of a weighted sum of ``log f`` over rows to a gradient.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_variables)
+            Values of continuous variables and state codes of categorical variables.
+        weights : ndarray of shape (n_rows,)
+            Weights of the rows, of any sign.
+        gradient : dict of str to ndarray
+            Gradient, shaped like ``theta``, changed in place.
+        """
         inputs = self._inputs(X.T)
         weights = self._inputs(weights[None])
         for kind, out in gradient.items():
             members = self._members(kind, rows=True)
-            self._add(kind, inputs, members, self.n_states == 0, weights, out)
+            self._add_derivatives(kind, inputs, members, self.n_states == 0, weights, out)
 
     def _add_points(self, gradient, points, sign):
         for kind, out in gradient.items():
             x, weights = getattr(points, kind), getattr(points, f"{kind[:-1]}_weights")
             weights = self._inputs(sign * weights)
-            self._add(kind, self._inputs(x), self._members(kind), self._numeric(kind), weights, out)
+            self._add_derivatives(
+                kind, self._inputs(x), self._members(kind), self._is_continuous(kind), weights, out
+            )
 
-    def _add(self, kind, inputs, members, numeric, weights, out):
+    def _add_derivatives(self, kind, inputs, members, is_continuous, weights, out):
         widths = np.array(getattr(self.shape, kind))
         network_gradients(
-            self.theta[kind], widths, self.n_slots, inputs, ~numeric, members, weights, out
+            self.theta[kind], widths, self.n_slots, inputs, ~is_continuous, members, weights, out
         )
 
     def penalty_groups(self):
-        """Group number of every weight, a group a network; -1 for biases and scales."""
-        groups, first = {}, 0
+        """Return the penalty groups: one group of weights per network, without biases and scale."""
+        groups, n_networks = {}, 0
         for kind, k in (("nodes", 1), ("edges", 2)):
             weights = _is_weight(k, self.n_slots, getattr(self.shape, kind))
-            numbers = first + np.arange(len(self.theta[kind]))[:, None]
+            numbers = n_networks + np.arange(len(self.theta[kind]))[:, None]
             groups[kind] = np.where(weights, numbers, -1)
-            first += len(numbers)
+            n_networks += len(numbers)
         return groups
 
     def factor_graph(self):
-        """The same distribution as a :class:`FactorGraph`, where all variables are states."""
+        """Return the factor graph of the same distribution.
+
+        Returns
+        -------
+        FactorGraph
+            A unary table for each variable and a pair table for each edge.
+
+        Raises
+        ------
+        ValueError
+            If a variable is continuous.
+        """
         if (self.n_states == 0).any():
             raise ValueError(
-                "A model of numbers has no tables; only where all variables are states is it a "
-                "factor graph."
+                "A model with continuous variables has no tables; only a model whose variables are "
+                "all categorical can be converted to a factor graph."
             )
         pairs = [tuple(edge) for edge in self.edges.tolist()]
         cliques = [(i,) for i in range(self.n_variables)] + pairs
@@ -306,7 +410,7 @@ class NeuralEnergy(ContinuousEnergy):
         return FactorGraph(self.n_states, cliques, tables)
 
     def _table(self, kind, c, clique):
-        """Values of one network at all joint states."""
+        """Return the values of one network at all joint states of its variables."""
         sizes = self.n_states[list(clique)]
         states = np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes))
         theta = self.theta[kind][c : c + 1]
@@ -318,7 +422,22 @@ class NeuralEnergy(ContinuousEnergy):
 
 
 def n_parameters(n_variables, n_slots, layers):
-    """Of a network of that many variables."""
+    """Return the number of parameters of one network.
+
+    Parameters
+    ----------
+    n_variables : int
+        Number of variables that enter the network: 1 or 2.
+    n_slots : int
+        Number of input units per variable.
+    layers : tuple of int
+        Units of each hidden layer.
+
+    Returns
+    -------
+    int
+        Number of weights and biases, plus one for the scale.
+    """
     sizes = [n_variables * n_slots, *layers, 1]
     return sum((a + 1) * b for a, b in pairwise(sizes)) + 1
 
@@ -331,13 +450,14 @@ def _is_weight(n_variables, n_slots, layers):
     return np.concatenate([*parts, np.zeros(1, bool)])
 
 
-def _first_networks(rng, n, n_variables, n_slots, layers, dtype):
-    """LeCun's first weights; biases of the first layer spread the kinks over the data."""
+def _initial_networks(rng, n, n_variables, n_slots, layers, dtype):
+    """Draw the initial parameters of n networks with LeCun's initialisation."""
     sizes = [n_variables * n_slots, *layers, 1]
     fan_in = [n_variables, *layers]
     parts = []
     for k, (a, b) in enumerate(pairwise(sizes)):
-        spread = FIRST_OUTPUT if k == len(layers) else 1.0
-        parts.append(spread * rng.normal(size=(n, a * b)) / np.sqrt(fan_in[k]))
+        scale = INITIAL_OUTPUT_SCALE if k == len(layers) else 1.0
+        parts.append(scale * rng.normal(size=(n, a * b)) / np.sqrt(fan_in[k]))
+        # Random biases of the first layer spread the kinks of its units over the data.
         parts.append(rng.uniform(-1, 1, (n, b)) if k == 0 else np.zeros((n, b)))
     return np.concatenate([*parts, np.ones((n, 1))], axis=1).astype(dtype)

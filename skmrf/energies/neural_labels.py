@@ -1,4 +1,4 @@
-"""Labels given numbers and states: networks of every label on the nodes and edges of a graph."""
+"""Conditional model of a class label with neural-network potentials."""
 
 import numpy as np
 
@@ -13,21 +13,22 @@ class NeuralLabels(LabelEnergy):
     .. math:: p(y | x) \propto \exp\Bigl(b_y + c \sum_i s_{yi} \tanh n_{yi}(x_i)
         + c \sum_{ij} s_{yij} \tanh n_{yij}(x_i, x_j)\Bigr)
 
-    over the edges :math:`ij` of a graph: the networks of :class:`NeuralEnergy`, a stack for every
-    label. In :meth:`random` the gain :math:`c` falls with the root of the number of networks, so
-    that first log odds and the steps of learning are of one size on small and on large graphs.
+    The sums are over the variables and over the edges :math:`ij` of a graph. Each label has its own
+    networks, of the kind that :class:`NeuralEnergy` describes. In :meth:`random` the gain :math:`c`
+    is inversely proportional to the square root of the number of networks of a label. This makes
+    the initial log odds and the steps of learning equally large on small and on large graphs.
 
     Parameters
     ----------
-    theta : dict
+    theta : dict of str to ndarray
         ``nodes`` of shape (n_labels * n_variables, n_node_parameters) and ``edges`` of shape
-        (n_labels * n_edges, n_edge_parameters), label by label, and ``labels`` of shape
-        (n_labels,).
+        (n_labels * n_edges, n_edge_parameters) hold the networks, one label after the other.
+        ``labels`` of shape (n_labels,) holds the biases :math:`b_y`.
     networks : NeuralEnergy
-        Whose graph, states and shape of networks those of every label have; neither its parameters
-        nor its base enter.
+        Energy that gives the graph, the numbers of states and the sizes of the networks of each
+        label. Its parameters and its Gaussian base are not used.
     gain : float
-        :math:`c`.
+        Factor :math:`c` of all networks.
     """
 
     def __init__(self, theta, networks, gain):
@@ -37,22 +38,30 @@ class NeuralLabels(LabelEnergy):
 
     @classmethod
     def random(cls, networks, n_labels, gain=1.0, inner=1.0, outer=1.0, random_state=None):
-        """First networks of every label, and equal labels.
+        """Create an energy with random networks and equal label biases.
 
         Parameters
         ----------
         networks : NeuralEnergy
+            Energy that gives the graph, the numbers of states and the sizes of the networks of
+            each label.
         n_labels : int
-        gain : float
-            In units of one over the root of the number of networks of a label.
-        inner, outer : float
-            Factors of the first weights and biases of the inputs, and of those of the outputs:
-            with greater ones networks bend within a shorter range, and by more.
-        random_state : int, Generator or None
+            Number of labels.
+        gain : float, default=1.0
+            Factor of all networks, times the square root of the number of networks of a label.
+        inner : float, default=1.0
+            Factor of the initial weights and biases of the first hidden layer. With a larger
+            factor the networks change within a shorter range of their inputs.
+        outer : float, default=1.0
+            Factor of the initial weights of the output units. With a larger factor the networks
+            change by more.
+        random_state : int, numpy.random.Generator or None, default=None
+            Seed or generator of the initial weights.
 
         Returns
         -------
         NeuralLabels
+            Energy with the initial parameters.
         """
         rng = np.random.default_rng(random_state)
         layers = {"node_layers": networks.shape.nodes, "edge_layers": networks.shape.edges}
@@ -71,6 +80,7 @@ class NeuralLabels(LabelEnergy):
         return cls(theta | {"labels": np.zeros(n_labels, dtype)}, networks, gain)
 
     def __repr__(self):
+        """Return a summary with the number of labels and the networks."""
         return f"NeuralLabels(n_labels={self.n_labels}, networks={self.networks!r})"
 
     @property
@@ -79,77 +89,103 @@ class NeuralLabels(LabelEnergy):
         return len(self.theta["labels"])
 
     def with_theta(self, theta):
-        """The same with other parameters; ``theta`` is not copied."""
+        """Return the same energy with other parameters, which are neither checked nor copied."""
         return NeuralLabels(theta, self.networks, self.gain)
 
     def log_potential(self, X):
+        """Return ``log f`` in nats of each row, whose last column is the label's code."""
         rows, labels = X[:, :-1], X[:, -1].astype(int)
         return self._scores(rows)[np.arange(len(X)), labels]
 
     def log_proba(self, X):
-        """``log p(y | x)`` of rows without gaps, shape (n_rows, n_labels)."""
-        scores = self._scores(X)
-        return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-
-    def _scores(self, X):
-        """``log f`` of every row and label, shape (n_rows, n_labels)."""
-        scores = np.empty((len(X), self.n_labels))
-        for y in range(self.n_labels):
-            scores[:, y] = self.theta["labels"][y] + self.gain * self._of(y).networks(X)
-        return scores
-
-    def objective(self, X, labels, weights):
-        """Weighted log-likelihood of labels given rows, and its gradient.
+        """Return ``log p(y | x)`` of each row and label.
 
         Parameters
         ----------
         X : ndarray of shape (n_rows, n_variables)
-        labels : ndarray of int, shape (n_rows,)
+            Values of continuous variables and state codes of categorical variables, without
+            missing values.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_labels)
+            Log-probabilities in nats.
+        """
+        scores = self._scores(X)
+        return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+
+    def _scores(self, X):
+        """Return ``log f`` of each row and label, shape (n_rows, n_labels)."""
+        scores = np.empty((len(X), self.n_labels))
+        for y in range(self.n_labels):
+            scores[:, y] = self.theta["labels"][y] + self.gain * self._label_energy(y).networks(X)
+        return scores
+
+    def objective(self, X, labels, weights):
+        """Return the weighted conditional log-likelihood of the labels, and its gradient.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_variables)
+            Rows without missing values.
+        labels : ndarray of int of shape (n_rows,)
+            Code of the label of each row.
         weights : ndarray of shape (n_rows,)
+            Weight of each row.
 
         Returns
         -------
         value : float
-        gradient : dict
+            Weighted sum of ``log p(y | x)`` in nats.
+        gradient : dict of str to ndarray
+            Gradient by each parameter, shaped like ``theta``.
         """
-        logs, rows = self.log_proba(X), np.arange(len(X))
-        residuals = -np.exp(logs)
+        log_proba, rows = self.log_proba(X), np.arange(len(X))
+        residuals = -np.exp(log_proba)
         residuals[rows, labels] += 1.0
-        gradient = self._add_networks(X, residuals * weights[:, None])
-        return float(weights @ logs[rows, labels]), gradient
+        gradient = self._weighted_gradient(X, residuals * weights[:, None])
+        return float(weights @ log_proba[rows, labels]), gradient
 
     def gradient(self, positive, negative, batch):
-        """Return ``E_positive[d log f] - E_negative[d log f]``, means over the rows of a batch.
+        """Return ``E_positive[d log f] - E_negative[d log f]``, averaged over the rows of a batch.
 
         Parameters
         ----------
-        positive, negative : LabelMoments
+        positive : LabelMoments
+            Label probabilities of each row under the data.
+        negative : LabelMoments
+            Label probabilities of each row under the model.
         batch : Batch
-            Rows without labels.
+            Rows without labels, and their weights.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Gradient by each parameter, shaped like ``theta``.
         """
         residuals = positive.probabilities - negative.probabilities
         weights = normalized_weights(batch.log_weights, len(batch.X))
-        return self._add_networks(batch.X, residuals * weights[:, None])
+        return self._weighted_gradient(batch.X, residuals * weights[:, None])
 
-    def _add_networks(self, X, residuals):
+    def _weighted_gradient(self, X, residuals):
         """Return the derivatives of the sum of ``residuals * log f``, shaped like theta."""
         gradient = {k: np.zeros_like(v) for k, v in self.theta.items()}
         gradient["labels"] += residuals.sum(axis=0)
         for y in range(self.n_labels):
-            here = {k: self._part(gradient[k], y) for k in ("nodes", "edges")}
-            self._of(y).add_gradient(X, self.gain * residuals[:, y], here)
+            label_gradient = {k: self._label_rows(gradient[k], y) for k in ("nodes", "edges")}
+            self._label_energy(y).add_gradient(X, self.gain * residuals[:, y], label_gradient)
         return gradient
 
     def penalty_groups(self):
-        """0 for what networks hold, -1 for labels."""
+        """Return 0 for all parameters of networks and -1 (no penalty) for the label biases."""
         return {k: np.full(v.shape, -1 if k == "labels" else 0) for k, v in self.theta.items()}
 
-    def _of(self, y):
-        """The networks of a label."""
+    def _label_energy(self, y):
+        """Return the energy that holds the networks of a label."""
         return self.networks.with_theta(
-            {k: self._part(self.theta[k], y) for k in ("nodes", "edges")}
+            {k: self._label_rows(self.theta[k], y) for k in ("nodes", "edges")}
         )
 
-    def _part(self, rows, y):
+    def _label_rows(self, rows, y):
         n = len(rows) // self.n_labels
         return rows[y * n : (y + 1) * n]

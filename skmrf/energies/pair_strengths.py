@@ -1,4 +1,4 @@
-"""How strongly the variables of a factor graph are coupled, pair by pair."""
+"""Couplings and interaction strengths of the pairs of variables of a factor graph."""
 
 from itertools import combinations
 
@@ -6,33 +6,36 @@ import numpy as np
 
 
 def pair_strengths(graph):
-    r"""Couplings and strengths of the pairs of variables that share a clique.
+    r"""Return the couplings and strengths of the pairs of variables that share a clique.
 
-    A clique of more than two variables gives every pair the mean of its table over the others.
+    The table of a pair is the sum over its cliques. A clique of more than two variables contributes
+    the mean of its table over the other variables.
 
     Parameters
     ----------
     graph : FactorGraph
+        Factor graph with tables of log-potentials.
 
     Returns
     -------
     pairs : list of (int, int)
-        The lower variable first.
+        Pairs of variables, the lower variable first.
     couplings : list of float
-        Of two states :math:`J` in :math:`\pm 1` coding, a quarter of
-        :math:`\log f_{00} f_{11} / f_{01} f_{10}`; infinite where zero potentials exclude equal
-        or unequal states, nan where zeros of a larger clique leave it open.
+        For two variables with two states, the coupling :math:`J` in :math:`\pm 1` coding, in nats.
+        It is a quarter of :math:`\log f_{00} f_{11} / f_{01} f_{10}`. It is infinite if zero
+        potentials exclude equal states or unequal states, and nan if a larger clique has zero
+        potentials, because then the coupling is not determined.
     strengths : list of float
-        Norm of the table of log-potentials less its parts of rows and columns, in nats; states that
-        are impossible by themselves are left out; infinite where other states are impossible
-        together.
+        Frobenius norm of the table of log-potentials after its row and column effects have been
+        subtracted, in nats. States of probability zero are left out. The strength is infinite if
+        two states are possible separately but not together.
     """
     tables = _pair_tables(graph)
     return list(tables), *_couplings_and_strengths(list(tables.values()))
 
 
 def _pair_tables(graph):
-    """``{(i, j): table}``, i < j; nan where zeros of a larger table leave it open."""
+    """Return ``{(i, j): table}`` for i < j; tables are nan if a larger clique has zeros."""
     tables = {}
     for clique, table in zip(graph.cliques, graph.log_potentials, strict=True):
         for axes in combinations(range(len(clique)), 2):
@@ -54,28 +57,28 @@ def _couplings_and_strengths(tables):
     for members in by_shape.values():
         stack = np.stack([tables[k] for k in members])
         finite = np.isfinite(stack).all(axis=(1, 2))
-        numbers = np.array(members)
-        couplings[numbers[finite]], strengths[numbers[finite]] = _centred(stack[finite])
-        for k in numbers[~finite].tolist():
-            couplings[k], strengths[k] = _with_zeros(tables[k])
+        indices = np.array(members)
+        couplings[indices[finite]], strengths[indices[finite]] = _measure_finite(stack[finite])
+        for k in indices[~finite].tolist():
+            couplings[k], strengths[k] = _measure_with_zeros(tables[k])
     return couplings.tolist(), strengths.tolist()
 
 
-def _centred(stack):
-    """J and strength of finite tables."""
+def _measure_finite(stack):
+    """Return the couplings and strengths of finite tables of one shape."""
     rows, columns = stack.mean(axis=2, keepdims=True), stack.mean(axis=1, keepdims=True)
     centred = stack - rows - columns + rows.mean(axis=1, keepdims=True)
     return centred[:, 0, 0], np.linalg.norm(centred, axis=(1, 2))
 
 
-def _with_zeros(table):
-    """J and strength of one table; states that are impossible by themselves are left out."""
+def _measure_with_zeros(table):
+    """Return the coupling and strength of a table with zeros, without impossible states."""
     possible = table > -np.inf
     if np.isnan(table).any() or not possible.any():
         return np.nan, np.inf
     if (possible == np.outer(possible.any(axis=1), possible.any(axis=0))).all():
         part = table[np.ix_(possible.any(axis=1), possible.any(axis=0))]
-        coupling, strength = (float(x[0]) for x in _centred(part[None]))
+        coupling, strength = (float(x[0]) for x in _measure_finite(part[None]))
         return coupling if part.shape == (2, 2) else 0.0, strength
     agree = -np.inf if not (possible[0, 0] and possible[-1, -1]) else np.inf
     return agree, np.inf

@@ -19,23 +19,28 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
 
     .. math:: \log f(s) = \sum_{i<j} J_{ij} s_i s_j + \sum_i b_i s_i
 
-    with :math:`s_i` one of the two ``states``. Like all energies it takes and returns state
+    where :math:`s_i` is one of the two ``states``. Like all energies, it takes and returns state
     *codes* 0 and 1; :meth:`decode` turns codes into states.
 
     Parameters
     ----------
     coupling : array-like of shape (n_variables, n_variables)
-        :math:`J`, symmetric with a zero diagonal.
+        Couplings :math:`J`, symmetric with a zero diagonal. If they are float32, so are all
+        parameters and conditionals, otherwise these are float64. Sums over variables are always
+        float64.
     bias : array-like of shape (n_variables,)
-        :math:`b`. Parameters and conditionals are float32 where ``coupling`` is, else float64; sums
-        over variables are float64.
-    states : pair of numbers, default=(-1, 1)
-        The values that the codes 0 and 1 stand for.
+        Biases :math:`b`.
+    states : pair of float, default=(-1, 1)
+        Values of the states with the codes 0 and 1, in increasing order.
 
     Attributes
     ----------
-    theta : dict
+    theta : dict of str to ndarray
         ``{"coupling": ndarray, "bias": ndarray}``.
+    states : tuple of float
+        Values of the states with the codes 0 and 1.
+    n_states : ndarray of shape (n_variables,)
+        Number of states of each variable (2).
 
     Examples
     --------
@@ -62,7 +67,9 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         if not np.array_equal(coupling, coupling.T):
             raise ValueError("coupling must be symmetric; use (J + J.T) / 2.")
         if np.diagonal(coupling).any():
-            raise ValueError("coupling must have a zero diagonal; put what it holds into bias.")
+            raise ValueError(
+                "coupling must have a zero diagonal; use bias for terms of single variables."
+            )
         states = tuple(float(s) for s in states)
         if len(states) != 2 or not -np.inf < states[0] < states[1] < np.inf:
             raise ValueError(f"states must be two increasing finite numbers; got {states}.")
@@ -71,48 +78,64 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         self.theta = {"coupling": coupling, "bias": bias}
 
     def __repr__(self):
+        """Return a summary with the number of variables and the states."""
         return f"PairwiseEnergy(n_variables={self.n_variables}, states={self.states})"
 
     @property
     def coupling(self):
-        """J, shape (n_variables, n_variables)."""
+        """Couplings J, shape (n_variables, n_variables)."""
         return self.theta["coupling"]
 
     @property
     def bias(self):
-        """b, shape (n_variables,)."""
+        """Biases b, shape (n_variables,)."""
         return self.theta["bias"]
 
     def with_theta(self, theta):
+        """Return the same energy with other parameters, which are neither checked nor copied."""
         energy = PairwiseEnergy.__new__(PairwiseEnergy)
         energy.states, energy.n_states = self.states, self.n_states
         energy.theta = theta
         return energy
 
     def decode(self, X):
-        """The states that codes 0 and 1 stand for."""
+        """Replace state codes by the values of the states.
+
+        Parameters
+        ----------
+        X : array-like
+            Codes 0 and 1.
+
+        Returns
+        -------
+        ndarray
+            Values of the states, with the shape of ``X``.
+        """
         low, high = self.states
         return np.where(np.asarray(X) == 0, low, high)
 
     @cached_property
     def _binary(self):
-        """log f over codes: constant, bias and coupling."""
+        """Return ``log f`` as a function of the codes 0 and 1: coupling, bias and constant."""
         low, high = self.states
-        span = high - low
-        reach = self.coupling.sum(axis=1)
-        constant = 0.5 * low**2 * reach.sum() + low * self.bias.sum()
+        step = high - low
+        coupling_sums = self.coupling.sum(axis=1)
+        constant = 0.5 * low**2 * coupling_sums.sum() + low * self.bias.sum()
         return BinaryConditionals(
-            span**2 * self.coupling, span * (self.bias + low * reach), float(constant)
+            step**2 * self.coupling, step * (self.bias + low * coupling_sums), float(constant)
         )
 
     def conditionals(self):
+        """Return ``log f`` as a function of the codes 0 and 1, for the Gibbs kernel."""
         return self._binary
 
     def log_potential(self, X):
+        """Return ``log f`` in nats of each row of state codes."""
         S = self.decode(check_states(X, self.n_states))
         return np.einsum("ij,ij->i", S, 0.5 * (S @ self.coupling) + self.bias)
 
     def moments(self, phase):
+        """Return the expected sufficient statistics under a phase, shaped like ``theta``."""
         if not isinstance(phase, States):
             return phase.moments
         S = self.decode(phase.visible)
@@ -123,12 +146,19 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         return {"coupling": pair.astype(dtype, copy=False), "bias": (weights @ S).astype(dtype)}
 
     def from_table_moments(self, flat):
+        """Return the expected sufficient statistics, shaped like ``theta``, from clique marginals.
+
+        Raises
+        ------
+        ValueError
+            If a coupling is zero, because the factor graph has no pair table for it.
+        """
         n = self.n_variables
         i, j = np.nonzero(np.triu(self.coupling, 1))
         if len(i) < n * (n - 1) // 2:
             raise ValueError(
-                "The factor graph leaves out couplings that are zero, so its clique marginals do "
-                "not give their statistics."
+                "Some couplings are zero. The factor graph has no pair table for them, so its "
+                "clique marginals do not contain their expected statistics."
             )
         states = np.array(self.states)
         pair = np.zeros((n, n))
@@ -136,10 +166,12 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         return {"coupling": pair + pair.T, "bias": flat[: 2 * n].reshape(-1, 2) @ states}
 
     def mean_log_potential(self, moments):
+        """Return ``E[log f]`` in nats from expected sufficient statistics."""
         pairs = 0.5 * np.vdot(self.coupling, moments["coupling"])
         return float(pairs + self.bias @ moments["bias"])
 
     def penalty_groups(self):
+        """Return the penalty groups: one group per pair of variables."""
         n = self.n_variables
         low, high = (
             np.minimum.outer(np.arange(n), np.arange(n)),
@@ -150,7 +182,13 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         return {"coupling": groups, "bias": np.full(n, -1)}
 
     def factor_graph(self):
-        """Unary tables of all variables and a pair table for every non-zero coupling."""
+        """Return the factor graph of the same distribution.
+
+        Returns
+        -------
+        FactorGraph
+            A unary table for each variable and a pair table for each non-zero coupling.
+        """
         states = np.array(self.states)
         i, j = np.nonzero(np.triu(self.coupling, 1))
         cliques = [(v,) for v in range(self.n_variables)]
@@ -160,6 +198,17 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         return FactorGraph(self.n_states, cliques, tables)
 
     def condition(self, evidence):
-        """The energy of the unobserved variables given ``{variable: state code}``, up to a constant
-        that is kept: a :class:`FactorGraph`."""
+        """Return the factor graph of the unobserved variables given evidence.
+
+        Parameters
+        ----------
+        evidence : dict of int to int
+            State code of each observed variable.
+
+        Returns
+        -------
+        FactorGraph
+            Energy of the unobserved variables, in their order. It includes the constant that
+            depends on the evidence only.
+        """
         return self.factor_graph().condition(check_evidence(evidence, self.n_states))

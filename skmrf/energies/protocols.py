@@ -1,20 +1,21 @@
-"""Protocols: what only some energies can do.
+"""Protocols: interfaces of the methods that only some energies have.
 
-Each protocol is an abstract class. An energy keeps a protocol by deriving from it. A learner or an
-inference function names the protocols that it needs, and finds them by ``isinstance``.
+Each protocol is an abstract class. An energy implements a protocol by deriving from it. A learner
+or an inference function declares the protocols that it requires, and checks them with
+``isinstance``.
 
 ==================================  ==============================================================
-protocol                            what it adds to :class:`~skmrf.energies.Energy`
+protocol                            addition to :class:`~skmrf.energies.Energy`
 ==================================  ==============================================================
-:class:`FactorGraphConvertible`     the same distribution as a factor graph of tables
-:class:`GibbsEnergy`                visible variables that can be drawn given the others
+:class:`FactorGraphConvertible`     conversion to a factor graph of tables
+:class:`GibbsEnergy`                visible variables that Gibbs sampling can draw
 :class:`DiscreteEnergy`             finitely many joint states: moments, exact sums, conditioning
 :class:`TableEnergy`                one flat vector of tables of log-potentials
-:class:`BinaryPairwiseEnergy`       two states a variable, a coupling matrix and biases
+:class:`BinaryPairwiseEnergy`       variables with two states, a coupling matrix and biases
 :class:`LayeredEnergy`              a visible and a hidden layer of two-state units
 :class:`ConditionalLayeredEnergy`   two layers of two-state units given inputs
 :class:`LabelEnergy`                one class label given a row
-:class:`ContinuousEnergy`           continuous variables on a Gaussian base
+:class:`ContinuousEnergy`           continuous variables with a Gaussian base
 ==================================  ==============================================================
 """
 
@@ -31,62 +32,83 @@ class FactorGraphConvertible(Energy):
 
     @abstractmethod
     def factor_graph(self):
-        """Return the same distribution as a :class:`~skmrf.energies.FactorGraph`.
+        """Return the factor graph of the same distribution.
+
+        Returns
+        -------
+        FactorGraph
+            Tables of log-potentials whose sum is ``log f``.
 
         Raises
         ------
         ValueError
-            A variable without finitely many states.
+            If a variable is continuous.
         """
 
 
 class GibbsEnergy(Energy):
-    """Energy whose visible variables can be drawn given the others.
+    """Energy whose visible variables Gibbs sampling can draw given the other variables.
 
-    Data show the *visible* variables; the others, if any, are latent. Chains and particles are
-    states of the visible variables, with the latent ones summed out.
+    The data hold the *visible* variables. All other variables are latent. Chains and particles are
+    states of the visible variables; the latent variables are summed out.
 
-    ``at(batch)`` returns a :class:`DiscreteEnergy`.
+    The method ``at(batch)`` returns a :class:`DiscreteEnergy`.
     """
 
     @property
     @abstractmethod
     def visible_states(self):
-        """Number of states of every visible variable, ndarray of shape (n_visible,)."""
+        """Number of states of each visible variable, ndarray of shape (n_visible,)."""
 
     @property
     @abstractmethod
     def has_latent(self):
-        """Whether there are variables that the data do not show."""
+        """Whether the model has latent variables."""
 
 
 class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
     """Energy of variables with finitely many states.
 
-    States are codes ``0 .. n_states[i] - 1``, one column a variable, the visible variables first.
-    ``log f`` is linear in ``theta`` (an exponential family), so the geometric path between two
-    parameter settings is a straight line in ``theta``.
+    The states of variable i are the codes ``0 .. n_states[i] - 1``. A row of states has one column
+    per variable, the visible variables first. ``log f`` is linear in ``theta`` (an exponential
+    family), so the geometric path between two parameter settings is a straight line in ``theta``.
 
     Attributes
     ----------
-    n_states : ndarray of shape (n_variables,)
-        Number of states of every variable.
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
     """
 
     n_states: np.ndarray
 
     @abstractmethod
     def moments(self, phase):
-        """Return the expected statistics under a phase, arrays shaped like ``theta``."""
+        """Return the expected sufficient statistics under a phase.
+
+        Parameters
+        ----------
+        phase : States or CliqueMoments
+            Weighted states or expected statistics.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Expected sufficient statistics, shaped like ``theta``.
+        """
 
     @abstractmethod
     def from_table_moments(self, flat):
-        """Return the expected statistics, shaped like ``theta``, from clique marginals.
+        """Return the expected sufficient statistics from clique marginals.
 
         Parameters
         ----------
         flat : ndarray of shape (n_parameters,)
-            Marginals of the cliques of ``factor_graph()``, laid out like its ``flat``.
+            Marginals of the cliques of ``factor_graph()``, in the order of its ``flat``.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Expected sufficient statistics, shaped like ``theta``.
         """
 
     @property
@@ -96,64 +118,109 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
 
     @property
     def visible_states(self):
-        """Number of states of every visible variable."""
+        """Number of states of each visible variable, ndarray of shape (n_visible,)."""
         return self.n_states
 
     @property
     def has_latent(self):
-        """Whether there are variables that the data do not show."""
+        """Whether the model has latent variables."""
         return len(self.visible_states) < len(self.n_states)
 
     @property
     def sweep_work(self):
-        """Work of a Gibbs sweep of one chain, in draws of one variable (about 20 ns)."""
+        """Cost of a Gibbs sweep of one chain, in units of drawing one variable (about 20 ns)."""
         return float(self.n_variables)
 
     def conditionals(self):
-        """Return what a Gibbs kernel needs to know of ``p(x_i | rest)``, as arrays.
+        """Return the arrays from which a Gibbs kernel computes ``p(x_i | rest)``.
 
         Returns
         -------
         TableConditionals, BinaryConditionals or BipartiteConditionals
-            See ``skmrf.energies.conditionals``.
+            Arrays for one of the kernels; ``skmrf.energies.conditionals`` defines the three types.
         """
         return self.factor_graph().conditionals()
 
     def condition(self, evidence):
-        """Return the energy of the other variables given ``{variable: state code}``."""
+        """Return the energy of the unobserved variables given evidence.
+
+        Parameters
+        ----------
+        evidence : dict of int to int
+            State code of each observed variable.
+
+        Returns
+        -------
+        FactorGraph
+            Energy of the unobserved variables, in their order.
+        """
         return self.factor_graph().condition(evidence)
 
     def gradient(self, positive, negative, batch=None):
+        """Return the difference of the expected statistics of the two phases."""
         up, down = self.moments(positive), self.moments(negative)
         return {name: up[name] - down[name] for name in up}
 
     def log_marginal(self, V):
-        """Return the log of ``f`` summed over the latent variables, of rows of visible states."""
+        """Return the log of the sum of ``f`` over the latent variables, for each row.
+
+        Parameters
+        ----------
+        V : array-like of shape (n_rows, n_visible)
+            Visible states.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Unnormalised log-probabilities of the visible states, in nats.
+        """
         return self.log_potential(V)
 
     def along(self, other, V):
         """Return :meth:`log_marginal` of ``interpolate(other, beta)`` as a function of beta.
 
-        What does not depend on beta is computed once.
+        Terms that do not depend on beta are computed only once.
+
+        Parameters
+        ----------
+        other : DiscreteEnergy
+            Energy at ``beta = 1``; this energy is at ``beta = 0``.
+        V : array-like of shape (n_rows, n_visible)
+            Visible states.
+
+        Returns
+        -------
+        callable
+            Function from a float beta to an ndarray of shape (n_rows,), in nats.
         """
         first, last = self.log_marginal(V), other.log_marginal(V)
 
         def at(beta):
-            if beta in (0, 1):  # the other end may be -inf
+            if beta in (0, 1):  # 0 * -inf would be nan
                 return last if beta else first
             return (1 - beta) * first + beta * last
 
         return at
 
     def mean_log_potential(self, moments):
-        """Return ``E[log f]`` in nats from expected statistics shaped like ``theta``.
+        """Return the expected log-potential ``E[log f]``.
 
-        States of probability zero have no part in it, whatever their log-potential is.
+        States of probability zero contribute nothing, even if their log-potential is ``-inf``.
+
+        Parameters
+        ----------
+        moments : dict of str to ndarray
+            Expected sufficient statistics, shaped like ``theta``.
+
+        Returns
+        -------
+        float
+            Expected log-potential in nats.
         """
         value = 0.0
         for name, theta in self.theta.items():
-            happens = moments[name] != 0
-            total = float(theta[happens] @ moments[name][happens])
+            is_possible = moments[name] != 0
+            total = float(theta[is_possible] @ moments[name][is_possible])
             value += total / self.multiplicity.get(name, 1)
         return value
 
@@ -161,12 +228,12 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
 class TableEnergy(DiscreteEnergy):
     """Energy whose parameters are tables of log-potentials in one flat vector.
 
-    ``theta`` holds one array, ``flat``.
+    ``theta`` contains a single array, ``flat``.
 
     Attributes
     ----------
     layout : Layout
-        Where the table of each clique lies in ``flat``.
+        Position of each clique's table in ``flat``.
     """
 
     layout: Layout
@@ -174,23 +241,27 @@ class TableEnergy(DiscreteEnergy):
     @property
     @abstractmethod
     def flat(self):
-        """All log-potentials, ndarray of shape (n_parameters,)."""
+        """All log-potentials in nats, ndarray of shape (n_parameters,)."""
 
     @abstractmethod
     def binary_gradient(self, coupling, bias):
-        """Return the derivatives by ``flat`` from those by the couplings and biases of codes 0, 1.
+        """Return the derivatives by ``flat``, given those by couplings and biases (chain rule).
 
         Parameters
         ----------
         coupling : ndarray of shape (n_variables, n_variables)
+            Derivatives by the couplings of the codes 0 and 1.
         bias : ndarray of shape (n_variables,)
+            Derivatives by the biases of the codes 0 and 1.
 
         Returns
         -------
         ndarray of shape (n_parameters,)
+            Derivatives by the log-potentials.
         """
 
     def from_table_moments(self, flat):
+        """Return the clique marginals under the name of the parameter array."""
         (name,) = self.theta
         return {name: flat}
 
@@ -201,7 +272,7 @@ class BinaryPairwiseEnergy(DiscreteEnergy):
     Attributes
     ----------
     states : tuple of float
-        The values that the codes 0 and 1 stand for.
+        Values of the states with the codes 0 and 1.
     """
 
     states: tuple[float, float]
@@ -209,16 +280,16 @@ class BinaryPairwiseEnergy(DiscreteEnergy):
     @property
     @abstractmethod
     def coupling(self):
-        """Symmetric couplings with a zero diagonal, shape (n_variables, n_variables)."""
+        """Symmetric couplings with a zero diagonal, ndarray of shape (n_variables, n_variables)."""
 
     @property
     @abstractmethod
     def bias(self):
-        """Biases, shape (n_variables,)."""
+        """Biases, ndarray of shape (n_variables,)."""
 
 
 class LayeredEnergy(DiscreteEnergy):
-    """Energy of a visible and a hidden layer of two-state units, no two of a layer coupled."""
+    """Energy of a visible and a hidden layer of two-state units that are coupled across layers."""
 
     @property
     @abstractmethod
@@ -228,43 +299,101 @@ class LayeredEnergy(DiscreteEnergy):
     @property
     @abstractmethod
     def visible_bias(self):
-        """Biases of the visible units, shape (n_visible,), or a row for every row of states."""
+        """Biases of the visible units, shape (n_visible,), or (n_rows, n_visible) per row."""
 
     @property
     @abstractmethod
     def hidden_bias(self):
-        """Biases of the hidden units, shape (n_hidden,), or a row for every row of states."""
+        """Biases of the hidden units, shape (n_hidden,), or (n_rows, n_hidden) per row."""
 
     @abstractmethod
     def hidden_means(self, V):
-        """Return ``p(h_j = 1 | v)`` of every row, shape (n_rows, n_hidden)."""
+        """Return the probability ``p(h_j = 1 | v)`` of each hidden unit for each row.
+
+        Parameters
+        ----------
+        V : array-like or sparse matrix of shape (n_rows, n_visible)
+            Visible states.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_hidden)
+            Probabilities that hidden units are 1.
+        """
 
     @abstractmethod
     def visible_means(self, H):
-        """Return ``p(v_i = 1 | h)`` of every row of hidden states, shape (n_rows, n_visible)."""
+        """Return the probability ``p(v_i = 1 | h)`` of each visible unit for each row.
+
+        Parameters
+        ----------
+        H : array-like of shape (n_rows, n_hidden)
+            Hidden states.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_visible)
+            Probabilities that visible units are 1.
+        """
 
     @abstractmethod
     def free_energy(self, V):
-        """Return ``-log sum_h f(v, h)`` of every row, shape (n_rows,), in nats."""
+        """Return the free energy ``-log sum_h f(v, h)`` of each row.
+
+        Parameters
+        ----------
+        V : array-like or sparse matrix of shape (n_rows, n_visible)
+            Visible states.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Free energies in nats.
+        """
 
     @abstractmethod
     def raised(self, V):
-        r"""Return the log of ``f ** beta`` summed over the m latent states, by ``m ** (1 - beta)``.
+        r"""Return a function of beta that gives the scaled log marginal of ``f ** beta``.
 
-        A function of beta: 0 at beta = 0, ``log_marginal`` at 1.
+        The scaled log marginal is :math:`\log \bigl( m^{\beta - 1} \sum_h f(v, h)^\beta \bigr)`,
+        where m is the number of joint states of the latent variables. It is 0 at ``beta = 0`` and
+        ``log_marginal`` at ``beta = 1``.
+
+        Parameters
+        ----------
+        V : array-like or sparse matrix of shape (n_rows, n_visible)
+            Visible states.
+
+        Returns
+        -------
+        callable
+            Function from a float beta to an ndarray of shape (n_rows,), in nats.
         """
 
     @abstractmethod
     def complete(self, V, rng):
-        """Return rows of both layers, the hidden units drawn given visible states."""
+        """Draw hidden units given visible units and return the states of both layers.
+
+        Parameters
+        ----------
+        V : array-like of shape (n_rows, n_visible)
+            Visible states.
+        rng : numpy.random.Generator
+            Random number generator.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_visible + n_hidden)
+            Visible states followed by the drawn hidden states.
+        """
 
 
 class ConditionalLayeredEnergy(GibbsEnergy):
     """Energy of a visible and a hidden layer of two-state units given inputs.
 
-    The visible units are the targets ``Y`` of a batch, the inputs its rows ``X``. ``at(batch)`` is
-    a :class:`LayeredEnergy` whose biases have one row for every row of the batch.
-    ``log_potential(X)`` takes rows of inputs, followed by visible and hidden states.
+    The visible units are the targets ``Y`` of a batch and the inputs are its rows ``X``. The method
+    ``at(batch)`` returns a :class:`LayeredEnergy` whose biases have one row per row of the batch.
+    The rows of ``log_potential(X)`` hold inputs, then visible states, then hidden states.
     """
 
     @property
@@ -274,23 +403,26 @@ class ConditionalLayeredEnergy(GibbsEnergy):
 
     @abstractmethod
     def fields(self, X):
-        """Return the biases of both layers given inputs.
+        """Return the biases of both layers given each row of inputs.
 
         Parameters
         ----------
         X : ndarray or sparse matrix of shape (n_rows, n_inputs)
+            Inputs.
 
         Returns
         -------
         visible : ndarray of shape (n_rows, n_visible)
+            Biases of the visible units given the inputs.
         hidden : ndarray of shape (n_rows, n_hidden)
+            Biases of the hidden units given the inputs.
         """
 
 
 class LabelEnergy(Energy):
     """Energy of one class label given a row.
 
-    ``log_potential(X)`` takes rows whose last column is the label's code.
+    The last column of the rows of ``log_potential(X)`` is the label's code.
     """
 
     @property
@@ -300,24 +432,36 @@ class LabelEnergy(Energy):
 
     @abstractmethod
     def log_proba(self, X):
-        """Return ``log p(y | x)`` of every row and label, shape (n_rows, n_labels)."""
+        """Return ``log p(y | x)`` of each row and label.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_variables)
+            Rows without labels.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_labels)
+            Log-probabilities in nats.
+        """
 
 
 class ContinuousEnergy(FactorGraphConvertible):
     """Energy of continuous and discrete variables on the nodes and edges of a graph.
 
-    ``log f`` is a sum of functions of variables and edges and of a quadratic term, the Gaussian
-    base of the continuous variables.
+    ``log f`` is the sum of a function of each variable, a function of each edge, and a quadratic
+    term: the Gaussian base of the continuous variables.
 
     Attributes
     ----------
-    n_states : ndarray of shape (n_variables,)
-        Number of states of every variable; 0 marks a continuous variable.
-    edges : ndarray of shape (n_edges, 2)
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable; 0 for a continuous variable.
+    edges : ndarray of int of shape (n_edges, 2)
+        Pairs of different variables.
     mean : ndarray of shape (n_continuous,)
-        Mean of the base.
+        Mean of the Gaussian base.
     precision : ndarray of shape (n_continuous, n_continuous)
-        Precision of the base.
+        Precision matrix of the Gaussian base.
     """
 
     n_states: np.ndarray
@@ -332,35 +476,37 @@ class ContinuousEnergy(FactorGraphConvertible):
 
     @property
     def n_slots(self):
-        """Input units of a variable: the largest number of states, at least 1."""
+        """Number of network inputs per variable: the largest number of states, at least 1."""
         return int(max(self.n_states.max(initial=1), 1))
 
     @property
     @abstractmethod
     def numbers(self):
-        """Indices of the continuous variables."""
+        """Indices of the continuous variables, ndarray of shape (n_continuous,)."""
 
     @property
     @abstractmethod
     def covariance(self):
-        """Covariance of the base, shape (n_continuous, n_continuous)."""
+        """Covariance of the Gaussian base, ndarray of shape (n_continuous, n_continuous)."""
 
     @property
     def degrees(self):
-        """Number of edges of every variable, ndarray of shape (n_variables,)."""
+        """Number of edges of each variable, ndarray of shape (n_variables,)."""
         return np.bincount(self.edges.ravel(), minlength=self.n_variables)
 
     @abstractmethod
     def clique_values(self, points):
-        """Return the functions of variables and of edges at points of their own.
+        """Return the function of each variable and of each edge at its points.
 
         Parameters
         ----------
         points : CliquePoints
+            Points of each variable and of each edge.
 
         Returns
         -------
         nodes : ndarray of shape (n_variables, n_node_points)
+            Values of the functions of variables, in nats.
         edges : ndarray of shape (n_edges, n_edge_points)
-            Both without the quadratic term.
+            Values of the functions of edges, in nats. Neither array contains the quadratic term.
         """

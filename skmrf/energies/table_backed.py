@@ -14,21 +14,21 @@ from .layout import Layout
 from .protocols import DiscreteEnergy
 
 NAME = "log_potentials"
-CHUNK = 4096  # rows at once, so that what a row needs stays in cache
-SMALL = 1024  # variables for which a full matrix of couplings is cheap anyway
-COUPLING_LIMIT = 1e6  # differences of larger log-potentials lose what the others say
+CHUNK = 4096  # rows per block, so that the positions of their entries stay in the CPU cache
+MAX_DENSE_VARIABLES = 1024  # up to here a full coupling matrix is cheap, however sparse it is
+COUPLING_LIMIT = 1e6  # differences of larger log-potentials would round away smaller ones
 
 
 class TableBackedEnergy(DiscreteEnergy):
-    """Discrete energy that is the sum of one table of log-potentials a clique.
+    """Discrete energy that is a sum of tables of log-potentials, one per clique.
 
-    A subclass states the tables by ``layout`` and :attr:`flat`; its parameters need not be the
-    tables.
+    A subclass defines the tables with ``layout`` and :attr:`flat`. Its parameters may differ from
+    the entries of the tables.
 
     Attributes
     ----------
     layout : Layout
-        Where the table of each clique lies in ``flat``.
+        Position of each clique's table in ``flat``.
     """
 
     layout: Layout
@@ -36,23 +36,26 @@ class TableBackedEnergy(DiscreteEnergy):
     @property
     @abstractmethod
     def flat(self):
-        """All log-potentials, ndarray of shape (n_entries,)."""
+        """All log-potentials in nats, ndarray of shape (n_entries,)."""
 
     @cached_property
     def _binary(self):
-        """Coupling form, or None where tables are the better or the only one."""
+        """Return the model as couplings and biases, or None if tables are faster or necessary."""
         layout, n_states = self.layout, self.layout.n_states
-        if not layout.is_binary_pairwise or not (layout.is_dense or len(n_states) <= SMALL):
+        if not layout.is_binary_pairwise or not (
+            layout.is_dense or len(n_states) <= MAX_DENSE_VARIABLES
+        ):
             return None
         if not (np.abs(self.flat) <= COUPLING_LIMIT).all():
             return None
         n = len(n_states)
         coupling, bias = np.zeros((n, n)), np.zeros(n)
         constant = binary_form(self.flat, n_states, *layout.structure, coupling, bias)
-        bias[n_states == 1] = -COUPLING_LIMIT  # never 1
+        bias[n_states == 1] = -COUPLING_LIMIT  # these variables are always 0
         return BinaryConditionals(coupling, bias, constant)
 
     def log_potential(self, X):
+        """Return ``log f`` in nats of each row of state codes."""
         layout = self.layout
         X = check_states(X, layout.n_states)
         out = np.empty(len(X))
@@ -68,28 +71,31 @@ class TableBackedEnergy(DiscreteEnergy):
         return out
 
     def conditionals(self):
+        """Return couplings and biases, or else tables, for the Gibbs kernel."""
         if self._binary is not None:
             return self._binary
         layout = self.layout
         return TableConditionals(self.flat, layout.n_states, *layout.structure, *layout.incidence)
 
     def moments(self, phase):
+        """Return the expected sufficient statistics under a phase, shaped like ``theta``."""
         if isinstance(phase, CliqueMoments):
             return phase.moments
         return self.from_table_moments(self.table_moments((phase, 1.0)))
 
     def table_moments(self, *signed_phases):
-        """Return the sum of ``sign * E_phase[indicators of the entries of all tables]``.
+        """Return the sum over phases of ``sign * E_phase[indicators of all table entries]``.
 
         Parameters
         ----------
         *signed_phases : tuple of (phase, float)
-            Phases, each with its sign. Moments of a phase that is no set of states are those of
-            tables.
+            Phases with their signs. A phase is ``States``, or ``CliqueMoments`` that hold the
+            clique marginals.
 
         Returns
         -------
         ndarray of shape (n_entries,)
+            Signed sum of clique marginals.
         """
         out = np.zeros(self.layout.n_parameters)
         states = []
@@ -109,7 +115,7 @@ class TableBackedEnergy(DiscreteEnergy):
         return out
 
     def _add_gram(self, states, out):
-        """Add the moments of all rows in one signed pass of matrix products."""
+        """Add the signed moments of all rows, computed with one matrix product per block."""
         if not states:
             return
         n_states = self.layout.n_states

@@ -1,4 +1,4 @@
-"""Tests of the energy of two layers: values, moments and gradients by enumeration."""
+"""Tests of BipartiteEnergy: values, moments and gradients against enumeration."""
 
 import numpy as np
 import pytest
@@ -13,13 +13,13 @@ from skmrf.energies import BipartiteEnergy, FactorGraph
 from skmrf.energies.bipartite import CHUNK
 from skmrf.likelihood import log_partition_bounds
 from skmrf.samplers import blocks_of, spawn_generators, sweep
-from skmrf.samplers.gibbs import alternate
+from skmrf.samplers.gibbs import sweep_from_hidden
 
 every = pytest.mark.parametrize("name", LAYERED)
 
 
 def tolerance(energy):
-    """Of sums of some ten terms."""
+    """Return a tolerance for sums of about ten terms."""
     single = energy.weights.dtype == np.float32
     return {"rtol": 2e-6, "atol": 4e-6} if single else {"rtol": 1e-13, "atol": 1e-12}
 
@@ -34,18 +34,18 @@ def visible_states(energy):
 
 
 def posterior(energy, v):
-    """All hidden states and their probabilities given one visible state."""
+    """Return all hidden states and their probabilities given one visible state."""
     X, log_f = enumerate_states(energy)
     V, H = split(energy, X)
     agree = (v == V).all(axis=1)
     return H[agree], np.exp(log_f[agree] - twins.log_sum(log_f[agree]))
 
 
-def shares(log_weights):
+def normalise(log_weights):
     return np.exp(log_weights - twins.log_sum(log_weights))
 
 
-def rows_of(energy, n_rows, seed):
+def draw_rows(energy, n_rows, seed):
     rng = np.random.default_rng(seed)
     n = len(energy.visible_bias)
     return rng.integers(0, 2, size=(n_rows, n)).astype(STATE), rng.normal(0.0, 2.0, size=n_rows)
@@ -84,13 +84,13 @@ def test_conditional_means(name, seed):
     for given, other, means in ((V, H, energy.hidden_means), (H, V, energy.visible_means)):
         for x in np.unique(given, axis=0):
             agree = (given == x).all(axis=1)
-            expected = shares(log_f[agree]) @ other[agree]
+            expected = normalise(log_f[agree]) @ other[agree]
             assert_allclose(means(x[None])[0], expected, **tolerance(energy))
 
 
 @every
-def test_raised(name, seed):
-    """f ** beta summed over the hidden states, by their number to the power 1 - beta."""
+def test_scaled_log_marginal_of_powers(name, seed):
+    """Check the scaled log marginal of f ** beta against a sum over hidden states."""
     energy = LAYERED[name](seed)
     V = visible_states(energy)
     raised = energy.raised(V)
@@ -102,7 +102,7 @@ def test_raised(name, seed):
 
 
 @every
-def test_along(name, seed):
+def test_log_marginal_along_a_path(name, seed):
     energy, other = LAYERED[name](seed), LAYERED[name](seed + 100)
     V = visible_states(energy)
     along = energy.along(other, V)
@@ -124,7 +124,7 @@ def test_tempered(name, seed):
         assert_allclose(half.log_potential(X), beta * log_f, **tolerance(energy))
 
 
-def test_who_is_visible():
+def test_visible_states_and_latent_units():
     energy = layers(5, 2, 0)
     assert energy.n_states.tolist() == [2] * 7
     assert energy.visible_states.tolist() == [2] * 5
@@ -154,7 +154,7 @@ def test_factor_graph_drops_zero_weights():
 
 @every
 def test_condition(name, seed):
-    """Evidence may name units of either layer."""
+    """Condition on units of both layers."""
     energy = LAYERED[name](seed)
     X, log_f = enumerate_states(energy)
     rng = np.random.default_rng(seed)
@@ -175,7 +175,7 @@ def test_condition(name, seed):
         ({0: 2}, "Evidence gives variable 0 the state 2, but its states are 0 to 1."),
     ],
 )
-def test_condition_refuses(evidence, message):
+def test_condition_rejects_invalid_evidence(evidence, message):
     with pytest.raises(ValueError) as caught:
         layers(5, 2, 0).condition(evidence)
     assert str(caught.value) == message
@@ -197,8 +197,8 @@ def test_complete_draws_the_hidden_units(seed):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", [200.0, 1e4])
-def test_large_weights(dtype, size, seed):
-    """No nan and no overflow; log-densities as by log-sum-exp."""
+def test_large_weights_do_not_overflow(dtype, size, seed):
+    """Check that large weights give no nan and the same log-densities as log-sum-exp."""
     rng = np.random.default_rng(seed)
     signs = [rng.choice([-size, size], size=s) for s in ((5, 4), 5, 4)]
     energy = BipartiteEnergy(*(s.astype(dtype) for s in signs))
@@ -220,7 +220,7 @@ def test_large_weights(dtype, size, seed):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_the_type_of_the_weights_rules(dtype, seed):
+def test_dtype_is_that_of_the_weights(dtype, seed):
     energy = layers(4, 3, seed, dtype=dtype)
     V = visible_states(energy)
     assert {v.dtype for v in energy.theta.values()} == {np.dtype(dtype)}
@@ -244,9 +244,9 @@ def test_astype(seed):
     assert energy.astype(np.float64).weights is energy.weights
 
 
-def test_rows_of_any_layout(seed):
+def test_rows_of_any_memory_layout(seed):
     energy = layers(5, 3, seed)
-    V, _ = rows_of(energy, 40, seed)
+    V, _ = draw_rows(energy, 40, seed)
     expected = energy.free_energy(V)
     padded = np.zeros((80, 10), dtype=V.dtype)
     padded[::2, ::2] = V
@@ -257,8 +257,8 @@ def test_rows_of_any_layout(seed):
     assert_allclose(energy.free_energy(frozen), expected, rtol=1e-13)
 
 
-def with_own_biases(energy, n_rows, rng):
-    """An energy whose biases differ by row of states, and the energy of each row."""
+def energy_with_row_biases(energy, n_rows, rng):
+    """Return an energy with one row of biases per row of states, and the energy of each row."""
     theta = dict(energy.theta)
     for name in ("visible_bias", "hidden_bias"):
         shape = n_rows, len(theta[name])
@@ -268,13 +268,13 @@ def with_own_biases(energy, n_rows, rng):
 
 
 @every
-def test_biases_of_their_own(name, seed):
-    """Every row of states by its own biases is what the energy with these biases says of it."""
+def test_row_biases(name, seed):
+    """Check that each row has the value that the energy with its biases gives."""
     rng = np.random.default_rng(seed)
     first, last = LAYERED[name](seed), LAYERED[name](seed + 100)
     n_rows = 40
-    (own, each), (other, others) = (with_own_biases(e, n_rows, rng) for e in (first, last))
-    V, _ = rows_of(first, n_rows, seed)
+    (own, each), (other, others) = (energy_with_row_biases(e, n_rows, rng) for e in (first, last))
+    V, _ = draw_rows(first, n_rows, seed)
     X = rng.integers(0, 2, size=(n_rows, first.n_variables)).astype(STATE)
     H = split(first, X)[1]
     found = {
@@ -298,22 +298,22 @@ def test_biases_of_their_own(name, seed):
             assert_allclose(found[what][i], value[0], err_msg=what, **tolerance(first))
 
 
-def test_biases_of_their_own_beyond_one_chunk(seed):
+def test_row_biases_in_several_chunks(seed):
     energy = layers(4, 3, seed)
     n_rows = CHUNK + 5
-    own, each = with_own_biases(energy, n_rows, np.random.default_rng(seed))
-    V, _ = rows_of(energy, n_rows, seed)
+    own, each = energy_with_row_biases(energy, n_rows, np.random.default_rng(seed))
+    V, _ = draw_rows(energy, n_rows, seed)
     for i in (0, CHUNK - 1, CHUNK, n_rows - 1):
         expected = each[i].free_energy(V[i : i + 1])[0]
         assert_allclose(own.free_energy(V)[i], expected, rtol=1e-13)
 
 
-def test_chains_of_biases_of_their_own(seed):
-    """Each chain goes as it would among chains that all have its biases."""
+def test_gibbs_chains_with_row_biases(seed):
+    """Check that each chain equals a chain of a model in which all chains have its biases."""
     energy = layers(4, 3, seed)
     n_chains = 70  # more than a block
-    own, each = with_own_biases(energy, n_chains, np.random.default_rng(seed))
-    V, _ = rows_of(energy, n_chains, seed)
+    own, each = energy_with_row_biases(energy, n_chains, np.random.default_rng(seed))
+    V, _ = draw_rows(energy, n_chains, seed)
     H = own.hidden_means(V)
 
     def generators():
@@ -321,7 +321,7 @@ def test_chains_of_biases_of_their_own(seed):
 
     def moved(model):
         X, log_weights = sweep(model, V, generators(), betas=np.linspace(0.0, 1.0, 6))
-        drawn = alternate(model, H, generators(), blocks_of(n_chains), 3)
+        drawn = sweep_from_hidden(model, H, generators(), blocks_of(n_chains), 3)
         return X, log_weights, *drawn
 
     found = moved(own)
@@ -330,19 +330,19 @@ def test_chains_of_biases_of_their_own(seed):
             assert_allclose(a[i], b[i], rtol=1e-12, atol=1e-12)
 
 
-def test_biases_of_other_rows_are_refused(seed):
+def test_wrong_number_of_bias_rows_raises(seed):
     energy = layers(4, 3, seed)
-    own, _ = with_own_biases(energy, 6, np.random.default_rng(seed))
-    V, _ = rows_of(energy, 9, seed)
+    own, _ = energy_with_row_biases(energy, 6, np.random.default_rng(seed))
+    V, _ = draw_rows(energy, 9, seed)
     for call in (own.hidden_means, own.free_energy, lambda V: sweep(own, V, [None])):
         with pytest.raises(ValueError, match=r"biases for 6 rows of states, but 9 rows\."):
             call(V)
 
 
-def test_inputs_are_not_written_to(seed):
+def test_inputs_are_not_modified(seed):
     for factory in LAYERED.values():
         energy = factory(seed)
-        V, log_weights = rows_of(energy, 10, seed)
+        V, log_weights = draw_rows(energy, 10, seed)
         H = np.ones((10, len(energy.hidden_bias)), dtype=energy.weights.dtype)
         X = V.astype(energy.weights.dtype)
         for array in (*energy.theta.values(), V, X, H, log_weights):
@@ -357,7 +357,7 @@ def test_inputs_are_not_written_to(seed):
         energy.visible_means(H)
 
 
-def test_changing_the_arguments_changes_nothing():
+def test_arguments_are_copied():
     weights = np.ones((2, 2))
     energy = BipartiteEnergy(weights, np.zeros(2), np.zeros(2))
     weights[:] = 9
@@ -392,15 +392,15 @@ SHAPES = (
         ),
     ],
 )
-def test_refuses(arguments, message):
+def test_invalid_arguments_raise(arguments, message):
     with pytest.raises(ValueError) as caught:
         BipartiteEnergy(*arguments)
     assert str(caught.value) == message
 
 
 @pytest.mark.slow
-def test_intervals_hold_log_z_from_weak_to_strong_couplings(seed):
-    """Thirty models with a layer that can be summed over; annealing does not use it."""
+def test_ais_intervals_contain_log_z(seed):
+    """Check the intervals of 30 models small enough for the exact log Z."""
     rng = np.random.default_rng(seed)
     inside, widths = 0, []
     for scale in np.geomspace(0.05, 3.0, 30):
@@ -422,7 +422,7 @@ def test_intervals_hold_log_z_from_weak_to_strong_couplings(seed):
 
 
 def statistics(energy, V, H, weights):
-    """Weighted sums of products, in plain loops."""
+    """Return the weighted sums of products, computed with plain loops."""
     out = {k: np.zeros(a.shape) for k, a in energy.theta.items()}
     for v, h, w in zip(V, H, weights, strict=True):
         out["weights"] += w * np.outer(v, h)
@@ -431,8 +431,8 @@ def statistics(energy, V, H, weights):
     return out
 
 
-def averaged(energy, V, weights):
-    """Statistics with hidden units averaged over their states given each row."""
+def average_over_hidden(energy, V, weights):
+    """Return statistics averaged over the hidden states given each row."""
     total = {k: np.zeros(a.shape) for k, a in energy.theta.items()}
     for v, w in zip(V, weights, strict=True):
         H, p = posterior(energy, v)
@@ -451,30 +451,30 @@ def assert_same(left, right, **within):
 @every
 def test_moments_average_the_hidden_units(name, seed):
     energy = LAYERED[name](seed)
-    V, log_weights = rows_of(energy, 12, seed)
-    expected = averaged(energy, V, np.full(12, 1 / 12))
+    V, log_weights = draw_rows(energy, 12, seed)
+    expected = average_over_hidden(energy, V, np.full(12, 1 / 12))
     assert_same(energy.moments(States(V)), expected, **tolerance(energy))
-    expected = averaged(energy, V, shares(log_weights))
+    expected = average_over_hidden(energy, V, normalise(log_weights))
     found = energy.moments(States(V, None, log_weights + 500.0))
     assert_same(found, expected, **tolerance(energy))
     assert_same(energy.moments(CliqueMoments(expected)), expected, rtol=0, atol=0)
 
 
 @every
-def test_moments_of_given_hidden_units(name, seed):
+def test_moments_with_hidden_states(name, seed):
     energy = LAYERED[name](seed)
-    V, log_weights = rows_of(energy, 12, seed)
+    V, log_weights = draw_rows(energy, 12, seed)
     H = np.random.default_rng(seed).integers(0, 2, size=(12, len(energy.hidden_bias)))
-    expected = statistics(energy, V, H, shares(log_weights))
+    expected = statistics(energy, V, H, normalise(log_weights))
     assert_same(energy.moments(States(V, H, log_weights)), expected, **tolerance(energy))
 
 
 @every
 @pytest.mark.parametrize("numbers", [(3, 40), (40, 3), (CHUNK + 7, 5)])
-def test_each_phase_by_its_own_weights(name, numbers, seed):
-    """Phases of very unequal numbers of rows and total weights, in one product or in chunks."""
+def test_each_phase_is_normalised(name, numbers, seed):
+    """Check phases with different numbers of rows and total weights, with and without chunks."""
     energy = LAYERED[name](seed)
-    (V, up), (Y, down) = (rows_of(energy, n, seed + n) for n in numbers)
+    (V, up), (Y, down) = (draw_rows(energy, n, seed + n) for n in numbers)
     positive, negative = States(V, None, up + 300.0), States(Y, None, down - 300.0)
     first, second = energy.moments(positive), energy.moments(negative)
     expected = {k: first[k] - second[k] for k in first}
@@ -483,27 +483,27 @@ def test_each_phase_by_its_own_weights(name, numbers, seed):
     assert_same(energy.gradient(CliqueMoments(first), negative), expected, **within)
     assert_same(energy.gradient(positive, CliqueMoments(second)), expected, **within)
     small = min((V, up), (Y, down), key=lambda rows: len(rows[0]))
-    twin = averaged(energy, small[0], shares(small[1]))
+    twin = average_over_hidden(energy, small[0], normalise(small[1]))
     assert_same(energy.moments(States(small[0], None, small[1])), twin, **tolerance(energy))
 
 
 @every
-def test_rows_beyond_one_chunk(name, seed):
+def test_moments_of_several_chunks(name, seed):
     energy = LAYERED[name](seed)
-    V, log_weights = rows_of(energy, 2 * CHUNK + 5, seed)
+    V, log_weights = draw_rows(energy, 2 * CHUNK + 5, seed)
     states, which = np.unique(V, axis=0, return_inverse=True)
-    weights = np.bincount(which.ravel(), shares(log_weights))
+    weights = np.bincount(which.ravel(), normalise(log_weights))
     found = energy.moments(States(V, None, log_weights))
-    assert_same(found, averaged(energy, states, weights), rtol=0, atol=1e-5)
+    assert_same(found, average_over_hidden(energy, states, weights), rtol=0, atol=1e-5)
     each = energy.free_energy(states)[which.ravel()]
     assert_allclose(energy.free_energy(V), each, **tolerance(energy))
 
 
 @every
 def test_sparse_rows(name, seed):
-    """CSR rows give what dense ones do, in every type of numbers."""
+    """Check that CSR rows give the results of dense rows, for each dtype."""
     energy = LAYERED[name](seed)
-    V, log_weights = rows_of(energy, CHUNK + 40, seed)
+    V, log_weights = draw_rows(energy, CHUNK + 40, seed)
     for dtype in (np.float64, np.float32, STATE, np.uint8):
         rows = csr_matrix(V.astype(dtype))
         assert_array_equal(energy.free_energy(rows), energy.free_energy(V))
@@ -517,9 +517,9 @@ def test_sparse_rows(name, seed):
 
 
 @every
-def test_rows_without_weight_count_nothing(name, seed):
+def test_rows_of_weight_zero_are_ignored(name, seed):
     energy = LAYERED[name](seed)
-    V, _ = rows_of(energy, 5, seed)
+    V, _ = draw_rows(energy, 5, seed)
     for phase in (States(V, None, np.full(5, -np.inf)), States(V[:0])):
         assert not any(m.any() for m in energy.moments(phase).values())
     weightless = States(V, None, np.array([0.0, -np.inf, -np.inf, 0.0, -np.inf]))
@@ -527,14 +527,14 @@ def test_rows_without_weight_count_nothing(name, seed):
 
 
 @pytest.mark.parametrize("name", [n for n in LAYERED if n != "single_precision"])
-def test_gradient_is_that_of_the_log_likelihood(name, seed):
+def test_gradient_matches_finite_differences(name, seed):
     energy = LAYERED[name](seed)
-    V, log_weights = rows_of(energy, 10, seed)
+    V, log_weights = draw_rows(energy, 10, seed)
     states = visible_states(energy)
 
     def log_likelihood(model):
         total = twins.log_sum(twins.visible_law(model)[1])
-        return shares(log_weights) @ model.log_marginal(V) - total
+        return normalise(log_weights) @ model.log_marginal(V) - total
 
     model = States(states, None, energy.log_marginal(states))
     gradient = energy.gradient(States(V, None, log_weights), model)

@@ -1,4 +1,4 @@
-"""The energy of two layers given inputs: by hand, row by row, and by enumeration."""
+"""Tests of ConditionalBipartiteEnergy against plain loops and enumeration."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ each_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 
 
 def conditional(seed, size=SIZES[0], dtype=float):
-    """A random energy of some inputs, visible and hidden units."""
+    """Return a random energy with the given numbers of inputs and units."""
     rng = np.random.default_rng(seed)
     n_inputs, n_visible, n_hidden = size
     shapes = (n_visible, n_hidden), (n_inputs, n_visible), (n_inputs, n_hidden)
@@ -26,8 +26,8 @@ def conditional(seed, size=SIZES[0], dtype=float):
     return ConditionalBipartiteEnergy(*(a.astype(dtype) for a in arrays))
 
 
-def rows_of(energy, n_rows, seed):
-    """A batch of random inputs, some of them zero, and outputs."""
+def draw_batch(energy, n_rows, seed):
+    """Return a batch of random inputs, some of them zero, and outputs."""
     rng = np.random.default_rng(seed + 1)
     n_inputs, n_visible = energy.theta["visible_inputs"].shape
     X = rng.normal(size=(n_rows, n_inputs)) * (rng.random((n_rows, n_inputs)) < 0.6)
@@ -36,7 +36,7 @@ def rows_of(energy, n_rows, seed):
 
 
 def log_f(energy, v, h, x):
-    """In plain loops."""
+    """Return log f(v, h | x), computed with plain loops."""
     t = energy.theta
     total = sum(float(t["visible_bias"][i]) * a for i, a in enumerate(v))
     total += sum(float(t["hidden_bias"][j]) * b for j, b in enumerate(h))
@@ -49,13 +49,13 @@ def log_f(energy, v, h, x):
 
 
 def table(energy, x):
-    """All states of both layers and log f of them given one row of inputs."""
+    """Return all states of both layers and their log f given one row of inputs."""
     V, H = (twins.binary_states(n) for n in energy.weights.shape)
     return V, H, np.array([[log_f(energy, v, h, x) for h in H] for v in V])
 
 
 def log_likelihood(energy, batch):
-    """Mean of log p(y | x)."""
+    """Return the mean of log p(y | x)."""
     total = 0.0
     for x, y in zip(batch.X, batch.Y, strict=True):
         V, _, scores = table(energy, x)
@@ -65,7 +65,7 @@ def log_likelihood(energy, batch):
 
 
 def exact_phases(energy, batch):
-    """Exact moments of units given inputs and outputs, and given inputs."""
+    """Return the exact phases: given inputs and outputs, and given inputs only."""
     hidden, model = [], []
     for x, y in zip(batch.X, batch.Y, strict=True):
         V, H, scores = table(energy, x)
@@ -89,9 +89,9 @@ def assert_same(left, right, **within):
 
 @each_dtype
 @each_size
-def test_fields_make_up_the_energy(size, dtype, seed):
+def test_condition_uses_the_fields(size, dtype, seed):
     energy = conditional(seed, size, dtype)
-    batch = rows_of(energy, 3, seed)
+    batch = draw_batch(energy, 3, seed)
     visible, hidden = energy.fields(batch.X)
     assert visible.dtype == hidden.dtype == dtype
     within = 1e-12 if dtype is np.float64 else 2e-5
@@ -103,9 +103,9 @@ def test_fields_make_up_the_energy(size, dtype, seed):
 
 @each_dtype
 @each_size
-def test_at_a_batch_each_row_is_a_model(size, dtype, seed):
+def test_at_batch_equals_condition_of_each_row(size, dtype, seed):
     energy = conditional(seed, size, dtype)
-    batch = rows_of(energy, 7, seed)
+    batch = draw_batch(energy, 7, seed)
     model = energy.at(batch)
     assert isinstance(model, BipartiteEnergy)
     free, means = model.free_energy(batch.Y), model.hidden_means(batch.Y)
@@ -128,7 +128,7 @@ def test_at_a_batch_each_row_is_a_model(size, dtype, seed):
 @pytest.mark.parametrize("inputs", [np.float64, np.float32, np.int8])
 def test_sparse_inputs(kind, inputs, dtype, seed):
     energy = conditional(seed, dtype=dtype)
-    batch = rows_of(energy, 9, seed)
+    batch = draw_batch(energy, 9, seed)
     X = np.round(3 * batch.X).astype(inputs)
     dense, sparse = batch._replace(X=X), batch._replace(X=kind(X))
     within = {"rtol": 1e-12, "atol": 1e-12} if dtype is np.float64 else {"rtol": 1e-5, "atol": 1e-5}
@@ -148,9 +148,9 @@ def test_sparse_inputs(kind, inputs, dtype, seed):
 
 
 @each_size
-def test_gradient_is_that_of_the_log_likelihood(size, seed):
+def test_gradient_matches_finite_differences(size, seed):
     energy = conditional(seed, size)
-    batch = rows_of(energy, 5, seed)
+    batch = draw_batch(energy, 5, seed)
     found = energy.gradient(*exact_phases(energy, batch), batch)
     expected = twins.differences(lambda e: log_likelihood(e, batch), energy)
     assert_same(found, expected, rtol=1e-6, atol=1e-8)
@@ -158,9 +158,9 @@ def test_gradient_is_that_of_the_log_likelihood(size, seed):
 
 @each_size
 def test_gradient_of_states(size, seed):
-    """Hidden units that are not given are averaged out; those that are given count as they are."""
+    """Check that hidden units are averaged out unless their states are given."""
     energy = conditional(seed, size)
-    batch = rows_of(energy, 6, seed)
+    batch = draw_batch(energy, 6, seed)
     rng = np.random.default_rng(seed)
     positive, _ = exact_phases(energy, batch)
     V = rng.integers(0, 2, size=batch.Y.shape).astype(STATE)
@@ -183,7 +183,7 @@ def test_gradient_of_states(size, seed):
 
 def test_gradient_vanishes_at_the_model(seed):
     energy = conditional(seed)
-    batch = rows_of(energy, 4, seed)
+    batch = draw_batch(energy, 4, seed)
     V, hidden = batch.Y, exact_phases(energy, batch)[0].hidden
     for phase in (States(V), States(V, hidden)):
         for values in energy.gradient(phase, phase, batch).values():
@@ -193,10 +193,10 @@ def test_gradient_vanishes_at_the_model(seed):
 # Forms -------------------------------------------------------------------------------------
 
 
-def test_the_type_of_the_weights_rules(seed):
+def test_dtype_is_that_of_the_weights(seed):
     single, double = (conditional(seed, dtype=d) for d in (np.float32, np.float64))
     for energy, dtype in ((single, np.float32), (double, np.float64)):
-        batch = rows_of(energy, 4, seed)
+        batch = draw_batch(energy, 4, seed)
         assert {a.dtype for a in energy.theta.values()} == {np.dtype(dtype)}
         gradient = energy.gradient(*exact_phases(energy, batch), batch)
         assert {a.dtype for a in gradient.values()} == {np.dtype(dtype)}
@@ -207,7 +207,7 @@ def test_the_type_of_the_weights_rules(seed):
     assert ConditionalBipartiteEnergy([[1]], [[1]], [[1]], [0], [0]).weights.dtype == np.float64
 
 
-def test_arguments_are_copied_and_others_are_not():
+def test_arguments_are_copied_but_theta_is_not():
     weights = np.ones((1, 1))
     energy = ConditionalBipartiteEnergy(weights, [[0.0]], [[0.0]], [0.0], [0.0])
     weights[:] = 9.0
@@ -219,9 +219,9 @@ def test_arguments_are_copied_and_others_are_not():
     assert_array_equal(energy.weights, [[1.0]])
 
 
-def test_inputs_are_not_written_to(seed):
+def test_inputs_are_not_modified(seed):
     energy = conditional(seed)
-    batch = rows_of(energy, 5, seed)
+    batch = draw_batch(energy, 5, seed)
     positive, negative = exact_phases(energy, batch)
     for array in (*energy.theta.values(), batch.X, batch.Y, *positive[:2], *negative):
         array.flags.writeable = False
@@ -231,7 +231,7 @@ def test_inputs_are_not_written_to(seed):
     energy.fields(batch.X)
 
 
-def test_shape_and_groups():
+def test_shapes_and_penalty_groups():
     energy = conditional(0)
     assert energy.has_latent
     assert energy.visible_states.tolist() == [2, 2, 2]
@@ -263,22 +263,30 @@ RIGHT = {
         ("hidden_inputs", np.zeros((3, 2)), "hidden_inputs must be of shape (4, 2); got (3, 2)."),
         ("visible_bias", np.zeros((3, 1)), "visible_bias must be of shape (3,); got (3, 1)."),
         ("hidden_bias", np.zeros((1, 2)), "hidden_bias must be of shape (2,); got (1, 2)."),
-        ("hidden_inputs", np.full((4, 2), np.nan), "hidden_inputs must be finite."),
-        ("visible_bias", np.array([0, np.inf, 0]), "visible_bias must be finite."),
+        (
+            "hidden_inputs",
+            np.full((4, 2), np.nan),
+            "hidden_inputs must be finite; it holds nan or infinite values.",
+        ),
+        (
+            "visible_bias",
+            np.array([0, np.inf, 0]),
+            "visible_bias must be finite; it holds nan or infinite values.",
+        ),
     ],
 )
-def test_refuses(name, value, message):
+def test_invalid_arguments_raise(name, value, message):
     with pytest.raises(ValueError) as caught:
         ConditionalBipartiteEnergy(**(RIGHT | {name: value}))
     assert str(caught.value) == message
 
 
-def test_refuses_scalars():
+def test_scalars_raise():
     with pytest.raises(ValueError, match=r"visible_inputs must be of shape \(1, 3\); got \(\)\."):
         ConditionalBipartiteEnergy(**(RIGHT | {"visible_inputs": 0.0}))
 
 
-def test_the_model_of_one_row(seed):
+def test_condition_on_one_row(seed):
     energy = conditional(seed)
     x = np.random.default_rng(seed).normal(size=4)
     model = energy.condition(x)

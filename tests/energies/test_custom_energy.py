@@ -1,4 +1,4 @@
-"""An energy written from the guide alone works with all learners whose protocol it keeps."""
+"""Tests of a custom energy, which follows the guide, with queries and learners."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ N = 6
 
 
 class UniformIsing(DiscreteEnergy):
-    """Ising model in which all pairs share one coupling and all variables one bias."""
+    """Ising model with one coupling for all pairs and one bias for all variables."""
 
     def __init__(self, n_variables, coupling, bias):
         self.n_states = np.full(n_variables, 2)
@@ -60,8 +60,8 @@ class UniformIsing(DiscreteEnergy):
         return FactorGraph(self.n_states, [(i,) for i in range(n)] + pairs, single + pair)
 
 
-def truth(energy):
-    """All states and their probabilities, by enumeration."""
+def enumerate_distribution(energy):
+    """Return all states and their probabilities, by enumeration."""
     X, _ = enumerate_states(energy.factor_graph())
     log_f = energy.log_potential(X)
     return X, np.exp(log_f - np.logaddexp.reduce(log_f)), np.logaddexp.reduce(log_f)
@@ -69,7 +69,7 @@ def truth(energy):
 
 def test_queries():
     energy = UniformIsing(N, 0.2, 0.1)
-    X, p, log_z = truth(energy)
+    X, p, log_z = enumerate_distribution(energy)
     assert log_partition(energy).value == pytest.approx(log_z)
     assert_allclose(marginals(energy).single[0][1], p @ X[:, 0])
     assert_allclose(map_assignment(energy).states, X[np.argmax(p)])
@@ -82,24 +82,24 @@ def test_queries():
 
 
 @pytest.mark.parametrize("name", accepted(UniformIsing))
-def test_learners_find_the_parameters(name, seed):
-    """The means and mean products of the learned model are those of the rows."""
+def test_learners_match_the_moments(name, seed):
+    """Check that the learned model has the means and mean products of the rows."""
     rng = np.random.default_rng(seed)
-    X, p, _ = truth(UniformIsing(N, 0.15, 0.2))
+    X, p, _ = enumerate_distribution(UniformIsing(N, 0.15, 0.2))
     rows = X[rng.choice(len(X), size=500, p=p)]
     learner, settings = LEARNERS[name](), Settings(max_iter=150, complete=False)
     if learner.deterministic:
         settings.optimizer = None
     state = start(UniformIsing(N, 0.0, 0.0), learner, Batch(rows), settings, rng)
     learned = run(learner, Batch(rows), settings, state).result()
-    states, p, _ = truth(learned)
+    states, p, _ = enumerate_distribution(learned)
     for power in (1, 2):
         observed, modelled = rows.sum(axis=1) ** power, states.sum(axis=1) ** power
         bound = 5 * observed.std() / np.sqrt(500)
         assert abs(observed.mean() - p @ modelled) < bound or name == "cd"  # which is biased
 
 
-def test_learners_of_other_energies_are_refused(seed):
+def test_learners_of_other_protocols_raise(seed):
     energy = UniformIsing(N, 0.0, 0.0)
     assert "bp" not in accepted(UniformIsing)
     assert {"exact", "pcd", "psmc"} <= accepted(UniformIsing).keys()

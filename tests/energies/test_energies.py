@@ -1,4 +1,4 @@
-"""Tests of energies: definitions, finite differences and symmetries."""
+"""Tests of all energies: definitions, finite differences and symmetries."""
 
 from dataclasses import replace
 from math import prod
@@ -28,12 +28,12 @@ from skmrf.energies.table_backed import CHUNK
 every = pytest.mark.parametrize("name", ZOO)
 
 
-def rows_of(energy, n_rows, seed):
+def draw_rows(energy, n_rows, seed):
     rng = np.random.default_rng(seed)
     return rng.integers(energy.n_states, size=(n_rows, energy.n_variables)), rng.normal(size=n_rows)
 
 
-def weights_of(log_weights):
+def normalise(log_weights):
     return np.exp(log_weights - np.logaddexp.reduce(log_weights))
 
 
@@ -44,8 +44,8 @@ def assert_same_theta(left, right, **tolerance):
         assert_allclose(left[name], right[name], err_msg=name, **tolerance)
 
 
-def sparse_twin(graph):
-    """The same graph, its layout taken for one that is better left to tables."""
+def without_matrix_products(graph):
+    """Return the same graph, forced to compute with tables instead of matrix products."""
     layout = replace(graph.layout)
     layout.__dict__["is_binary_pairwise"] = False
     return FactorGraph.from_layout(layout, graph.flat)
@@ -62,7 +62,7 @@ def test_log_potential(name, seed):
 
 
 @every
-def test_log_potential_keeps_zeros(name, seed):
+def test_log_potential_of_zero_potentials(name, seed):
     energy = ZOO[name](seed)
     states, log_f = enumerate_states(energy)
     zero = energy.log_potential(states) == -np.inf
@@ -74,11 +74,11 @@ def test_log_potential_keeps_zeros(name, seed):
 def test_couplings_and_tables_agree(name, seed):
     graph = ZOO[name](seed)
     states, _ = enumerate_states(graph)
-    table = sparse_twin(graph)
+    table = without_matrix_products(graph)
     assert type(graph.conditionals()).__name__ == "BinaryConditionals"
     assert type(table.conditionals()).__name__ == "TableConditionals"
     assert_allclose(graph.log_potential(states), table.log_potential(states), rtol=0, atol=1e-11)
-    X, log_weights = rows_of(graph, 300, seed)
+    X, log_weights = draw_rows(graph, 300, seed)
     both = [e.moments(States(X, None, log_weights)) for e in (graph, table)]
     assert_same_theta(*both, rtol=0, atol=1e-13)
     model = States(states, None, graph.log_potential(states))
@@ -87,14 +87,14 @@ def test_couplings_and_tables_agree(name, seed):
 
 
 def test_sparse_binary_pairs(seed):
-    """Gibbs kernels take couplings, sums over rows take tables."""
+    """Check that Gibbs kernels use couplings and sums over rows use tables."""
     n = 40
     rng = np.random.default_rng(seed)
     cliques = [(i,) for i in range(n)] + [(i + 1, i) for i in range(n - 1)]
     graph = FactorGraph([2] * n, cliques, random_tables([2] * n, cliques, rng))
-    X, log_weights = rows_of(graph, 60, seed)
+    X, log_weights = draw_rows(graph, 60, seed)
     assert_allclose(graph.log_potential(X), naive_log_potential(graph, X), rtol=1e-13, atol=1e-12)
-    expected = twins.moments(graph, X, weights_of(log_weights))
+    expected = twins.moments(graph, X, normalise(log_weights))
     moments = graph.moments(States(X, None, log_weights))
     assert_same_theta(moments, expected, rtol=0, atol=1e-13)
     coupling, bias, constant = graph.conditionals()
@@ -102,16 +102,16 @@ def test_sparse_binary_pairs(seed):
     assert_allclose(quadratic, graph.log_potential(X), rtol=1e-12, atol=1e-12)
 
 
-def test_rows_beyond_one_matrix_product(seed):
+def test_rows_in_several_chunks(seed):
     graph = ZOO["grid"](seed)
-    X, log_weights = rows_of(graph, 2 * CHUNK + 5, seed)
-    table = sparse_twin(graph)
+    X, log_weights = draw_rows(graph, 2 * CHUNK + 5, seed)
+    table = without_matrix_products(graph)
     assert_allclose(graph.log_potential(X), table.log_potential(X), rtol=0, atol=1e-12)
     phase = States(X, None, log_weights)
     assert_same_theta(graph.moments(phase), table.moments(phase), rtol=0, atol=1e-13)
 
 
-def test_huge_differences_stay_in_tables():
+def test_huge_differences_use_tables():
     same = [[0.0, -1e20], [-1e20, 0.0]]
     graph = FactorGraph([2, 2], [(0, 1), (0,)], [same, [0.0, 0.3]])
     assert_array_equal(graph.log_potential([[0, 0], [1, 1], [0, 1]]), [0.0, 0.3, -1e20])
@@ -119,9 +119,9 @@ def test_huge_differences_stay_in_tables():
 
 
 @every
-def test_inputs_of_any_layout(name, seed):
+def test_inputs_of_any_memory_layout(name, seed):
     energy = ZOO[name](seed)
-    X, _ = rows_of(energy, 40, seed)
+    X, _ = draw_rows(energy, 40, seed)
     expected = energy.log_potential(X)
     readonly = X.copy()
     readonly.flags.writeable = False
@@ -139,9 +139,9 @@ def test_inputs_of_any_layout(name, seed):
 @every
 def test_moments(name, seed):
     energy = ZOO[name](seed)
-    X, log_weights = rows_of(energy, 50, seed)
+    X, log_weights = draw_rows(energy, 50, seed)
     equal = twins.moments(energy, X, np.full(50, 1 / 50))
-    weighted = twins.moments(energy, X, weights_of(log_weights))
+    weighted = twins.moments(energy, X, normalise(log_weights))
     assert_same_theta(energy.moments(States(X)), equal, rtol=0, atol=1e-13)
     phase = States(X, None, log_weights + 500.0)
     assert_same_theta(energy.moments(phase), weighted, rtol=0, atol=1e-13)
@@ -149,11 +149,11 @@ def test_moments(name, seed):
 
 
 @every
-def test_gradient_takes_any_two_phases(name, seed):
+def test_gradient_of_states_and_moments(name, seed):
     energy = ZOO[name](seed)
-    X, log_weights = rows_of(energy, 50, seed)
-    Y, _ = rows_of(energy, 30, seed + 1)
-    up = twins.moments(energy, X, weights_of(log_weights))
+    X, log_weights = draw_rows(energy, 50, seed)
+    Y, _ = draw_rows(energy, 30, seed + 1)
+    up = twins.moments(energy, X, normalise(log_weights))
     down = twins.moments(energy, Y, np.full(30, 1 / 30))
     expected = {k: up[k] - down[k] for k in up}
     for positive in (States(X, None, log_weights), CliqueMoments(up)):
@@ -163,9 +163,9 @@ def test_gradient_takes_any_two_phases(name, seed):
 
 
 @every
-def test_rows_without_weight_have_no_moments(name, seed):
+def test_rows_of_weight_zero_have_no_moments(name, seed):
     energy = ZOO[name](seed)
-    X, _ = rows_of(energy, 5, seed)
+    X, _ = draw_rows(energy, 5, seed)
     for phase in (States(X, None, np.full(5, -np.inf)), States(X[:0])):
         for moment in energy.moments(phase).values():
             assert not moment.any()
@@ -173,8 +173,8 @@ def test_rows_without_weight_have_no_moments(name, seed):
     assert_same_theta(weightless, energy.moments(States(X[[0, 3]])), rtol=0, atol=1e-15)
 
 
-def moved(energy, name, entry, step):
-    """The energy with one number of theta moved, and its mirror image in a symmetric matrix."""
+def change_parameter(energy, name, entry, step):
+    """Return the energy with one parameter changed, symmetrically in a symmetric matrix."""
     theta = {k: v.copy() for k, v in energy.theta.items()}
     theta[name][entry] += step
     if theta[name].ndim == 2:
@@ -187,10 +187,10 @@ def log_likelihood(energy, states, X, weights):
 
 
 @pytest.mark.parametrize("name", FINITE)
-def test_gradient_is_that_of_the_log_likelihood(name, seed):
+def test_gradient_matches_finite_differences(name, seed):
     energy = ZOO[name](seed)
-    X, log_weights = rows_of(energy, 20, seed)
-    weights = weights_of(log_weights)
+    X, log_weights = draw_rows(energy, 20, seed)
+    weights = normalise(log_weights)
     states, log_f = enumerate_states(energy)
     gradient = energy.gradient(States(X, None, log_weights), States(states, None, log_f))
     step, tolerance = (1e-3, 1e-6) if name in HUGE else (1e-4, 1e-7)
@@ -199,7 +199,7 @@ def test_gradient_is_that_of_the_log_likelihood(name, seed):
             if values.ndim == 2 and entry[0] >= entry[1]:
                 continue
             high, low = (
-                log_likelihood(moved(energy, key, entry, s), states, X, weights)
+                log_likelihood(change_parameter(energy, key, entry, s), states, X, weights)
                 for s in (step, -step)
             )
             assert_allclose(values[entry], (high - low) / (2 * step), rtol=0, atol=tolerance)
@@ -223,12 +223,12 @@ def test_gradient_with_zero_potentials(name, seed):
     )
 
 
-def test_inputs_are_not_written_to(seed):
+def test_inputs_are_not_modified(seed):
     for factory in ZOO.values():
         energy = factory(seed)
         theta = {k: v.copy() for k, v in energy.theta.items()}
         frozen = energy.with_theta(theta)
-        X, log_weights = rows_of(energy, 10, seed)
+        X, log_weights = draw_rows(energy, 10, seed)
         for array in (*theta.values(), X, log_weights):
             array.flags.writeable = False
         frozen.log_potential(X)
@@ -247,7 +247,7 @@ def test_moments_sum_to_the_weights(graph):
 
 
 @given(small_graphs(), st.floats(0.1, 3))
-def test_weight_counts_rows(graph, weight):
+def test_integer_weights_equal_repeated_rows(graph, weight):
     states, _ = enumerate_states(graph)
     twice = States(np.concatenate([states, states[:1]]))
     heavy = States(states, None, np.log(weight * np.append(2.0, np.ones(len(states) - 1))))
@@ -293,7 +293,7 @@ def test_condition_on_everything_leaves_a_constant(seed):
     ],
 )
 @pytest.mark.parametrize("name", ["chain", "zero_one"])
-def test_condition_refuses(name, evidence, message):
+def test_condition_rejects_invalid_evidence(name, evidence, message):
     with pytest.raises(ValueError) as caught:
         ZOO[name](0).condition(evidence)
     assert str(caught.value) == message
@@ -325,7 +325,7 @@ def test_interpolate(name, seed):
     )
 
 
-def test_with_theta_keeps_what_is_no_parameter(seed):
+def test_with_theta_keeps_other_attributes(seed):
     energy = ZOO["zero_one"](seed)
     doubled = energy.with_theta({k: 2 * v for k, v in energy.theta.items()})
     assert doubled.states == (0, 1)
@@ -356,7 +356,7 @@ def test_factor_graph_of_pairwise_drops_zero_couplings():
 
 @every
 def test_penalty_groups(name, seed):
-    """A group is a table of two variables or more, or a coupling; nothing else is penalised."""
+    """Check that groups are couplings and tables of two or more variables."""
     energy = ZOO[name](seed)
     groups = energy.penalty_groups()
     assert {k: v.shape for k, v in groups.items()} == {k: v.shape for k, v in energy.theta.items()}
@@ -399,12 +399,12 @@ def test_tied_tables_are_stored_once(seed):
     assert_array_equal(again.log_potentials[8], graph.log_potentials[5])
 
 
-def test_arrays_are_cliques_too():
+def test_cliques_may_be_arrays():
     graph = FactorGraph([2, 2, 2], (np.array([0, 1]), np.array([1, 2])), [np.zeros(4)] * 2)
     assert graph.cliques == ((0, 1), (1, 2))
 
 
-def test_changing_the_arguments_changes_nothing():
+def test_arguments_are_copied():
     n_states, table = np.array([2, 2]), np.zeros(4)
     graph = FactorGraph(n_states, [(0, 1)], [table])
     n_states[:] = 9
@@ -438,7 +438,7 @@ def test_relabelled_states(graph, seed):
 
 @given(small_graphs(), st.integers(0, 2**32))
 def test_permuted_variables(graph, seed):
-    """New variable k is old variable order[k]."""
+    """Check log Z after a permutation: new variable k is old variable order[k]."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(graph.n_variables)
     new = np.argsort(order)
@@ -472,7 +472,7 @@ def test_permuted_table_axes(graph, seed):
     assert_allclose(other.log_potential(states), log_f, rtol=1e-12, atol=1e-12)
 
 
-def test_tables_of_a_layout_fill_it():
+def test_tables_cover_the_flat_vector():
     rng = np.random.default_rng(0)
     n_states = [2, 3, 4]
     cliques = [(2, 0), (), (1,), (0, 1, 2)]
@@ -484,11 +484,11 @@ def test_tables_of_a_layout_fill_it():
         assert_array_equal(table, again)
 
 
-def test_tables_whose_sums_overflow_are_refused():
+def test_overflowing_log_potentials_raise():
     with pytest.raises(ValueError, match="may overflow; keep them below"):
         FactorGraph([2, 2], [(0, 1)] * 2, [[[1e308, 0.0], [0.0, 1e308]]] * 2)
 
 
-def test_tie_is_groups_of_cliques():
+def test_tie_must_be_groups_of_cliques():
     with pytest.raises(ValueError, match="tie must be groups of clique numbers"):
         FactorGraph([2] * 3, [(0,), (1,), (2,)], [np.zeros(2)] * 3, tie=[0, 1, 2])

@@ -1,4 +1,4 @@
-"""Tests of what energies refuse."""
+"""Tests of error messages for invalid arguments of energies."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ from skmrf.energies.layout import Layout
             [(0,), (1,)],
             [np.zeros(2)],
             None,
-            "There are 2 cliques but 1 tables; give one each.",
+            "There are 2 cliques but 1 tables in log_potentials; give one table per clique.",
         ),
         (
             [2, 2],
@@ -88,15 +88,15 @@ from skmrf.energies.layout import Layout
             [np.zeros(2), np.zeros(3), np.zeros(2)],
             [[0, 1]],
             "tie groups the cliques [0, 1], whose tables have different shapes [(2,), (3,)]; only "
-            "tables of one shape can be shared.",
+            "tables of the same shape can be shared.",
         ),
         (
             [2, 2],
             [(0,), (1,)],
             [np.zeros(2), np.ones(2)],
             [[0, 1]],
-            "Clique 1 (1,) is tied but its table differs from that of its group; give one table "
-            "to all of them.",
+            "Clique 1 (1,) is tied, but its table differs from the table of its group. Give the "
+            "same table to all cliques of a group.",
         ),
         ([2], [(0,)], [np.zeros(2)], [[0, 1]], "tie names clique 1, but there are 1 cliques."),
         (
@@ -104,7 +104,7 @@ from skmrf.energies.layout import Layout
             [(0,)],
             [np.zeros(2)],
             [[0], [0]],
-            "tie names clique 0 twice; a clique has one table.",
+            "tie names clique 0 twice; a clique can be in one group only.",
         ),
         (
             [2] * 40,
@@ -112,43 +112,49 @@ from skmrf.energies.layout import Layout
             [np.zeros(2), np.zeros(2)],
             None,
             "The tables would hold 1.1e+12 numbers, more than the limit of 2147483647; the largest "
-            "is that of clique 1 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...) with 1.1e+12. Use smaller "
-            "cliques or merge rare states.",
+            "table is the one of clique 1 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...) with 1.1e+12 "
+            "numbers. Use smaller cliques or merge rare states.",
         ),
-        ([[2]], [], [], None, "n_states must be a list of positive integers, one a variable."),
-        ([2.5], [], [], None, "n_states must be a list of positive integers, one a variable."),
-        ([2, 0], [], [], None, "Variable 1 has 0 states; 1 to 32767 are possible."),
-        ([2, 32768], [], [], None, "Variable 1 has 32768 states; 1 to 32767 are possible."),
+        ([[2]], [], [], None, "n_states must be a list of positive integers, one per variable."),
+        ([2.5], [], [], None, "n_states must be a list of positive integers, one per variable."),
+        ([2, 0], [], [], None, "Variable 1 has 0 states; a variable must have 1 to 32767 states."),
+        (
+            [2, 32768],
+            [],
+            [],
+            None,
+            "Variable 1 has 32768 states; a variable must have 1 to 32767 states.",
+        ),
         (
             [2, 2],
             [(0,), (0, 1.5)],
             [],
             None,
-            "Clique 1 is (0, 1.5); a clique is a tuple of variables, which are integers.",
+            "Clique 1 is (0, 1.5); a clique must be a tuple of variables (integers).",
         ),
         (
             [2, 2],
             [(0,), 1],
             [],
             None,
-            "Clique 1 is 1; a clique is a tuple of variables, which are integers.",
+            "Clique 1 is 1; a clique must be a tuple of variables (integers).",
         ),
         (
             [2, 2],
             ["01"],
             [],
             None,
-            "Clique 0 is '01'; a clique is a tuple of variables, which are integers.",
+            "Clique 0 is '01'; a clique must be a tuple of variables (integers).",
         ),
     ],
 )
-def test_factor_graph_refuses(n_states, cliques, tables, tie, message):
+def test_factor_graph_rejects_invalid_arguments(n_states, cliques, tables, tie, message):
     with pytest.raises(ValueError) as caught:
         FactorGraph(n_states, cliques, tables, tie=tie)
     assert str(caught.value) == message
 
 
-def test_a_clique_beyond_any_number_is_refused():
+def test_infinite_table_size_raises():
     with pytest.raises(ValueError, match="more than the limit of 2147483647"):
         Layout.build([2] * 1200, [range(1200)])
 
@@ -176,7 +182,7 @@ NOT_FINITE = "coupling and bias must be finite; for zero potentials use a Factor
             np.eye(2),
             [0, 0],
             (0, 1),
-            "coupling must have a zero diagonal; put what it holds into bias.",
+            "coupling must have a zero diagonal; use bias for terms of single variables.",
         ),
         (np.zeros((2, 2)), [0, np.nan], (0, 1), NOT_FINITE),
         (np.zeros((1, 1)), [-np.inf], (0, 1), NOT_FINITE),
@@ -200,7 +206,7 @@ NOT_FINITE = "coupling and bias must be finite; for zero potentials use a Factor
         ),
     ],
 )
-def test_pairwise_refuses(coupling, bias, states, message):
+def test_pairwise_energy_rejects_invalid_arguments(coupling, bias, states, message):
     with pytest.raises(ValueError) as caught:
         PairwiseEnergy(coupling, bias, states)
     assert str(caught.value) == message
@@ -209,14 +215,14 @@ def test_pairwise_refuses(coupling, bias, states, message):
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (np.zeros(2), "States must have shape (n_rows, 2), one column a variable; got (2,)."),
+        (np.zeros(2), "States must have shape (n_rows, 2), one column per variable; got (2,)."),
         (
             np.zeros((1, 3)),
-            "States must have shape (n_rows, 2), one column a variable; got (1, 3).",
+            "States must have shape (n_rows, 2), one column per variable; got (1, 3).",
         ),
-        ([[0.5, 0]], "States are integer codes 0 .. n_states - 1; got dtype float64."),
-        ([[np.nan, 0]], "States are integer codes 0 .. n_states - 1; got dtype float64."),
-        ([["0", "1"]], "States are integer codes 0 .. n_states - 1; got dtype <U1."),
+        ([[0.5, 0]], "States must be integer codes 0 .. n_states - 1; got dtype float64."),
+        ([[np.nan, 0]], "States must be integer codes 0 .. n_states - 1; got dtype float64."),
+        ([["0", "1"]], "States must be integer codes 0 .. n_states - 1; got dtype <U1."),
         ([[0, 3]], "Variable 1 has 3 states (codes 0 to 2), but codes from 3 to 3 were given."),
         (
             [[0, 0], [-1, 2]],
@@ -228,7 +234,7 @@ def test_pairwise_refuses(coupling, bias, states, message):
         ),
     ],
 )
-def test_states_are_checked(X, message):
+def test_invalid_states_raise(X, message):
     with pytest.raises(ValueError) as caught:
         check_states(X, [2, 3])
     assert str(caught.value) == message

@@ -1,4 +1,4 @@
-"""Log-linear energies: pairwise models whose parameters are free."""
+"""Tests of LogLinearEnergy."""
 
 from itertools import product
 
@@ -29,15 +29,15 @@ def joint_states(n_states):
     return np.array(list(product(*map(range, n_states))), dtype=STATE).reshape(-1, len(n_states))
 
 
-def law(energy):
-    """All joint states and their probabilities."""
+def enumerate_distribution(energy):
+    """Return all joint states and their probabilities."""
     X = joint_states(energy.n_states)
     log_f = energy.log_potential(X)
     return X, np.exp(log_f - np.logaddexp.reduce(log_f))
 
 
-def naive(energy, x):
-    """log f of a row, from the definition."""
+def naive_log_potential(energy, x):
+    """Return log f of a row, computed from the definition."""
     form, q = energy.form, energy.n_states
     total = 0.0
     for i in range(len(q) if form.unary else 0):
@@ -77,7 +77,7 @@ def test_basis_of_a_pair(q, r):
 def test_log_potential_is_its_definition(statistic, unary, seed):
     energy = random_energy(seed, statistic, unary)
     X = joint_states(MIXED)
-    expected = [naive(energy, x) for x in X]
+    expected = [naive_log_potential(energy, x) for x in X]
     np.testing.assert_allclose(energy.log_potential(X), expected, atol=1e-12)
     np.testing.assert_allclose(energy.factor_graph().log_potential(X), expected, atol=1e-12)
 
@@ -93,7 +93,7 @@ def test_contract_is_the_adjoint_of_expand(statistic, unary, edges, seed):
     assert along == pytest.approx(flat @ energy.form.expand(energy.theta), abs=1e-10)
 
 
-def test_orthonormal_tables_come_back(seed):
+def test_expand_then_contract_is_the_identity(seed):
     energy = random_energy(seed, "table")
     back = energy.form.contract(energy.form.expand(energy.theta))
     for name, values in energy.theta.items():
@@ -105,11 +105,11 @@ def test_orthonormal_tables_come_back(seed):
     np.testing.assert_allclose(energy.strengths() ** 2, squares, atol=1e-12)
 
 
-def test_parameters_are_free(seed):
-    """No two of them give the same distribution: the statistics' covariance has full rank."""
+def test_parameters_are_identifiable(seed):
+    """Check that parameters are identifiable: the covariance of the statistics has full rank."""
     for statistic, n_states in (("table", (2, 3, 3)), ("agreement", (3, 3, 3))):
         energy = random_energy(seed, statistic, True, n_states, [(0, 1), (0, 2), (1, 2)])
-        X, p = law(energy)
+        X, p = enumerate_distribution(energy)
         T = np.array([np.concatenate(list(moments_of(energy, x[None]).values())) for x in X])
         centred = T - p @ T
         assert np.linalg.eigvalsh(centred.T @ (p[:, None] * centred)).min() > 1e-6
@@ -121,7 +121,7 @@ def moments_of(energy, X, log_weights=None):
 
 @pytest.mark.parametrize("statistic", ["table", "agreement"])
 def test_theta_is_twice_the_coupling(statistic, seed):
-    """Of two states: J of states -1 and 1, and the two statistics are one distribution."""
+    """Check, for two states, that theta is 2 J for both statistics."""
     n, edges = 4, [(0, 1), (1, 2), (0, 3)]
     energy = random_energy(seed, statistic, True, (2,) * n, edges)
     J = np.zeros((n, n))
@@ -129,7 +129,7 @@ def test_theta_is_twice_the_coupling(statistic, seed):
         J[i, j] = J[j, i] = theta / 2
     b = energy.theta["unary"] * (contrasts(2)[1, 0] - contrasts(2)[0, 0]) / 2
     ising = PairwiseEnergy(J, b, (-1, 1))
-    X, p = law(energy)
+    X, p = enumerate_distribution(energy)
     log_f = ising.log_potential(X)
     np.testing.assert_allclose(p, np.exp(log_f - np.logaddexp.reduce(log_f)), atol=1e-14)
     np.testing.assert_allclose(energy.strengths(), np.abs(energy.theta["pairs"]), atol=1e-15)
@@ -137,13 +137,13 @@ def test_theta_is_twice_the_coupling(statistic, seed):
 
 @forms
 def test_gradient_by_finite_differences(statistic, unary, seed):
-    """Of the mean log-likelihood of weighted rows, log Z by enumeration."""
+    """Check the gradient of the mean log-likelihood of weighted rows."""
     energy = random_energy(seed, statistic, unary)
     rng = np.random.default_rng(seed + 1000)
     rows = rng.integers(0, MIXED, size=(7, len(MIXED))).astype(STATE)
     log_w = rng.normal(size=7)
     w = np.exp(log_w) / np.exp(log_w).sum()
-    X, p = law(energy)
+    X, p = enumerate_distribution(energy)
     gradient = energy.gradient(States(rows, None, log_w), States(X, None, np.log(p)))
 
     def value(theta):
@@ -164,9 +164,9 @@ def test_gradient_by_finite_differences(statistic, unary, seed):
 
 
 @forms
-def test_moments_of_states_and_of_beliefs_are_means_of_the_statistics(statistic, unary, seed):
+def test_moments_are_means_of_the_statistics(statistic, unary, seed):
     energy = random_energy(seed, statistic, unary)
-    X, p = law(energy)
+    X, p = enumerate_distribution(energy)
     of_states = moments_of(energy, X, np.log(p))
     beliefs = inference.marginals(energy.graph, method="exact").cliques
     flat = np.concatenate([b.ravel() for b in beliefs])
@@ -183,7 +183,7 @@ def test_moments_of_states_and_of_beliefs_are_means_of_the_statistics(statistic,
 
 def test_moments_of_draws(seed):
     energy = random_energy(seed, "table", n_states=(2, 3, 2), edges=[(0, 1), (1, 2)])
-    X, p = law(energy)
+    X, p = enumerate_distribution(energy)
     drawn = inference.sample(energy, 20_000, random_state=seed)
     exact = np.array([p @ (x == X).all(axis=1) for x in X])
     check_means((drawn[:, None] == X).all(axis=2), exact)
@@ -205,8 +205,8 @@ def test_restricted(statistic, unary, seed):
     twin = LogLinearForm.build(MIXED, fewer, statistic, unary)
     pairs = [t for t, keep in zip(energy.edge_parameters(), alive, strict=True) if keep]
     same = LogLinearEnergy(twin, {"unary": energy.theta["unary"], "pairs": np.concatenate(pairs)})
-    X, p = law(left)
-    np.testing.assert_allclose(law(same)[1], p, atol=1e-14)
+    X, p = enumerate_distribution(left)
+    np.testing.assert_allclose(enumerate_distribution(same)[1], p, atol=1e-14)
     rows = X[:5]
     gradient = left.gradient(States(rows), States(X, None, np.log(p)))
     full = energy.with_theta(left.theta).gradient(States(rows), States(X, None, np.log(p)))
@@ -235,7 +235,7 @@ def test_without_edges(unary, seed):
     assert energy.edge_parameters() == []
     assert energy.strengths().shape == (0,)
     assert energy.form.edges.shape == (0, 2)
-    X, p = law(energy)
+    X, p = enumerate_distribution(energy)
     first = np.bincount(X[:, 0], p)
     second = np.bincount(X[:, 1], p)
     np.testing.assert_allclose(p, np.outer(first, second).ravel(), atol=1e-14)
@@ -246,7 +246,7 @@ def test_without_edges(unary, seed):
 
 def test_queries_go_through_tables(seed):
     energy = random_energy(seed, "table")
-    X, p = law(energy)
+    X, p = enumerate_distribution(energy)
     assert isinstance(energy.factor_graph(), FactorGraph)
     found = inference.marginals(energy, method="exact").single
     for i, q in enumerate(MIXED):

@@ -1,4 +1,4 @@
-"""The energy of neural potentials: networks against a slow twin, gradients by differences."""
+"""Tests of NeuralEnergy against a slow reference implementation and finite differences."""
 
 from itertools import pairwise
 
@@ -33,12 +33,12 @@ each_case = pytest.mark.parametrize("case", CASES)
 
 
 def selu(x):
-    """Also of complex numbers, for derivatives by steps along the imaginary axis."""
+    """Return SELU of real or complex numbers; complex ones give derivatives by complex steps."""
     return 1.0507009873554805 * np.where(x.real > 0, x, 1.6732632423543772 * (np.exp(x) - 1))
 
 
 def network(row, layers, inputs):
-    """Values of a network, one for every row of inputs, which are one-hot."""
+    """Return the value of a network at each row of one-hot encoded inputs."""
     values, at = inputs, 0
     for k, width in enumerate((*layers, 1)):
         fan_in = values.shape[1]
@@ -52,7 +52,7 @@ def network(row, layers, inputs):
 
 
 def network_derivative(row, layers, inputs, weights):
-    """Derivatives of the weighted sum of values, right to rounding."""
+    """Return the derivatives of the weighted sum of values, by complex steps."""
     out = np.zeros(len(row))
     for k in range(len(row)):
         moved = row.astype(complex)
@@ -62,7 +62,7 @@ def network_derivative(row, layers, inputs, weights):
 
 
 def one_hot(x, q, n_slots):
-    """A variable at some points: a number in the first slot, or states."""
+    """Return the network inputs of a variable: its value in the first slot, or one-hot states."""
     out = np.zeros((len(x), n_slots))
     if q == 0:
         out[:, 0] = x
@@ -72,7 +72,7 @@ def one_hot(x, q, n_slots):
 
 
 def naive_log_potential(energy, X):
-    """From the definition, network by network."""
+    """Return log f, computed from the definition, network by network."""
     slots = max(1, *energy.n_states)
     parts = [one_hot(X[:, i], q, slots) for i, q in enumerate(energy.n_states)]
     centred = X[:, energy.n_states == 0] - energy.mean
@@ -89,7 +89,7 @@ def naive_log_potential(energy, X):
 
 
 def neural(seed, case, dtype=float, layers=(3, 2)):
-    """An energy far from its base."""
+    """Return an energy whose networks are large compared to the base."""
     n_states, edges = CASES[case]
     rng = np.random.default_rng(seed)
     m = n_states.count(0)
@@ -111,13 +111,13 @@ def draw_column(rng, q, n):
     return rng.normal(size=n) if q == 0 else rng.integers(0, q, size=n).astype(float)
 
 
-def rows_of(energy, n, rng):
-    """Random rows of numbers and states."""
+def draw_rows(energy, n, rng):
+    """Return random rows of continuous and categorical variables."""
     return np.stack([draw_column(rng, q, n) for q in energy.n_states], axis=1)
 
 
-def points_of(energy, rng, n_nodes=5, n_edges=7):
-    """Random points for every clique, with weights of both signs."""
+def draw_points(energy, rng, n_nodes=5, n_edges=7):
+    """Return random points for each clique, with weights of both signs."""
     nodes = [draw_column(rng, q, n_nodes) for q in energy.n_states]
     ends = energy.n_states[energy.edges.ravel()]
     edges = [draw_column(rng, q, n_edges) for q in ends]
@@ -140,7 +140,7 @@ KINDS = [(0,), (3,), (0, 0), (3, 2), (0, 3), (2, 0)]
 
 
 def inputs_of(rng, kinds, n_points, dtype):
-    """Six variables of the kinds in turn, the inputs of three networks, and their one-hot form."""
+    """Return six variables, the inputs of three networks, and their one-hot form."""
     q = np.resize(kinds, 6)
     inputs = np.array([draw_column(rng, k, n_points) for k in q]).astype(dtype)
     which = np.array([[len(kinds) * c + e for e in range(len(kinds))] for c in (2, 0, 1)])
@@ -173,7 +173,7 @@ def test_values_of_networks(kinds, layers, dtype, seed):
 @pytest.mark.parametrize("kinds", KINDS)
 @pytest.mark.parametrize("shared", [True, False])
 def test_gradients_of_networks(kinds, layers, shared, dtype, seed):
-    """They are added; weights are those of a network, or the same for all of them."""
+    """Check that gradients are added, with weights per network or for all networks."""
     rng = np.random.default_rng(seed)
     for n_points in POINTS:
         inputs, discrete, which, slots, hot = inputs_of(rng, kinds, n_points, dtype)
@@ -196,8 +196,8 @@ def test_gradients_of_networks(kinds, layers, shared, dtype, seed):
         assert_allclose(out - 1, expected, rtol=within, atol=within * max(largest, 1.0))
 
 
-def test_units_that_saturate(seed):
-    """Huge inputs are as good as infinite ones, and never nan."""
+def test_saturated_units(seed):
+    """Check that huge inputs give the limit of the networks and no nan."""
     rng = np.random.default_rng(seed)
     for dtype in (np.float64, np.float32):
         theta = stack(rng, 1, 1, (4, 3), dtype)
@@ -218,7 +218,7 @@ def test_units_that_saturate(seed):
 @each_case
 def test_log_potential(case, dtype, seed):
     energy = neural(seed, case, dtype)
-    X = rows_of(energy, 2 * BLOCK + 3, np.random.default_rng(seed))
+    X = draw_rows(energy, 2 * BLOCK + 3, np.random.default_rng(seed))
     found = energy.log_potential(X)
     assert found.dtype == np.float64
     within = 1e-11 if dtype is np.float64 else 1e-4
@@ -226,18 +226,18 @@ def test_log_potential(case, dtype, seed):
     assert energy.log_potential(X[:0]).shape == (0,)
 
 
-def test_rows_go_in_parts(monkeypatch, seed):
+def test_rows_in_several_blocks(monkeypatch, seed):
     energy = neural(seed, "mixed")
-    X = rows_of(energy, 50, np.random.default_rng(seed))
+    X = draw_rows(energy, 50, np.random.default_rng(seed))
     whole = energy.log_potential(X)
-    monkeypatch.setattr("skmrf.energies.neural.ROWS", 7)
+    monkeypatch.setattr("skmrf.energies.neural.MAX_ROWS", 7)
     assert_allclose(energy.log_potential(X), whole, rtol=1e-13)
 
 
 @each_case
 def test_values_at_points_of_cliques(case, seed):
     energy = neural(seed, case)
-    points = points_of(energy, np.random.default_rng(seed))
+    points = draw_points(energy, np.random.default_rng(seed))
     nodes, edges = energy.clique_values(points)
     slots = max(1, *energy.n_states)
     for i, q in enumerate(energy.n_states):
@@ -252,7 +252,7 @@ def test_values_at_points_of_cliques(case, seed):
         assert_allclose(edges[e], expected, rtol=1e-11, atol=1e-11)
 
 
-def test_tables_are_the_same_model(seed):
+def test_factor_graph_is_the_same_distribution(seed):
     energy = neural(seed, "states")
     graph = energy.factor_graph()
     assert isinstance(graph, FactorGraph)
@@ -262,8 +262,8 @@ def test_tables_are_the_same_model(seed):
     assert np.ptp(log_f) > 0.1
 
 
-def test_no_tables_of_numbers(seed):
-    with pytest.raises(ValueError, match="A model of numbers has no tables"):
+def test_factor_graph_of_continuous_variables_raises(seed):
+    with pytest.raises(ValueError, match="A model with continuous variables has no tables"):
         neural(seed, "mixed").factor_graph()
 
 
@@ -271,7 +271,7 @@ def test_no_tables_of_numbers(seed):
 
 
 def assert_gradient(found, function, energy):
-    """Steps are small, as SELU units have kinks."""
+    """Compare a gradient with central differences, whose steps avoid most kinks of SELU units."""
     expected = twins.differences(function, energy, h=1e-6)
     assert found.keys() == energy.theta.keys()
     assert max(np.abs(v).max(initial=0.0) for v in expected.values()) > 1e-4
@@ -283,7 +283,7 @@ def assert_gradient(found, function, energy):
 def test_gradient_of_states(case, seed):
     energy = neural(seed, case)
     rng = np.random.default_rng(seed)
-    X, Y = rows_of(energy, 6, rng), rows_of(energy, 9, rng)
+    X, Y = draw_rows(energy, 6, rng), draw_rows(energy, 9, rng)
     logs = rng.normal(size=9)
     shares = np.exp(logs) / np.exp(logs).sum()
 
@@ -298,7 +298,7 @@ def test_gradient_of_states(case, seed):
 def test_gradient_of_points(case, seed):
     energy = neural(seed, case)
     rng = np.random.default_rng(seed)
-    X, points = rows_of(energy, 6, rng), points_of(energy, rng)
+    X, points = draw_rows(energy, 6, rng), draw_points(energy, rng)
     logs = rng.normal(size=6)
     shares = np.exp(logs) / np.exp(logs).sum()
 
@@ -311,9 +311,9 @@ def test_gradient_of_points(case, seed):
     assert_gradient(found, difference, energy)
 
 
-def test_gradient_of_points_on_either_side(seed):
+def test_gradient_of_points_in_either_phase(seed):
     energy = neural(seed, "mixed")
-    points = points_of(energy, np.random.default_rng(seed))
+    points = draw_points(energy, np.random.default_rng(seed))
     for values in energy.gradient(points, points).values():
         assert_allclose(values, 0.0, atol=1e-12)
 
@@ -323,17 +323,17 @@ def test_gradient_in_single_precision(case, seed):
     single = neural(seed, case, np.float32)
     double = single.with_theta({k: v.astype(float) for k, v in single.theta.items()})
     rng = np.random.default_rng(seed)
-    phases = States(rows_of(single, 200, rng)), points_of(single, rng)
+    phases = States(draw_rows(single, 200, rng)), draw_points(single, rng)
     found, expected = (e.gradient(*phases) for e in (single, double))
     for name, values in found.items():
         assert values.dtype == np.float32
         assert_allclose(values, expected[name], rtol=1e-3, atol=1e-4)
 
 
-def test_inputs_are_not_written_to(seed):
+def test_inputs_are_not_modified(seed):
     energy = neural(seed, "mixed")
     rng = np.random.default_rng(seed)
-    X, points = rows_of(energy, 6, rng), points_of(energy, rng)
+    X, points = draw_rows(energy, 6, rng), draw_points(energy, rng)
     before = [p.copy() for p in points]
     for array in (*energy.theta.values(), energy.mean, energy.precision, X):
         array.flags.writeable = False
@@ -357,14 +357,14 @@ def test_with_theta(seed):
     assert other.edges is energy.edges
     for k, v in before.items():
         assert_array_equal(energy.theta[k], v)
-    X = rows_of(energy, 4, np.random.default_rng(seed))
+    X = draw_rows(energy, 4, np.random.default_rng(seed))
     assert_allclose(other.log_potential(X), naive_log_potential(other, X), rtol=1e-11)
     assert energy.at(Batch(X)) is energy
 
 
 @each_case
 def test_penalty_groups(case):
-    """A group a network; a bias does not count, nor does the scale."""
+    """Check that each network is a group, without its biases and scale."""
     energy = neural(0, case, layers=(3, 2))
     groups = energy.penalty_groups()
     slots = max(1, *energy.n_states)
@@ -390,25 +390,25 @@ def test_properties():
 
 
 def test_random_is_near_its_base(seed):
-    """Networks with weights of their first units' variance add little to the base."""
+    """Check that initial networks add little to the base."""
     options = {"random_state": seed, "dtype": np.float32}
     energy = NeuralEnergy.random([0, 3], [(0, 1)], **options)
     assert {v.dtype for v in energy.theta.values()} == {np.dtype(np.float32)}
-    X = rows_of(energy, 500, np.random.default_rng(seed))
+    X = draw_rows(energy, 500, np.random.default_rng(seed))
     assert 0 < np.std(energy.log_potential(X) - energy.base(X)) < 1.0
     again = NeuralEnergy.random([0, 3], [(0, 1)], **options)
     for k, v in energy.theta.items():
         assert_array_equal(again.theta[k], v)
 
 
-def right():
-    """Arguments of two numbers that are taken."""
+def valid_arguments():
+    """Return valid arguments for two continuous variables."""
     theta = {"nodes": np.zeros((2, 8)), "edges": np.zeros((1, 10))}
     return [theta, [(0, 1)], [0, 0], ((2,), (2,)), np.zeros(2), np.eye(2)]
 
 
-def test_takes_what_is_right():
-    energy = NeuralEnergy(*right())
+def test_valid_arguments():
+    energy = NeuralEnergy(*valid_arguments())
     assert_allclose(energy.log_potential(np.array([[1.0, 2.0]])), [-2.5])
 
 
@@ -423,8 +423,8 @@ def test_takes_what_is_right():
         (1, np.zeros((0, 2)), r"theta\['edges'\] must be of shape \(0, 10\); got \(1, 10\)"),
         (2, [0, 3], r"theta\['nodes'\] must be of shape \(2, 12\); got \(2, 8\)"),
         (3, ((3,), (2,)), r"theta\['nodes'\] must be of shape \(2, 11\); got \(2, 8\)"),
-        (4, np.zeros(3), "mean and precision must be of the 2 variables that are numbers"),
-        (5, np.eye(1), r"mean and precision must be of the 2 .* got shapes \(2,\) and \(1, 1\)"),
+        (4, np.zeros(3), "There are 2 continuous variables, so mean must have shape"),
+        (5, np.eye(1), r"There are 2 continuous variables, .*; got \(2,\) and \(1, 1\)"),
         (3, ((), (2,)), "Networks need at least one layer of hidden units"),
         (3, ((2,), (2, 0)), "Networks need at least one layer of hidden units"),
         (5, np.diag([1.0, 0.0]), "precision must be symmetric and positive definite"),
@@ -441,19 +441,21 @@ def test_takes_what_is_right():
         (5, np.full((2, 2), np.nan), "precision must be symmetric and positive definite"),
     ],
 )
-def test_refuses(place, value, message):
-    arguments = right()
+def test_invalid_arguments_raise(place, value, message):
+    arguments = valid_arguments()
     arguments[place] = value
     with pytest.raises(ValueError, match=message):
         NeuralEnergy(*arguments)
 
 
 @pytest.mark.parametrize("code", [-1.0, 3.0])
-def test_refuses_states_that_are_none(code, seed):
-    """Also where another variable has more of them."""
+def test_invalid_states_raise(code, seed):
+    """Check states that are invalid for their variable but valid for another one."""
     energy = NeuralEnergy.random([0, 3, 5], [(0, 1), (1, 2)], random_state=seed)
     X = np.array([[9.0, 2.0, 4.0], [0.0, 1.0, 0.0], [-7.5, 0.0, 3.0]])
     energy.log_potential(X)
     X[1, 1] = code
-    with pytest.raises(ValueError, match="Variable 1 has the states 0 to 2; got others"):
+    with pytest.raises(
+        ValueError, match="Variable 1 has the state codes 0 to 2, but X holds other"
+    ):
         energy.log_potential(X)

@@ -1,4 +1,4 @@
-"""Tests of compiled loops against plain ones: tables, sweeps, layers, densities, Adam."""
+"""Tests of compiled kernels against plain Python: tables, sweeps, layers, densities, Adam."""
 
 import numpy as np
 import pytest
@@ -7,17 +7,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from zoo import SMALL, TABLES, WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, possible_rows
 
 from skmrf._kernels._jit import kernel
-from skmrf._kernels.ascent import adam_sizes, adam_step
-from skmrf._kernels.elimination import categorical
-from skmrf._kernels.exponential import exponentials, logarithms, power
-from skmrf._kernels.gaussians import fill_numbers, seen_log_densities
+from skmrf._kernels.ascent import adam_step, adam_step_sizes
+from skmrf._kernels.elimination import draw_categorical
+from skmrf._kernels.exponential import exponentials, logarithms, power_of_two
+from skmrf._kernels.gaussians import draw_missing_values, observed_log_densities
 from skmrf._kernels.gibbs import sweep_binary, sweep_tables
 from skmrf._kernels.layers import draw_units, softplus_sums, unit_means
 from skmrf._kernels.tables import add_moments, binary_form, log_potentials
 from skmrf._utils.codes import STATE
 from skmrf.energies.conditionals import BinaryConditionals
 
-# exp overflows to inf and log takes 0 to -inf on purpose, which compiled code does not mention
+# exp may overflow to inf and log(0) is -inf on purpose; only uncompiled kernels warn of it
 pytestmark = [
     pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:divide by zero encountered in log:RuntimeWarning"),
@@ -84,20 +84,20 @@ def test_categorical_inverts_the_distribution():
     with np.errstate(divide="ignore"):
         log_p = np.log(p) - 700.0
     for u, state in [(0.0, 0), (0.19, 0), (0.21, 2), (0.69, 2), (0.71, 3), (1 - 2**-53, 3)]:
-        assert categorical(log_p.copy(), log_p.max(), u) == state
+        assert draw_categorical(log_p.copy(), log_p.max(), u) == state
 
 
-def test_categorical_never_draws_a_zero():
+def test_categorical_never_draws_probability_zero():
     log_p = np.array([-np.inf, 0.0, -np.inf])
     for u in (0.0, 0.5, 1 - 2**-53):
-        assert categorical(log_p.copy(), 0.0, u) == 1
+        assert draw_categorical(log_p.copy(), 0.0, u) == 1
 
 
 # Gibbs sweeps -----------------------------------------------------------------------------
 
 
 def run(energy, X, rng, betas, reference, clamped, reverse):
-    """One block of chains through the kernel that the energy asks for."""
+    """Run one block of chains with the kernel of the energy's conditionals."""
     conditionals = energy.conditionals()
     sites = np.flatnonzero(np.asarray(energy.n_states) > 1)
     order = sites[::-1].copy() if reverse else sites
@@ -116,7 +116,7 @@ def run(energy, X, rng, betas, reference, clamped, reverse):
     return X, log_weights
 
 
-def random_base(energy, rng):
+def random_reference(energy, rng):
     return [np.log(rng.dirichlet(np.full(q, 2.0))) for q in energy.n_states]
 
 
@@ -131,11 +131,11 @@ PATHS = {
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("name", SMALL)
-def test_sweeps_take_the_twin_s_steps(name, path, reverse, seed):
+def test_sweeps_match_plain_python(name, path, reverse, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng([seed, len(path), reverse])
     X = possible_rows(energy, 3, rng)
-    reference = random_base(energy, rng)
+    reference = random_reference(energy, rng)
     for masked in (None, rng.random(X.shape) < 0.4):
         how = {"betas": PATHS[path], "reference": reference, "clamped": masked, "reverse": reverse}
         moved, log_weights = run(energy, X, np.random.default_rng(seed), **how)
@@ -153,7 +153,7 @@ def test_sweeps_of_degenerate_models(name, seed):
     rng = np.random.default_rng(seed)
     how = {
         "betas": [0.0, 0.5, 1.0],
-        "reference": random_base(energy, rng),
+        "reference": random_reference(energy, rng),
         "clamped": None,
         "reverse": False,
     }
@@ -166,10 +166,10 @@ def test_sweeps_of_degenerate_models(name, seed):
 
 @pytest.mark.parametrize("name", WITH_ZEROS)
 def test_sweeps_leave_zero_potentials(name, seed):
-    """From any start; the weight of a start of probability zero is zero, never nan."""
+    """Check that chains leave impossible states, whose weight is zero and not nan."""
     energy = ZOO[name](seed)
     states, log_f = enumerate_states(energy)
-    how = {"reference": twins.uniform_base(energy), "clamped": None, "reverse": False}
+    how = {"reference": twins.uniform_reference(energy), "clamped": None, "reverse": False}
     _, log_weights = run(energy, states, np.random.default_rng(seed), betas=[0.0, 0.5, 1.0], **how)
     dead = log_weights == -np.inf
     assert_array_equal(dead, log_f == -np.inf)
@@ -182,7 +182,7 @@ def test_sweeps_leave_zero_potentials(name, seed):
 # Layers of units ---------------------------------------------------------------------------------
 
 
-# exp overflows to inf and log takes 0 to -inf on purpose, which compiled code does not mention
+# exp may overflow to inf and log(0) is -inf on purpose; only uncompiled kernels warn of it
 
 
 @kernel
@@ -193,17 +193,17 @@ def exp_in_place(x):
 @kernel
 def power_in_place(x):
     for i in range(x.size):
-        x[i] = power(x[i])
+        x[i] = power_of_two(x[i])
 
 
-def applied(in_place, x):
+def apply(in_place, x):
     out = x.copy()
     in_place(out)
     return out
 
 
 def exp_of(x):
-    return applied(exp_in_place, x)
+    return apply(exp_in_place, x)
 
 
 EXP_LIMITS = {np.float32: (87, 3e-7), np.float64: (708, 1e-15)}  # of arguments and errors
@@ -212,7 +212,7 @@ each_exp = pytest.mark.parametrize("dtype", EXP_LIMITS)
 
 @each_exp
 def test_exponentials(dtype):
-    """The relative error, densely around zero, where polynomials meet, and over the range."""
+    """Check the relative error near zero, where polynomials meet, and over the whole range."""
     limit, within = EXP_LIMITS[dtype]
     near = np.concatenate([np.linspace(-1, 1, 40_001), np.log(2) * np.arange(-125, 126) / 2])
     x = np.append(near, np.linspace(-limit, limit, 400_001)).astype(dtype)
@@ -223,7 +223,7 @@ def test_exponentials(dtype):
 
 
 @each_exp
-def test_exponentials_are_held_beyond_their_range(dtype):
+def test_exponentials_are_clipped(dtype):
     limit, within = EXP_LIMITS[dtype]
     x = np.array([limit, limit + 0.5, 800, 3e38, np.inf], dtype)
     assert_allclose(exp_of(x), np.exp(float(limit)), rtol=within)
@@ -236,13 +236,13 @@ def test_exponentials_are_held_beyond_their_range(dtype):
 def test_powers_of_two(dtype):
     limit = {np.float32: 126, np.float64: 1022}[dtype]
     whole = np.arange(-limit, limit + 1, dtype=dtype)
-    assert_array_equal(applied(power_in_place, whole), np.exp2(whole))
+    assert_array_equal(apply(power_in_place, whole), np.exp2(whole))
     y = np.concatenate([whole[1:] - dtype(0.5), np.linspace(-1, 1, 40_001), whole[1:-1] / 3])
     y = y.astype(dtype)
-    found, expected = applied(power_in_place, y), np.exp2(y.astype(np.longdouble))
+    found, expected = apply(power_in_place, y), np.exp2(y.astype(np.longdouble))
     assert found.dtype == dtype
     assert np.abs(found / expected - 1).max() < EXP_LIMITS[dtype][1]
-    assert np.isnan(applied(power_in_place, np.full(70, np.nan, dtype))).all()
+    assert np.isnan(apply(power_in_place, np.full(70, np.nan, dtype))).all()
 
 
 @kernel
@@ -257,7 +257,7 @@ def log_of(x):
 
 
 def test_logarithms_in_single_precision():
-    """Absolute errors around 1, where the result vanishes, and relative ones over the range."""
+    """Check the absolute error near 1, where the result is 0, and the relative error elsewhere."""
     near = np.append(np.linspace(0.5, 2.0, 200_001), 2.0 ** np.arange(-125, 127) * np.sqrt(0.5))
     ends = [np.finfo(np.float32).tiny, np.finfo(np.float32).max]
     x = np.concatenate([near, np.exp(np.linspace(-87, 88, 200_001)), ends]).astype(np.float32)
@@ -268,7 +268,7 @@ def test_logarithms_in_single_precision():
     assert log_of(np.zeros(0, np.float32)).shape == (0,)
 
 
-def test_logarithms_undo_exponentials():
+def test_logarithms_invert_exponentials():
     x = np.linspace(-80, 80, 100_001).astype(np.float32)
     assert_allclose(log_of(exp_of(x)), x, rtol=3e-7, atol=6e-7)
 
@@ -287,7 +287,7 @@ rows_of_biases = pytest.mark.parametrize("n_biases", [1, 7])
 
 
 def layer_inputs(dtype, seed, n_biases, scale=3.0):
-    """Activations of 7 chains and biases of 70 units: more than one group of factors."""
+    """Return activations of 7 chains and biases of 70 units, more than one group of factors."""
     rng = np.random.default_rng(seed)
     activation = rng.normal(0.0, scale, size=(7, 70)).astype(dtype)
     return activation, rng.normal(0.0, scale, size=(n_biases, 70)).astype(dtype), rng
@@ -334,7 +334,7 @@ def test_softplus_sums_of_no_units():
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_draw_units(dtype, scale, n_biases, seed):
-    """1 where the noise is below the mean; noise too near to it to say is left out."""
+    """Check that units are 1 where the noise is below the mean, except for rounding."""
     activation, bias, rng = layer_inputs(dtype, seed, n_biases, scale)
     shift = rng.normal(0.0, scale, size=70).astype(dtype)
     noise = rng.random(activation.shape, dtype=dtype)
@@ -352,8 +352,8 @@ def test_draw_units(dtype, scale, n_biases, seed):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_certain_units_are_certain(dtype):
-    """Whatever the noise, from the least to the greatest that generators return."""
+def test_units_of_probability_zero_and_one(dtype):
+    """Check units of probability 0 and 1 with the smallest and the largest possible noise."""
     last = 1 - 2**-24 if dtype == np.float32 else 1 - 2**-53
     noise = np.array([[0.0, last] * 2], dtype=dtype)
     sure = np.array([[-200.0, -200.0, 200.0, 200.0]], dtype=dtype)
@@ -367,11 +367,11 @@ def test_certain_units_are_certain(dtype):
 # Gaussian densities ------------------------------------------------------------------------------
 
 
-# exp overflows to inf and log takes 0 to -inf on purpose, which compiled code does not mention
+# exp may overflow to inf and log(0) is -inf on purpose; only uncompiled kernels warn of it
 
 
-def gaps_and_components(seed, n=4, n_rows=30, n_components=3):
-    """Rows with gaps, among them one without any entry and one without a gap; their patterns."""
+def rows_and_components(seed, n=4, n_rows=30, n_components=3):
+    """Return rows with missing values, one empty and one complete, and their patterns."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(n_components, n, n))
     X = rng.normal(size=(n_rows, n))
@@ -381,10 +381,10 @@ def gaps_and_components(seed, n=4, n_rows=30, n_components=3):
     return X, pattern, rng.normal(size=(n_components, n)), A @ A.transpose(0, 2, 1) + np.eye(n), rng
 
 
-def test_densities_of_rows_with_gaps(seed):
-    X, pattern, means, covariances, _ = gaps_and_components(seed)
+def test_log_densities_with_missing_values(seed):
+    X, pattern, means, covariances, _ = rows_and_components(seed)
     found = np.empty((3, len(X)))
-    seen_log_densities(X, pattern, np.argsort(pattern), means, covariances, found)
+    observed_log_densities(X, pattern, np.argsort(pattern), means, covariances, found)
     for r, row in enumerate(X):
         o = ~np.isnan(row)
         for k in range(3):
@@ -395,15 +395,15 @@ def test_densities_of_rows_with_gaps(seed):
 
 
 @pytest.mark.parametrize("one_pattern", [False, True])
-def test_numbers_filled_in(one_pattern, seed):
-    X, pattern, means, covariances, rng = gaps_and_components(seed)
+def test_draws_of_missing_values(one_pattern, seed):
+    X, pattern, means, covariances, rng = rows_and_components(seed)
     if one_pattern:
         X, pattern = rng.normal(size=X.shape), np.ones_like(pattern)
         X[:, 0] = np.nan
     chosen = rng.integers(3, size=len(X))
     filled, noise = X.copy(), rng.normal(size=X.shape)
     order, precisions = np.lexsort((pattern, chosen)), np.linalg.inv(covariances)
-    fill_numbers(filled, pattern, order, chosen, means, precisions, noise)
+    draw_missing_values(filled, pattern, order, chosen, means, precisions, noise)
     for r, row in enumerate(X):
         m, P, mean = np.isnan(row), precisions[chosen[r]], means[chosen[r]]
         shift = np.linalg.solve(P[np.ix_(m, m)], P[np.ix_(m, ~m)] @ (row[~m] - mean[~m]))
@@ -416,12 +416,12 @@ def test_numbers_filled_in(one_pattern, seed):
 # Adam --------------------------------------------------------------------------------------------
 
 
-# exp overflows to inf and log takes 0 to -inf on purpose, which compiled code does not mention
+# exp may overflow to inf and log(0) is -inf on purpose; only uncompiled kernels warn of it
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_adam(dtype, seed):
-    """Steps of the textbook: Kingma and Ba (2015), Algorithm 1."""
+def test_adam_steps(dtype, seed):
+    """Check the steps against Algorithm 1 of Kingma and Ba (2015)."""
     rng = np.random.default_rng(seed)
     theta = rng.normal(size=20).astype(dtype)
     mean, square = np.zeros(20, dtype), np.zeros(20, dtype)
@@ -435,7 +435,7 @@ def test_adam(dtype, seed):
         corrections = 1 / (1 - b1**t), 1 / np.sqrt(1 - b2**t)
         out, sizes, again = np.empty((3, 20), dtype)
         adam_step(theta, g, mean, square, (b1, b2), corrections, rate, epsilon, out, sizes)
-        adam_sizes(square, rate, corrections[1], epsilon, again)
+        adam_step_sizes(square, rate, corrections[1], epsilon, again)
         assert_array_equal(again, sizes)
         within = {"rtol": 1e-12} if dtype == np.float64 else {"rtol": 2e-4}
         assert_allclose(sizes, rate / (np.sqrt(v_hat) + epsilon), **within)

@@ -1,4 +1,4 @@
-"""Tests of compiled elimination, belief propagation and mean field against slow twins."""
+"""Tests of the elimination, belief propagation and mean-field kernels against plain Python."""
 
 from itertools import combinations
 
@@ -12,15 +12,15 @@ from zoo import SMALL, TABLES, ZOO, enumerate_states, naive_log_potential, possi
 from skmrf._kernels.belief import TINY
 from skmrf._kernels.elimination import block_offsets
 from skmrf._kernels.forests import grow_forest, root_of
-from skmrf._kernels.heap import rise, sink
-from skmrf._kernels.ordering import adjacency_bits, greedy_order, members, popcount
+from skmrf._kernels.heap import sift_down, sift_up
+from skmrf._kernels.ordering import adjacency_bits, greedy_order, popcount, set_bits
 from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph
 from skmrf.energies.layout import Layout
 from skmrf.exact import elimination
 from skmrf.variational import belief_propagation, mean_field
 
-# exp overflows to inf and log takes 0 to -inf on purpose, which compiled code does not mention
+# exp may overflow to inf and log(0) is -inf on purpose; only uncompiled kernels warn of it
 pytestmark = [
     pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:divide by zero encountered in log:RuntimeWarning"),
@@ -37,25 +37,25 @@ def test_popcount():
         assert popcount(np.uint64(word)) == word.bit_count()
 
 
-def test_members():
+def test_set_bits():
     row = np.array([0b1011, 0, 1 << 63], dtype=np.uint64)
     out = np.empty(192, dtype=np.int64)
-    assert out[: members(row, out)].tolist() == [0, 1, 3, 191]
+    assert out[: set_bits(row, out)].tolist() == [0, 1, 3, 191]
 
 
-def test_adjacency_skips_what_is_observed():
+def test_adjacency_skips_observed_variables():
     layout = Layout.build([2] * 70, [(0, 1, 69), (1, 2), (3,)])
     free = np.ones(70, dtype=bool)
     free[1] = False
     bits = adjacency_bits(layout.clique_ptr, layout.clique_vars, free, 70)
     out = np.empty(128, dtype=np.int64)
-    neighbours = {v: out[: members(bits[v], out)].tolist() for v in range(70)}
+    neighbours = {v: out[: set_bits(bits[v], out)].tolist() for v in range(70)}
     assert {v: n for v, n in neighbours.items() if n} == {0: [69], 69: [0]}
 
 
 @pytest.mark.parametrize("weights", [(1.0, 1e-3, 1e-6), (1e-3, 1.0, 1e-6), (0.0, 0.0, 1.0)])
 def test_greedy_order(weights, seed):
-    """Every step takes a least score among the variables left, computed on a plain graph."""
+    """Check that each step eliminates a variable with the smallest score."""
     n = 24
     rng = np.random.default_rng(seed)
     graph = nx.gnp_random_graph(n, 0.15, seed=seed)
@@ -81,7 +81,7 @@ def _score(graph, v, log_states, weights, rank):
     return np.dot(weights, [fill, log_states[[v, *graph[v]]].sum(), rank[v]])
 
 
-def test_greedy_order_stops_at_a_table_too_large():
+def test_greedy_order_stops_at_a_large_table():
     layout = Layout.build([2] * 6, [(0, 1), *combinations(range(1, 6), 2)])
     free = np.ones(6, dtype=bool)
     bits = adjacency_bits(layout.clique_ptr, layout.clique_vars, free, 6)
@@ -100,7 +100,7 @@ def test_block_offsets():
 
 @pytest.mark.parametrize("name", [*TABLES, "one_state", "uniform", "disconnected"])
 def test_elimination(name, seed):
-    """All kernels of the passes, for three rows that observe the same variables."""
+    """Check all kernels of the passes, for three rows with the same observed variables."""
     graph = ZOO[name](seed).factor_graph()
     rng = np.random.default_rng(seed)
     observed = rng.random(graph.n_variables) < 0.3
@@ -130,8 +130,8 @@ def test_elimination(name, seed):
     assert_array_equal(totals, log_z)
 
 
-def test_messages_in_many_blocks(seed):
-    """Tables above the block size, where offsets of blocks and places within them add up."""
+def test_messages_of_several_blocks(seed):
+    """Check tables larger than a block, where offsets of blocks and entries are added."""
     rng = np.random.default_rng(seed)
     graph = FactorGraph(
         [3, 2, 40, 30], [(0, 2), (3, 0, 1), (2, 3)], rng.normal(size=1200 + 180 + 120)
@@ -148,7 +148,7 @@ def test_messages_in_many_blocks(seed):
 
 
 def test_marginal_map(seed):
-    """Sums in the first buckets, maxima in the others, for two rows."""
+    """Check sums in the first buckets and maxima in the other ones, for two rows."""
     graph = ZOO["orders"](seed)
     rng = np.random.default_rng(seed)
     observed, maximised = np.arange(5) == 2, np.isin(np.arange(5), (0, 2, 3))
@@ -171,7 +171,7 @@ def test_marginal_map(seed):
 
 
 def test_heap(seed):
-    """The most urgent item is first, whatever becomes of the urgencies."""
+    """Check that the item of highest priority is first after priorities change."""
     rng = np.random.default_rng(seed)
     items = rng.permutation(30)[:20]
     heap, place, urgency = items.copy(), np.full(30, -1), np.zeros(30)
@@ -182,16 +182,16 @@ def test_heap(seed):
         before = urgency[item]
         urgency[item] = rng.integers(15) / 7
         if urgency[item] > before:
-            rise(heap, place, urgency, item)
+            sift_up(heap, place, urgency, item)
         else:
-            sink(heap, place, urgency, item)
+            sift_down(heap, place, urgency, item)
         assert urgency[heap[0]] == urgency[items].max()
         assert_array_equal(heap[place[items]], items)
     found = []
     for _ in range(20):
         found.append(urgency[heap[0]])
         urgency[heap[0]] = -1.0
-        sink(heap, place, urgency, heap[0])
+        sift_down(heap, place, urgency, heap[0])
     assert found == sorted(found, reverse=True)
 
 
@@ -201,7 +201,7 @@ def beliefs(graph, found):
 
 @pytest.mark.parametrize("name", [*SMALL, "isolated", "one_state", "uniform"])
 def test_flooding(name, seed):
-    """Three iterations, sums and maxima, and the Bethe value."""
+    """Check three iterations of sums and of maxima, and the Bethe value."""
     graph = ZOO[name](seed).factor_graph()
     everything = np.ones(graph.n_variables, dtype=bool)
     how = belief_propagation.Propagation("flooding", 0.3, 3, 0.0)
@@ -235,8 +235,8 @@ def test_schedules_on_trees(name, schedule, seed):
 
 
 @pytest.mark.parametrize("gap", [-0.4, -0.9, -1.1, -1.6, -2.5, -20.0])
-def test_sums_that_lose_terms(gap):
-    """Weights that are too small for sums, not for logs: what they say is not lost."""
+def test_sums_that_underflow(gap):
+    """Check messages whose weights underflow, but whose logarithms do not."""
     step = gap * -np.log(TINY)
     tables = [[0.0, step], [[0.0, 2 * step], [3 * step, 0.0]], [0.0, -3 * step], [step, 0.0]]
     graph = FactorGraph([2] * 2, [(0,), (0, 1), (1,), (1,)], tables)
@@ -249,7 +249,7 @@ def test_sums_that_lose_terms(gap):
 
 
 def test_mixed_messages(seed):
-    """Two maximised variables, a summed one at each end, zeros that depend on the modes."""
+    """Check a chain with two maximised and two summed variables and zero potentials."""
     cliques = [(0, 1), (1, 2), (2, 3), (0,), (1,), (2,), (3,)]
     rng = np.random.default_rng(seed)
     tables = [rng.normal(size=[2] * len(c)) for c in cliques]
@@ -288,7 +288,7 @@ def test_grow_forest():
 
 @pytest.mark.parametrize("name", [*TABLES, "one_state", "uniform", "disconnected"])
 def test_mean_field(name, seed):
-    """Sweeps from a random start, the bound, and the moments."""
+    """Check sweeps from a random start, the bound and the moments."""
     graph = ZOO[name](seed).factor_graph()
     rng = np.random.default_rng(seed)
     singles = [rng.dirichlet(np.ones(q)) for q in graph.n_states]

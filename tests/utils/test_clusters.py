@@ -1,4 +1,4 @@
-"""Dask and Ray through joblib: the numbers of one process, and what is sent to get them."""
+"""Tests of Dask and Ray through joblib: results equal those of one process, and data sent."""
 
 import os
 import pickle
@@ -34,7 +34,7 @@ FEW_CHAINS = PCD(n_chains=128)  # two blocks, so that every step could be sent
 
 
 def grid_search():
-    """Held-out log-likelihoods of every fold and parameter."""
+    """Return the held-out log-likelihood of each fold and parameter."""
     model = DiscreteMRF(learner=FEW_CHAINS, max_iter=40, random_state=0)
     search = GridSearchCV(model, {"alpha": [0.0, 0.1]}, cv=2).fit(X)
     splits = [search.cv_results_[f"split{k}_test_score"] for k in range(2)]
@@ -42,20 +42,20 @@ def grid_search():
 
 
 def bootstraps():
-    """What the repetitions of a selection say."""
+    """Return the selection frequencies of bootstraps."""
     model = MRFStructureLearner("exact", n_bootstraps=4, random_state=0).fit(X)
     return [model.edge_frequency_, model.coupling_]
 
 
 def classes():
-    """Probabilities of labels, and densities."""
+    """Return class probabilities and densities."""
     small = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3, "random_state": 0}
     model = NNMRFClassifier(**small).fit(NUMBERS, LABELS)
     return [model.predict_proba(NUMBERS), model.score_samples(NUMBERS)]
 
 
 def chains():
-    """Annealed importance sampling."""
+    """Return log-weights of annealed importance sampling."""
     energy = make_ising("grid", n_variables=16, coupling=0.6)
     found = likelihood.ais(energy, n_chains=192, n_temperatures=300, random_state=0, n_jobs=2)
     return [np.array([found.value, found.std_error, found.lower, found.upper])]
@@ -71,8 +71,8 @@ def check_same(job, expected):
 
 
 @pytest.fixture(scope="module")
-def alone():
-    """The results of every job on one process."""
+def single_process_results():
+    """Return the results of all jobs on one process."""
     return {job: function() for job, function in JOBS.items()}
 
 
@@ -81,7 +81,7 @@ def alone():
 
 @contextmanager
 def dask_client():
-    """A client of two worker processes."""
+    """Yield a client of two worker processes."""
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
@@ -93,28 +93,28 @@ def dask_client():
 
 
 def n_executed(client):
-    """Tasks that workers have done so far."""
+    """Return the number of tasks that workers have executed."""
     return sum(client.run(lambda dask_worker: dask_worker.state.executed_count).values())
 
 
-def test_dask(alone, monkeypatch, capsys):
-    """All on one cluster, as to start one takes seconds."""
+def test_dask(single_process_results, monkeypatch, capsys):
+    """Run all checks on one cluster, because starting one takes seconds."""
     with dask_client() as client, parallel_config("dask"):
         for job, most in MOST_TASKS.items():
             before = n_executed(client)
-            check_same(job, alone[job])
+            check_same(job, single_process_results[job])
             sent = n_executed(client) - before
             assert min(most, 1) <= sent <= most, f"{job}: {sent} tasks"
         monkeypatch.setattr(gibbs, "UPDATES_TO_SEND", 0)
         before = n_executed(client)
-        check_same("chains", alone["chains"])
+        check_same("chains", single_process_results["chains"])
         assert n_executed(client) > before, "long blocks of chains are sent"
         check_progress(capsys)
-        check_worker_killed(client)
+        check_killed_worker(client)
 
 
-def check_worker_killed(client):
-    """SIGKILL in the middle of bootstraps: they are done again elsewhere."""
+def check_killed_worker(client):
+    """Check that bootstraps of a killed worker run again on another worker."""
     model = MRFStructureLearner("exact", n_bootstraps=16, random_state=0)
     with parallel_config("sequential"):
         expected = model.fit(X).edge_frequency_
@@ -142,7 +142,7 @@ def check_worker_killed(client):
 
 @contextmanager
 def local_ray():
-    """Ray with two processors, and its backend."""
+    """Start Ray with two processors and register its joblib backend."""
     ray = pytest.importorskip("ray")
     from ray.util.joblib import register_ray
 
@@ -160,40 +160,40 @@ def local_ray():
         ray.shutdown()
 
 
-def test_ray(alone):
+def test_ray(single_process_results):
     with local_ray(), parallel_config("ray", n_jobs=2):
         for job in JOBS:
-            check_same(job, alone[job])
+            check_same(job, single_process_results[job])
 
 
 @pytest.mark.slow
-def test_ray_actor_killed():
-    """Bootstraps fail with an actor that dies, unless Ray is asked to start it again."""
+def test_ray_killed_actor():
+    """Check that bootstraps fail if an actor is killed, unless Ray restarts actors."""
     ray = pytest.importorskip("ray")
     with local_ray():
-        check_actor_killed(ray)
+        check_killed_actor(ray)
 
 
-def check_actor_killed(ray):
+def check_killed_actor(ray):
     model = MRFStructureLearner("exact", n_bootstraps=16, random_state=0)
     with parallel_config("sequential"):
         expected = model.fit(X).edge_frequency_
     restarts = {"max_restarts": 3, "max_task_retries": 3}
-    with parallel_config("ray", n_jobs=2, ray_remote_args=restarts), one_actor_killed() as killed:
+    with parallel_config("ray", n_jobs=2, ray_remote_args=restarts), kill_one_actor() as killed:
         found = model.fit(X).edge_frequency_
     assert killed
     np.testing.assert_array_equal(found, expected)
     with (
         parallel_config("ray", n_jobs=2),
-        one_actor_killed(),
+        kill_one_actor(),
         pytest.raises(ray.exceptions.ActorDiedError),
     ):
         model.fit(X)
 
 
 @contextmanager
-def one_actor_killed():
-    """SIGKILL to the first process of Ray that runs a task; yields a list of it."""
+def kill_one_actor():
+    """Kill the first Ray process that runs a task; yield a list that receives its id."""
     psutil = pytest.importorskip("psutil")
     killed, over = [], threading.Event()
 
@@ -219,7 +219,7 @@ def one_actor_killed():
 
 
 def check_progress(capsys):
-    """A bar of every estimator is shown, wherever its parts are learned."""
+    """Check that a progress bar of each estimator is shown."""
     small = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 2, "random_state": 0}
     model = NNMRFClassifier(**small, n_jobs=2).set_callbacks(ProgressBar())
     model.fit(NUMBERS, LABELS)
@@ -244,7 +244,7 @@ def test_progress_of_processes(capsys):
 
 @pytest.fixture
 def sent(monkeypatch):
-    """Sizes in bytes of the tasks of bootstraps, classes and members, which run here."""
+    """Run all tasks in this process and return their sizes in bytes."""
     sizes = []
 
     def run_parts(function, parts, _n_jobs):
@@ -257,7 +257,7 @@ def sent(monkeypatch):
     return sizes
 
 
-def test_a_bootstrap_carries_the_rows(sent):
+def test_task_size_of_a_bootstrap(sent):
     rows = RNG.integers(3, size=(4000, 5))
     model = MRFStructureLearner("exact", n_bootstraps=2, random_state=0)
     model.set_callbacks(ProgressBar())
@@ -268,7 +268,7 @@ def test_a_bootstrap_carries_the_rows(sent):
     assert max(sent) < 1.5 * codes + 4000
 
 
-def test_a_class_carries_its_rows(sent):
+def test_task_size_of_a_class(sent):
     labels = np.arange(3000) % 3
     rows = RNG.normal(size=(3000, 5)) + labels[:, None]
     layers = {"node_layers": (3,), "edge_layers": (3,)}
@@ -281,7 +281,7 @@ def test_a_class_carries_its_rows(sent):
     assert max(members) < rows.nbytes + 16 * len(rows) + 16_000  # labels, weights, networks
 
 
-def test_a_fitted_estimator_is_searched_as_a_new_one():
+def test_search_with_a_fitted_estimator():
     model = DiscreteMRF(learner=FEW_CHAINS, max_iter=200, random_state=0)
     before = len(pickle.dumps(clone(model)))
     assert len(pickle.dumps(clone(model.fit(X)))) == before

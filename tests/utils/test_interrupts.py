@@ -1,4 +1,4 @@
-"""Ctrl-C at any time: it waits for the end of an update, and ends no process."""
+"""Tests of delayed keyboard interrupts."""
 
 import signal
 import subprocess
@@ -43,8 +43,8 @@ def handler():
     signal.signal(signal.SIGINT, before)
 
 
-def works(done, times):
-    """Ctrl-C at the begin of a block within a block."""
+def run_nested_blocks(done, times):
+    """Press Ctrl-C at the start of a nested block."""
     with InterruptLater():
         with InterruptLater():
             for _ in range(times):
@@ -54,23 +54,23 @@ def works(done, times):
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_it_waits_for_the_end_of_the_outermost_block(times):
-    """A terminal may send it twice at once."""
+def test_interrupt_waits_for_the_outermost_block(times):
+    """Check Ctrl-C pressed once, and twice at the same moment as some terminals do."""
     done = []
     with pytest.raises(KeyboardInterrupt):
-        works(done, times)
+        run_nested_blocks(done, times)
     assert done == ["inner", "outer"]
 
 
-def test_a_second_one_that_is_meant_does_not_wait(monkeypatch):
-    monkeypatch.setattr(interrupts, "TWICE", -1.0)
+def test_second_interrupt_is_immediate(monkeypatch):
+    monkeypatch.setattr(interrupts, "SECOND_PRESS_DELAY", -1.0)
     done = []
     with pytest.raises(KeyboardInterrupt):
-        works(done, 2)
+        run_nested_blocks(done, 2)
     assert done == []
 
 
-def test_errors_come_first():
+def test_errors_take_precedence():
     def fails():
         with InterruptLater():
             press()
@@ -80,7 +80,7 @@ def test_errors_come_first():
         fails()
 
 
-def test_other_handlers_stay():
+def test_custom_handlers_are_kept():
     heard = []
 
     def mine(number, _frame):
@@ -93,12 +93,12 @@ def test_other_handlers_stay():
     assert signal.signal(signal.SIGINT, signal.default_int_handler) is mine
 
 
-def test_other_threads_change_nothing():
+def test_other_threads_are_unaffected():
     kept = []
 
     def work():
         with InterruptLater() as later:
-            kept.append(later.holds)
+            kept.append(later.is_active)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -107,8 +107,8 @@ def test_other_threads_change_nothing():
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer of POSIX")
-def test_fits_end_whole(seed):
-    """Without holding back, this process ends by a segmentation fault or with a row too many."""
+def test_interrupted_fit_is_consistent(seed):
+    """Check an interrupted fit, which without the delay crashes or is inconsistent."""
     run = [sys.executable, "-c", FITS, str(seed)]
     found = subprocess.run(run, capture_output=True, text=True, timeout=300)
     assert (found.returncode, found.stdout) == (0, "whole\n"), found.stderr[-2000:]
