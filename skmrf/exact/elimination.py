@@ -1,12 +1,13 @@
-"""Exact inference by variable elimination, for a batch of rows of evidence at once.
+"""Exact inference by variable elimination, for a batch of rows of evidence.
 
-Everything is in the log domain, so that zero potentials (-inf) and huge ones are safe. All rows of
-a batch observe the same variables; :func:`prepare` builds the index arrays for such a pattern.
+All computations are in the log domain, so zero potentials (-inf) and very large potentials cause
+no overflow. All rows of a batch observe the same variables. :func:`prepare` builds the index
+arrays for this set of observed variables.
 """
 
 import numpy as np
 
-from .._kernels.elimination import choose, clamped_starts, downward, upward
+from .._kernels.elimination import choose_states, clamped_starts, pass_downward, pass_upward
 from .._utils.codes import MISSING, STATE
 from .tree_decomposition import build_tree, forecast
 
@@ -17,39 +18,41 @@ UNIFORMS_A_CALL = 2**20
 
 
 def prepare(layout, observed=None, *, maximised=None, max_bytes=DEFAULT_MAX_BYTES):
-    """The bucket tree of a factor graph's layout, if it fits.
+    """Build the bucket tree of a factor graph, if it fits into memory.
 
     Parameters
     ----------
     layout : Layout
+        Variables, cliques and tables of the factor graph.
     observed : ndarray of bool of shape (n_variables,), or None
-        Variables that evidence fixes.
+        True for variables whose state is given by the evidence. None: no variable is observed.
     maximised : ndarray of bool of shape (n_variables,), or None
-        Variables that :func:`marginal_map` maximises over; observed ones stay fixed. They are
-        eliminated last, so such a plan may need far more than one without.
-    max_bytes : float
-        Bound on the peak memory of one row of evidence.
+        True for variables that :func:`marginal_map` maximises over; observed ones stay fixed. They
+        are eliminated last, which can need far more memory. None: no variable is maximised.
+    max_bytes : float, default=4 GiB
+        Upper limit of the peak memory for one row of evidence, in bytes.
 
     Returns
     -------
     BucketTree
+        Index arrays that the other functions of this module take as ``plan``.
 
     Raises
     ------
     ValueError
-        When the forecast is beyond ``max_bytes``; the message has the number of bytes.
+        If the forecast of the memory exceeds ``max_bytes``. The message contains the forecast.
     """
-    nothing = np.zeros(len(layout.n_states), dtype=bool)
-    observed = nothing if observed is None else observed
-    maximised = nothing if maximised is None else maximised
+    none = np.zeros(len(layout.n_states), dtype=bool)
+    observed = none if observed is None else observed
+    maximised = none if maximised is None else maximised
     cost = forecast(layout, observed, maximised)
     if cost.order is None or cost.bytes > max_bytes:
-        raise ValueError(refusal(cost, max_bytes))
+        raise ValueError(memory_message(cost, max_bytes))
     return build_tree(layout, observed, maximised, cost)
 
 
-def refusal(cost, max_bytes):
-    """Why a forecast is beyond ``max_bytes``."""
+def memory_message(cost, max_bytes):
+    """Return the error message for a forecast that exceeds ``max_bytes``."""
     more = "at least " if cost.order is None else ""
     return (
         f"Exact inference needs {more}{cost.bytes:.4g} bytes (largest table 2^"
@@ -58,14 +61,17 @@ def refusal(cost, max_bytes):
     )
 
 
-def _chunks(plan, n_rows):
-    """Slices of rows whose messages fit a fixed number of floats."""
+def _row_chunks(plan, n_rows):
+    """Return slices of rows whose messages fit into a fixed number of floats."""
     size = int(np.clip(MESSAGES_A_CHUNK // max(plan.n_messages, 1), 1, 1024))
     return [slice(s, min(s + size, n_rows)) for s in range(0, n_rows, size)]
 
 
 def _bucket_runs(plan, n_rows, cut=0):
-    """Runs of buckets, none across ``cut``, so small that Ctrl-C is seen between them."""
+    """Split the buckets into short ranges, so that Ctrl-C is handled between two kernel calls.
+
+    No range contains buckets from both sides of ``cut``.
+    """
     entries = plan.tree.outer * plan.tree.inner * n_rows
     runs, first, total = [], 0, 0
     for k, e in enumerate(entries.tolist()):
@@ -82,8 +88,8 @@ def _n_buckets(plan):
     return len(plan.tree.variable)
 
 
-def _starts(plan, layout, X):
-    """Where every clique's table starts given each row's evidence."""
+def _table_starts(plan, layout, X):
+    """Return the index where each clique's table starts, given the evidence of each row."""
     out = np.empty((len(X), layout.n_cliques), dtype=np.int64)
     clamped_starts(
         X,
@@ -98,14 +104,14 @@ def _starts(plan, layout, X):
 
 
 def _upward(plan, flat, X, n_summed):
-    """Upward messages, table starts and the logarithm of every row's total.
+    """Return the upward messages, the table starts and the logarithm of the total of each row.
 
-    The first n_summed buckets sum over their variables, the others maximise.
+    The first ``n_summed`` buckets sum over their variables, the others maximise.
     """
-    starts = _starts(plan, plan.layout, X)
+    starts = _table_starts(plan, plan.layout, X)
     messages = np.empty((len(X), plan.n_messages))
     for first, last in _bucket_runs(plan, len(X), n_summed):
-        upward(plan.tree, first, last, flat, starts, messages, first >= n_summed)
+        pass_upward(plan.tree, first, last, flat, starts, messages, first >= n_summed)
     roots = plan.tree.message_start[plan.tree.is_root]
     total = messages[:, roots].sum(axis=1) + flat[starts[:, plan.constant_cliques]].sum(axis=1)
     return messages, starts, total
@@ -116,38 +122,44 @@ def _no_evidence(layout):
 
 
 def log_partitions(plan, flat, X=None):
-    """Log of the sum of ``f`` over the unobserved variables, for each row of evidence.
+    """Return the log partition function given the evidence of each row.
 
     Parameters
     ----------
     plan : BucketTree
+        From :func:`prepare`.
     flat : ndarray of shape (n_parameters,)
+        Log-potentials of all tables, concatenated.
     X : ndarray of shape (n_rows, n_variables), or None
-        State codes; only the observed columns are read. None: one row without evidence.
+        State codes. Only the columns of observed variables are read. None: one row without
+        evidence.
 
     Returns
     -------
-    ndarray of shape (n_rows,), nats; -inf for evidence of probability zero.
+    ndarray of shape (n_rows,)
+        Log of the sum of ``f`` over the unobserved variables, in nats; -inf for evidence of
+        probability zero.
     """
     X = _no_evidence(plan.layout) if X is None else X
-    totals = [_upward(plan, flat, X[c], _n_buckets(plan))[2] for c in _chunks(plan, len(X))]
+    totals = [_upward(plan, flat, X[c], _n_buckets(plan))[2] for c in _row_chunks(plan, len(X))]
     return np.concatenate([*totals, np.zeros(0)])
 
 
 class ImpossibleEvidence(ValueError):
-    """Evidence of probability zero; ``row`` is its number in the batch.
+    """Error for evidence of probability zero.
 
     Parameters
     ----------
     row : int
-        The first row whose evidence is.
+        Index of the first row of the batch whose evidence has probability zero.
     """
 
     def __init__(self, row):
         self.row = int(row)
         super().__init__(
-            f"The model gives the evidence of row {row} the probability zero, so nothing can "
-            "be said given it; change the evidence, or replace zero potentials by small ones."
+            f"The evidence of row {row} has probability zero under the model, so conditional "
+            "probabilities are undefined. Change the evidence, or replace zero potentials by "
+            "small positive ones."
         )
 
 
@@ -160,10 +172,10 @@ def _check_possible(total, first_row):
 def _downward(plan, flat, X, first_row, weights, singles, moments, out_layout):
     messages, starts, total = _upward(plan, flat, X, _n_buckets(plan))
     _check_possible(total, first_row)
-    out_starts = starts if out_layout is plan.layout else _starts(plan, out_layout, X)
+    out_starts = starts if out_layout is plan.layout else _table_starts(plan, out_layout, X)
     scratch = np.empty(plan.n_scratch)
     for first, last in reversed(_bucket_runs(plan, len(X))):
-        downward(
+        pass_downward(
             plan.tree,
             first,
             last,
@@ -180,22 +192,23 @@ def _downward(plan, flat, X, first_row, weights, singles, moments, out_layout):
 
 
 def single_marginals(plan, flat, X=None):
-    """Marginals of all variables given each row's evidence.
+    """Return the marginals of all variables given the evidence of each row.
 
     Parameters
     ----------
     plan : BucketTree
         From :func:`prepare`.
     flat : ndarray of shape (n_parameters,)
-        Log-potentials of all tables, side by side.
-    X : ndarray of shape (n_rows, n_variables), optional
-        State codes, of which those of the plan's observed variables are read; by default one row
-        without any.
+        Log-potentials of all tables, concatenated.
+    X : ndarray of shape (n_rows, n_variables), or None
+        State codes. Only the columns of observed variables are read. None: one row without
+        evidence.
 
     Returns
     -------
-    ndarray of shape (n_rows, sum of n_states): the variables' distributions side by side; an
-    observed variable has all its mass on its state.
+    ndarray of shape (n_rows, sum of n_states)
+        Distributions of the variables, concatenated along each row. The distribution of an observed
+        variable is 1 at its state and 0 elsewhere.
     """
     X = _no_evidence(plan.layout) if X is None else X
     n_states = plan.layout.n_states
@@ -203,51 +216,64 @@ def single_marginals(plan, flat, X=None):
     first = plan.layout.state_start
     seen = np.flatnonzero(plan.observed)
     singles[np.arange(len(X))[:, None], first[seen] + X[:, seen]] = 1.0
-    for c in _chunks(plan, len(X)):
-        ones, nothing = np.ones(len(X[c])), np.zeros((1, 0))
-        _downward(plan, flat, X[c], c.start, ones, singles[c], nothing, plan.layout)
+    for c in _row_chunks(plan, len(X)):
+        ones, no_moments = np.ones(len(X[c])), np.zeros((1, 0))
+        _downward(plan, flat, X[c], c.start, ones, singles[c], no_moments, plan.layout)
     return singles
 
 
 def expected_moments(plan, flat, X=None, weights=None, *, layout=None):
-    """Weighted sum over rows of the clique marginals given each row's evidence.
+    """Return the sum over rows of the clique marginals given the evidence, weighted by row.
 
     Parameters
     ----------
-    plan, flat, X
-        As in :func:`log_partitions`.
+    plan : BucketTree
+        From :func:`prepare`.
+    flat : ndarray of shape (n_parameters,)
+        Log-potentials of all tables, concatenated.
+    X : ndarray of shape (n_rows, n_variables), or None
+        State codes. Only the columns of observed variables are read. None: one row without
+        evidence.
     weights : ndarray of shape (n_rows,), or None
-        Ones by default.
+        Weights of the rows. None: every weight is 1.
     layout : Layout, optional
-        Where the result is laid out: the same cliques, possibly untied.
+        Layout of the result. It has the same cliques as the layout of ``plan``, possibly with
+        untied tables. By default the layout of ``plan``.
 
     Returns
     -------
     moments : ndarray of shape (layout.n_parameters,)
-    total : ndarray of shape (n_rows,), log partition of every row
+        Weighted sums of the clique marginals.
+    total : ndarray of shape (n_rows,)
+        Log partition function given the evidence of each row, in nats.
     """
     X = _no_evidence(plan.layout) if X is None else X
     layout = plan.layout if layout is None else layout
     weights = np.ones(len(X)) if weights is None else weights
     moments = np.zeros((1, layout.n_parameters))
     totals = []
-    for c in _chunks(plan, len(X)):
-        nothing = np.zeros((len(X[c]), 0))
-        total, starts = _downward(plan, flat, X[c], c.start, weights[c], nothing, moments, layout)
+    for c in _row_chunks(plan, len(X)):
+        no_singles = np.zeros((len(X[c]), 0))
+        total, starts = _downward(
+            plan, flat, X[c], c.start, weights[c], no_singles, moments, layout
+        )
         totals.append(total)
         constant = starts[:, plan.constant_cliques]
         np.add.at(moments[0], constant, np.broadcast_to(weights[c][:, None], constant.shape))
     return moments[0], np.concatenate([*totals, np.zeros(0)])
 
 
-def _choose(plan, flat, X, n_summed, first, uniforms_of):
-    """Rows of X with the variables of buckets first and later chosen, and the rows' totals."""
+def _complete_rows(plan, flat, X, n_summed, first, uniforms_of):
+    """Sample or maximise the variables of the buckets from ``first`` on, for each row of X.
+
+    Returns the completed rows and the log totals of the rows.
+    """
     X, totals = X.copy(), [np.zeros(0)]
-    for c in _chunks(plan, len(X)):
+    for c in _row_chunks(plan, len(X)):
         messages, starts, total = _upward(plan, flat, X[c], n_summed)
         _check_possible(total, c.start)
         rows = np.arange(len(total))
-        choose(plan.tree, first, flat, starts, messages, rows, X[c], uniforms_of(len(rows)))
+        choose_states(plan.tree, first, flat, starts, messages, rows, X[c], uniforms_of(len(rows)))
         totals.append(total)
     return X, np.concatenate(totals)
 
@@ -257,17 +283,17 @@ def _no_uniforms(n_rows):
 
 
 def maximise(plan, flat, X=None):
-    """A most probable completion of every row, shape (n_rows, n_variables).
+    """Return a most probable completion of each row.
 
     Parameters
     ----------
     plan : BucketTree
         From :func:`prepare`.
     flat : ndarray of shape (n_parameters,)
-        Log-potentials of all tables, side by side.
-    X : ndarray of shape (n_rows, n_variables), optional
-        State codes, of which those of the plan's observed variables are read; by default one row
-        without any.
+        Log-potentials of all tables, concatenated.
+    X : ndarray of shape (n_rows, n_variables), or None
+        State codes. Only the columns of observed variables are read. None: one row without
+        evidence.
 
     Returns
     -------
@@ -275,36 +301,40 @@ def maximise(plan, flat, X=None):
         State codes.
     """
     X = _no_evidence(plan.layout) if X is None else X
-    return _choose(plan, flat, X, 0, 0, _no_uniforms)[0]
+    return _complete_rows(plan, flat, X, 0, 0, _no_uniforms)[0]
 
 
 def marginal_map(plan, flat, X=None):
-    r"""Most probable states of some variables, the others summed over (marginal MAP).
+    r"""Return the most probable states of some variables, summed over the others (marginal MAP).
 
     .. math:: \max_{x_B} \log \sum_{x_A} f(x_A, x_B, e)
 
-    for each row of evidence :math:`e`: the buckets of :math:`A` sum, then those of :math:`B`
-    maximise. With no variable to maximise over it is the log partition, with all of them the
-    log-potential of a joint mode.
+    This is computed for each row of evidence :math:`e`: the buckets of :math:`A` sum, then the
+    buckets of :math:`B` maximise. If :math:`B` is empty the value is the log partition function. If
+    :math:`B` contains all unobserved variables it is the log-potential of a joint mode.
 
     Parameters
     ----------
     plan : BucketTree
         From :func:`prepare` with the variables :math:`B` as ``maximised``.
-    flat, X
-        As in :func:`log_partitions`.
+    flat : ndarray of shape (n_parameters,)
+        Log-potentials of all tables, concatenated.
+    X : ndarray of shape (n_rows, n_variables), or None
+        State codes. Only the columns of observed variables are read. None: one row without
+        evidence.
 
     Returns
     -------
     states : ndarray of shape (n_rows, n_variables)
-        State codes: the evidence, the maximisers, and MISSING for what is summed over.
+        State codes: the evidence, the maximising states of :math:`B`, and MISSING for the variables
+        :math:`A`.
     value : ndarray of shape (n_rows,)
-        The maxima, nats; not normalised.
+        The maxima, in nats; not normalised.
 
     Raises
     ------
     ImpossibleEvidence
-        A row of probability zero.
+        If the evidence of a row has probability zero.
 
     References
     ----------
@@ -314,29 +344,36 @@ def marginal_map(plan, flat, X=None):
     """
     X = _no_evidence(plan.layout) if X is None else X
     X = np.where(plan.observed, X, MISSING).astype(STATE)
-    return _choose(plan, flat, X, plan.n_summed, plan.n_summed, _no_uniforms)
+    return _complete_rows(plan, flat, X, plan.n_summed, plan.n_summed, _no_uniforms)
 
 
 def sample(plan, flat, n_samples, rng, X=None):
-    """Independent exact draws of the unobserved variables.
+    """Draw independent exact samples of the unobserved variables.
 
     Parameters
     ----------
-    plan, flat
-        As in :func:`log_partitions`.
+    plan : BucketTree
+        From :func:`prepare`.
+    flat : ndarray of shape (n_parameters,)
+        Log-potentials of all tables, concatenated.
     n_samples : int
-        Draws; with ``X`` of several rows it must be their number, one draw for each.
+        Number of samples. If ``X`` has several rows it must equal their number, and one sample is
+        drawn for each row.
     rng : numpy.random.Generator
+        Source of randomness.
     X : ndarray of shape (1 or n_samples, n_variables), or None
+        State codes. Only the columns of observed variables are read. None: one row without
+        evidence.
 
     Returns
     -------
-    ndarray of shape (n_samples, n_variables) of state codes
+    ndarray of shape (n_samples, n_variables)
+        State codes.
     """
     X = _no_evidence(plan.layout) if X is None else X
     n_buckets = _n_buckets(plan)
     if len(X) > 1:
-        return _choose(plan, flat, X, n_buckets, 0, lambda n: rng.random((n, n_buckets)))[0]
+        return _complete_rows(plan, flat, X, n_buckets, 0, lambda n: rng.random((n, n_buckets)))[0]
     messages, starts, total = _upward(plan, flat, X, _n_buckets(plan))
     _check_possible(total, 0)
     drawn = np.repeat(X, n_samples, axis=0)
@@ -345,5 +382,5 @@ def sample(plan, flat, n_samples, rng, X=None):
     for s in range(0, n_samples, size):
         c = slice(s, min(s + size, n_samples))
         uniforms = rng.random((c.stop - s, n_buckets))
-        choose(plan.tree, 0, flat, starts, messages, shared[c], drawn[c], uniforms)
+        choose_states(plan.tree, 0, flat, starts, messages, shared[c], drawn[c], uniforms)
     return drawn

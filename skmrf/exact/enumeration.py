@@ -1,28 +1,33 @@
-"""Exact sums over all states of dense energies of two-state variables, in float64.
+"""Exact sums over all states of dense energies of binary variables, in float64.
 
-States are enumerated in blocks of bounded memory; the sum, its logarithm and the expected
-statistics are carried along, relative to the largest term so far.
+The states are enumerated in blocks of bounded memory. The sum, its logarithm and the expected
+statistics are accumulated relative to the largest term so far.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from .._kernels.sums import unit_terms
+from .._kernels.sums import softplus_sums_and_means
 
-BLOCK = 2**16  # numbers in a table, so that it stays in cache
-MOST_TERMS = 2.0**37  # minutes
-QUICK_TERMS = 2.0**32  # seconds
+BLOCK = 2**16  # floats in a table, so that it stays in the CPU cache
+MAX_TERMS = 2.0**37  # takes minutes
+QUICK_TERMS = 2.0**32  # takes seconds
 FLOAT_BYTES = 8
 
 
 class RunningSum:
-    """Sums of exp(log weight) times arrays, of terms that come block by block.
+    """Weighted sums of arrays, accumulated block by block from log weights.
+
+    Parameters
+    ----------
+    *shapes : tuples of int
+        Shapes of the arrays to sum.
 
     Attributes
     ----------
     log_total : float
-        Log of the sum of weights so far.
+        Log of the sum of the weights so far.
     """
 
     def __init__(self, *shapes):
@@ -31,10 +36,11 @@ class RunningSum:
 
     @property
     def log_total(self):
+        """Return the log of the sum of the weights so far."""
         return float(self.top + np.log(self.total))
 
-    def rise(self, top):
-        """Count relative to the largest log weight, which a block may raise; it is returned."""
+    def rescale(self, top):
+        """Rescale the sums if ``top`` is a new largest log weight, and return the largest one."""
         if top > self.top:
             shrink = np.exp(self.top - top)
             self.total *= shrink
@@ -44,12 +50,27 @@ class RunningSum:
         return self.top
 
     def means(self):
-        """The arrays' means."""
+        """Return the weighted means of the arrays."""
         return [s / self.total for s in self.sums]
 
 
 def binary_states(n_bits, first=0, last=None):
-    """Rows ``first .. last - 1`` of all states of bits, the last bit fastest: 0 and 1 as floats."""
+    """Return all states of ``n_bits`` bits, or the rows ``first`` to ``last - 1`` of them.
+
+    Parameters
+    ----------
+    n_bits : int
+        Number of bits.
+    first : int, default=0
+        Index of the first row.
+    last : int, optional
+        Index after the last row; by default ``2**n_bits``.
+
+    Returns
+    -------
+    ndarray of shape (last - first, n_bits)
+        Zeros and ones as floats; the last bit changes fastest.
+    """
     codes = np.arange(first, 2**n_bits if last is None else last)
     return ((codes[:, None] >> np.arange(n_bits - 1, -1, -1)) & 1).astype(float)
 
@@ -60,74 +81,78 @@ class LayerSum:
 
     .. math:: \log Z = \log \sum_h \exp\Big(b^\top h + \sum_i \log(1 + e^{c_i + (W h)_i})\Big)
 
-    or over :math:`v` with the layers' roles swapped. The states of the last units of the layer are
-    a block, whose product with the weights is computed once; the first units add a constant to it.
+    If the visible layer is smaller, the sum is over :math:`v` with the roles of the layers swapped.
+    The states of the last units of the layer are a block, whose product with the weights is
+    computed once. The first units add a constant to it.
 
     Parameters
     ----------
-    n_visible, n_hidden : int
+    n_visible : int
+        Number of visible units.
+    n_hidden : int
+        Number of hidden units.
     """
 
     n_visible: int
     n_hidden: int
 
     @property
-    def units(self):
-        """Units of the smaller layer and of the larger one."""
+    def layer_sizes(self):
+        """Return the number of units of the smaller and of the larger layer."""
         return sorted((self.n_visible, self.n_hidden))
 
     @property
-    def fast(self):
-        """Units whose states make up a block."""
-        small, large = self.units
+    def n_block_units(self):
+        """Return the number of units whose states make up a block."""
+        small, large = self.layer_sizes
         return min(small, max(4, int(np.log2(BLOCK / max(large, 1)))))
 
     @property
     def bytes(self):
-        """Peak memory: activations and means of a block, their weights, the states."""
-        small, large = self.units
-        block = 2.0**self.fast * (2 * large + 3 * small + 4) + 4.0 * small * large
+        """Return the peak memory in bytes: activations and means of a block, weights and states."""
+        small, large = self.layer_sizes
+        block = 2.0**self.n_block_units * (2 * large + 3 * small + 4) + 4.0 * small * large
         return FLOAT_BYTES * block
 
     @property
     def log2_terms(self):
-        """Log2 of the number of exponentials."""
-        small, large = self.units
+        """Return log2 of the number of exponentials to compute."""
+        small, large = self.layer_sizes
         return small + np.log2(max(large, 1))
 
     @property
-    def quick(self):
-        """Whether it takes some seconds at most."""
+    def is_quick(self):
+        """Return whether the sum takes a few seconds at most."""
         return self.log2_terms <= np.log2(QUICK_TERMS)
 
     def fits(self, max_bytes):
-        """Whether memory and time are bearable."""
-        return self.bytes <= max_bytes and self.log2_terms <= np.log2(MOST_TERMS)
+        """Return whether memory and time are within their limits."""
+        return self.bytes <= max_bytes and self.log2_terms <= np.log2(MAX_TERMS)
 
-    def refusal(self, max_bytes):
-        """Why it does not fit, and what does."""
-        small, large = self.units
+    def limit_message(self, max_bytes):
+        """Return the error message for a sum that exceeds the limits."""
+        small, large = self.layer_sizes
         return (
             f"Exact inference needs {self.bytes:.4g} bytes and 2^{self.log2_terms:.1f} operations "
-            f"for the 2^{small} states of the smaller layer ({small} units, the other has {large})"
-            f"; allowed are max_bytes={max_bytes:.4g} and 2^{np.log2(MOST_TERMS):.0f} operations. "
-            'Take method="ais" for log Z, a learner by chains such as "pcd" or "psmc" for learning,'
-            " or fewer units."
+            f"for the 2^{small} states of the smaller layer ({small} units; the other layer has "
+            f"{large}). The limits are max_bytes={max_bytes:.4g} and 2^{np.log2(MAX_TERMS):.0f} "
+            'operations. Use method="ais" for log Z, a sampling learner such as "pcd" or "psmc" '
+            "for training, or fewer units."
         )
 
-    def _oriented(self, energy):
-        """Weights (small, large), bias of the small and of the large layer, in float64."""
+    def _orient_by_size(self, energy):
+        """Return the weights (small, large) and the biases of both layers, in float64."""
         W, c, b = (
             energy.theta[k].astype(float) for k in ("weights", "visible_bias", "hidden_bias")
         )
         return (W.T, b, c) if self.n_hidden <= self.n_visible else (W, c, b)
 
     def log_partition(self, energy):
-        """Log Z in nats."""
+        """Return log Z of an energy, in nats."""
         return self._sum(energy, moments=False).log_total
 
     def expected(self, energy):
-        """Expected statistics ``{"weights": E[v h'], ...}`` and log Z, all in float64."""
+        """Return the expected statistics ``{"weights": E[v h'], ...}`` and log Z, in float64."""
         found = self._sum(energy, moments=True)
         pairs, small, large = found.means()
         if self.n_hidden <= self.n_visible:
@@ -137,32 +162,32 @@ class LayerSum:
         return moments, found.log_total
 
     def _sum(self, energy, moments):
-        W, small_bias, large_bias = self._oriented(energy)
-        slow = len(W) - self.fast
-        states = binary_states(self.fast)
+        W, small_bias, large_bias = self._orient_by_size(energy)
+        slow = len(W) - self.n_block_units
+        states = binary_states(self.n_block_units)
         activation = np.ascontiguousarray(states @ W[slow:])
         log_prior = states @ small_bias[slow:]
         sums = np.empty(len(states))
         means = np.empty_like(activation) if moments else np.empty((0, W.shape[1]))
         running = RunningSum(W.shape, len(W), W.shape[1])
-        for (outer,) in _rows(slow):
-            unit_terms(activation, large_bias + outer @ W[:slow], sums, means)
+        for (outer,) in _iterate_states(slow):
+            softplus_sums_and_means(activation, large_bias + outer @ W[:slow], sums, means)
             log_weights = sums + log_prior + outer @ small_bias[:slow]
-            weights = np.exp(log_weights - running.rise(log_weights.max()))
+            weights = np.exp(log_weights - running.rescale(log_weights.max()))
             running.total += weights.sum()
             if moments:
                 _add_block(running.sums, outer, states, weights, means)
         return running
 
 
-def _rows(n_bits):
-    """All states of bits, one row at a time."""
+def _iterate_states(n_bits):
+    """Yield all states of ``n_bits`` bits, one row at a time."""
     for code in range(2**n_bits):
         yield binary_states(n_bits, code, code + 1)
 
 
 def _add_block(sums, outer, states, weights, means):
-    """Add the weighted statistics of a block, whose first units are in the states ``outer``."""
+    """Add the weighted statistics of a block whose first units are in the states ``outer``."""
     pairs, small, large = sums
     slow, weighted = len(outer), np.column_stack([weights, states * weights[:, None]])
     found = weighted.T @ means
@@ -179,67 +204,71 @@ class TwoBlockSum:
 
     .. math:: \log f(a, b) = f_A(a) + f_B(b) + a^\top J_{AB}\, b
 
-    by one product of matrices for many :math:`a` and all :math:`b`; expected statistics are
-    products with the table of probabilities.
+    One matrix product gives the values for many :math:`a` and all :math:`b`. The expected
+    statistics are products with the table of probabilities.
 
     Parameters
     ----------
     n_variables : int
+        Number of variables.
     """
 
-    MOST = 30  # variables
-    FEW = 20  # up to which it takes less than planning another way
+    MAX_VARIABLES = 30  # largest number of variables
+    SMALL_SIZE = (
+        20  # up to this number of variables, the sum is faster than planning an elimination
+    )
 
     n_variables: int
 
     @property
-    def halves(self):
-        """Variables of the first and of the second half."""
+    def half_sizes(self):
+        """Return the number of variables of the first and of the second half."""
         return self.n_variables - self.n_variables // 2, self.n_variables // 2
 
     @property
-    def rows(self):
-        """States of the first half in a block."""
-        first, second = self.halves
+    def n_block_rows(self):
+        """Return the number of states of the first half in a block."""
+        first, second = self.half_sizes
         return 2 ** max(0, min(first, int(np.log2(BLOCK)) - second))
 
     @property
     def bytes(self):
-        """Peak memory: log-potentials and probabilities of a block, the states."""
-        n, (_, second) = self.n_variables, self.halves
-        states = (self.rows + 2.0**second) * 3 * (second + 3)
-        return FLOAT_BYTES * (2.0 * self.rows * 2**second + states + 4 * n * n)
+        """Return the peak memory in bytes: log-potentials, probabilities and states of a block."""
+        n, (_, second) = self.n_variables, self.half_sizes
+        states = (self.n_block_rows + 2.0**second) * 3 * (second + 3)
+        return FLOAT_BYTES * (2.0 * self.n_block_rows * 2**second + states + 4 * n * n)
 
     @property
-    def few(self):
-        """Whether it takes some milliseconds at most."""
-        return self.n_variables <= self.FEW
+    def is_small(self):
+        """Return whether the sum takes a few milliseconds at most."""
+        return self.n_variables <= self.SMALL_SIZE
 
     @property
-    def quick(self):
-        """Whether it takes about a minute at most."""
-        return self.n_variables <= self.MOST
+    def is_quick(self):
+        """Return whether the sum takes about a minute at most."""
+        return self.n_variables <= self.MAX_VARIABLES
 
     def fits(self, max_bytes):
-        """Whether memory and time are bearable."""
-        return self.quick and self.bytes <= max_bytes
+        """Return whether memory and time are within their limits."""
+        return self.is_quick and self.bytes <= max_bytes
 
-    def refusal(self, max_bytes):
-        """Why it does not fit, and what does."""
+    def limit_message(self, max_bytes):
+        """Return the error message for a sum that exceeds the limits."""
         return (
-            f"Exact inference needs {self.bytes:.4g} bytes for the 2^{self.n_variables} joint "
-            f"states in blocks, more than max_bytes={max_bytes:.4g} (and at most "
-            f"{self.MOST} variables). Raise max_bytes or use an approximate method."
+            f"Exact inference needs {self.bytes:.4g} bytes to enumerate the "
+            f"2^{self.n_variables} joint states in blocks. The limits are "
+            f"max_bytes={max_bytes:.4g} and {self.MAX_VARIABLES} variables. Raise max_bytes or "
+            "use an approximate method."
         )
 
     def log_partition(self, energy):
-        """Log Z in nats."""
+        """Return log Z of an energy, in nats."""
         return self._sum(energy, moments=False).log_total
 
     def expected(self, energy):
-        """Expected statistics ``{"coupling": E[s s'], "bias": E[s]}`` and log Z.
+        """Return the expected statistics ``{"coupling": E[s s'], "bias": E[s]}`` and log Z.
 
-        The diagonal of ``coupling`` is zero, as that of the parameters.
+        The diagonal of ``coupling`` is zero, as in the parameters.
         """
         found = self._sum(energy, moments=True)
         first, second, cross, mean = found.means()
@@ -248,25 +277,25 @@ class TwoBlockSum:
         return {"coupling": pair, "bias": mean}, found.log_total
 
     def _sum(self, energy, moments):
-        first, second = self.halves
-        right = _Half(energy, slice(first, None), 0, 2**second)
+        first, second = self.half_sizes
+        right = _HalfStates(energy, slice(first, None), 0, 2**second)
         J = energy.coupling[:first, first:]
         across = np.column_stack([right.states, np.ones(2**second), right.log_potential])
         shapes = (first, first), (second, second), (first, second), first + second
         running = RunningSum(*shapes)
-        for start in range(0, 2**first, self.rows):
-            left = _Half(energy, slice(None, first), start, start + self.rows)
+        for start in range(0, 2**first, self.n_block_rows):
+            left = _HalfStates(energy, slice(None, first), start, start + self.n_block_rows)
             ones = np.ones(len(left.states))
             table = np.column_stack([left.states @ J, left.log_potential, ones]) @ across.T
-            weights = np.exp(table - running.rise(table.max()))
+            weights = np.exp(table - running.rescale(table.max()))
             running.total += weights.sum()
             if moments:
                 _add_table(running.sums, left.states, right.states, weights)
         return running
 
 
-class _Half:
-    """Some states of a half of the variables, and their log f within the half."""
+class _HalfStates:
+    """States of one half of the variables, and their log-potentials within the half."""
 
     def __init__(self, energy, part, first, last):
         J, b = energy.coupling[part, part], energy.bias[part]
@@ -275,10 +304,10 @@ class _Half:
 
 
 def _add_table(sums, A, B, weights):
-    """Add the statistics of states A and B, whose weights are the rows and columns of a table."""
+    """Add the statistics of states A and B; the weights have a row per A and a column per B."""
     first, second, cross, mean = sums
-    of_a, of_b = weights.sum(axis=1), weights.sum(axis=0)
-    first += A.T @ (A * of_a[:, None])
-    second += B.T @ (B * of_b[:, None])
+    row_sums, column_sums = weights.sum(axis=1), weights.sum(axis=0)
+    first += A.T @ (A * row_sums[:, None])
+    second += B.T @ (B * column_sums[:, None])
     cross += A.T @ (weights @ B)
-    mean += np.concatenate([of_a @ A, of_b @ B])
+    mean += np.concatenate([row_sums @ A, column_sums @ B])

@@ -1,9 +1,10 @@
-"""One way to exact log Z and expected statistics, whatever the energy.
+"""Selection of an exact method for log Z and the expected statistics.
 
-:func:`exact_model` gives an object with ``log_partition(energy) -> float`` and
-``expected(energy) -> (moments, log_z)``, where ``moments`` is shaped like ``energy.theta``. It is
-chosen by the protocols of the energy and by what fits, holds no parameters, and is good for every
-energy of the same structure (``with_theta``).
+:func:`exact_model` returns an object with ``log_partition(energy) -> float`` and
+``expected(energy) -> (moments, log_z)``, where ``moments`` has the keys and shapes of
+``energy.theta``. The choice depends on the protocols of the energy and on the memory limit. The
+object holds no parameters: it can be used for every energy of the same structure
+(``with_theta``).
 """
 
 from dataclasses import dataclass
@@ -15,34 +16,37 @@ import numpy as np
 from ..energies import LayeredEnergy
 from ..energies.layout import Layout
 from ..energies.protocols import BinaryPairwiseEnergy
-from .elimination import DEFAULT_MAX_BYTES, expected_moments, log_partitions, refusal
+from .elimination import DEFAULT_MAX_BYTES, expected_moments, log_partitions, memory_message
 from .enumeration import LayerSum, TwoBlockSum
 from .tree_decomposition import build_tree, forecast
 
-MAX_ENTRIES = 1.5e9  # of tables, about a minute
-FEW = 4  # non-zero weights a unit, up to which a graph may be simple enough
+MAX_ENTRIES = 1.5e9  # table entries that take about a minute
+MAX_WEIGHTS_PER_UNIT = 4  # non-zero weights per unit, up to which elimination may be cheap
 
 
 def exact_model(energy, *, max_bytes=DEFAULT_MAX_BYTES, sparse=False):
-    """How to compute exact sums of energies of this structure.
+    """Return an object that computes exact sums of energies of this structure.
 
     Parameters
     ----------
     energy : Energy
-    max_bytes : float
-        Bound on the peak memory.
+        Energy that gives the structure.
+    max_bytes : float, default=4 GiB
+        Upper limit of the peak memory, in bytes.
     sparse : bool, default=False
-        Take couplings that are zero in this energy to be zero in all: that may need far less, but
-        then only ``log_partition`` is there, and only for energies of the same zeros.
+        Assume that couplings which are zero in this energy are always zero. This can need far less
+        memory and time, but the result may only have ``log_partition``, and only for energies with
+        the same zeros.
 
     Returns
     -------
-    LayerSum, TwoBlockSum or Eliminated
+    LayerSum, TwoBlockSum or EliminationSum
+        The first method that fits into ``max_bytes``.
 
     Raises
     ------
     ValueError
-        When none fits, with the bytes that are needed.
+        If no method fits. The message contains the memory that is needed.
 
     Examples
     --------
@@ -56,70 +60,76 @@ def exact_model(energy, *, max_bytes=DEFAULT_MAX_BYTES, sparse=False):
     >>> round(log_z, 4)
     1.5064
     """
-    refusals = []
+    messages = []
     for model in _candidates(energy, sparse):
         if model.fits(max_bytes):
             return model
-        refusals.append(model.refusal(max_bytes))
-    raise ValueError(refusals[0])
+        messages.append(model.limit_message(max_bytes))
+    raise ValueError(messages[0])
 
 
 def quick_exact_model(energy, *, max_bytes=DEFAULT_MAX_BYTES):
-    """:func:`exact_model` with ``sparse``, or None where it would take more than about a minute.
+    """Return an exact method for log Z that takes about a minute at most, or None.
 
-    Only small arrays are allocated to find out.
+    This is :func:`exact_model` with ``sparse=True`` and a limit of the time. The check allocates
+    only small arrays.
 
     Parameters
     ----------
     energy : Energy
+        Energy that gives the structure.
     max_bytes : float, default=4 GiB
+        Upper limit of the peak memory, in bytes.
 
     Returns
     -------
-    model or None
-        As of :func:`exact_model`.
+    LayerSum, TwoBlockSum, EliminationSum or None
+        None if every method is too slow or needs too much memory.
     """
-    models = (m for m in _candidates(energy, True) if m.quick and m.fits(max_bytes))
+    models = (m for m in _candidates(energy, True) if m.is_quick and m.fits(max_bytes))
     return next(models, None)
 
 
 def _candidates(energy, sparse):
-    """Models of an energy, the best one first."""
+    """Return the exact methods for an energy, the preferred one first."""
     if isinstance(energy, LayeredEnergy):
         return _layered_candidates(energy, sparse)
     if isinstance(energy, BinaryPairwiseEnergy):
         return _pairwise_candidates(energy, sparse)
-    return [Eliminated(GraphTables(energy.factor_graph().layout))]
+    return [EliminationSum(GraphTables(energy.factor_graph().layout))]
 
 
 def _pairwise_candidates(energy, sparse):
     two_blocks = TwoBlockSum(energy.n_variables)
-    if two_blocks.few:
+    if two_blocks.is_small:
         yield two_blocks
-    tables = Eliminated(NonZeroTables.of(energy) if sparse else PairTables(energy.n_variables))
-    better = two_blocks.quick and two_blocks.n_variables < np.log2(tables.entries)
+    tables = EliminationSum(
+        NonZeroTables.from_energy(energy) if sparse else PairTables(energy.n_variables)
+    )
+    better = two_blocks.is_quick and two_blocks.n_variables < np.log2(tables.entries)
     yield from (two_blocks, tables) if better else (tables, two_blocks)
 
 
 def _layered_candidates(energy, sparse):
     yield LayerSum(*energy.weights.shape)
-    if sparse and np.count_nonzero(energy.weights) <= FEW * energy.n_variables:
-        yield Eliminated(NonZeroTables.of(energy))
+    if sparse and np.count_nonzero(energy.weights) <= MAX_WEIGHTS_PER_UNIT * energy.n_variables:
+        yield EliminationSum(NonZeroTables.from_energy(energy))
 
 
 def exact_tables(energy):
-    """Tables from which all expected statistics of an energy without latent variables follow.
+    """Return the tables whose marginals determine the expected statistics of an energy.
 
     Parameters
     ----------
     energy : Energy
-        Discrete, and without latent variables.
+        Discrete energy without latent variables.
 
     Returns
     -------
     GraphTables or PairTables
-        With a ``layout``, the parameters ``flat(energy)`` laid out so, and the expected statistics
-        ``moments(energy, flat_moments)`` shaped like theta.
+        An object with a ``layout``, the method ``flat(energy)`` for the log-potentials in this
+        layout and the method ``moments(energy, flat_moments)`` for the expected statistics, which
+        have the keys and shapes of theta.
     """
     if isinstance(energy, BinaryPairwiseEnergy):
         return PairTables(energy.n_variables)
@@ -128,64 +138,69 @@ def exact_tables(energy):
 
 @dataclass
 class GraphTables:
-    """The tables of a factor graph themselves.
+    """Tables of a factor graph, without a change.
 
     Parameters
     ----------
     layout : Layout
+        Layout of the factor graph.
     """
 
     layout: Layout
 
     def flat(self, energy):
-        """Log-potentials of all tables."""
+        """Return the log-potentials of all tables."""
         return energy.factor_graph().flat
 
     def moments(self, energy, flat):
-        """Expected statistics shaped like theta."""
+        """Return the expected statistics with the keys and shapes of theta."""
         return energy.from_table_moments(flat)
 
 
 class NonZeroTables(GraphTables):
-    """The tables of an energy's non-zero parameters."""
+    """Tables of the non-zero parameters of an energy."""
 
     @classmethod
-    def of(cls, energy):
+    def from_energy(cls, energy):
+        """Return the tables of the non-zero parameters of ``energy``."""
         return cls(energy.factor_graph().layout)
 
     def moments(self, energy, flat):
+        """Raise a ValueError, because statistics of zero couplings are not computed."""
         raise ValueError(
-            "Tables of non-zero couplings say nothing of the others; take exact_model(energy), "
-            "without sparse."
+            "The tables of the non-zero couplings do not give the expected statistics of the "
+            "other couplings. Use exact_model(energy) with sparse=False."
         )
 
 
 @dataclass
 class PairTables:
-    """Tables of all variables and of all pairs of a :class:`~skmrf.energies.PairwiseEnergy`.
+    """Tables of all variables and all pairs of a :class:`~skmrf.energies.PairwiseEnergy`.
 
     Parameters
     ----------
     n_variables : int
+        Number of variables.
     """
 
     n_variables: int
 
     @cached_property
     def layout(self):
+        """Return the layout: one table per variable, then one table per pair."""
         n = self.n_variables
         cliques = [(v,) for v in range(n)] + list(combinations(range(n), 2))
         return Layout.build(np.full(n, 2), cliques)
 
     def flat(self, energy):
-        """Log-potentials of all tables."""
+        """Return the log-potentials of all tables."""
         states, outer = _statistics(energy)
         pairs = energy.coupling[np.triu_indices(self.n_variables, 1)]
         single = np.multiply.outer(energy.bias, states)
         return np.concatenate([single.ravel(), np.multiply.outer(pairs, outer).ravel()])
 
     def moments(self, energy, flat):
-        """Expected statistics shaped like theta."""
+        """Return the expected statistics with the keys and shapes of theta."""
         n = self.n_variables
         states, outer = _statistics(energy)
         coupling = np.zeros((n, n))
@@ -194,56 +209,57 @@ class PairTables:
 
 
 def _statistics(energy):
-    """The states and their products."""
+    """Return the two state values of an energy, and the products of all pairs of them."""
     states = np.array(energy.states)
     return states, np.multiply.outer(states, states).ravel()
 
 
 @dataclass
-class Eliminated:
-    """Sums by variable elimination.
+class EliminationSum:
+    """Exact sums by variable elimination.
 
     Parameters
     ----------
     tables : GraphTables or PairTables
+        Tables to eliminate.
     """
 
     tables: GraphTables | PairTables
 
     @cached_property
     def cost(self):
-        """The forecast."""
+        """Return the forecast of memory and time."""
         return forecast(self.tables.layout)
 
     @cached_property
     def plan(self):
-        """The bucket tree, once it is needed."""
-        nothing = np.zeros(len(self.tables.layout.n_states), dtype=bool)
-        return build_tree(self.tables.layout, nothing, nothing, self.cost)
+        """Return the bucket tree, which is built when it is first needed."""
+        none = np.zeros(len(self.tables.layout.n_states), dtype=bool)
+        return build_tree(self.tables.layout, none, none, self.cost)
 
     @property
     def entries(self):
-        """Of all tables."""
+        """Return the number of entries of all tables, inf if no order is cheap enough."""
         return self.cost.entries if self.cost.order is not None else np.inf
 
     @property
-    def quick(self):
-        """Whether it takes about a minute at most."""
+    def is_quick(self):
+        """Return whether the elimination takes about a minute at most."""
         return self.entries <= MAX_ENTRIES
 
     def fits(self, max_bytes):
-        """Whether memory is bearable."""
+        """Return whether the memory is within its limit."""
         return self.cost.order is not None and self.cost.bytes <= max_bytes
 
-    def refusal(self, max_bytes):
-        """Why it does not fit, and what does."""
-        return refusal(self.cost, max_bytes)
+    def limit_message(self, max_bytes):
+        """Return the error message for an elimination that exceeds the limit."""
+        return memory_message(self.cost, max_bytes)
 
     def log_partition(self, energy):
-        """Log Z in nats."""
+        """Return log Z of an energy, in nats."""
         return float(log_partitions(self.plan, self.tables.flat(energy))[0])
 
     def expected(self, energy):
-        """Expected statistics shaped like theta, and log Z."""
+        """Return the expected statistics, with the keys and shapes of theta, and log Z."""
         flat, log_z = expected_moments(self.plan, self.tables.flat(energy))
         return self.tables.moments(energy, flat), float(log_z[0])

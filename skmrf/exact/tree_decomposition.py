@@ -1,4 +1,4 @@
-"""Elimination orders and bucket trees: what exact inference costs, and its index arrays."""
+"""Elimination orders and bucket trees: the cost of exact inference and its index arrays."""
 
 import math
 from dataclasses import dataclass, replace
@@ -14,28 +14,28 @@ from ..energies.layout import Layout
 
 BLOCK = 1024
 MAX_LOG_SIZE = 96 * math.log(2.0)  # no machine holds such a table
-SEARCH = 50_000
-CHEAP = 2**20
+SEARCH_BUDGET = 50_000
+CHEAP_BYTES = 2**20
 MAX_DENSE = 5_000
 FLOAT_BYTES = 8
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What exact elimination needs, known before it allocates.
+    """Memory and time of an exact elimination, computed before any large array is allocated.
 
     Attributes
     ----------
     bytes : float
-        Peak bytes for one row of evidence: all messages of the bucket tree, the sums that one
-        bucket's children receive, and the index arrays. At least this much (but a finite number)
-        if ``order`` is None.
+        Peak memory in bytes for one row of evidence: all messages of the bucket tree, the sums that
+        the children of one bucket receive, and the index arrays. If ``order`` is None this is a
+        finite lower bound.
     entries : float
-        Table entries visited in one pass.
+        Number of table entries visited in one pass.
     log2_largest : float
         Log2 of the number of entries of the largest table.
     order : ndarray or None
-        Elimination order; None where the search stopped at a table beyond any memory.
+        Elimination order; None if the search stopped at a table that no machine can hold.
     """
 
     bytes: float
@@ -45,62 +45,67 @@ class Forecast:
 
 
 def forecast(layout, observed=None, maximised=None):
-    """Search an elimination order and foretell bytes and work.
+    """Search an elimination order and forecast its memory and time.
 
-    Min-fill and min-size with random ties, and a band order; the cheapest in bytes is kept.
+    The search tries min-fill and min-size orders with random ties, and an order of small bandwidth.
+    It keeps the order that needs the fewest bytes.
 
     Parameters
     ----------
     layout : Layout
+        Variables and cliques of the factor graph.
     observed : ndarray of bool of shape (n_variables,), or None
+        True for variables that are not eliminated. None: no variable is observed.
     maximised : ndarray of bool of shape (n_variables,), or None
-        Variables that every other one is eliminated before, as a sum inside a maximum must be.
-        Such an order can cost far more than a free one.
+        True for variables that are eliminated after all others, as a maximum over a sum requires.
+        Such an order can cost far more than an unconstrained one. None: no constraint.
 
     Returns
     -------
     Forecast
-        Without an order where none is cheap enough to be followed.
+        ``order`` is None if no order is cheap enough.
     """
     n = len(layout.n_states)
     free = np.ones(n, dtype=bool) if observed is None else ~observed
     bits = adjacency_bits(layout.clique_ptr, layout.clique_vars, free, n)
     log_states = np.log(layout.n_states.astype(float))
     best = None
-    for weights, rank in _attempts(layout, bits):
+    for weights, rank in _order_heuristics(layout, bits):
         if maximised is not None:
             rank = rank + maximised * (_largest_score(n) / weights[2])
         order, log_sizes = greedy_order(bits.copy(), free, log_states, weights, rank, MAX_LOG_SIZE)
-        found = _price(order, log_sizes, layout.n_states, complete=len(order) == free.sum())
-        if best is None or (found.order is not None, -found.bytes) > (
+        candidate = _forecast_order(
+            order, log_sizes, layout.n_states, complete=len(order) == free.sum()
+        )
+        if best is None or (candidate.order is not None, -candidate.bytes) > (
             best.order is not None,
             -best.bytes,
         ):
-            best = found
-        if best.order is None or best.bytes <= CHEAP:
+            best = candidate
+        if best.order is None or best.bytes <= CHEAP_BYTES:
             break
     return best if best.order is None else replace(best, bytes=_peak_bytes(layout, best.order))
 
 
-def _attempts(layout, bits):
-    """Weights of (fill, table size, rank) and ranks, one pair an attempt."""
+def _order_heuristics(layout, bits):
+    """Yield the weights of (fill, table size, rank) and the ranks of the variables."""
     n = len(layout.n_states)
     rng = np.random.default_rng(0)  # only breaks ties; the same order on every call
     by_fill, by_size = np.array([1.0, 1e-3, 1e-6]), np.array([1e-3, 1.0, 1e-6])
     yield by_fill, np.arange(n) / n
     if n <= MAX_DENSE:
         yield np.array([0.0, 0.0, 1.0]), _band_rank(bits)
-    for attempt in range(max(4, SEARCH // n)):
+    for attempt in range(max(4, SEARCH_BUDGET // n)):
         yield (by_size if attempt % 2 else by_fill), rng.random(n)
 
 
 def _largest_score(n):
-    """Above every fill + log size of a table + rank of n variables."""
+    """Return an upper bound of fill + log table size + rank for n variables."""
     return n * (n + math.log(MAX_STATES)) + 1.0
 
 
 def _band_rank(bits):
-    """Rank in an order of small bandwidth: the one for long strips and grids."""
+    """Return the rank in an order of small bandwidth, which suits long strips and grids."""
     n = len(bits)
     dense = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")[:, :n]
     order = reverse_cuthill_mckee(csr_array(dense), symmetric_mode=True)
@@ -109,8 +114,8 @@ def _band_rank(bits):
     return rank
 
 
-def _price(order, log_sizes, n_states, complete):
-    """Bytes and entries of an order from the sizes of its tables."""
+def _forecast_order(order, log_sizes, n_states, complete):
+    """Return the forecast of an order from the sizes of its tables."""
     if len(order) == 0:
         return Forecast(0.0, 0.0, 0.0, order)
     with np.errstate(over="ignore"):
@@ -123,24 +128,30 @@ def _price(order, log_sizes, n_states, complete):
 
 
 def _peak_bytes(layout, order):
-    """Bytes of :func:`build_tree`'s arrays and of one row's messages, from the shapes alone."""
-    when, own = _buckets(layout, order)
-    separators, children = _symbolic(layout, order, when, own)
+    """Return the bytes of the arrays of :func:`build_tree` and of the messages of one row.
+
+    Only shapes are used; no large array is allocated.
+    """
+    position, cliques_of_bucket = _buckets(layout, order)
+    separators, children = _eliminate_symbolically(layout, order, position, cliques_of_bucket)
     n_states = layout.n_states.tolist()
     sizes, n_offsets = [], 0
     for k, (separator, v) in enumerate(zip(separators, order.tolist(), strict=True)):
         cards = [n_states[u] for u in (*separator, v)]
-        split = _split(cards)
+        split = _count_outer_variables(cards)
         block = math.prod(cards[:split]) + math.prod(cards[split:])
-        n_offsets += block * (len(own.get(k, ())) + len(children[k]))
+        n_offsets += block * (len(cliques_of_bucket.get(k, ())) + len(children[k]))
         sizes.append(math.prod(cards[:-1]))
     received = max((sum(sizes[c] for c in below) for below in children), default=0)
-    # the offsets are there twice while they are joined, but then no message is
+    # while the offsets are concatenated there are two copies of them, but no messages yet
     return float(FLOAT_BYTES * (n_offsets + max(n_offsets, sum(sizes) + received)))
 
 
-def _split(cards):
-    """How many of a bucket's variables, the slow ones, index blocks; the others lie in a block."""
+def _count_outer_variables(cards):
+    """Return how many of a bucket's variables, the slowest ones, index blocks.
+
+    The other variables index entries within a block.
+    """
     split, inner = len(cards) - 1, cards[-1]
     while split > 0 and inner * cards[split - 1] <= BLOCK:
         split -= 1
@@ -150,22 +161,27 @@ def _split(cards):
 
 @dataclass(frozen=True)
 class BucketTree:
-    """Index arrays of an elimination, built once for a layout and a set of observed variables.
+    """Index arrays of an elimination, for one layout and one set of observed variables.
 
     Attributes
     ----------
     tree : Tree
         Arrays for the kernels.
     layout : Layout
-    observed : ndarray of bool
-    constant_cliques : ndarray
-        Cliques that are wholly observed.
+        Layout of the factor graph.
+    observed : ndarray of bool of shape (n_variables,)
+        True for observed variables.
+    constant_cliques : ndarray of int
+        Cliques whose variables are all observed.
     n_summed : int
-        Buckets before those of the variables to maximise over; all where there are none.
+        Number of buckets before the buckets of maximised variables; the number of all buckets if no
+        variable is maximised.
     n_messages : int
-        Floats a row of evidence needs.
+        Number of floats in the messages of one row of evidence.
     n_scratch : int
+        Number of floats of scratch memory in the downward pass.
     forecast : Forecast
+        Forecast that contains the elimination order.
     """
 
     tree: Tree
@@ -179,13 +195,15 @@ class BucketTree:
 
 
 def build_tree(layout, observed, maximised, cost):
-    """The bucket tree of ``cost.order``."""
-    when, own = _buckets(layout, cost.order)
-    separators, children = _symbolic(layout, cost.order, when, own)
-    sources = _Sources(layout, separators)
+    """Build the bucket tree for the elimination order ``cost.order``."""
+    position, cliques_of_bucket = _buckets(layout, cost.order)
+    separators, children = _eliminate_symbolically(layout, cost.order, position, cliques_of_bucket)
+    sources = _SourceOffsets(layout, separators)
     shapes = []
     for k, v in enumerate(cost.order.tolist()):
-        shapes.append(sources.add_bucket(separators[k] + [v], own.get(k, ()), children[k]))
+        shapes.append(
+            sources.add_bucket(separators[k] + [v], cliques_of_bucket.get(k, ()), children[k])
+        )
     outer, inner, source_count = np.array(shapes, dtype=np.int64).reshape(-1, 3).T
     q = layout.n_states[cost.order].astype(np.int64)
     size = outer * inner // q
@@ -194,8 +212,8 @@ def build_tree(layout, observed, maximised, cost):
         q,
         outer,
         inner,
-        _starts(size),
-        _starts(layout.n_states)[cost.order],
+        _start_indices(size),
+        _start_indices(layout.n_states)[cost.order],
         np.array([not s for s in separators], dtype=bool),
         _pointers([len(s) for s in separators]),
         np.array([u for s in separators for u in s], dtype=np.int64),
@@ -203,7 +221,7 @@ def build_tree(layout, observed, maximised, cost):
         _pointers(source_count),
         *sources.arrays(),
     )
-    constant = np.array(own.get(-1, []), dtype=np.int64)
+    constant = np.array(cliques_of_bucket.get(-1, []), dtype=np.int64)
     scratch = max((int(size[c].sum()) for c in children), default=0)
     n_summed = len(cost.order) - np.count_nonzero(maximised[cost.order])
     return BucketTree(tree, layout, observed, constant, n_summed, int(size.sum()), scratch, cost)
@@ -213,42 +231,45 @@ def _pointers(counts):
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _starts(sizes):
+def _start_indices(sizes):
     return _pointers(sizes)[:-1]
 
 
 def _buckets(layout, order):
-    """When every variable is eliminated (-1: observed), and the cliques by the bucket that takes
-    them: that of their first eliminated variable, or -1."""
-    when = np.full(len(layout.n_states), -1)
-    when[order] = np.arange(len(order))
-    own = {}
+    """Return the position of each variable in the order, and the cliques of each bucket.
+
+    The position of an observed variable is -1. A clique belongs to the bucket of its first
+    eliminated variable, or to bucket -1 if all its variables are observed.
+    """
+    position = np.full(len(layout.n_states), -1)
+    position[order] = np.arange(len(order))
+    cliques_of_bucket = {}
     for a, clique in enumerate(layout.cliques):
-        bucket = min((int(when[v]) for v in clique if when[v] >= 0), default=-1)
-        own.setdefault(bucket, []).append(a)
-    return when, own
+        bucket = min((int(position[v]) for v in clique if position[v] >= 0), default=-1)
+        cliques_of_bucket.setdefault(bucket, []).append(a)
+    return position, cliques_of_bucket
 
 
-def _symbolic(layout, order, when, own):
-    """Separator of every bucket (latest eliminated first) and its child buckets."""
+def _eliminate_symbolically(layout, order, position, cliques_of_bucket):
+    """Return the separator (latest eliminated first) and the child buckets of each bucket."""
     gathered = [set() for _ in order]
     children = [[] for _ in order]
     separators = []
     for k, v in enumerate(order.tolist()):
         scope = gathered[k]
-        for a in own.get(k, ()):
-            scope.update(u for u in layout.cliques[a] if when[u] >= 0)
+        for a in cliques_of_bucket.get(k, ()):
+            scope.update(u for u in layout.cliques[a] if position[u] >= 0)
         scope.discard(v)
-        separators.append(sorted(scope, key=lambda u: -when[u]))
+        separators.append(sorted(scope, key=lambda u: -position[u]))
         if scope:
-            parent = int(when[separators[-1][-1]])
+            parent = int(position[separators[-1][-1]])
             gathered[parent] |= scope
             children[parent].append(k)
     return separators, children
 
 
-class _Sources:
-    """Collects the offset blocks of every bucket's sources."""
+class _SourceOffsets:
+    """Collector of the offset blocks of the tables and messages that enter each bucket."""
 
     def __init__(self, layout, separators):
         self.layout = layout
@@ -259,9 +280,9 @@ class _Sources:
         self.filled = 0
 
     def add_bucket(self, scope, cliques, children):
-        """Add the sources of a bucket; return (outer, inner, number of sources)."""
+        """Add the sources of a bucket, and return (outer, inner, number of sources)."""
         cards = self.layout.n_states[scope].astype(np.int64)
-        split = _split(cards.tolist())
+        split = _count_outer_variables(cards.tolist())
         for a in cliques:
             span = slice(self.layout.clique_ptr[a], self.layout.clique_ptr[a + 1])
             self._add(-1, a, scope, self.layout.clique_vars[span], self.layout.strides[span], split)
@@ -285,14 +306,14 @@ class _Sources:
         return self.filled - len(block)
 
     def arrays(self):
-        """source_bucket, source_clique, outer_at, inner_at, offsets."""
+        """Return the arrays source_bucket, source_clique, outer_at, inner_at and offsets."""
         rows = np.array(self.rows, dtype=np.int64).reshape(-1, 4)
         columns = [np.ascontiguousarray(c) for c in rows.T]
         return *columns, np.concatenate([*self.offsets, np.zeros(0, np.int64)])
 
 
 def _row_major(cards):
-    """Strides of a table, last variable fastest."""
+    """Return the strides of a table in which the last variable changes fastest."""
     return np.concatenate([np.cumprod(cards[:0:-1])[::-1], np.ones(min(len(cards), 1))]).astype(
         np.int64
     )

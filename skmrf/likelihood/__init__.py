@@ -1,4 +1,4 @@
-"""Log partition functions that come with an interval."""
+"""Estimation of the log partition function, with intervals."""
 
 from .ais import ais
 from .bounds import log_partition_bounds

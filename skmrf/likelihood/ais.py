@@ -1,4 +1,4 @@
-"""Annealed importance sampling, forward and reverse."""
+"""Annealed importance sampling in the forward and the reverse direction."""
 
 from typing import Any, NamedTuple
 
@@ -12,14 +12,14 @@ from .._utils.rows import dense_rows
 from .._utils.warn import warn_caller
 from ..energies.checks import check_energy
 from ..samplers import Product, Tempering, spawn_generators, sweep
-from ..samplers.smc import climb, resample
-from .intervals import interval, lost
+from ..samplers.smc import resample, run_smc
+from .intervals import interval, zero_probability_result
 
 FIRST_TEMPERATURES = 1000
 GROWTH = 4
 MAX_TEMPERATURES = 64_000
 MAX_UPDATES = 1.5e9
-SETTLE = 100
+N_BURN_IN = 100
 
 
 def ais(
@@ -34,43 +34,53 @@ def ais(
     random_state=None,
     n_jobs=None,
 ):
-    r"""Log partition function by annealed importance sampling in both directions.
+    r"""Estimate the log partition function by annealed importance sampling in both directions.
 
-    Chains move from a product distribution :math:`p_0` to :math:`f` along
-    :math:`p_0^{1-\beta} f^\beta`, one Gibbs sweep a temperature. The forward weights estimate
-    :math:`Z` without bias, so their log is too small on average; weights of chains that walk back
-    from (approximate) samples of :math:`f` give a log that is too large on average.
+    Chains move from a product distribution :math:`p_0` to :math:`f` along the path
+    :math:`p_0^{1-\beta} f^\beta`, with one Gibbs sweep per temperature. The mean of the forward
+    weights is an unbiased estimate of :math:`Z`, so its log is too small on average. The reverse
+    chains start at (approximate) samples of :math:`f` and move to :math:`p_0`. The estimate of
+    :math:`\log Z` from their weights is too large on average.
 
     Parameters
     ----------
     energy : Energy
+        Model of discrete variables. Latent variables are allowed.
     n_chains : int, default=128
+        Number of forward chains and of reverse chains; at least 2.
     n_temperatures : int, optional
-        Steps of the path. By default 1000, then four times more until the interval is at most
-        ``max_width / 2`` wide or the work of 1.5e9 variable updates is spent, about half a minute.
+        Number of steps of the path. By default 1000, then four times as many until the interval is
+        at most ``max_width / 2`` wide or the next run would exceed a total of 1.5e9 variable
+        updates, which take about half a minute.
     schedule : {"adaptive", "linear"}, default="adaptive"
-        Where the temperatures lie: as dense as the steps of a pilot run of sequential Monte Carlo,
-        or evenly spaced in :math:`\beta`.
+        Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
+        Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`.
     reference : Product, optional
-        :math:`p_0`; by default about the single marginals of the model.
+        The product distribution :math:`p_0`. By default a product of approximate single marginals
+        of the model.
     start : ndarray of shape (n, n_visible), optional
-        (About) draws of the model from which the reverse chains begin, such as chains or particles
-        of a learner, or data of a model that fits them; they make 100 sweeps first. By default the
-        ends of the forward chains, resampled by their weights, which miss what these have missed.
+        State codes of (approximate) samples of the model at which the reverse chains start, such as
+        chains or particles of a learner, or data that the model fits. They are moved by 100 sweeps
+        first. By default the last states of the forward chains, resampled by their weights; these
+        contain no mode that the forward chains have missed.
     max_width : float, default=1.0
-        Nats; a wider interval is warned about and ``converged`` is False.
+        Largest width of the interval, in nats, that counts as converged. A wider interval raises a
+        warning and sets ``converged`` to False.
     random_state : int, Generator, RandomState or None
+        Seed or generator. Pass an int for reproducible results.
     n_jobs : int, optional
-        Threads over blocks of 64 chains; the result does not depend on it.
+        Number of threads over blocks of 64 chains. The result does not depend on it.
 
     Returns
     -------
     LogPartition
-        ``value`` is the forward estimate. ``lower`` is the forward and ``upper`` the reverse
-        estimate moved outward to a one-sided 97.5% limit: a bootstrap over chains, never less than
-        the standard error, and ln 40 (Markov's inequality) where the effective sample size is
-        below 10. ``upper_is_bound`` is False, as the reverse chains start at samples that are only
-        approximate. Where all chains start in zero potentials, the interval is from -inf to inf.
+        ``value`` is the forward estimate, in nats. ``lower`` is the one-sided 97.5% limit below the
+        forward estimate, ``upper`` the one-sided 97.5% limit above the reverse estimate. The
+        distance from the estimate to its limit comes from a bootstrap over chains. It is at least
+        the standard error, and at least ln 40 (Markov's inequality) if the effective sample size is
+        below 10. ``upper_is_bound`` is False because the reverse chains start at approximate
+        samples. If all forward chains have weight zero because of zero potentials, the interval is
+        from -inf to inf.
 
     References
     ----------
@@ -90,11 +100,11 @@ def ais(
         start = _check_start(start, energy)
     if reference is not None:
         _check_reference(reference, energy)
-    reference = _fitted_reference(energy, n_chains, rng, n_jobs) if reference is None else reference
-    path = _Path(
+    reference = _fit_reference(energy, n_chains, rng, n_jobs) if reference is None else reference
+    path = _AnnealingPath(
         energy,
         reference,
-        _grid(energy, reference, n_chains, schedule, rng),
+        _choose_betas(energy, reference, n_chains, schedule, rng),
         start,
         n_chains,
         n_jobs,
@@ -103,12 +113,12 @@ def ais(
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
         result = path.estimate(n_temperatures, max_width, rng)
     else:
-        result = _lengthening(path, max_width, rng)
+        result = _estimate_with_longer_paths(path, max_width, rng)
     if not result.converged:
         warn_caller(
             f"The interval of log Z by annealed importance sampling, [{result.lower:.4g}, "
             f"{result.upper:.4g}], is {result.upper - result.lower:.3g} nats wide, more than "
-            f"max_width={max_width}; give more n_temperatures or n_chains.",
+            f"max_width={max_width}. Increase n_temperatures or n_chains.",
         )
     return result
 
@@ -116,21 +126,21 @@ def ais(
 def _check_start(start, energy):
     start = check_states(dense_rows(start), energy.visible_states)
     if len(start) == 0:
-        raise ValueError("start has no rows; give states of the model, or None.")
+        raise ValueError("start has no rows. Pass states of the model, or None.")
     return start
 
 
 def _check_reference(reference, energy):
-    known = isinstance(reference, Product)
-    states = np.diff(np.append(reference.start, len(reference.log_p))) if known else None
-    if not known or not np.array_equal(states, energy.visible_states):
+    is_product = isinstance(reference, Product)
+    states = np.diff(np.append(reference.start, len(reference.log_p))) if is_product else None
+    if not is_product or not np.array_equal(states, energy.visible_states):
         raise ValueError(
             "reference must be a skmrf.samplers.Product over the visible variables of the energy, "
             "such as Product.uniform(energy.visible_states)."
         )
 
 
-def _lengthening(path, max_width, rng):
+def _estimate_with_longer_paths(path, max_width, rng):
     n_temperatures, spent = FIRST_TEMPERATURES, 0.0
     while True:
         result = path.estimate(n_temperatures, max_width, rng)
@@ -138,59 +148,59 @@ def _lengthening(path, max_width, rng):
         n_temperatures *= GROWTH
         if (
             result.upper - result.lower <= 0.5 * max_width
-            or result.ess == 0  # a longer path starts at the same zero potentials
+            or result.ess == 0  # a longer path has the same zero potentials
             or n_temperatures > MAX_TEMPERATURES
             or spent * (1 + GROWTH) > MAX_UPDATES
         ):
             return result
 
 
-def _fitted_reference(energy, n_chains, rng, n_jobs):
-    """Independent variables with about the single marginals of the model."""
+def _fit_reference(energy, n_chains, rng, n_jobs):
+    """Return a product distribution of approximate single marginals of the model."""
     X = Product.uniform(energy.visible_states).sample(n_chains, rng)
     generators = spawn_generators(rng, n_chains)
     X, _ = sweep(energy, X, generators, n_sweeps=20, n_jobs=n_jobs)
     return Product.from_counts(X, energy.visible_states)
 
 
-def _grid(energy, reference, n_chains, schedule, rng):
-    """Inverse temperatures between which all steps are about as hard."""
+def _choose_betas(energy, reference, n_chains, schedule, rng):
+    """Return inverse temperatures between which all steps are about equally difficult."""
     if schedule == "linear":
         return np.array([0.0, 1.0])
     X = reference.sample(n_chains, rng)
-    pilot = climb(Tempering(reference, energy), X, spawn_generators(rng, n_chains), rng)
+    pilot = run_smc(Tempering(reference, energy), X, spawn_generators(rng, n_chains), rng)
     return np.array(pilot.betas)
 
 
-class _Path(NamedTuple):
-    """An energy, the path to it, and where reverse chains begin."""
+class _AnnealingPath(NamedTuple):
+    """Settings of the forward and reverse chains: model, path and start of the reverse chains."""
 
     energy: Any
     reference: Product
-    grid: np.ndarray
+    betas_of_schedule: np.ndarray
     start: np.ndarray | None
     n_chains: int
     n_jobs: int | None
 
     def estimate(self, n_temperatures, max_width, rng):
-        """Forward and reverse chains along ``n_temperatures`` steps."""
+        """Run forward and reverse chains with ``n_temperatures`` steps, and return the interval."""
         energy, reference = self.energy, self.reference
-        along = np.linspace(0.0, len(self.grid) - 1.0, n_temperatures + 1)
-        betas = np.interp(along, np.arange(len(self.grid)), self.grid)
+        along = np.linspace(0.0, len(self.betas_of_schedule) - 1.0, n_temperatures + 1)
+        betas = np.interp(along, np.arange(len(self.betas_of_schedule)), self.betas_of_schedule)
         X = reference.sample(self.n_chains, rng)
         generators = spawn_generators(rng, self.n_chains)
         X, forward = sweep(
             energy, X, generators, betas=betas, reference=reference, n_jobs=self.n_jobs
         )
         if (forward == -np.inf).all():
-            return lost("ais")
-        found = X[resample(forward, self.n_chains, rng)]
+            return zero_probability_result("ais")
+        end = X[resample(forward, self.n_chains, rng)]
         if self.start is not None:
-            found = self.start[rng.choice(len(self.start), size=self.n_chains)]
-        found, _ = sweep(energy, found, generators, n_sweeps=SETTLE, n_jobs=self.n_jobs)
+            end = self.start[rng.choice(len(self.start), size=self.n_chains)]
+        end, _ = sweep(energy, end, generators, n_sweeps=N_BURN_IN, n_jobs=self.n_jobs)
         _, backward = sweep(
             energy,
-            found,
+            end,
             generators,
             betas=betas[::-1],
             reference=reference,

@@ -1,4 +1,4 @@
-"""Log partition function with limits, by any method."""
+"""Log partition function with limits, by every available method."""
 
 import numpy as np
 
@@ -15,32 +15,40 @@ from .chained_bp import bpchain
 
 
 def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=None):
-    """Whether elimination is forecast to stay within ``max_bytes`` and about a minute.
+    """Return whether elimination fits ``max_bytes`` and takes about a minute at most.
+
+    This is a forecast: no large array is allocated.
 
     Parameters
     ----------
     layout : Layout
+        Variables and cliques of the factor graph.
     observed : ndarray of bool of shape (n_variables,), optional
-        Variables whose states are given.
+        True for variables whose states are given. By default no variable is observed.
     max_bytes : float, default=4 GiB
+        Upper limit of the peak memory for one row of evidence, in bytes.
     maximised : ndarray of bool of shape (n_variables,), optional
-        Variables that are maximised over, after the others have been summed out.
+        True for variables that are maximised over, after the others have been summed out. By
+        default no variable is maximised.
 
     Returns
     -------
     bool
+        True if both limits are met.
     """
     cost = tree_decomposition.forecast(layout, observed, maximised)
     return cost.order is not None and cost.bytes <= max_bytes and cost.entries <= MAX_ENTRIES
 
 
 def exact_log_partition(energy, *, max_bytes=DEFAULT_MAX_BYTES):
-    """Log Z by enumeration or variable elimination, see ``skmrf.exact``.
+    """Compute log Z exactly, by enumeration or variable elimination (see ``skmrf.exact``).
 
     Parameters
     ----------
     energy : Energy
+        Model of discrete variables.
     max_bytes : float, default=4 GiB
+        Upper limit of the peak memory, in bytes.
 
     Returns
     -------
@@ -50,60 +58,98 @@ def exact_log_partition(energy, *, max_bytes=DEFAULT_MAX_BYTES):
     Raises
     ------
     ValueError
-        When the forecast is beyond ``max_bytes``.
+        If the forecast of the memory exceeds ``max_bytes``.
     """
-    return _summed(energy, expectations.exact_model(energy, max_bytes=max_bytes, sparse=True))
+    return _exact_result(energy, expectations.exact_model(energy, max_bytes=max_bytes, sparse=True))
 
 
-def _summed(energy, model):
+def _exact_result(energy, model):
     value = model.log_partition(energy)
     return LogPartition(value, 0.0, value, value, True, "exact", True)
 
 
 def bethe(energy, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
-    """The Bethe approximation of log Z: exact on trees, no bound on graphs with loops.
+    """Compute the Bethe approximation of log Z: exact on trees, no bound on graphs with loops.
 
     Parameters
     ----------
     energy : Energy
-    schedule, damping, max_iter, tol
-        See :class:`skmrf.variational.belief_propagation.Propagation`.
+        Model of discrete variables that has a factor graph.
+    schedule : {"sequential", "residual", "flooding"}, default="sequential"
+        Order of the message updates; see
+        :class:`skmrf.variational.belief_propagation.Propagation`.
+    damping : float in [0, 0.99] or "auto", default="auto"
+        Share of the old log message that a new one keeps. "auto" uses 0 for 20 iterations, then
+        0.5.
+    max_iter : int, default=500
+        Maximum number of iterations.
+    tol : float in [0, 0.5], default=1e-8
+        Stop when no log message changes by more.
+
+    Returns
+    -------
+    LogPartition
+        The approximation in nats, with the limits -inf and inf.
     """
-    how = belief_propagation.Propagation(schedule, damping, max_iter, tol)
-    found = belief_propagation.belief_propagation(energy.factor_graph(), how)
-    value = found.log_partition
-    return LogPartition(value, np.nan, -np.inf, np.inf, False, "bethe", found.converged, np.nan)
+    settings = belief_propagation.Propagation(schedule, damping, max_iter, tol)
+    beliefs = belief_propagation.belief_propagation(energy.factor_graph(), settings)
+    value = beliefs.log_partition
+    return LogPartition(value, np.nan, -np.inf, np.inf, False, "bethe", beliefs.converged, np.nan)
 
 
 def mean_field(energy, *, max_iter=1000, tol=1e-9):
-    """The naive mean-field lower bound on log Z.
+    """Compute the naive mean-field lower bound on log Z.
 
     Parameters
     ----------
     energy : Energy
-    max_iter, tol
-        See :func:`skmrf.variational.mean_field.mean_field`.
+        Model of discrete variables that has a factor graph.
+    max_iter : int, default=1000
+        Maximum number of sweeps over the variables.
+    tol : float, default=1e-9
+        Stop when no probability changes by more in a sweep.
+
+    Returns
+    -------
+    LogPartition
+        The bound in nats as ``value`` and ``lower``; ``upper`` is inf.
     """
-    found = naive.mean_field(energy.factor_graph(), max_iter=max_iter, tol=tol)
-    value = found.lower_bound
-    return LogPartition(value, np.nan, value, np.inf, False, "mean-field", found.converged, np.nan)
+    beliefs = naive.mean_field(energy.factor_graph(), max_iter=max_iter, tol=tol)
+    value = beliefs.lower_bound
+    return LogPartition(
+        value, np.nan, value, np.inf, False, "mean-field", beliefs.converged, np.nan
+    )
 
 
 def tree_reweighted(energy, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
-    """The tree-reweighted upper bound on log Z, with the mean-field bound below it.
+    """Compute the tree-reweighted upper bound on log Z, and the mean-field lower bound.
 
     Parameters
     ----------
     energy : Energy
-    schedule, damping, max_iter, tol
-        See :class:`skmrf.variational.belief_propagation.Propagation`.
+        Model of discrete variables that has a factor graph.
+    schedule : {"sequential", "residual", "flooding"}, default="sequential"
+        Order of the message updates; see
+        :class:`skmrf.variational.belief_propagation.Propagation`.
+    damping : float in [0, 0.99] or "auto", default="auto"
+        Share of the old log message that a new one keeps. "auto" uses 0 for 20 iterations, then
+        0.5.
+    max_iter : int, default=500
+        Maximum number of iterations.
+    tol : float in [0, 0.5], default=1e-8
+        Stop when no log message changes by more.
+
+    Returns
+    -------
+    LogPartition
+        The upper bound in nats as ``value`` and ``upper``, and the mean-field bound as ``lower``.
     """
     graph = energy.factor_graph()
-    found = tree_reweighting.tree_reweighted(
+    result = tree_reweighting.tree_reweighted(
         graph, belief_propagation.Propagation(schedule, damping, max_iter, tol)
     )
     lower = naive.mean_field(graph).lower_bound
-    upper, converged = found.upper_bound, found.beliefs.converged
+    upper, converged = result.upper_bound, result.beliefs.converged
     return LogPartition(upper, np.nan, lower, upper, True, "trw", converged, np.nan)
 
 
@@ -122,30 +168,37 @@ METHODS = ("auto", *FUNCTIONS)
 def log_partition_bounds(
     energy, *, method="auto", max_bytes=DEFAULT_MAX_BYTES, random_state=None, **options
 ):
-    """Log partition function in nats with a lower and an upper limit.
+    """Compute the log partition function with a lower and an upper limit.
 
     Parameters
     ----------
     energy : Energy
+        Model of discrete variables.
     method : {"auto", "exact", "ais", "bpchain", "bethe", "trw", "mean-field"}, default="auto"
-        "exact" sums over all states (see ``skmrf.exact``); "ais" anneals forward
-        and back (see :func:`ais`); "bpchain" weights draws of chained belief propagation (see
-        :func:`bpchain`); "bethe" is the Bethe approximation, without limits; "trw" the
-        tree-reweighted upper bound, with the bound of "mean-field" below. "auto" takes "exact"
-        where its forecast of memory and time fits, else "ais".
+        - "exact": sum over all states (see ``skmrf.exact``).
+        - "ais": annealed importance sampling, forward and reverse (see :func:`ais`).
+        - "bpchain": importance sampling from chained belief propagation (see :func:`bpchain`).
+        - "bethe": Bethe approximation, without limits.
+        - "trw": tree-reweighted upper bound, with the mean-field bound as ``lower``.
+        - "mean-field": mean-field lower bound, without an upper limit.
+        - "auto": "exact" if its forecast of memory and time is within the limits, else "ais".
     max_bytes : float, default=4 GiB
-        Memory bound of "exact".
+        Upper limit of the memory of "exact" in bytes.
     random_state : int, Generator, RandomState or None
+        Seed or generator of "ais" and "bpchain". Pass an int for reproducible results.
     **options
-        Of :func:`ais`: ``n_chains``, ``n_temperatures``, ``schedule``, ``reference``, ``start``,
-        ``max_width``, ``n_jobs``; of
-        :func:`bpchain`: ``n_samples``, ``conditionals``, ``order``, ``clip``, ``max_width``; of
-        "bethe" and "trw": ``schedule``, ``damping``, ``max_iter``, ``tol``; of "mean-field":
-        ``max_iter``, ``tol``.
+        Options of the method:
+
+        - "ais": ``n_chains``, ``n_temperatures``, ``schedule``, ``reference``, ``start``,
+          ``max_width``, ``n_jobs``.
+        - "bpchain": ``n_samples``, ``conditionals``, ``order``, ``clip``, ``max_width``.
+        - "bethe" and "trw": ``schedule``, ``damping``, ``max_iter``, ``tol``.
+        - "mean-field": ``max_iter``, ``tol``.
 
     Returns
     -------
     LogPartition
+        Estimate ``value`` with the limits ``lower`` and ``upper``, all in nats.
 
     Examples
     --------
@@ -160,7 +213,7 @@ def log_partition_bounds(
     if method == "auto":
         model = expectations.quick_exact_model(energy, max_bytes=max_bytes)
         if model is not None:
-            return _summed(energy, model)
+            return _exact_result(energy, model)
         method = "ais"
     given = {"random_state": random_state} if method in SAMPLING else {}
     if method == "exact":

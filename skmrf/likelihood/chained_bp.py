@@ -1,4 +1,4 @@
-"""Importance sampling from chained belief propagation."""
+"""Log partition function by importance sampling from chained belief propagation."""
 
 from dataclasses import replace
 
@@ -11,11 +11,11 @@ from .._utils.warn import warn_caller
 from ..energies.checks import check_energy
 from ..samplers import spawn_generators, sweep
 from ..samplers.chained_bp import Chain, ChainSettings
-from ..samplers.enumerated_states import KnownStates, annealed_states
+from ..samplers.enumerated_states import EnumeratedStates, annealed_states
 from ..samplers.smc import resample
-from .intervals import TRUSTED_ESS, interval, lost
+from .intervals import TRUSTED_ESS, interval, zero_probability_result
 
-SETTLE = 20
+N_BURN_IN = 20
 
 
 def bpchain(
@@ -29,42 +29,53 @@ def bpchain(
     max_width=1.0,
     random_state=None,
 ):
-    r"""Log partition function by importance sampling from chained belief propagation.
+    r"""Estimate the log partition function by importance sampling from chained belief propagation.
 
-    The chain draws :math:`x` with a known probability :math:`q(x)`, so for any set :math:`A` of
-    states that does not depend on the draws
+    Chained belief propagation samples :math:`x` with a known probability :math:`q(x)`. For any set
+    :math:`A` of states that does not depend on the samples, the estimate
 
     .. math:: \hat Z = \sum_{x \in A} f(x) + \frac{1}{K} \sum_{k : x_k \notin A}
               \frac{f(x_k)}{q(x_k)}
 
-    is unbiased where :math:`q` covers the model. :math:`A` are the states in which annealed Gibbs
-    chains end: it finds modes that the chain misses, and adds nothing to the error. In the other
-    direction :math:`q / f` is averaged over draws resampled by their weights and moved on by Gibbs
-    sweeps.
+    is unbiased if :math:`q` is positive wherever the model is. :math:`A` contains the last states
+    of annealed Gibbs chains. It finds modes that :math:`q` misses, and it adds no error to the
+    estimate. The estimate in the reverse direction averages :math:`q / f` over the samples,
+    resampled by their weights and then moved by Gibbs sweeps.
 
     Parameters
     ----------
     energy : Energy
+        Model of discrete variables that has a factor graph.
     n_samples : int, default=1000
-    conditionals, order, clip
-        See ``ChainSettings``.
+        Number of samples :math:`K`; at least 2.
+    conditionals : {"auto", "bp", "exact"}, default="auto"
+        Source of the conditional distributions: "bp" uses belief propagation, "exact" uses variable
+        elimination, "auto" changes from belief propagation to elimination as soon as this is cheap.
+    order : {"elimination", "index"} or array-like of shape (n_variables,), default="elimination"
+        Order in which the variables are sampled: a reversed elimination order, the order of the
+        columns, or a list of all variables in sampling order.
+    clip : float in [0, 0.5], default=1e-3
+        Lower limit of the probabilities of a conditional, before they are normalised.
     settings : ChainSettings, optional
-        Everything about the chain, instead of these three.
+        All settings of the chain. If given, ``conditionals``, ``order`` and ``clip`` are ignored.
     max_width : float, default=1.0
-        Nats; a wider interval is warned about and ``converged`` is False.
+        Largest width of the interval, in nats, that counts as converged. A wider interval raises a
+        warning and sets ``converged`` to False.
     random_state : int, Generator, RandomState or None
+        Seed or generator. Pass an int for reproducible results.
 
     Returns
     -------
     LogPartition
-        ``ess`` is :math:`K / E_p[p / q]` as the draws and :math:`A` show it: small where the chain
-        hardly draws a state that the model favours, 0 where it cannot draw it; below 10 is warned
-        about, too. With exact conditionals all weights are Z and the value is exact.
+        ``ess`` is :math:`K / E_p[p / q]`, estimated from the samples and :math:`A`. It is small if
+        :math:`q` rarely samples a state that the model favours, and 0 if it cannot sample it. A
+        value below 10 raises a warning, too. With exact conditionals all weights equal :math:`Z`
+        and the value is exact.
 
     References
     ----------
     F. Ding and Y. Xue, "Contrastive divergence learning with chained belief propagation", PGM
-    (2020), for the chain; its density is not used there.
+    (2020), for the chain; the paper does not use its density.
     """
     check_energy(energy)
     check_number("n_samples", n_samples, low=2, integer=True)
@@ -86,28 +97,28 @@ def bpchain(
     if not result.converged:
         warn_caller(
             f"The interval of log Z by chained belief propagation is [{result.lower:.4g}, "
-            f"{result.upper:.4g}], its effective sample size {result.ess:.1f} of {n_samples} "
+            f"{result.upper:.4g}] with an effective sample size of {result.ess:.1f} of {n_samples} "
             f"({100 * draws.converged:.0f}% of the propagations converged): the chain misses a "
-            'part of the model. Give more n_samples or clip, or take method="ais".',
+            'part of the model. Increase n_samples or clip, or use method="ais".',
         )
     return result
 
 
 def _estimate(graph, chain, draws, max_width, rng):
-    """The interval from draws of the chain."""
-    known = KnownStates(annealed_states(graph, draws.counts.sum(), rng))
-    weights = known.weigh(graph, draws)
+    """Return the interval of log Z from samples of the chain."""
+    enumerated = EnumeratedStates(annealed_states(graph, draws.counts.sum(), rng))
+    weights = enumerated.compute_weights(graph, draws)
     forward = weights.estimates()
     if (forward == -np.inf).all():
-        return lost("bpchain")
+        return zero_probability_result("bpchain")
     every = np.repeat(graph.log_potential(draws.X) - draws.log_q, draws.counts)
-    found = known.X
+    found = enumerated.X
     if (every > -np.inf).any():
         found = np.repeat(draws.X, draws.counts, axis=0)[resample(every, len(every), rng)]
-    found, _ = sweep(graph, found, spawn_generators(rng, len(found)), n_sweeps=SETTLE)
+    found, _ = sweep(graph, found, spawn_generators(rng, len(found)), n_sweeps=N_BURN_IN)
     backward = chain.log_density(graph.flat, found) - graph.log_potential(found)
     result = interval(forward, backward, max_width, rng, "bpchain")
-    log_q = chain.log_density(graph.flat, known.X)
+    log_q = chain.log_density(graph.flat, enumerated.X)
     ess = min(weights.effective_size(log_q, result.value), result.ess)
     upper = max(result.upper, result.value + result.std_error)
     converged = upper - result.lower <= max_width and ess >= TRUSTED_ESS

@@ -1,4 +1,4 @@
-"""From importance weights of both directions to log Z with one-sided 97.5% limits."""
+"""Intervals of log Z with one-sided 97.5% limits, from forward and reverse importance weights."""
 
 import numpy as np
 from scipy.special import betaincinv
@@ -8,16 +8,16 @@ from .._utils.results import LogPartition
 
 N_BOOTSTRAPS = 2000
 TRUSTED_ESS = 10
-QUANTILE = 0.005  # a bootstrap of some hundred skewed weights is too narrow for 0.025
+QUANTILE = 0.005  # at 0.025 a bootstrap of about 100 skewed weights gives too narrow an interval
 
 
-def lost(method):
-    """The result where no state of positive probability was found."""
+def zero_probability_result(method):
+    """Return the result for samples that all have probability zero."""
     return LogPartition(-np.inf, np.inf, -np.inf, np.inf, False, method, False, 0.0)
 
 
-def _margin(log_weights, rng):
-    """How far the lower 97.5% limit of the log mean weight lies from it, its error and ESS."""
+def _lower_margin(log_weights, rng):
+    """Return the distance from the log mean weight to its lower 97.5% limit, its error and ESS."""
     n = len(log_weights)
     ess = effective_sample_size(log_weights)
     if ess == 0:
@@ -32,40 +32,44 @@ def _margin(log_weights, rng):
     return margin, std_error, ess
 
 
-def _possible_mass(forward):
-    """Log of the reference's mass outside of the zero potentials, its upper 97.5% limit and error.
+def _estimate_possible_mass(forward):
+    """Return the log mass of the reference outside of zero potentials, its upper margin and error.
 
-    Chains that walk back never enter the zero potentials, so their mean weight is this mass by Z.
+    The margin leads to an upper 97.5% limit. Reverse chains never enter zero potentials, so their
+    mean weight estimates this mass divided by Z.
     """
     n, k = len(forward), np.count_nonzero(forward > -np.inf)
-    limit = 1.0 if k == n else betaincinv(k + 1, n - k, 0.975)  # Clopper and Pearson
+    limit = 1.0 if k == n else betaincinv(k + 1, n - k, 0.975)  # Clopper-Pearson interval
     return np.log(k / n), np.log(limit * n / k), np.sqrt((1.0 - k / n) / k)
 
 
 def interval(forward, backward, max_width, rng, method):
-    """Log partition function from log weights of both directions.
+    """Return the log partition function and its interval from forward and reverse log weights.
 
     Parameters
     ----------
     forward : ndarray of shape (n,)
-        Log weights whose mean estimates Z without bias.
+        Log weights whose mean weight is an unbiased estimate of Z.
     backward : ndarray of shape (n,)
-        Log weights whose mean estimates 1 / Z, as far as the reference covers the model, from about
-        samples of the model.
+        Log weights, from approximate samples of the model, whose mean weight estimates 1 / Z if the
+        reference covers the model.
     max_width : float
-        The width that counts as converged.
+        Largest width of the interval, in nats, that counts as converged.
     rng : numpy.random.Generator
+        Source of randomness of the bootstrap.
     method : str
+        Name of the method, stored in the result.
 
     Returns
     -------
     LogPartition
+        Forward estimate with one-sided 97.5% limits, in nats.
     """
-    mass, mass_margin, mass_error = _possible_mass(forward)
+    mass, mass_margin, mass_error = _estimate_possible_mass(forward)
     value, reverse = log_mean_exp(forward), mass - log_mean_exp(backward)
-    down, error_down, ess_down = _margin(forward, rng)
-    # The log of the backward mean enters with a minus, so its lower limit is log Z's upper one.
-    up, error_up, ess_up = _margin(backward, rng)
+    down, error_down, ess_down = _lower_margin(forward, rng)
+    # The log of the backward mean enters with a minus sign: its lower limit is log Z's upper limit.
+    up, error_up, ess_up = _lower_margin(backward, rng)
     up, error_up = np.hypot(up, mass_margin), np.hypot(error_up, mass_error)
     lower = value - down
     upper = max(reverse + up, value + error_down)

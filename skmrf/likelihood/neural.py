@@ -1,4 +1,4 @@
-"""Log partition functions of models with neural potentials: by a grid, or annealed from beliefs."""
+"""Log partition function of models with neural potentials, by a grid or by annealing."""
 
 from itertools import pairwise
 
@@ -14,46 +14,65 @@ from ..samplers.smc import resample
 from .bounds import exact_fits, exact_log_partition
 from .intervals import interval
 
-REACH = 8.0  # deviations of the base that a grid spans to either side
-POINTS = {0: 1, 1: 4001, 2: 601, 3: 161}  # a number, by how many numbers there are
+GRID_DEVIATIONS = 8.0  # standard deviations of the base that a grid spans to either side
+POINTS_PER_AXIS = {
+    0: 1,
+    1: 4001,
+    2: 601,
+    3: 161,
+}  # points per axis, by the number of continuous variables
 MAX_POINTS = 2**23
-ROWS = 2**18  # of a grid at a time
-FINE = 0.5  # deviations of standardised data within which points of a grid are evenly spaced
+BLOCK = 2**18  # grid points that are evaluated at a time
+FINE = 0.5  # grid points are about evenly spaced within this distance from the mean
 
 
 def grid_fits(energy):
-    """Whether a grid over all variables is small enough."""
-    numbers = len(energy.numbers)
-    states = np.prod(energy.n_states[energy.n_states > 0], dtype=float)
-    return numbers in POINTS and POINTS[numbers] ** numbers * states <= MAX_POINTS
-
-
-def grid(energy, n_points=None):
-    """Points and the logarithms of their weights, for sums that approximate integrals.
-
-    Points along a number are ``m + c sinh t`` for even t: dense where data are, and wide apart in
-    the tails of a base that is much wider.
+    """Return whether a grid over all variables is small enough.
 
     Parameters
     ----------
     energy : NeuralEnergy
-        Of at most three numbers.
+        Model of continuous and discrete variables.
+
+    Returns
+    -------
+    bool
+        True for at most three continuous variables and 2**23 grid points.
+    """
+    numbers = len(energy.numbers)
+    states = np.prod(energy.n_states[energy.n_states > 0], dtype=float)
+    return numbers in POINTS_PER_AXIS and POINTS_PER_AXIS[numbers] ** numbers * states <= MAX_POINTS
+
+
+def grid(energy, n_points=None):
+    """Return grid points and their log weights, for sums that approximate integrals.
+
+    The points along a continuous variable are ``m + c sinh t`` for evenly spaced t. They are dense
+    where the data are, and sparse in the tails of a base that is much wider than the data.
+
+    Parameters
+    ----------
+    energy : NeuralEnergy
+        Model of at most three continuous variables, and any discrete ones.
     n_points : int, optional
-        Along each number.
+        Number of points along each continuous variable. By default 4001, 601 or 161 for one, two or
+        three continuous variables.
 
     Returns
     -------
     X : ndarray of shape (n, n_variables)
+        Grid points: values of continuous variables and state codes of discrete ones.
     log_weights : ndarray of shape (n,)
+        Logarithms of the weights of the points.
     """
     numbers = energy.numbers
-    n_points = POINTS[len(numbers)] if n_points is None else n_points
+    n_points = POINTS_PER_AXIS[len(numbers)] if n_points is None else n_points
     axes = [np.arange(max(q, 1), dtype=float) for q in energy.n_states]
     logs = [np.zeros(len(axis)) for axis in axes]
     for i, mean, variance in zip(numbers, energy.mean, np.diag(energy.covariance), strict=True):
         fine = FINE * min(1.0, np.sqrt(variance))
         t, step = np.linspace(-1, 1, n_points, retstep=True)
-        reach = np.arcsinh(REACH * np.sqrt(variance) / fine)
+        reach = np.arcsinh(GRID_DEVIATIONS * np.sqrt(variance) / fine)
         axes[i] = mean + fine * np.sinh(reach * t)
         logs[i] = np.log(fine * reach * step * np.cosh(reach * t))
     X = np.stack([x.ravel() for x in np.meshgrid(*axes, indexing="ij")], axis=1)
@@ -61,12 +80,27 @@ def grid(energy, n_points=None):
 
 
 def grid_log_partition(energy, n_points=None):
-    """log Z by a sum over a grid; the error is what half of the points would give differently."""
+    """Compute log Z by a sum over a grid, with an error estimate from a grid of half the points.
+
+    Parameters
+    ----------
+    energy : NeuralEnergy
+        Model of at most three continuous variables, and any discrete ones.
+    n_points : int, optional
+        Number of points along each continuous variable. By default 4001, 601 or 161 for one, two or
+        three continuous variables.
+
+    Returns
+    -------
+    LogPartition
+        ``std_error`` is the difference to the sum over every second point of each axis, in nats;
+        ``converged`` is whether it is below 0.1.
+    """
     numbers = len(energy.numbers)
-    n_points = POINTS[numbers] if n_points is None else n_points
+    n_points = POINTS_PER_AXIS[numbers] if n_points is None else n_points
     X, logs = grid(energy, n_points)
     logs = logs + np.concatenate(
-        [energy.log_potential(X[s : s + ROWS]) for s in range(0, len(X), ROWS)]
+        [energy.log_potential(X[s : s + BLOCK]) for s in range(0, len(X), BLOCK)]
     )
     value = logsumexp(logs)
     shape = [n_points if q == 0 else q for q in energy.n_states]
@@ -86,25 +120,34 @@ def neural_log_partition(
     max_width=1.0,
     random_state=None,
 ):
-    """Log partition function of a :class:`~skmrf.energies.NeuralEnergy`.
+    """Estimate the log partition function of a :class:`~skmrf.energies.NeuralEnergy`.
 
     Parameters
     ----------
     energy : NeuralEnergy
+        Model of continuous and discrete variables.
     mixture : Mixture
-        Beliefs, from which chains are annealed to the model.
+        Beliefs: an approximation of the model, from which chains are annealed to the model.
     method : {"auto", "exact", "grid", "ais"}, default="auto"
-        "exact" by elimination where there are no numbers, "grid" for up to three numbers, "ais"
-        along the geometric path from the beliefs, with Metropolis steps.
-    n_chains, n_temperatures : int
-        Of "ais".
-    max_width : float
-        Nats; a wider interval is warned about.
+        - "exact": variable elimination, if no variable is continuous.
+        - "grid": sum over a grid, for at most three continuous variables.
+        - "ais": annealed importance sampling with Metropolis steps, along the geometric path from
+          the beliefs to the model.
+        - "auto": the first of "exact", "grid" and "ais" that is possible and cheap enough.
+    n_chains : int, default=256
+        Number of chains of "ais".
+    n_temperatures : int, default=60
+        Number of steps of the path of "ais".
+    max_width : float, default=1.0
+        Largest width of the interval of "ais", in nats, that counts as converged. A wider interval
+        raises a warning.
     random_state : int, Generator, RandomState or None
+        Seed or generator of "ais". Pass an int for reproducible results.
 
     Returns
     -------
     LogPartition
+        Estimate ``value`` with the limits ``lower`` and ``upper``, all in nats.
     """
     check_choice("method", method, ("auto", "exact", "grid", "ais"))
     discrete = not len(energy.numbers)
@@ -115,20 +158,20 @@ def neural_log_partition(
     if method == "grid" or (method == "auto" and not discrete and grid_fits(energy)):
         if not grid_fits(energy):
             raise ValueError(
-                f'method="grid" sums over at most three numbers and {MAX_POINTS} points; use '
-                'method="ais".'
+                'method="grid" takes at most three continuous variables and a grid of '
+                f'{MAX_POINTS} points. Use method="ais".'
             )
         result = grid_log_partition(energy)
         if result.converged:
             return result
         if method == "grid":
             warn_caller(
-                f"Too coarse a grid: log Z is {result.std_error:.3g} nats off with half of its "
-                'points; use method="ais".'
+                f"The grid is too coarse: log Z changes by {result.std_error:.3g} nats if half of "
+                'its points are left out. Use method="ais".'
             )
             return result
     rng = check_generator(random_state)
-    proposal = mixture.defended(energy.mean, energy.covariance)
+    proposal = mixture.with_defensive_component(energy.mean, energy.covariance)
     betas = np.linspace(0.0, 1.0, n_temperatures + 1)
     X = proposal.sample(n_chains, rng)
     forward, X = _anneal(energy, proposal, X, betas, rng)
@@ -137,14 +180,14 @@ def neural_log_partition(
     result = interval(forward, backward, max_width, rng, "ais")
     if not result.converged:
         warn_caller(
-            f"The interval of log Z is {result.upper - result.lower:.3g} nats wide; give more "
-            "n_chains or n_temperatures."
+            f"The interval of log Z is {result.upper - result.lower:.3g} nats wide, more than "
+            f"max_width={max_width}. Increase n_chains or n_temperatures."
         )
     return result
 
 
 def _anneal(energy, proposal, X, betas, rng):
-    """Log weights of chains that walk along the path, and their ends."""
+    """Return the log weights of chains that are annealed along the path, and their last states."""
     moves = Metropolis(proposal)
     log_weights = np.zeros(len(X))
     for before, beta in pairwise(betas):
@@ -153,6 +196,6 @@ def _anneal(energy, proposal, X, betas, rng):
         def target(X, beta=beta):
             return (1 - beta) * proposal.log_density(X) + beta * energy.log_potential(X)
 
-        X, _, rate = moves.walk(target, X, target(X), rng)
+        X, _, rate = moves.random_walk_step(target, X, target(X), rng)
         moves.adapt(rate)
     return log_weights, X

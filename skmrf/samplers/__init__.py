@@ -1,4 +1,4 @@
-"""Markov chains that leave a model's distribution invariant, and paths towards it."""
+"""Markov chains with a model as their invariant distribution, and tempered paths to a model."""
 
 from .gibbs import Product, blocks_of, spawn_generators, sweep
 from .parallel_tempering import parallel_tempering

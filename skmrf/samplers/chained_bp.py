@@ -1,4 +1,4 @@
-"""Chained belief propagation: variables drawn one after the other from BP conditionals."""
+"""Chained belief propagation: variables sampled one after the other from BP conditionals."""
 
 import numbers
 from dataclasses import dataclass, field
@@ -14,29 +14,32 @@ from .prefix_tree import Prefixes
 
 CONDITIONALS = ("auto", "bp", "exact")
 ORDERS = ("elimination", "index")
-EXACT_ENTRIES = 2**24  # table entries that "auto" visits at most for one set of draws
+EXACT_ENTRIES = 2**24  # table entries that "auto" visits at most for one set of samples
 
 
 @dataclass(frozen=True)
 class ChainSettings:
-    """How to draw by chained belief propagation.
+    """Settings of chained belief propagation.
 
-    Attributes
+    Parameters
     ----------
-    conditionals : {"auto", "bp", "exact"}
-        "bp" takes every conditional from belief propagation, "exact" from elimination; "auto" goes
-        over to elimination as soon as it is cheap on what the variables drawn so far leave.
-    order : {"elimination", "index"} or array-like of shape (n_variables,)
-        In which order to draw; "elimination" is an elimination order backwards, so that the core of
-        the graph comes first and what is left soon falls apart.
-    how : Propagation
-        Of the messages of "bp".
-    clip : float
-        To which the probabilities of a conditional are raised before they are scaled to sum to one;
-        what is drawn then covers all states.
-    warm_start : bool
-        Start the messages of a prefix where those of the prefix one shorter ended. Saves work, but
-        what is drawn is something else wherever messages have not converged.
+    conditionals : {"auto", "bp", "exact"}, default="auto"
+        Source of the conditional distributions. "bp" uses belief propagation, "exact" uses variable
+        elimination. "auto" starts with belief propagation and changes to elimination as soon as
+        elimination of the remaining variables is cheap.
+    order : {"elimination", "index"} or array-like of shape (n_variables,), default="elimination"
+        Order in which the variables are sampled. "elimination" is a reversed elimination order: the
+        core of the graph comes first, so that the remaining graph soon splits into components.
+        "index" is the order of the columns. An array lists all variables in sampling order.
+    how : Propagation, optional
+        Settings of the message passing of "bp".
+    clip : float in [0, 0.5], default=0.0
+        Lower limit of the probabilities of a conditional, before they are scaled to sum to one.
+        With a positive value every state can be sampled.
+    warm_start : bool, default=False
+        Start the messages of a prefix at the final messages of the prefix that is one variable
+        shorter. This saves work, but it changes the distribution of the samples wherever messages
+        have not converged.
     """
 
     conditionals: str = "auto"
@@ -46,6 +49,7 @@ class ChainSettings:
     warm_start: bool = False
 
     def __post_init__(self):
+        """Check the settings."""
         check_choice("conditionals", self.conditionals, CONDITIONALS)
         check_number("clip", self.clip, low=0, high=0.5)
         if not isinstance(self.how, belief_propagation.Propagation):
@@ -55,18 +59,21 @@ class ChainSettings:
 
 
 class Draws(NamedTuple):
-    """Draws of a chain, equal ones together where all conditionals are beliefs.
+    """Samples of a chain; equal samples are merged if all conditionals are from belief propagation.
 
     Attributes
     ----------
-    X : ndarray of shape (n_rows, n_variables), state codes
+    X : ndarray of shape (n_rows, n_variables)
+        State codes.
     counts : ndarray of shape (n_rows,)
-        How often each was drawn; ones, also of equal rows, where elimination took over.
+        Number of times each row was sampled. All counts are 1, also of equal rows, if elimination
+        was used.
     log_q : ndarray of shape (n_rows,)
-        Log-probability of being drawn, nats.
+        Log-probability of sampling each row, in nats.
     converged : float
-        Share of the runs of belief propagation that converged.
+        Fraction of the runs of belief propagation that converged.
     n_runs : int
+        Number of runs of belief propagation.
     """
 
     X: np.ndarray
@@ -81,22 +88,25 @@ class Chain:
 
     .. math:: q(x) = \prod_i b_i(x_i \mid x_{<i})
 
-    with :math:`b_i` the belief of variable :math:`i` by belief propagation given the variables
-    drawn before (Algorithm 1 of the paper). Draws that agree so far share their run; more than
-    that, a run sees only the tables of the component of variable :math:`i`, so prefixes that leave
-    the same tables there share it too. None of this changes :math:`q`.
+    Here :math:`b_i` is the belief of variable :math:`i`, computed by belief propagation given the
+    variables that were sampled before (Algorithm 1 of the paper). Samples with equal prefixes share
+    a run of belief propagation. A run only uses the tables of the connected component of variable
+    :math:`i`, so prefixes that lead to the same tables of this component share the run, too. This
+    does not change :math:`q`.
 
     Parameters
     ----------
     layout : Layout
+        Variables, cliques and tables of the factor graph.
     settings : ChainSettings
-    n_samples : int
-        Draws at a time, which "auto" counts with.
+        Settings of the chain.
+    n_samples : int, default=1000
+        Expected number of samples per call, by which "auto" judges the costs.
 
     Attributes
     ----------
     n_chained : int
-        How many variables are drawn from beliefs; the others come from elimination.
+        Number of variables that are sampled from beliefs; the others are sampled by elimination.
 
     References
     ----------
@@ -107,63 +117,86 @@ class Chain:
     def __init__(self, layout, settings, n_samples=1000):
         self.settings = settings
         self.layout = layout
-        self.order = _order(layout, settings.order)
-        self.n_chained = _n_chained(layout, self.order, settings.conditionals, n_samples)
+        self.order = _resolve_order(layout, settings.order)
+        self.n_chained = _count_chained(layout, self.order, settings.conditionals, n_samples)
         self.arranged = arrangement.arrange(layout, self.order)
         self.plan = None
         if self.n_chained < len(self.order):
-            self.plan = elimination.prepare(layout, _first(self.order, self.n_chained))
+            self.plan = elimination.prepare(layout, _mask_of_first(self.order, self.n_chained))
 
     @property
     def exact(self):
-        """Whether all conditionals are exact, so that :math:`q = p`."""
+        """Return whether all conditionals are exact, so that :math:`q = p`."""
         return self.n_chained == 0
 
     def draw(self, flat, n_samples, rng):
-        """Draw ``n_samples`` times; the counts of a prefix are shared out multinomially.
+        """Draw ``n_samples`` independent samples.
+
+        The number of samples with a prefix is divided among its continuations by a multinomial
+        draw.
 
         Parameters
         ----------
         flat : ndarray of shape (n_parameters,)
+            Log-potentials of all tables, concatenated.
         n_samples : int
+            Number of samples.
         rng : numpy.random.Generator
+            Source of randomness.
 
         Returns
         -------
         Draws
+            Rows with their counts and log-probabilities.
         """
-        prefixes = self._start(flat, np.array([n_samples]))
+        prefixes = self._empty_prefixes(flat, np.array([n_samples]))
         for depth in range(self.n_chained):
-            prefixes.split(depth, rng)
+            prefixes.sample_next(depth, rng)
         X, counts, log_q = prefixes.X[:, np.argsort(self.order)], prefixes.counts, prefixes.log_q
         if self.plan is not None:
-            X, counts, log_q = self._complete(flat, X, counts, log_q, rng)
+            X, counts, log_q = self._sample_remaining(flat, X, counts, log_q, rng)
         return Draws(X, counts, log_q, prefixes.converged, prefixes.n_runs)
 
     def log_density(self, flat, X):
-        """Log-probability of drawing each row of state codes X, shape (n_rows,), nats."""
-        prefixes = self._start(flat, np.ones(len(X), dtype=np.int64))
+        """Return the log-probability of sampling each row, in nats.
+
+        Parameters
+        ----------
+        flat : ndarray of shape (n_parameters,)
+            Log-potentials of all tables, concatenated.
+        X : ndarray of shape (n_rows, n_variables)
+            State codes.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Log-probabilities.
+        """
+        prefixes = self._empty_prefixes(flat, np.ones(len(X), dtype=np.int64))
         for depth in range(self.n_chained):
-            prefixes.follow(depth, X[:, self.order[depth]])
+            prefixes.append_states(depth, X[:, self.order[depth]])
         if self.plan is None:
             return prefixes.log_q
-        return prefixes.log_q + self._log_completion(
+        return prefixes.log_q + self._log_remaining(
             flat, X, elimination.log_partitions(self.plan, flat, X)
         )
 
-    def _start(self, flat, counts):
-        chosen = self.settings
+    def _empty_prefixes(self, flat, counts):
+        settings = self.settings
         return Prefixes(
             self.arranged,
             flat,
-            chosen.how,
-            clip=chosen.clip,
-            warm_start=chosen.warm_start,
+            settings.how,
+            clip=settings.clip,
+            warm_start=settings.warm_start,
             counts=counts,
         )
 
-    def _complete(self, flat, X, counts, log_q, rng):
-        """Exact draws given every prefix; any states after a prefix of probability zero."""
+    def _sample_remaining(self, flat, X, counts, log_q, rng):
+        """Sample the remaining variables exactly given each prefix.
+
+        After a prefix of probability zero the states are uniform.
+        """
         log_z = elimination.log_partitions(self.plan, flat, X)
         owner = np.repeat(np.arange(len(X)), counts)
         rows = X[owner]
@@ -172,57 +205,62 @@ class Chain:
         if possible.any():
             n_draws = int(np.count_nonzero(possible))
             rows[possible] = elimination.sample(self.plan, flat, n_draws, rng, shared)
-        left = self.order[self.n_chained :]
-        blank = (len(rows) - np.count_nonzero(possible), len(left))
-        rows[np.ix_(~possible, left)] = rng.integers(self.layout.n_states[left], size=blank)
-        log_q = log_q[owner] + self._log_completion(flat, rows, log_z[owner])
+        remaining = self.order[self.n_chained :]
+        blank = (len(rows) - np.count_nonzero(possible), len(remaining))
+        rows[np.ix_(~possible, remaining)] = rng.integers(
+            self.layout.n_states[remaining], size=blank
+        )
+        log_q = log_q[owner] + self._log_remaining(flat, rows, log_z[owner])
         return rows, np.ones(len(rows), dtype=np.int64), log_q
 
-    def _log_completion(self, flat, X, log_z):
-        """Log-probability of what :meth:`_complete` draws after prefixes of partition log_z."""
+    def _log_remaining(self, flat, X, log_z):
+        """Return the log-probability of the remaining variables, given log Z of each prefix."""
         log_f = FactorGraph.from_layout(self.layout, flat).log_potential(X)
-        left = self.order[self.n_chained :]
-        blind = -float(np.log(self.layout.n_states[left]).sum())
+        remaining = self.order[self.n_chained :]
+        log_uniform = -float(np.log(self.layout.n_states[remaining]).sum())
         possible = log_z > -np.inf
-        return np.where(possible, log_f - np.where(possible, log_z, 0.0), blind)
+        return np.where(possible, log_f - np.where(possible, log_z, 0.0), log_uniform)
 
 
-def _first(order, n):
-    """Mask of the first n variables of an order."""
+def _mask_of_first(order, n):
+    """Return a mask of the first n variables of an order."""
     mask = np.zeros(len(order), dtype=bool)
     mask[order[:n]] = True
     return mask
 
 
-def _order(layout, wanted):
+def _resolve_order(layout, order):
     n = len(layout.n_states)
-    if isinstance(wanted, str):
-        check_choice("order", wanted, ORDERS)
-        if wanted == "index":
+    if isinstance(order, str):
+        check_choice("order", order, ORDERS)
+        if order == "index":
             return np.arange(n)
         found = tree_decomposition.forecast(layout).order
         if found is not None:
             return found[::-1].copy()
         return np.argsort(-np.diff(layout.incidence[0]), kind="stable")  # most connected first
-    return check_order(wanted, n)
+    return check_order(order, n)
 
 
 def check_order(order, n):
-    """An order of n variables that names each once, as an array.
+    """Check that an order names each of n variables once, and return it as an array.
 
     Parameters
     ----------
     order : sequence of int
+        Variables in the order in which they are sampled.
     n : int
+        Number of variables.
 
     Returns
     -------
     ndarray of int of shape (n,)
+        The order.
 
     Raises
     ------
     ValueError
-        A variable that is missing, or there twice.
+        If a variable is missing or occurs twice.
     """
     given = np.array(order, dtype=object)  # ragged lists, too
     numbers_only = given.shape == (n,) and all(isinstance(i, numbers.Real) for i in given)
@@ -233,19 +271,19 @@ def check_order(order, n):
     return given.astype(np.int64)
 
 
-def _n_chained(layout, order, conditionals, n_samples):
-    """How many variables to draw before elimination takes over."""
+def _count_chained(layout, order, conditionals, n_samples):
+    """Return the number of variables to sample from beliefs before elimination is used."""
     if conditionals != "auto":
         return len(order) if conditionals == "bp" else 0
 
     def cheap(n):
-        cost = tree_decomposition.forecast(layout, _first(order, n))
+        cost = tree_decomposition.forecast(layout, _mask_of_first(order, n))
         runs = n_samples if n else 1
         return cost.order is not None and runs * cost.entries <= EXACT_ENTRIES
 
-    if cheap(0):  # one run for all draws, so it may be when the next ones are not
+    if cheap(0):  # one run serves all samples, so 0 can be cheap although 1 is not
         return 0
-    low, high = 0, len(order)  # not cheap, cheap
+    low, high = 0, len(order)  # low is not cheap, high is cheap
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if cheap(middle) else (middle, high)

@@ -1,4 +1,4 @@
-"""States summed over, the rest of them averaged over draws."""
+"""Importance sampling with a set of states that is summed over exactly."""
 
 from typing import NamedTuple
 
@@ -11,89 +11,107 @@ from .gibbs import Product, spawn_generators, sweep
 ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)
 
 
-class KnownStates:
-    r"""A set :math:`A` of states that is summed over, so that draws stand for the others only.
+class EnumeratedStates:
+    r"""Set :math:`A` of states that is summed over exactly, so that samples cover only the others.
 
     .. math:: Z = \sum_{x \in A} f(x) + \mathbb{E}_q \, 1[x \notin A] \, \frac{f(x)}{q(x)}
 
-    holds for any fixed :math:`A`; what the sum has adds no error.
+    This holds for any set :math:`A` that does not depend on the samples. The sum has no sampling
+    error.
 
     Parameters
     ----------
-    X : ndarray of shape (n_states, n_variables), distinct rows of state codes
+    X : ndarray of shape (n_states, n_variables)
+        State codes; the rows are distinct.
     """
 
     def __init__(self, X):
-        self.X = np.asarray(X, dtype=STATE)  # as the draws have it: rows are told by their bytes
+        self.X = np.asarray(X, dtype=STATE)  # the dtype of samples: rows are compared as bytes
         self._bytes = {row.tobytes() for row in self.X}
 
-    def weigh(self, graph, draws):
-        """Weights of these states and of the draws among the others.
+    def compute_weights(self, graph, draws):
+        """Return the log weights of these states and of the samples outside of the set.
 
         Parameters
         ----------
         graph : FactorGraph
+            Model.
         draws : Draws
+            Samples with their log-probabilities.
 
         Returns
         -------
-        Weighted
+        ImportanceWeights
+            Log weights.
         """
         outside = np.array([row.tobytes() not in self._bytes for row in draws.X], dtype=bool)
         log_f = graph.log_potential(self.X)
         log_weights = np.where(outside, graph.log_potential(draws.X) - draws.log_q, -np.inf)
-        return Weighted(log_f, log_weights, np.repeat(log_weights, draws.counts))
+        return ImportanceWeights(log_f, log_weights, np.repeat(log_weights, draws.counts))
 
 
-class Weighted(NamedTuple):
-    """Log weights.
+class ImportanceWeights(NamedTuple):
+    """Log weights of enumerated states and of samples.
 
     Attributes
     ----------
-    known : ndarray of shape (n_states,)
-        log f.
+    enumerated : ndarray of shape (n_states,)
+        log f of the enumerated states, in nats.
     draws : ndarray of shape (n_distinct,)
-        log f - log q; -inf for a draw that is among the known states.
-    every : ndarray of shape (n_samples,)
-        The same, draw by draw.
+        log f - log q of each distinct sample, in nats; -inf for a sample that is in the set of
+        enumerated states.
+    per_draw : ndarray of shape (n_samples,)
+        The entries of ``draws``, repeated by the counts of the samples.
     """
 
-    known: np.ndarray
+    enumerated: np.ndarray
     draws: np.ndarray
-    every: np.ndarray
+    per_draw: np.ndarray
 
     def estimates(self):
-        """Log of an unbiased estimate of Z from each draw."""
-        return np.logaddexp(logsumexp(self.known), self.every)
+        """Return the log of an unbiased estimate of Z from each sample."""
+        return np.logaddexp(logsumexp(self.enumerated), self.per_draw)
 
     def effective_size(self, log_q, log_z):
-        """K / E_p[p / q]: known states summed over, the others averaged over the K draws.
+        """Return the effective sample size K / E_p[p / q] of the K samples.
+
+        The expectation is a sum over the enumerated states plus an average over the samples outside
+        of the set.
 
         Parameters
         ----------
         log_q : ndarray of shape (n_states,)
-            Log-probability with which the chain draws each known state.
+            Log-probability of sampling each enumerated state, in nats.
         log_z : float
+            Log partition function, in nats.
+
+        Returns
+        -------
+        float
+            Effective sample size.
         """
         with np.errstate(divide="ignore", over="ignore"):
-            known = np.exp(2.0 * (self.known - log_z) - log_q).sum()
-            others = np.exp(2.0 * (self.every - log_z)).mean()
-        return float(len(self.every) / (known + others))
+            in_set = np.exp(2.0 * (self.enumerated - log_z) - log_q).sum()
+            others = np.exp(2.0 * (self.per_draw - log_z)).mean()
+        return float(len(self.per_draw) / (in_set + others))
 
 
 def annealed_states(graph, n_chains, rng):
-    """Distinct states of positive probability in which annealed Gibbs chains end.
+    """Return the distinct last states of annealed Gibbs chains that have positive probability.
 
     Parameters
     ----------
     graph : FactorGraph
+        Model.
     n_chains : int
+        Number of chains.
     rng : Generator
+        Source of randomness.
 
     Returns
     -------
     ndarray of shape (n_states, n_variables)
-        State codes; as many rows as different states were found.
+        State codes, one row per distinct state.
     """
     X = Product.uniform(graph.n_states).sample(n_chains, rng)
     X, _ = sweep(graph, X, spawn_generators(rng, n_chains), betas=ANNEAL)

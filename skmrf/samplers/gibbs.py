@@ -20,17 +20,18 @@ from ..energies.conditionals import (
 BLOCK = 64
 CHUNK = 4096  # rows counted at once
 UPDATES_A_CALL = 4_000_000
-UPDATES_TO_SEND = 20_000_000  # about a second
+UPDATES_TO_SEND = 20_000_000  # takes about a second
 
 
 class Product(NamedTuple):
-    """Independent variables: log-probabilities side by side, and where each variable's start.
+    """Distribution of independent discrete variables.
 
     Parameters
     ----------
     log_p : ndarray of shape (sum of n_states,)
-        Log-probabilities in nats.
+        Log-probabilities of the states of all variables, concatenated, in nats.
     start : ndarray of int of shape (n_variables,)
+        Index in ``log_p`` of the first state of each variable.
     """
 
     log_p: np.ndarray
@@ -38,34 +39,86 @@ class Product(NamedTuple):
 
     @classmethod
     def uniform(cls, n_states):
-        """Every state of a variable equally likely."""
+        """Return the uniform distribution.
+
+        Parameters
+        ----------
+        n_states : array-like of int of shape (n_variables,)
+            Number of states of each variable.
+
+        Returns
+        -------
+        Product
+            All states of a variable have the same probability.
+        """
         n_states = np.asarray(n_states)
         return cls(np.repeat(-np.log(n_states), n_states), np.cumsum(n_states) - n_states)
 
     @classmethod
     def from_counts(cls, X, n_states, weights=None):
-        """State frequencies of the rows of X, weighted; each state counted half once more."""
+        """Estimate the distribution from the state frequencies of rows.
+
+        Half a count is added to each state, so that no probability is zero.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_variables)
+            State codes, without missing values.
+        n_states : array-like of int of shape (n_variables,)
+            Number of states of each variable.
+        weights : ndarray of shape (n_rows,), optional
+            Weights of the rows; by default all are 1.
+
+        Returns
+        -------
+        Product
+            Smoothed state frequencies.
+        """
         n_states = np.asarray(n_states)
         start = np.cumsum(n_states) - n_states
         counts = np.full(int(n_states.sum()), 0.5)
         for s in range(0, X.shape[0], CHUNK):
             codes = dense_rows(X[s : s + CHUNK]) + start
-            heavy = None
+            repeated_weights = None
             if weights is not None:
-                heavy = np.repeat(weights[s : s + CHUNK], codes.shape[1])
-            counts += np.bincount(codes.ravel(), heavy, minlength=len(counts))
+                repeated_weights = np.repeat(weights[s : s + CHUNK], codes.shape[1])
+            counts += np.bincount(codes.ravel(), repeated_weights, minlength=len(counts))
         total = np.add.reduceat(counts, start)
         return cls(np.log(counts / np.repeat(total, n_states)), start)
 
     def log_probability(self, X):
-        """Log-probability of every row of state codes."""
+        """Return the log-probability of each row, in nats.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_variables)
+            State codes.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Log-probabilities.
+        """
         if len(self.log_p) == 2 * len(self.start):  # of two states each
             low, high = self.log_p[0::2], self.log_p[1::2]
             return X @ (high - low) + low.sum()
         return self.log_p[X + self.start].sum(axis=1)
 
     def sample(self, n_rows, rng):
-        """Independent rows of state codes."""
+        """Draw independent samples.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of samples.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_variables)
+            State codes.
+        """
         n_states = np.diff(np.append(self.start, len(self.log_p)))
         if (n_states == 2).all():
             X = rng.random((n_rows, len(n_states))) < np.exp(self.log_p[self.start + 1])
@@ -78,16 +131,19 @@ class Product(NamedTuple):
 
 
 def spawn_generators(rng, n_chains):
-    """One Generator for every block of chains, drawn from ``rng``.
+    """Return a list with one random generator for each block of 64 chains.
 
     Parameters
     ----------
-    rng : Generator
+    rng : numpy.random.Generator
+        Generator from which the seeds are drawn.
     n_chains : int
+        Number of chains.
 
     Returns
     -------
-    list of Generator
+    list of numpy.random.Generator
+        One generator per block; the last block can have fewer than 64 chains.
     """
     n_blocks = -(-n_chains // BLOCK)
     seeds = np.random.SeedSequence(rng.integers(0, 2**63, size=2).tolist())
@@ -95,16 +151,17 @@ def spawn_generators(rng, n_chains):
 
 
 def blocks_of(n_chains):
-    """The slices of chains that have a generator each.
+    """Return the slices of chains that share a random generator.
 
     Parameters
     ----------
     n_chains : int
+        Number of chains.
 
     Returns
     -------
     list of slice
-        Of 64 chains, the last of what is left.
+        Slices of 64 chains; the last one has the remaining chains.
     """
     return [slice(s, min(s + BLOCK, n_chains)) for s in range(0, n_chains, BLOCK)]
 
@@ -121,39 +178,43 @@ def sweep(
     reverse=False,
     n_jobs=None,
 ):
-    """Gibbs sweeps of all chains: site by site in order, or layer by layer in bipartite models.
+    """Run Gibbs sweeps of all chains.
 
-    Each sweep leaves the target at its inverse temperature, ``reference^(1-beta) f^beta``,
-    invariant.
+    A sweep updates the variables one after the other, or layer by layer in bipartite models. Each
+    sweep leaves the target at its inverse temperature, ``reference^(1-beta) f^beta``, invariant.
 
     Parameters
     ----------
     energy : Energy
-    X : ndarray of shape (n_chains, n_visible), dtype STATE
-        Where the chains stand: states of the visible variables, which are all but those of a hidden
-        layer. Not changed.
+        Model of discrete variables.
+    X : ndarray of int of shape (n_chains, n_visible)
+        State codes of the visible variables at which the chains start. The visible variables are
+        all variables except those of a hidden layer. The array is not changed.
     generators : list of numpy.random.Generator
-        One for every block of 64 chains, from :func:`spawn_generators`; the list is updated to
-        generators that have advanced.
+        One generator for each block of 64 chains, from :func:`spawn_generators`. The list is
+        updated in place: afterwards it contains the advanced generators.
     n_sweeps : int, default=1
-        Sweeps at beta = 1; not used when ``betas`` is given.
+        Number of sweeps at beta = 1. Ignored if ``betas`` is given.
     betas : ndarray of shape (n_sweeps + 1,), optional
-        Path of inverse temperatures.
+        Path of inverse temperatures: the first one is the start of the path, and one sweep is made
+        at each of the others.
     reference : Product, optional
-        End of the path at beta = 0; uniform by default.
+        Distribution at beta = 0; uniform by default.
     clamped : ndarray of bool of shape (n_chains, n_visible), optional
-        Entries that stay as they are.
+        True for entries that keep their state. By default no entry is clamped.
     reverse : bool, default=False
-        Visit the sites from the last to the first (the reversal of the forward sweep).
+        Visit the variables from the last to the first. This is the reversal of the forward sweep.
     n_jobs : int, optional
-        Blocks run in parallel, by threads, or where a joblib context says if one takes about a
-        second; results do not depend on it. Layers are matrix products of all chains and do not
-        use it.
+        Number of blocks of chains that run in parallel. They run in threads, or in the workers of
+        an active joblib context if one takes about a second. Results do not depend on it. It has no
+        effect on bipartite models, whose layers are updated by matrix products of all chains.
 
     Returns
     -------
-    X : ndarray, where the chains end
-    log_weights : ndarray of shape (n_chains,), annealed importance weights along ``betas``
+    X : ndarray of int of shape (n_chains, n_visible)
+        State codes at which the chains end.
+    log_weights : ndarray of shape (n_chains,)
+        Log weights of annealed importance sampling along ``betas``, in nats.
     """
     betas = np.ones(n_sweeps + 1) if betas is None else np.ascontiguousarray(betas, dtype=float)
     reference = Product.uniform(energy.visible_states) if reference is None else reference
@@ -182,22 +243,22 @@ def sweep(
     return np.concatenate([x for x, _, _ in done]), np.concatenate([w for _, w, _ in done])
 
 
-def _pieces(betas, updates_a_sweep):
-    """The path cut so that one kernel call stays short and Ctrl-C is seen."""
+def _split_path(betas, updates_a_sweep):
+    """Split the path into short pieces, so that Ctrl-C is handled between two kernel calls."""
     length = max(1, UPDATES_A_CALL // max(updates_a_sweep, 1))
     return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
 
 
 def _writeable(array):
-    """Process backends hand over read-only memory maps."""
+    """Return the array, or a copy if it is a read-only memory map from a process backend."""
     return array if array.flags.writeable else array.copy()
 
 
 def _table_block(conditionals, reference, betas, order, X, clamped, log_weights, rng):
     X, log_weights = _writeable(X), _writeable(log_weights)
     work = len(X) * len(conditionals.clique_vars)
-    with InterruptLater():  # a kernel that holds a generator must not be broken off
-        for piece in _pieces(betas, work):
+    with InterruptLater():  # a kernel that uses a generator must not be interrupted
+        for piece in _split_path(betas, work):
             sweep_tables(
                 conditionals,
                 reference.log_p,
@@ -218,13 +279,13 @@ def _binary_block(conditionals, reference, betas, order, X, clamped, log_weights
     binary_field(X, conditionals.coupling, conditionals.bias, field)
     state = reference.log_p, reference.start
     with InterruptLater():
-        for piece in _pieces(betas, X.size * 8):
+        for piece in _split_path(betas, X.size * 8):
             sweep_binary(conditionals, *state, piece, order, X, field, clamped, log_weights, rng)
     return X, log_weights, rng
 
 
-class _Noise:
-    """Uniform numbers for a layer, each block of chains from its own generator."""
+class _UniformNoise:
+    """Uniform random numbers for a layer, where each block of chains has its own generator."""
 
     def __init__(self, generators, blocks, n_units, dtype):
         self.generators = generators
@@ -232,35 +293,46 @@ class _Noise:
         self.array = np.empty((blocks[-1].stop, n_units), dtype=dtype)
 
     def draw(self):
+        """Return new uniform random numbers, in an array that is reused."""
         for block, rng in zip(self.blocks, self.generators, strict=True):
             rng.random(out=self.array[block], dtype=self.array.dtype)
         return self.array
 
 
 def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, generators, blocks):
-    r"""Sweeps hidden | visible, visible | hidden along a path, as matrix products of all chains.
+    r"""Run Gibbs sweeps of a bipartite model along a path, by matrix products of all chains.
 
-    The target at beta, hidden units summed out, is
+    A sweep samples hidden given visible units, then visible given hidden units. The target at beta,
+    with the hidden units summed out, is
 
     .. math:: p_0(v)^{1-\beta} e^{\beta c^\top v}
         \prod_j \frac{1 + e^{\beta (b_j + (v^\top W)_j)}}{2^{1-\beta}}
 
-    which is the reference ``p_0`` at 0 and ``exp(-F(v))`` at 1. A sweep is reversible.
+    This is the reference ``p_0`` at beta = 0 and ``exp(-F(v))`` at beta = 1. A sweep is reversible.
 
     Parameters
     ----------
     conditionals : BipartiteConditionals
+        Weights and biases of the model.
     reference : Product
+        Distribution of the visible units at beta = 0.
     betas : ndarray of shape (n_sweeps + 1,)
+        Path of inverse temperatures.
     X : ndarray of shape (n_chains, n_visible)
-    clamped : ndarray of bool, of the shape of X or empty
+        States at which the chains start.
+    clamped : ndarray of bool
+        True for entries that keep their state; of the shape of X, or empty.
     log_weights : ndarray of shape (n_chains,)
-        Grows in place.
-    generators, blocks : lists, one generator for every slice of chains
+        Log weights of annealed importance sampling, which are increased in place.
+    generators : list of numpy.random.Generator
+        One generator per block of chains.
+    blocks : list of slice
+        Chains of each generator.
 
     Returns
     -------
     ndarray of shape (n_chains, n_visible), dtype STATE
+        States at which the chains end.
     """
     weights, *biases = conditionals
     visible_bias, hidden_bias = (bias_rows(b, len(X)) for b in biases)
@@ -269,8 +341,8 @@ def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, genera
     odds = (reference.log_p[reference.start + 1] - reference.log_p[reference.start]).astype(dtype)
     constant = reference.log_p[reference.start].sum() - n_hidden * np.log(2.0)
     no_shift = np.zeros(n_hidden, dtype=dtype)
-    hidden_noise = _Noise(generators, blocks, n_hidden, dtype)
-    visible_noise = _Noise(generators, blocks, n_visible, dtype)
+    hidden_noise = _UniformNoise(generators, blocks, n_hidden, dtype)
+    visible_noise = _UniformNoise(generators, blocks, n_visible, dtype)
     V = X.astype(dtype)
     H = np.empty((len(V), n_hidden), dtype=dtype)
     start = V.copy() if clamped.size else None
@@ -288,28 +360,38 @@ def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, genera
     return V.astype(STATE)
 
 
-def alternate(energy, H, generators, blocks, n_sweeps):
-    """Sweeps visible | hidden, hidden | visible of all chains from hidden states.
+def sweep_from_hidden(energy, H, generators, blocks, n_sweeps):
+    """Run Gibbs sweeps of a bipartite model that start at hidden states.
+
+    A sweep samples visible given hidden units, then hidden given visible units.
 
     Parameters
     ----------
     energy : BipartiteEnergy
+        Model.
     H : ndarray of shape (n_chains, n_hidden), dtype of the weights
-    generators, blocks : lists, one generator for every slice of chains
+        Hidden states at which the chains start.
+    generators : list of numpy.random.Generator
+        One generator per block of chains.
+    blocks : list of slice
+        Chains of each generator.
     n_sweeps : int
+        Number of sweeps.
 
     Returns
     -------
     V : ndarray of shape (n_chains, n_visible), dtype STATE
+        Visible states of the last sweep.
     means : ndarray of shape (n_chains, n_hidden)
-        Of the hidden units given ``V``.
-    H : ndarray of shape (n_chains, n_hidden), drawn from these
+        Means of the hidden units given ``V``.
+    H : ndarray of shape (n_chains, n_hidden)
+        Hidden states, sampled with these means.
     """
     weights, *biases = energy.conditionals()
     visible_bias, hidden_bias = (bias_rows(b, len(H)) for b in biases)
     n_visible, n_hidden = weights.shape
-    hidden_noise = _Noise(generators, blocks, n_hidden, weights.dtype)
-    visible_noise = _Noise(generators, blocks, n_visible, weights.dtype)
+    hidden_noise = _UniformNoise(generators, blocks, n_hidden, weights.dtype)
+    visible_noise = _UniformNoise(generators, blocks, n_visible, weights.dtype)
     no_shift = np.zeros(n_visible, dtype=weights.dtype)
     V = np.empty((len(H), n_visible), dtype=weights.dtype)
     means = np.empty((len(H), n_hidden), dtype=weights.dtype)

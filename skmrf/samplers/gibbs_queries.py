@@ -1,4 +1,4 @@
-"""Gibbs chains put to use: draws, averages and maximisers where exact inference does not fit."""
+"""Samples, averages and modes by Gibbs chains, for models without exact inference."""
 
 import numpy as np
 
@@ -7,22 +7,27 @@ from .._utils.parameters import check_number
 from .._utils.warn import warn_caller
 from .gibbs import Product, spawn_generators, sweep
 
-HOTTEST, COLDEST = 0.05, 12.0
+LOWEST_BETA, HIGHEST_BETA = 0.05, 12.0
 
 
 def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
-    """States of ``n_samples`` independent Gibbs chains after a tempered start.
+    """Draw samples by independent Gibbs chains after a tempered start.
 
-    Half of the sweeps raise the inverse temperature from 0 to 1, half are made at 1.
+    During the first half of the sweeps the inverse temperature increases from 0 to 1. The second
+    half is run at 1.
 
     Parameters
     ----------
     energy : Energy
+        Model of discrete variables.
     n_samples : int
+        Number of samples, each from its own chain.
     rng : Generator
+        Source of randomness.
     n_sweeps : int, default=1000
+        Number of sweeps of each chain.
     n_jobs : int, optional
-        Threads over blocks of chains; results do not depend on it.
+        Number of threads over blocks of chains. Results do not depend on it.
 
     Returns
     -------
@@ -32,7 +37,7 @@ def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
     Raises
     ------
     ValueError
-        When all chains end in states of probability zero.
+        If all chains end in states of probability zero.
     """
     check_number("n_sweeps", n_sweeps, low=1, integer=True)
     betas = np.minimum(np.linspace(0.0, 2.0, n_sweeps + 1), 1.0)
@@ -43,21 +48,28 @@ def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
     return X
 
 
-def draw_given(energy, X, rng, *, n_sweeps=1000, n_jobs=None):
-    """Rows with their missing entries drawn given the others, each by a chain as in :func:`draw`.
+def draw_missing(energy, X, rng, *, n_sweeps=1000, n_jobs=None):
+    """Sample the missing entries of each row given its other entries.
+
+    Each row has its own Gibbs chain, with the tempered start of :func:`draw`.
 
     Parameters
     ----------
     energy : Energy
+        Model of discrete variables.
     X : ndarray of shape (n_rows, n_visible)
-        State codes, MISSING where to draw.
+        State codes, MISSING for the entries to sample.
     rng : numpy.random.Generator
+        Source of randomness.
     n_sweeps : int, default=1000
+        Number of sweeps of each chain.
     n_jobs : int, optional
+        Number of threads over blocks of chains. Results do not depend on it.
 
     Returns
     -------
     ndarray of shape (n_rows, n_visible)
+        State codes without missing entries.
     """
     observed = X != MISSING
     start = Product.uniform(energy.visible_states).sample(len(X), rng)
@@ -69,54 +81,62 @@ def draw_given(energy, X, rng, *, n_sweeps=1000, n_jobs=None):
 
 
 def check_possible(energy, X):
-    """Refuse chains that all are in states of probability zero; warn about some.
+    """Raise an error if all chains are in states of probability zero; warn if some are.
 
     Parameters
     ----------
     energy : Energy
+        Model of discrete variables.
     X : ndarray of shape (n_chains, n_variables)
-        Where the chains stand.
+        State codes of the chains.
 
     Raises
     ------
     ValueError
-        When all of them are.
+        If all chains are in states of probability zero.
     """
-    lost = np.count_nonzero(energy.log_potential(X) == -np.inf)
-    if lost and lost == len(X):
+    n_impossible = np.count_nonzero(energy.log_potential(X) == -np.inf)
+    if n_impossible and n_impossible == len(X):
         raise ValueError(
-            f"None of {len(X)} Gibbs chains found a state of positive probability: the evidence is "
-            'impossible, or zero potentials hide such states. Use method="exact", or replace zero '
-            "potentials by small ones."
+            f"None of {len(X)} Gibbs chains found a state of positive probability: the "
+            "evidence is impossible, or zero potentials separate the chains from such states. Use "
+            'method="exact", or replace zero potentials by small positive ones.'
         )
-    if lost:
+    if n_impossible:
         warn_caller(
-            f"{lost} of {len(X)} Gibbs chains are in states of probability zero; give more "
-            'n_sweeps, use method="exact" or replace zero potentials by small ones.',
+            f"{n_impossible} of {len(X)} Gibbs chains are in states of probability zero. Increase "
+            'n_sweeps, use method="exact", or replace zero potentials by small positive ones.',
         )
 
 
-def averages(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=None):
-    """States visited by Gibbs chains, shape (n_chains * n_records, n_variables), and a residual.
+def record_states(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=None):
+    """Record states that Gibbs chains visit, and estimate the error of their marginals.
 
-    The residual is the largest standard error of a single marginal, from the chains' own means.
+    The error is the largest standard error of a single marginal, estimated from the differences
+    between the chains.
 
     Parameters
     ----------
     energy : Energy
+        Model of discrete variables.
     rng : Generator
+        Source of randomness.
     n_chains : int, default=256
+        Number of chains; at least 2.
     n_sweeps : int, default=1000
-        Before the first record, and half as many from the first to the last.
+        Number of sweeps before the first record. From the first to the last record there are half
+        as many.
     n_records : int, default=50
-        States kept of every chain.
+        Number of states recorded per chain.
     n_jobs : int, optional
-        Threads over blocks of chains; results do not depend on it.
+        Number of threads over blocks of chains. Results do not depend on it.
 
     Returns
     -------
     X : ndarray of shape (n_chains * n_records, n_variables)
+        State codes.
     residual : float
+        Largest standard error of a marginal probability.
     """
     check_number("n_chains", n_chains, low=2, integer=True)
     check_number("n_records", n_records, low=1, integer=True)
@@ -136,23 +156,27 @@ def averages(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=N
 
 
 def anneal(energy, rng, *, n_chains=64, n_sweeps=500, n_jobs=None):
-    """The best state that simulated annealing finds, and its log-potential.
+    """Search the most probable state by simulated annealing.
 
     Parameters
     ----------
     energy : Energy
+        Model of discrete variables.
     rng : Generator
+        Source of randomness.
     n_chains : int, default=64
+        Number of chains.
     n_sweeps : int, default=500
+        Number of sweeps of each chain.
     n_jobs : int, optional
-        Threads over blocks of chains; results do not depend on it.
+        Number of threads over blocks of chains. Results do not depend on it.
 
     Returns
     -------
     x : ndarray of shape (n_variables,)
-        State codes.
+        State codes of the best state found.
     log_potential : float
-        In nats.
+        Log-potential of this state, in nats.
 
     References
     ----------
@@ -161,7 +185,7 @@ def anneal(energy, rng, *, n_chains=64, n_sweeps=500, n_jobs=None):
     """
     check_number("n_chains", n_chains, low=1, integer=True)
     check_number("n_sweeps", n_sweeps, low=1, integer=True)
-    betas = np.append(np.geomspace(HOTTEST, COLDEST, n_sweeps), 1e6)
+    betas = np.append(np.geomspace(LOWEST_BETA, HIGHEST_BETA, n_sweeps), 1e6)
     X = Product.uniform(energy.visible_states).sample(n_chains, rng)
     X, _ = sweep(energy, X, spawn_generators(rng, n_chains), betas=betas, n_jobs=n_jobs)
     values = energy.log_potential(X)

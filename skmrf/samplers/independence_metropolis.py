@@ -1,30 +1,41 @@
-"""Independence Metropolis-Hastings: proposals that do not depend on where a chain stands."""
+"""Independence Metropolis-Hastings: proposals that do not depend on the state of the chain."""
 
 import numpy as np
 
 
 def metropolis(X, log_weights, proposals, proposal_weights, rng):
-    r"""One step of every chain; leaves the model invariant.
+    r"""Make one independence Metropolis-Hastings step of each chain.
 
     A proposal :math:`x'` from :math:`q` is accepted with probability
 
     .. math:: \min\Big(1, \frac{f(x') / q(x')}{f(x) / q(x)}\Big).
 
+    The step leaves the model invariant.
+
     Parameters
     ----------
-    X, proposals : ndarray of shape (n_chains, n_variables)
-    log_weights, proposal_weights : ndarray of shape (n_chains,)
-        ``log f - log q`` of each.
+    X : ndarray of shape (n_chains, n_variables)
+        States of the chains.
+    log_weights : ndarray of shape (n_chains,)
+        ``log f - log q`` of the states.
+    proposals : ndarray of shape (n_chains, n_variables)
+        One proposal per chain.
+    proposal_weights : ndarray of shape (n_chains,)
+        ``log f - log q`` of the proposals.
     rng : numpy.random.Generator
+        Source of randomness.
 
     Returns
     -------
-    X, log_weights
-        Where the chains stand then.
+    X : ndarray of shape (n_chains, n_variables)
+        States after the step.
+    log_weights : ndarray of shape (n_chains,)
+        ``log f - log q`` of these states.
     accepted : ndarray of bool of shape (n_chains,)
-        A chain at a state of probability zero accepts whatever comes.
+        True for chains that accepted their proposal. A chain at a state of probability zero accepts
+        every proposal.
     """
-    with np.errstate(invalid="ignore"):  # -inf - -inf: both of probability zero
+    with np.errstate(invalid="ignore"):  # -inf - -inf: both states have probability zero
         ratio = proposal_weights - log_weights
     accepted = ~(np.log1p(-rng.random(len(X))) >= ratio)
     X = np.where(accepted[:, None], proposals, X)
@@ -32,22 +43,27 @@ def metropolis(X, log_weights, proposals, proposal_weights, rng):
 
 
 def chain_states(chain, graph, n_chains, n_steps, rng):
-    """States of Metropolis chains whose start and proposals are draws of a :class:`Chain`.
+    """Return states of Metropolis chains whose start and proposals are samples of a :class:`Chain`.
 
     Parameters
     ----------
     chain : Chain
-        What proposes.
+        Source of the proposals.
     graph : FactorGraph
-        The target.
-    n_chains, n_steps : int
+        Target model.
+    n_chains : int
+        Number of Metropolis chains.
+    n_steps : int
+        Number of steps of each chain.
     rng : Generator
+        Source of randomness.
 
     Returns
     -------
     X : ndarray of shape (n_chains, n_variables)
+        States after the last step.
     acceptance : float
-        Share of accepted proposals; 1 without any.
+        Fraction of accepted proposals; 1 if ``n_steps`` is 0.
     """
     draws = chain.draw(graph.flat, n_chains * (n_steps + 1), rng)
     every = rng.permutation(np.repeat(np.arange(len(draws.X)), draws.counts))

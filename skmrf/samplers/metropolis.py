@@ -1,4 +1,4 @@
-"""Metropolis chains of numbers and states, with beliefs of the target as a guide."""
+"""Metropolis chains of continuous and discrete variables, with proposals from mixture beliefs."""
 
 from dataclasses import dataclass
 
@@ -6,98 +6,150 @@ import numpy as np
 
 from ..variational.mixtures import Mixture
 
-SCALE = 2.38  # of random walks, by the root of the number of variables (Roberts et al., 1997)
-WANTED = 0.3  # share of random walks that are accepted
+# Step size of random walks, times the root of the number of variables (Roberts et al., 1997).
+SCALE = 2.38
+TARGET_ACCEPTANCE = 0.3  # acceptance rate of random walks that the step size is adapted to
 
 
 @dataclass
 class Metropolis:
-    """Moves of many chains that leave a target as it is.
+    """Metropolis steps of many chains, which leave a target invariant.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Approximation of the target. Independent proposals are samples of it, and random-walk
+        proposals have the covariances of its components.
+    size : float, optional
+        Step size of the random walk, in units of the standard deviations of the components. By
+        default 2.38 divided by the square root of the number of continuous variables.
 
     Attributes
     ----------
-    mixture : Mixture
-        About the target: jumps are drawn from it, and steps of random walks are like its
-        components.
-    size : float
-        Of random walks, in units of the components.
+    root : ndarray of shape (n_numbers, n_numbers)
+        Cholesky factor of the mean covariance of the components.
     """
 
     mixture: Mixture
     size: float = 0.0
 
     def __post_init__(self):
+        """Set the default step size, and factorise the mean covariance of the components."""
         n = self.mixture.means.shape[1]
         self.size = self.size or SCALE / np.sqrt(max(n, 1))
         shares = np.exp(self.mixture.log_weights)
         within = np.einsum("k,kij->ij", shares / shares.sum(), self.mixture.covariances)
         self.root = np.linalg.cholesky(within) if n else within
 
-    def walk(self, target, X, logs, rng):
-        """A random walk: all numbers by a Gaussian step, one variable of states to another state.
+    def random_walk_step(self, target, X, logs, rng):
+        """Make one random-walk Metropolis step of each chain.
+
+        All continuous variables are changed by a Gaussian step, and one discrete variable is
+        changed to another state.
 
         Parameters
         ----------
-        target : callable, X -> log of the density, up to a constant
+        target : callable
+            Function that takes X and returns the log-density of each row, up to a constant.
         X : ndarray of shape (n_chains, n_variables)
+            States of the chains.
         logs : ndarray of shape (n_chains,)
             ``target(X)``.
         rng : numpy.random.Generator
+            Source of randomness.
 
         Returns
         -------
-        X, logs : new arrays
+        X : ndarray of shape (n_chains, n_variables)
+            States after the step, in a new array.
+        logs : ndarray of shape (n_chains,)
+            ``target`` of these states, in a new array.
         rate : float
-            Share of chains that moved.
+            Fraction of chains that accepted their proposal.
         """
-        proposed = self.propose_walk(X, rng)
+        proposed = self.propose_random_walk(X, rng)
         new = target(proposed)
-        return self.choose(X, logs, proposed, new, new - logs, rng)
+        return self.accept_or_reject(X, logs, proposed, new, new - logs, rng)
 
-    def jump(self, target, X, logs, rng):
-        """A move to a draw of the mixture; arguments and results as of :meth:`walk`."""
-        proposed = self.propose_jump(X, rng)
-        new = target(proposed)
-        return self.choose(X, logs, proposed, new, self.jump_gain(X, logs, proposed, new), rng)
+    def independence_step(self, target, X, logs, rng):
+        """Make one independence Metropolis step of each chain.
 
-    def propose_jump(self, X, rng):
-        """Return draws of the mixture, as many as X has rows."""
-        return self.mixture.sample(len(X), rng)
-
-    def jump_gain(self, X, logs, proposed, new):
-        """Return the log acceptance ratio of jumps."""
-        return new - self.mixture.log_density(proposed) - logs + self.mixture.log_density(X)
-
-    def choose(self, X, logs, proposed, new, gain, rng):
-        """Return where the chains are after a Metropolis step, and the share that moved.
+        The proposals are samples of the mixture.
 
         Parameters
         ----------
-        X, proposed : ndarray of shape (n_chains, n_variables)
-        logs, new : ndarray of shape (n_chains,)
-            Log-densities of both.
-        gain : ndarray of shape (n_chains,)
-            Log acceptance ratio.
+        target : callable
+            Function that takes X and returns the log-density of each row, up to a constant.
+        X : ndarray of shape (n_chains, n_variables)
+            States of the chains.
+        logs : ndarray of shape (n_chains,)
+            ``target(X)``.
         rng : numpy.random.Generator
+            Source of randomness.
 
         Returns
         -------
-        X, logs : new arrays
+        X : ndarray of shape (n_chains, n_variables)
+            States after the step, in a new array.
+        logs : ndarray of shape (n_chains,)
+            ``target`` of these states, in a new array.
         rate : float
+            Fraction of chains that accepted their proposal.
         """
-        taken = np.log1p(-rng.random(len(X))) < gain
+        proposed = self.propose_independent(X, rng)
+        new = target(proposed)
+        return self.accept_or_reject(
+            X, logs, proposed, new, self.independence_log_ratio(X, logs, proposed, new), rng
+        )
+
+    def propose_independent(self, X, rng):
+        """Return one independent sample of the mixture for each row of X."""
+        return self.mixture.sample(len(X), rng)
+
+    def independence_log_ratio(self, X, logs, proposed, new):
+        """Return the log acceptance ratio of independent proposals."""
+        return new - self.mixture.log_density(proposed) - logs + self.mixture.log_density(X)
+
+    def accept_or_reject(self, X, logs, proposed, new, log_ratio, rng):
+        """Accept or reject proposals by the Metropolis rule.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_chains, n_variables)
+            States of the chains.
+        logs : ndarray of shape (n_chains,)
+            Log-densities of the states.
+        proposed : ndarray of shape (n_chains, n_variables)
+            Proposals.
+        new : ndarray of shape (n_chains,)
+            Log-densities of the proposals.
+        log_ratio : ndarray of shape (n_chains,)
+            Log acceptance ratios.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        X : ndarray of shape (n_chains, n_variables)
+            States after the step, in a new array.
+        logs : ndarray of shape (n_chains,)
+            Log-densities of these states, in a new array.
+        rate : float
+            Fraction of chains that accepted their proposal.
+        """
+        accepted = np.log1p(-rng.random(len(X))) < log_ratio
         return (
-            np.where(taken[:, None], proposed, X),
-            np.where(taken, new, logs),
-            float(taken.mean()),
+            np.where(accepted[:, None], proposed, X),
+            np.where(accepted, new, logs),
+            float(accepted.mean()),
         )
 
     def adapt(self, rate):
-        """Change the size of steps by the share that was accepted."""
-        self.size *= np.exp(np.clip(rate - WANTED, -0.3, 0.3))
+        """Increase or decrease the step size, depending on the acceptance rate of the last step."""
+        self.size *= np.exp(np.clip(rate - TARGET_ACCEPTANCE, -0.3, 0.3))
 
-    def propose_walk(self, X, rng):
-        """Return the rows after a step of a random walk."""
+    def propose_random_walk(self, X, rng):
+        """Return one random-walk proposal for each row of X."""
         X = X.copy()
         numbers, discrete = self.mixture.numbers, self.mixture.discrete
         if len(numbers):

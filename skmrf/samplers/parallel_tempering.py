@@ -9,95 +9,121 @@ from .gibbs import spawn_generators
 from .smc import Tempering
 
 NEITHER, HOT, COLD = 0, 1, 2
-MEMORY = 0.99  # of the running mean of refusals
+MEMORY = 0.99  # weight of the old value in the running mean of the rejection rates
 
 
 @dataclass
 class Replicas:
-    """Chains at every temperature.
+    """Chains at all temperatures.
 
     Attributes
     ----------
     betas : ndarray of shape (n_temperatures,)
-        Rising to 1.
+        Inverse temperatures, increasing to 1.
     X : ndarray of shape (n_temperatures, n_chains, n_visible)
-    generators : list of lists of Generator, one list a temperature
-    visited : ndarray of shape (n_temperatures, n_chains)
-        Which end of the ladder each replica has seen last.
-    refusals : ndarray of shape (n_temperatures - 1,)
-        Running share of refused swaps of every pair of neighbours.
-    chances : ndarray of shape (n_temperatures - 1,)
-        Mean probability of a swap in the last step; nan of pairs whose turn it was not.
+        State codes.
+    generators : list of lists of numpy.random.Generator
+        One list per temperature, with one generator per block of chains.
+    last_end : ndarray of shape (n_temperatures, n_chains)
+        The end of the temperature ladder that each replica visited last: HOT, COLD or NEITHER.
+    rejection_rates : ndarray of shape (n_temperatures - 1,)
+        Running mean of the rejection rate of swaps, for each pair of neighbours.
+    swap_probabilities : ndarray of shape (n_temperatures - 1,)
+        Mean probability of a swap in the last step; nan for pairs that did not try a swap.
     parity : int
-        Which pairs swap next: even and odd ones take turns.
+        0 if the even pairs try the next swaps, 1 if the odd ones do. They alternate.
     """
 
     betas: np.ndarray
     X: np.ndarray
     generators: list
-    visited: np.ndarray
-    refusals: np.ndarray
-    chances: np.ndarray
+    last_end: np.ndarray
+    rejection_rates: np.ndarray
+    swap_probabilities: np.ndarray
     parity: int = 0
 
     @classmethod
     def start(cls, betas, X, rng):
-        """Chains at ``betas``, from states (n_temperatures, n_chains, n_visible)."""
+        """Return replicas at ``betas`` with the states X.
+
+        Parameters
+        ----------
+        betas : array-like of shape (n_temperatures,)
+            Inverse temperatures, increasing to 1.
+        X : ndarray of shape (n_temperatures, n_chains, n_visible)
+            State codes.
+        rng : numpy.random.Generator
+            Generator from which the seeds of the chains are drawn.
+
+        Returns
+        -------
+        Replicas
+            Replicas that have not been moved or swapped yet.
+        """
         betas = check_ladder(betas)
         generators = [spawn_generators(rng, X.shape[1]) for _ in betas]
-        visited = np.full(X.shape[:2], NEITHER)
+        last_end = np.full(X.shape[:2], NEITHER)
         n_pairs = len(betas) - 1
-        return cls(betas, X, generators, visited, np.full(n_pairs, 0.5), np.full(n_pairs, np.nan))
+        return cls(betas, X, generators, last_end, np.full(n_pairs, 0.5), np.full(n_pairs, np.nan))
 
 
 def check_ladder(betas):
-    """Inverse temperatures that rise to 1.
+    """Check that inverse temperatures increase to 1, and return them as an array.
 
     Parameters
     ----------
     betas : array-like of shape (n_temperatures,)
+        Inverse temperatures.
 
     Returns
     -------
-    ndarray of float
+    ndarray of float of shape (n_temperatures,)
+        Inverse temperatures.
 
     Raises
     ------
     ValueError
-        Fewer than two, not rising, or not ending at 1.
+        If there are fewer than two, they do not increase, or the last one is not 1.
     """
     betas = np.asarray(betas, dtype=float)
     if betas.ndim != 1 or len(betas) < 2 or betas[-1] != 1.0 or not (np.diff(betas) > 0).all():
         raise ValueError(
-            f"betas must rise to 1 and be at least two inverse temperatures; got {betas!r}."
+            f"betas must be at least two inverse temperatures that increase to 1; got {betas!r}."
         )
     check_number("betas[0]", float(betas[0]), low=0)
     return betas
 
 
 def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
-    r"""Sweeps at every temperature, then swaps of half of the neighbours.
+    r"""Make sweeps at every temperature, then try swaps between half of the neighbours.
 
-    A swap of the states x at beta and y at beta' is made with probability
-    :math:`\min(1, p_\beta(y) p_{\beta'}(x) / p_\beta(x) p_{\beta'}(y))`. Even and odd pairs take
-    turns, so that states travel along the ladder instead of diffusing.
+    A swap of the states x at beta and y at beta' is accepted with probability
+    :math:`\min(1, p_\beta(y) p_{\beta'}(x) / p_\beta(x) p_{\beta'}(y))`. Even and odd pairs
+    alternate, so that states travel along the ladder instead of diffusing.
 
     Parameters
     ----------
     energy : Energy
+        Model of discrete variables.
     reference : Product
-        What is mixed in at ``beta < 1``; uniform for plain tempering.
+        Distribution at beta = 0; the target at beta is ``reference^(1-beta) f^beta``. A uniform
+        reference gives plain tempering.
     replicas : Replicas
+        Chains at all temperatures. They are not changed, except for their generators.
     rng : numpy.random.Generator
-        For the swaps.
+        Source of randomness of the swaps.
     n_sweeps : int, default=1
+        Number of Gibbs sweeps at each temperature before the swaps.
 
     Returns
     -------
     replicas : Replicas
+        Chains after the sweeps and swaps.
     info : dict
-        ``swap_rate``: mean share of accepted swaps; ``round_trips``: replicas that came to beta = 1
-        after a visit to the hottest chain and left from here before, as a share of the chains.
+        ``swap_rate`` is the mean fraction of accepted swaps. ``round_trips`` is the number of round
+        trips completed in this step, divided by the number of chains. A replica completes a round
+        trip when it returns to beta = 1 after a visit to the hottest chain, having been at beta = 1
+        before.
 
     References
     ----------
@@ -109,32 +135,34 @@ def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
         path.move(X, beta, generators, n_sweeps)
         for X, beta, generators in zip(replicas.X, replicas.betas, replicas.generators, strict=True)
     ]
-    X, visited = np.stack(moved), replicas.visited.copy()
-    refusals = replicas.refusals.copy()
-    chances = np.full(len(refusals), np.nan)
+    X, last_end = np.stack(moved), replicas.last_end.copy()
+    rejection_rates = replicas.rejection_rates.copy()
+    swap_probabilities = np.full(len(rejection_rates), np.nan)
     accepted = []
     for low in range(replicas.parity, len(X) - 1, 2):
-        swapped, chances[low] = _swaps(path, X, replicas.betas, low, rng)
+        swapped, swap_probabilities[low] = _choose_swaps(path, X, replicas.betas, low, rng)
         pair = X[low : low + 2, swapped].copy()
         X[low : low + 2, swapped] = pair[::-1]
-        visited[low : low + 2, swapped] = visited[low : low + 2, swapped][::-1].copy()
-        refusals[low] = MEMORY * refusals[low] + (1.0 - MEMORY) * (1.0 - chances[low])
+        last_end[low : low + 2, swapped] = last_end[low : low + 2, swapped][::-1].copy()
+        rejection_rates[low] = MEMORY * rejection_rates[low] + (1.0 - MEMORY) * (
+            1.0 - swap_probabilities[low]
+        )
         accepted.append(swapped.mean())
-    trips = _mark_ends(visited)
+    trips = _count_round_trips(last_end)
     info = {"swap_rate": float(np.mean(accepted)) if accepted else 1.0, "round_trips": trips}
     after = replace(
         replicas,
         X=X,
-        visited=visited,
-        refusals=refusals,
-        chances=chances,
+        last_end=last_end,
+        rejection_rates=rejection_rates,
+        swap_probabilities=swap_probabilities,
         parity=1 - replicas.parity,
     )
     return after, info
 
 
-def _swaps(path, X, betas, low, rng):
-    """Which chains swap between two temperatures, and the mean probability of it."""
+def _choose_swaps(path, X, betas, low, rng):
+    """Return which chains swap between two temperatures, and the mean probability of a swap."""
     cold, hot = float(betas[low + 1]), float(betas[low])
     at_hot, at_cold = path.log_density(X[low]), path.log_density(X[low + 1])
     gain = at_hot(cold) - at_hot(hot) + at_cold(hot) - at_cold(cold)
@@ -142,29 +170,30 @@ def _swaps(path, X, betas, low, rng):
     return rng.random(X.shape[1]) < probability, float(probability.mean())
 
 
-def _mark_ends(visited):
-    """Note who is at an end of the ladder; the share of chains that complete a round trip."""
-    done = visited[-1] == HOT
-    visited[0][visited[0] == COLD] = HOT
-    visited[-1] = COLD
+def _count_round_trips(last_end):
+    """Update which end each replica visited last, and return the fraction of new round trips."""
+    done = last_end[-1] == HOT
+    last_end[0][last_end[0] == COLD] = HOT
+    last_end[-1] = COLD
     return float(done.mean())
 
 
-def adapted(replicas):
-    """The same chains at inverse temperatures at which all swaps would be refused equally often.
+def adapt_ladder(replicas):
+    """Return replicas at new inverse temperatures, which equalise the rejection rates of swaps.
 
     Parameters
     ----------
     replicas : Replicas
-        With the refusals of the sweeps so far.
+        Replicas with the rejection rates of the sweeps so far.
 
     Returns
     -------
     Replicas
+        The same chains with new ``betas``.
     """
-    refused = np.maximum(replicas.refusals, 1e-3)
-    reached = np.append(0.0, np.cumsum(refused))
-    wanted = np.linspace(0.0, reached[-1], len(replicas.betas))
-    betas = np.interp(wanted, reached, replicas.betas)
+    rates = np.maximum(replicas.rejection_rates, 1e-3)
+    cumulative = np.append(0.0, np.cumsum(rates))
+    targets = np.linspace(0.0, cumulative[-1], len(replicas.betas))
+    betas = np.interp(targets, cumulative, replicas.betas)
     betas[-1] = 1.0
     return replace(replicas, betas=betas)

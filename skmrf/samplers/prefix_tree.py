@@ -1,12 +1,12 @@
-"""Prefixes of chained belief propagation, and what the next variable's beliefs are after each."""
+"""Prefixes of chained belief propagation, and the conditional of the next variable after each."""
 
 import numpy as np
 
 from .._kernels.propagation import propagate
 from .._utils.codes import MISSING, STATE
-from .._utils.rows import distinct_rows
+from .._utils.rows import find_unique_rows
 
-ENTRIES_A_CALL = 2**23  # times iterations; Ctrl-C is seen between calls
+ENTRIES_A_CALL = 2**23  # table entries times iterations; Ctrl-C is handled between two calls
 
 
 class Prefixes:
@@ -15,21 +15,28 @@ class Prefixes:
     Parameters
     ----------
     arranged : Arrangement
-        Variables in the order in which they are drawn.
+        Variables in the order in which they are sampled.
     flat : ndarray of shape (n_parameters,)
+        Log-potentials of all tables, concatenated.
     how : Propagation
+        Settings of the message passing.
     clip : float
+        Lower limit of the probabilities of a conditional.
     warm_start : bool
+        Whether messages start at the final messages of the prefix that is one variable shorter.
     counts : ndarray of shape (n_prefixes,)
-        Draws that begin with each prefix (all empty at first).
+        Number of samples that begin with each prefix. At first all prefixes are empty.
 
     Attributes
     ----------
     X : ndarray of shape (n_prefixes, n_variables)
-        State codes in the order of ``arranged``, MISSING where not drawn yet.
+        State codes in the order of ``arranged``, MISSING for variables that are not sampled yet.
     log_q : ndarray of shape (n_prefixes,)
-    n_runs, n_converged : int
-        Of belief propagation.
+        Log-probabilities of the prefixes, in nats.
+    n_runs : int
+        Number of runs of belief propagation.
+    n_converged : int
+        Number of these runs that converged.
     """
 
     def __init__(self, arranged, flat, how, *, clip, warm_start, counts):
@@ -48,23 +55,23 @@ class Prefixes:
 
     @property
     def converged(self):
-        """Share of the runs that converged."""
+        """Return the fraction of the runs of belief propagation that converged."""
         return self.n_converged / self.n_runs if self.n_runs else 1.0
 
-    def split(self, depth, rng):
-        """Every prefix becomes those with a state more, its draws shared out multinomially."""
+    def sample_next(self, depth, rng):
+        """Sample the next variable of each prefix, with a multinomial draw over its states."""
         p, which = self._conditionals(depth)
         shares = rng.multinomial(self.counts, p[which])
         parent, state = np.nonzero(shares)
         self.counts = shares[parent, state]
-        self._grow(depth, parent, state, p[which[parent], state])
+        self._extend(depth, parent, state, p[which[parent], state])
 
-    def follow(self, depth, states):
-        """Every prefix is continued by the state given for it."""
+    def append_states(self, depth, states):
+        """Append the given state to each prefix."""
         p, which = self._conditionals(depth)
-        self._grow(depth, np.arange(len(states)), states, p[which, states])
+        self._extend(depth, np.arange(len(states)), states, p[which, states])
 
-    def _grow(self, depth, parent, state, p):
+    def _extend(self, depth, parent, state, p):
         with np.errstate(divide="ignore"):
             self.log_q = self.log_q[parent] + np.log(p)
         self.X = self.X[parent]
@@ -78,12 +85,12 @@ class Prefixes:
             self.messages = self.messages[parent]
 
     def _conditionals(self, depth):
-        """Distributions of the next variable, and which of them belongs to each prefix."""
-        scope = self.arranged.component(depth, depth)
+        """Return the distinct distributions of the next variable, and the index for each prefix."""
+        scope = self.arranged.find_component(depth, depth)
         if len(self.messages):
             first, which = np.arange(len(self.X)), np.arange(len(self.X))
         else:
-            first, which = distinct_rows(self.starts[:, scope.cliques])
+            first, which = find_unique_rows(self.starts[:, scope.cliques])
         ends = np.empty((len(first), 2))
         graph = self.arranged.graph
         singles = np.empty((len(first), int(graph.state_start[-1])))
@@ -96,7 +103,7 @@ class Prefixes:
         return p / p.sum(axis=1, keepdims=True), which
 
     def _run(self, scope, starts, singles, ends):
-        """Propagation for every row of starts, in short calls."""
+        """Run belief propagation for each row of starts, in short kernel calls."""
         visits = max(self.arranged.visits(scope.cliques), 1)
         rows = ENTRIES_A_CALL // (visits * self.how.max_iter)
         for s in range(0, len(starts), max(rows, 1)):

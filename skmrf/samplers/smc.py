@@ -1,4 +1,4 @@
-"""Sequential Monte Carlo along a path: reweight, resample, move, by adaptive steps."""
+"""Sequential Monte Carlo along a path: reweight, resample and move, with adaptive steps."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -10,29 +10,46 @@ from ..energies import Energy
 from .gibbs import Product, spawn_generators, sweep
 
 SMALLEST_STEP = 1e-9
-CLOSE = 0.2  # a step is long enough at this part of the way from the ess_threshold to 1, or
-CLOSEST = 0.02  # so little above the ess_threshold
-NARROW = 0.95  # or when it is this near to one that is too long
-PROBES = 40
-LOST_STEP = 0.05  # where all particles are in states of probability zero, sweeps may lead out
+# The search of a step ends when its ESS exceeds ess_threshold by less than CLOSEST, and by less
+# than the fraction CLOSE of 1 - ess_threshold, or when it is longer than the fraction NARROW of a
+# step that is too long.
+CLOSE = 0.2
+CLOSEST = 0.02
+NARROW = 0.95
+MAX_TRIALS = 40
+LOST_STEP = 0.05  # if all particles have probability zero, sweeps may reach possible states
 
 
 class Tempering(NamedTuple):
-    r"""From independent variables to an energy: :math:`p_0^{1-\beta} f^\beta`.
+    r"""Path from independent variables to an energy: :math:`p_0^{1-\beta} f^\beta`.
 
     With a uniform :math:`p_0` these are the tempered distributions of the energy.
 
     Parameters
     ----------
     reference : Product
+        Distribution :math:`p_0` of independent variables, at beta = 0.
     energy : Energy
+        Model with the potential :math:`f`, at beta = 1.
     """
 
     reference: Product
     energy: Energy
 
     def log_density(self, X):
-        """Log-density of the rows of X as a function of beta."""
+        """Return the log-density of the rows of X as a function of beta.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_visible)
+            State codes.
+
+        Returns
+        -------
+        callable
+            Function that takes beta and returns an ndarray of shape (n_rows,): unnormalised
+            log-densities in nats.
+        """
         at_reference = self.reference.log_probability(X)
         if self.energy.has_latent:
             raised = self.energy.raised(X)
@@ -41,54 +58,104 @@ class Tempering(NamedTuple):
         return lambda beta: (1 - beta) * at_reference + beta * value if beta else at_reference
 
     def move(self, X, beta, generators, n_sweeps):
-        """Gibbs sweeps at ``beta``."""
+        """Run Gibbs sweeps at ``beta``.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_chains, n_visible)
+            State codes.
+        beta : float in [0, 1]
+            Inverse temperature.
+        generators : list of numpy.random.Generator
+            One generator per block of chains, from :func:`skmrf.samplers.spawn_generators`.
+        n_sweeps : int
+            Number of sweeps.
+
+        Returns
+        -------
+        ndarray of shape (n_chains, n_visible)
+            State codes after the sweeps.
+        """
         betas = np.full(n_sweeps + 1, beta)
         return sweep(self.energy, X, generators, betas=betas, reference=self.reference)[0]
 
 
 class Interpolation(NamedTuple):
-    r"""From one setting of the parameters to another:
-    :math:`\theta_\beta = (1 - \beta) \theta_\mathrm{first} + \beta \theta_\mathrm{last}`.
+    r"""Path between two parameter vectors of the same kind of energy.
+
+    .. math:: \theta_\beta = (1 - \beta) \theta_\mathrm{first} + \beta \theta_\mathrm{last}
 
     Parameters
     ----------
-    first, last : Energy
-        Of the same kind and size.
+    first : Energy
+        Energy at beta = 0.
+    last : Energy
+        Energy at beta = 1, of the same class and size.
     """
 
     first: Energy
     last: Energy
 
     def log_density(self, X):
-        """Log-density of the rows of X as a function of beta."""
+        """Return the log-density of the rows of X as a function of beta.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_visible)
+            State codes.
+
+        Returns
+        -------
+        callable
+            Function that takes beta and returns an ndarray of shape (n_rows,): unnormalised
+            log-densities in nats.
+        """
         return self.first.along(self.last, X)
 
     def move(self, X, beta, generators, n_sweeps):
-        """Gibbs sweeps at ``beta``."""
+        """Run Gibbs sweeps at ``beta``.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_chains, n_visible)
+            State codes.
+        beta : float in [0, 1]
+            Position on the path.
+        generators : list of numpy.random.Generator
+            One generator per block of chains, from :func:`skmrf.samplers.spawn_generators`.
+        n_sweeps : int
+            Number of sweeps.
+
+        Returns
+        -------
+        ndarray of shape (n_chains, n_visible)
+            State codes after the sweeps.
+        """
         energy = self.first.interpolate(self.last, beta)
         return sweep(energy, X, generators, n_sweeps=n_sweeps)[0]
 
 
 @dataclass
-class Climb:
-    """Particles on a path, and what getting there has told.
+class SMCResult:
+    """Weighted particles of sequential Monte Carlo, with diagnostics of the run.
 
     Attributes
     ----------
     X : ndarray of shape (n_particles, n_visible)
+        State codes of the particles.
     log_weights : ndarray of shape (n_particles,)
-        Normalised.
+        Normalised log weights.
     ancestors : ndarray of shape (n_particles,)
-        Which particle at the start each one comes from.
+        Index of the particle at the start of the path from which each particle descends.
     log_ratio : float
-        Estimate of the log of the ratio of the normalising constants, last to first.
+        Estimate of the log of the ratio of the normalising constants, last to first, in nats.
     variance : float
-        Of ``log_ratio``, from the weights of every step; it does not know of modes that no
-        particle has found.
+        Estimated variance of ``log_ratio``, from the weights of every step. It ignores modes that
+        no particle has found.
     betas : tuple of float
-        Where the steps ended, from 0 to 1.
+        Inverse temperatures at the ends of the steps, from 0 to 1.
     least_ess : float
-        The smallest share of effective particles after a step.
+        Smallest effective sample size after a step, as a fraction of the number of particles.
     """
 
     X: np.ndarray
@@ -101,172 +168,201 @@ class Climb:
 
     @property
     def n_temperatures(self):
-        """Steps made."""
+        """Return the number of steps."""
         return len(self.betas) - 1
 
 
 def resample(log_weights, n, rng):
-    """Systematic resampling: n indices, each about n * weight times.
+    """Resample indices systematically: each index occurs about n * weight times.
 
     Parameters
     ----------
     log_weights : ndarray of shape (n_particles,)
-        Not necessarily normalised; if all are -inf, as if all were equal.
+        Log weights, not necessarily normalised. If all are -inf, equal weights are used.
     n : int
+        Number of indices.
     rng : Generator
+        Source of randomness.
 
     Returns
     -------
     ndarray of int of shape (n,)
-        Rising.
+        Indices in increasing order.
     """
     weights = normalized_weights(log_weights, len(log_weights))
-    if not weights.any():  # nothing is possible: as good as any
+    if not weights.any():  # all particles have probability zero
         weights = np.full(len(log_weights), 1.0 / len(log_weights))
     chosen = np.searchsorted(np.cumsum(weights), (rng.random() + np.arange(n)) / n, side="right")
-    return np.minimum(chosen, np.flatnonzero(weights)[-1])  # sums end a rounding away from 1
+    return np.minimum(chosen, np.flatnonzero(weights)[-1])  # rounding: the sum can be below 1
 
 
-def equal(n):
-    """Normalised log weights that are all the same.
+def equal_log_weights(n):
+    """Return equal log weights of n particles, normalised.
 
     Parameters
     ----------
     n : int
+        Number of particles.
 
     Returns
     -------
     ndarray of shape (n,)
+        Log weights -log n.
     """
     return np.full(n, -np.log(n))
 
 
-def climb(path, X, generators, rng, *, ess_threshold=0.9, n_sweeps=1, log_weights=None):
-    """Move particles from the beginning of a path to its end.
+def run_smc(path, X, generators, rng, *, ess_threshold=0.9, n_sweeps=1, log_weights=None):
+    """Move particles from the beginning of a path to its end by sequential Monte Carlo.
 
-    Every step is the longest that leaves a share ``ess_threshold`` of effective particles, or the
-    rest of the path. After a step that was cut short particles are resampled; then they move.
+    Every step is the longest one that keeps the effective sample size at ``ess_threshold`` or
+    above, or the rest of the path if that is shorter. After every step but the last one the
+    particles are resampled. After every step they are moved by Gibbs sweeps.
 
     Parameters
     ----------
     path : Tempering or Interpolation
+        Path of distributions.
     X : ndarray of shape (n_particles, n_visible)
-    generators : list of Generator, see :func:`skmrf.samplers.sweep`
+        State codes of the particles at the beginning of the path.
+    generators : list of numpy.random.Generator
+        One generator per block of particles, from :func:`skmrf.samplers.spawn_generators`.
     rng : numpy.random.Generator
-        For resampling.
+        Source of randomness of the resampling.
     ess_threshold : float, default=0.9
+        Smallest effective sample size after a step, as a fraction of the number of particles.
     n_sweeps : int, default=1
-        Sweeps after every step.
+        Number of Gibbs sweeps after every step.
     log_weights : ndarray of shape (n_particles,), optional
-        Where the particles are weighted from the start.
+        Log weights of the particles at the beginning. By default all are equal.
 
     Returns
     -------
-    Climb
-        The weights of the last step are kept, not resampled.
+    SMCResult
+        Particles at the end of the path, with the weights of the last step.
     """
     n = len(X)
-    log_weights = equal(n) if log_weights is None else log_weights - logsumexp(log_weights)
-    now = Climb(X, log_weights, np.arange(n))
+    log_weights = (
+        equal_log_weights(n) if log_weights is None else log_weights - logsumexp(log_weights)
+    )
+    particles = SMCResult(X, log_weights, np.arange(n))
     beta, step = 0.0, 1.0
     while beta < 1.0:
-        if effective_sample_size(now.log_weights) < ess_threshold * n:
-            now = _resampled(now, rng)
-        density = path.log_density(now.X)
-        reached, grown = _longest_step(density, beta, now.log_weights, ess_threshold, step)
+        if effective_sample_size(particles.log_weights) < ess_threshold * n:
+            particles = _resample_particles(particles, rng)
+        density = path.log_density(particles.X)
+        reached, new_log_weights = _longest_step(
+            density, beta, particles.log_weights, ess_threshold, step
+        )
         beta, step = reached, max(reached - beta, SMALLEST_STEP)
-        now = replace(now, betas=(*now.betas, beta))
-        now = _reweighted(now, grown)
+        particles = replace(particles, betas=(*particles.betas, beta))
+        particles = _reweight_particles(particles, new_log_weights)
         if beta < 1.0:
-            now = _resampled(now, rng)
-        now = replace(now, X=path.move(now.X, beta, generators, n_sweeps))
-    return now
+            particles = _resample_particles(particles, rng)
+        particles = replace(particles, X=path.move(particles.X, beta, generators, n_sweeps))
+    return particles
 
 
-def climb_from_reference(reference, energy, n, rng, *, ess_threshold=0.9, n_sweeps=1):
-    """Bring independent draws of a reference to an energy along the tempered path.
+def run_smc_from_reference(reference, energy, n, rng, *, ess_threshold=0.9, n_sweeps=1):
+    """Move independent samples of a reference to an energy by sequential Monte Carlo.
 
     Parameters
     ----------
     reference : Product
+        Distribution of independent variables, at beta = 0.
     energy : Energy
+        Model at beta = 1.
     n : int
         Number of particles.
     rng : numpy.random.Generator
-    ess_threshold, n_sweeps
-        As of :func:`climb`.
+        Source of randomness.
+    ess_threshold : float, default=0.9
+        Smallest effective sample size after a step, as a fraction of the number of particles.
+    n_sweeps : int, default=1
+        Number of Gibbs sweeps after every step.
 
     Returns
     -------
-    Climb
-        With an estimate of log Z of the energy.
-    list of Generator
-        One for every block of particles.
+    SMCResult
+        Particles at the model; ``log_ratio`` is an estimate of log Z of the energy, in nats.
+    list of numpy.random.Generator
+        One generator for each block of particles.
     """
     generators = spawn_generators(rng, n)
     X, path = reference.sample(n, rng), Tempering(reference, energy)
-    return climb(
+    return run_smc(
         path, X, generators, rng, ess_threshold=ess_threshold, n_sweeps=n_sweeps
     ), generators
 
 
-def _resampled(now, rng):
-    """The same number of particles, each about as often as its weight says."""
-    n = len(now.X)
-    chosen = resample(now.log_weights, n, rng)
-    return replace(now, X=now.X[chosen], log_weights=equal(n), ancestors=now.ancestors[chosen])
+def _resample_particles(particles, rng):
+    """Return particles with equal weights, resampled by their old weights."""
+    n = len(particles.X)
+    chosen = resample(particles.log_weights, n, rng)
+    return replace(
+        particles,
+        X=particles.X[chosen],
+        log_weights=equal_log_weights(n),
+        ancestors=particles.ancestors[chosen],
+    )
 
 
-def _reweighted(now, log_weights):
-    """Particles with new weights, which hold the growth of the normalising constant."""
+def _reweight_particles(particles, log_weights):
+    """Return particles with normalised weights, whose total is added to ``log_ratio``."""
     total, n = logsumexp(log_weights), len(log_weights)
     if total == -np.inf:
-        return replace(now, log_weights=equal(n), log_ratio=-np.inf, variance=np.inf, least_ess=0.0)
+        return replace(
+            particles,
+            log_weights=equal_log_weights(n),
+            log_ratio=-np.inf,
+            variance=np.inf,
+            least_ess=0.0,
+        )
     share = effective_sample_size(log_weights) / n
     return replace(
-        now,
+        particles,
         log_weights=log_weights - total,
-        log_ratio=now.log_ratio + total,
-        variance=now.variance + (1.0 / share - 1.0) / n,
-        least_ess=min(now.least_ess, share),
+        log_ratio=particles.log_ratio + total,
+        variance=particles.variance + (1.0 / share - 1.0) / n,
+        least_ess=min(particles.least_ess, share),
     )
 
 
 def _longest_step(density, beta, log_weights, ess_threshold, guess):
-    """The end of the longest step that keeps enough effective particles, and the weights there.
+    """Return the end of the longest step that keeps a sufficient ESS, and the log weights there.
 
-    The log of the share of effective particles falls about as the square of a short step, which
-    tells where to look next, within what is known to be too short and too long.
+    The log of the effective fraction decreases about as the square of a short step. This gives the
+    next step to try, between a step that is too short and one that is too long.
     """
     here, rest = density(beta), 1.0 - beta
     close = min(CLOSE * (1.0 - ess_threshold), CLOSEST)
-    wanted = -np.log(min(ess_threshold + 0.5 * close, 1.0 - 1e-6))
+    target = -np.log(min(ess_threshold + 0.5 * close, 1.0 - 1e-6))
     short, long, kept = 0.0, np.inf, None
     step = min(guess, rest)
-    for _ in range(PROBES):
-        grown = _grown(log_weights, density(min(beta + step, 1.0)), here)
-        share = effective_sample_size(grown) / len(grown)
+    for _ in range(MAX_TRIALS):
+        new_log_weights = _update_log_weights(log_weights, density(min(beta + step, 1.0)), here)
+        share = effective_sample_size(new_log_weights) / len(new_log_weights)
         if share >= ess_threshold:
-            short, kept = step, grown
+            short, kept = step, new_log_weights
             if step == rest or share <= ess_threshold + close:
                 break
         else:
             long = step
         if short > NARROW * long or long <= SMALLEST_STEP:
             break
-        step *= min(np.sqrt(wanted / max(-np.log(max(share, 1e-300)), 1e-12)), 10.0)
+        step *= min(np.sqrt(target / max(-np.log(max(share, 1e-300)), 1e-12)), 10.0)
         if not short < step < long:
             step = 0.5 * (short + long)
         step = min(max(step, SMALLEST_STEP), rest)
-    if kept is None:  # also the smallest step leaves too few, or none where nothing is possible
-        short, kept = long, _grown(log_weights, density(min(beta + long, 1.0)), here)
+    if kept is None:  # even the smallest step leaves too few particles, or none at all
+        short, kept = long, _update_log_weights(log_weights, density(min(beta + long, 1.0)), here)
         if (kept == -np.inf).all():
             short = min(LOST_STEP, rest)
     return (1.0 if short == rest else beta + short), kept
 
 
-def _grown(log_weights, there, here):
+def _update_log_weights(log_weights, there, here):
     with np.errstate(invalid="ignore"):
-        grown = log_weights + there - here
-    grown[np.isnan(grown)] = -np.inf  # -inf at both ends
-    return grown
+        new_log_weights = log_weights + there - here
+    new_log_weights[np.isnan(new_log_weights)] = -np.inf  # impossible at both ends: -inf - -inf
+    return new_log_weights

@@ -1,4 +1,4 @@
-"""Tempered transitions: a walk to high temperature and back, accepted or refused as a whole."""
+"""Tempered transitions: annealing to a high temperature and back as one Metropolis proposal."""
 
 import numpy as np
 
@@ -7,28 +7,35 @@ from .smc import Tempering
 
 
 def tempered_transition(energy, X, generators, rng, betas, reference):
-    r"""One tempered transition of every chain, which leaves the energy's distribution invariant.
+    r"""Make one tempered transition of each chain, which leaves the model invariant.
 
-    Up: for each next temperature the weight grows by the change of the log-density, then a sweep.
-    Down: the same with reversed sweeps. A walk is accepted with probability
-    :math:`\min(1, e^w)` of its weight :math:`w`.
+    On the way up, the log weight of a chain increases at each temperature by the change of the
+    log-density, and a Gibbs sweep follows. On the way down the same steps are made with reversed
+    sweeps. The final state is accepted with probability :math:`\min(1, e^w)` for the log weight
+    :math:`w`.
 
     Parameters
     ----------
     energy : Energy
+        Model of discrete variables.
     X : ndarray of shape (n_chains, n_visible)
-    generators : list of Generator, see :func:`skmrf.samplers.sweep`
+        State codes of the chains.
+    generators : list of numpy.random.Generator
+        One generator per block of chains, from :func:`skmrf.samplers.spawn_generators`.
     rng : numpy.random.Generator
-        For acceptance.
-    betas : ndarray
-        Falling from 1 to the hottest inverse temperature.
+        Source of randomness of the acceptance.
+    betas : ndarray of shape (n_temperatures,)
+        Inverse temperatures, decreasing from 1 to that of the hottest distribution.
     reference : Product
-        What is mixed in at ``beta < 1``; uniform for plain tempering.
+        Distribution at beta = 0; the target at beta is ``reference^(1-beta) f^beta``. A uniform
+        reference gives plain tempering.
 
     Returns
     -------
-    X : ndarray, accepted ends and refused starts
+    X : ndarray of shape (n_chains, n_visible)
+        Final states of accepted transitions, and the old states of rejected ones.
     accepted : ndarray of bool of shape (n_chains,)
+        True for chains whose transition was accepted.
 
     References
     ----------
@@ -36,7 +43,7 @@ def tempered_transition(energy, X, generators, rng, betas, reference):
     Computing 6 (1996).
     """
     hot, up = sweep(energy, X, generators, betas=betas, reference=reference)
-    back = np.append(betas[-1], betas[:0:-1])  # begins with a sweep at the hottest
+    back = np.append(betas[-1], betas[:0:-1])  # begins with a sweep at the highest temperature
     end, down = sweep(energy, hot, generators, betas=back, reference=reference, reverse=True)
     density = Tempering(reference, energy).log_density(end)
     log_accept = up + down + density(1.0) - density(float(betas[1]))

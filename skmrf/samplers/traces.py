@@ -1,4 +1,4 @@
-"""Records of Gibbs chains, plain or tempered: states and log-potentials, sweep by sweep."""
+"""Traces of Gibbs chains, plain or tempered: states and log-potentials of each sweep."""
 
 import numbers
 from dataclasses import dataclass
@@ -13,29 +13,29 @@ from .._utils.randomness import check_generator
 from ..energies import DiscreteEnergy
 from .gibbs import BLOCK, UPDATES_TO_SEND, Product, blocks_of, spawn_generators, sweep
 from .gibbs_queries import check_possible
-from .parallel_tempering import Replicas, adapted, check_ladder, parallel_tempering
+from .parallel_tempering import Replicas, adapt_ladder, check_ladder, parallel_tempering
 
 ADAPT_EVERY = 100
 
 
 @dataclass(frozen=True)
 class ChainTraces:
-    """What chains visited after their warm-up.
+    """Recorded states of Gibbs chains after their warm-up.
 
     Attributes
     ----------
     states : ndarray of shape (n_chains, n_draws, n_variables), dtype int16
         State codes of the visible variables, at inverse temperature 1.
     log_potential : ndarray of shape (n_chains, n_draws)
-        log f of these states, latent variables summed out, in nats; not normalised.
+        log f of these states with latent variables summed out, in nats; not normalised.
     betas : ndarray of shape (n_temperatures,) or None
-        Inverse temperatures, rising to 1; None of plain chains.
+        Inverse temperatures, increasing to 1; None for chains without tempering.
     swap_rates : ndarray of shape (n_temperatures - 1,) or None
-        Mean probability with which neighbours of ``betas`` swapped, over chains and sweeps; nan of
-        a pair that never had its turn. None of plain chains.
+        Mean probability of a swap between neighbours of ``betas``, over chains and sweeps; nan for
+        a pair that never tried a swap. None for chains without tempering.
     round_trips : int or None
-        How often a replica came to inverse temperature 1 from there by way of the hottest chain,
-        all chains together; None of plain chains.
+        Number of times that a replica returned to inverse temperature 1 after a visit to the
+        hottest chain, summed over all chains; None for chains without tempering.
     """
 
     states: np.ndarray
@@ -57,46 +57,53 @@ def trace_chains(
     random_state=None,
     n_jobs=None,
 ):
-    r"""Run independent Gibbs chains and record where they go.
+    r"""Run independent Gibbs chains and record their states.
 
-    Every chain starts at a state drawn uniformly. A tempered one is the coldest of several chains,
-    of :math:`f^\beta` each, that make a sweep and then swap states with their neighbours
-    (:func:`skmrf.samplers.parallel_tempering`).
+    Every chain starts at a state drawn uniformly. With tempering, each recorded chain is the
+    coldest of several chains with the targets :math:`f^\beta`. These make a sweep and then swap
+    states with their neighbours (:func:`skmrf.samplers.parallel_tempering`).
 
     Parameters
     ----------
     energy : Energy
-        Of discrete variables. Latent ones are summed out or drawn along, and not recorded.
+        Model of discrete variables. Latent variables are summed out or sampled along with the
+        others, and not recorded.
     n_chains : int, default=4
+        Number of independent chains.
     n_sweeps : int, default=1000
-        Sweeps after the warm-up.
+        Number of sweeps after the warm-up.
     n_discarded : int, default=500
-        Sweeps of warm-up, which are not recorded.
+        Number of sweeps of the warm-up, which are not recorded.
     thin : int, default=1
-        Record the last of every ``thin`` sweeps: ``n_sweeps // thin`` draws a chain.
-    betas : int or array-like, optional
-        Inverse temperatures that rise to 1, or how many: evenly spaced from 0 and then moved to
-        where all neighbours would refuse swaps equally often, after every 100 sweeps of a warm-up
-        of their own of ``n_discarded`` sweeps; fewer than 100 leave them as they are. By default
-        chains are not tempered.
+        Record the last of every ``thin`` sweeps, which gives ``n_sweeps // thin`` draws per chain.
+    betas : int or array-like of shape (n_temperatures,), optional
+        Inverse temperatures that increase to 1, or their number. If a number is given, they are
+        first evenly spaced from 0 to 1. Then they are adapted in a separate warm-up of
+        ``n_discarded`` sweeps: after every 100 sweeps they are moved so that swaps between all
+        neighbours are rejected equally often. With fewer than 100 sweeps they are not adapted. By
+        default chains are not tempered.
     evidence : dict of int to int, optional
-        State code of every observed visible variable, which stays.
+        State code of each observed visible variable; these variables are not sampled. By default no
+        variable is observed.
     random_state : int, Generator, RandomState or None
+        Seed or generator. Pass an int for reproducible results.
     n_jobs : int, optional
-        Blocks of 64 chains run in parallel, by threads, or where a joblib context says if one
-        takes about a second; results do not depend on it.
+        Number of blocks of 64 chains that run in parallel. They run in threads, or in the workers
+        of an active joblib context if one takes about a second. Results do not depend on it.
 
     Returns
     -------
     ChainTraces
+        States and log-potentials of all chains, and the swap statistics of tempered ones.
 
     Raises
     ------
     TypeError
-        An energy of numbers, or none at all.
+        If ``energy`` is not an energy of discrete variables.
     ValueError
-        Inverse temperatures that do not rise to 1; fewer sweeps than ``thin``; evidence that names
-        a missing variable or state; zero potentials that no chain got around.
+        If inverse temperatures do not increase to 1, if there are fewer sweeps than ``thin``, if
+        the evidence contains a variable or state that does not exist, or if all chains are in
+        states of probability zero.
 
     References
     ----------
@@ -111,12 +118,12 @@ def trace_chains(
     >>> traces.states.shape, traces.swap_rates.shape
     ((4, 200, 16), (3,))
     """
-    _check(energy, n_chains, n_sweeps, n_discarded, thin)
+    _check_arguments(energy, n_chains, n_sweeps, n_discarded, thin)
     evidence = check_evidence(evidence, energy.visible_states)
     rng = check_generator(random_state)
     target = energy.condition(evidence) if evidence else energy
     if betas is not None:
-        betas = _ladder(target, betas, n_chains, n_discarded, rng)
+        betas = _choose_betas(target, betas, n_chains, n_discarded, rng)
     schedule = n_discarded, n_sweeps // thin, thin
     tasks = [
         (target, block.stop - block.start, schedule, generator)
@@ -124,27 +131,27 @@ def trace_chains(
             blocks_of(n_chains), spawn_generators(rng, n_chains), strict=True
         )
     ]
-    run = _plain if betas is None else partial(_tempered, betas)
+    run = _run_plain_chains if betas is None else partial(_run_tempered_chains, betas)
     n_moves = (n_discarded + n_sweeps) * (1 if betas is None else len(betas))
     long = BLOCK * n_moves * target.sweep_work > UPDATES_TO_SEND
     visited, *swaps = zip(*run_blocks(run, tasks, n_jobs, long=long), strict=True)
     visited = np.concatenate(visited)
     if not target.has_latent:
         check_possible(target, visited[:, -1])
-    states = _complete(visited, evidence, len(energy.visible_states))
+    states = _insert_evidence(visited, evidence, len(energy.visible_states))
     rows = states.reshape(-1, states.shape[2])
     log_potential = energy.log_marginal(rows).reshape(states.shape[:2])
     if betas is None:
         return ChainTraces(states, log_potential)
-    rates = _mean_chances(swaps[0], [task[1] for task in tasks])
+    rates = _average_swap_probabilities(swaps[0], [task[1] for task in tasks])
     return ChainTraces(states, log_potential, betas, rates, round(sum(swaps[1])))
 
 
-def _check(energy, n_chains, n_sweeps, n_discarded, thin):
+def _check_arguments(energy, n_chains, n_sweeps, n_discarded, thin):
     if not isinstance(energy, DiscreteEnergy):
         raise TypeError(
-            "trace_chains takes an energy of discrete variables, as skmrf.energies has them or "
-            f"fitted estimators as energy_; got {type(energy).__name__}."
+            "trace_chains takes an energy of discrete variables: one of skmrf.energies, or the "
+            f"attribute energy_ of a fitted estimator. Got {type(energy).__name__}."
         )
     check_number("n_chains", n_chains, low=1, integer=True)
     check_number("n_sweeps", n_sweeps, low=1, integer=True)
@@ -152,29 +159,29 @@ def _check(energy, n_chains, n_sweeps, n_discarded, thin):
     check_number("thin", thin, low=1, high=n_sweeps, integer=True)
 
 
-def _ladder(energy, betas, n_chains, n_discarded, rng):
-    """Inverse temperatures as they are given, or evenly spaced and then adapted."""
+def _choose_betas(energy, betas, n_chains, n_discarded, rng):
+    """Return the given inverse temperatures, or evenly spaced and then adapted ones."""
     if not isinstance(betas, numbers.Integral):
         return check_ladder(betas)
     check_number("betas", betas, low=2, integer=True)
     (generator,) = spawn_generators(rng, 1)
     n_few = blocks_of(n_chains)[0].stop
-    replicas, reference = _replicas(energy, np.linspace(0.0, 1.0, betas), n_few, generator)
+    replicas, reference = _start_replicas(energy, np.linspace(0.0, 1.0, betas), n_few, generator)
     for k in range(1, n_discarded + 1):
         replicas, _ = parallel_tempering(energy, reference, replicas, generator)
         if k % ADAPT_EVERY == 0:
-            replicas = adapted(replicas)
+            replicas = adapt_ladder(replicas)
     return replicas.betas
 
 
-def _replicas(energy, betas, n_chains, generator):
+def _start_replicas(energy, betas, n_chains, generator):
     reference = Product.uniform(energy.visible_states)
     X = reference.sample(n_chains * len(betas), generator)
     return Replicas.start(betas, X.reshape(len(betas), n_chains, -1), generator), reference
 
 
-def _plain(energy, n_chains, schedule, generator):
-    """States of a block of chains, shape (n_chains, n_draws, n_visible)."""
+def _run_plain_chains(energy, n_chains, schedule, generator):
+    """Return the states of a block of chains, shape (n_chains, n_draws, n_visible)."""
     n_discarded, n_draws, thin = schedule
     X = Product.uniform(energy.visible_states).sample(n_chains, generator)
     generators = [generator]
@@ -186,33 +193,33 @@ def _plain(energy, n_chains, schedule, generator):
     return (visited,)
 
 
-def _tempered(betas, energy, n_chains, schedule, generator):
-    """The same of the coldest chains, chances of swaps of every sweep, and round trips."""
+def _run_tempered_chains(betas, energy, n_chains, schedule, generator):
+    """Return the states of the coldest chains, the swap probabilities and the round trips."""
     n_discarded, n_draws, thin = schedule
-    replicas, reference = _replicas(energy, betas, n_chains, generator)
+    replicas, reference = _start_replicas(energy, betas, n_chains, generator)
     for _ in range(n_discarded):
         replicas, _ = parallel_tempering(energy, reference, replicas, generator)
     visited = np.empty((n_chains, n_draws, replicas.X.shape[2]), dtype=STATE)
-    chances, trips = [], 0.0
+    swap_probabilities, trips = [], 0.0
     for k in range(n_draws * thin):
         replicas, info = parallel_tempering(energy, reference, replicas, generator)
-        chances.append(replicas.chances)
+        swap_probabilities.append(replicas.swap_probabilities)
         trips += n_chains * info["round_trips"]
         visited[:, k // thin] = replicas.X[-1]
-    return visited, np.array(chances), trips
+    return visited, np.array(swap_probabilities), trips
 
 
-def _mean_chances(chances, n_chains):
-    """Over sweeps and chains, of arrays (n_sweeps, n_pairs), one a block of chains."""
-    mean = np.average(chances, axis=0, weights=n_chains)
-    had_turn = ~np.isnan(mean)
-    n_turns = had_turn.sum(axis=0)
-    total = np.where(had_turn, mean, 0.0).sum(axis=0)
-    return np.divide(total, n_turns, out=np.full(len(total), np.nan), where=n_turns > 0)
+def _average_swap_probabilities(swap_probabilities, n_chains):
+    """Return the mean swap probability of each pair over sweeps and blocks of chains."""
+    mean = np.average(swap_probabilities, axis=0, weights=n_chains)
+    has_value = ~np.isnan(mean)
+    n_values = has_value.sum(axis=0)
+    total = np.where(has_value, mean, 0.0).sum(axis=0)
+    return np.divide(total, n_values, out=np.full(len(total), np.nan), where=n_values > 0)
 
 
-def _complete(visited, evidence, n_variables):
-    """What was visited among states of all visible variables, those of latent ones left out."""
+def _insert_evidence(visited, evidence, n_variables):
+    """Insert the evidence into the recorded states of the other visible variables."""
     if not evidence:
         return visited
     states = np.empty((*visited.shape[:2], n_variables), dtype=STATE)

@@ -1,1 +1,1 @@
-"""Variational inference: belief propagation, tree reweighting, mean field, mixtures."""
+"""Variational inference: belief propagation, mean field, and mixture beliefs."""

@@ -1,4 +1,4 @@
-"""A factor graph put in the order that message passing needs, with its index arrays."""
+"""Factor graphs with reordered variables, and the index arrays of message passing."""
 
 from dataclasses import dataclass
 
@@ -6,25 +6,28 @@ import numpy as np
 
 from .._kernels.belief import Graph, Work
 from .._kernels.elimination import clamped_starts
-from .._kernels.propagation import Scope, Tables, component
+from .._kernels.propagation import Scope, Tables, find_component
 from .._kernels.tables import incidence
 from ..energies.layout import Layout
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """A factor graph whose variables are put in an order, with what messages need.
+    """Factor graph whose variables are in a given order, with the arrays of message passing.
 
     Attributes
     ----------
     order : ndarray of shape (n_variables,)
-        Variable at every position.
+        Variable at each position.
     layout : Layout
-        Of the positions; cliques list them increasing, no tables are tied.
-    source, place : ndarray
-        Where each of its table entries lies in the parameters of the model, and in its tables when
-        untied.
+        Layout of the reordered graph. Cliques list their positions in increasing order, and no
+        tables are tied.
+    source : ndarray of int of shape (n_entries,)
+        Index of each table entry in the parameters of the model.
+    place : ndarray of int of shape (n_entries,)
+        Index of each table entry in the untied tables of the model.
     graph : Graph
+        Index arrays for the kernels.
     """
 
     order: np.ndarray
@@ -34,7 +37,7 @@ class Arrangement:
     graph: Graph
 
     def tables(self, flat):
-        """The model's parameters as the kernels take them."""
+        """Return the model's parameters in the form of the kernels."""
         size, start = self.layout.table_size, self.layout.table_start
         logs = flat[self.source] / np.repeat(self.graph.counting, size)
         top = np.maximum.reduceat(logs, start) if len(logs) else logs
@@ -42,27 +45,29 @@ class Arrangement:
         return Tables(logs, np.exp(logs - np.repeat(top, size)))
 
     def visits(self, cliques=slice(None)):
-        """About how many table entries an iteration visits: each once for every variable."""
+        """Return about how many table entries an iteration visits: each entry once per variable."""
         return int(self.layout.table_size[cliques] @ self.layout.orders[cliques])
 
     def work(self):
-        """Fresh arrays for one run at a time."""
+        """Return new work arrays for one run."""
         n_messages = int(self.graph.message_start[-1])
         n_totals = int(self.graph.state_start[-1])
         largest = int(self.layout.table_size.max(initial=1))
         numbers = [np.zeros(n_messages) for _ in range(3)]
-        spoken = int(np.diff(self.graph.message_start[self.graph.clique_ptr]).max(initial=1))
+        largest_clique_messages = int(
+            np.diff(self.graph.message_start[self.graph.clique_ptr]).max(initial=1)
+        )
         return Work(
             *numbers,
             np.zeros(n_totals),
             np.zeros(n_totals, dtype=np.int64),
             np.zeros(largest),
-            np.zeros(spoken),
+            np.zeros(largest_clique_messages),
             np.zeros(largest),
         )
 
     def starts(self, X, n_clamped):
-        """Where every clique's slice begins given the leading clamped columns of X."""
+        """Return the index where each clique's slice starts, given the leading clamped columns."""
         lay = self.layout
         clamped = np.arange(len(self.order)) < n_clamped
         out = np.empty((len(X), lay.n_cliques), dtype=np.int64)
@@ -71,28 +76,28 @@ class Arrangement:
         )
         return out
 
-    def component(self, n_clamped, root):
-        """The component of an unclamped variable, when those before it are clamped."""
+    def find_component(self, n_clamped, root):
+        """Return the component of a variable when the variables before it are clamped."""
         n, m = len(self.order), self.layout.n_cliques
         seen = np.zeros(n + m, dtype=bool)
         cliques, variables = np.empty(m, dtype=np.int64), np.empty(n, dtype=np.int64)
-        a, v = component(self.graph, n_clamped, root, seen, cliques, variables)
+        a, v = find_component(self.graph, n_clamped, root, seen, cliques, variables)
         return Scope(n_clamped, cliques[:a], variables[:v], 1)
 
     def components(self, n_clamped):
-        """All components of the unclamped variables, one after the other."""
+        """Return all components of the unclamped variables, concatenated."""
         n, m = len(self.order), self.layout.n_cliques
         seen = np.zeros(n + m, dtype=bool)
         cliques, variables = np.empty(m, dtype=np.int64), np.empty(n, dtype=np.int64)
         a = v = 0
         for root in range(n_clamped, n):
             if not seen[root]:
-                more = component(self.graph, n_clamped, root, seen, cliques[a:], variables[v:])
+                more = find_component(self.graph, n_clamped, root, seen, cliques[a:], variables[v:])
                 a, v = a + more[0], v + more[1]
         return Scope(n_clamped, cliques[:a], variables[:v], v)
 
     def in_model_order(self, singles, tables):
-        """Numbers of states and table entries, as the model has its variables and untied tables."""
+        """Return values of states and table entries in the order of the model's untied tables."""
         n_states = self.layout.n_states
         parts = np.split(singles, np.cumsum(n_states)[:-1])
         singles = np.concatenate([*(parts[k] for k in np.argsort(self.order)), np.zeros(0)])
@@ -102,20 +107,23 @@ class Arrangement:
 
 
 def arrange(layout, order=None, *, counting=None, maximised=None):
-    """Put the variables of a layout in an order (their own by default).
+    """Reorder the variables of a layout.
 
     Parameters
     ----------
     layout : Layout
+        Variables, cliques and tables of the factor graph.
     order : ndarray of shape (n_variables,), optional
+        Variable at each position; by default the order of the layout.
     counting : ndarray of shape (n_cliques,), optional
-        Counting numbers of tree-reweighted propagation; ones by default.
+        Counting numbers of tree-reweighted propagation. By default all are 1.
     maximised : ndarray of bool of shape (n_variables,), optional
-        Variables to maximise over; the others are summed over.
+        True for variables to maximise over; the others are summed over. By default all are summed.
 
     Returns
     -------
     Arrangement
+        The reordered graph.
     """
     n = len(layout.n_states)
     order = np.arange(n) if order is None else np.asarray(order)
@@ -134,7 +142,7 @@ def arrange(layout, order=None, *, counting=None, maximised=None):
 
 
 def _offsets(arranged, clique, strides):
-    """Offset in the model's table of every entry of the arranged tables."""
+    """Return the offset of each entry of the arranged tables within the model's table."""
     rest = np.arange(arranged.n_parameters) - arranged.table_start[clique]
     offset = np.zeros(arranged.n_parameters, dtype=np.int64)
     for back in range(int(arranged.orders.max(initial=0))):

@@ -10,9 +10,9 @@ from .._kernels.propagation import (
     FLOODING,
     RESIDUAL,
     SEQUENTIAL,
-    How,
+    RunSettings,
+    bethe_log_partition,
     propagate,
-    summarise,
 )
 from .._utils.codes import MISSING, STATE, check_evidence_row
 from .._utils.parameters import check_choice, check_number
@@ -24,19 +24,22 @@ ENTRIES_A_CALL = 2**23
 
 @dataclass(frozen=True)
 class Propagation:
-    """How to pass messages.
+    """Settings of the message passing.
 
-    Attributes
+    Parameters
     ----------
-    schedule : {"sequential", "residual", "flooding"}
-        Cliques in turn, there and back; the clique first that has heard most news; or all cliques
-        at once, then all variables.
-    damping : float in [0, 0.99] or "auto"
-        Share of the old log message that a new one keeps. "auto": none for 20 iterations, then 0.5.
-    max_iter : int
-        An iteration is as many turns as there are cliques.
-    tol : float in [0, 0.5]
-        Largest change of a log message (its largest entry 0; relative below -1) to stop at.
+    schedule : {"sequential", "residual", "flooding"}, default="sequential"
+        Order of the updates. "sequential" updates one clique after the other, forward and then
+        backward. "residual" first updates the clique whose incoming messages have changed most.
+        "flooding" updates all cliques at once, then all variables.
+    damping : float in [0, 0.99] or "auto", default="auto"
+        Share of the old log message that a new one keeps. "auto" uses 0 for 20 iterations, then
+        0.5.
+    max_iter : int, default=500
+        Maximum number of iterations. An iteration has as many clique updates as there are cliques.
+    tol : float in [0, 0.5], default=1e-8
+        Stop when no log message changes by more. Log messages are shifted so that their largest
+        entry is 0; changes of entries below -1 are relative.
     """
 
     schedule: str = "sequential"
@@ -45,38 +48,44 @@ class Propagation:
     tol: float = 1e-8
 
     def __post_init__(self):
+        """Check the settings."""
         check_choice("schedule", self.schedule, tuple(SCHEDULES))
         if isinstance(self.damping, str) and self.damping != "auto":
             raise ValueError(f'damping must be "auto" or a number; got {self.damping!r}.')
         if self.damping != "auto":
             check_number("damping", self.damping, low=0, high=0.99)
         check_number("max_iter", self.max_iter, low=1, integer=True)
-        check_number("tol", self.tol, low=0, high=0.5)  # before a run its residual counts as 1
+        check_number("tol", self.tol, low=0, high=0.5)  # the residual is 1 before the first update
 
     def codes(self, max_iter=None):
-        """What the kernel takes."""
+        """Return the settings in the form of the kernels."""
         damping = AUTO_DAMPING if self.damping == "auto" else float(self.damping)
         limit = self.max_iter if max_iter is None else max_iter
-        return How(SCHEDULES[self.schedule], limit, float(self.tol), damping)
+        return RunSettings(SCHEDULES[self.schedule], limit, float(self.tol), damping)
 
 
 class Beliefs(NamedTuple):
-    """What belief propagation ends with.
+    """Result of belief propagation.
 
     Attributes
     ----------
     single : ndarray of shape (sum of n_states,)
-        Beliefs of the variables side by side; max-marginals scaled to sum to 1 where maximised.
-    cliques : ndarray
-        Beliefs of the cliques, laid out as the untied tables of the model.
+        Beliefs of the variables, concatenated; for maximised variables max-marginals scaled to sum
+        to one.
+    cliques : ndarray of shape (n_entries,)
+        Beliefs of the cliques, in the layout of the untied tables of the model.
     log_partition : float
-        Bethe (or tree-reweighted) approximation of log Z, in nats; -inf where the messages prove
-        that nothing is possible. Of no other use where variables are maximised.
+        Bethe (or tree-reweighted) approximation of log Z, in nats; -inf if the messages prove that
+        all states have probability zero. If variables are maximised, only the value -inf is
+        meaningful.
     n_iter : int
+        Number of iterations.
     residual : float
+        Largest change of a log message in the last iteration.
     converged : bool
-    messages : ndarray
-        For a start of the next run on the same graph.
+        Whether the residual is at most ``tol``.
+    messages : ndarray of float
+        Final messages, which can start the next run on the same graph.
     """
 
     single: np.ndarray
@@ -91,33 +100,40 @@ class Beliefs(NamedTuple):
 def belief_propagation(
     graph, how=None, *, evidence=None, maximised=None, counting=None, start=None
 ):
-    r"""Sum-product, max-product or mixed-product belief propagation.
+    r"""Run sum-product, max-product or mixed-product belief propagation.
 
-    Messages from cliques to variables, in logs,
+    The log messages from cliques to variables,
 
     .. math:: \lambda_{a \to i}(x_i) = \log \sum_{x_a \setminus x_i} \exp\Big(\theta_a(x_a) +
               \sum_{k \in a \setminus i} \lambda_{k \to a}(x_k)\Big), \qquad
               \lambda_{k \to a} = \sum_{b \ni k, b \ne a} \lambda_{b \to k}
 
-    until they no longer change; a maximised variable has the maximum in place of its sum. On trees
-    the beliefs are exact; with loops they are stationary points of the Bethe free energy.
+    are updated until they no longer change. For a maximised variable the sum is replaced by the
+    maximum. On trees the beliefs are exact. On graphs with loops they are stationary points of the
+    Bethe free energy.
 
     Parameters
     ----------
     graph : FactorGraph
+        Model.
     how : Propagation, optional
+        Settings of the message passing; by default ``Propagation()``.
     evidence : ndarray of shape (n_variables,), optional
-        State codes of observed variables, MISSING elsewhere; tables are sliced.
+        State codes of observed variables, MISSING for the others. By default no variable is
+        observed.
     maximised : ndarray of bool of shape (n_variables,), optional
-        Max-product where all are True, mixed-product (marginal MAP) where some are.
+        True for variables to maximise over: all for max-product, some for mixed-product (marginal
+        MAP), none (default) for sum-product.
     counting : ndarray of shape (n_cliques,), optional
-        Counting numbers of tree-reweighted propagation.
-    start : ndarray, optional
-        ``messages`` of a run on the same graph with the same evidence variables.
+        Counting numbers of tree-reweighted propagation. By default all are 1.
+    start : ndarray of float, optional
+        ``messages`` of a run on the same graph with the same observed variables. By default all
+        messages are uniform.
 
     Returns
     -------
     Beliefs
+        Beliefs of variables and cliques, and the approximation of log Z.
 
     References
     ----------
@@ -134,21 +150,26 @@ def belief_propagation(
 
 
 def pass_messages(arranged, flat, how, x=None, start=None):
-    """Belief propagation in an arranged graph.
+    """Run belief propagation in an arranged graph.
 
     Parameters
     ----------
     arranged : Arrangement
+        Graph whose observed variables come first.
     flat : ndarray of shape (n_parameters,)
+        Log-potentials of all tables of the model, concatenated.
     how : Propagation
+        Settings of the message passing.
     x : ndarray of shape (n_variables,), optional
-        State codes in the order of ``arranged``, MISSING after those that are observed.
-    start : ndarray, optional
-        ``messages`` of a run before.
+        State codes in the order of ``arranged``: observed variables first, then MISSING. By default
+        no variable is observed.
+    start : ndarray of float, optional
+        ``messages`` of an earlier run. By default all messages are uniform.
 
     Returns
     -------
     Beliefs
+        Beliefs of variables and cliques, in the order of the model.
     """
     x = np.full(len(arranged.order), MISSING, dtype=STATE) if x is None else x
     n_clamped = int(np.count_nonzero(x != MISSING))
@@ -156,20 +177,22 @@ def pass_messages(arranged, flat, how, x=None, start=None):
     scope, work = arranged.components(n_clamped), arranged.work()
     messages = np.zeros((1, len(work.messages)))
     if start is not None:
-        messages[0] = _checked(start, len(work.messages))
+        messages[0] = _check_messages(start, len(work.messages))
     singles, ends = np.zeros((1, len(work.totals))), np.zeros((1, 2))
     n_iter, residual = 0, np.inf
     piece = max(1, ENTRIES_A_CALL // max(arranged.visits(), 1))
-    while n_iter < how.max_iter and residual > how.tol:  # short calls, so that Ctrl-C is seen
+    while n_iter < how.max_iter and residual > how.tol:  # short calls, so that Ctrl-C is handled
         codes = how.codes(min(piece, how.max_iter - n_iter))
         propagate(
             arranged.graph, tables, starts, scope, codes, n_iter, messages, work, singles, ends
         )
         n_iter, residual = n_iter + int(ends[0, 0]), float(ends[0, 1])
     beliefs = np.zeros(arranged.layout.n_parameters)
-    value = summarise(arranged.graph, tables, starts[0], scope, messages[0], work, beliefs)
+    value = bethe_log_partition(
+        arranged.graph, tables, starts[0], scope, messages[0], work, beliefs
+    )
     singles[0, arranged.graph.state_start[:n_clamped] + x[:n_clamped]] = 1.0
-    whole = starts[0, _wholly_clamped(arranged.layout, n_clamped)]
+    whole = starts[0, _find_clamped_cliques(arranged.layout, n_clamped)]
     beliefs[whole] = 1.0
     value += flat[arranged.source[whole]].sum()
     return Beliefs(
@@ -182,19 +205,19 @@ def pass_messages(arranged, flat, how, x=None, start=None):
     )
 
 
-def _checked(start, n_messages):
-    """Messages of a run before."""
+def _check_messages(start, n_messages):
+    """Check messages that a run starts from, and return them as an array."""
     start = np.asarray(start, dtype=float)
     if start.shape != (n_messages,) or np.isnan(start).any():
         raise ValueError(
-            f"start must be the messages of a run on the same graph, shape ({n_messages},), without"
-            f" nan; got shape {start.shape}."
+            f"start must contain the messages of a run on the same graph: shape ({n_messages},), "
+            f"without nan. Got shape {start.shape}."
         )
     return start
 
 
-def _wholly_clamped(layout, n_clamped):
-    """Which cliques have no free variable."""
+def _find_clamped_cliques(layout, n_clamped):
+    """Return a mask of the cliques without a free variable."""
     owner = np.repeat(np.arange(layout.n_cliques), layout.orders)
     whole = np.ones(layout.n_cliques, dtype=bool)
     whole[owner[layout.clique_vars >= n_clamped]] = False

@@ -1,8 +1,9 @@
-r"""Inference in two layers of two-state units whose fields differ by row.
+r"""Inference in bipartite models of binary units whose fields differ by row.
 
 .. math:: \log f(v, h) = v^\top W h + v^\top b^v + h^\top b^h
 
-A row is one instance: the weights are common, the fields :math:`b^v, b^h` its own.
+Each row is one instance. All rows share the weights :math:`W`; each row has its own fields
+:math:`b^v` and :math:`b^h`.
 """
 
 from functools import cached_property
@@ -18,28 +19,32 @@ from .._kernels.layers import unit_means
 from .._utils.parallel import run_blocks
 
 PRODUCTS = {"sum": kernels.SUM, "max": kernels.MAX, "mixed": kernels.MIXED}
-ROWS = 32  # of a block, at most
-LINE = 64  # bytes of a line of the cache
-KEPT = 2**23  # bytes of scratch that may stay
-MESSAGES_A_CALL = 5e8  # some 0.1 s
-# Largest |W| whose ratios, times one another, are in range; and largest sum of either sign's |W| in
-# a segment.
+MAX_BLOCK_ROWS = 32  # largest number of rows in a block
+CACHE_LINE = 64  # bytes of a CPU cache line
+MAX_KEPT_BYTES = 2**23  # largest scratch array, in bytes, that is kept between calls
+MESSAGES_A_CALL = 5e8  # takes about 0.1 s
+# Largest |W| for which products of ratios do not overflow; and largest sum of |W|, over weights of
+# one sign, in a segment.
 LIMITS = {np.dtype(np.float32): (35.0, 80.0), np.dtype(np.float64): (300.0, 600.0)}
-# Logits are held within these, so that neither odds nor what they are multiplied by overflows.
+# Logits are clipped to these bounds, so that neither odds nor their products overflow.
 BOUNDS = {kind: kind.type(0.98 * np.log(np.finfo(kind).max)) for kind in LIMITS}
 
 
 class UnitBeliefs(NamedTuple):
-    """Beliefs of units, one row an instance.
+    """Beliefs of the units of a bipartite model, one row per instance.
 
     Attributes
     ----------
-    visible : ndarray of shape (n_rows, n_visible), log odds of ``v_i = 1``
-    hidden : ndarray of shape (n_rows, n_hidden), log odds of ``h_j = 1``
+    visible : ndarray of shape (n_rows, n_visible)
+        Log odds of ``v_i = 1``.
+    hidden : ndarray of shape (n_rows, n_hidden)
+        Log odds of ``h_j = 1``.
     pairs : ndarray of shape (n_visible, n_hidden) or None
-        Mean over rows of the probability that both are 1.
+        Mean over rows of the probability that both units are 1; None if it was not requested.
     converged : ndarray of bool of shape (n_rows,)
+        Whether each instance converged.
     n_iter : ndarray of int of shape (n_rows,)
+        Number of iterations of each instance.
     """
 
     visible: np.ndarray
@@ -60,50 +65,54 @@ def propagate(
     pairs=False,
     n_jobs=None,
 ):
-    """Belief propagation by messages in the domain of ratios.
+    """Run belief propagation, with messages stored as ratios.
 
     Parameters
     ----------
     weights : ndarray of shape (n_visible, n_hidden)
-        Its dtype is that of the arithmetic; float32 is left for float64 where a weight is beyond
-        35 in size.
+        Weights. Their dtype is used for the arithmetic, except that float64 replaces float32 if the
+        absolute value of a weight exceeds 35.
     visible_fields : ndarray of shape (n_rows, n_visible)
+        Fields of the visible units.
     hidden_fields : ndarray of shape (n_rows, n_hidden)
-    product : {"sum", "max", "mixed"}
-        Marginals; max-marginals, for a joint maximiser; or maxima over visible units of what is
-        summed over hidden ones, for a marginal maximiser.
-    max_iter : int
-        An iteration is all messages to the visible units and then all to the hidden ones.
-    tol : float
-        An instance has converged when no belief of a visible unit moves by more.
-    pairs : bool
-        Also the mean pairwise beliefs (of ``product="sum"``).
+        Fields of the hidden units.
+    product : {"sum", "max", "mixed"}, default="sum"
+        "sum" gives marginals. "max" gives max-marginals, for a joint mode. "mixed" maximises over
+        the visible units the sum over the hidden units, for a marginal mode.
+    max_iter : int, default=100
+        Maximum number of iterations. An iteration updates all messages to the visible units, then
+        all messages to the hidden units.
+    tol : float, default=1e-3
+        An instance has converged when no belief of a visible unit changes by more.
+    pairs : bool, default=False
+        Whether to compute the mean pairwise beliefs; only for ``product="sum"``.
     n_jobs : int, optional
-        Threads over blocks of rows. Has no influence on results.
+        Number of threads over blocks of rows. Results do not depend on it.
 
     Returns
     -------
     UnitBeliefs
+        Beliefs of all rows.
 
     Raises
     ------
     ValueError
-        A weight beyond 300 in size.
+        If the absolute value of a weight exceeds 300.
 
     References
     ----------
     W. Ping and A. Ihler, "Belief propagation in conditional RBMs for structured prediction",
     AISTATS 2017, Algorithm 1.
     """
-    couplings = _couplings_of(weights)
+    couplings = _prepare_couplings(weights)
     options = PRODUCTS[product], max_iter, tol, pairs
     total, parts = None, []
-    for *part, of_block in _in_blocks(
+    for *part, block_sums in _run_in_blocks(
         _propagate_block, couplings, (visible_fields, hidden_fields), options, max_iter, n_jobs
     ):
         parts.append(part)
-        total = of_block if total is None else np.add(total, of_block, out=total)
-    visible, hidden, n_iter, moved = _joined(parts)
+        total = block_sums if total is None else np.add(total, block_sums, out=total)
+    visible, hidden, n_iter, moved = _concatenate_results(parts)
     mean = None
     if pairs:
         total /= max(len(visible), 1)
@@ -113,28 +122,35 @@ def propagate(
 
 
 def coordinate_ascent(weights, visible_fields, hidden_fields, start, *, max_iter=100, n_jobs=None):
-    """Maximise ``sum_h f(v, h)`` over ``v``, one unit after the other.
+    """Maximise ``sum_h f(v, h)`` over ``v`` by updating one visible unit after the other.
 
-    Every change raises the sum, so it ends at a state that no single change improves. This is
-    mixed-product belief propagation with sequential updates: its messages to hidden units are
-    those of the states themselves.
+    Every change increases the sum, so the ascent ends at a state that no single change improves.
+    This is mixed-product belief propagation with sequential updates, where the visible units send
+    their states as messages to the hidden units.
 
     Parameters
     ----------
-    weights, visible_fields, hidden_fields, n_jobs
-        As in :func:`propagate`.
-    start : ndarray of shape (n_rows, n_visible), zeros and ones
-    max_iter : int
-        Sweeps over the visible units.
+    weights : ndarray of shape (n_visible, n_hidden)
+        Weights, as in :func:`propagate`.
+    visible_fields : ndarray of shape (n_rows, n_visible)
+        Fields of the visible units.
+    hidden_fields : ndarray of shape (n_rows, n_hidden)
+        Fields of the hidden units.
+    start : ndarray of shape (n_rows, n_visible)
+        States at which the ascent starts, zeros and ones.
+    max_iter : int, default=100
+        Maximum number of sweeps over the visible units.
+    n_jobs : int, optional
+        Number of threads over blocks of rows. Results do not depend on it.
 
     Returns
     -------
     UnitBeliefs
-        ``visible`` are log odds of each unit given the others at their states, positive where the
-        state is 1.
+        ``visible`` contains the log odds of each unit given the states of the others, positive if
+        the state is 1.
     """
-    couplings = _couplings_of(weights)
-    blocks = _in_blocks(
+    couplings = _prepare_couplings(weights)
+    blocks = _run_in_blocks(
         _ascend_block,
         couplings,
         (visible_fields, hidden_fields, start),
@@ -142,24 +158,38 @@ def coordinate_ascent(weights, visible_fields, hidden_fields, start, *, max_iter
         max_iter,
         n_jobs,
     )
-    visible, hidden, n_iter, moved = _joined(list(blocks))
+    visible, hidden, n_iter, moved = _concatenate_results(list(blocks))
     visible, hidden = (a.astype(weights.dtype, copy=False) for a in (visible, hidden))
     return UnitBeliefs(visible, hidden, None, moved == 0, n_iter)
 
 
 def mean_field(weights, visible_fields, hidden_fields, *, max_iter=100, tol=1e-3, pairs=False):
-    r"""Independent units that minimise the divergence from the model, layer after layer.
+    r"""Compute the mean-field approximation by alternating updates of the two layers.
 
     .. math:: \tau^h = \sigma(W^\top \tau^v + b^h), \quad \tau^v = \sigma(W \tau^h + b^v)
 
+    The fixed point is a product of independent units that is a stationary point of the divergence
+    from the model. The first :math:`\tau^v` is :math:`\sigma(b^v)`.
+
     Parameters
     ----------
-    weights, visible_fields, hidden_fields, max_iter, tol, pairs
-        As in :func:`propagate`. Starts at :math:`\tau^v = \sigma(b^v)`.
+    weights : ndarray of shape (n_visible, n_hidden)
+        Weights.
+    visible_fields : ndarray of shape (n_rows, n_visible)
+        Fields of the visible units.
+    hidden_fields : ndarray of shape (n_rows, n_hidden)
+        Fields of the hidden units.
+    max_iter : int, default=100
+        Maximum number of iterations; each one updates both layers.
+    tol : float, default=1e-3
+        An instance has converged when no probability of a visible unit changes by more.
+    pairs : bool, default=False
+        Whether to compute the mean pairwise beliefs.
 
     Returns
     -------
     UnitBeliefs
+        Beliefs of all rows.
     """
     visible, hidden = visible_fields.copy(), hidden_fields.copy()
     n_iter = np.zeros(len(visible), dtype=np.int64)
@@ -182,137 +212,167 @@ def mean_field(weights, visible_fields, hidden_fields, *, max_iter=100, tol=1e-3
 
 
 def unit_probabilities(log_odds):
-    """Probabilities of units from their log odds."""
+    """Return the probabilities of units from their log odds.
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n_rows, n_units)
+        Log odds of the state 1.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_units)
+        Probabilities of the state 1, of the same dtype.
+    """
     out = np.empty_like(log_odds)
     unit_means(log_odds, np.zeros((1, log_odds.shape[1]), log_odds.dtype), out)
     return out
 
 
-def _couplings_of(weights):
-    """Those of the last call, where its weights were the same; large ones are not kept.
+def _prepare_couplings(weights):
+    """Return the prepared weights, reused from the last call if its weights were equal.
 
-    To make them takes as long as two iterations of a row.
+    The preparation takes as long as two iterations of a row. Large weights are not kept.
     """
-    last = _rooms.couplings
-    if last is not None and last.are_of(weights):
+    last = _scratch.couplings
+    if last is not None and last.match(weights):
         return last
-    _rooms.couplings = None  # whose ratios are overwritten
-    small = weights.nbytes <= KEPT
-    found = _Couplings(weights.copy(order="K") if small else weights)
-    if small and found.ratios.nbytes <= KEPT:
-        _rooms.couplings = found
-    return found
+    _scratch.couplings = None  # its ratios are overwritten
+    small = weights.nbytes <= MAX_KEPT_BYTES
+    couplings = _Couplings(weights.copy(order="K") if small else weights)
+    if small and couplings.ratios.nbytes <= MAX_KEPT_BYTES:
+        _scratch.couplings = couplings
+    return couplings
 
 
 class _Couplings:
-    """What kernels want to know of weights."""
+    """Weights in the form of the kernels: ratios, and bounds of segments."""
 
     def __init__(self, weights):
         self.given = weights
-        self._turn(weights, weights.dtype)
+        self._compute_ratios(weights, weights.dtype)
         self.bound = BOUNDS[self.dtype]
 
-    def _turn(self, weights, dtype):
-        """Ratios of that type, or of the one that the weights need."""
+    def _compute_ratios(self, weights, dtype):
+        """Compute the ratios, in the given dtype or in the one that the weights need."""
         self.dtype, self.weights = dtype, weights.astype(dtype, copy=False)
         n_visible, n_hidden = weights.shape
         largest, limit = (dtype.type(x) for x in LIMITS[dtype])
-        self.ratios = _rooms.lines("ratios", n_hidden, n_visible, dtype)
+        self.ratios = _scratch.get("ratios", n_hidden, n_visible, dtype)
         to_hidden, to_visible = np.zeros((2, n_hidden), dtype), np.empty((2, n_visible), dtype)
-        if kernels.turned(self.weights, largest, self.ratios, to_hidden, to_visible):
-            self._turn(weights, check_weights(weights))
+        if kernels.transpose_ratios(self.weights, largest, self.ratios, to_hidden, to_visible):
+            self._compute_ratios(weights, check_weights(weights))
             return
-        self.to_hidden = _segments(self.weights, to_hidden, limit)
-        self.to_visible = _segments(self.weights.T, to_visible, limit)
+        self.to_hidden = _split_rows(self.weights, to_hidden, limit)
+        self.to_visible = _split_rows(self.weights.T, to_visible, limit)
 
-    def are_of(self, weights):
+    def match(self, weights):
+        """Return whether these are the couplings of ``weights``."""
         given = self.given
         return (
             (given.dtype, given.shape) == (weights.dtype, weights.shape)
-            and np.array_equal(given[:1], weights[:1])  # learning changes all of them
+            and np.array_equal(given[:1], weights[:1])  # fast check: learning changes every row
             and np.array_equal(given, weights)
         )
 
     @cached_property
     def by_visible(self):
-        """The ratios with visible units as rows."""
+        """Return the ratios with visible units as rows."""
         return np.ascontiguousarray(self.ratios[:, : len(self.weights)].T)
 
 
-class _Rooms(local):
-    """What a thread keeps from one call to the next: fresh pages cost as much as messages.
+class _ScratchArrays(local):
+    """Scratch arrays that a thread keeps between calls, as allocating them is slow.
 
-    Rows begin at lines of the cache, so there may be more columns than asked for. What is larger
-    than ``KEPT`` bytes is not kept.
+    Rows start at cache lines, so an array can have more columns than requested. Arrays of more than
+    ``MAX_KEPT_BYTES`` bytes are not kept.
     """
 
     def __init__(self):
         self.kept = {}
         self.couplings = None
 
-    def lines(self, name, n_rows, n_columns, dtype):
-        wanted = n_rows, n_columns, dtype
+    def get(self, name, n_rows, n_columns, dtype):
+        """Return a scratch array whose rows start at cache lines."""
+        key = n_rows, n_columns, dtype
         last, rows = self.kept.get(name, (None, None))
-        if last != wanted:
+        if last != key:
             self.kept.pop(name, None)
-            rows = _aligned(*wanted)
-            if rows.nbytes <= KEPT:
-                self.kept[name] = wanted, rows
+            rows = _allocate_aligned(*key)
+            if rows.nbytes <= MAX_KEPT_BYTES:
+                self.kept[name] = key, rows
         return rows
 
 
-def _aligned(n_rows, n_columns, dtype):
-    """Rows that are whole lines of the cache."""
-    width = -(-n_columns * dtype.itemsize // LINE) * LINE
-    room = np.empty(n_rows * width + LINE, dtype=np.uint8)
-    start = -room.__array_interface__["data"][0] % LINE
-    rows = room[start : start + n_rows * width].view(dtype)
+def _allocate_aligned(n_rows, n_columns, dtype):
+    """Return a new array whose rows are whole cache lines."""
+    width = -(-n_columns * dtype.itemsize // CACHE_LINE) * CACHE_LINE
+    buffer = np.empty(n_rows * width + CACHE_LINE, dtype=np.uint8)
+    start = -buffer.__array_interface__["data"][0] % CACHE_LINE
+    rows = buffer[start : start + n_rows * width].view(dtype)
     return rows.reshape(n_rows, width // dtype.itemsize)
 
 
-_rooms = _Rooms()
+_scratch = _ScratchArrays()
 
 
 def check_weights(weights):
-    """The type of the arithmetic, for weights that are not too large for any."""
+    """Return the dtype of the arithmetic, and raise an error if the weights are too large.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_visible, n_hidden)
+        Weights of dtype float32 or float64.
+
+    Returns
+    -------
+    dtype
+        The dtype of the weights, or float64 if they are too large for float32.
+
+    Raises
+    ------
+    ValueError
+        If the absolute value of a weight exceeds 300.
+    """
     dtype = weights.dtype
     largest = max(float(weights.max(initial=0.0)), -float(weights.min(initial=0.0)))
     if not largest <= LIMITS[dtype][0]:
         dtype = np.dtype(np.float64)
     if not largest <= LIMITS[dtype][0]:
         raise ValueError(
-            f"Inference takes weights of up to {LIMITS[dtype][0]:g} in size; the largest "
-            f"is {largest:g}. Learn with a smaller learning_rate, or with alpha > 0."
+            f"Inference takes weights of absolute value up to {LIMITS[dtype][0]:g}; the largest "
+            f"is {largest:g}. Use a smaller learning_rate, or alpha > 0."
         )
     return dtype
 
 
-def _segments(weights, totals, limit):
-    """Bounds of segments of rows, in each of which the sums of either sign by column are limited.
+def _split_rows(weights, totals, limit):
+    """Return the bounds of segments of rows whose column sums of either sign are limited.
 
-    ``totals`` are these sums over all rows, two a column. A row alone may exceed the limit.
+    ``totals`` are these sums over all rows, two per column. A segment of one row may exceed the
+    limit.
     """
     n = len(weights)
     if totals.max(initial=0.0) <= limit:
         return np.array([0, n])
     bounds = np.empty(n + 1, dtype=np.int64)
     rows = np.ascontiguousarray(weights)
-    return bounds[: kernels.segments_of(rows, limit, bounds, np.zeros_like(totals))]
+    return bounds[: kernels.split_segments(rows, limit, bounds, np.zeros_like(totals))]
 
 
-def _in_blocks(run, couplings, rows, options, max_iter, n_jobs):
-    """Results of blocks of rows, in order."""
+def _run_in_blocks(run, couplings, rows, options, max_iter, n_jobs):
+    """Return the results of blocks of rows, in order."""
     work, n_rows = 2 * couplings.weights.size * max_iter, len(rows[0])
-    size = int(min(max(MESSAGES_A_CALL // max(work, 1), 1), ROWS))
+    size = int(min(max(MESSAGES_A_CALL // max(work, 1), 1), MAX_BLOCK_ROWS))
     n_blocks = max(-(-n_rows // size), 1)
-    bounds = [n_rows * k // n_blocks for k in range(n_blocks + 1)]  # as equal as can be
+    bounds = [n_rows * k // n_blocks for k in range(n_blocks + 1)]
     tasks = [
         (couplings, *(a[start:stop] for a in rows), *options) for start, stop in pairwise(bounds)
     ]
     return run_blocks(run, tasks, n_jobs)
 
 
-def _joined(parts):
+def _concatenate_results(parts):
     if len(parts) == 1:
         return parts[0]
     return (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
@@ -335,8 +395,8 @@ def _propagate_block(couplings, visible, hidden, product, max_iter, tol, pairs):
         couplings.bound,
         couplings.to_hidden,
         couplings.to_visible,
-        _rooms.lines("messages", *couplings.weights.shape[::-1], dtype),
-        _rooms.lines("rows", 8, max(visible.shape[1], kernels.BLOCK), dtype),
+        _scratch.get("messages", *couplings.weights.shape[::-1], dtype),
+        _scratch.get("rows", 8, max(visible.shape[1], kernels.BLOCK), dtype),
         out_visible,
         out_hidden,
         n_iter,

@@ -1,4 +1,4 @@
-"""Joint modes by max-product propagation and clamping."""
+"""Joint modes by decimation: max-product belief propagation with clamping."""
 
 from typing import NamedTuple
 
@@ -10,27 +10,28 @@ from ..energies.layout import Layout
 from ..exact.elimination import ImpossibleEvidence
 from .belief_propagation import belief_propagation
 
-DECIDED = 1e-6
-TIE = 1e-9  # beliefs that differ by less are decided alike
-MAX_RETURNS = 1000
+CLAMP_TOLERANCE = 1e-6
+TIE = 1e-9  # beliefs that differ by less count as equal
+MAX_BACKTRACKS = 1000
 
 
 class Decimated(NamedTuple):
-    """A joint state found by decimation.
+    """Joint state found by decimation.
 
     Attributes
     ----------
-    states : ndarray of shape (n_variables,), state codes
+    states : ndarray of shape (n_variables,)
+        State codes.
     converged_fraction : float
-        Share of the runs of max-product propagation that converged.
+        Fraction of the runs of max-product propagation that converged.
     """
 
     states: np.ndarray
     converged_fraction: float
 
 
-class _Level(NamedTuple):
-    """What a run is given, and how much may be clamped after it."""
+class _SearchState(NamedTuple):
+    """State of the search: clamped variables, banned states, and how many to clamp next."""
 
     row: np.ndarray
     banned: tuple  # pairs of a variable and a state that is impossible given the row
@@ -38,33 +39,39 @@ class _Level(NamedTuple):
 
 
 def decimate(graph, how=None, *, evidence=None):
-    """A joint mode by max-product belief propagation with clamping.
+    """Search a joint mode by max-product belief propagation with clamping.
 
-    Propagate, clamp what is decided, slice the tables, and again until every variable is clamped.
-    Where a run converges, all variables with a max-marginal beyond 1 - 1e-6 are clamped at once.
-    Else, or where there is none, the variable of the largest max-marginal is (of equal ones the
-    first, to the first of its states). On trees the result is a mode. With loops it is a state of
-    high probability, without a bound.
+    The search repeats two steps until every variable is clamped: run max-product propagation, then
+    clamp variables to their best states and slice the tables. If the run converged, all variables
+    with a max-marginal above 1 - 1e-6 are clamped at once. If it did not converge, or if there is
+    no such variable, only the variable with the largest max-marginal is clamped. Ties are resolved
+    by the lowest index of the variable and of its state. On trees the result is a mode. On graphs
+    with loops it is a state of high probability, without a guarantee.
 
-    Where messages prove that what was clamped last has probability zero, it is given up: variables
-    clamped together are tried one at a time, and a state of a single variable is ruled out. After
-    1000 such returns the search stops going back, and the result may have probability zero.
+    If messages prove that the variables clamped last lead to probability zero, the search goes
+    back. If several variables were clamped together, it clamps them one at a time. If only one
+    variable was clamped, its state is ruled out. After 1000 such steps the search does not go back
+    any more, and the result can have probability zero.
 
     Parameters
     ----------
     graph : FactorGraph
+        Model.
     how : Propagation, optional
+        Settings of the message passing; by default ``Propagation()``.
     evidence : ndarray of shape (n_variables,), optional
-        State codes of observed variables, MISSING elsewhere.
+        State codes of observed variables, MISSING for the others. By default no variable is
+        observed.
 
     Returns
     -------
     Decimated
+        State codes, and the fraction of runs that converged.
 
     Raises
     ------
     ImpossibleEvidence
-        When every state that agrees with the evidence has probability zero.
+        If every state that agrees with the evidence has probability zero.
 
     Examples
     --------
@@ -77,24 +84,26 @@ def decimate(graph, how=None, *, evidence=None):
     """
     row = check_evidence_row(evidence, graph.n_states)
     row = np.where(graph.n_states == 1, 0, row).astype(STATE)
-    with_singles = _with_singles(graph)
-    levels, converged = [_Level(row, (), False)], []
-    n_returns = 0
+    with_singles = _add_single_tables(graph)
+    levels, converged = [_SearchState(row, (), False)], []
+    n_backtracks = 0
     while True:
         level = levels[-1]
         beliefs = _max_product(with_singles, level, how)
-        if beliefs.log_partition == -np.inf and n_returns < MAX_RETURNS:
-            n_returns += 1
-            _go_back(levels)
+        if beliefs.log_partition == -np.inf and n_backtracks < MAX_BACKTRACKS:
+            n_backtracks += 1
+            _backtrack(levels)
         elif (level.row != MISSING).all():
             return Decimated(level.row, float(np.mean(converged or [True])))
         else:
             converged.append(beliefs.converged)
-            levels.append(_Level(_clamped(level, beliefs, graph.n_states), level.banned, False))
+            levels.append(
+                _SearchState(_clamp_next(level, beliefs, graph.n_states), level.banned, False)
+            )
 
 
-def _go_back(levels):
-    """Give up the last level; the one before may not go there again."""
+def _backtrack(levels):
+    """Remove the last level, and forbid the level before to repeat its step."""
     wrong = levels.pop()
     if not levels:
         raise ImpossibleEvidence(0)
@@ -102,11 +111,11 @@ def _go_back(levels):
     new = np.flatnonzero(row != wrong.row)
     if len(new) == 1:
         banned = (*banned, (int(new[0]), int(wrong.row[new[0]])))
-    levels.append(_Level(row, banned, len(new) > 1))
+    levels.append(_SearchState(row, banned, len(new) > 1))
 
 
 def _max_product(graph, level, how):
-    """Max-marginals given the row, without the banned states."""
+    """Return the max-marginals given the clamped variables, without the banned states."""
     flat = graph.flat.copy()
     first = graph.layout.state_start
     for i, s in level.banned:
@@ -116,15 +125,15 @@ def _max_product(graph, level, how):
     return belief_propagation(graph, how, evidence=level.row, maximised=maximised)
 
 
-def _clamped(level, beliefs, n_states):
-    """The row with one variable more, or with all that are decided."""
+def _clamp_next(level, beliefs, n_states):
+    """Return the row with one more variable clamped, or with all decided variables clamped."""
     first = np.cumsum(n_states) - n_states
     top = np.maximum.reduceat(beliefs.single, first)
     modes = np.flatnonzero(beliefs.single >= np.repeat(top, n_states) - TIE)
     owner, at = np.unique(np.repeat(np.arange(len(n_states)), n_states)[modes], return_index=True)
     states = modes[at] - first[owner]
     top[level.row != MISSING] = -1.0
-    chosen = np.flatnonzero(top > 1.0 - DECIDED)
+    chosen = np.flatnonzero(top > 1.0 - CLAMP_TOLERANCE)
     if level.one_at_a_time or not beliefs.converged or len(chosen) == 0:
         chosen = np.flatnonzero(top >= top.max() - TIE)[:1]
     row = level.row.copy()
@@ -132,8 +141,8 @@ def _clamped(level, beliefs, n_states):
     return row
 
 
-def _with_singles(graph):
-    """The same model with a table of zeros for every variable, these first."""
+def _add_single_tables(graph):
+    """Return the same model with a table of zeros for each variable before the other tables."""
     n = graph.n_variables
     layout = Layout.build(graph.n_states, [(i,) for i in range(n)] + list(graph.cliques))
     tables = [np.zeros(int(graph.n_states.sum())), *(t.ravel() for t in graph.log_potentials)]

@@ -1,8 +1,8 @@
 """Free energy of mixture beliefs in models with neural potentials, by quadrature.
 
-Beliefs are ascended by natural gradients, of which the expectations need values of log f only
-(derivatives in score form): each component takes the Newton-like steps of Lin, Khan and Schmidt
-(2019), and precisions stay positive definite (Lin, Schmidt and Khan, 2020).
+Beliefs are improved by natural-gradient steps. Their expectations only need values of log f,
+because derivatives are in score form. Each component takes the Newton-like steps of Lin, Khan and
+Schmidt (2019), and precisions stay positive definite (Lin, Schmidt and Khan, 2020).
 """
 
 from dataclasses import dataclass, replace
@@ -15,24 +15,25 @@ from scipy.special import ndtri
 from .._utils.phases import CliquePoints
 from .mixtures import TINY, Mixture, logsumexp
 
-LEAST_DEVIATION = 1e-3  # of a component along any axis, in units of the data
+MIN_DEVIATION = 1e-3  # smallest standard deviation of a component, in units of the data
 FIRST_STEP, LARGEST_STEP = 0.2, 0.5
 
 
 @dataclass(frozen=True)
-class Rule:
-    """How expectations are taken.
+class QuadratureSettings:
+    """Settings of the expectations under mixture beliefs.
 
-    Attributes
+    Parameters
     ----------
-    n_points : int
-        Gauss-Hermite points of a number; pairs have the square of them.
-    entropy : {"joint", "bethe"}
-        Of the joint mixture, which bounds log Z from below, or of the Bethe free energy.
-    n_draws : int
-        Points of a component for the joint entropy.
-    diagonal : bool
-        Components without covariances, as in the paper.
+    n_points : int, default=7
+        Number of Gauss-Hermite points of a continuous variable. A pair has the square of it.
+    entropy : {"joint", "bethe"}, default="joint"
+        "joint" uses the entropy of the joint mixture, which gives a lower bound of log Z. "bethe"
+        uses the entropy of the Bethe free energy.
+    n_draws : int, default=64
+        Number of points per component for the joint entropy.
+    diagonal : bool, default=False
+        Whether components have diagonal covariances, as in the paper.
     """
 
     n_points: int = 7
@@ -42,18 +43,18 @@ class Rule:
 
 
 class Expectations(NamedTuple):
-    """Under every component, of a function h of all variables.
+    """Expectations of a function h of all variables, under each component of a mixture.
 
     Attributes
     ----------
     values : ndarray of shape (n_components,)
         E h.
     slopes : ndarray of shape (n_components, n_numbers)
-        E of the gradient of h, the derivative by the component's mean.
+        E of the gradient of h. This is the derivative of E h by the component's mean.
     curvatures : ndarray of shape (n_components, n_numbers, n_numbers)
-        E of the Hessian of h, twice the derivative by the component's covariance.
+        E of the Hessian of h. This is twice the derivative of E h by the component's covariance.
     gains : ndarray of shape (n_components, n_discrete, n_slots)
-        E of h given a state, up to a constant for every variable.
+        E of h given a state of a discrete variable, up to a constant for each variable.
     """
 
     values: np.ndarray
@@ -61,8 +62,8 @@ class Expectations(NamedTuple):
     curvatures: np.ndarray
     gains: np.ndarray
 
-    def plus(self, other, sign=1.0):
-        """The sum."""
+    def add(self, other, sign=1.0):
+        """Return the expectations of the sum of two functions; ``sign`` scales the second one."""
         return Expectations(*(a + sign * b for a, b in zip(self, other, strict=True)))
 
 
@@ -75,13 +76,15 @@ class Quadrature(NamedTuple):
     Attributes
     ----------
     points : CliquePoints
-        Weighted by the mixture.
-    nodes, edges : ndarray of shape (n_components, n_variables or n_edges, n_points)
-        Weights within a component.
+        Points of all variables and edges, with the weights of the mixture.
+    nodes : ndarray of shape (n_components, n_variables, n_points)
+        Weights of the points of variables within a component.
+    edges : ndarray of shape (n_components, n_edges, n_points ** 2)
+        Weights of the points of edges within a component.
     standard : ndarray of shape (n_points,)
-        Gauss-Hermite points of the standard normal, 0 where only states have points.
+        Gauss-Hermite points of the standard normal distribution, 0 where only states have points.
     roots : ndarray of shape (n_components, n_edges, 3)
-        Cholesky factor of the covariance of every pair: r11, r21, r22.
+        Cholesky factor of the covariance of each pair: r11, r21, r22.
     """
 
     points: CliquePoints
@@ -92,9 +95,24 @@ class Quadrature(NamedTuple):
 
 
 def quadrature(mixture, edges, n_points):
-    """The :class:`Quadrature` of a mixture on the edges of a graph."""
+    """Return the quadrature points of a mixture for all variables and edges of a graph.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Beliefs.
+    edges : ndarray of int of shape (n_edges, 2)
+        Pairs of variables.
+    n_points : int
+        Number of Gauss-Hermite points of a continuous variable.
+
+    Returns
+    -------
+    Quadrature
+        Points and weights.
+    """
     numeric = mixture.n_states == 0
-    nodes, weights, standard = _rule(mixture, n_points)
+    nodes, weights, standard = _quadrature_nodes(mixture, n_points)
     L, n, S = weights.shape
     mean, variance = _moments(mixture)
     i, j = edges.T
@@ -110,24 +128,24 @@ def quadrature(mixture, edges, n_points):
     pair_weights = (weights[:, i, :, None] * weights[:, j, None, :]).reshape(L, len(i), S * S)
     alpha = np.exp(mixture.log_weights)[:, None, None]
     points = CliquePoints(
-        _side_by_side(nodes),
-        _side_by_side(alpha * weights),
-        np.stack([_side_by_side(first), _side_by_side(second)], axis=1).reshape(
+        _concatenate_components(nodes),
+        _concatenate_components(alpha * weights),
+        np.stack([_concatenate_components(first), _concatenate_components(second)], axis=1).reshape(
             2 * len(i), L * S * S
         ),
-        _side_by_side(alpha * pair_weights),
+        _concatenate_components(alpha * pair_weights),
     )
     return Quadrature(points, weights, pair_weights, standard, roots)
 
 
-def _side_by_side(x):
-    """Points of all components in a row, for every clique."""
+def _concatenate_components(x):
+    """Return an array with the points of all components of a clique in one row."""
     L, n, S = x.shape
     return np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(n, L * S)
 
 
-def _rule(mixture, n_points):
-    """Points and weights of every variable under every component."""
+def _quadrature_nodes(mixture, n_points):
+    """Return the points and weights of each variable under each component."""
     numeric = mixture.n_states == 0
     n_slots = mixture.tables.shape[2] if (~numeric).any() else 0
     x, w = _gauss_hermite(n_points) if numeric.any() else (np.zeros(0), np.zeros(0))
@@ -147,13 +165,13 @@ def _rule(mixture, n_points):
 
 @lru_cache(maxsize=32)
 def _gauss_hermite(n_points):
-    """Points and weights of the standard normal."""
+    """Return the Gauss-Hermite points and weights of the standard normal distribution."""
     x, w = np.polynomial.hermite_e.hermegauss(n_points)
     return x, w / w.sum()
 
 
 def _moments(mixture):
-    """Mean and variance of every number under every component; 0 and 1 of the other variables."""
+    """Return mean and variance of each variable under each component; 0 and 1 for discrete ones."""
     L, n = mixture.n_components, len(mixture.n_states)
     mean, variance = np.zeros((L, n)), np.ones((L, n))
     mean[:, mixture.numbers] = mixture.means
@@ -168,7 +186,26 @@ def _pair_roots(variance, covariance, i, j):
 
 
 def integrate(mixture, edges, grid, node_values, edge_values):
-    """:class:`Expectations` of a sum of functions of variables and edges, given at the points."""
+    """Return the expectations of a sum of functions of variables and edges.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Beliefs.
+    edges : ndarray of int of shape (n_edges, 2)
+        Pairs of variables.
+    grid : Quadrature
+        Points, from :func:`quadrature`.
+    node_values : ndarray
+        Values of the functions of variables at ``grid.points.nodes``.
+    edge_values : ndarray
+        Values of the functions of edges at ``grid.points.edges``.
+
+    Returns
+    -------
+    Expectations
+        Expectations under each component.
+    """
     L, n, S = grid.nodes.shape
     nodes = node_values.reshape(n, L, S).transpose(1, 0, 2).astype(float)
     total = _integrate_nodes(mixture, grid, nodes)
@@ -199,7 +236,7 @@ def _edge_total(grid, v):
 
 
 class _EdgeMoments(NamedTuple):
-    """Moments of the values of edges within components, by the standard normals of both ends."""
+    """Moments of edge values within components, by the standard normal points of both ends."""
 
     first: np.ndarray
     second: np.ndarray
@@ -225,7 +262,7 @@ def _integrate_edges(grid, v):
 
 
 def _add_edges(total, moments, edges, n_states, roots):
-    """Add what edges contribute to the slopes, curvatures and gains of their ends.
+    """Add the contributions of edges to the slopes, curvatures and gains of their ends.
 
     With R the Cholesky factor of a pair's covariance, the slope is R^-T m and the curvature
     R^-T M R^-1 for the moments m, M of the standard normals.
@@ -258,18 +295,18 @@ def _add_edges(total, moments, edges, n_states, roots):
 
 
 def _joint_log_density(mixture, n_draws):
-    """:class:`Expectations` of log b under every component, by points of its own.
+    """Return the expectations of log b under each component, from points of its own.
 
-    With r_l the share of component l at a point and v_l its score there, the gradient of log b is
-    g = sum r_l v_l and its Hessian sum r_l (v_l v_l' - P_l) - g g' for the precisions P_l.
+    With r_l the responsibility of component l at a point and v_l its score there, the gradient of
+    log b is g = sum r_l v_l and its Hessian sum r_l (v_l v_l' - P_l) - g g' for the precisions P_l.
     """
     if mixture.n_components == 1:
         return _single_log_density(mixture)
-    X, states = _own_points(mixture, n_draws)
+    X, states = _sample_points(mixture, n_draws)
     L, S, _ = X.shape
     logs = mixture.component_log_densities(X.reshape(L * S, -1)) + mixture.log_weights[:, None]
     total = logsumexp(logs)
-    shares = np.exp(logs - total).reshape(L, L, S)  # of l at the points of k
+    shares = np.exp(logs - total).reshape(L, L, S)  # component l at the points of component k
     precisions = np.linalg.inv(mixture.covariances)
     residuals = X[..., mixture.numbers] - mixture.means[:, None, None]
     scores = -np.einsum("lij,lksj->lksi", precisions, residuals, optimize=True)
@@ -283,10 +320,10 @@ def _joint_log_density(mixture, n_draws):
     return Expectations(values, slopes.mean(axis=1), curvatures / S, gains)
 
 
-def _own_points(mixture, n_draws):
-    """Points of every component, shape (n_components, n, n_variables), and their states alone."""
+def _sample_points(mixture, n_draws):
+    """Return points of each component, shape (n_components, n, n_variables), and their states."""
     m, D = mixture.means.shape[1], mixture.tables.shape[1]
-    normal, uniform = _even_points(m, D, n_draws)
+    normal, uniform = _sobol_points(m, D, n_draws)
     totals = np.cumsum(mixture.tables, axis=2)[:, None]
     states = (uniform[None, :, :, None] > totals).sum(axis=3)
     states = np.minimum(states, mixture.n_states[mixture.discrete] - 1)
@@ -297,9 +334,12 @@ def _own_points(mixture, n_draws):
 
 
 @lru_cache(maxsize=32)
-def _even_points(m, D, n):
-    """Points of m standard normals and D uniforms, each with its mirror image in the normals."""
-    from scipy.stats import qmc  # takes long to import
+def _sobol_points(m, D, n):
+    """Return Sobol points of m standard normals and D uniforms, and their mirror images.
+
+    The mirror image of a point has the negative normals and the same uniforms.
+    """
+    from scipy.stats import qmc  # slow to import
 
     uniform = qmc.Sobol(max(m + D, 1), scramble=True, rng=0).random(n)
     normal = ndtri(np.clip(uniform[:, :m], 1e-9, 1 - 1e-9))
@@ -308,7 +348,7 @@ def _even_points(m, D, n):
 
 
 def _table_gains(mixture, logs, states):
-    """E of log b under every component given a state of each discrete variable."""
+    """Return E of log b under each component given each state of each discrete variable."""
     gains = np.zeros_like(mixture.tables)
     log_tables = np.maximum(mixture.log_tables, -700.0)
     for d in range(gains.shape[1]):
@@ -329,9 +369,9 @@ def _single_log_density(mixture):
     return Expectations(value, np.zeros_like(mixture.means), -precisions, log_tables)
 
 
-@np.errstate(invalid="ignore")  # states that no component has: they have no weight either
+@np.errstate(invalid="ignore")  # for states of probability zero, whose weight is zero, too
 def _bethe_terms(mixture, edges, degrees, grid):
-    """Values at the points of ``(d_i - 1) log b_i`` and ``-log b_ij``."""
+    """Return the values of ``(d_i - 1) log b_i`` and ``-log b_ij`` at the points."""
     nodes = np.empty(grid.points.nodes.shape)
     for i in range(len(nodes)):
         one = mixture.marginal([i])
@@ -342,7 +382,7 @@ def _bethe_terms(mixture, edges, degrees, grid):
         x = points[e].T if i < j else points[e, ::-1].T
         two = mixture.marginal([min(i, j), max(i, j)])
         pairs[e] = -two.log_density(x)
-    # states of probability 0 have weight 0
+    # states of probability zero have weight zero
     return np.nan_to_num(nodes, neginf=0.0, posinf=0.0), np.nan_to_num(pairs, posinf=0.0)
 
 
@@ -350,24 +390,42 @@ def _bethe_terms(mixture, edges, degrees, grid):
 
 
 def free_energy(energy, mixture, rule):
-    """Minus the free energy, an estimate of log Z, and :class:`Expectations` of log f - log b.
+    """Return minus the free energy, an estimate of log Z, and the expectations of log f - log b.
 
-    With ``entropy="joint"`` the value is a lower bound of log Z up to the error of quadrature;
-    of beliefs that maximise it at the same points that error is upwards.
+    With ``entropy="joint"`` the value is a lower bound of log Z up to the error of the quadrature.
+    If the beliefs were maximised at the same points, this error is upwards.
+
+    Parameters
+    ----------
+    energy : NeuralEnergy
+        Model.
+    mixture : Mixture
+        Beliefs b.
+    rule : QuadratureSettings
+        Settings of the expectations.
+
+    Returns
+    -------
+    value : float
+        Minus the free energy, in nats.
+    terms : Expectations
+        Expectations of log f - log b under each component.
     """
     grid = quadrature(mixture, energy.edges, rule.n_points)
     nodes, edges = energy.clique_values(grid.points)
     if rule.entropy == "bethe":
-        more = _bethe_terms(mixture, energy.edges, energy.degrees, grid)
-        nodes, edges = nodes + more[0], edges + more[1]
-    terms = integrate(mixture, energy.edges, grid, nodes, edges).plus(_base(energy, mixture))
+        entropy_terms = _bethe_terms(mixture, energy.edges, energy.degrees, grid)
+        nodes, edges = nodes + entropy_terms[0], edges + entropy_terms[1]
+    terms = integrate(mixture, energy.edges, grid, nodes, edges).add(
+        _quadratic_expectations(energy, mixture)
+    )
     if rule.entropy == "joint":
-        terms = terms.plus(_joint_log_density(mixture, rule.n_draws // 2), -1.0)
+        terms = terms.add(_joint_log_density(mixture, rule.n_draws // 2), -1.0)
     return float(np.exp(mixture.log_weights) @ terms.values), terms
 
 
-def _base(energy, mixture):
-    """Of the quadratic term."""
+def _quadratic_expectations(energy, mixture):
+    """Return the expectations of the quadratic term of log f."""
     P, centred = energy.precision, mixture.means - energy.mean
     slopes = -centred @ P
     values = 0.5 * (slopes * centred).sum(axis=1)
@@ -377,7 +435,24 @@ def _base(energy, mixture):
 
 
 def ascend(mixture, terms, step, diagonal=False):
-    """The mixture after a natural-gradient step on all its parameters."""
+    """Return the mixture after a natural-gradient step on all its parameters.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Beliefs before the step.
+    terms : Expectations
+        Expectations of log f - log b, from :func:`free_energy`.
+    step : float
+        Step size.
+    diagonal : bool, default=False
+        Whether covariances are kept diagonal.
+
+    Returns
+    -------
+    Mixture
+        Beliefs after the step.
+    """
     C = mixture.covariances
     G = -terms.curvatures
     if diagonal:
@@ -386,12 +461,12 @@ def ascend(mixture, terms, step, diagonal=False):
     moved = precisions + step * G + 0.5 * step**2 * (G @ C @ G)
     moved = 0.5 * (moved + moved.transpose(0, 2, 1))
     values, vectors = np.linalg.eigh(moved)
-    variances = 1.0 / np.clip(values, 1e-8, LEAST_DEVIATION**-2)
+    variances = 1.0 / np.clip(values, 1e-8, MIN_DEVIATION**-2)
     covariances = (vectors * variances[:, None]) @ vectors.transpose(0, 2, 1)
     means = mixture.means + step * np.einsum("kij,kj->ki", covariances, terms.slopes)
     log_weights = mixture.log_weights + step * (terms.values - terms.values.mean())
     log_weights = np.maximum(log_weights - logsumexp(log_weights), -20.0)
-    tables = _moved_tables(mixture, step * terms.gains)
+    tables = _step_tables(mixture, step * terms.gains)
     return replace(
         mixture,
         log_weights=log_weights - logsumexp(log_weights),
@@ -401,7 +476,7 @@ def ascend(mixture, terms, step, diagonal=False):
     )
 
 
-def _moved_tables(mixture, gains):
+def _step_tables(mixture, gains):
     if not mixture.tables.shape[1]:
         return mixture.tables
     legal = np.arange(mixture.tables.shape[2]) < mixture.n_states[mixture.discrete][:, None]
@@ -409,18 +484,21 @@ def _moved_tables(mixture, gains):
     return np.exp(logs - logsumexp(logs, axis=2, keepdims=True))
 
 
-class Inferred(NamedTuple):
+class InferenceResult(NamedTuple):
     """Result of :func:`infer`.
 
     Attributes
     ----------
     mixture : Mixture
+        Beliefs.
     value : float
-        Minus the free energy.
+        Minus the free energy, in nats.
     step : float
-        To go on with.
+        Step size with which to continue.
     converged : bool
+        Whether the ascent converged.
     n_iter : int
+        Number of iterations.
     """
 
     mixture: Mixture
@@ -431,9 +509,29 @@ class Inferred(NamedTuple):
 
 
 def infer(energy, start, rule, *, max_iter=100, tol=1e-4, step=FIRST_STEP):
-    """Beliefs of least free energy near those to start from.
+    """Minimise the free energy over mixture beliefs, starting from given ones.
 
-    A step that lowers the value is taken back and halved.
+    A step that decreases the value (minus the free energy) is undone, and the step size is halved.
+
+    Parameters
+    ----------
+    energy : NeuralEnergy
+        Model.
+    start : Mixture
+        Beliefs at which the ascent starts.
+    rule : QuadratureSettings
+        Settings of the expectations.
+    max_iter : int, default=100
+        Maximum number of iterations.
+    tol : float, default=1e-4
+        Stop when the value has increased by less than this, in nats, three times in a row.
+    step : float, default=0.2
+        Step size of the first step.
+
+    Returns
+    -------
+    InferenceResult
+        Beliefs and their value.
     """
     mixture = start
     value, terms = free_energy(energy, mixture, rule)
@@ -444,11 +542,11 @@ def infer(energy, start, rule, *, max_iter=100, tol=1e-4, step=FIRST_STEP):
         if not new_value > value - tol:
             step *= 0.5
             if step < 1e-4:
-                return Inferred(mixture, value, FIRST_STEP, True, n_iter)
+                return InferenceResult(mixture, value, FIRST_STEP, True, n_iter)
             continue
         small = small + 1 if new_value - value < tol else 0
         mixture, value, terms = moved, new_value, new_terms
         step = min(1.2 * step, LARGEST_STEP)
         if small == 3:
-            return Inferred(mixture, value, step, True, n_iter)
-    return Inferred(mixture, value, step, False, max_iter)
+            return InferenceResult(mixture, value, step, True, n_iter)
+    return InferenceResult(mixture, value, step, False, max_iter)

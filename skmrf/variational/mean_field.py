@@ -1,4 +1,4 @@
-"""Naive mean field: the product distribution with the best lower bound on log Z, by ascent."""
+"""Naive mean field: the product distribution with the best lower bound on log Z."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -10,21 +10,22 @@ from .._kernels.mean_field import add_products, ascend, expected_log_potential
 from .._utils.parameters import check_number
 from ..energies.conditionals import TableConditionals
 
-ENTRIES_A_CALL = 2**23  # Ctrl-C is seen between calls
+ENTRIES_A_CALL = 2**23  # Ctrl-C is handled between two calls
 SUM_TOLERANCE = 1e-6
 
 
 class MeanField(NamedTuple):
-    """A product distribution and the bound that it gives.
+    """Product distribution and the lower bound on log Z that it gives.
 
     Attributes
     ----------
     single : ndarray of shape (sum of n_states,)
-        The variables' distributions side by side.
+        Distributions of the variables, concatenated.
     lower_bound : float
-        At most log Z, nats; -inf when the product gives zero potentials some mass.
+        Lower bound on log Z, in nats; -inf if the product distribution gives zero potentials a
+        positive probability.
     n_iter : int
-        Sweeps done.
+        Number of sweeps.
     residual : float
         Largest change of a probability in the last sweep.
     converged : bool
@@ -39,7 +40,7 @@ class MeanField(NamedTuple):
 
 
 def mean_field(graph, *, start=None, max_iter=1000, tol=1e-9):
-    r"""Coordinate ascent on the mean-field bound over product distributions.
+    r"""Maximise the mean-field bound over product distributions by coordinate ascent.
 
     .. math::
 
@@ -47,33 +48,36 @@ def mean_field(graph, *, start=None, max_iter=1000, tol=1e-9):
         q_i(x_i) \propto \exp \sum_{a \ni i} \mathbb{E}_{q_{-i}} [\theta_a(x_a) \mid x_i]
 
     Variables are updated in index order, each given the newest distributions of the others, so
-    the bound never falls. A sweep visits every entry of a clique's table once for each variable
-    of the clique. The fixed point that is reached depends on the start; a uniform start may stay
-    at a saddle point of a symmetric model.
+    the bound never decreases. A sweep visits every entry of a clique's table once for each
+    variable of the clique. The fixed point that is reached depends on the start. A uniform start
+    can stay at a saddle point of a symmetric model.
 
-    A zero potential (-inf) counts as the limit of a large penalty: a state's field is the pair of
-    the mass that it leaves on zero potentials and its finite expectation. The states of least mass
-    (equal up to a relative 1e-12) share the probability by their finite expectations, the others
-    get none.
+    A zero potential (-inf) is treated as the limit of a large penalty. The field of a state has two
+    parts: the probability that it puts on zero potentials, and its finite expectation. The states
+    with the smallest such probability (equal up to a relative 1e-12) divide the probability of the
+    variable among them by their finite expectations. The other states get probability zero.
 
     Parameters
     ----------
     graph : FactorGraph
+        Model.
     start : ndarray of shape (sum of n_states,), or None
-        Distributions side by side to start from; uniform by default.
+        Distributions of the variables at which the ascent starts, concatenated. None: uniform
+        distributions.
     max_iter : int, default=1000
-        Largest number of sweeps.
+        Maximum number of sweeps.
     tol : float, default=1e-9
         Stop when no probability changes by more in a sweep.
 
     Returns
     -------
     MeanField
+        Distributions of the variables and the bound.
 
     Raises
     ------
     ValueError
-        A start of the wrong shape, or one that is no distribution for some variable.
+        If ``start`` has the wrong shape or does not contain a distribution for each variable.
 
     References
     ----------
@@ -90,10 +94,12 @@ def mean_field(graph, *, start=None, max_iter=1000, tol=1e-9):
     """
     check_number("max_iter", max_iter, low=1, integer=True)
     check_number("tol", tol, low=0.0)
-    tables, first = _tables(graph), _first(graph.n_states)
-    single = _uniform(graph.n_states) if start is None else _checked(start, graph.n_states, first)
+    tables, first = _tables(graph), _start_indices(graph.n_states)
+    single = (
+        _uniform(graph.n_states) if start is None else _check_start(start, graph.n_states, first)
+    )
     buffer = _buffer(graph.layout)
-    runs, sweeps_a_call = _calls(graph.layout)
+    runs, sweeps_a_call = _plan_kernel_calls(graph.layout)
     n_iter, residual = 0, np.inf
     while n_iter < max_iter and residual > tol:
         n_sweeps = min(sweeps_a_call, max_iter - n_iter)
@@ -106,25 +112,30 @@ def mean_field(graph, *, start=None, max_iter=1000, tol=1e-9):
 
 
 def clique_moments(graph, single, layout=None):
-    """Distributions of the cliques under a product: moments for a gradient.
+    """Return the distributions of the cliques under a product distribution.
+
+    They are the expected statistics for a gradient.
 
     Parameters
     ----------
     graph : FactorGraph
+        Model.
     single : ndarray of shape (sum of n_states,)
-        The variables' distributions side by side.
+        Distributions of the variables, concatenated.
     layout : Layout, optional
-        Where the result is laid out: the same cliques, possibly untied. Tied tables add up.
+        Layout of the result: the same cliques, possibly with untied tables. The values of tied
+        tables are summed. By default the layout of ``graph``.
 
     Returns
     -------
     ndarray of shape (layout.n_parameters,)
+        Distributions of the cliques.
     """
     layout = graph.layout if layout is None else layout
     out = np.zeros(layout.n_parameters)
     add_products(
         np.ascontiguousarray(single, dtype=float),
-        _first(layout.n_states),
+        _start_indices(layout.n_states),
         layout.n_states,
         layout.clique_ptr,
         layout.clique_vars,
@@ -136,14 +147,14 @@ def clique_moments(graph, single, layout=None):
 
 
 def _tables(graph):
-    """Tables and incidence for the kernels, whatever form the sampler of the graph takes."""
+    """Return tables and incidence arrays for the kernels."""
     lay = graph.layout
     structure = lay.clique_ptr, lay.clique_vars, lay.strides, lay.table_start
     return TableConditionals(graph.flat, lay.n_states, *structure, *lay.incidence)
 
 
-def _first(n_states):
-    """Where the distribution of every variable begins."""
+def _start_indices(n_states):
+    """Return the index where the distribution of each variable starts."""
     return np.cumsum(n_states) - n_states
 
 
@@ -151,13 +162,13 @@ def _uniform(n_states):
     return np.repeat(1.0 / n_states, n_states)
 
 
-def _checked(start, n_states, first):
-    """A copy of the start, its distributions summing to one."""
+def _check_start(start, n_states, first):
+    """Check that the start contains distributions, and return a copy that sums exactly to one."""
     start = np.array(start, dtype=float)
     if start.shape != (n_states.sum(),):
         raise ValueError(
-            f"start must have shape ({n_states.sum()},), the distributions of all variables side "
-            f"by side; got {start.shape}."
+            f"start must contain the concatenated distributions of all variables, shape "
+            f"({n_states.sum()},); got {start.shape}."
         )
     total = np.add.reduceat(start, first) if start.size else start
     smallest = np.minimum.reduceat(start, first) if start.size else start
@@ -165,8 +176,9 @@ def _checked(start, n_states, first):
     if wrong.size:
         i = wrong[0]
         raise ValueError(
-            f"start gives variable {i} {start[first[i] : first[i] + n_states[i]]}, which is no "
-            "distribution; give non-negative numbers that sum to one."
+            f"start[{first[i]}:{first[i] + n_states[i]}], which belongs to variable {i}, is "
+            f"{start[first[i] : first[i] + n_states[i]]}. It must be a distribution: non-negative "
+            "numbers that sum to one."
         )
     return start / np.repeat(total, n_states)
 
@@ -175,8 +187,8 @@ def _buffer(layout):
     return np.empty(int(layout.table_size.max(initial=1)))
 
 
-def _calls(layout):
-    """Runs of variables, and how many sweeps over them, that one call of the kernel does."""
+def _plan_kernel_calls(layout):
+    """Return ranges of variables, and the number of sweeps over them, for one kernel call each."""
     ptr, clique, _ = layout.incidence
     entries = np.concatenate([[0], np.cumsum(layout.table_size[clique])])[ptr] + np.arange(len(ptr))
     n_runs = int(entries[-1] // ENTRIES_A_CALL) + 1

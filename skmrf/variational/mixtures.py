@@ -1,11 +1,11 @@
-"""Mixtures of independent or Gaussian components: beliefs of numbers and states."""
+"""Mixture beliefs: Gaussian over continuous variables, independent over discrete variables."""
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 
-from .._kernels.gaussians import fill_numbers, seen_log_densities
+from .._kernels.gaussians import draw_missing_values, observed_log_densities
 
 LOG_2PI = np.log(2 * np.pi)
 TINY = 1e-300
@@ -13,19 +13,24 @@ TINY = 1e-300
 
 @dataclass(frozen=True)
 class Mixture:
-    r"""A mixture whose components are Gaussian over numbers and independent over states.
+    r"""Mixture whose components are Gaussian over numbers and independent over discrete variables.
 
     .. math:: b(x) = \sum_k \alpha_k N(x_c; \mu_k, C_k) \prod_d \pi_{kd}(x_d)
+
+    Numbers are continuous variables.
 
     Attributes
     ----------
     n_states : ndarray of shape (n_variables,)
-        Number of states of every variable, 0 for a number.
+        Number of states of each variable, 0 for a number.
     log_weights : ndarray of shape (n_components,)
+        Log-probabilities of the components, :math:`\log \alpha_k`, in nats.
     means : ndarray of shape (n_components, n_numbers)
+        Means of the numbers.
     covariances : ndarray of shape (n_components, n_numbers, n_numbers)
+        Covariances of the numbers.
     tables : ndarray of shape (n_components, n_discrete, n_slots)
-        Probabilities of the states of the other variables, 0 beyond their last state.
+        Probabilities of the states of the discrete variables, 0 beyond their last state.
     """
 
     n_states: np.ndarray
@@ -35,42 +40,42 @@ class Mixture:
     tables: np.ndarray
 
     def __getstate__(self):
-        """Without what was derived from the fields, which a use would leave in a pickle."""
+        """Return the fields only, so that cached properties are not pickled."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def n_components(self):
-        """Number of components."""
+        """Return the number of components."""
         return len(self.log_weights)
 
     @cached_property
     def numbers(self):
-        """Which variables are numbers."""
+        """Return the indices of the continuous variables."""
         return np.flatnonzero(self.n_states == 0)
 
     @cached_property
     def discrete(self):
-        """Which variables have states."""
+        """Return the indices of the discrete variables."""
         return np.flatnonzero(self.n_states > 0)
 
     @cached_property
     def roots(self):
-        """Cholesky factors of the covariances."""
+        """Return the Cholesky factors of the covariances."""
         return np.linalg.cholesky(self.covariances)
 
     @cached_property
     def whitening(self):
-        """Inverses of the Cholesky factors."""
+        """Return the inverses of the Cholesky factors."""
         return np.linalg.inv(self.roots)
 
     @property
     def log_tables(self):
-        """Logarithms of the tables, -inf beyond the last state."""
+        """Return the logarithms of the tables, -inf beyond the last state."""
         with np.errstate(divide="ignore"):
             return np.log(self.tables)
 
     def marginal(self, variables):
-        """The mixture of some of the variables, given in ascending order."""
+        """Return the marginal mixture of some variables, given in ascending order."""
         keep = np.isin(np.arange(len(self.n_states)), variables)
         c, d = np.flatnonzero(keep[self.numbers]), np.flatnonzero(keep[self.discrete])
         return replace(
@@ -82,11 +87,17 @@ class Mixture:
         )
 
     def component_log_densities(self, X):
-        """Log density of rows without missing entries under every component.
+        """Return the log density of each row under each component.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_variables)
+            Rows without missing entries.
 
         Returns
         -------
         ndarray of shape (n_components, n_rows)
+            Log densities, in nats.
         """
         total = np.zeros((self.n_components, len(X)))
         if self.means.shape[1]:
@@ -102,35 +113,59 @@ class Mixture:
         return total
 
     def log_density(self, X):
-        """Log density of every row; entries that are nan are integrated out."""
-        parts = self._parts(np.asarray(X, dtype=float))
-        return logsumexp(parts + self.log_weights[:, None], axis=0)
+        """Return the log density of each row, with missing entries integrated out.
 
-    def _parts(self, X):
-        """Log density of what rows have under every component, shape (n_components, n_rows)."""
-        gaps = np.isnan(X).any(axis=1)
-        if not gaps.any():
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_variables)
+            Rows; nan for missing entries.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Log densities, in nats.
+        """
+        log_densities = self._row_log_densities(np.asarray(X, dtype=float))
+        return logsumexp(log_densities + self.log_weights[:, None], axis=0)
+
+    def _row_log_densities(self, X):
+        """Return the log density of each row's observed entries under each component."""
+        has_missing = np.isnan(X).any(axis=1)
+        if not has_missing.any():
             return self.component_log_densities(X)
-        parts = np.empty((self.n_components, len(X)))
-        parts[:, ~gaps] = self.component_log_densities(X[~gaps])
-        parts[:, gaps] = self._seen_parts(X[gaps])
-        return parts
+        log_densities = np.empty((self.n_components, len(X)))
+        log_densities[:, ~has_missing] = self.component_log_densities(X[~has_missing])
+        log_densities[:, has_missing] = self._observed_log_densities(X[has_missing])
+        return log_densities
 
-    def _seen_parts(self, X):
-        parts, numbers = np.zeros((self.n_components, len(X))), self._numbers_of(X)
-        pattern = _patterns(numbers)
+    def _observed_log_densities(self, X):
+        """Return the log density of the observed entries of rows under each component."""
+        log_densities, numbers = np.zeros((self.n_components, len(X))), self._select_numbers(X)
+        pattern = _missing_patterns(numbers)
         order = np.argsort(pattern, kind="stable")
-        seen_log_densities(numbers, pattern, order, self.means, self.covariances, parts)
+        observed_log_densities(numbers, pattern, order, self.means, self.covariances, log_densities)
         log_tables = self.log_tables
         for d, i in enumerate(self.discrete):
             rows = np.flatnonzero(~np.isnan(X[:, i]))
-            parts[:, rows] += log_tables[:, d, X[rows, i].astype(np.int64)]
-        return parts
+            log_densities[:, rows] += log_tables[:, d, X[rows, i].astype(np.int64)]
+        return log_densities
 
-    def defended(self, mean, covariance, share=0.1):
-        """With one more component, so that densities of draws are nowhere too small.
+    def with_defensive_component(self, mean, covariance, share=0.1):
+        """Add a wide component, so that the density of the mixture is nowhere too small.
 
-        Over numbers it is the Gaussian given, over states it is uniform.
+        Parameters
+        ----------
+        mean : array-like of shape (n_numbers,)
+            Mean of the new component over the continuous variables.
+        covariance : array-like of shape (n_numbers, n_numbers)
+            Covariance of the new component. Over discrete variables it is uniform.
+        share : float, default=0.1
+            Probability of the new component.
+
+        Returns
+        -------
+        Mixture
+            Mixture with one more component.
         """
         tables = np.zeros((1, *self.tables.shape[1:]))
         for d, q in enumerate(self.n_states[self.discrete]):
@@ -144,7 +179,20 @@ class Mixture:
         )
 
     def sample(self, n, rng):
-        """Independent draws, shape (n, n_variables)."""
+        """Draw independent samples.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n, n_variables)
+            Samples in random order.
+        """
         shares = np.exp(self.log_weights)
         counts = rng.multinomial(n, shares / shares.sum())
         chosen = np.repeat(np.arange(self.n_components), counts)
@@ -157,55 +205,96 @@ class Mixture:
                 noise[rows] = noise[rows] @ self.roots[k].T
             X[:, self.numbers] = self.means[chosen] + noise
         if len(self.discrete):
-            X[:, self.discrete] = self._states(chosen, rng.random((n, len(self.discrete), 1)))
-        return rng.permutation(X)  # or a row would say which component it is of
+            X[:, self.discrete] = self._sample_states(
+                chosen, rng.random((n, len(self.discrete), 1))
+            )
+        return rng.permutation(X)  # so that the index of a row does not reveal its component
 
-    def _states(self, chosen, uniform):
-        """States of all discrete variables under the component chosen for every row."""
+    def _sample_states(self, chosen, uniform):
+        """Sample the states of all discrete variables under the component chosen for each row."""
         totals = np.cumsum(self.tables, axis=2)
         states = (uniform * totals[chosen][..., -1:] > totals[chosen]).sum(axis=2)
         return np.minimum(states, self.n_states[self.discrete] - 1)
 
-    def fill(self, X, rng):
-        """Rows with what is nan drawn given the rest."""
+    def impute(self, X, rng):
+        """Impute missing entries by samples given the other entries of their row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_variables)
+            Rows; nan for missing entries.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_variables)
+            Rows without missing entries.
+        """
         X = np.array(X, dtype=float)
-        gaps = np.isnan(X).any(axis=1)
-        if gaps.any():
-            X[gaps] = self._filled(X[gaps], rng)
+        has_missing = np.isnan(X).any(axis=1)
+        if has_missing.any():
+            X[has_missing] = self._impute_rows(X[has_missing], rng)
         return X
 
-    def _filled(self, X, rng):
-        logs = self._seen_parts(X) + self.log_weights[:, None]
+    def _impute_rows(self, X, rng):
+        logs = self._observed_log_densities(X) + self.log_weights[:, None]
         chosen = np.argmax(logs + rng.gumbel(size=logs.shape), axis=0)
-        X[:, self.numbers] = self._filled_numbers(self._numbers_of(X), chosen, rng)
+        X[:, self.numbers] = self._impute_numbers(self._select_numbers(X), chosen, rng)
         if len(self.discrete):
-            states = self._states(chosen, rng.random((len(X), len(self.discrete), 1)))
+            states = self._sample_states(chosen, rng.random((len(X), len(self.discrete), 1)))
             X[:, self.discrete] = np.where(
                 np.isnan(X[:, self.discrete]), states, X[:, self.discrete]
             )
         return X
 
-    def _numbers_of(self, X):
+    def _select_numbers(self, X):
         return np.ascontiguousarray(X[:, self.numbers])
 
-    def _filled_numbers(self, X, chosen, rng):
-        pattern, noise = _patterns(X), rng.normal(size=X.shape)
+    def _impute_numbers(self, X, chosen, rng):
+        pattern, noise = _missing_patterns(X), rng.normal(size=X.shape)
         roots = self.whitening
-        precisions = roots.transpose(0, 2, 1) @ roots  # no pivot below zero by rounding
+        precisions = roots.transpose(0, 2, 1) @ roots  # this form has no negative pivots
         order = np.lexsort((pattern, chosen))
-        fill_numbers(X, pattern, order, chosen, self.means, precisions, noise)
+        draw_missing_values(X, pattern, order, chosen, self.means, precisions, noise)
         return X
 
 
 def logsumexp(logs, axis=0, keepdims=False):
-    """Log of sums of exponentials along an axis, where not all are -inf."""
+    """Return the log of sums of exponentials along an axis; not all entries may be -inf.
+
+    Parameters
+    ----------
+    logs : ndarray
+        Logarithms of the terms.
+    axis : int, default=0
+        Axis to sum over.
+    keepdims : bool, default=False
+        Whether to keep the axis with length one.
+
+    Returns
+    -------
+    ndarray
+        Logarithms of the sums.
+    """
     top = logs.max(axis=axis, keepdims=True)
     total = np.log(np.exp(logs - top).sum(axis=axis, keepdims=True)) + top
     return total if keepdims else total.squeeze(axis)
 
 
-def average(mixtures):
-    """The mixture of mixtures, each with the same weight."""
+def average_mixtures(mixtures):
+    """Return the equally weighted mixture of several mixtures.
+
+    Parameters
+    ----------
+    mixtures : sequence of Mixture
+        Mixtures of the same variables.
+
+    Returns
+    -------
+    Mixture
+        Mixture with the components of all mixtures.
+    """
     first = mixtures[0]
     return replace(
         first,
@@ -216,8 +305,8 @@ def average(mixtures):
     )
 
 
-def _patterns(X):
-    """Numbers of the sets of entries that rows have, shape (n_rows,)."""
+def _missing_patterns(X):
+    """Return a code for the set of observed entries of each row, shape (n_rows,)."""
     packed = np.packbits(~np.isnan(X), axis=1)
     if not packed.shape[1]:
         return np.zeros(len(X), np.int64)

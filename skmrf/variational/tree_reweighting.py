@@ -11,23 +11,23 @@ from ..energies.layout import Layout
 from .arrangement import arrange
 from .belief_propagation import Beliefs, Propagation, belief_propagation
 
-LEAST_FORESTS = 16
-EXACT_ON_FORESTS = Propagation(damping=0.0, max_iter=2, tol=0.0)  # there and back
+MIN_FORESTS = 16
+EXACT_ON_FORESTS = Propagation(damping=0.0, max_iter=2, tol=0.0)  # one pass forward, one back
 
 
 class TreeReweighted(NamedTuple):
-    """What tree-reweighted propagation ends with.
+    """Result of tree-reweighted belief propagation.
 
     Attributes
     ----------
     beliefs : Beliefs
-        Of all variables and cliques; ``log_partition`` is the reweighted free energy, which bounds
-        log Z at convergence only.
+        Beliefs of all variables and cliques. ``log_partition`` is the reweighted free energy, which
+        is an upper bound of log Z at convergence only.
     upper_bound : float
-        At least log Z, nats, at any messages, up to rounding; -inf where they prove that f is zero
-        everywhere.
+        Upper bound of log Z in nats, for any messages, up to rounding; -inf if the messages prove
+        that f is zero everywhere.
     n_forests : int
-        Forests in the distribution.
+        Number of forests in the distribution.
     """
 
     beliefs: Beliefs
@@ -36,11 +36,11 @@ class TreeReweighted(NamedTuple):
 
 
 def tree_reweighted(graph, how=None, *, evidence=None):
-    r"""Tree-reweighted sum-product propagation with a bound that holds at any messages.
+    r"""Run tree-reweighted propagation, and compute an upper bound that holds for any messages.
 
-    For a distribution over forests :math:`T` (sets of cliques whose bipartite graph with the
-    variables has no cycle) let :math:`\rho_a` be the probability that :math:`T` has clique
-    :math:`a`. For any messages :math:`\lambda`, converged or not, and
+    A forest :math:`T` is a set of cliques whose bipartite graph with the variables has no cycle.
+    For a distribution over forests let :math:`\rho_a` be the probability that :math:`T` contains
+    clique :math:`a`. For any messages :math:`\lambda`, converged or not, and
     :math:`b_i = \sum_{a \ni i} \rho_a \lambda_{a \to i}`,
 
     .. math::
@@ -48,27 +48,33 @@ def tree_reweighted(graph, how=None, *, evidence=None):
         \theta_T(x) = \sum_i b_i(x_i) + \sum_{a \in T} \Big(\theta_a(x_a) / \rho_a
         - \sum_{i \in a} \lambda_{a \to i}(x_i)\Big), \qquad \mathbb{E}_T \theta_T = \log f,
 
-    so :math:`\log Z \le \mathbb{E}_T \log Z(\theta_T)` by convexity, and every term is exact by one
-    pass there and back. At a fixed point the bound is the reweighted free energy, the best one for
-    these :math:`\rho`. States that a message rules out have :math:`f = 0`; they count as such in
-    every forest.
+    so :math:`\log Z \le \mathbb{E}_T \log Z(\theta_T)` by convexity. Every :math:`\log Z(\theta_T)`
+    is exact after one forward and one backward pass. At a fixed point the bound is the reweighted
+    free energy, which is the best bound for these :math:`\rho`. States that a message rules out
+    have :math:`f = 0`, so they get probability zero in every forest.
 
-    The distribution is uniform over forests grown one after the other, each with the cliques used
-    least so far, until every clique has been used and there are at least as many forests as the
-    largest number of cliques of a variable, and at least 16; among these and as many again it ends
-    where the least-used clique has its largest share. Cliques of at most one unobserved variable
-    are in every forest; on a forest there is one, and the bound is log Z.
+    The distribution is uniform over forests that are grown one after the other. Each forest prefers
+    the cliques that were used least so far. The minimum number of forests is 16, or the largest
+    number of cliques of a variable if this is greater. Up to twice this number of forests are
+    grown, and more if some clique has not been used yet. Then the number of forests is chosen, not
+    below the minimum, for which the least-used clique has its largest probability. Cliques with at
+    most one unobserved variable are in every forest. If the graph is a forest, there is one forest
+    and the bound equals log Z.
 
     Parameters
     ----------
     graph : FactorGraph
+        Model.
     how : Propagation, optional
+        Settings of the message passing; by default ``Propagation()``.
     evidence : ndarray of shape (n_variables,), optional
-        State codes of observed variables, MISSING elsewhere.
+        State codes of observed variables, MISSING for the others. By default no variable is
+        observed.
 
     Returns
     -------
     TreeReweighted
+        Beliefs and the upper bound.
 
     References
     ----------
@@ -87,31 +93,31 @@ def tree_reweighted(graph, how=None, *, evidence=None):
     (4.096, 4.034)
     """
     row = check_evidence_row(evidence, graph.n_states)
-    row = np.where(graph.n_states == 1, 0, row).astype(STATE)  # nothing passes through them
+    row = np.where(graph.n_states == 1, 0, row).astype(STATE)  # one state carries no information
     given = graph.condition({int(i): int(row[i]) for i in np.flatnonzero(row != MISSING)})
     forests = spanning_forests(given.layout)
     counting = forests.mean(axis=0)
     beliefs = belief_propagation(graph, how, evidence=row, counting=counting)
-    messages = beliefs.messages[_between_free(graph.layout, row)]
-    return TreeReweighted(beliefs, _bound(given, forests, counting, messages), len(forests))
+    messages = beliefs.messages[_free_message_mask(graph.layout, row)]
+    return TreeReweighted(beliefs, _upper_bound(given, forests, counting, messages), len(forests))
 
 
 def spanning_forests(layout):
-    """Forests that together have every clique, shape (n_forests, n_cliques), bool.
-
-    No forest could take another clique.
+    """Return maximal forests of cliques that together contain every clique.
 
     Parameters
     ----------
     layout : Layout
+        Variables and cliques of the factor graph.
 
     Returns
     -------
     ndarray of bool of shape (n_forests, n_cliques)
+        True for the cliques of each forest. No clique can be added to a forest without a cycle.
     """
     n_cliques, n_variables = layout.n_cliques, len(layout.n_states)
     degree = np.bincount(layout.clique_vars[np.repeat(layout.orders, layout.orders) > 1])
-    least = max(LEAST_FORESTS, degree.max(initial=0))
+    least = max(MIN_FORESTS, degree.max(initial=0))
     used, grown = np.zeros(n_cliques, dtype=np.int64), []
     while not (used == len(grown)).all() or not grown:
         order = np.argsort(used, kind="stable")
@@ -127,8 +133,8 @@ def spanning_forests(layout):
     return grown[: np.argmax(share) + 1]
 
 
-def _between_free(layout, row):
-    """Which entries of an arranged run's messages go to unobserved variables."""
+def _free_message_mask(layout, row):
+    """Return a mask of the entries of a run's messages that go to unobserved variables."""
     observed = row != MISSING
     order = np.concatenate([np.flatnonzero(observed), np.flatnonzero(~observed)])
     arranged = arrange(layout, order).layout
@@ -136,24 +142,24 @@ def _between_free(layout, row):
     return np.repeat(free, arranged.n_states[arranged.clique_vars])
 
 
-def _bound(graph, forests, counting, messages):
-    """Mean log partition function of the forests, at the messages of the arranged graph."""
+def _upper_bound(graph, forests, counting, messages):
+    """Return the mean log partition function of the forests, given the messages."""
     arranged = arrange(graph.layout, counting=counting)
-    fields, terms = _reparametrised(arranged, graph.flat, messages)
-    union, tables = _union(arranged.layout, forests, fields, terms)
-    if not _all_possible(union, tables):
+    fields, terms = _reparametrise(arranged, graph.flat, messages)
+    union, tables = _join_forests(arranged.layout, forests, fields, terms)
+    if not _has_possible_states(union, tables):
         return -np.inf
     whole = belief_propagation(FactorGraph.from_layout(union, tables), EXACT_ON_FORESTS)
     return whole.log_partition / len(forests)
 
 
-def _all_possible(layout, flat):
-    """Whether every table has an entry that is not -inf."""
+def _has_possible_states(layout, flat):
+    """Return whether every table has an entry that is not -inf."""
     return bool((np.maximum.reduceat(flat, layout.table_start) > -np.inf).all())
 
 
-def _reparametrised(arranged, flat, messages):
-    """The b of all variables and the cliques' terms, each flat."""
+def _reparametrise(arranged, flat, messages):
+    """Return the fields b of all variables and the terms of the cliques, each as a flat array."""
     layout, counting = arranged.layout, arranged.graph.counting
     q = layout.n_states[layout.clique_vars]
     owner = np.repeat(np.repeat(np.arange(layout.n_cliques), layout.orders), q)
@@ -165,11 +171,11 @@ def _reparametrised(arranged, flat, messages):
     fields = np.zeros(int(layout.n_states.sum()))
     np.add.at(fields, state, counting[owner] * finite)
     fields[state[dead]] = -np.inf
-    return fields, arranged.tables(flat).log_potentials - _spread(layout, finite)
+    return fields, arranged.tables(flat).log_potentials - _sum_messages(layout, finite)
 
 
-def _spread(layout, messages):
-    """For every table entry the sum of its clique's messages at the entry's states."""
+def _sum_messages(layout, messages):
+    """Return for each table entry the sum of its clique's messages at the states of the entry."""
     q = layout.n_states[layout.clique_vars]
     begin = np.cumsum(q) - q
     clique = np.repeat(np.arange(layout.n_cliques), layout.table_size)
@@ -183,21 +189,21 @@ def _spread(layout, messages):
     return out
 
 
-def _union(layout, forests, fields, terms):
-    """One graph of all forests side by side, each with its own copy of every variable."""
+def _join_forests(layout, forests, fields, terms):
+    """Build one graph of all forests, where each forest has its own copy of every variable."""
     n, m = len(layout.n_states), len(forests)
     tree, clique = np.nonzero(forests)
     orders = layout.orders[clique]
     ptr = np.concatenate([np.arange(n * m), n * m + np.concatenate([[0], np.cumsum(orders)])])
-    edge = _ranges(layout.clique_ptr[clique], orders)
+    edge = _concatenate_ranges(layout.clique_ptr[clique], orders)
     variables = layout.clique_vars[edge] + n * np.repeat(tree, orders)
-    entry = _ranges(layout.table_start[clique], layout.table_size[clique])
+    entry = _concatenate_ranges(layout.table_start[clique], layout.table_size[clique])
     union = Layout.build(
         np.tile(layout.n_states, m), (ptr, np.concatenate([np.arange(n * m), variables]))
     )
     return union, np.concatenate([np.tile(fields, m), terms[entry]])
 
 
-def _ranges(first, length):
-    """first[k], first[k] + 1, ..., length[k] numbers for every k, one after the other."""
+def _concatenate_ranges(first, length):
+    """Return the concatenated ranges of ``length[k]`` integers from ``first[k]`` on."""
     return np.repeat(first - np.cumsum(length) + length, length) + np.arange(length.sum())

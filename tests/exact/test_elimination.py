@@ -1,4 +1,4 @@
-"""Tests of variable elimination: answers by brute force, elimination orders, time and memory."""
+"""Tests of variable elimination: results by enumeration, elimination orders, time and memory."""
 
 import re
 import time
@@ -20,11 +20,11 @@ from skmrf.energies import FactorGraph
 from skmrf.energies.layout import Layout
 from skmrf.exact import elimination, tree_decomposition
 
-every = pytest.mark.parametrize("name", ZOO)
+each_model = pytest.mark.parametrize("name", ZOO)
 
 
-def evidence_patterns(graph, rng):
-    """Masks of what is observed: nothing, single variables, some, all."""
+def observed_masks(graph, rng):
+    """Yield masks of observed variables: none, all, and random subsets."""
     n = graph.n_variables
     yield np.zeros(n, dtype=bool)
     yield np.ones(n, dtype=bool)
@@ -36,8 +36,8 @@ def possible_rows(states, log_f, n_rows, rng):
     return states[rng.choice(np.flatnonzero(log_f > -np.inf), size=n_rows)]
 
 
-def given_rows(states, log_f, observed, X):
-    """For every row: log Z given its observed entries, and the probabilities of all states."""
+def enumerate_given_rows(states, log_f, observed, X):
+    """Yield log Z, state probabilities and compatible states given the evidence of each row."""
     for x in X:
         agree = (states[:, observed] == x[observed]).all(axis=1)
         log_given = np.where(agree, log_f, -np.inf)
@@ -45,17 +45,17 @@ def given_rows(states, log_f, observed, X):
         yield log_z, np.exp(log_given - log_z), agree
 
 
-# Against brute force ----------------------------------------------------------------------
+# Comparison with enumeration --------------------------------------------------------------
 
 
-@every
-def test_passes_against_enumeration(name, seed):
-    """log Z, single marginals, weighted clique moments and modes, for batches of rows."""
+@each_model
+def test_results_equal_enumeration(name, seed):
+    """Check log Z, single marginals, weighted clique moments and modes for batches of rows."""
     graph = ZOO[name](seed).factor_graph()
     rng = np.random.default_rng(seed)
     states, log_f = enumerate_states(graph)
     singles_of = np.hstack([(states[:, [i]] == range(q)) for i, q in enumerate(graph.n_states)])
-    for observed in evidence_patterns(graph, rng):
+    for observed in observed_masks(graph, rng):
         X = possible_rows(states, log_f, 5, rng)
         hidden = X.copy()
         hidden[:, ~observed] = MISSING
@@ -68,7 +68,7 @@ def test_passes_against_enumeration(name, seed):
         untied = graph.layout.untied()
         apart, _ = elimination.expected_moments(plan, graph.flat, hidden, weights, layout=untied)
         mixture = np.zeros(len(states))
-        for r, (log_given, p, agree) in enumerate(given_rows(states, log_f, observed, X)):
+        for r, (log_given, p, agree) in enumerate(enumerate_given_rows(states, log_f, observed, X)):
             assert_allclose(log_z[r], log_given, rtol=1e-13, atol=1e-12)
             assert_allclose(singles[r], p @ singles_of, rtol=0, atol=1e-11)
             assert_array_equal(modes[r, observed], X[r, observed])
@@ -83,7 +83,7 @@ def test_passes_against_enumeration(name, seed):
             assert_allclose(found, table, rtol=0, atol=1e-11)
 
 
-@every
+@each_model
 def test_no_evidence_is_one_row(name, seed):
     graph = ZOO[name](seed).factor_graph()
     states, log_f = enumerate_states(graph)
@@ -103,8 +103,8 @@ def test_no_evidence_is_one_row(name, seed):
     )
 
 
-@every
-def test_draws_are_exact(name, seed):
+@each_model
+def test_samples_have_the_exact_distribution(name, seed):
     graph = ZOO[name](seed).factor_graph()
     rng = np.random.default_rng(seed)
     states, log_f = enumerate_states(graph)
@@ -112,13 +112,13 @@ def test_draws_are_exact(name, seed):
     X = possible_rows(states, log_f, 1, rng)
     for mask in (np.zeros_like(observed), observed):
         plan = elimination.prepare(graph.layout, mask)
-        ((_, p, _),) = given_rows(states, log_f, mask, X)
+        ((_, p, _),) = enumerate_given_rows(states, log_f, mask, X)
         check_draws(elimination.sample(plan, graph.flat, 20_000, rng, X), states, p)
         rows = np.repeat(X, 5000, axis=0)
         check_draws(elimination.sample(plan, graph.flat, 5000, rng, rows), states, p)
 
 
-def test_wrong_draws_are_noticed(seed):
+def test_sample_check_detects_a_wrong_model(seed):
     graph = ZOO["orders"](seed)
     wrong = graph.flat.copy()
     wrong[1] += 0.2
@@ -128,7 +128,7 @@ def test_wrong_draws_are_noticed(seed):
         check_draws(draws, *twins.distribution(graph))
 
 
-def test_every_row_is_drawn_given_its_own_evidence(seed):
+def test_samples_of_each_row_are_conditional_on_its_evidence(seed):
     graph = ZOO["complete"](seed)
     rng = np.random.default_rng(seed)
     states, log_f = enumerate_states(graph)
@@ -136,13 +136,13 @@ def test_every_row_is_drawn_given_its_own_evidence(seed):
     X = np.repeat(possible_rows(states, log_f, 3, rng), 4000, axis=0)
     plan = elimination.prepare(graph.layout, observed)
     draws = elimination.sample(plan, graph.flat, len(X), rng, X)
-    for k, (_, p, _) in enumerate(given_rows(states, log_f, observed, X[::4000])):
+    for k, (_, p, _) in enumerate(enumerate_given_rows(states, log_f, observed, X[::4000])):
         check_draws(draws[4000 * k : 4000 * (k + 1)], states, p)
 
 
 @pytest.mark.parametrize("name", ["tied", "zeros", "grid"])
-def test_batches_in_pieces(name, seed, monkeypatch):
-    """Chunks of rows, runs of buckets and chunks of uniforms change nothing."""
+def test_chunk_sizes_do_not_change_results(name, seed, monkeypatch):
+    """Chunks of rows, of buckets and of uniforms give the same results as one call."""
     graph = ZOO[name](seed).factor_graph()
     rng = np.random.default_rng(seed)
     observed = np.arange(graph.n_variables) == 1
@@ -150,7 +150,7 @@ def test_batches_in_pieces(name, seed, monkeypatch):
     weights = rng.random(7)
     plan = elimination.prepare(graph.layout, observed)
 
-    def everything():
+    def all_results():
         return (
             elimination.log_partitions(plan, graph.flat, X),
             elimination.single_marginals(plan, graph.flat, X),
@@ -160,16 +160,16 @@ def test_batches_in_pieces(name, seed, monkeypatch):
             elimination.sample(plan, graph.flat, 9, np.random.default_rng(1), X[:1]),
         )
 
-    whole = everything()
+    whole = all_results()
     monkeypatch.setattr(elimination, "MESSAGES_A_CHUNK", 2 * plan.n_messages)
     monkeypatch.setattr(elimination, "ENTRIES_A_CALL", 1)
     monkeypatch.setattr(elimination, "UNIFORMS_A_CALL", 2 * len(plan.tree.variable))
-    for left, right in zip(whole, everything(), strict=True):
+    for left, right in zip(whole, all_results(), strict=True):
         assert_allclose(left, right, rtol=1e-14, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", ["tied", "spin_glass", "huge"])
-def test_blocks_of_any_size(name, seed, monkeypatch):
+def test_block_size_does_not_change_results(name, seed, monkeypatch):
     graph = ZOO[name](seed).factor_graph()
     states, log_f = enumerate_states(graph)
     for block in (1, 4, 64):
@@ -182,7 +182,7 @@ def test_blocks_of_any_size(name, seed, monkeypatch):
         assert_allclose(moments, expected, rtol=0, atol=1e-11)
 
 
-def test_no_rows(seed):
+def test_empty_batch(seed):
     graph = ZOO["chain"](seed)
     plan = elimination.prepare(graph.layout, np.arange(6) < 2)
     none = np.zeros((0, 6), dtype=STATE)
@@ -209,12 +209,12 @@ def test_inputs_are_read_only(seed):
     assert_array_equal(X, kept)
 
 
-# Evidence that cannot be ------------------------------------------------------------------
+# Impossible evidence ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", WITH_ZEROS)
-def test_impossible_evidence(name, seed):
-    """Its log Z is -inf; whatever is asked given it is refused, with the row."""
+def test_impossible_evidence_raises(name, seed):
+    """Log Z of impossible evidence is -inf; conditional queries raise an error with the row."""
     graph = ZOO[name](seed)
     states, log_f = enumerate_states(graph)
     n = graph.n_variables
@@ -229,8 +229,9 @@ def test_impossible_evidence(name, seed):
     log_z = elimination.log_partitions(plan, graph.flat, X)
     assert_array_equal(np.isneginf(log_z), [False, False, True, False])
     message = re.escape(
-        "The model gives the evidence of row 2 the probability zero, so nothing can be said given "
-        "it; change the evidence, or replace zero potentials by small ones."
+        "The evidence of row 2 has probability zero under the model, so conditional "
+        "probabilities are undefined. Change the evidence, or replace zero potentials by small "
+        "positive ones."
     )
     for query in (
         elimination.single_marginals,
@@ -242,35 +243,33 @@ def test_impossible_evidence(name, seed):
             query(plan, graph.flat, X)
 
 
-def test_impossible_rows_beyond_a_chunk(seed, monkeypatch):
+def test_impossible_row_in_a_later_chunk_is_named(seed, monkeypatch):
     graph = ZOO["zeros_binary"](seed)
     X = np.zeros((9, 6), dtype=STATE)
     X[7, 0] = 1
     plan = elimination.prepare(graph.layout, np.arange(6) < 2)
     monkeypatch.setattr(elimination, "MESSAGES_A_CHUNK", 2 * plan.n_messages)
     for query in (elimination.single_marginals, elimination.expected_moments, elimination.maximise):
-        with pytest.raises(
-            elimination.ImpossibleEvidence, match="the evidence of row 7 the"
-        ) as caught:
+        with pytest.raises(elimination.ImpossibleEvidence, match="evidence of row 7 has") as caught:
             query(plan, graph.flat, X)
         assert caught.value.row == 7
 
 
-def test_an_impossible_model():
-    """Every table allows something, and all together nothing."""
+def test_model_without_possible_states():
+    """Every table allows some states, but no joint state is possible."""
     equal, other = [[0.0, -np.inf], [-np.inf, 0.0]], [[-np.inf, 0.0], [0.0, -np.inf]]
     graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [equal, equal, other])
     plan = elimination.prepare(graph.layout)
     assert elimination.log_partitions(plan, graph.flat)[0] == -np.inf
-    with pytest.raises(ValueError, match="the evidence of row 0 the probability zero"):
+    with pytest.raises(ValueError, match="evidence of row 0 has probability zero"):
         elimination.maximise(plan, graph.flat)
 
 
-# Large but narrow -------------------------------------------------------------------------
+# Large models of small width --------------------------------------------------------------
 
 
-def transfer(unary, pair):
-    """log Z, the largest log f and the marginals of a chain, one matrix after the other."""
+def transfer_matrices(unary, pair):
+    """Return log Z, the largest log f and the marginals of a chain by transfer matrices."""
     n = len(unary)
     left, right, best, shift = [unary[0]], [np.zeros(3)], unary[0], 0.0
     for k in range(n - 1):
@@ -291,7 +290,7 @@ def test_a_long_chain_is_fast_and_exact(scale, seed):
     n = 5000
     rng = np.random.default_rng(seed)
     unary, pair = rng.normal(0, scale, size=(n, 3)), rng.normal(0, scale, size=(n - 1, 3, 3))
-    order = rng.permutation(n)  # variable order[k] is at place k
+    order = rng.permutation(n)  # variable order[k] is at position k of the chain
     cliques = [(v,) for v in order] + list(pairwise(order))
     graph = FactorGraph([3] * n, cliques, [*unary, *pair])
     start = time.perf_counter()
@@ -301,16 +300,19 @@ def test_a_long_chain_is_fast_and_exact(scale, seed):
     mode = elimination.maximise(plan, graph.flat)
     draw = elimination.sample(plan, graph.flat, 1, rng)
     assert time.perf_counter() - start < 10
-    expected, best, marginals = transfer(unary, pair)
+    expected, best, marginals = transfer_matrices(unary, pair)
     assert_allclose(log_z, expected, rtol=1e-12)
     assert_allclose(singles[order], marginals, rtol=0, atol=1e-9)
     assert_allclose(graph.log_potential(mode)[0], best, rtol=1e-12)
     assert np.isfinite(graph.log_potential(draw)[0])
 
 
-def test_a_grid_of_zero_field_is_symmetric():
-    """A cold 10 x 10 Ising model: two ground states, and flips of a corner (two edges, 12 nats)
-    or of three edges (32 single variables at the rim, 8 pairs at corners)."""
+def test_ising_grid_without_field_is_symmetric():
+    """Check a cold 10 x 10 Ising model against the expansion of log Z at low temperature.
+
+    It has two ground states. The next terms are flips of a corner (two edges, 12 nats) and flips of
+    three edges (32 single variables at the rim, 8 pairs at corners).
+    """
     edges = sorted(nx.convert_node_labels_to_integers(nx.grid_2d_graph(10, 10)).edges)
     table = np.array([[3.0, -3.0], [-3.0, 3.0]])
     graph = FactorGraph([2] * 100, edges, [table] * 180, tie=[range(180)])
@@ -326,8 +328,8 @@ def test_a_grid_of_zero_field_is_symmetric():
 
 
 @given(small_graphs(), st.integers(0, 2**32))
-def test_sums_over_a_variable_s_states(graph, seed):
-    """log Z is the log-sum of log Z given each state of any variable; marginals are ratios."""
+def test_log_z_is_the_log_sum_over_states_of_a_variable(graph, seed):
+    """Log Z is the log-sum of log Z given each state of a variable; marginals are ratios."""
     rng = np.random.default_rng(seed)
     i = int(rng.integers(graph.n_variables))
     q = int(graph.n_states[i])
@@ -344,7 +346,7 @@ def test_sums_over_a_variable_s_states(graph, seed):
 
 
 @given(small_graphs(), st.floats(-500, 500))
-def test_a_shifted_table_shifts_log_z_and_nothing_else(graph, shift):
+def test_shifted_table_only_shifts_log_z(graph, shift):
     plan = elimination.prepare(graph.layout)
     log_z = elimination.log_partitions(plan, graph.flat)[0]
     singles = elimination.single_marginals(plan, graph.flat)
@@ -357,7 +359,7 @@ def test_a_shifted_table_shifts_log_z_and_nothing_else(graph, shift):
 
 
 @given(small_graphs())
-def test_elimination_is_enumeration(graph):
+def test_random_models_equal_enumeration(graph):
     states, log_f = enumerate_states(graph)
     plan = elimination.prepare(graph.layout)
     log_z = elimination.log_partitions(plan, graph.flat)[0]
@@ -371,16 +373,16 @@ def test_elimination_is_enumeration(graph):
 # Elimination orders, time and memory -------------------------------------------------------------
 
 
-def pairs_of(graph, n_states=2):
+def pairwise_layout(graph, n_states=2):
     return Layout.build(np.full(len(graph), n_states), sorted(map(sorted, graph.edges)))
 
 
-def grid(rows, columns):
-    return pairs_of(nx.convert_node_labels_to_integers(nx.grid_2d_graph(rows, columns)))
+def grid_layout(rows, columns):
+    return pairwise_layout(nx.convert_node_labels_to_integers(nx.grid_2d_graph(rows, columns)))
 
 
-def wide_and_narrow():
-    """Many binary variables on few of 13 states: blocks of an awkward shape."""
+def mixed_state_layout():
+    """Return a layout of many binary variables and three variables of 13 states."""
     cliques = [(i, j, 30 + j % 3) for i, j in combinations(range(12), 2)]
     cliques += [(30, 31), (31, 32), (32, 30)]
     return Layout.build([2] * 30 + [13] * 3, cliques)
@@ -399,29 +401,34 @@ def wide_and_narrow():
         (nx.convert_node_labels_to_integers(nx.grid_2d_graph(14, 14)), 15),
     ],
 )
-def test_orders_are_as_narrow_as_the_graph_allows(graph, log2_largest):
-    cost = tree_decomposition.forecast(pairs_of(graph))
+def test_elimination_orders_have_minimal_width(graph, log2_largest):
+    cost = tree_decomposition.forecast(pairwise_layout(graph))
     assert_allclose(cost.log2_largest, log2_largest, atol=1e-9)
     assert sorted(cost.order.tolist()) == sorted(graph)
 
 
-def test_forecast_of_what_is_observed():
-    layout = pairs_of(nx.complete_graph(9))
+def test_forecast_with_observed_variables():
+    layout = pairwise_layout(nx.complete_graph(9))
     observed = np.arange(9) < 5
     cost = tree_decomposition.forecast(layout, observed)
     assert sorted(cost.order.tolist()) == [5, 6, 7, 8]
     assert_allclose(cost.log2_largest, 4)
     assert_allclose(cost.entries, 16 + 8 + 4 + 2)
-    nothing = tree_decomposition.forecast(layout, np.ones(9, dtype=bool))
-    assert (nothing.bytes, nothing.entries, len(nothing.order)) == (0.0, 0.0, 0)
+    empty = tree_decomposition.forecast(layout, np.ones(9, dtype=bool))
+    assert (empty.bytes, empty.entries, len(empty.order)) == (0.0, 0.0, 0)
 
 
 @pytest.mark.parametrize(
     "layout",
-    [grid(14, 25), grid(9, 100), pairs_of(nx.complete_graph(18)), wide_and_narrow()],
+    [
+        grid_layout(14, 25),
+        grid_layout(9, 100),
+        pairwise_layout(nx.complete_graph(18)),
+        mixed_state_layout(),
+    ],
     ids=["grid", "strip", "complete", "wide-and-narrow"],
 )
-def test_memory_is_as_forecast(layout):
+def test_peak_memory_is_close_to_the_forecast(layout):
     rng = np.random.default_rng(0)
     flat = rng.normal(size=layout.n_parameters)
     warm = ZOO["chain"](0)
@@ -437,8 +444,8 @@ def test_memory_is_as_forecast(layout):
     assert plan.forecast.bytes < 1.3 * peak
 
 
-def test_max_bytes_is_the_bound():
-    layout = grid(5, 5)
+def test_max_bytes_is_the_exact_limit():
+    layout = grid_layout(5, 5)
     needed = tree_decomposition.forecast(layout).bytes
     elimination.prepare(layout, max_bytes=needed)
     with pytest.raises(ValueError) as caught:
@@ -454,20 +461,26 @@ def test_max_bytes_is_the_bound():
     ("layout", "message"),
     [
         (
-            lambda: pairs_of(nx.complete_graph(1058)),
+            lambda: pairwise_layout(nx.complete_graph(1058)),
             r"needs at least 1\.798e\+308 bytes \(largest table 2\^1058\.0 entries\)",
         ),
         (
-            lambda: pairs_of(nx.complete_graph(36)),
+            lambda: pairwise_layout(nx.complete_graph(36)),
             r"needs 8\.6\d+e\+11 bytes \(largest table 2\^36\.0 entries\)",
         ),
-        (lambda: grid(36, 36), r"needs \d\.\d+e\+1\d bytes \(largest table 2\^3\d\.0 entries\)"),
-        (lambda: pairs_of(nx.gnp_random_graph(400, 0.05, seed=0)), r"bytes \(largest table 2\^\d+"),
-        (lambda: pairs_of(nx.complete_graph(12), 1000), r"needs at least \S+ bytes"),
+        (
+            lambda: grid_layout(36, 36),
+            r"needs \d\.\d+e\+1\d bytes \(largest table 2\^3\d\.0 entries\)",
+        ),
+        (
+            lambda: pairwise_layout(nx.gnp_random_graph(400, 0.05, seed=0)),
+            r"bytes \(largest table 2\^\d+",
+        ),
+        (lambda: pairwise_layout(nx.complete_graph(12), 1000), r"needs at least \S+ bytes"),
     ],
     ids=["complete-1058", "complete-36", "grid-36", "random-400", "thousand-states"],
 )
-def test_what_does_not_fit_is_refused_before_memory_is_taken(layout, message):
+def test_too_large_models_raise_before_allocation(layout, message):
     layout = layout()
     tracemalloc.start()
     start = time.perf_counter()
@@ -481,8 +494,8 @@ def test_what_does_not_fit_is_refused_before_memory_is_taken(layout, message):
     assert peak < 1e8
 
 
-def test_variables_of_one_state_cost_nothing():
-    """A clique of 150 variables, all but 3 of one state."""
+def test_single_state_variables_cost_nothing():
+    """A clique has 150 variables, and 147 of them have a single state."""
     n_states = [1] * 147 + [2, 3, 2]
     layout = Layout.build(n_states, [range(150)])
     assert_allclose(tree_decomposition.forecast(layout).log2_largest, np.log2(12))

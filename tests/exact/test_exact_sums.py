@@ -1,4 +1,4 @@
-"""Exact log Z, expected statistics and learning, of every energy, against enumeration."""
+"""Tests of exact log Z, expected statistics and exact learning of all energies, by enumeration."""
 
 import pickle
 from itertools import product
@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from zoo import ZOO
 
 from skmrf import exact, inference
-from skmrf._kernels.sums import unit_terms
+from skmrf._kernels.sums import softplus_sums_and_means
 from skmrf._utils.batch import Batch
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.phases import CliqueMoments, States
@@ -34,13 +34,13 @@ def pairwise(n, seed=0, scale=1.0, states=(-1, 1)):
     return PairwiseEnergy(upper + upper.T, rng.normal(0.0, scale, size=n), states)
 
 
-def bits(n):
+def all_states(n):
     return np.array(list(product((0, 1), repeat=n)), dtype=STATE).reshape(-1, n)
 
 
-def enumerated(energy):
-    """Expected statistics and log Z by summing over all joint states, in float64."""
-    X = bits(energy.n_variables)
+def enumerate_expectations(energy):
+    """Return expected statistics and log Z by a sum over all joint states, in float64."""
+    X = all_states(energy.n_variables)
     theta = {k: v.astype(float) for k, v in energy.theta.items()}
     log_f = energy.with_theta(theta).log_potential(X)
     log_z = logsumexp(log_f)
@@ -90,7 +90,7 @@ def check(found, expected, atol=1e-10):
 def test_against_enumeration(name):
     energy = ENERGIES[name]
     model = expectations.exact_model(energy)
-    expected = enumerated(energy)
+    expected = enumerate_expectations(energy)
     check(model.expected(energy), expected)
     assert_allclose(model.log_partition(energy), expected[1], rtol=1e-13, atol=1e-10)
 
@@ -108,20 +108,22 @@ def test_against_elimination(name):
 
 
 @pytest.mark.parametrize("name", ["spins", "bits", "other states", "one variable", "uncoupled"])
-def test_tables_of_all_pairs(name):
-    """Elimination has the statistics of all pairs, of those with zero coupling too."""
+def test_elimination_of_all_pair_tables(name):
+    """Elimination gives the statistics of all pairs, including pairs with zero coupling."""
     energy = ENERGIES[name]
-    model = expectations.Eliminated(expectations.exact_tables(energy))
-    check(model.expected(energy), enumerated(energy))
+    model = expectations.EliminationSum(expectations.exact_tables(energy))
+    check(model.expected(energy), enumerate_expectations(energy))
 
 
 @pytest.mark.parametrize("block", [16, 64])
 @pytest.mark.parametrize("name", ["fewer hidden", "fewer visible", "strong", "spins", "frozen"])
-def test_blocks_do_not_matter(name, block, monkeypatch):
+def test_block_size_does_not_change_results(name, block, monkeypatch):
     monkeypatch.setattr(exact.enumeration, "BLOCK", block)
-    monkeypatch.setattr(enumeration.LayerSum, "fast", property(lambda self: min(2, self.units[0])))
+    monkeypatch.setattr(
+        enumeration.LayerSum, "n_block_units", property(lambda self: min(2, self.layer_sizes[0]))
+    )
     energy = ENERGIES[name]
-    check(expectations.exact_model(energy).expected(energy), enumerated(energy))
+    check(expectations.exact_model(energy).expected(energy), enumerate_expectations(energy))
 
 
 @pytest.mark.parametrize("sign", [-200.0, 200.0])
@@ -132,7 +134,7 @@ def test_large_weights_of_one_sign(shape, sign):
     if sign > 0:
         assert log_z == pytest.approx(sign * 1800, rel=1e-14)
         assert_allclose(moments["weights"], 1.0)
-    else:  # one layer is empty, the other anything
+    else:  # one layer is all zero, the other is free
         assert log_z == pytest.approx(np.logaddexp(300 * np.log(2), 6 * np.log(2)), rel=1e-13)
         assert_allclose(moments["weights"], 0.0, atol=1e-30)
     assert all(np.isfinite(m).all() for m in moments.values())
@@ -143,44 +145,50 @@ def test_large_weights_of_any_sign(seed):
     for shape in ((9, 4), (4, 9)):
         W = rng.choice([-200.0, 200.0], size=shape)
         energy = BipartiteEnergy(W, rng.normal(size=shape[0]), rng.normal(size=shape[1]))
-        check(expectations.exact_model(energy).expected(energy), enumerated(energy), atol=1e-9)
+        check(
+            expectations.exact_model(energy).expected(energy),
+            enumerate_expectations(energy),
+            atol=1e-9,
+        )
     upper = np.triu(rng.choice([-200.0, 200.0], size=(9, 9)), 1)
     energy = PairwiseEnergy(upper + upper.T, rng.normal(size=9))
-    check(expectations.exact_model(energy).expected(energy), enumerated(energy), atol=1e-9)
+    check(
+        expectations.exact_model(energy).expected(energy), enumerate_expectations(energy), atol=1e-9
+    )
 
 
-def test_unit_terms():
-    """Against their definition, far out too."""
+def test_softplus_sums_and_means():
+    """Check sums and means against their definitions, also for very large arguments."""
     rng = np.random.default_rng(0)
     y = np.concatenate([rng.normal(0, 10, size=200), [0.0, 40, -40, 700, -700, 1e4, -1e4, 1e300]])
     bias = rng.normal(size=len(y))
     rows = np.stack([y, -y])
     sums, means = np.empty(2), np.empty_like(rows)
-    unit_terms(rows, bias, sums, means)
+    softplus_sums_and_means(rows, bias, sums, means)
     right = 1.0 / (1.0 + np.exp(np.clip(-(rows + bias), -700, 700)))
     assert_allclose(sums, np.logaddexp(0.0, rows + bias).sum(axis=1), rtol=1e-13)
     assert_allclose(means, right, rtol=1e-12, atol=1e-300)
     again = np.empty(2)
-    unit_terms(rows, bias, again, means[:0])
+    softplus_sums_and_means(rows, bias, again, means[:0])
     np.testing.assert_array_equal(again, sums)
 
 
-def moved(energy, name, at, h):
-    """The energy with a parameter changed: both entries of a coupling."""
+def change_parameter(energy, name, at, h):
+    """Return the energy with one parameter changed; for a coupling, both of its entries."""
     theta = {k: v.astype(float) for k, v in energy.theta.items()}
     for place in {at, at[::-1]} if name == "coupling" else {at}:
         theta[name][place] += h
     return energy.with_theta(theta)
 
 
-def differences(function, energy, h=1e-5):
-    """Derivatives by all parameters; a coupling is one parameter and is there twice."""
+def central_differences(function, energy, h=1e-5):
+    """Return derivatives by all parameters; a coupling has two entries but is one parameter."""
     out = {k: np.zeros(v.shape) for k, v in energy.theta.items()}
     for name, value in out.items():
         for at in np.ndindex(value.shape):
             if name == "coupling" and at[0] == at[1]:
                 continue
-            up, down = (function(moved(energy, name, at, s * h)) for s in (1, -1))
+            up, down = (function(change_parameter(energy, name, at, s * h)) for s in (1, -1))
             value[at] = (up - down) / (2 * h)
     return out
 
@@ -190,12 +198,12 @@ def test_moments_are_the_gradient_of_log_z(name):
     energy = ENERGIES[name]
     model = expectations.exact_model(energy)
     moments, _ = model.expected(energy)
-    reference = differences(model.log_partition, energy)
+    reference = central_differences(model.log_partition, energy)
     for k, v in reference.items():
         assert_allclose(moments[k], v, atol=1e-8)
 
 
-def rows(n_variables, n_rows, share, seed):
+def random_batch(n_variables, n_rows, share, seed):
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 2, size=(n_rows, n_variables)).astype(STATE)
     X[rng.random(X.shape) < share] = MISSING
@@ -203,8 +211,8 @@ def rows(n_variables, n_rows, share, seed):
 
 
 def mean_log_likelihood(energy, batch):
-    """By enumeration of all variables that a row does not show."""
-    states = bits(energy.n_variables)
+    """Return the mean log-likelihood of incomplete rows by enumeration of their missing entries."""
+    states = all_states(energy.n_variables)
     log_f = energy.log_potential(states)
     weights = np.exp(batch.log_weights - logsumexp(batch.log_weights))
     value = -logsumexp(log_f)
@@ -226,14 +234,14 @@ LEARNED = {
 
 
 @pytest.mark.parametrize("name", LEARNED)
-def test_objective(name, seed):
+def test_objective_and_gradient_of_the_exact_learner(name, seed):
     energy, share = LEARNED[name]
-    batch = rows(len(energy.visible_states), 12, share, seed)
+    batch = random_batch(len(energy.visible_states), 12, share, seed)
     learner = Exact()
     state = learner.init(energy, batch, None)
     value, gradient = learner.objective(energy, batch, state)
     assert value == pytest.approx(mean_log_likelihood(energy, batch), abs=1e-10)
-    reference = differences(lambda e: mean_log_likelihood(e, batch), energy)
+    reference = central_differences(lambda e: mean_log_likelihood(e, batch), energy)
     assert gradient.keys() == reference.keys()
     for k, v in reference.items():
         assert_allclose(gradient[k], v, atol=1e-7)
@@ -245,9 +253,9 @@ def test_objective(name, seed):
         assert_allclose(v, gradient[k], atol=1e-12)
 
 
-def test_a_state_serves_any_theta():
-    """A learner starts at zero couplings, and its state must not take them for absent."""
-    batch = rows(6, 20, 0.2, 0)
+def test_learner_state_works_for_any_parameters():
+    """Training starts at zero couplings; the learner's state must not treat them as absent."""
+    batch = random_batch(6, 20, 0.2, 0)
     learner, start = Exact(), PairwiseEnergy(np.zeros((6, 6)), np.zeros(6))
     state = learner.init(start, batch, None)
     energy = pairwise(6, seed=8)
@@ -257,10 +265,10 @@ def test_a_state_serves_any_theta():
     np.testing.assert_array_equal(gradient["coupling"], right["coupling"])
 
 
-def test_steps_of_an_rbm():
-    """The batch's rows and exact moments, of the parameters' type; sparse rows are rows."""
+def test_rbm_steps_with_dense_and_sparse_rows():
+    """Statistics have the dtype of the parameters, and sparse rows give the same results."""
     energy = bipartite(7, 3, dtype=np.float32)
-    batch = rows(7, 30, 0.0, 0)
+    batch = random_batch(7, 30, 0.0, 0)
     learner = Exact()
     state = learner.init(energy, batch, None)
     part = Batch(batch.X[:10], None, batch.log_weights[:10])
@@ -281,28 +289,28 @@ def test_steps_of_an_rbm():
     assert value == found[3]["log_likelihood"]
 
 
-def test_rbm_with_missing_entries():
-    batch = rows(7, 30, 0.2, 0)
-    with pytest.raises(ValueError, match=r'takes rows without missing entries.*learner="pcd"'):
+def test_rbm_with_missing_entries_raises():
+    batch = random_batch(7, 30, 0.2, 0)
+    with pytest.raises(ValueError, match=r'needs rows without missing entries.*"pcd"'):
         Exact().init(ENERGIES["fewer hidden"], batch, None)
 
 
-def test_refusals():
+def test_too_large_models_raise():
     wide = BipartiteEnergy(np.ones((784, 500)), np.zeros(784), np.zeros(500))
     message = (
         r"^Exact inference needs \S+ bytes and 2\^509\.6 operations for the 2\^500 states of the "
-        r'smaller layer \(500 units, the other has 784\).* method="ais"'
+        r'smaller layer \(500 units; the other layer has 784\).* method="ais"'
     )
     with pytest.raises(ValueError, match=message):
         exact_log_partition(wide)
     with pytest.raises(ValueError, match=message):
-        Exact().init(wide, rows(784, 2, 0.0, 0), None)
+        Exact().init(wide, random_batch(784, 2, 0.0, 0), None)
     with pytest.raises(ValueError, match=r"max_bytes=1000 and"):
         exact_log_partition(ENERGIES["fewer hidden"], max_bytes=1000)
     with pytest.raises(ValueError, match=r"^Exact inference needs \S+ bytes .*max_bytes=1000 "):
         expectations.exact_model(pairwise(8), max_bytes=1000)
     with pytest.raises(ValueError, match=r"^Exact inference needs \S+ bytes .*2\^40\.0 entries"):
-        Exact().init(pairwise(40), rows(40, 2, 0.0, 0), None)
+        Exact().init(pairwise(40), random_batch(40, 2, 0.0, 0), None)
 
 
 @pytest.mark.parametrize(
@@ -316,15 +324,15 @@ def test_refusals():
         (pairwise(40), False),
     ],
 )
-def test_what_is_quick(energy, quick, monkeypatch):
-    """A dense bipartite energy is never turned into tables to find out."""
+def test_quick_exact_model_depends_on_size(energy, quick, monkeypatch):
+    """A dense bipartite energy is never converted to tables."""
     monkeypatch.setattr(BipartiteEnergy, "factor_graph", None)
     model = expectations.quick_exact_model(energy)
     assert (model is not None) == quick
 
 
 def test_sparse_couplings_are_eliminated():
-    """Trees of many variables, by their non-zero couplings; not their expected statistics."""
+    """Log Z of large trees is exact by elimination; their expected statistics are not available."""
     n = 60
     coupling = np.diag(np.full(n - 1, 0.5), 1)
     chain = PairwiseEnergy(coupling + coupling.T, np.zeros(n))
@@ -332,7 +340,7 @@ def test_sparse_couplings_are_eliminated():
     assert exact_log_partition(chain).value == pytest.approx(log_z, rel=1e-13)
     assert log_partition_bounds(chain).method == "exact"
     model = expectations.exact_model(chain, sparse=True)
-    with pytest.raises(ValueError, match=r"say nothing of the others; take exact_model\(energy\)"):
+    with pytest.raises(ValueError, match=r"Use exact_model\(energy\) with sparse=False"):
         model.expected(chain)
     with pytest.raises(ValueError, match="Exact inference needs"):
         expectations.exact_model(chain)
@@ -342,14 +350,14 @@ def test_sparse_couplings_are_eliminated():
 
 
 @pytest.mark.parametrize("n", [8, 20, 21, 28])
-def test_fewest_terms_are_summed(n):
-    """All states of dense couplings, tables of sparse ones."""
+def test_exact_model_chooses_the_cheapest_sum(n):
+    """Dense couplings are enumerated, and sparse couplings are eliminated."""
     dense = pairwise(n)
     for sparse in (False, True):
         assert isinstance(expectations.exact_model(dense, sparse=sparse), enumeration.TwoBlockSum)
     coupling = np.diag(np.full(n - 1, 0.5), 1)
     chain = PairwiseEnergy(coupling + coupling.T, np.zeros(n))
-    blocks = n <= enumeration.TwoBlockSum.FEW
+    blocks = n <= enumeration.TwoBlockSum.SMALL_SIZE
     assert (
         isinstance(expectations.exact_model(chain, sparse=True), enumeration.TwoBlockSum) == blocks
     )
@@ -357,11 +365,11 @@ def test_fewest_terms_are_summed(n):
     assert exact_log_partition(chain).value == pytest.approx(log_z, rel=1e-13)
 
 
-def test_means_of_log_potentials():
+def test_mean_log_potential():
     for name in ("spins", "fewer hidden"):
         energy = ENERGIES[name]
         moments, log_z = expectations.exact_model(energy).expected(energy)
-        log_f = energy.log_potential(bits(energy.n_variables))
+        log_f = energy.log_potential(all_states(energy.n_variables))
         mean = np.exp(log_f - log_z) @ log_f
         assert energy.mean_log_potential(moments) == pytest.approx(mean, rel=1e-12)
     graph = FactorGraph([2], [(0,)], [np.array([0.5, -np.inf])])

@@ -20,11 +20,11 @@ from skmrf.energies.layout import Layout
 from skmrf.exact import elimination, tree_decomposition
 from skmrf.io import read_evidence, read_result, read_uai
 
-every = pytest.mark.parametrize("name", ZOO)
+each_model = pytest.mark.parametrize("name", ZOO)
 
 
 def brute_force(states, log_f, maximised, observed, x):
-    """Log sum over the others for every state of the maximised variables, given x's evidence."""
+    """Return the log sum over the other variables for each state of the maximised ones, given x."""
     agree = (states[:, observed] == x[observed]).all(axis=1)
     sums = {}
     for state, value in zip(states[agree][:, maximised].tolist(), log_f[agree], strict=True):
@@ -32,8 +32,8 @@ def brute_force(states, log_f, maximised, observed, x):
     return {state: twins.log_sum(np.array(values)) for state, values in sums.items()}
 
 
-def patterns(n, rng):
-    """Masks of maximised and observed variables; some are both."""
+def maximised_and_observed_masks(n, rng):
+    """Yield masks of maximised and of observed variables; some variables are both."""
     yield np.arange(n) == 0, np.zeros(n, dtype=bool)
     for _ in range(6):
         yield rng.random(n) < rng.choice([0.3, 0.6]), rng.random(n) < rng.choice([0.0, 0.4])
@@ -45,7 +45,7 @@ def possible_rows(states, log_f, n_rows, rng):
 
 
 def check(graph, maximised, observed, X):
-    """Value and states of every row; whatever X holds for unobserved variables is not read."""
+    """Check value and states of each row; entries of unobserved variables in X must not be read."""
     states, log_f = enumerate_states(graph)
     plan = elimination.prepare(graph.layout, observed, maximised=maximised)
     found, value = elimination.marginal_map(plan, graph.flat, X)
@@ -58,12 +58,12 @@ def check(graph, maximised, observed, X):
         assert_allclose(sums[tuple(best[maximised].tolist())], top, rtol=1e-13, atol=1e-12)
 
 
-@every
+@each_model
 def test_against_brute_force(name, seed):
     graph = ZOO[name](seed).factor_graph()
     rng = np.random.default_rng(seed)
     states, log_f = enumerate_states(graph)
-    for maximised, observed in patterns(graph.n_variables, rng):
+    for maximised, observed in maximised_and_observed_masks(graph.n_variables, rng):
         check(graph, maximised, observed, possible_rows(states, log_f, 4, rng))
 
 
@@ -75,9 +75,9 @@ def test_any_graph(graph, seed):
     check(graph, rng.random(n) < 0.5, rng.random(n) < 0.3, X)
 
 
-@every
-def test_no_variable_and_all_of_them(name, seed):
-    """log Z and the joint mode; observed variables stay as they are."""
+@each_model
+def test_maximising_no_variable_or_all_variables(name, seed):
+    """The results are log Z and the joint mode; observed variables keep their states."""
     graph = ZOO[name](seed).factor_graph()
     rng = np.random.default_rng(seed)
     states, log_f = enumerate_states(graph)
@@ -94,7 +94,7 @@ def test_no_variable_and_all_of_them(name, seed):
         assert_allclose(value, naive_log_potential(graph, found), rtol=1e-13, atol=1e-12)
 
 
-def test_no_evidence_and_no_rows(seed):
+def test_without_evidence_and_empty_batch(seed):
     graph = ZOO["grid"](seed)
     maximised = np.arange(9) % 2 == 0
     plan = elimination.prepare(graph.layout, maximised=maximised)
@@ -106,8 +106,8 @@ def test_no_evidence_and_no_rows(seed):
     assert (found.shape, value.shape) == ((0, 9), (0,))
 
 
-def test_the_best_is_not_part_of_the_joint_mode():
-    """p(x_0) = 0.4, 0.6 and x_1 spreads over 4 states given x_0 = 1: the mode has x_0 = 0."""
+def test_marginal_map_differs_from_the_joint_mode():
+    """The joint mode has x_0 = 0, but p(x_0 = 1) = 0.6: x_1 has four states given x_0 = 1."""
     table = np.log([[0.4, 1e-9, 1e-9, 1e-9], [0.15, 0.15, 0.15, 0.15]])
     graph = FactorGraph([2, 4], [(0, 1)], [table])
     assert elimination.maximise(elimination.prepare(graph.layout), graph.flat)[0, 0] == 0
@@ -118,8 +118,8 @@ def test_the_best_is_not_part_of_the_joint_mode():
 
 
 @pytest.mark.parametrize("name", ["tied", "zeros", "huge"])
-def test_batches_in_pieces(name, seed, monkeypatch):
-    """Chunks of rows and runs of buckets change nothing, wherever sums turn into maxima."""
+def test_chunk_sizes_do_not_change_results(name, seed, monkeypatch):
+    """Chunks of rows and ranges of buckets give the same results as one call."""
     graph = ZOO[name](seed).factor_graph()
     X = possible_rows(*enumerate_states(graph), 7, np.random.default_rng(seed))
     plan = elimination.prepare(graph.layout, np.arange(5) == 1, maximised=np.arange(5) % 2 == 0)
@@ -132,32 +132,32 @@ def test_batches_in_pieces(name, seed, monkeypatch):
 
 
 @pytest.mark.parametrize("name", WITH_ZEROS)
-def test_impossible_evidence(name, seed):
+def test_impossible_evidence_raises(name, seed):
     graph = ZOO[name](seed)
     states, log_f = enumerate_states(graph)
     X = states[[np.argmax(log_f), np.argmin(log_f)]]
     observed = np.ones(graph.n_variables, dtype=bool)
     plan = elimination.prepare(graph.layout, observed, maximised=~observed)
-    with pytest.raises(elimination.ImpossibleEvidence, match="the evidence of row 1 the prob"):
+    with pytest.raises(elimination.ImpossibleEvidence, match="evidence of row 1 has prob"):
         elimination.marginal_map(plan, graph.flat, X)
 
 
-def test_a_model_without_variables():
+def test_model_without_variables():
     graph = FactorGraph([], [()], [1.5])
     plan = elimination.prepare(graph.layout, maximised=np.zeros(0, dtype=bool))
     found, value = elimination.marginal_map(plan, graph.flat)
     assert (found.shape, value.tolist()) == ((1, 0), [1.5])
 
 
-# What it costs -----------------------------------------------------------------------------
+# Costs -------------------------------------------------------------------------------------
 
 
-def star(n_leaves):
+def star_layout(n_leaves):
     return Layout.build([2] * (n_leaves + 1), [(0, leaf) for leaf in range(1, n_leaves + 1)])
 
 
 @pytest.mark.parametrize("n", [1, 2, 40, 700])
-def test_summed_variables_come_first(n, seed):
+def test_summed_variables_are_eliminated_first(n, seed):
     rng = np.random.default_rng(seed)
     pairs = [tuple(rng.choice(n, size=2, replace=False)) for _ in range(n // 2)]
     layout = Layout.build(rng.integers(1, 4, size=n), pairs)
@@ -167,9 +167,9 @@ def test_summed_variables_come_first(n, seed):
     assert_array_equal(np.sort(maximised[cost.order]), maximised[cost.order])
 
 
-def test_the_constraint_has_its_price():
-    """Summing over the centre of a star joins all leaves; the other way round is cheap."""
-    layout = star(12)
+def test_constrained_order_can_be_wider():
+    """Summing over the centre of a star joins all its leaves; maximising it is cheap."""
+    layout = star_layout(12)
     leaves = np.arange(13) > 0
     assert_allclose(tree_decomposition.forecast(layout).log2_largest, 2)
     assert_allclose(tree_decomposition.forecast(layout, maximised=~leaves).log2_largest, 2)
@@ -185,8 +185,8 @@ def test_the_constraint_has_its_price():
         (2000, r"^Exact inference needs at least \S+ bytes \(largest table 2\^2001\.0 entries\)"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_memory_is_taken(n_leaves, message):
-    layout = star(n_leaves)
+def test_too_large_models_raise_before_allocation(n_leaves, message):
+    layout = star_layout(n_leaves)
     elimination.prepare(layout)
     tracemalloc.start()
     try:
@@ -199,11 +199,11 @@ def test_what_does_not_fit_is_refused_before_memory_is_taken(n_leaves, message):
 
 
 def test_memory_is_below_the_forecast(seed):
-    """And a bound of one byte less than the forecast is refused."""
+    """The peak memory is below the forecast, and a limit of one byte less raises an error."""
     maximised = np.arange(21) > 0
-    layout = star(20)
+    layout = star_layout(20)
     flat = np.random.default_rng(seed).normal(size=layout.n_parameters)
-    elimination.marginal_map(elimination.prepare(star(2), maximised=maximised[:3]), flat[:8])
+    elimination.marginal_map(elimination.prepare(star_layout(2), maximised=maximised[:3]), flat[:8])
     needed = tree_decomposition.forecast(layout, maximised=maximised).bytes
     with pytest.raises(ValueError, match=f"needs {needed:.4g} bytes".replace("+", r"\+")):
         elimination.prepare(layout, maximised=maximised, max_bytes=needed - 1)
@@ -218,7 +218,7 @@ def test_memory_is_below_the_forecast(seed):
 
 
 def test_a_long_chain_is_fast_and_exact(seed):
-    """Every third variable is maximised: runs of two are summed, then a chain is maximised."""
+    """Every third variable is maximised, and the pairs between them are summed."""
     n = 3001
     rng = np.random.default_rng(seed)
     pair = rng.normal(0, 2.0, size=(n - 1, 3, 3))
@@ -316,7 +316,7 @@ def test_uai_2014_partition_and_marginals(name, data_folder):
         ("MAP", "wcsp_15"),
     ],
 )
-def test_uai_2014_too_wide(kind, name, data_folder):
+def test_uai_2014_too_large_models_raise(kind, name, data_folder):
     path = data_folder("uai2014") / kind / f"{name}.uai"
     graph = read_uai(f"{path}.gz")
     row = evidence_row(graph, read_evidence(f"{path}.evid.gz"))

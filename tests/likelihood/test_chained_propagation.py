@@ -1,4 +1,4 @@
-"""Tests of chained belief propagation: log Z, other bounds of it, an example of six bits."""
+"""Tests of chained belief propagation: log Z, other bounds, and the paper's example of six bits."""
 
 import warnings
 from functools import cache
@@ -20,7 +20,7 @@ from skmrf.inference import log_partition, marginals, sample
 from skmrf.learners import BPCD, BPChainCD
 from skmrf.likelihood import bpchain, log_partition_bounds
 from skmrf.likelihood import intervals as intervals_module
-from skmrf.samplers import enumerated_states as known_module
+from skmrf.samplers import enumerated_states as enumerated_module
 from skmrf.samplers import spawn_generators, sweep
 from skmrf.samplers.chained_bp import Chain, ChainSettings
 from skmrf.variational import belief_propagation
@@ -28,7 +28,7 @@ from skmrf.variational.belief_propagation import Propagation
 
 
 def hard_models(seed, n):
-    """Enumerable models in which propagation from loops is wrong, and their log Z."""
+    """Yield small models with loops, where belief propagation is inexact, and their log Z."""
     for k in range(n):
         how = {"random_state": 1000 * seed + k}
         energy = (
@@ -44,8 +44,8 @@ def hard_models(seed, n):
 
 
 @cache
-def chained(seed, n):
-    """(true log Z, estimate, energy) by the beliefs' conditionals."""
+def estimate_by_chained_propagation(seed, n):
+    """Return (true log Z, estimate, energy) of each model, with conditionals from beliefs."""
     found = []
     for k, (energy, log_z) in enumerate(hard_models(seed, n)):
         with warnings.catch_warnings():
@@ -55,8 +55,8 @@ def chained(seed, n):
     return found
 
 
-def check_chained(found):
-    """Errors as stated, and intervals that hold log Z."""
+def check_estimates(found):
+    """Check that the standard errors are calibrated and that the intervals contain log Z."""
     near = np.mean([abs(r.value - log_z) < 4 * r.std_error for log_z, r, _ in found])
     assert near >= 0.95, f"{near:.3f} of the values are within four standard errors"
     held = np.mean([r.lower <= log_z <= r.upper for log_z, r, _ in found])
@@ -64,8 +64,8 @@ def check_chained(found):
 
 
 def test_chained_propagation(seed):
-    found = chained(seed, 16)
-    check_chained(found)
+    found = estimate_by_chained_propagation(seed, 16)
+    check_estimates(found)
     assert all(r.method == "bpchain" for _, r, _ in found)
     assert np.mean([r.converged for _, r, _ in found]) > 0.4
     assert all(r.ess >= 10 for _, r, _ in found if r.converged)
@@ -73,20 +73,20 @@ def test_chained_propagation(seed):
 
 @pytest.mark.slow
 def test_chained_propagation_on_many_models(seed):
-    check_chained(chained(seed, 80))
+    check_estimates(estimate_by_chained_propagation(seed, 80))
 
 
-def test_chained_propagation_of_another_model(seed):
-    """The negative control: log Z of tables that are a tenth smaller."""
-    found = [(0.9 * log_z, r, e) for log_z, r, e in chained(seed, 16)]
+def test_check_detects_a_wrong_log_z(seed):
+    """Negative control: log Z is scaled by 0.9."""
+    found = [(0.9 * log_z, r, e) for log_z, r, e in estimate_by_chained_propagation(seed, 16)]
     with pytest.raises(AssertionError, match="of the values are within"):
-        check_chained(found)
+        check_estimates(found)
 
 
 @pytest.mark.parametrize("order", ["index", "elimination"])
 @pytest.mark.parametrize("name", ["cycle", "orders", "zeros", "zero_one", "spin_glass"])
-def test_the_plain_mean_weight_is_unbiased(name, order, seed):
-    """f / q over draws of the chain, as it is, for messages that have not converged."""
+def test_mean_importance_weight_is_unbiased(name, order, seed):
+    """The mean of f / q over samples is unbiased although the messages have not converged."""
     graph = ZOO[name](seed).factor_graph()
     how = Propagation("flooding", damping=0.0, max_iter=3, tol=0.0)
     chain = Chain(graph.layout, ChainSettings("bp", order, how, clip=0.05))
@@ -99,9 +99,9 @@ def test_the_plain_mean_weight_is_unbiased(name, order, seed):
 
 
 @pytest.mark.parametrize("name", ["orders", "zeros", "spin_glass"])
-def test_the_estimate_is_unbiased(name, seed, monkeypatch):
-    """Also with the states in which annealed chains end summed over."""
-    monkeypatch.setattr(known_module, "ANNEAL", np.linspace(0.0, 1.0, 3))
+def test_estimate_with_enumerated_states_is_unbiased(name, seed, monkeypatch):
+    """The estimate is unbiased if the last states of annealed chains are summed over."""
+    monkeypatch.setattr(enumerated_module, "ANNEAL", np.linspace(0.0, 1.0, 3))
     monkeypatch.setattr(intervals_module, "N_BOOTSTRAPS", 2)
     energy = ZOO[name](seed)
     settings = ChainSettings("bp", "index", Propagation("flooding", 0.0, 3, 0.0), clip=0.05)
@@ -129,7 +129,7 @@ def test_exact_conditionals_give_the_exact_value(name, conditionals, seed):
 
 
 @pytest.mark.parametrize("name", [n for n in MODERATE if n not in ("one_state", "uniform")])
-def test_fields_of_chained_propagation(name, seed):
+def test_result_attributes(name, seed):
     energy = ZOO[name](seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -146,9 +146,10 @@ def test_fields_of_chained_propagation(name, seed):
 
 
 def two_modes():
-    """A ferromagnetic chain that its far end turns up, while its first spin is drawn down.
+    """Return a ferromagnetic chain whose last spin is pulled up, and whose first spin down.
 
-    Nearly all of the mass is on all spins up; one iteration does not carry that to the first spin.
+    Nearly all probability is on the state with all spins up. One iteration of belief propagation
+    does not carry this information to the first spin.
     """
     coupling = np.zeros((10, 10))
     coupling[np.arange(9), np.arange(1, 10)] = 6.0
@@ -157,8 +158,8 @@ def two_modes():
     return PairwiseEnergy(coupling + coupling.T, bias)
 
 
-def test_a_chain_that_misses_a_mode_says_so(seed):
-    """The draws themselves agree with each other; the annealed states show what they miss."""
+def test_missed_mode_raises_a_warning(seed):
+    """The samples agree with each other; only the annealed states reveal the missed mode."""
     energy = two_modes()
     settings = ChainSettings("bp", "index", Propagation("flooding", 0.0, 1, 0.0))
     graph = energy.factor_graph()
@@ -177,20 +178,20 @@ def test_a_chain_that_misses_a_mode_says_so(seed):
     assert result.ess > 900
 
 
-def test_a_chain_that_cannot_draw_a_mode_has_no_ess(seed):
-    """Up has a probability below the least double until the other spin is heard of."""
+def test_ess_is_zero_if_a_mode_cannot_be_sampled(seed):
+    """The state up has a probability below the smallest float before the other spin is known."""
     graph = FactorGraph(
         [2, 2], [(0,), (1,), (0, 1)], [[0.0, -800.0], [0.0, 1600.0], [[0.0, -2e3], [-2e3, 0.0]]]
     )
     settings = ChainSettings("bp", "index", Propagation("flooding", 0.0, 1, 0.0))
-    with pytest.warns(UserWarning, match=r"its effective sample size 0\.0 of 1000"):
+    with pytest.warns(UserWarning, match=r"an effective sample size of 0\.0 of 1000"):
         result = bpchain(graph, settings=settings, random_state=seed)
     assert (result.ess, result.converged) == (0.0, False)
     assert_allclose(result.value, 800.0, rtol=1e-12)
     assert result.upper >= 800.0
 
 
-def test_nothing_possible(seed):
+def test_model_without_possible_states(seed):
     equal, other = [[0.0, -np.inf], [-np.inf, 0.0]], [[-np.inf, 0.0], [0.0, -np.inf]]
     graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [equal, equal, other])
     with pytest.warns(UserWarning, match="the chain misses"):
@@ -210,7 +211,7 @@ def test_huge_log_potentials_by_chained_propagation(name, seed):
 
 
 @pytest.mark.parametrize("name", ["orders", "spin_glass"])
-def test_one_seed_one_chained_answer(name, seed):
+def test_same_seed_gives_same_estimate(name, seed):
     energy = ZOO[name](seed)
     how = {"conditionals": "bp", "n_samples": 200}
     with warnings.catch_warnings():
@@ -249,7 +250,7 @@ TREES += ("uniform", "single_variable")
 
 @pytest.mark.parametrize("name", ZOO)
 def test_variational_bounds(name, seed):
-    """Mean field is below and tree reweighting above, whether they converge or not."""
+    """Mean field is a lower and tree reweighting an upper bound, also without convergence."""
     energy = ZOO[name](seed)
     log_z = true_log_z(energy)
     slack = 1e-9 * (1 + abs(log_z))
@@ -266,8 +267,8 @@ def test_variational_bounds(name, seed):
 
 
 @pytest.mark.parametrize("name", ZOO)
-def test_bethe(name, seed):
-    """No limits, for it may be off to either side; exact on trees."""
+def test_bethe_is_exact_on_trees_and_has_no_limits(name, seed):
+    """The Bethe approximation has no limits because its error can have either sign."""
     energy = ZOO[name](seed)
     result = log_partition_bounds(energy, method="bethe")
     assert (result.lower, result.upper) == (-np.inf, np.inf)
@@ -281,7 +282,7 @@ def test_bethe(name, seed):
         assert_allclose(above.value, result.value, rtol=1e-8, atol=1e-8)
 
 
-def test_bethe_that_has_not_converged_says_so():
+def test_bethe_reports_non_convergence():
     energy = PairwiseEnergy(hard_model().coupling, np.linspace(-1.0, 1.0, 14))
     result = log_partition_bounds(energy, method="bethe", damping=0.0, max_iter=10)
     assert result.converged is False
@@ -317,12 +318,12 @@ def site_kernels():
 
 
 def random_scan():
-    """One update of a site chosen at random."""
+    """Return the transition matrix of an update of a random site."""
     return np.mean(site_kernels(), axis=0)
 
 
 def sweep_kernel(order=range(6)):
-    """One update of every site in turn."""
+    """Return the transition matrix of an update of all sites in the given order."""
     kernels = site_kernels()
     K = np.eye(64)
     for i in order:
@@ -331,7 +332,7 @@ def sweep_kernel(order=range(6)):
 
 
 def hitting_time(K, start, targets):
-    """Expected number of steps until one of the targets is reached."""
+    """Return the expected number of steps until one of the targets is reached."""
     rest = np.setdiff1d(np.arange(64), targets)
     steps = np.linalg.solve(np.eye(len(rest)) - K[np.ix_(rest, rest)], np.ones(len(rest)))
     return steps[np.searchsorted(rest, start)]
@@ -341,10 +342,10 @@ def total_variation(p, q):
     return 0.5 * np.abs(p - q).sum()
 
 
-# The table ---------------------------------------------------------------------------------
+# Table of the example ----------------------------------------------------------------------
 
 
-def test_the_table():
+def test_table_of_the_example():
     assert_allclose(P.sum(), 1.0, rtol=0, atol=1e-12)
     assert_allclose(float(log_partition(graph())), 0.0, atol=1e-12)
     given = marginals(graph(), evidence={0: 1}).single[1]
@@ -354,7 +355,7 @@ def test_the_table():
         assert_allclose(single, 0.5, rtol=1e-12)
 
 
-def test_a_bit_of_a_mode_hardly_ever_flips():
+def test_flips_from_a_mode_are_rare():
     for i in range(6):
         flipped = STATES[ZEROS].copy()
         flipped[i] = 1
@@ -374,8 +375,8 @@ def test_hitting_times():
     assert round(hitting_time(K, ZEROS, others)) == 7621
 
 
-def test_sweeps():
-    """1654 expected sweeps in the order of the bits; 1607 or 1613 in some others."""
+def test_expected_number_of_sweeps():
+    """Expect 1654 sweeps in the order of the bits, and 1607 or 1613 in some other orders."""
     found = set()
     for order in permutations(range(6)):
         K = sweep_kernel(order)
@@ -387,12 +388,12 @@ def test_sweeps():
         assert round(hitting_time(K, ZEROS, [ONES])) == 1654
 
 
-def test_gibbs_chains_stay_where_they_start(seed):
-    """The law after sweeps from all zeros, exactly and as the sampler draws it."""
+def test_gibbs_chains_do_not_leave_their_mode(seed):
+    """Check the distribution after sweeps from all zeros, exactly and by samples."""
     K = sweep_kernel()
-    law = np.zeros(64)
-    law[ZEROS] = 1.0
-    after = [law @ np.linalg.matrix_power(K, n) for n in (100, 1000)]
+    p = np.zeros(64)
+    p[ZEROS] = 1.0
+    after = [p @ np.linalg.matrix_power(K, n) for n in (100, 1000)]
     assert [round(total_variation(q, P), 2) for q in after] == [0.49, 0.11]
     start = np.zeros((5000, 6), dtype=STATE)
     generators = spawn_generators(np.random.default_rng(seed), len(start))
@@ -405,8 +406,8 @@ def test_gibbs_chains_stay_where_they_start(seed):
 # Belief propagation ------------------------------------------------------------------------
 
 
-def test_beliefs_are_exact_but_their_product_is_not(seed):
-    """One clique is a tree. The product of the marginals is uniform, and far from the law."""
+def test_product_of_exact_marginals_is_far_from_the_model(seed):
+    """Beliefs of a single clique are exact, but the product of its marginals is uniform."""
     found = belief_propagation.belief_propagation(graph())
     assert found.converged
     assert_allclose(found.single, 0.5, rtol=1e-12)
@@ -426,7 +427,7 @@ def negative_phase(learner, seed):
 
 @pytest.mark.parametrize("order", ["index", "elimination", [3, 0, 5, 1, 4, 2]])
 @pytest.mark.parametrize("schedule", ["flooding", "sequential", "residual"])
-def test_the_chain_draws_from_the_law(schedule, order, seed):
+def test_chained_samples_follow_the_model(schedule, order, seed):
     how = belief_propagation.Propagation(schedule, damping=0.0, max_iter=20)
     chain = Chain(graph().layout, ChainSettings("bp", order, how))
     assert chain.n_chained == 6
@@ -437,8 +438,8 @@ def test_the_chain_draws_from_the_law(schedule, order, seed):
     check_draws(np.repeat(draws.X, draws.counts, axis=0), STATES, P)
 
 
-def test_chains_of_both_kinds_from_one_mode(seed):
-    """Draws of the chain know all modes at once; so does its learner."""
+def test_chained_samples_cover_all_modes(seed):
+    """Samples of the chain cover all modes, and so do the particles of its learner."""
     learner = BPChainCD(n_samples=5000, conditionals="bp", order="index")
     phase = negative_phase(learner, seed)
     counts = np.rint(np.exp(phase.log_weights)).astype(int)

@@ -1,4 +1,4 @@
-"""Tests of intervals of log Z by annealing: coverage, width, and models that are hard."""
+"""Tests of intervals of log Z by annealing: coverage, width, and difficult models."""
 
 import warnings
 from functools import cache
@@ -13,7 +13,7 @@ from skmrf._utils.results import LogPartition
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, log_partition_bounds
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
-from skmrf.likelihood.intervals import _margin
+from skmrf.likelihood.intervals import _lower_margin
 from skmrf.samplers.smc import resample
 
 FAST = {"n_temperatures": 200, "n_chains": 64}
@@ -21,7 +21,7 @@ KINDS = ("glass", "frustrated", "ferromagnet", "tables", "zeros")
 
 
 def random_model(kind, rng):
-    """An enumerable model, and its strength of coupling in nats."""
+    """Return a small model that can be enumerated, and its coupling strength in nats."""
     if kind in ("tables", "zeros"):
         scale = rng.uniform(0.1, 2.0)
         cliques = [(i, j) for j in range(5) for i in range(j)]
@@ -36,7 +36,7 @@ def random_model(kind, rng):
 
 
 def intervals(seed, **options):
-    """(true log Z, estimate, strength, energy) for 250 random models, all kinds in turn."""
+    """Return (true log Z, estimate, strength, energy) of 250 random models of all kinds."""
     found = []
     for k in range(250):
         rng = np.random.default_rng([seed, k])
@@ -54,7 +54,7 @@ def fast_intervals(seed):
 
 
 def check_coverage(found):
-    """At least 93% of the intervals hold the truth; those of moderate couplings are narrow."""
+    """Check that 93% of the intervals contain log Z and are narrow at moderate couplings."""
     held = [r.lower <= log_z <= r.upper for log_z, r, *_ in found]
     assert np.mean(held) >= 0.93, f"{np.sum(held)} of {len(held)} intervals hold log Z"
     low = np.mean([r.lower <= log_z for log_z, r, *_ in found])
@@ -74,15 +74,15 @@ def test_intervals_hold_log_z_by_default(seed):
     check_coverage(intervals(seed))
 
 
-def test_intervals_of_another_model_do_not(seed):
-    """The negative control: log Z of tables that are 1% larger."""
+def test_coverage_check_detects_a_wrong_log_z(seed):
+    """Negative control: log Z of tables that are 1% larger."""
     found = [(true_log_z(e.tempered(1.01)), *others, e) for _, *others, e in fast_intervals(seed)]
     with pytest.raises(AssertionError, match="of 250 intervals hold"):
         check_coverage(found)
 
 
-def test_errors_are_as_stated(seed):
-    """Forward estimates are off by about their standard error."""
+def test_standard_errors_are_calibrated(seed):
+    """The errors of forward estimates are about as large as their standard errors."""
     found = fast_intervals(seed)
     z = [(r.value - log_z) / r.std_error for log_z, r, scale, _ in found if scale < 1.0]
     assert 0.3 < np.sqrt(np.mean(np.square(z))) < 1.5
@@ -101,7 +101,7 @@ def test_more_temperatures_and_chains_narrow_the_interval(seed):
     assert widths[0] > widths[1] > widths[2]
 
 
-def test_a_hard_model_widens_and_warns(seed):
+def test_hard_model_has_a_wide_interval_and_warns(seed):
     energy = hard_model()
     with pytest.warns(UserWarning, match="is .* nats wide") as caught:
         result = ais(energy, n_temperatures=3, n_chains=32, random_state=seed)
@@ -111,14 +111,14 @@ def test_a_hard_model_widens_and_warns(seed):
     assert str(caught[0].message) == (
         "The interval of log Z by annealed importance sampling, "
         f"[{result.lower:.4g}, {result.upper:.4g}], is {width:.3g} nats wide, more than "
-        "max_width=1.0; give more n_temperatures or n_chains."
+        "max_width=1.0. Increase n_temperatures or n_chains."
     )
     assert result.lower <= true_log_z(energy)
     assert result.ess < 10
     assert result.value - result.lower >= np.log(40.0) - 1e-9
 
 
-def test_the_path_lengthens_until_the_interval_is_narrow(seed):
+def test_default_path_is_extended_until_the_interval_is_narrow(seed):
     energy = hard_model()
     result = ais(energy, random_state=seed)
     assert result.converged
@@ -126,7 +126,7 @@ def test_the_path_lengthens_until_the_interval_is_narrow(seed):
     assert result.lower - 0.5 <= true_log_z(energy) <= result.upper + 0.5
 
 
-def test_max_width_is_what_converged_means(seed):
+def test_max_width_defines_convergence(seed):
     energy = ZOO["spin_glass"](seed)
     result = ais(energy, n_temperatures=100, max_width=100.0, random_state=seed)
     assert result.converged
@@ -136,11 +136,11 @@ def test_max_width_is_what_converged_means(seed):
     assert (again.value, again.lower, again.upper) == (result.value, result.lower, result.upper)
 
 
-# Fields -----------------------------------------------------------------------------------
+# Result attributes ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["chain", "orders", "spin_glass", "zeros"])
-def test_fields(name, seed):
+def test_result_attributes(name, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         result = ais(ZOO[name](seed), random_state=seed, **FAST)
@@ -159,7 +159,7 @@ def test_fields(name, seed):
 
 
 @pytest.mark.parametrize("name", [*MODERATE, *WITH_ZEROS])
-def test_every_small_model(name, seed):
+def test_interval_of_each_small_model(name, seed):
     energy = ZOO[name](seed)
     log_z = true_log_z(energy)
     with warnings.catch_warnings():
@@ -179,7 +179,7 @@ def test_huge_log_potentials(name, seed):
     assert np.isfinite([result.lower, result.upper, result.std_error]).all()
 
 
-# Edges ------------------------------------------------------------------------------------
+# Edge cases -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["exact", "ais", "bpchain", "trw"])
@@ -200,7 +200,7 @@ def test_uniform_models(seed):
     assert result.upper - result.lower < 0.02
 
 
-def test_an_impossible_model_is_open_on_both_sides(seed):
+def test_model_without_possible_states_has_an_infinite_interval(seed):
     equal, other = [[0.0, -np.inf], [-np.inf, 0.0]], [[-np.inf, 0.0], [0.0, -np.inf]]
     graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [equal, equal, other])
     with pytest.warns(UserWarning, match="is inf nats wide"):
@@ -211,8 +211,8 @@ def test_an_impossible_model_is_open_on_both_sides(seed):
     assert (exact.value, exact.lower, exact.upper) == (-np.inf, -np.inf, -np.inf)
 
 
-def test_zero_potentials_do_not_lift_the_upper_limit(seed):
-    """15 of 16 states of every pair are possible in the base, and far fewer together."""
+def test_zero_potentials_do_not_raise_the_upper_limit(seed):
+    """The tables allow 15 of 16 states of each pair, but far fewer joint states are possible."""
     graph = ZOO["zeros_binary"](seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -222,8 +222,8 @@ def test_zero_potentials_do_not_lift_the_upper_limit(seed):
     assert log_z - 0.05 < result.upper < log_z + 0.4
 
 
-def test_few_possible_starts_are_no_error(seed):
-    """One state of 256 is possible: often no chain starts there, at times one or a few."""
+def test_few_chains_with_possible_starts(seed):
+    """Only one of 256 states is possible, so no chain or only a few start there."""
     table = np.full([2] * 8, -np.inf)
     table.flat[5] = 1.5
     graph = FactorGraph([2] * 8, [range(8)], [table])
@@ -258,11 +258,11 @@ def test_options_are_checked(options, message):
     assert str(caught.value) == message
 
 
-# Reproducible -----------------------------------------------------------------------------
+# Reproducibility --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["orders", "spin_glass"])
-def test_one_seed_one_answer(name, seed):
+def test_same_seed_gives_same_estimate(name, seed):
     energy = ZOO[name](seed)
     first = ais(energy, random_state=seed, **FAST)
     assert ais(energy, random_state=seed, **FAST) == first
@@ -273,7 +273,7 @@ def test_one_seed_one_answer(name, seed):
     assert ais(energy, random_state=state, **FAST) != ais(energy, random_state=state, **FAST)
 
 
-def test_no_global_random_state(seed):
+def test_global_random_state_is_not_used(seed):
     np.random.seed(0)  # noqa: NPY002
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     ais(ZOO["chain"](seed), random_state=seed, **FAST)
@@ -281,11 +281,11 @@ def test_no_global_random_state(seed):
     assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
 
 
-# Exact, or not ----------------------------------------------------------------------------
+# Methods ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ZOO)
-def test_exact(name, seed):
+def test_exact_method(name, seed):
     energy = ZOO[name](seed)
     for method in ("exact", "auto"):
         result = log_partition_bounds(energy, method=method)
@@ -296,7 +296,7 @@ def test_exact(name, seed):
         assert result.upper_is_bound is True
 
 
-def test_auto_anneals_what_does_not_fit(seed):
+def test_auto_uses_ais_for_large_models(seed):
     energy = ZOO["spin_glass"](seed)
     layout = energy.factor_graph().layout
     assert exact_fits(layout)
@@ -308,7 +308,7 @@ def test_auto_anneals_what_does_not_fit(seed):
         log_partition_bounds(energy, method="exact", max_bytes=1000)
 
 
-def test_methods_are_named():
+def test_unknown_method_raises():
     with pytest.raises(ValueError) as caught:
         log_partition_bounds(ZOO["chain"](0), method="bp")
     names = sorted(["auto", "exact", "ais", "bpchain", "bethe", "trw", "mean-field"])
@@ -333,14 +333,14 @@ def test_methods_are_named():
         ("mean-field", "['max_iter', 'tol']"),
     ],
 )
-def test_options_are_named(method, options):
+def test_unknown_option_raises(method, options):
     with pytest.raises(TypeError) as caught:
         log_partition_bounds(ZOO["chain"](0), method=method, beta=1.0)
     message = f"method={method!r} has no option 'beta'; its options are {options}."
     assert str(caught.value) == message
 
 
-# Parts ------------------------------------------------------------------------------------
+# Resampling and margins -------------------------------------------------------------------
 
 
 def test_systematic_resampling():
@@ -358,15 +358,15 @@ def test_systematic_resampling():
     assert (resample(dead, len(dead), np.random.default_rng(0)) == 1).all()
 
 
-def test_margins():
+def test_margin_standard_error_and_ess():
     rng = np.random.default_rng(0)
-    margin, error, ess = _margin(np.full(50, -700.0), rng)
+    margin, error, ess = _lower_margin(np.full(50, -700.0), rng)
     assert (margin, error) == (0.0, 0.0)
     assert_allclose(ess, 50)
-    margin, error, ess = _margin(np.append(np.zeros(1), np.full(99, -np.inf)), rng)
+    margin, error, ess = _lower_margin(np.append(np.zeros(1), np.full(99, -np.inf)), rng)
     assert_allclose([margin, error, ess], [np.log(40.0), 1.0, 1.0], rtol=1e-12)
     log_weights = rng.normal(0.0, 0.5, size=1000)
-    margin, error, ess = _margin(log_weights, rng)
+    margin, error, ess = _lower_margin(log_weights, rng)
     weights = np.exp(log_weights)
     assert_allclose(error, weights.std(ddof=1) / weights.mean() / np.sqrt(1000), rtol=1e-10)
     assert_allclose(margin, 2.58 * error, rtol=0.15)

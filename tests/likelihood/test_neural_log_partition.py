@@ -1,4 +1,4 @@
-"""log Z of neural potentials by grids and by annealing, and the exact likelihood gradient."""
+"""Tests of log Z of neural potentials by grids and annealing, and of the exact gradient."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ LOG_2PI = np.log(2 * np.pi)
 
 
 def neural(seed, n_states, edges=None, *, scale=1.0, coupling=0.5):
-    """An energy whose networks matter; with scale 0 its base alone."""
+    """Return a random energy with strong networks; with scale 0 only the base is left."""
     rng = np.random.default_rng(seed)
     n = len(n_states)
     m = n_states.count(0)
@@ -54,8 +54,8 @@ def rows_of(energy, n, rng):
     [([0], None), ([0, 0], 201), ([0, 0, 0], 101), ([3, 0], None), ([0, 2, 0, 4], 101)],
     ids=str,
 )
-def test_gaussians_and_states(n_states, n_points, seed):
-    """The base has a closed form."""
+def test_base_without_networks_has_a_closed_form(n_states, n_points, seed):
+    """Log Z of the base is a Gaussian integral times the number of states."""
     energy = neural(seed, n_states, scale=0.0)
     found = grid_log_partition(energy, n_points)
     expected = 0.5 * len(energy.mean) * LOG_2PI - 0.5 * np.linalg.slogdet(energy.precision)[1]
@@ -67,8 +67,8 @@ def test_gaussians_and_states(n_states, n_points, seed):
     assert found.converged
 
 
-def test_networks_of_states_alone(seed):
-    """Networks that see states only leave the Gaussian as it is."""
+def test_networks_of_discrete_variables_keep_the_gaussian(seed):
+    """Networks of discrete variables do not change the Gaussian."""
     energy = neural(seed, [0, 3, 2], [(1, 2)])
     energy.theta["nodes"][0, -1] = 0.0
     states = np.array(list(np.ndindex(3, 2)), dtype=float)
@@ -78,8 +78,8 @@ def test_networks_of_states_alone(seed):
     assert_allclose(grid_log_partition(energy).value, expected, atol=1e-9)
 
 
-def test_two_numbers_by_sums_of_their_own(seed):
-    """Against a trapezoid over another box, and its own error."""
+def test_two_continuous_variables_against_another_grid(seed):
+    """Compare with a trapezoidal sum over another box, and check the estimated error."""
     energy = neural(seed, [0, 0])
     found = grid_log_partition(energy, 301)
     reach = 9.3 * np.sqrt(np.diag(energy.covariance))
@@ -91,14 +91,14 @@ def test_two_numbers_by_sums_of_their_own(seed):
     assert found.std_error < 1e-2
 
 
-def test_too_coarse_a_grid_says_so(seed):
+def test_too_coarse_grid_does_not_converge(seed):
     found = grid_log_partition(neural(seed, [0, 0]), 7)
     exact = grid_log_partition(neural(seed, [0, 0]), 301).value
     assert abs(found.value - exact) > 1e-2
     assert found.std_error > 1e-2
 
 
-def test_points_of_the_grid(seed):
+def test_grid_points(seed):
     energy = neural(seed, [2, 0, 3])
     X, log_weights = grid(energy, 11)
     assert X.shape == (2 * 11 * 3, 3)
@@ -112,14 +112,14 @@ def test_points_of_the_grid(seed):
     assert_allclose(x, -x[::-1], atol=1e-12)
 
 
-def test_points_of_states_alone():
+def test_grid_of_discrete_variables():
     X, log_weights = grid(neural(0, [2, 3]))
     assert X.tolist() == [[i, j] for i in range(2) for j in range(3)]
     assert_allclose(log_weights, 0.0)
 
 
 def gaussian_sum(energy, means, deviations, n_points=None):
-    """Sum over the grid of a product of normal densities of the numbers."""
+    """Return the sum over the grid of a product of normal densities."""
     X, log_weights = grid(energy, n_points)
     numbers = np.flatnonzero(energy.n_states == 0)
     logs = norm.logpdf(X[:, numbers], means, deviations).sum(axis=1)
@@ -127,9 +127,8 @@ def gaussian_sum(energy, means, deviations, n_points=None):
 
 
 @pytest.mark.parametrize("precision", [0.02, 1.0, 50.0])
-def test_sums_over_the_grid_are_integrals(precision, seed):
-    """Of the base, and of bumps near its mean, a hundred times narrower than a base that is
-    wide, as of data that are standardised."""
+def test_grid_sums_equal_integrals(precision, seed):
+    """Check the base, and bumps near its mean that are much narrower than a wide base."""
     base = 1 / np.sqrt(precision)
     rng = np.random.default_rng(seed)
     for n_states, widths in (([0], [0.01, 0.1]), ([2, 0, 0], [0.1])):
@@ -145,25 +144,25 @@ def test_sums_over_the_grid_are_integrals(precision, seed):
             assert_allclose(found, states, rtol=1e-4)
 
 
-def even_sum(energy, centre, width, n_points):
-    """As :func:`gaussian_sum` of one number, by points that are evenly spaced."""
+def even_grid_sum(energy, centre, width, n_points):
+    """Return the same sum as :func:`gaussian_sum` for one variable, over evenly spaced points."""
     reach = 8.0 * np.sqrt(energy.covariance[0, 0])
     x, step = np.linspace(-reach, reach, n_points, retstep=True)
     return norm.pdf(x + energy.mean, centre, width).sum() * step
 
 
-def test_points_are_dense_where_data_are():
-    """A bump that even points miss or count twice."""
+def test_grid_is_dense_near_the_mean():
+    """An evenly spaced grid misses a narrow bump or counts it twice."""
     energy = NeuralEnergy.random([0], [], precision=0.02 * np.eye(1), random_state=0)
     centres = np.linspace(-1.5, 1.5, 7)
     found = [gaussian_sum(energy, c, 0.05, 401) for c in centres]
-    even = [even_sum(energy, c, 0.05, 401) for c in centres]
+    even = [even_grid_sum(energy, c, 0.05, 401) for c in centres]
     assert_allclose(found, 1.0, rtol=1e-3)
     assert np.abs(np.array(even) - 1.0).max() > 0.1
 
 
 def test_narrow_networks_on_a_wide_base(seed):
-    """A model of one number whose network is a step near the mean: log Z by a closed form."""
+    """The network of one variable is a step near the mean, so log Z has a closed form."""
     rng = np.random.default_rng(seed)
     at, scale = rng.uniform(-1, 1), 3.0
     energy = NeuralEnergy.random(
@@ -177,7 +176,7 @@ def test_narrow_networks_on_a_wide_base(seed):
     assert_allclose(grid_log_partition(energy).value, expected, atol=2e-3)
 
 
-def test_what_fits():
+def test_grid_fits():
     assert grid_fits(neural(0, [0, 0, 0, 2], []))
     assert not grid_fits(neural(0, [0, 0, 0, 3], []))
     assert not grid_fits(neural(0, [0] * 4, []))
@@ -185,11 +184,11 @@ def test_what_fits():
     assert not grid_fits(neural(0, [1000, 1000, 10], []))
 
 
-# Queries -----------------------------------------------------------------------------------
+# Methods -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["auto", "exact", "grid"])
-def test_states_alone_are_exact(method, seed):
+def test_discrete_models_are_exact(method, seed):
     energy = neural(seed, [2, 3, 4])
     _, log_f = enumerate_states(energy.factor_graph())
     found = neural_log_partition(energy, normal_beliefs(energy), method=method)
@@ -198,21 +197,21 @@ def test_states_alone_are_exact(method, seed):
     assert found.lower == found.upper == found.value
 
 
-def test_auto_takes_the_grid_where_it_fits(seed):
+def test_auto_uses_the_grid_if_it_fits(seed):
     energy = neural(seed, [0, 2])
     found = neural_log_partition(energy, normal_beliefs(energy))
     assert found.method == "grid"
     assert found.value == grid_log_partition(energy).value
 
 
-def test_refusals(seed):
+def test_unsupported_methods_raise(seed):
     energy = neural(seed, [0] * 4, [])
     beliefs = normal_beliefs(energy)
-    with pytest.raises(ValueError, match="sums over at most three numbers"):
+    with pytest.raises(ValueError, match="takes at most three continuous variables"):
         neural_log_partition(energy, beliefs, method="grid")
     with pytest.raises(ValueError, match="method must be"):
         neural_log_partition(energy, beliefs, method="bethe")
-    with pytest.raises(ValueError, match="A model of numbers has no tables"):
+    with pytest.raises(ValueError, match="A model with continuous variables has no tables"):
         neural_log_partition(energy, beliefs, method="exact")
 
 
@@ -227,9 +226,9 @@ MODELS = {
 
 
 def check_annealed(energy, beliefs, exact, seed, *, n_runs=8, **options):
-    """The interval holds the value as often as it should; its limits are 97.5% each.
+    """Check that intervals contain the value as often as limits of 97.5% each should.
 
-    Fewer than four of eight would be a matter of 1 in 50,000.
+    Fewer than four of eight intervals would have a probability of 1 in 50,000.
     """
     rng = np.random.default_rng(seed)
     held = 0
@@ -246,15 +245,15 @@ def check_annealed(energy, beliefs, exact, seed, *, n_runs=8, **options):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_annealed_from_the_base(name, seed):
+def test_annealing_from_the_base(name, seed):
     energy = neural(seed, MODELS[name])
     exact = grid_log_partition(energy, 201 if MODELS[name].count(0) == 2 else None).value
     options = {"n_chains": 128, "n_temperatures": 40}
     check_annealed(energy, normal_beliefs(energy), exact, seed, **options)
 
 
-def test_annealed_from_beliefs_elsewhere(seed):
-    """A poor mixture costs width, not truth: the base is a share of the proposal."""
+def test_annealing_from_poor_beliefs(seed):
+    """A poor mixture widens the interval without bias, as the proposal contains the base."""
     energy = neural(seed, [0, 0])
     rng = np.random.default_rng(seed)
     beliefs = Mixture(
@@ -269,9 +268,12 @@ def test_annealed_from_beliefs_elsewhere(seed):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_few_temperatures_and_many_chains(name, seed):
-    """Where chains hardly mix, only moves that keep the law of every temperature, and backward
-    chains that start from the model, agree with log Z."""
+def test_annealing_with_few_temperatures_and_many_chains(name, seed):
+    """Check the estimate in a setting that is sensitive to errors of the moves.
+
+    Chains hardly mix here. The result is only correct if the moves leave each tempered distribution
+    invariant and if the backward chains start from the model.
+    """
     energy = neural(seed, MODELS[name])
     exact = grid_log_partition(energy, 201 if MODELS[name].count(0) == 2 else None).value
     options = {"n_chains": 20_000, "n_temperatures": 3, "random_state": seed}
@@ -282,8 +284,8 @@ def test_few_temperatures_and_many_chains(name, seed):
     assert found.std_error < 0.6 * error
 
 
-def test_annealing_between_equals_is_exact(seed):
-    """Beliefs that are the model: every weight is Z."""
+def test_annealing_from_the_model_itself_is_exact(seed):
+    """If the beliefs equal the model, every weight is Z."""
     energy = neural(seed, [0, 3], scale=0.0)
     found = neural_log_partition(
         energy, normal_beliefs(energy), method="ais", n_chains=16, random_state=seed
@@ -292,7 +294,7 @@ def test_annealing_between_equals_is_exact(seed):
     assert_allclose(found.upper - found.lower, 0.0, atol=1e-8)
 
 
-def test_results_are_of_the_seed(seed):
+def test_same_seed_gives_same_estimate(seed):
     energy = neural(seed, [0, 3])
     options = {"method": "ais", "n_chains": 16, "n_temperatures": 4, "max_width": 100.0}
     a, b, c = (
@@ -303,10 +305,10 @@ def test_results_are_of_the_seed(seed):
     assert a != c
 
 
-def test_wide_intervals_are_warned_about(seed):
+def test_wide_interval_raises_a_warning(seed):
     energy = neural(seed, [0, 0], scale=8.0)
     options = {"n_chains": 4, "n_temperatures": 1, "max_width": 1e-3, "random_state": seed}
-    with pytest.warns(UserWarning, match="nats wide; give more n_chains or n_temperatures"):
+    with pytest.warns(UserWarning, match="Increase n_chains or n_temperatures"):
         found = neural_log_partition(energy, normal_beliefs(energy), method="ais", **options)
     assert not found.converged
 
@@ -315,7 +317,7 @@ def test_wide_intervals_are_warned_about(seed):
 
 
 @pytest.mark.parametrize("n_states", [[0, 0], [3, 0], [2, 3]], ids=str)
-def test_gradient_of_the_likelihood(n_states, seed):
+def test_gradient_of_the_exact_likelihood(n_states, seed):
     energy = neural(seed, n_states)
     rng = np.random.default_rng(seed)
     batch = Batch(rows_of(energy, 10, rng), None, rng.normal(size=10))
@@ -335,7 +337,7 @@ def test_gradient_of_the_likelihood(n_states, seed):
         assert_allclose(values, gradient[name], rtol=1e-9, atol=1e-12)
 
 
-def test_grid_learner_refuses(seed):
+def test_grid_learner_raises_for_too_many_variables(seed):
     energy = neural(seed, [0] * 4, [])
     batch = Batch(np.zeros((3, 4)))
     rng = np.random.default_rng(seed)

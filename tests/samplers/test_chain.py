@@ -1,4 +1,4 @@
-"""Tests of chained belief propagation: its density, its draws and the algorithm of the paper."""
+"""Tests of chained belief propagation: its density, its samples and the algorithm of the paper."""
 
 import numpy as np
 import pytest
@@ -15,10 +15,10 @@ from skmrf.exact import tree_decomposition
 from skmrf.samplers import chained_bp as module
 from skmrf.samplers import prefix_tree
 from skmrf.samplers.chained_bp import Chain, ChainSettings, Draws
-from skmrf.samplers.enumerated_states import KnownStates
+from skmrf.samplers.enumerated_states import EnumeratedStates
 from skmrf.variational.belief_propagation import Propagation
 
-every = pytest.mark.parametrize("name", ZOO)
+each_model = pytest.mark.parametrize("name", ZOO)
 TREES = ("chain", "zeros_binary", "tied_binary", "one_state", "disconnected", "isolated")
 TREES += ("uniform", "single_variable")
 LOOPS = ("cycle", "complete", "zero_one", "orders", "tied", "constant_binary")
@@ -28,17 +28,17 @@ N_DRAWS = 20_000
 
 
 def orders_of(graph, seed):
-    """The named orders, and a random one."""
+    """Return the named orders and a random one."""
     return ("index", "elimination", np.random.default_rng(seed).permutation(graph.n_variables))
 
 
-def rows(draws):
-    """One row a draw."""
+def repeat_by_counts(draws):
+    """Return one row per sample."""
     return np.repeat(draws.X, draws.counts, axis=0)
 
 
-def part_exact(graph, order, monkeypatch, **settings):
-    """A chain that goes over to elimination after some of its variables."""
+def partly_exact_chain(graph, order, monkeypatch, **settings):
+    """Return a chain that uses elimination after some of its variables."""
     for bits in range(1, 25):
         monkeypatch.setattr(module, "EXACT_ENTRIES", 2**bits)
         chain = chain_of(graph, "auto", order, n_samples=1, **settings)
@@ -52,7 +52,7 @@ def part_exact(graph, order, monkeypatch, **settings):
 
 @pytest.mark.parametrize("conditionals", ["bp", "auto", "exact"])
 @pytest.mark.parametrize("clip", [0.0, 1e-2])
-@every
+@each_model
 def test_density_sums_to_one(name, clip, conditionals, seed):
     graph = model(name, seed)
     for order in orders_of(graph, seed):
@@ -64,7 +64,7 @@ def test_density_sums_to_one(name, clip, conditionals, seed):
 @pytest.mark.parametrize("schedule", ["flooding", "sequential", "residual"])
 @pytest.mark.parametrize("name", [*LOOPS, *WITH_ZEROS, "huge", "frustrated"])
 def test_density_with_warm_messages_sums_to_one(name, schedule, seed):
-    """A start that depends on the prefix only is as good as any."""
+    """Starting messages that only depend on the prefix give a valid density."""
     graph = model(name, seed)
     how = Propagation(schedule, max_iter=7)
     for order in orders_of(graph, seed):
@@ -74,7 +74,7 @@ def test_density_with_warm_messages_sums_to_one(name, schedule, seed):
 
 
 def test_warm_messages_change_the_density():
-    """Where they have not converged, only."""
+    """Warm starts change the density only where messages have not converged."""
     graph = frustrated()
     cold, warm = (density(chain_of(graph, warm_start=warm), graph) for warm in (False, True))
     assert np.abs(cold - warm).sum() > 0.01
@@ -97,7 +97,7 @@ def test_density_of_a_tree_is_the_model(name, seed):
 
 
 @pytest.mark.parametrize("conditionals", ["auto", "exact"])
-@every
+@each_model
 def test_exact_density_is_the_model(name, conditionals, seed):
     graph = model(name, seed)
     states, log_f = enumerate_states(graph)
@@ -108,24 +108,26 @@ def test_exact_density_is_the_model(name, conditionals, seed):
     assert_allclose(chain.log_density(graph.flat, states), log_p, rtol=1e-10, atol=1e-10)
 
 
-def test_loops_are_not_exact():
-    """So that the agreement above says something."""
+def test_density_on_loops_differs_from_the_model():
+    """Negative control: belief propagation on loops is not exact."""
     graph = frustrated()
     p = twins.distribution(graph)[1]
     assert 0.5 * np.abs(density(chain_of(graph), graph) - p).sum() > 0.05
 
 
 @pytest.mark.parametrize("name", ["grid", "spin_glass", "zeros", "orders", "huge", "frustrated"])
-def test_part_of_the_variables_by_elimination(name, seed, monkeypatch):
-    """Prefixes by propagation, the rest exact given them."""
+def test_density_with_elimination_of_some_variables(name, seed, monkeypatch):
+    """Prefixes come from belief propagation; the remaining variables are exact given them."""
     graph = model(name, seed)
     states, p = twins.distribution(graph)
     for order in orders_of(graph, seed):
-        chain = part_exact(graph, order, monkeypatch)
+        chain = partly_exact_chain(graph, order, monkeypatch)
         assert not chain.exact
         q = density(chain, graph)
         assert_allclose(q.sum(), 1.0, rtol=0, atol=1e-11)
-        check_draws(rows(chain.draw(graph.flat, 5000, np.random.default_rng(seed))), states, q)
+        check_draws(
+            repeat_by_counts(chain.draw(graph.flat, 5000, np.random.default_rng(seed))), states, q
+        )
         first = states[:, chain.order[: chain.n_chained]]
         beliefs = density(chain_of(graph, "bp", order), graph)
         _, prefix = np.unique(first, axis=0, return_inverse=True)
@@ -136,11 +138,11 @@ def test_part_of_the_variables_by_elimination(name, seed, monkeypatch):
         assert_allclose(q[possible] / by_prefix[0][possible], expected, rtol=0, atol=1e-9)
 
 
-# Draws ------------------------------------------------------------------------------------
+# Samples ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [*LOOPS, *WITH_ZEROS, *HUGE, "chain", "isolated", "frustrated"])
-def test_draws_have_the_density(name, seed):
+def test_samples_follow_the_density(name, seed):
     graph = model(name, seed)
     states = enumerate_states(graph)[0]
     for k, order in enumerate(orders_of(graph, seed)):
@@ -154,25 +156,25 @@ def test_draws_have_the_density(name, seed):
             assert len(np.unique(draws.X, axis=0)) == len(draws.X)
             found = chain.log_density(graph.flat, draws.X)
             assert_allclose(draws.log_q, found, rtol=1e-12, atol=1e-12)
-            check_draws(rows(draws), states, density(chain, graph))
+            check_draws(repeat_by_counts(draws), states, density(chain, graph))
 
 
 @pytest.mark.parametrize("name", ["zeros", "orders", "uniform", "one_state"])
-def test_exact_draws(name, seed):
+def test_exact_chain_samples_follow_the_model(name, seed):
     graph = model(name, seed)
     states, p = twins.distribution(graph)
     chain = chain_of(graph, "exact")
     draws = chain.draw(graph.flat, 5000, np.random.default_rng(seed))
     assert (draws.n_runs, draws.converged) == (0, 1.0)
     assert_allclose(draws.log_q, chain.log_density(graph.flat, draws.X), rtol=1e-12, atol=1e-12)
-    check_draws(rows(draws), states, p)
+    check_draws(repeat_by_counts(draws), states, p)
 
 
-def test_draws_of_another_law_are_noticed(seed):
-    """The negative control: other orders, other messages and the model have other laws."""
+def test_sample_check_detects_other_distributions(seed):
+    """Negative control: other orders, other messages and the model have other distributions."""
     graph = frustrated()
     states, p = twins.distribution(graph)
-    draws = rows(chain_of(graph).draw(graph.flat, N_DRAWS, np.random.default_rng(seed)))
+    draws = repeat_by_counts(chain_of(graph).draw(graph.flat, N_DRAWS, np.random.default_rng(seed)))
     others = [
         density(chain_of(graph, order=np.arange(6)[::-1]), graph),
         density(chain_of(graph, how=Propagation("flooding", 0.0, 3, 0.0)), graph),
@@ -185,8 +187,8 @@ def test_draws_of_another_law_are_noticed(seed):
             check_draws(draws, states, q)
 
 
-def test_runs_are_shared(seed):
-    """No more runs than distinct prefixes; a component's run does not depend on the others."""
+def test_equal_prefixes_share_runs(seed):
+    """There is at most one run per distinct prefix, and components do not affect each other."""
     graph = ZOO["grid"](seed)
     chain = chain_of(graph)
     draws = chain.draw(graph.flat, 300, np.random.default_rng(seed))
@@ -198,7 +200,7 @@ def test_runs_are_shared(seed):
     assert draws.converged == 1.0
 
 
-def test_converged_is_a_share():
+def test_converged_is_a_fraction():
     graph = frustrated()
     draws = chain_of(graph).draw(graph.flat, 100, np.random.default_rng(0))
     assert 0.0 < draws.converged < 1.0
@@ -209,39 +211,46 @@ def test_converged_is_a_share():
 # Algorithm 1 of the paper -----------------------------------------------------------------
 
 
-def scaled(logs, q):
-    """Sum of log messages, the largest 0; uniform where every state is ruled out."""
+def shift_to_zero_maximum(logs, q):
+    """Return log messages with maximum 0, or uniform ones if every state is ruled out."""
     total = sum(logs, np.zeros(q))
     return total - total.max() if total.max() > -np.inf else np.zeros(q)
 
 
-def one_run(graph, n_iter):
-    """Log messages {(clique, variable): array}, all cliques at once, then all variables."""
+def flooding_messages(graph, n_iter):
+    """Return log messages {(clique, variable): array} after flooding iterations."""
     q = graph.n_states
-    told = {(a, i): np.zeros(q[i]) for a, c in enumerate(graph.cliques) for i in c}
+    log_messages = {(a, i): np.zeros(q[i]) for a, c in enumerate(graph.cliques) for i in c}
     for _ in range(n_iter):
-        heard = {
-            (a, i): scaled([m for (b, j), m in told.items() if j == i and b != a], q[i])
-            for a, i in told
+        incoming = {
+            (a, i): shift_to_zero_maximum(
+                [m for (b, j), m in log_messages.items() if j == i and b != a], q[i]
+            )
+            for a, i in log_messages
         }
-        told = {(a, i): scaled([spoken(graph, heard, a, i)], q[i]) for a, i in told}
-    return told
+        log_messages = {
+            (a, i): shift_to_zero_maximum([clique_message(graph, incoming, a, i)], q[i])
+            for a, i in log_messages
+        }
+    return log_messages
 
 
-def spoken(graph, heard, a, i):
-    """What clique a tells variable i: sums of its table weighted by what the others say."""
+def clique_message(graph, incoming, a, i):
+    """Return the message from clique a to variable i."""
     clique, table = graph.cliques[a], graph.log_potentials[a]
     for k, j in enumerate(clique):
         if j != i:
-            table = table + heard[a, j].reshape([-1 if m == k else 1 for m in range(len(clique))])
+            table = table + incoming[a, j].reshape(
+                [-1 if m == k else 1 for m in range(len(clique))]
+            )
     k = clique.index(i)
     return np.array([twins.log_sum(np.take(table, s, axis=k)) for s in range(graph.n_states[i])])
 
 
-class OneAtATime:
-    """Algorithm 1: belief propagation from uniform messages for every variable in turn.
+class ReferenceChain:
+    """Algorithm 1 of the paper: belief propagation from uniform messages for each variable in turn.
 
-    Conditionals are remembered by prefix, which only saves time.
+    Conditionals are cached by prefix, which only saves time.
     """
 
     def __init__(self, graph):
@@ -249,21 +258,25 @@ class OneAtATime:
         self.known = {}
 
     def conditional(self, prefix):
-        """Belief of the next variable given the states of those before it."""
+        """Return the belief of the next variable given the states of the variables before it."""
         if prefix not in self.known:
             rest = self.graph.condition(dict(enumerate(prefix)))
-            told = one_run(rest, 20)
-            belief = np.exp(scaled([m for (_, i), m in told.items() if i == 0], rest.n_states[0]))
+            log_messages = flooding_messages(rest, 20)
+            belief = np.exp(
+                shift_to_zero_maximum(
+                    [m for (_, i), m in log_messages.items() if i == 0], rest.n_states[0]
+                )
+            )
             self.known[prefix] = belief / belief.sum()
         return self.known[prefix]
 
     def density(self, x):
-        """Probability of drawing x."""
+        """Return the probability of sampling x."""
         x = [int(s) for s in x]
         return np.prod([self.conditional(tuple(x[:i]))[s] for i, s in enumerate(x)])
 
     def draw(self, rng):
-        """One draw, variable by variable."""
+        """Return one sample, variable by variable."""
         x = ()
         for _ in range(self.graph.n_variables):
             p = self.conditional(x)
@@ -273,17 +286,17 @@ class OneAtATime:
 
 @pytest.mark.parametrize("name", [*LOOPS, "chain", "disconnected", "frustrated", *HUGE])
 def test_density_of_the_paper_s_algorithm(name, seed):
-    """Also where 20 iterations do not converge, as in "frustrated"."""
+    """Check models where 20 iterations do not converge, too, such as "frustrated"."""
     graph = model(name, seed)
     states = enumerate_states(graph)[0]
-    twin = OneAtATime(graph)
+    twin = ReferenceChain(graph)
     expected = np.array([twin.density(x) for x in states])
     assert_allclose(expected.sum(), 1.0, rtol=0, atol=1e-12)
     assert_allclose(density(chain_of(graph), graph), expected, rtol=1e-9, atol=1e-12)
 
 
-def test_the_paper_s_algorithm_does_not_converge_there():
-    """A few iterations more or fewer make another law; so do 20 of another schedule."""
+def test_density_depends_on_iterations_without_convergence():
+    """Other numbers of iterations and other schedules give another distribution."""
     graph = frustrated()
     q = density(chain_of(graph), graph)
     for how in (
@@ -296,10 +309,10 @@ def test_the_paper_s_algorithm_does_not_converge_there():
 
 @pytest.mark.parametrize("name", WITH_ZEROS)
 def test_density_of_the_paper_s_algorithm_with_zeros(name, seed):
-    """After every prefix that is possible; what is drawn after others is of no account."""
+    """Check possible prefixes only; conditionals after impossible prefixes are arbitrary."""
     graph = model(name, seed)
     states, p = twins.distribution(graph)
-    twin = OneAtATime(graph)
+    twin = ReferenceChain(graph)
     q = density(chain_of(graph), graph)
     for depth in range(graph.n_variables):
         prefixes, which = np.unique(states[:, :depth], axis=0, return_inverse=True)
@@ -312,23 +325,23 @@ def test_density_of_the_paper_s_algorithm_with_zeros(name, seed):
 
 
 @pytest.mark.parametrize("name", ["frustrated", "complete", "orders"])
-def test_draws_of_the_paper_s_algorithm(name, seed):
-    """The tree of prefixes and one draw after the other have one law."""
+def test_samples_follow_the_paper_s_algorithm(name, seed):
+    """The tree of prefixes and single samples have the same distribution."""
     graph = model(name, seed)
     states = enumerate_states(graph)[0]
-    twin, rng = OneAtATime(graph), np.random.default_rng(seed)
+    twin, rng = ReferenceChain(graph), np.random.default_rng(seed)
     one_by_one = np.array([twin.draw(rng) for _ in range(2000)], dtype=STATE)
-    together = rows(chain_of(graph).draw(graph.flat, N_DRAWS, rng))
+    together = repeat_by_counts(chain_of(graph).draw(graph.flat, N_DRAWS, rng))
     for q in (density(chain_of(graph), graph), np.array([twin.density(x) for x in states])):
         check_draws(one_by_one, states, q)
         check_draws(together, states, q)
 
 
-# Zeros, large numbers, edges --------------------------------------------------------------
+# Zero potentials, large numbers, edge cases -----------------------------------------------
 
 
 def test_impossible_prefixes(seed):
-    """What propagation rules out is never drawn; what it does not has a density, never nan."""
+    """States that propagation rules out are never sampled; other states have a finite density."""
     parity = np.where(np.indices((2, 2)).sum(0) % 2 == 0, 0.0, -np.inf)
     odd = np.where(np.indices((2, 2)).sum(0) % 2 == 1, 0.0, -np.inf)
     impossible = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [parity, parity, odd])
@@ -338,24 +351,24 @@ def test_impossible_prefixes(seed):
             q = density(chain, impossible)
             assert_allclose(q.sum(), 1.0, rtol=0, atol=1e-12)
             draws = chain.draw(impossible.flat, 1000, np.random.default_rng(seed))
-            check_draws(rows(draws), enumerate_states(impossible)[0], q)
+            check_draws(repeat_by_counts(draws), enumerate_states(impossible)[0], q)
             assert np.isfinite(draws.log_q).all()
 
 
 def test_impossible_prefixes_before_elimination(seed, monkeypatch):
-    """A clip leads into prefixes that nothing possible continues."""
+    """A clip leads to prefixes without any possible continuation."""
     graph = ZOO["zeros_binary"](seed)
-    chain = part_exact(graph, "index", monkeypatch, clip=0.1)
+    chain = partly_exact_chain(graph, "index", monkeypatch, clip=0.1)
     states, p = twins.distribution(graph)
     q = density(chain, graph)
     assert q[p == 0].sum() > 0.01
     assert_allclose(q.sum(), 1.0, rtol=0, atol=1e-12)
     draws = chain.draw(graph.flat, N_DRAWS, np.random.default_rng(seed))
     assert_allclose(draws.log_q, chain.log_density(graph.flat, draws.X), rtol=1e-12)
-    check_draws(rows(draws), states, q)
+    check_draws(repeat_by_counts(draws), states, q)
 
 
-def test_a_clip_covers_all_states(seed):
+def test_clip_gives_all_states_positive_probability(seed):
     graph = ZOO["zeros"](seed)
     p = twins.distribution(graph)[1]
     assert density(chain_of(graph), graph)[p == 0].min() == 0
@@ -372,8 +385,8 @@ def test_no_variables_and_no_cliques(conditionals):
     assert chain.exact
 
 
-def test_runs_in_pieces(seed, monkeypatch):
-    """Short calls, so that Ctrl-C is seen, change nothing."""
+def test_short_kernel_calls_do_not_change_results(seed, monkeypatch):
+    """Splitting runs into short kernel calls gives the same results."""
     graph = frustrated()
     for warm_start in (False, True):
         chain = chain_of(graph, warm_start=warm_start)
@@ -385,7 +398,7 @@ def test_runs_in_pieces(seed, monkeypatch):
             assert_array_equal(left, right)
 
 
-def test_a_seed_is_a_set_of_draws(seed):
+def test_same_seed_gives_same_samples(seed):
     graph = frustrated()
     chain = chain_of(graph)
     kept = graph.flat.copy()
@@ -397,7 +410,7 @@ def test_a_seed_is_a_set_of_draws(seed):
     assert_array_equal(graph.flat, kept)
 
 
-def test_orders():
+def test_variable_orders():
     graph = ZOO["grid"](0)
     assert_array_equal(chain_of(graph, order="index").order, np.arange(9))
     found = chain_of(graph, order="elimination").order
@@ -425,7 +438,7 @@ def _complete(n):
         [0, 1, 2, 3, 0.5],
     ],
 )
-def test_orders_are_checked(order):
+def test_invalid_orders_raise(order):
     graph = ZOO["orders"](0)
     with pytest.raises(ValueError) as caught:
         chain_of(graph, order=order)
@@ -448,13 +461,13 @@ def test_orders_are_checked(order):
         ({"clip": np.nan}, r"^clip must be a number; got nan\."),
     ],
 )
-def test_settings_are_checked(settings, message):
+def test_invalid_settings_raise(settings, message):
     graph = ZOO["chain"](0)
     with pytest.raises(ValueError, match=message):
         chain_of(graph, **settings)
 
 
-def test_messages_are_passed_as_propagation_says():
+def test_propagation_settings_are_used():
     with pytest.raises(
         TypeError,
         match=r"how must be a skmrf\.variational\.belief_propagation\.Propagation; got 'flood",
@@ -462,23 +475,23 @@ def test_messages_are_passed_as_propagation_says():
         ChainSettings(how="flooding")
 
 
-def test_one_run_of_elimination_is_exact_where_a_run_a_draw_is_not_cheap():
-    """What "auto" costs does not grow with what has been drawn: from no variable to one it does."""
+def test_auto_is_exact_if_one_elimination_is_cheap():
+    """The cost of "auto" does not increase along the order, except from no variable to one."""
     layout = make_ising("grid", n_variables=144, coupling=0.3).factor_graph().layout
     cost = tree_decomposition.forecast(layout).entries
     assert cost <= module.EXACT_ENTRIES < 1000 * cost
     assert Chain(layout, ChainSettings(), 1000).exact
 
 
-def test_known_states_of_any_integers_are_known(seed):
-    """A draw that is summed over is left out of the average, whatever dtype the states have."""
+def test_enumerated_states_of_any_integer_dtype(seed):
+    """An enumerated state is left out of the average, whatever its integer dtype."""
     graph = frustrated()
     draws = chain_of(graph).draw(graph.flat, 50, np.random.default_rng(seed))
-    weights = KnownStates(draws.X.astype(np.int64)).weigh(graph, draws)
+    weights = EnumeratedStates(draws.X.astype(np.int64)).compute_weights(graph, draws)
     assert (weights.draws == -np.inf).all()
 
 
-def test_no_rows_have_no_density():
+def test_density_of_no_rows():
     graph = ZOO["isolated"](0)
     assert (
         chain_of(graph).log_density(graph.flat, np.zeros((0, graph.n_variables), STATE)).size == 0

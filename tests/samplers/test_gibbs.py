@@ -1,4 +1,4 @@
-"""Gibbs sweeps leave their target invariant; annealed weights are unbiased."""
+"""Tests of Gibbs sweeps and annealed weights: invariance and unbiasedness."""
 
 import numpy as np
 import pytest
@@ -11,20 +11,20 @@ from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.samplers import Product, gibbs, spawn_generators, sweep
 from skmrf.samplers.gibbs import BLOCK
-from skmrf.samplers.gibbs_queries import anneal, averages, draw
+from skmrf.samplers.gibbs_queries import anneal, draw, record_states
 
 TINY = tuple(n for n in ZOO if len(enumerate_states(ZOO[n](0))[0]) <= 150)
 PATH = np.linspace(0.0, 1.0, 21)
 
 
 def random_product(n_states, rng):
-    """A reference that is not uniform."""
+    """Return a product distribution that is not uniform."""
     log_p = [np.log(rng.dirichlet(np.full(q, 3.0))) for q in n_states]
     return Product(np.concatenate(log_p), np.cumsum(n_states) - n_states)
 
 
-def path_and_base(name, energy, rng):
-    """A path on which weights have a small variance, and a reference with possible states."""
+def short_path(name, energy, rng):
+    """Return a path whose weights have a small variance, and a reference with possible states."""
     n_steps = 200 if name == "spin_glass" else 20
     uniform = name in WITH_ZEROS
     reference = (
@@ -38,7 +38,7 @@ def split(reference, n_states):
 
 
 def target(energy, beta, reference):
-    """Probabilities of all states at ``reference^(1 - beta) f^beta``."""
+    """Return the probabilities of all states at ``reference^(1 - beta) f^beta``."""
     states, log_f = enumerate_states(energy)
     log_reference = sum(b[states[:, i]] for i, b in enumerate(split(reference, energy.n_states)))
     log_p = log_reference if beta == 0 else beta * log_f + (1 - beta) * log_reference
@@ -49,7 +49,7 @@ def exact_draws(states, p, n, rng):
     return states[rng.choice(len(states), size=n, p=p)]
 
 
-def moved(energy, X, rng, **how):
+def run_sweeps(energy, X, rng, **how):
     return sweep(energy, X, spawn_generators(rng, len(X)), **how)
 
 
@@ -59,8 +59,11 @@ def moved(energy, X, rng, **how):
 @pytest.mark.parametrize("beta", [1.0, 0.5, 0.0])
 @pytest.mark.parametrize("name", TINY)
 def test_transition_matrix(name, beta, seed):
-    """Every site's kernel is a reversible projection, the scan leaves the target invariant, and the
-    scan in the other direction is its time reversal."""
+    """Check the kernels of sites and of whole sweeps.
+
+    Each site kernel is a reversible projection. A sweep leaves the target invariant, and the sweep
+    in the reverse order is its time reversal.
+    """
     energy = ZOO[name](seed)
     reference = random_product(energy.n_states, np.random.default_rng(seed))
     states, p, _ = target(energy, beta, reference)
@@ -82,7 +85,7 @@ def test_transition_matrix(name, beta, seed):
     assert_allclose(p[:, None] * forward, (p[:, None] * backward).T, rtol=0, atol=1e-12)
 
 
-# One long test a claim ---------------------------------------------------------------------
+# Invariance --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -92,7 +95,7 @@ def test_sweeps_leave_the_target_invariant(name, reverse, seed):
     rng = np.random.default_rng([seed, reverse])
     states, p = twins.distribution(energy)
     X = exact_draws(states, p, 10_000, rng)
-    check_draws(moved(energy, X, rng, n_sweeps=10, reverse=reverse)[0], states, p)
+    check_draws(run_sweeps(energy, X, rng, n_sweeps=10, reverse=reverse)[0], states, p)
 
 
 @pytest.mark.parametrize("name", ["orders", "spin_glass", "grid", "zeros", "constant_binary"])
@@ -103,27 +106,27 @@ def test_tempered_sweeps_leave_their_target_invariant(name, seed):
     for beta in (0.4, 0.0):
         states, p, _ = target(energy, beta, reference)
         X = exact_draws(states, p, 10_000, rng)
-        X, log_weights = moved(energy, X, rng, betas=[beta] * 4, reference=reference)
+        X, log_weights = run_sweeps(energy, X, rng, betas=[beta] * 4, reference=reference)
         check_draws(X, states, p)
         assert not log_weights.any()
 
 
 @pytest.mark.parametrize("name", ["orders", "tied", "grid"])
-def test_a_wrong_target_is_noticed(name, seed):
-    """The negative control: the same judge, and one entry of one table 0.3 off."""
+def test_check_detects_a_wrong_target(name, seed):
+    """Negative control: one entry of one table is changed by 0.3."""
     graph = ZOO[name](seed)
     rng = np.random.default_rng(seed)
     states, p = twins.distribution(graph)
     X = exact_draws(states, p, 10_000, rng)
     flat = graph.flat.copy()
     flat[np.argmin(np.abs(twins.moments(graph, states, p)["log_potentials"] - 0.5))] += 0.3
-    X, _ = moved(graph.with_theta({"log_potentials": flat}), X, rng, n_sweeps=10)
+    X, _ = run_sweeps(graph.with_theta({"log_potentials": flat}), X, rng, n_sweeps=10)
     with pytest.raises(AssertionError, match="was drawn"):
         check_draws(X, states, p)
 
 
 @pytest.mark.parametrize("name", [n for n in MODERATE if n not in ("spin_glass", "one_state")])
-def test_long_runs_forget_their_start(name, seed):
+def test_long_runs_converge_to_the_target(name, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
     states, p = twins.distribution(energy)
@@ -144,7 +147,7 @@ def test_long_runs_forget_their_start(name, seed):
 
 
 @pytest.mark.parametrize("name", ["chain", "zero_one", "orders", "zeros_binary"])
-def test_clamped_entries_stay_and_the_rest_follows_them(name, seed):
+def test_clamped_entries_stay_and_others_are_conditional(name, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
     states, p = twins.distribution(energy)
@@ -154,12 +157,12 @@ def test_clamped_entries_stay_and_the_rest_follows_them(name, seed):
     given = np.where(agree, p, 0) / p[agree].sum()
     X = exact_draws(states, given, 10_000, rng)
     clamped = np.broadcast_to(mask, X.shape)
-    X, _ = moved(energy, X, rng, n_sweeps=10, clamped=clamped)
+    X, _ = run_sweeps(energy, X, rng, n_sweeps=10, clamped=clamped)
     check_draws(X, states, given)
 
 
 @pytest.mark.parametrize("name", ["orders", "zero_one", "constant_binary", "constant_variables"])
-def test_sweep_hands_everything_to_the_kernel(name, seed):
+def test_sweep_passes_all_arguments_to_the_kernel(name, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
     reference = random_product(energy.n_states, rng)
@@ -183,12 +186,12 @@ def test_sweep_hands_everything_to_the_kernel(name, seed):
 
 @pytest.mark.parametrize("name", [*MODERATE, *WITH_ZEROS])
 def test_annealed_weights_are_unbiased(name, seed):
-    """Their mean is Z, and weighted ends have the target's probabilities, from any reference."""
+    """The mean weight is Z, and weighted end states follow the target, for any reference."""
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
     states, log_f = enumerate_states(energy)
-    betas, reference = path_and_base(name, energy, rng)
-    X, log_weights = moved(
+    betas, reference = short_path(name, energy, rng)
+    X, log_weights = run_sweeps(
         energy, reference.sample(10_000, rng), rng, betas=betas, reference=reference
     )
     check_mean_weight(log_weights, twins.log_sum(log_f), largest_error=0.1)
@@ -198,11 +201,11 @@ def test_annealed_weights_are_unbiased(name, seed):
 
 
 @pytest.mark.parametrize("name", ["chain", "orders", "zeros"])
-def test_wrong_weights_are_noticed(name, seed):
+def test_check_detects_wrong_weights(name, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
-    betas, reference = path_and_base(name, energy, rng)
-    _, log_weights = moved(
+    betas, reference = short_path(name, energy, rng)
+    _, log_weights = run_sweeps(
         energy, reference.sample(10_000, rng), rng, betas=betas, reference=reference
     )
     log_z = twins.log_sum(enumerate_states(energy)[1])
@@ -213,31 +216,33 @@ def test_wrong_weights_are_noticed(name, seed):
 
 @pytest.mark.parametrize("name", [*MODERATE, *WITH_ZEROS])
 def test_reverse_weights_are_unbiased(name, seed):
-    """From exact samples their mean is the reference's mass of possible states, divided by Z."""
+    """The mean weight of exact samples is the reference's mass of possible states over Z."""
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
-    betas, reference = path_and_base(name, energy, rng)
+    betas, reference = short_path(name, energy, rng)
     states, p, log_reference = target(energy, 1.0, reference)
     X = exact_draws(states, p, 10_000, rng)
-    _, log_weights = moved(energy, X, rng, betas=betas[::-1], reference=reference, reverse=True)
+    _, log_weights = run_sweeps(
+        energy, X, rng, betas=betas[::-1], reference=reference, reverse=True
+    )
     log_z = twins.log_sum(enumerate_states(energy)[1])
     check_mean_weight(log_weights, twins.log_sum(log_reference[p > 0]) - log_z, largest_error=0.1)
 
 
 @pytest.mark.parametrize("name", ["orders", "grid", "zeros"])
-def test_weights_of_a_part_of_the_path(name, seed):
+def test_log_weights_of_path_segments_add_up(name, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)
     reference = random_product(energy.n_states, rng)
     states, log_f = enumerate_states(energy)
     _, p, log_reference = target(energy, 0.3, reference)
     X = exact_draws(states, p, 10_000, rng)
-    _, log_weights = moved(energy, X, rng, betas=[0.3, 0.5, 0.5, 0.8], reference=reference)
+    _, log_weights = run_sweeps(energy, X, rng, betas=[0.3, 0.5, 0.5, 0.8], reference=reference)
     log_z = [twins.log_sum(b * log_f + (1 - b) * log_reference) for b in (0.3, 0.8)]
     check_mean_weight(log_weights, log_z[1] - log_z[0])
 
 
-# Reproducible, whatever runs it ------------------------------------------------------------
+# Reproducibility ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["orders", "spin_glass"])
@@ -255,7 +260,7 @@ def test_results_do_not_depend_on_n_jobs(name, seed):
 
 
 @pytest.mark.parametrize("name", ["orders", "spin_glass"])
-def test_a_block_does_not_depend_on_the_others(name, seed):
+def test_blocks_are_independent(name, seed):
     energy = ZOO[name](seed)
     X = Product.uniform(energy.n_states).sample(150, np.random.default_rng(seed))
     all_blocks, _ = sweep(energy, X, spawn_generators(np.random.default_rng(seed), 150))
@@ -265,18 +270,18 @@ def test_a_block_does_not_depend_on_the_others(name, seed):
 
 
 @pytest.mark.parametrize("name", ["orders", "spin_glass"])
-def test_paths_cut_in_pieces(name, seed, monkeypatch):
+def test_path_pieces_do_not_change_results(name, seed, monkeypatch):
     energy = ZOO[name](seed)
     X = Product.uniform(energy.n_states).sample(1, np.random.default_rng(seed))
     results = []
     for updates in (10**9, 1):
         monkeypatch.setattr(gibbs, "UPDATES_A_CALL", updates)
-        results.append(moved(energy, X, np.random.default_rng(seed), betas=PATH))
+        results.append(run_sweeps(energy, X, np.random.default_rng(seed), betas=PATH))
     assert_array_equal(results[0][0], results[1][0])
     assert_allclose(results[0][1], results[1][1], rtol=1e-12)
 
 
-def test_chains_and_parameters_may_be_read_only_maps(tmp_path, seed):
+def test_read_only_memory_maps(tmp_path, seed):
     def mapped(name, array):
         np.save(tmp_path / name, array)
         return np.load(tmp_path / name, mmap_mode="r")
@@ -286,10 +291,10 @@ def test_chains_and_parameters_may_be_read_only_maps(tmp_path, seed):
         rng = np.random.default_rng(seed)
         X = Product.uniform(energy.n_states).sample(100, rng)
         clamped = rng.random(X.shape) < 0.3
-        expected = moved(energy, X, np.random.default_rng(seed), betas=PATH, clamped=clamped)
+        expected = run_sweeps(energy, X, np.random.default_rng(seed), betas=PATH, clamped=clamped)
         theta = {k: mapped(f"{name}_{k}.npy", v) for k, v in energy.theta.items()}
         X_map, mask = mapped("X.npy", X), mapped("clamped.npy", clamped)
-        found = moved(
+        found = run_sweeps(
             energy.with_theta(theta), X_map, np.random.default_rng(seed), betas=PATH, clamped=mask
         )
         for left, right in zip(expected, found, strict=True):
@@ -298,7 +303,9 @@ def test_chains_and_parameters_may_be_read_only_maps(tmp_path, seed):
         wide = X.astype(np.int64)
         fortran = np.asfortranarray(wide)
         for other in (wide, fortran, np.repeat(X, 2, axis=0)[::2]):
-            again = moved(energy, other, np.random.default_rng(seed), betas=PATH, clamped=clamped)
+            again = run_sweeps(
+                energy, other, np.random.default_rng(seed), betas=PATH, clamped=clamped
+            )
             assert_array_equal(again[0], expected[0])
         assert_array_equal(fortran, X)
 
@@ -311,26 +318,26 @@ def test_no_chains(seed):
 
 
 def test_no_variables(seed):
-    """The weights of a constant are the constant along the path."""
+    """The log weight of a constant model is the constant times the change of beta."""
     graph = FactorGraph([], [(), ()], [1.0, 0.5])
-    X, log_weights = moved(
+    X, log_weights = run_sweeps(
         graph, np.zeros((3, 0), dtype=STATE), np.random.default_rng(seed), betas=[0.0, 0.3, 0.8]
     )
     assert X.shape == (3, 0)
     assert_allclose(log_weights, 1.2, rtol=1e-12)
 
 
-def test_a_start_of_probability_zero_is_left(seed):
-    """All states seem as good as others until one is possible."""
+def test_chains_leave_states_of_probability_zero(seed):
+    """All states are equally likely until a possible one is found."""
     graph = FactorGraph([2, 3], [(0,), (1,)], [[-np.inf, 0.0], [0.0, -np.inf, -np.inf]])
-    X, _ = moved(graph, np.array([[0, 2]] * 64, dtype=STATE), np.random.default_rng(seed))
+    X, _ = run_sweeps(graph, np.array([[0, 2]] * 64, dtype=STATE), np.random.default_rng(seed))
     assert_array_equal(X, [[1, 0]] * 64)
 
 
-# Products ----------------------------------------------------------------------------------
+# Product distributions ---------------------------------------------------------------------
 
 
-def test_product_draws_independent_variables(seed):
+def test_product_samples_are_independent(seed):
     rng = np.random.default_rng(seed)
     n_states = np.array([2, 1, 3, 2])
     reference = random_product(n_states, rng)
@@ -352,11 +359,11 @@ def test_uniform_product():
 
 
 @pytest.mark.parametrize(("n_chains", "n_blocks"), [(0, 0), (1, 1), (64, 1), (65, 2)])
-def test_one_generator_a_block(n_chains, n_blocks):
+def test_one_generator_per_block(n_chains, n_blocks):
     assert len(spawn_generators(np.random.default_rng(0), n_chains)) == n_blocks
 
 
-# Chains put to use -------------------------------------------------------------------------
+# Queries by Gibbs chains -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["orders", "tied_binary", "zero_one", "complete"])
@@ -366,10 +373,10 @@ def test_draw(name, seed):
     check_draws(X, *twins.distribution(energy))
 
 
-def test_averages_come_with_their_error(seed):
+def test_recorded_states_and_standard_error(seed):
     energy = ZOO["orders"](seed)
     states, p = twins.distribution(energy)
-    X, residual = averages(energy, np.random.default_rng(seed), n_sweeps=100)
+    X, residual = record_states(energy, np.random.default_rng(seed), n_sweeps=100)
     assert X.shape == (256 * 50, 5)
     assert 0 < residual < 0.03
     for i, expected in enumerate(twins.single_marginals(states, p, energy.n_states)):
@@ -386,16 +393,16 @@ def test_annealing_finds_the_mode(name, seed):
     assert_allclose(energy.log_potential(best[None])[0], value, rtol=1e-12)
 
 
-def test_chains_that_find_nothing_possible_are_refused(seed):
-    """x0 = x1, x1 = x2, x2 != x0: impossible, though every table allows something."""
+def test_no_possible_state_found_raises(seed):
+    """The model x0 = x1, x1 = x2, x2 != x0 is impossible, though every table allows some states."""
     equal, other = [[0.0, -np.inf], [-np.inf, 0.0]], [[-np.inf, 0.0], [0.0, -np.inf]]
     graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [equal, equal, other])
     with pytest.raises(ValueError, match="None of 10 Gibbs chains found a state of positive"):
         draw(graph, 10, np.random.default_rng(seed), n_sweeps=10)
 
 
-def test_chains_in_zero_potentials_are_warned_about(seed):
-    """Two codes of 10 bits that differ everywhere: single flips seldom reach either."""
+def test_chains_in_zero_potentials_raise_a_warning(seed):
+    """The two possible states differ in all 10 bits, so single flips rarely reach either."""
     tables = np.full([2] * 10, -np.inf)
     tables.flat[[0, -1]] = 0.0
     graph = FactorGraph([2] * 10, [range(10)], [tables])
@@ -407,13 +414,13 @@ def test_chains_in_zero_potentials_are_warned_about(seed):
     ("call", "options", "message"),
     [
         (draw, {"n_samples": 3, "n_sweeps": 0}, "n_sweeps must be an integer >= 1; got 0."),
-        (averages, {"n_chains": 1}, "n_chains must be an integer >= 2; got 1."),
-        (averages, {"n_records": 0}, "n_records must be an integer >= 1; got 0."),
+        (record_states, {"n_chains": 1}, "n_chains must be an integer >= 2; got 1."),
+        (record_states, {"n_records": 0}, "n_records must be an integer >= 1; got 0."),
         (anneal, {"n_chains": 0}, "n_chains must be an integer >= 1; got 0."),
         (anneal, {"n_sweeps": 1.5}, "n_sweeps must be an integer; got 1.5."),
     ],
 )
-def test_numbers_are_checked(call, options, message):
+def test_invalid_numbers_raise(call, options, message):
     energy = PairwiseEnergy(np.zeros((2, 2)), np.zeros(2))
     with pytest.raises(ValueError) as caught:
         call(energy, rng=np.random.default_rng(0), **options)

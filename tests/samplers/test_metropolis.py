@@ -16,18 +16,18 @@ from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph, NeuralEnergy
 from skmrf.likelihood.neural import grid
 from skmrf.samplers.independence_metropolis import chain_states, metropolis
-from skmrf.samplers.metropolis import WANTED, Metropolis
+from skmrf.samplers.metropolis import TARGET_ACCEPTANCE, Metropolis
 from skmrf.variational.belief_propagation import Propagation
 from skmrf.variational.mixtures import Mixture
 
 N_ROWS = 20_000
 KINDS = {"numbers": [0, 0], "mixed": [0, 3, 0, 2], "states": [2, 3, 2], "a state": [0, 1]}
 each_kind = pytest.mark.parametrize("kind", KINDS)
-each_move = pytest.mark.parametrize("move", ["walk", "jump"])
+each_move = pytest.mark.parametrize("move", ["random_walk_step", "independence_step"])
 
 
 def neural(seed, n_states, scale=0.7):
-    """An energy whose networks matter."""
+    """Return a random energy with strong networks."""
     rng = np.random.default_rng(seed)
     n, m = len(n_states), n_states.count(0)
     A = rng.normal(0, 0.5, size=(m, m))
@@ -46,7 +46,7 @@ def neural(seed, n_states, scale=0.7):
 
 
 def mixture_of(seed, n_states):
-    """Two components apart from each other, so that it matters which one a draw is from."""
+    """Return a mixture of two distant components, so that errors in the component are visible."""
     rng = np.random.default_rng(seed)
     n_states = np.array(n_states)
     m, q = int((n_states == 0).sum()), n_states[n_states > 0]
@@ -64,11 +64,11 @@ def mixture_of(seed, n_states):
     )
 
 
-def moves_of(seed, kind):
+def energy_and_moves(seed, kind):
     return neural(seed, KINDS[kind]), Metropolis(mixture_of(seed, KINDS[kind]))
 
 
-# Matrices ----------------------------------------------------------------------------------
+# Transition matrices -----------------------------------------------------------------------
 
 
 def all_states(n_states):
@@ -76,7 +76,7 @@ def all_states(n_states):
 
 
 def state_probabilities(mixture, states):
-    """Probabilities of states, from the definition."""
+    """Return the probabilities of states from the definition."""
     total = np.zeros(len(states))
     for k, share in enumerate(np.exp(mixture.log_weights)):
         parts = [mixture.tables[k, d, s] for d, s in enumerate(states.T)]
@@ -84,8 +84,8 @@ def state_probabilities(mixture, states):
     return total
 
 
-def walk_proposals(n_states, states):
-    """One variable to another of its states; the same state again if there is no other."""
+def random_walk_proposals(n_states, states):
+    """Return the proposal matrix: one variable changes to another state, if it has one."""
     K = np.zeros((len(states), len(states)))
     for a, x in enumerate(states):
         for b, y in enumerate(states):
@@ -95,29 +95,36 @@ def walk_proposals(n_states, states):
     return K + np.diag(1 - K.sum(axis=1))
 
 
-def accepted(Q, p):
-    """Matrix of proposals that are accepted by the rule of Metropolis and Hastings."""
+def acceptance_matrix(Q, p):
+    """Return the transition matrix of proposals Q with the Metropolis-Hastings rule."""
     ratio = (p[None, :] * Q.T) / np.where(Q > 0, p[:, None] * Q, 1.0)
     K = Q * np.minimum(1.0, ratio)
     return K + np.diag(1 - K.sum(axis=1))
 
 
-def matrices(energy, mixture):
-    """States, their probabilities and the matrices of both moves."""
+def transition_matrices(energy, mixture):
+    """Return the states, their probabilities and the transition matrices of both moves."""
     states = all_states(energy.n_states)
     p = np.exp(energy.log_potential(states))
     p /= p.sum()
     jump = np.tile(state_probabilities(mixture, states), (len(states), 1))
-    walk = walk_proposals(energy.n_states, states)
-    return states, p, {"walk": accepted(walk, p), "jump": accepted(jump, p)}
+    walk = random_walk_proposals(energy.n_states, states)
+    return (
+        states,
+        p,
+        {
+            "random_walk_step": acceptance_matrix(walk, p),
+            "independence_step": acceptance_matrix(jump, p),
+        },
+    )
 
 
 @each_move
 @pytest.mark.parametrize("n_states", [[2, 3, 2], [4, 1], [3], [2]], ids=str)
-def test_matrices_of_states(move, n_states, seed):
-    """All chains go where the exact matrix says, which is in balance with the model."""
+def test_transition_matrices_of_discrete_models(move, n_states, seed):
+    """Transitions follow the exact matrix, which is reversible with respect to the model."""
     energy, mixture = neural(seed, n_states, 2.0), mixture_of(seed, n_states)
-    states, p, K = matrices(energy, mixture)
+    states, p, K = transition_matrices(energy, mixture)
     check_invariant(p, K[move])
     assert_allclose(p[:, None] * K[move], (p[:, None] * K[move]).T, atol=1e-15)
     moves, rng = Metropolis(mixture), np.random.default_rng(seed)
@@ -134,11 +141,11 @@ def test_matrices_of_states(move, n_states, seed):
     check_counts(frequencies(moved, states, 4000), K[move])
 
 
-@pytest.mark.parametrize("move", ["walk", "jump"])
-def test_every_chain_is_like_the_others(move, seed):
-    """Whatever its place among them: chains of the same state side by side."""
+@pytest.mark.parametrize("move", ["random_walk_step", "independence_step"])
+def test_chains_are_exchangeable(move, seed):
+    """Transitions do not depend on the position of a chain in the array."""
     energy, mixture = neural(seed, [2, 3, 2], 2.0), mixture_of(seed, [2, 3, 2])
-    states, _, K = matrices(energy, mixture)
+    states, _, K = transition_matrices(energy, mixture)
     moves, rng = Metropolis(mixture), np.random.default_rng(seed)
 
     def moved(X):
@@ -151,8 +158,8 @@ def test_every_chain_is_like_the_others(move, seed):
 # Acceptance --------------------------------------------------------------------------------
 
 
-class Seen:
-    """A target that remembers the rows it was asked about."""
+class RecordingTarget:
+    """Target that records the rows at which it is evaluated."""
 
     def __init__(self, target):
         self.target, self.rows = target, []
@@ -162,10 +169,10 @@ class Seen:
         return self.target(X)
 
 
-def gains(energy, mixture, X, moved, move):
-    """Log of the ratio of Metropolis and Hastings, with densities of one row at a time."""
+def log_ratios(energy, mixture, X, moved, move):
+    """Return Metropolis-Hastings log ratios, with densities of one row at a time."""
     gain = energy.log_potential(moved) - energy.log_potential(X)
-    if move == "walk":
+    if move == "random_walk_step":
         return gain
     pairs = zip(X, moved, strict=True)
     parts = [[float(mixture.log_density(row[None])[0]) for row in pair] for pair in pairs]
@@ -174,15 +181,15 @@ def gains(energy, mixture, X, moved, move):
 
 @each_kind
 @each_move
-def test_how_often_moves_are_accepted(move, kind, seed):
-    """Gains above zero always; the others as often as they should, in bins of the gain."""
-    energy, moves = moves_of(seed, kind)
+def test_acceptance_rates(move, kind, seed):
+    """Positive log ratios are always accepted, others at the expected rate."""
+    energy, moves = energy_and_moves(seed, kind)
     rng = np.random.default_rng(seed)
     X = moves.mixture.sample(3000, rng)
-    logs, target = energy.log_potential(X), Seen(energy.log_potential)
+    logs, target = energy.log_potential(X), RecordingTarget(energy.log_potential)
     Y, new, rate = getattr(moves, move)(target, X, logs, rng)
     (proposed,) = target.rows
-    gain = gains(energy, moves.mixture, X, proposed, move)
+    gain = log_ratios(energy, moves.mixture, X, proposed, move)
     taken = new != logs
     assert_array_equal(Y, np.where(taken[:, None], proposed, X))
     assert_allclose(new, energy.log_potential(Y), rtol=1e-12, atol=1e-12)
@@ -198,39 +205,39 @@ def test_how_often_moves_are_accepted(move, kind, seed):
 
 
 @each_kind
-def test_certain_moves(kind, seed):
-    """To where the target is as high as before all chains go, to where there is none no chain."""
-    _, moves = moves_of(seed, kind)
+def test_moves_of_probability_one_and_zero(kind, seed):
+    """All moves to equal densities are accepted, and none to density zero."""
+    _, moves = energy_and_moves(seed, kind)
     rng = np.random.default_rng(seed)
     X = moves.mixture.sample(50, rng)
     for target, rate in ((lambda X: np.zeros(len(X)), 1.0), (lambda X: np.full(len(X), -1e9), 0.0)):
-        Y, logs, found = moves.walk(target, X, np.zeros(50), rng)
+        Y, logs, found = moves.random_walk_step(target, X, np.zeros(50), rng)
         assert found == rate
         assert_array_equal(logs, target(X) if rate else 0.0)
         if not rate:
             assert_array_equal(Y, X)
-    low = moves.jump(lambda X: np.full(len(X), -1e9), X, np.zeros(50), rng)
+    low = moves.independence_step(lambda X: np.full(len(X), -1e9), X, np.zeros(50), rng)
     assert_array_equal(low[0], X)
     assert low[2] == 0.0
 
 
 @each_kind
-def test_draws_of_the_target_are_taken(kind, seed):
-    """Where beliefs are the target, up to a constant."""
-    _, moves = moves_of(seed, kind)
+def test_proposals_from_the_target_are_always_accepted(kind, seed):
+    """The beliefs equal the target up to a constant."""
+    _, moves = energy_and_moves(seed, kind)
     rng = np.random.default_rng(seed)
     X = moves.mixture.sample(500, rng)
 
     def target(X):
         return moves.mixture.log_density(X) + 3.0
 
-    assert moves.jump(target, X, target(X), rng)[2] == 1.0
+    assert moves.independence_step(target, X, target(X), rng)[2] == 1.0
 
 
 @each_kind
 @each_move
 def test_inputs_are_not_written_to(move, kind, seed):
-    energy, moves = moves_of(seed, kind)
+    energy, moves = energy_and_moves(seed, kind)
     rng = np.random.default_rng(seed)
     X = moves.mixture.sample(100, rng)
     logs = energy.log_potential(X)
@@ -245,7 +252,7 @@ def test_inputs_are_not_written_to(move, kind, seed):
 
 @each_move
 def test_one_chain(move, seed):
-    energy, moves = moves_of(seed, "mixed")
+    energy, moves = energy_and_moves(seed, "mixed")
     rng = np.random.default_rng(seed)
     X = moves.mixture.sample(1, rng)
     for _ in range(20):
@@ -261,7 +268,7 @@ MODEL = [0, 3, 0]
 
 
 def exact_draws(energy, n, rng):
-    """By rejection: networks are at most the sum of their scales above the base."""
+    """Return exact samples by rejection; networks are bounded by the sum of their scales."""
     bound = sum(np.abs(v[:, -1]).sum() for v in energy.theta.values())
     roots, parts, found = np.linalg.cholesky(energy.covariance), [], 0
     while found < n:
@@ -276,8 +283,8 @@ def exact_draws(energy, n, rng):
     return np.concatenate(parts)[:n]
 
 
-def features(X):
-    """What is averaged: moments and products of numbers, states, and both together."""
+def statistics(X):
+    """Return moments and products of continuous variables, discrete variables, and both."""
     x, y = X[:, 0], X[:, 2]
     states = X[:, 1][:, None] == np.arange(3)
     return np.column_stack(
@@ -285,18 +292,18 @@ def features(X):
     )
 
 
-def check_kept(before, after):
-    """Rows that moved have the means that they had, in all and in either half of them.
+def check_moments_unchanged(before, after):
+    """Check that the means of moved rows have not changed, in all rows and in either half.
 
-    Rows are independent, so that differences of the same row tell most.
+    Rows are independent, so differences of the same row have the smallest error.
     """
     halves = np.split(np.arange(len(before)), 2)
     for rows in (slice(None), *halves):
-        change = features(after[rows]) - features(before[rows])
+        change = statistics(after[rows]) - statistics(before[rows])
         error = change.std(axis=0, ddof=1) / np.sqrt(len(change))
         assert (error < 0.05).all()
         z = change.mean(axis=0) / error
-        assert (np.abs(z) < N_SIGMA).all(), f"means have moved by {np.abs(z).max():.1f} sigma"
+        assert (np.abs(z) < N_SIGMA).all(), f"means have changed by {np.abs(z).max():.1f} sigma"
 
 
 def after(moves, move, target, X, rng, n=4):
@@ -308,71 +315,76 @@ def after(moves, move, target, X, rng, n=4):
     return X
 
 
-def model_and_draws(seed):
+def model_and_samples(seed):
     energy = neural(seed, MODEL)
     return energy, exact_draws(energy, N_ROWS, np.random.default_rng(seed))
 
 
-def test_exact_draws_are_exact(seed):
-    """What the other tests rest on, by sums over a grid."""
-    energy, X = model_and_draws(seed)
+def test_exact_samples_against_a_grid(seed):
+    """Check the samples that other tests use, by sums over a grid."""
+    energy, X = model_and_samples(seed)
     points, log_weights = grid(energy, 201)
     p = np.exp(log_weights + energy.log_potential(points))
-    expected = p @ features(points) / p.sum()
-    error = features(X).std(axis=0, ddof=1) / np.sqrt(len(X))
-    assert (np.abs(features(X).mean(axis=0) - expected) < N_SIGMA * error + 2e-3).all()
+    expected = p @ statistics(points) / p.sum()
+    error = statistics(X).std(axis=0, ddof=1) / np.sqrt(len(X))
+    assert (np.abs(statistics(X).mean(axis=0) - expected) < N_SIGMA * error + 2e-3).all()
 
 
-@pytest.mark.parametrize("move", ["walk", "jump"])
-def test_the_model_is_kept(move, seed):
-    energy, X = model_and_draws(seed)
+@pytest.mark.parametrize("move", ["random_walk_step", "independence_step"])
+def test_steps_leave_the_model_invariant(move, seed):
+    energy, X = model_and_samples(seed)
     rng = np.random.default_rng(seed + 100)
     moves = Metropolis(mixture_of(seed, MODEL))
-    check_kept(X, after(moves, move, energy.log_potential, X, rng))
+    check_moments_unchanged(X, after(moves, move, energy.log_potential, X, rng))
 
 
 class Uncorrected(Metropolis):
-    """Wrong: jumps as if proposals were symmetric."""
+    """Wrong move: independence steps accepted as if the proposals were symmetric."""
 
-    def jump(self, target, X, logs, rng):
+    def independence_step(self, target, X, logs, rng):
         density = self.mixture.log_density
         start = logs + density(X)
-        Y, _, rate = super().jump(lambda Z: target(Z) + density(Z), X, start, rng)
+        Y, _, rate = super().independence_step(lambda Z: target(Z) + density(Z), X, start, rng)
         return Y, target(Y), rate
 
 
 class Drifting(Metropolis):
-    """Wrong: steps that are longer to one side."""
+    """Wrong move: steps that are longer in one direction."""
 
-    def propose_walk(self, X, rng):
-        Y = super().propose_walk(X, rng)
+    def propose_random_walk(self, X, rng):
+        Y = super().propose_random_walk(X, rng)
         Y[:, self.mixture.numbers] += 0.5
         return Y
 
 
 class Squared(Metropolis):
-    """Wrong: accepts by the root of the ratio."""
+    """Wrong move: acceptance by the square root of the ratio."""
 
-    def walk(self, target, X, logs, rng):
-        Y, _, rate = super().walk(lambda Z: 0.5 * target(Z), X, 0.5 * logs, rng)
+    def random_walk_step(self, target, X, logs, rng):
+        Y, _, rate = super().random_walk_step(lambda Z: 0.5 * target(Z), X, 0.5 * logs, rng)
         return Y, target(Y), rate
 
 
 @pytest.mark.parametrize(
-    ("wrong", "move"), [(Uncorrected, "jump"), (Drifting, "walk"), (Squared, "walk")]
+    ("wrong", "move"),
+    [
+        (Uncorrected, "independence_step"),
+        (Drifting, "random_walk_step"),
+        (Squared, "random_walk_step"),
+    ],
 )
-def test_wrong_moves_are_found_out(wrong, move, seed):
-    energy, X = model_and_draws(seed)
+def test_check_detects_wrong_moves(wrong, move, seed):
+    energy, X = model_and_samples(seed)
     rng = np.random.default_rng(seed + 100)
     moves = wrong(mixture_of(seed, MODEL))
     Y = after(moves, move, energy.log_potential, X, rng)
-    with pytest.raises(AssertionError, match="means have moved"):
-        check_kept(X, Y)
+    with pytest.raises(AssertionError, match="means have changed"):
+        check_moments_unchanged(X, Y)
 
 
-@pytest.mark.parametrize("move", ["jump"])
-def test_chains_find_the_shares_of_modes(move, seed):
-    """Beliefs know the modes of the target and not how much is in each."""
+@pytest.mark.parametrize("move", ["independence_step"])
+def test_chains_find_the_probabilities_of_modes(move, seed):
+    """The beliefs have the modes of the target, but wrong probabilities of them."""
     n_states, rng = np.zeros(1, int), np.random.default_rng(seed)
     beliefs = Mixture(
         n_states,
@@ -397,12 +409,12 @@ def flat(X):
 
 
 @pytest.mark.parametrize("size", [0.0, 0.4])
-def test_steps_are_like_components(size, seed):
-    """Covariances of steps are those within components, whatever lies between their means."""
+def test_step_covariance_is_the_mean_of_components(size, seed):
+    """The covariance of steps does not include the distance of the components' means."""
     mixture = mixture_of(seed, [0, 2, 0])
     moves, rng = Metropolis(mixture, size), np.random.default_rng(seed)
     X = mixture.sample(N_ROWS, rng)
-    steps = (moves.walk(flat, X, flat(X), rng)[0] - X)[:, [0, 2]]
+    steps = (moves.random_walk_step(flat, X, flat(X), rng)[0] - X)[:, [0, 2]]
     scale = size or 2.38 / np.sqrt(2)
     expected = scale**2 * np.einsum("k,kij->ij", [0.3, 0.7], mixture.covariances)
     variances = np.diag(expected)
@@ -411,11 +423,11 @@ def test_steps_are_like_components(size, seed):
     assert (np.abs(steps.T @ steps / N_ROWS - expected) < N_SIGMA * error).all()
 
 
-def test_one_variable_of_states_changes(seed):
+def test_one_discrete_variable_changes_per_step(seed):
     mixture = mixture_of(seed, [0, 3, 1, 4])
     rng = np.random.default_rng(seed)
     X = mixture.sample(6000, rng)
-    Y = Metropolis(mixture).walk(flat, X, flat(X), rng)[0]
+    Y = Metropolis(mixture).random_walk_step(flat, X, flat(X), rng)[0]
     changed = (X != Y)[:, 1:]
     assert (changed.sum(axis=1) <= 1).all()
     assert not changed[:, 1].any()
@@ -427,9 +439,15 @@ def test_one_variable_of_states_changes(seed):
         check_means(shift[:, None] == np.arange(1, q), np.full(q - 1, 1 / (q - 1)))
 
 
-def test_sizes_follow_what_is_accepted(seed):
+def test_step_size_follows_the_acceptance_rate(seed):
     moves = Metropolis(mixture_of(seed, [0, 0]))
-    for rate, change in ((WANTED, 0), (WANTED + 0.1, 1), (1.0, 1), (WANTED - 0.1, -1), (0.0, -1)):
+    for rate, change in (
+        (TARGET_ACCEPTANCE, 0),
+        (TARGET_ACCEPTANCE + 0.1, 1),
+        (1.0, 1),
+        (TARGET_ACCEPTANCE - 0.1, -1),
+        (0.0, -1),
+    ):
         before = moves.size
         moves.adapt(rate)
         assert np.sign(moves.size - before) == change
@@ -437,22 +455,22 @@ def test_sizes_follow_what_is_accepted(seed):
 
 
 @pytest.mark.parametrize("first", [1e-3, 1.0, 100.0])
-def test_sizes_settle(first, seed):
-    """From steps far too small or too large, to about the share that is wanted."""
+def test_step_size_converges(first, seed):
+    """The acceptance rate reaches its target from step sizes that are too small or too large."""
     energy, mixture = neural(seed, [0, 0]), mixture_of(seed, [0, 0])
     moves, rng = Metropolis(mixture, first), np.random.default_rng(seed)
     X, rates = mixture.sample(500, rng), []
     logs = energy.log_potential(X)
     for _ in range(100):
-        X, logs, rate = moves.walk(energy.log_potential, X, logs, rng)
+        X, logs, rate = moves.random_walk_step(energy.log_potential, X, logs, rng)
         moves.adapt(rate)
         rates.append(rate)
-    assert abs(np.mean(rates[-30:]) - WANTED) < 0.05
+    assert abs(np.mean(rates[-30:]) - TARGET_ACCEPTANCE) < 0.05
 
 
 @each_move
-def test_moves_are_of_the_seed(move, seed):
-    energy, moves = moves_of(seed, "mixed")
+def test_same_seed_gives_same_moves(move, seed):
+    energy, moves = energy_and_moves(seed, "mixed")
     X = moves.mixture.sample(30, np.random.default_rng(seed))
     logs = energy.log_potential(X)
     first, again, other = (
@@ -466,8 +484,8 @@ def test_moves_are_of_the_seed(move, seed):
 # Proposals of chained belief propagation ---------------------------------------------------------
 
 
-class Uniforms:
-    """A generator that says what it is told."""
+class FixedGenerator:
+    """Generator that returns given uniform numbers."""
 
     def __init__(self, u):
         self.u = u
@@ -477,19 +495,19 @@ class Uniforms:
         return self.u
 
 
-def acceptance(log_weights):
-    """Probability that a chain at state i takes the proposal j, found by halving intervals of u."""
+def acceptance_probability(log_weights):
+    """Return the probability that state i accepts proposal j, by bisection of the uniforms."""
     n = len(log_weights)
     here, there = (k.ravel() for k in np.indices((n, n)))
-    low, high = np.zeros(n * n), np.ones(n * n)  # 1 - u accepted up to between these
+    low, high = np.zeros(n * n), np.ones(n * n)  # bounds of the largest accepted 1 - u
 
-    def accepted(v):
+    def accepts(v):
         X, weights, taken = metropolis(
             here[:, None],
             log_weights[here],
             there[:, None],
             log_weights[there],
-            Uniforms(np.minimum(1.0 - v, 1.0 - 2**-53)),
+            FixedGenerator(np.minimum(1.0 - v, 1.0 - 2**-53)),
         )
         moved = np.where(taken, there, here)
         assert_array_equal(X[:, 0], moved)
@@ -498,7 +516,7 @@ def acceptance(log_weights):
 
     for _ in range(60):
         middle = 0.5 * (low + high)
-        taken = accepted(middle)
+        taken = accepts(middle)
         low, high = np.where(taken, middle, low), np.where(taken, high, middle)
     return np.where(low > 1 - 1e-14, 1.0, low).reshape(n, n)
 
@@ -507,10 +525,10 @@ def acceptance(log_weights):
 def test_metropolis_leaves_the_model_invariant(name, seed):
     graph = model(name, seed)
     log_f = np.sort(enumerate_states(graph)[1])
-    log_f = np.concatenate([log_f[:30], log_f[-30:]])  # the least and the most probable states
+    log_f = np.concatenate([log_f[:30], log_f[-30:]])  # the least and most probable states
     p = np.exp(log_f - twins.log_sum(log_f))
     q = np.random.default_rng(seed).dirichlet(np.ones(len(p)))
-    taken = acceptance(log_f - np.log(q))
+    taken = acceptance_probability(log_f - np.log(q))
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = np.minimum(1.0, p / q / (p / q)[:, None])
     expected[p == 0] = 1.0
@@ -520,14 +538,14 @@ def test_metropolis_leaves_the_model_invariant(name, seed):
     assert K.min() > -1e-12
     assert_allclose(p @ K, p, rtol=0, atol=1e-12)
     assert_allclose(p[:, None] * K, (p[:, None] * K).T, rtol=0, atol=1e-13)  # reversible
-    wrong = q * acceptance(0.9 * log_f - np.log(q))
+    wrong = q * acceptance_probability(0.9 * log_f - np.log(q))
     wrong[np.diag_indices(len(p))] += 1.0 - wrong.sum(axis=1)
     assert np.abs(p @ wrong - p).max() > 1e-6
 
 
 @pytest.mark.parametrize("name", ["frustrated", "orders", "zeros"])
 def test_metropolis_chains_approach_the_model(name, seed):
-    """Proposals of one undamped iteration with a clip; without steps they are not of the model."""
+    """Proposals are far from the model: one undamped iteration with a clip. Steps correct them."""
     graph = model(name, seed)
     states, p = twins.distribution(graph)
     chain = chain_of(graph, how=Propagation("flooding", 0.0, 1, 0.0), clip=0.05)
@@ -545,7 +563,7 @@ def test_metropolis_chains_approach_the_model(name, seed):
     check_draws(X, states, p)
 
 
-def test_metropolis_with_exact_proposals_takes_them_all(seed):
+def test_metropolis_accepts_all_exact_proposals(seed):
     graph = ZOO["orders"](seed)
     states, p = twins.distribution(graph)
     chain = chain_of(graph, "exact")
@@ -555,7 +573,7 @@ def test_metropolis_with_exact_proposals_takes_them_all(seed):
 
 
 def test_metropolis_chains_are_independent(seed):
-    """Draws that come together by prefix are dealt out at random."""
+    """Samples are grouped by prefix, so they are distributed to the chains at random."""
     graph = FactorGraph([2, 2], [(0,), (1,)], [[0.0, 0.0], [0.0, 0.0]])
     X, _ = chain_states(chain_of(graph), graph, 20_000, 1, np.random.default_rng(seed))
     for i, j in combinations(range(2), 2):

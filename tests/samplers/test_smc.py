@@ -1,4 +1,4 @@
-"""Sequential Monte Carlo along paths: steps, weights, estimates of Z, resampling."""
+"""Tests of sequential Monte Carlo along paths: steps, weights, estimates of Z, resampling."""
 
 import numpy as np
 import pytest
@@ -12,16 +12,16 @@ from skmrf._utils.codes import STATE
 from skmrf._utils.log_weights import logsumexp, normalized_weights
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.samplers import Product, Tempering, spawn_generators
-from skmrf.samplers.smc import Interpolation, climb, equal, resample
+from skmrf.samplers.smc import Interpolation, equal_log_weights, resample, run_smc
 
 MODELS = {n: ZOO[n] for n in ("chain", "cycle", "orders", "zero_one", "zeros", "zeros_binary")}
 MODELS |= {n: LAYERED[n] for n in ("few_hidden", "many_hidden", "single_precision")}
-every = pytest.mark.parametrize("name", MODELS)
+each_model = pytest.mark.parametrize("name", MODELS)
 N_RUNS, N_PARTICLES = 100, 128
 
 
-def from_base(energy, seed, uniform=True):
-    """A path from a reference, and a function that draws particles at its beginning."""
+def path_from_reference(energy, seed, uniform=True):
+    """Return a path from a reference, and a function that samples particles at its beginning."""
     rng = np.random.default_rng([seed, 1])
     reference = Product.uniform(energy.visible_states)
     if not uniform:
@@ -29,8 +29,8 @@ def from_base(energy, seed, uniform=True):
     return Tempering(reference, energy), reference.sample, 0.0
 
 
-def between(name, seed):
-    """A path between two models that have their modes in common, with exact draws of the first."""
+def path_between_models(name, seed):
+    """Return a path between two models with common modes, and exact samples of the first."""
     first, last = (MODELS[name](s).tempered(0.5) for s in (seed, seed + 100))
     states = visible_states(first)
     log_f, p = law(first)
@@ -41,10 +41,10 @@ def between(name, seed):
     return Interpolation(first, last), sample, twins.log_sum(log_f)
 
 
-def runs(path, sample, n_runs, seed, n=N_PARTICLES, **how):
+def run_many_times(path, sample, n_runs, seed, n=N_PARTICLES, **how):
     rng = np.random.default_rng(seed)
     return [
-        climb(path, sample(n, rng), spawn_generators(rng, n), rng, **how) for _ in range(n_runs)
+        run_smc(path, sample(n, rng), spawn_generators(rng, n), rng, **how) for _ in range(n_runs)
     ]
 
 
@@ -52,13 +52,13 @@ def log_z(energy):
     return twins.log_sum(law(energy)[0])
 
 
-def ess_share(log_weights):
+def ess_fraction(log_weights):
     w = np.exp(log_weights - log_weights.max())
     return w.sum() ** 2 / (w @ w) / len(w)
 
 
-class Watched:
-    """A path that notes the particles and log-densities that it is asked for."""
+class RecordingPath:
+    """Path that records particles and log-densities."""
 
     def __init__(self, path):
         self.path, self.seen = path, []
@@ -76,22 +76,24 @@ class Watched:
 
 
 @pytest.mark.parametrize("ess_threshold", [0.5, 0.9, 0.99])
-@every
-def test_steps(name, ess_threshold, seed):
-    """The last step ends at 1; each keeps enough effective particles, and not many more unless it
-    is the last."""
-    path, sample, _ = from_base(MODELS[name](seed), seed)
-    watched = Watched(path)
-    (found,) = runs(watched, sample, 1, seed, n=300, ess_threshold=ess_threshold)
+@each_model
+def test_step_lengths(name, ess_threshold, seed):
+    """Check the steps: the ESS is close to the threshold after each step but the last one.
+
+    The last step ends at 1, and its ESS can be larger.
+    """
+    path, sample, _ = path_from_reference(MODELS[name](seed), seed)
+    recorded = RecordingPath(path)
+    (found,) = run_many_times(recorded, sample, 1, seed, n=300, ess_threshold=ess_threshold)
     betas = found.betas
     assert betas[0] == 0.0
     assert betas[-1] == 1.0
     assert (np.diff(betas) > 0).all()
-    assert len(watched.seen) == found.n_temperatures == len(betas) - 1
+    assert len(recorded.seen) == found.n_temperatures == len(betas) - 1
     shares, log_ratio = [], 0.0
-    for k, (_, density) in enumerate(watched.seen):
+    for k, (_, density) in enumerate(recorded.seen):
         gain = density(betas[k + 1]) - density(betas[k])
-        shares.append(ess_share(gain))
+        shares.append(ess_fraction(gain))
         log_ratio += logsumexp(gain) - np.log(len(gain))
     zeros_first = name.startswith("zeros")
     assert min(shares[1:], default=1.0) >= ess_threshold - 1e-6
@@ -99,76 +101,76 @@ def test_steps(name, ess_threshold, seed):
     assert_allclose(found.least_ess, min(shares), rtol=1e-6)
     assert_allclose(found.log_ratio, log_ratio, rtol=1e-6, atol=1e-6)
     for k in range(len(betas) - 2):
-        _, density = watched.seen[k]
+        _, density = recorded.seen[k]
         longer = betas[k] + 1.06 * (betas[k + 1] - betas[k])
-        too_long = longer >= 1 or ess_share(density(longer) - density(betas[k])) < ess_threshold
+        too_long = longer >= 1 or ess_fraction(density(longer) - density(betas[k])) < ess_threshold
         assert too_long or shares[k] <= ess_threshold + 0.2 * (1 - ess_threshold)
     assert_allclose(logsumexp(found.log_weights), 0.0, rtol=0, atol=1e-9)
-    assert_allclose(ess_share(found.log_weights), shares[-1], rtol=1e-6)
+    assert_allclose(ess_fraction(found.log_weights), shares[-1], rtol=1e-6)
 
 
-def test_one_step_is_enough_where_nothing_changes(seed):
+def test_constant_path_takes_one_step(seed):
     energy = MODELS["chain"](seed)
     path = Interpolation(energy, energy)
     X = visible_states(energy)
     rng = np.random.default_rng(seed)
-    found = climb(path, X, spawn_generators(rng, len(X)), rng)
+    found = run_smc(path, X, spawn_generators(rng, len(X)), rng)
     assert found.betas == (0.0, 1.0)
     assert found.log_ratio == pytest.approx(0.0, abs=1e-12)
     assert_array_equal(found.ancestors, np.arange(len(X)))
-    assert_allclose(found.log_weights, equal(len(X)), rtol=1e-12)
+    assert_allclose(found.log_weights, equal_log_weights(len(X)), rtol=1e-12)
     assert found.variance == pytest.approx(0.0, abs=1e-12)
 
 
-def test_weights_at_the_start(seed):
-    """Unequal ones are resampled where too few particles are effective, and carried else."""
+def test_initial_weights(seed):
+    """Unequal initial weights are resampled if the ESS is too small, and kept otherwise."""
     energy = MODELS["chain"](seed)
     path = Interpolation(energy, energy)
     X = np.repeat(visible_states(energy), 2, axis=0)
     n = len(X)
     rng = np.random.default_rng(seed)
     mild = rng.normal(0.0, 0.1, size=n) + 40.0
-    found = climb(path, X, spawn_generators(rng, n), rng, log_weights=mild)
+    found = run_smc(path, X, spawn_generators(rng, n), rng, log_weights=mild)
     assert_allclose(found.log_weights, mild - logsumexp(mild), rtol=0, atol=1e-12)
     hard = np.where(np.arange(n) < 3, 0.0, -np.inf)
-    found = climb(path, X, spawn_generators(rng, n), rng, log_weights=hard)
-    assert_allclose(found.log_weights, equal(n), rtol=0, atol=1e-12)
+    found = run_smc(path, X, spawn_generators(rng, n), rng, log_weights=hard)
+    assert_allclose(found.log_weights, equal_log_weights(n), rtol=0, atol=1e-12)
     assert set(found.ancestors) == {0, 1, 2}
     assert found.log_ratio == pytest.approx(0.0, abs=1e-12)
 
 
 def test_ancestors_and_moves(seed):
-    """Without a sweep particles are copies of their ancestors."""
+    """Without sweeps the particles are copies of their ancestors."""
     energy = MODELS["zero_one"](seed).tempered(3.0)
-    path, sample, _ = from_base(energy, seed)
+    path, sample, _ = path_from_reference(energy, seed)
     rng = np.random.default_rng(seed)
     X = sample(200, rng)
     before = X.copy()
-    found = climb(path, X, spawn_generators(rng, 200), rng, n_sweeps=0)
+    found = run_smc(path, X, spawn_generators(rng, 200), rng, n_sweeps=0)
     assert found.n_temperatures > 3
     assert_array_equal(found.X, X[found.ancestors])
     assert_array_equal(X, before)
     assert len(np.unique(found.ancestors)) < 150
 
 
-def test_nothing_possible(seed):
-    """All particles in zero potentials: Z is estimated to be zero, and nothing is nan."""
+def test_all_particles_impossible(seed):
+    """If all particles have probability zero, the estimate of Z is zero without nan."""
     equal_pair, other = [[0.0, -np.inf], [-np.inf, 0.0]], [[-np.inf, 0.0], [0.0, -np.inf]]
     graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [equal_pair, equal_pair, other])
-    path, sample, _ = from_base(graph, seed)
-    (found,) = runs(path, sample, 1, seed)
+    path, sample, _ = path_from_reference(graph, seed)
+    (found,) = run_many_times(path, sample, 1, seed)
     assert found.log_ratio == -np.inf
     assert found.variance == np.inf
     assert found.least_ess == 0.0
     assert found.betas[-1] == 1.0
-    assert_allclose(found.log_weights, equal(N_PARTICLES))
+    assert_allclose(found.log_weights, equal_log_weights(N_PARTICLES))
 
 
-def test_hard_paths_end(seed):
-    """Steps have a smallest size, so that also a path of hundreds of nats is walked."""
+def test_smallest_step_bounds_the_number_of_steps(seed):
+    """Steps have a smallest size, so a path of hundreds of nats ends."""
     energy = ZOO["huge"](seed)
-    path, sample, _ = from_base(energy, seed)
-    (found,) = runs(path, sample, 1, seed, n=64)
+    path, sample, _ = path_from_reference(energy, seed)
+    (found,) = run_many_times(path, sample, 1, seed, n=64)
     assert found.betas[-1] == 1.0
     assert np.isfinite(found.log_ratio)
     assert np.isfinite(found.log_weights).any()
@@ -178,32 +180,32 @@ def test_hard_paths_end(seed):
 
 
 @pytest.mark.parametrize("uniform", [True, False])
-@every
-def test_z_from_a_base_is_unbiased(name, uniform, seed):
+@each_model
+def test_estimate_of_z_is_unbiased(name, uniform, seed):
     energy = MODELS[name](seed)
-    path, sample, _ = from_base(energy, seed, uniform)
-    found = runs(path, sample, N_RUNS, [seed, uniform])
+    path, sample, _ = path_from_reference(energy, seed, uniform)
+    found = run_many_times(path, sample, N_RUNS, [seed, uniform])
     ratios = np.array([f.log_ratio for f in found])
-    few_possible = name.startswith("zeros")  # of the particles at the start
+    few_possible = name.startswith("zeros")  # few particles are possible at the start
     check_mean_weight(ratios, log_z(energy), largest_error=0.15 if few_possible else 0.05)
     spread = np.mean((np.exp(ratios - log_z(energy)) - 1) ** 2)
-    told = np.mean([f.variance for f in found])
-    assert few_possible or 0.3 * told - 1e-4 < spread < 4 * told + 1e-4
+    estimated = np.mean([f.variance for f in found])
+    assert few_possible or 0.3 * estimated - 1e-4 < spread < 4 * estimated + 1e-4
     assert all(f.betas[-1] == 1.0 for f in found)
     check_final_weights(energy, found)
 
 
 @pytest.mark.parametrize("name", [n for n in MODELS if not n.startswith("zeros")])
 def test_ratios_between_models_are_unbiased(name, seed):
-    path, sample, log_z_first = between(name, seed)
-    found = runs(path, sample, N_RUNS, seed)
+    path, sample, log_z_first = path_between_models(name, seed)
+    found = run_many_times(path, sample, N_RUNS, seed)
     ratios = np.array([f.log_ratio for f in found])
     check_mean_weight(ratios, log_z(path.last) - log_z_first)
     check_final_weights(path.last, found)
 
 
 def check_final_weights(energy, found):
-    """Weighted particles have the model's single marginals, by the spread over the runs."""
+    """Check single marginals of weighted particles, with errors from the spread over runs."""
     states, (_, p) = visible_states(energy), law(energy)
     expected = p @ states
     each = np.array([normalized_weights(f.log_weights, len(f.X)) @ f.X for f in found])
@@ -211,11 +213,11 @@ def check_final_weights(energy, found):
     assert (np.abs(each.mean(axis=0) - expected) < 5 * error + 0.01).all()
 
 
-def test_a_wrong_z_is_noticed(seed):
-    """The negative control."""
+def test_check_detects_a_wrong_z(seed):
+    """Negative control: Z is wrong."""
     energy = MODELS["orders"](seed)
-    path, sample, _ = from_base(energy, seed)
-    ratios = [f.log_ratio for f in runs(path, sample, N_RUNS, seed)]
+    path, sample, _ = path_from_reference(energy, seed)
+    ratios = [f.log_ratio for f in run_many_times(path, sample, N_RUNS, seed)]
     for wrong in (0.1, -0.1):
         with pytest.raises(AssertionError, match="the mean is"):
             check_mean_weight(ratios, log_z(energy) + wrong)
@@ -224,8 +226,8 @@ def test_a_wrong_z_is_noticed(seed):
 # Resampling --------------------------------------------------------------------------------
 
 
-class Fixed:
-    """A generator of one number."""
+class FixedGenerator:
+    """Generator that always returns the same number."""
 
     def __init__(self, value):
         self.value = value
@@ -237,8 +239,11 @@ class Fixed:
 @pytest.mark.parametrize("n", [1, 7, 300])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 20.0])
 def test_systematic_resampling(n, scale, seed):
-    """Every index is drawn n * weight times, rounded down or up, on average exactly; index order
-    is kept."""
+    """Check the counts and the order of systematic resampling.
+
+    Each index occurs n * weight times, rounded down or up, and exactly so on average. The indices
+    are in increasing order.
+    """
     rng = np.random.default_rng(seed)
     log_weights = rng.normal(0.0, scale, size=40) + 700.0
     log_weights[rng.random(40) < 0.2] = -np.inf
@@ -247,7 +252,7 @@ def test_systematic_resampling(n, scale, seed):
     total = np.zeros(40)
     us = [0.0, 1 - 2**-53, *((np.arange(400) + 0.5) / 400)]
     for k, u in enumerate(us):
-        chosen = resample(log_weights, n, Fixed(u))
+        chosen = resample(log_weights, n, FixedGenerator(u))
         assert len(chosen) == n
         assert (np.diff(chosen) >= 0).all()
         counts = np.bincount(chosen, minlength=40)
@@ -257,31 +262,31 @@ def test_systematic_resampling(n, scale, seed):
     assert_allclose(total / 400, expected, rtol=0, atol=1 / 400 + 1e-9)
 
 
-def test_resampling_at_the_edges_of_rounding():
-    """Numbers next to 1, sums that end below it, and weights of zero at both ends."""
+def test_resampling_with_rounding_errors():
+    """Check uniforms next to 1, sums of weights below 1, and zero weights at both ends."""
     for n in (3, 200, 301):
         log_weights = np.random.default_rng(n).normal(size=n)
         log_weights[[0, -1]] = -np.inf
         for u in (0.0, 1 - 2**-53):
-            chosen = resample(log_weights, n, Fixed(u))
+            chosen = resample(log_weights, n, FixedGenerator(u))
             assert chosen.min() >= 1
             assert chosen.max() <= n - 2
 
 
-def test_resampling_of_nothing_possible():
-    assert_array_equal(resample(np.full(4, -np.inf), 4, Fixed(0.5)), np.arange(4))
+def test_resampling_with_all_weights_zero():
+    assert_array_equal(resample(np.full(4, -np.inf), 4, FixedGenerator(0.5)), np.arange(4))
 
 
 def test_equal_weights():
-    assert_allclose(np.exp(equal(8)).sum(), 1.0)
-    assert_array_equal(resample(equal(8), 8, Fixed(0.3)), np.arange(8))
+    assert_allclose(np.exp(equal_log_weights(8)).sum(), 1.0)
+    assert_array_equal(resample(equal_log_weights(8), 8, FixedGenerator(0.3)), np.arange(8))
 
 
 # Hidden units summed out -------------------------------------------------------------------
 
 
 def test_summing_out_hidden_units_needs_fewer_steps(seed):
-    """Than weights of both layers, by the same path as tables or as couplings."""
+    """Weights of visible units alone vary less than weights of both layers on the same path."""
     steps = np.zeros(3)
     for k in range(3):
         rbm = layers(10, 8, [seed, k], scale=0.8)
@@ -290,8 +295,10 @@ def test_summing_out_hidden_units_needs_fewer_steps(seed):
         W[:n, n:], W[n:, :n] = rbm.weights, rbm.weights.T
         bias = np.concatenate([rbm.visible_bias, rbm.hidden_bias])
         for kind, energy in enumerate((rbm, rbm.factor_graph(), PairwiseEnergy(W, bias, (0, 1)))):
-            path, sample, _ = from_base(energy, seed)
-            steps[kind] += sum(f.n_temperatures for f in runs(path, sample, 2, seed, n=256))
+            path, sample, _ = path_from_reference(energy, seed)
+            steps[kind] += sum(
+                f.n_temperatures for f in run_many_times(path, sample, 2, seed, n=256)
+            )
     assert steps[0] < 0.8 * steps[1]
     assert steps[0] < 0.8 * steps[2]
     assert abs(steps[1] - steps[2]) <= 0.15 * steps[1]
@@ -303,8 +310,8 @@ def test_both_forms_estimate_the_same_z(seed):
     assert states.dtype == STATE
     expected = twins.log_sum(log_f)
     for energy in (rbm, rbm.factor_graph()):
-        path, sample, _ = from_base(energy, seed)
-        ratios = [f.log_ratio for f in runs(path, sample, N_RUNS, seed)]
+        path, sample, _ = path_from_reference(energy, seed)
+        ratios = [f.log_ratio for f in run_many_times(path, sample, N_RUNS, seed)]
         n = len(energy.visible_states)
         assert path.reference.log_probability(states[:, :n]) == pytest.approx(-n * np.log(2.0))
         check_mean_weight(ratios, expected)

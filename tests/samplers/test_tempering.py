@@ -1,4 +1,4 @@
-"""Block Gibbs, tempered transitions and parallel tempering, by their exact transition matrices."""
+"""Tests of block Gibbs, tempered transitions and parallel tempering by transition matrices."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -22,21 +22,21 @@ from zoo import LAYERED, layers, random_tables
 from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.samplers import Product, parallel_tempering, spawn_generators, sweep, tempered_transition
-from skmrf.samplers.parallel_tempering import Replicas, adapted, check_ladder
+from skmrf.samplers.parallel_tempering import Replicas, adapt_ladder, check_ladder
 
-FEW = 4000  # chains from every state
+N_CHAINS = 4000  # per state
 MANY = 20_000
 
 
 def tables(seed):
-    """Pairs of two- and three-state variables."""
+    """Return a factor graph of pairs of variables with two and three states."""
     rng = np.random.default_rng([seed, 1])
     cliques = [(0,), (1,), (0, 1)]
     return FactorGraph([2, 3], cliques, random_tables([2, 3], cliques, rng, 2.0))
 
 
 def couplings(seed):
-    """Three spins; strong couplings, which make the order of the sites matter."""
+    """Return three spins with strong couplings, so that the order of the sites matters."""
     rng = np.random.default_rng([seed, 2])
     upper = np.triu(rng.choice([-1.5, 1.5], size=(3, 3)), 1)
     return PairwiseEnergy(upper + upper.T, rng.normal(0.0, 0.5, size=3))
@@ -51,7 +51,7 @@ def two_layers_single(seed):
 
 
 SMALL = {f.__name__: f for f in (tables, couplings, two_layers, two_layers_single)}
-every = pytest.mark.parametrize("name", SMALL)
+each_model = pytest.mark.parametrize("name", SMALL)
 LADDER = np.array([1.0, 0.6, 0.2])
 
 
@@ -64,9 +64,12 @@ def random_base(energy, seed):
 
 @pytest.mark.parametrize("beta", [1.0, 0.4, 0.0])
 @pytest.mark.parametrize("name", [n for n in LAYERED if n != "many_hidden"])
-def test_block_gibbs(name, beta, seed):
-    """The matrix leaves its target invariant and is reversible; the density of the path is that
-    target, and chains move by the matrix."""
+def test_block_gibbs_transition_matrix(name, beta, seed):
+    """Check the transition matrix of a sweep against chains and against the path.
+
+    The matrix is reversible, and it leaves the target invariant. The target is the density of the
+    path.
+    """
     energy = LAYERED[name](seed)
     reference = random_base(energy, seed)
     states = visible_states(energy)
@@ -82,11 +85,11 @@ def test_block_gibbs(name, beta, seed):
         generators = spawn_generators(np.random.default_rng(seed), len(X))
         return sweep(energy, X, generators, betas=np.array([beta, beta]), reference=reference)[0]
 
-    check_counts(frequencies(move, states, FEW), K)
+    check_counts(frequencies(move, states, N_CHAINS), K)
 
 
-def test_a_wrong_temperature_is_noticed(seed):
-    """The negative control."""
+def test_check_detects_a_wrong_temperature(seed):
+    """Negative control: the temperature is wrong."""
     energy = two_layers(seed)
     reference = Product.uniform([2] * 3)
 
@@ -94,7 +97,7 @@ def test_a_wrong_temperature_is_noticed(seed):
         generators = spawn_generators(np.random.default_rng(seed), len(X))
         return sweep(energy, X, generators, betas=np.array([0.5, 0.5]), reference=reference)[0]
 
-    counts = frequencies(move, visible_states(energy), FEW)
+    counts = frequencies(move, visible_states(energy), N_CHAINS)
     check_counts(counts, sweep_matrix(energy, 0.5, reference))
     for beta, wrong in ((1.0, reference), (0.1, reference), (0.5, random_base(energy, seed))):
         with pytest.raises(AssertionError, match="was drawn"):
@@ -103,7 +106,7 @@ def test_a_wrong_temperature_is_noticed(seed):
 
 @pytest.mark.parametrize("name", LAYERED)
 def test_annealed_weights_of_layers(name, seed):
-    """A path of one step weighs the start by the change of its density."""
+    """The weight of a path of one step is the change of the start's density."""
     energy = LAYERED[name](seed)
     reference = random_base(energy, seed)
     states = visible_states(energy)
@@ -117,7 +120,7 @@ def test_annealed_weights_of_layers(name, seed):
 
 @pytest.mark.parametrize("name", ["few_hidden", "single_precision"])
 def test_clamped_layers(name, seed):
-    """Clamped units stay; the others have the law given them."""
+    """Clamped units keep their state, and the others follow the conditional distribution."""
     energy = LAYERED[name](seed)
     states, (_, p) = visible_states(energy), law(energy)
     mask = np.arange(states.shape[1]) < 2
@@ -133,7 +136,7 @@ def test_clamped_layers(name, seed):
     check_counts(counts, given)
 
 
-def test_layers_do_not_depend_on_the_other_blocks(seed):
+def test_blocks_are_independent(seed):
     energy = two_layers(seed)
     X = Product.uniform([2] * 3).sample(150, np.random.default_rng(seed))
     moved = []
@@ -158,10 +161,12 @@ def transition(energy, reference, seed, betas=LADDER):
 
 
 @pytest.mark.parametrize("uniform", [True, False])
-@every
+@each_model
 def test_tempered_transitions(name, uniform, seed):
-    """The matrix summed over all walks leaves the target invariant, reversibly; chains move by
-    it."""
+    """Check the transition matrix, summed over all trajectories, against chains.
+
+    The matrix is reversible, and it leaves the target invariant.
+    """
     energy = SMALL[name](seed)
     reference = Product.uniform(energy.visible_states) if uniform else random_base(energy, seed)
     _, p = law(energy)
@@ -183,13 +188,13 @@ def test_tempered_transitions_on_other_ladders(betas, seed):
 
 
 def asymmetric():
-    """Two variables of which one must be in state 1: the order of the sites shows."""
+    """Return two variables that mostly differ, so that the order of the sites matters."""
     pair = [[-3.8, 3.3], [3.6, -7.7]]
     return FactorGraph([2, 2], [(0,), (1,), (0, 1)], [[2.3, 1.1], [-0.7, -3.1], pair])
 
 
-def test_sweeps_down_must_be_reversed(seed, monkeypatch):
-    """The negative control: sites in one order up and down is not invariant, and it shows."""
+def test_check_detects_sweeps_that_are_not_reversed(seed, monkeypatch):
+    """Negative control: without reversed sweeps on the way down the target is not invariant."""
     energy = asymmetric()
     reference = Product.uniform([2, 2])
     betas = np.array([1.0, 0.3])
@@ -203,19 +208,19 @@ def test_sweeps_down_must_be_reversed(seed, monkeypatch):
     states = visible_states(energy)
     rng = np.random.default_rng(seed)
     X = states[rng.choice(len(states), size=200_000, p=p)]
-    check_law(transition(energy, reference, seed, betas)(X), states, p)
+    check_distribution(transition(energy, reference, seed, betas)(X), states, p)
     monkeypatch.setattr("skmrf.samplers.tempered_transitions.sweep", forward)
     moved = transition(energy, reference, seed, betas)(X)
-    check_law(moved, states, p @ wrong)
+    check_distribution(moved, states, p @ wrong)
     with pytest.raises(AssertionError, match="was drawn"):
-        check_law(moved, states, p)
+        check_distribution(moved, states, p)
 
 
-def check_law(X, states, p):
+def check_distribution(X, states, p):
     check_counts(np.array([(s == X).all(axis=1).sum() for s in states]), p)
 
 
-def test_refused_walks_stay(seed):
+def test_rejected_transitions_keep_the_state(seed):
     energy = couplings(seed)
     reference = Product.uniform([2] * 3)
     rng = np.random.default_rng(seed)
@@ -229,7 +234,7 @@ def test_refused_walks_stay(seed):
     assert (Y[accepted] != X[accepted]).any()
 
 
-def test_walks_that_end_in_zero_potentials_are_refused(seed):
+def test_transitions_into_zero_potentials_are_rejected(seed):
     equal = [[0.0, -np.inf], [-np.inf, 0.5]]
     energy = FactorGraph([2, 2], [(0, 1)], [equal])
     reference = Product.uniform([2, 2])
@@ -239,14 +244,14 @@ def test_walks_that_end_in_zero_potentials_are_refused(seed):
         args = (spawn_generators(rng, 300), rng, np.array(betas), reference)
         Y, _ = tempered_transition(energy, X, *args)
         assert (Y[:, 0] == Y[:, 1]).all()
-    assert Y.any()  # through beta = 0, where everything is possible
+    assert Y.any()  # the path includes beta = 0, where every state is possible
 
 
 # Parallel tempering ------------------------------------------------------------------------
 
 
 def swap_matrix(log_hot, log_cold):
-    """Swaps of two chains on the product space, a state of the hot one first."""
+    """Return the swap matrix of two chains on the product space; the hot state comes first."""
     S = len(log_hot)
     M = np.zeros((S * S, S * S))
     for x, y in np.ndindex(S, S):
@@ -260,22 +265,22 @@ def start(betas, X, seed):
     return Replicas.start(betas, X, np.random.default_rng(seed))
 
 
-def pairs_of(states):
-    """All pairs of states, as chains at two temperatures."""
+def all_pairs(states):
+    """Return all pairs of states, as chains at two temperatures."""
     S = len(states)
     return np.stack([np.repeat(states, S, axis=0), np.tile(states, (S, 1))])
 
 
-@every
-def test_swaps(name, seed):
-    """The swap matrix leaves the product of both targets invariant; chains swap by it."""
+@each_model
+def test_swap_matrix(name, seed):
+    """The swap matrix leaves the product of both targets invariant, and chains follow it."""
     energy = SMALL[name](seed)
     reference = random_base(energy, seed)
     states, betas = visible_states(energy), [0.3, 1.0]
     logs, laws = zip(*(law(energy, beta, reference) for beta in betas), strict=True)
     M = swap_matrix(*logs)
     check_invariant(np.outer(*laws).ravel(), M)
-    X = np.repeat(pairs_of(states), 1000, axis=1)
+    X = np.repeat(all_pairs(states), 1000, axis=1)
     replicas = start(betas, X, seed)
     after, info = parallel_tempering(
         energy, reference, replicas, np.random.default_rng(seed), n_sweeps=0
@@ -291,9 +296,9 @@ def test_swaps(name, seed):
     assert 0 < info["swap_rate"] <= 1
 
 
-@every
+@each_model
 def test_parallel_tempering_leaves_the_product_invariant(name, seed):
-    """Sweeps and swaps of three temperatures, both parities; the swap rate is the expected one."""
+    """Check sweeps and swaps at three temperatures for both parities, and the swap rate."""
     energy = SMALL[name](seed)
     reference = random_base(energy, seed)
     states, betas = visible_states(energy), [0.0, 0.5, 1.0]
@@ -317,11 +322,11 @@ def test_parallel_tempering_leaves_the_product_invariant(name, seed):
         error = np.sqrt(expected * (1 - expected) / MANY) + 1e-6
         assert abs(rates[low] - expected) < 5 * error
         first = 0.99 * 0.5 + 0.01 * (1 - expected)
-        assert abs(replicas.refusals[low] - first) < 0.05 * error + 1e-7
+        assert abs(replicas.rejection_rates[low] - first) < 0.05 * error + 1e-7
 
 
 def test_even_and_odd_pairs_take_turns(seed):
-    """Where everything is as likely as everything else, every swap is made."""
+    """If all states are equally likely, every swap is made."""
     energy = FactorGraph([2] * 8, [], [])
     reference = Product.uniform([2] * 8)
     X = np.repeat(np.arange(5)[:, None, None], 8, axis=2).astype(STATE) % 2
@@ -340,7 +345,7 @@ def test_even_and_odd_pairs_take_turns(seed):
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
 def test_round_trips(n, seed):
-    """Every swap is made, so replicas go up and down like buckets: labels tell the trips."""
+    """If every swap is made, replicas move up and down the ladder; labels count the trips."""
     energy = FactorGraph([2] * 4, [], [])
     reference = Product.uniform([2] * 4)
     replicas = start(np.linspace(0, 1, n), np.zeros((n, 6, 4), dtype=STATE), seed)
@@ -364,17 +369,19 @@ def test_replicas_are_not_changed(seed):
     reference = Product.uniform(energy.visible_states)
     rng = np.random.default_rng(seed)
     replicas = start([0.2, 0.6, 1.0], np.stack([reference.sample(50, rng) for _ in range(3)]), seed)
-    kept = [a.copy() for a in (replicas.X, replicas.visited, replicas.refusals)]
+    kept = [a.copy() for a in (replicas.X, replicas.last_end, replicas.rejection_rates)]
     for _ in range(3):
         parallel_tempering(energy, reference, replicas, rng)
-    for before, after in zip(kept, (replicas.X, replicas.visited, replicas.refusals), strict=True):
+    for before, after in zip(
+        kept, (replicas.X, replicas.last_end, replicas.rejection_rates), strict=True
+    ):
         assert_array_equal(before, after)
 
 
 # Ladders -----------------------------------------------------------------------------------
 
 
-def exact_refusals(energy, reference, betas):
+def exact_rejection_rates(energy, reference, betas):
     out = []
     for hot, cold in pairwise(betas):
         (log_hot, p), (log_cold, q) = (law(energy, float(b), reference) for b in (hot, cold))
@@ -384,34 +391,36 @@ def exact_refusals(energy, reference, betas):
 
 
 @pytest.mark.parametrize("low", [0.0, 0.1])
-@every
-def test_adapted_ladders_refuse_equally_often(name, low, seed):
-    """From a bad ladder, by exact shares of refusals."""
+@each_model
+def test_adapted_ladder_equalises_rejection_rates(name, low, seed):
+    """Start from a poor ladder with exact rejection rates."""
     energy = SMALL[name](seed)
     reference = Product.uniform(energy.visible_states)
     betas = np.array([low, low + 0.01, low + 0.02, low + 0.03, 1.0])
     replicas = start(betas, np.zeros((5, 1, len(energy.visible_states)), dtype=STATE), seed)
-    refused = exact_refusals(energy, reference, betas)
+    refused = exact_rejection_rates(energy, reference, betas)
     assert refused.max() > 5 * refused.min()
     for _ in range(30):
-        replicas = replace(replicas, refusals=exact_refusals(energy, reference, replicas.betas))
-        replicas = adapted(replicas)
+        replicas = replace(
+            replicas, rejection_rates=exact_rejection_rates(energy, reference, replicas.betas)
+        )
+        replicas = adapt_ladder(replicas)
         assert replicas.betas[0] == low
         assert replicas.betas[-1] == 1.0
         assert (np.diff(replicas.betas) > 0).all()
-    refused = exact_refusals(energy, reference, replicas.betas)
+    refused = exact_rejection_rates(energy, reference, replicas.betas)
     assert refused.max() < 1.05 * refused.min()
     assert_array_equal(betas[1:4], low + np.array([0.01, 0.02, 0.03]))
 
 
-def test_a_ladder_without_refusals_stays(seed):
+def test_ladder_without_rejections_is_unchanged(seed):
     replicas = start([0.0, 0.1, 1.0], np.zeros((3, 1, 2), dtype=STATE), seed)
-    replicas = replace(replicas, refusals=np.zeros(2))
-    assert_allclose(adapted(replicas).betas, [0.0, 0.1, 1.0], rtol=1e-12)
+    replicas = replace(replicas, rejection_rates=np.zeros(2))
+    assert_allclose(adapt_ladder(replicas).betas, [0.0, 0.1, 1.0], rtol=1e-12)
 
 
-def test_refusals_are_learned(seed):
-    """The running shares of refusals come near the exact ones."""
+def test_rejection_rates_converge(seed):
+    """The running rejection rates converge to the exact ones."""
     energy = couplings(seed)
     reference = Product.uniform([2] * 3)
     rng = np.random.default_rng(seed)
@@ -422,8 +431,8 @@ def test_refusals_are_learned(seed):
     for step in range(3000):
         replicas, _ = parallel_tempering(energy, reference, replicas, rng)
         if step >= 600 and step % 200 == 0:
-            reached.append(replicas.refusals)
-    expected = exact_refusals(energy, reference, betas)
+            reached.append(replicas.rejection_rates)
+    expected = exact_rejection_rates(energy, reference, betas)
     assert_allclose(np.mean(reached, axis=0), expected, rtol=0, atol=0.02)
 
 
@@ -432,16 +441,16 @@ def test_refusals_are_learned(seed):
     [[1.0], [], [0.5, 0.9], [0.0, 0.5, 0.5, 1.0], [1.0, 0.5], [0.9, 0.1, 1.0], [[0.0, 1.0]]]
     + [[0.0, np.nan, 1.0], [0.0, 1.0, np.nan], [0.0, 1.5, 1.0]],
 )
-def test_wrong_ladders_are_refused(betas):
-    with pytest.raises(ValueError, match="betas must rise to 1 and be at least two inverse"):
+def test_invalid_ladders_raise(betas):
+    with pytest.raises(ValueError, match="betas must be at least two inverse temperatures"):
         check_ladder(betas)
 
 
 @pytest.mark.parametrize("first", [-0.5, np.nan, -np.inf])
-def test_wrong_ends_of_ladders_are_refused(first):
+def test_ladders_with_invalid_ends_raise(first):
     with pytest.raises(ValueError, match="betas"):
         check_ladder([first, 0.5, 1.0])
 
 
-def test_ladders():
+def test_valid_ladders():
     assert_array_equal(check_ladder((0, 0.5, 1)), [0.0, 0.5, 1.0])

@@ -1,4 +1,4 @@
-"""Records of chains: what they visit, against enumeration, and how often tempered ones swap."""
+"""Tests of chain traces: visited states against enumeration, and swap rates of tempered chains."""
 
 import pickle
 from itertools import combinations, pairwise
@@ -19,24 +19,24 @@ from skmrf.samplers import traces as module
 MODELS = {n: ZOO[n] for n in ("cycle", "tied_binary", "zero_one", "constant_variables", "isolated")}
 MODELS |= {n: LAYERED[n] for n in ("few_hidden", "many_hidden", "single_precision")}
 LADDER = (0.0, 0.4, 1.0)
-every = pytest.mark.parametrize("name", MODELS)
+each_model = pytest.mark.parametrize("name", MODELS)
 plain_or_tempered = pytest.mark.parametrize("betas", [None, LADDER], ids=["plain", "tempered"])
 
 
-def joint_shares(traces, states):
-    """How often each chain was in each joint state, shape (n_chains, n_states)."""
+def joint_frequencies(traces, states):
+    """Return the frequency of each joint state in each chain, shape (n_chains, n_states)."""
     n_chains, n_draws, _ = traces.states.shape
     which = number_of(traces.states.reshape(n_chains * n_draws, -1), states)
     cells = np.repeat(np.arange(n_chains), n_draws) * len(states) + which
     return np.bincount(cells, minlength=n_chains * len(states)).reshape(n_chains, -1) / n_draws
 
 
-def check_visits(traces, states, p):
-    """Chains, each one value, have the marginals of single variables and pairs that p has.
+def check_marginals(traces, states, p):
+    """Check marginals of single variables and pairs, with one value per chain.
 
-    States of less than a hundredth are left out, whose errors are far from normal.
+    States with a probability below 0.01 are left out, as their errors are far from normal.
     """
-    visits = joint_shares(traces, states)
+    visits = joint_frequencies(traces, states)
     assert not visits[:, p == 0].any(), "a state of probability zero was visited"
     n = states.shape[1]
     for members in [(i,) for i in range(n)] + list(combinations(range(n), 2)):
@@ -45,28 +45,28 @@ def check_visits(traces, states, p):
         check_means(visits @ cells, p @ cells)
 
 
-def two_wells():
-    """Eight spins that agree, mostly on the upper state; single flips do not get across."""
+def two_mode_energy():
+    """Return eight spins that agree, mostly on the upper state; single flips do not change mode."""
     coupling = 0.9 * (1 - np.eye(8))
     return PairwiseEnergy(coupling, np.full(8, 0.1))
 
 
-# What is visited ---------------------------------------------------------------------------
+# Recorded states ---------------------------------------------------------------------------
 
 
 @plain_or_tempered
-@every
-def test_chains_visit_states_by_their_probability(name, betas, seed):
+@each_model
+def test_traces_follow_the_model(name, betas, seed):
     energy = MODELS[name](seed)
     how = {"n_chains": 400, "n_sweeps": 60, "n_discarded": 150, "random_state": seed}
     traces = trace_chains(energy, betas=betas, **how)
     states, (_, p) = visible_states(energy), law(energy)
-    check_visits(traces, states, p)
+    check_marginals(traces, states, p)
 
 
 @plain_or_tempered
-def test_another_distribution_is_noticed(betas, seed):
-    """The negative control: a chain without warm-up, and a model that is a little hotter."""
+def test_check_detects_other_distributions(betas, seed):
+    """Negative control: a chain without warm-up, and a model at another temperature."""
     energy = MODELS["cycle"](seed)
     states, (_, p) = visible_states(energy), law(energy)
     how = {"betas": betas, "random_state": seed}
@@ -74,17 +74,17 @@ def test_another_distribution_is_noticed(betas, seed):
     hotter = trace_chains(energy.tempered(0.8), n_chains=400, n_sweeps=60, n_discarded=150, **how)
     for traces in (early, hotter):
         with pytest.raises(AssertionError):
-            check_visits(traces, states, p)
+            check_marginals(traces, states, p)
 
 
-def test_tempered_chains_cross_where_plain_ones_are_stuck(seed):
-    energy = two_wells()
+def test_tempered_chains_change_modes_and_plain_ones_do_not(seed):
+    energy = two_mode_energy()
     states, (_, p) = visible_states(energy), law(energy)
     how = {"n_chains": 256, "n_sweeps": 400, "n_discarded": 400, "random_state": seed}
-    check_visits(trace_chains(energy, betas=6, **how), states, p)
+    check_marginals(trace_chains(energy, betas=6, **how), states, p)
     stuck = trace_chains(energy, **how)
     with pytest.raises(AssertionError):
-        check_visits(stuck, states, p)
+        check_marginals(stuck, states, p)
     upper = stuck.states.mean(axis=(1, 2))
     assert ((upper < 0.1) | (upper > 0.9)).mean() > 0.95
 
@@ -100,11 +100,11 @@ def test_evidence_stays(name, evidence, betas, seed):
     p = np.where(twins.consistent(states, evidence), p, 0.0)
     how = {"n_chains": 400, "n_sweeps": 60, "n_discarded": 150, "random_state": seed}
     traces = trace_chains(energy, betas=betas, evidence=evidence, **how)
-    check_visits(traces, states, p / p.sum())
+    check_marginals(traces, states, p / p.sum())
 
 
 @plain_or_tempered
-def test_log_potentials_are_those_of_the_states(betas, seed):
+def test_log_potentials_of_recorded_states(betas, seed):
     for name, evidence in (("cycle", {0: 1}), ("few_hidden", None), ("few_hidden", {2: 1})):
         energy = MODELS[name](seed)
         traces = trace_chains(
@@ -118,8 +118,8 @@ def test_log_potentials_are_those_of_the_states(betas, seed):
 
 
 @plain_or_tempered
-@every
-def test_thinned_chains_are_every_so_manyth_state(name, betas, seed):
+@each_model
+def test_thinning_keeps_every_kth_state(name, betas, seed):
     energy = MODELS[name](seed)
     how = {"n_chains": 1, "n_sweeps": 23, "n_discarded": 10, "betas": betas}
     how["random_state"] = seed
@@ -140,8 +140,8 @@ def test_results_do_not_depend_on_n_jobs(betas, seed):
 
 
 @pytest.mark.parametrize("betas", [None, LADDER])
-def test_short_blocks_are_not_sent_away(betas, monkeypatch):
-    """Blocks of less than about a second stay with the caller's threads."""
+def test_short_blocks_run_in_threads(betas, monkeypatch):
+    """Blocks that take less than about a second are not sent to other processes."""
     sent = []
 
     def run_blocks(function, blocks, _n_jobs, *, long):
@@ -157,7 +157,7 @@ def test_short_blocks_are_not_sent_away(betas, monkeypatch):
     assert sent == [True, False]
 
 
-def test_chains_of_all_blocks_start_apart(seed):
+def test_blocks_have_different_starts(seed):
     traces = trace_chains(
         FactorGraph([2] * 40, [], []), n_chains=130, n_sweeps=1, n_discarded=0, random_state=seed
     )
@@ -179,7 +179,7 @@ def test_traces_pickle(seed):
 
 
 def exact_swap_rates(energy, betas):
-    """Of neighbours that both have their own distribution."""
+    """Return the swap rates of neighbours that both follow their own distribution."""
     reference, out = Product.uniform(energy.visible_states), []
     for hot, cold in pairwise(betas):
         (log_hot, p), (log_cold, q) = (law(energy, beta, reference) for beta in (hot, cold))
@@ -203,8 +203,8 @@ def test_swap_rates(name, seed):
         assert (np.abs(runs.mean(axis=0) - wrong) > 5 * error).any()
 
 
-def test_blocks_count_by_their_chains(seed):
-    """65 chains are a block of 64 and one of a single chain, each with its own swaps."""
+def test_swap_rates_are_weighted_by_block_size(seed):
+    """A block of 64 chains and a block of one chain have their own swaps."""
     energy = FactorGraph([2], [(0,)], [[0.0, 3.0]])
     how = {"n_sweeps": 1, "n_discarded": 0, "betas": (0.0, 1.0), "random_state": seed}
     alone = trace_chains(energy, n_chains=64, **how).swap_rates[0]
@@ -212,7 +212,7 @@ def test_blocks_count_by_their_chains(seed):
     assert min(abs(65 * rate - 64 * alone - c) for c in (1.0, np.exp(-3.0))) < 1e-10
 
 
-def test_a_pair_without_a_turn_has_no_rate(seed):
+def test_swap_rate_of_untried_pair_is_nan(seed):
     traces = trace_chains(
         MODELS["cycle"](seed), n_sweeps=1, n_discarded=0, betas=(0.1, 0.5, 1.0), random_state=seed
     )
@@ -222,7 +222,7 @@ def test_a_pair_without_a_turn_has_no_rate(seed):
 
 @pytest.mark.slow
 def test_ladders_are_adapted(seed):
-    energy = two_wells()
+    energy = two_mode_energy()
     how = {"n_chains": 64, "n_sweeps": 400, "random_state": seed}
     even = trace_chains(energy, betas=np.linspace(0, 1, 6), **how)
     adapted = trace_chains(energy, betas=6, n_discarded=1000, **how)
@@ -234,7 +234,7 @@ def test_ladders_are_adapted(seed):
 
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_round_trips(n):
-    """Where every swap is made, a replica is back after 2 n sweeps."""
+    """If every swap is made, a replica returns after 2 n sweeps."""
     energy = FactorGraph([2, 2], [], [])
     traces = trace_chains(energy, n_chains=67, n_sweeps=2 * n * 5, n_discarded=8 * n, betas=n)
     assert traces.round_trips == 67 * n * 5
@@ -242,11 +242,11 @@ def test_round_trips(n):
     assert_allclose(traces.betas, np.linspace(0, 1, n))
 
 
-# Edges -------------------------------------------------------------------------------------
+# Edge cases --------------------------------------------------------------------------------
 
 
 @plain_or_tempered
-def test_nothing_left_to_draw(betas, seed):
+def test_all_variables_observed(betas, seed):
     energy = ZOO["chain"](seed)
     evidence = {i: i % 2 for i in range(6)}
     traces = trace_chains(energy, n_sweeps=3, betas=betas, evidence=evidence)
@@ -254,8 +254,8 @@ def test_nothing_left_to_draw(betas, seed):
     assert_allclose(traces.log_potential, energy.log_potential([[0, 1, 0, 1, 0, 1]])[0])
 
 
-def test_chains_that_find_nothing_possible_are_refused():
-    """Two states of six that agree are possible, and single flips never get there."""
+def test_no_possible_state_found_raises():
+    """Two states of six equal variables are possible, and single flips never reach them."""
     table = np.full((3,) * 6, -np.inf)
     table[(0,) * 6] = table[(2,) * 6] = 0.0
     energy = FactorGraph([3] * 6, [tuple(range(6))], [table])
@@ -271,22 +271,22 @@ def test_chains_that_find_nothing_possible_are_refused():
         ({"n_discarded": -1}, "n_discarded must be an integer >= 0"),
         ({"n_sweeps": 4, "thin": 5}, "thin must be an integer >= 1 and <= 4"),
         ({"betas": 1}, "betas must be an integer >= 2"),
-        ({"betas": [0.5, 0.9]}, "betas must rise to 1"),
+        ({"betas": [0.5, 0.9]}, "inverse temperatures that increase to 1"),
         ({"evidence": {9: 0}}, "Evidence names variable 9"),
         ({"evidence": {0: 2}}, "Evidence gives variable 0 the state 2"),
         ({"random_state": "a"}, "random_state must be"),
     ],
 )
-def test_bad_parameters(how, message):
+def test_invalid_parameters_raise(how, message):
     with pytest.raises(ValueError, match=message):
         trace_chains(ZOO["chain"](0), **how)
 
 
-def test_evidence_on_hidden_units_is_refused(seed):
+def test_evidence_on_hidden_units_raises(seed):
     with pytest.raises(ValueError, match="the variables are 0 to 4"):
         trace_chains(LAYERED["few_hidden"](seed), evidence={5: 1})
 
 
-def test_what_is_no_energy_is_refused():
-    with pytest.raises(TypeError, match=r"takes an energy of discrete variables.*got ndarray"):
+def test_unsupported_energy_raises():
+    with pytest.raises(TypeError, match=r"takes an energy of discrete variables.*Got ndarray"):
         trace_chains(np.eye(2))

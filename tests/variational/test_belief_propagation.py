@@ -1,4 +1,4 @@
-"""Tests of belief propagation and decimation: trees, any graph, published problems."""
+"""Tests of belief propagation and decimation: trees, general graphs, published problems."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ from skmrf.variational.belief_propagation import SCHEDULES, Propagation, belief_
 from skmrf.variational.decimation import decimate
 from skmrf.variational.tree_reweighting import tree_reweighted
 
-every = pytest.mark.parametrize("name", ZOO)
+each_model = pytest.mark.parametrize("name", ZOO)
 each_schedule = pytest.mark.parametrize("schedule", SCHEDULES)
 TREES = ("chain", "zeros_binary", "tied_binary", "one_state", "disconnected", "isolated")
 TREES += ("uniform", "single_variable")
@@ -33,57 +33,57 @@ LOOPS += ("constant_binary",)
 XOR = [[-np.inf, 0.0], [0.0, -np.inf]]
 
 
-def flat(arrays):
+def flatten_all(arrays):
     return np.concatenate([*(np.ravel(a) for a in arrays), np.zeros(0)])
 
 
-def parts(graph, found):
-    """Beliefs of the variables and of the cliques, as lists of arrays."""
+def split_beliefs(graph, found):
+    """Return the beliefs of the variables and of the cliques, as lists of arrays."""
     singles = np.split(found.single, np.cumsum(graph.n_states))[:-1]
     return singles, graph.layout.untied().split(found.cliques)
 
 
-def by_enumeration(graph):
-    """Marginals of variables and cliques, flat, and log Z."""
+def enumerate_beliefs(graph):
+    """Return the marginals of variables and cliques as flat arrays, and log Z."""
     states, p = twins.distribution(graph)
     log_z = twins.log_sum(naive_log_potential(graph, states))
     singles = twins.single_marginals(states, p, graph.n_states)
-    return flat(singles), flat(twins.clique_marginals(states, p, graph)), log_z
+    return flatten_all(singles), flatten_all(twins.clique_marginals(states, p, graph)), log_z
 
 
 def check(found, expected, **tolerance):
-    for value, wanted in zip(found[:3], expected, strict=True):
-        assert_allclose(value, wanted, **tolerance)
+    for value, right in zip(found[:3], expected, strict=True):
+        assert_allclose(value, right, **tolerance)
 
 
 def check_distributions(graph, found):
     assert np.isfinite(found.log_partition)
-    for p in flat_lists(parts(graph, found)):
+    for p in join_lists(split_beliefs(graph, found)):
         assert p.min(initial=1.0) >= 0
         assert_allclose(p.sum(), 1, rtol=0, atol=1e-12)
 
 
-def flat_lists(lists):
+def join_lists(lists):
     return [array for arrays in lists for array in arrays]
 
 
 def possible_row(graph, rng, share=0.4):
-    """Evidence for some variables, of probability above zero."""
+    """Return random evidence of positive probability."""
     states, log_f = enumerate_states(graph)
     row = states[rng.choice(np.flatnonzero(log_f > -np.inf))].copy()
     row[rng.random(len(row)) > share] = MISSING
     return row
 
 
-def given_row(graph, row):
-    """The conditioned graph, and which entries of the flat beliefs its own are."""
+def condition_on_row(graph, row):
+    """Return the conditioned graph, and masks of its beliefs in those of the full graph."""
     observed = np.flatnonzero(row != MISSING)
     evidence = {int(i): int(row[i]) for i in observed}
     owner = np.repeat(np.arange(len(row)), graph.n_states)
     tables = [np.zeros(t.shape, dtype=bool) for t in graph.log_potentials]
     for clique, table in zip(graph.cliques, tables, strict=True):
         table[tuple(evidence.get(v, slice(None)) for v in clique)] = True
-    return graph.condition(evidence), np.isin(owner, observed, invert=True), flat(tables) > 0
+    return graph.condition(evidence), np.isin(owner, observed, invert=True), flatten_all(tables) > 0
 
 
 # Trees -------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def test_exact_on_trees(name, schedule, seed):
     graph = ZOO[name](seed)
     found = belief_propagation(graph, Propagation(schedule=schedule))
     assert found.converged
-    check(found, by_enumeration(graph), rtol=0, atol=1e-10)
+    check(found, enumerate_beliefs(graph), rtol=0, atol=1e-10)
 
 
 @each_schedule
@@ -108,23 +108,23 @@ def test_exact_on_trees_given_evidence(name, schedule, seed):
     log_f[~((row == MISSING) | (states == row)).all(axis=1)] = -np.inf
     p = np.exp(log_f - twins.log_sum(log_f))
     assert_allclose(found.log_partition, twins.log_sum(log_f), rtol=0, atol=1e-10)
-    expected = flat(twins.single_marginals(states, p, graph.n_states))
+    expected = flatten_all(twins.single_marginals(states, p, graph.n_states))
     assert_allclose(found.single, expected, rtol=0, atol=1e-10)
-    expected = flat(twins.clique_marginals(states, p, graph))
+    expected = flatten_all(twins.clique_marginals(states, p, graph))
     assert_allclose(found.cliques, expected, rtol=0, atol=1e-10)
 
 
 @each_schedule
 @pytest.mark.parametrize("root", [0, 1, 2])
-def test_news_of_one_clique_only(root, schedule):
-    """All messages but one are uniform until the news has come to them."""
+def test_message_from_a_single_informative_clique(root, schedule):
+    """All messages are uniform until the information of one clique reaches them."""
     tables = [[0.0, 1.0], np.eye(2), np.eye(2)]
     graph = FactorGraph([2] * 3, [(root,), (0, 1), (1, 2)], tables)
     found = belief_propagation(graph, Propagation(schedule=schedule))
-    check(found, by_enumeration(graph), rtol=0, atol=1e-12)
+    check(found, enumerate_beliefs(graph), rtol=0, atol=1e-12)
 
 
-def test_one_sequential_iteration_proves_nothing():
+def test_one_iteration_does_not_count_as_converged():
     graph = FactorGraph([2] * 2, [(0,), (0, 1)], [[0.0, 1.0], np.eye(2)])
     found = belief_propagation(graph, Propagation(max_iter=1))
     assert (found.n_iter, found.converged) == (1, False)
@@ -132,25 +132,25 @@ def test_one_sequential_iteration_proves_nothing():
 
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 @each_schedule
-def test_a_tree_of_higher_order(schedule, scale, seed):
+def test_exact_on_a_tree_of_higher_order_cliques(schedule, scale, seed):
     n_states, cliques = [2, 3, 2, 4, 2, 3], [(1, 0, 2), (3, 2), (5, 3, 4), (), (4,), (1,)]
     rng = np.random.default_rng(seed)
     graph = FactorGraph(n_states, cliques, random_tables(n_states, cliques, rng, scale))
     found = belief_propagation(graph, Propagation(schedule=schedule))
     assert found.converged
-    check(found, by_enumeration(graph), rtol=1e-12, atol=1e-10)
+    check(found, enumerate_beliefs(graph), rtol=1e-12, atol=1e-10)
 
 
 @each_schedule
 @pytest.mark.parametrize("name", TREES)
 def test_max_marginals_of_trees(name, schedule, seed):
     graph = ZOO[name](seed)
-    everything = np.ones(graph.n_variables, dtype=bool)
+    all_maximised = np.ones(graph.n_variables, dtype=bool)
     how = Propagation(schedule=schedule)
-    found = belief_propagation(graph, how, maximised=everything)
+    found = belief_propagation(graph, how, maximised=all_maximised)
     assert found.converged
     states, log_f = enumerate_states(graph)
-    for i, p in enumerate(parts(graph, found)[0]):
+    for i, p in enumerate(split_beliefs(graph, found)[0]):
         tops = np.array([log_f[states[:, i] == s].max() for s in range(graph.n_states[i])])
         tops = np.exp(tops - tops.max())
         assert_allclose(p, tops / tops.sum(), rtol=0, atol=1e-10)
@@ -158,8 +158,8 @@ def test_max_marginals_of_trees(name, schedule, seed):
 
 @each_schedule
 @pytest.mark.parametrize("zero_share", [0.0, 0.2])
-def test_marginal_map_where_summed_trees_hang_off_a_maximised_one(zero_share, schedule, seed):
-    """Variables 0 to 3 are a maximised chain; 4 to 7 hang off it in pairs of two."""
+def test_marginal_map_on_trees(zero_share, schedule, seed):
+    """Variables 0 to 3 are a maximised chain; variables 4 to 7 are attached to it in pairs."""
     n_states = [2, 3, 2, 3, 2, 2, 3, 2]
     cliques = [*pairwise(range(4)), (0, 4), (4, 5), (2, 6), (6, 7), *((i,) for i in range(8))]
     rng = np.random.default_rng(seed)
@@ -172,7 +172,7 @@ def test_marginal_map_where_summed_trees_hang_off_a_maximised_one(zero_share, sc
     maximised = np.arange(8) < 4
     found = belief_propagation(graph, Propagation(schedule=schedule), maximised=maximised)
     assert found.converged
-    decoded = [int(np.argmax(p)) for p in parts(graph, found)[0][:4]]
+    decoded = [int(np.argmax(p)) for p in split_beliefs(graph, found)[0][:4]]
     plan = elimination.prepare(graph.layout, maximised=maximised)
     best, value = elimination.marginal_map(plan, graph.flat)
     assert decoded == best[0, :4].tolist()
@@ -181,15 +181,20 @@ def test_marginal_map_where_summed_trees_hang_off_a_maximised_one(zero_share, sc
     assert_allclose(twins.log_sum(log_f[agree]), value[0], rtol=0, atol=1e-12)
     p = np.exp(log_f[agree] - value[0])
     marginals = twins.single_marginals(states[agree], p, n_states)
-    assert_allclose(flat(parts(graph, found)[0][4:]), flat(marginals[4:]), rtol=0, atol=1e-10)
+    assert_allclose(
+        flatten_all(split_beliefs(graph, found)[0][4:]),
+        flatten_all(marginals[4:]),
+        rtol=0,
+        atol=1e-10,
+    )
 
 
-# Any graph ---------------------------------------------------------------------------------
+# General graphs ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("max_iter", [1, 2, 500])
 @each_schedule
-@every
+@each_model
 def test_beliefs_are_distributions(name, schedule, max_iter, seed):
     graph = ZOO[name](seed).factor_graph()
     how = Propagation(schedule=schedule, max_iter=max_iter)
@@ -198,7 +203,7 @@ def test_beliefs_are_distributions(name, schedule, max_iter, seed):
     assert found.converged == (found.residual <= how.tol)
     assert found.n_iter <= max_iter
     if found.converged:
-        singles, cliques = parts(graph, found)
+        singles, cliques = split_beliefs(graph, found)
         for members, table in zip(graph.cliques, cliques, strict=True):
             for k, i in enumerate(members):
                 others = tuple(j for j in range(len(members)) if j != k)
@@ -206,7 +211,7 @@ def test_beliefs_are_distributions(name, schedule, max_iter, seed):
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_one_fixed_point_whatever_the_way(name, seed):
+def test_all_schedules_reach_the_same_fixed_point(name, seed):
     graph = ZOO[name](seed).factor_graph()
     ways = [Propagation(schedule=s, tol=1e-11, max_iter=5000) for s in SCHEDULES]
     ways += [Propagation(schedule=s, tol=1e-11, damping=0.6, max_iter=5000) for s in SCHEDULES]
@@ -218,11 +223,11 @@ def test_one_fixed_point_whatever_the_way(name, seed):
 
 
 @each_schedule
-@every
+@each_model
 def test_evidence_slices_tables(name, schedule, seed):
     graph = ZOO[name](seed).factor_graph()
     row = possible_row(graph, np.random.default_rng(seed))
-    smaller, free, kept = given_row(graph, row)
+    smaller, free, kept = condition_on_row(graph, row)
     how = Propagation(schedule=schedule)
     found = belief_propagation(graph, how, evidence=row)
     expected = belief_propagation(smaller, how)
@@ -237,8 +242,8 @@ def test_evidence_slices_tables(name, schedule, seed):
 
 
 @each_schedule
-@every
-def test_a_start_at_the_fixed_point(name, schedule, seed):
+@each_model
+def test_start_at_the_fixed_point_stays(name, schedule, seed):
     graph = ZOO[name](seed).factor_graph()
     found = belief_propagation(graph, Propagation(schedule=schedule, tol=1e-11))
     kept = found.messages.copy()
@@ -253,15 +258,15 @@ def test_a_start_at_the_fixed_point(name, schedule, seed):
 
 @pytest.mark.parametrize("entries", [1, 300])
 @each_schedule
-@every
-def test_runs_in_pieces(name, schedule, entries, seed, monkeypatch):
+@each_model
+def test_short_kernel_calls_do_not_change_results(name, schedule, entries, seed, monkeypatch):
     graph = ZOO[name](seed).factor_graph()
     how = Propagation(schedule=schedule, max_iter=30)
     whole = belief_propagation(graph, how)
     module = sys.modules["skmrf.variational.belief_propagation"]
     monkeypatch.setattr(module, "ENTRIES_A_CALL", entries)
     pieces = belief_propagation(graph, how)
-    if schedule != "residual":  # which begins anew
+    if schedule != "residual":  # this schedule restarts in every call
         assert pieces.n_iter == whole.n_iter
         assert_allclose(pieces.single, whole.single, rtol=0, atol=1e-9)
     elif name in TREES:
@@ -269,7 +274,7 @@ def test_runs_in_pieces(name, schedule, entries, seed, monkeypatch):
 
 
 def test_oscillation_is_reported():
-    """Four spins that all repel each other: flooding swings between two states."""
+    """Flooding oscillates between two states on four spins that repel each other."""
     coupling = -1.5 * (1 - np.eye(4))
     graph = PairwiseEnergy(coupling, np.full(4, 0.01)).factor_graph()
     found = belief_propagation(graph, Propagation(schedule="flooding", damping=0.0))
@@ -281,8 +286,8 @@ def test_oscillation_is_reported():
 
 @pytest.mark.parametrize("evidence", [None, [0, 0, MISSING], [0, 1, 1], [MISSING, 0, MISSING]])
 @each_schedule
-def test_contradictions(schedule, evidence):
-    """A cycle of three that all differ, of two states: no state is possible."""
+def test_contradictory_models(schedule, evidence):
+    """Three binary variables cannot all differ, so no state is possible."""
     graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (0, 2)], [XOR] * 3)
     row = None if evidence is None else np.array(evidence, dtype=STATE)
     found = belief_propagation(graph, Propagation(schedule=schedule), evidence=row)
@@ -300,8 +305,8 @@ def test_any_graph(graph, schedule, max_iter, maximise):
 
 
 @given(small_graphs(), st.integers(0, 2**32))
-def test_names_do_not_matter(graph, seed):
-    """Variables, their states and the cliques' variables in another order."""
+def test_invariant_to_relabelling(graph, seed):
+    """Permute the variables, their states and the order within cliques."""
     rng = np.random.default_rng(seed)
     place = rng.permutation(graph.n_variables)
     codes = [rng.permutation(q) for q in graph.n_states]
@@ -314,13 +319,13 @@ def test_names_do_not_matter(graph, seed):
     renamed = FactorGraph(graph.n_states[np.argsort(place)], cliques, tables)
     how = Propagation(schedule="flooding", max_iter=4, tol=0.0)
     found, expected = belief_propagation(renamed, how), belief_propagation(graph, how)
-    singles = parts(renamed, found)[0]
-    for i, p in enumerate(parts(graph, expected)[0]):
+    singles = split_beliefs(renamed, found)[0]
+    for i, p in enumerate(split_beliefs(graph, expected)[0]):
         assert_allclose(singles[place[i]], p[codes[i]], rtol=0, atol=1e-9)
     assert_allclose(found.log_partition, expected.log_partition, rtol=1e-10, atol=1e-9)
 
 
-# The definition ----------------------------------------------------------------------------
+# Comparison with the definition ------------------------------------------------------------
 
 TWINS = ("cycle", "complete", "orders", "zeros", "zeros_binary", "constant_variables", "huge")
 TWINS += ("isolated", "one_state", "uniform")
@@ -335,21 +340,23 @@ def test_flooding_against_the_definition(name, damping, seed):
         for n_iter in (1, 2, 3, 5):
             how = Propagation("flooding", damping, n_iter, 0.0)
             found = belief_propagation(graph, how, counting=counting)
-            told = twins.flooding(graph, found.n_iter, damping=damping, counting=counting)
-            singles, cliques, value = twins.beliefs(graph, told, counting)
-            expected = flat(singles), flat(cliques), value
+            log_messages = twins.flooding(graph, found.n_iter, damping=damping, counting=counting)
+            singles, cliques, value = twins.beliefs(graph, log_messages, counting)
+            expected = flatten_all(singles), flatten_all(cliques), value
             check(found, expected, rtol=1e-10, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_max_product_against_the_definition(name, seed):
     graph = ZOO[name](seed).factor_graph()
-    everything = np.ones(graph.n_variables, dtype=bool)
+    all_maximised = np.ones(graph.n_variables, dtype=bool)
     for n_iter in (1, 2, 3):
         how = Propagation("flooding", 0.0, n_iter, 0.0)
-        found = belief_propagation(graph, how, maximised=everything)
-        told = twins.flooding(graph, found.n_iter, total=np.max)
-        assert_allclose(found.single, flat(twins.beliefs(graph, told)[0]), rtol=0, atol=1e-9)
+        found = belief_propagation(graph, how, maximised=all_maximised)
+        log_messages = twins.flooding(graph, found.n_iter, total=np.max)
+        assert_allclose(
+            found.single, flatten_all(twins.beliefs(graph, log_messages)[0]), rtol=0, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize(
@@ -363,7 +370,7 @@ def test_max_product_against_the_definition(name, seed):
         ({"damping": "Auto"}, "damping must be \"auto\" or a number; got 'Auto'"),
     ],
 )
-def test_bad_input(options, message):
+def test_invalid_settings_raise(options, message):
     with pytest.raises(ValueError, match=message):
         Propagation(**options)
 
@@ -379,14 +386,16 @@ def test_bad_input(options, message):
     ],
 )
 @pytest.mark.parametrize("passing", [belief_propagation, decimate, tree_reweighted])
-def test_rows_of_evidence_are_checked(passing, evidence, message):
+def test_invalid_evidence_raises(passing, evidence, message):
     with pytest.raises(ValueError, match=message):
         passing(ZOO["grid"](0).factor_graph(), evidence=evidence)
 
 
 @pytest.mark.parametrize("start", [np.zeros(3), np.full(66, np.nan)])
-def test_starts_are_checked(start):
-    with pytest.raises(ValueError, match=r"start must be the messages of a run .* shape \(66,\)"):
+def test_invalid_start_raises(start):
+    with pytest.raises(
+        ValueError, match=r"start must contain the messages of a run .* shape \(66,\)"
+    ):
         belief_propagation(ZOO["grid"](0).factor_graph(), start=start)
 
 
@@ -400,14 +409,14 @@ def _published(folder, prefixes):
     methods = json.loads(text)["methods"]
     chosen = {name: v for name, v in methods.items() if name.startswith(prefixes) or name == "BP"}
     return {
-        name: (flat(v["marginals"][str(i)] for i in range(16)), float(v["errors"][4]))
+        name: (flatten_all(v["marginals"][str(i)] for i in range(16)), float(v["errors"][4]))
         for name, v in chosen.items()
     }
 
 
 @each_schedule
 def test_libdai_sum_product(schedule, data_folder):
-    """Marginals to the four digits that were printed, and the error of log Z."""
+    """Compare with marginals printed with four digits, and with the error of log Z."""
     folder = data_folder("libdai")
     found = belief_propagation(read_uai(folder / "testfast.uai.gz"), Propagation(schedule=schedule))
     published = _published(folder, ("BP_", "FBP"))
@@ -440,7 +449,7 @@ def value(graph, found):
 
 @pytest.mark.parametrize("schedule", ["sequential", "flooding", "residual"])
 @pytest.mark.parametrize("name", TREES)
-def test_a_mode_on_trees(name, schedule, seed):
+def test_decimation_finds_the_mode_on_trees(name, schedule, seed):
     graph = ZOO[name](seed)
     found = decimate(graph, Propagation(schedule=schedule))
     assert found.converged_fraction == 1.0
@@ -448,9 +457,9 @@ def test_a_mode_on_trees(name, schedule, seed):
     assert_allclose(value(graph, found), enumerate_states(graph)[1].max(), rtol=0, atol=1e-10)
 
 
-@every
-def test_possible_states(name, seed):
-    """Zero potentials are avoided; what is found is not above the mode."""
+@each_model
+def test_decimation_avoids_zero_potentials(name, seed):
+    """The state found has positive probability, and not more than the mode."""
     graph = ZOO[name](seed).factor_graph()
     found = decimate(graph)
     top = enumerate_states(graph)[1].max()
@@ -459,7 +468,7 @@ def test_possible_states(name, seed):
     assert_array_equal(decimate(graph).states, found.states)
 
 
-@every
+@each_model
 def test_evidence_stays(name, seed):
     graph = ZOO[name](seed).factor_graph()
     rng = np.random.default_rng(seed)
@@ -481,22 +490,22 @@ def test_decimation_of_any_graph(graph):
     assert value(graph, decimate(graph)) > -np.inf
 
 
-def test_ties_go_to_the_first():
+def test_ties_are_resolved_by_index():
     graph = FactorGraph([2, 3, 2, 2], [(2, 3), (1,)], [np.zeros((2, 2)), np.zeros(3)])
     assert_array_equal(decimate(graph).states, 0)
     graph = FactorGraph([2, 2, 2], [(0, 1), (1, 2)], [XOR, XOR])
     assert_array_equal(decimate(graph).states, [0, 1, 0])
 
 
-def coloring(graph, n_colors):
+def colouring_graph(graph, n_colors):
     different = np.where(np.eye(n_colors, dtype=bool), -np.inf, 0.0)
     edges = list(graph.edges)
     return FactorGraph([n_colors] * len(graph), edges, [different] * len(edges))
 
 
 @pytest.mark.parametrize("n", [8, 14])
-def test_colorings(n, seed):
-    """Three colours suffice by construction, and are found by going back."""
+def test_graph_colouring_by_backtracking(n, seed):
+    """Three colours suffice by construction; the search finds them by backtracking."""
     rng = np.random.default_rng(seed)
     planted = rng.integers(3, size=n)
     edges = [(i, j) for i in range(n) for j in range(i) if planted[i] != planted[j]]
@@ -504,19 +513,19 @@ def test_colorings(n, seed):
     network = nx.Graph(edges)
     network.add_nodes_from(range(n))
     network = nx.convert_node_labels_to_integers(network, ordering="sorted")
-    graph = coloring(network, 3)
+    graph = colouring_graph(network, 3)
     assert value(graph, decimate(graph)) == 0.0
 
 
 @pytest.mark.parametrize(
     ("network", "n_colors"), [(nx.cycle_graph(5), 2), (nx.complete_graph(4), 3)]
 )
-def test_impossible_models(network, n_colors, monkeypatch):
-    """An odd cycle in two colours, four neighbours in three: a proof, or any state without one."""
-    graph = coloring(network, n_colors)
+def test_decimation_of_impossible_models(network, n_colors, monkeypatch):
+    """Impossible models raise an error, or give some state without backtracking."""
+    graph = colouring_graph(network, n_colors)
     with pytest.raises(ImpossibleEvidence):
         decimate(graph)
-    monkeypatch.setattr(sys.modules["skmrf.variational.decimation"], "MAX_RETURNS", 0)
+    monkeypatch.setattr(sys.modules["skmrf.variational.decimation"], "MAX_BACKTRACKS", 0)
     assert value(graph, decimate(graph)) == -np.inf
 
 
@@ -524,7 +533,7 @@ def test_impossible_models(network, n_colors, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "gap"),
+    ("name", "tolerance"),
     [
         ("testfast", 0.0),
         ("hoi1", 0.0),
@@ -534,10 +543,10 @@ def test_impossible_models(network, n_colors, monkeypatch):
         ("alarm", 0.08),
     ],
 )
-def test_libdai(name, gap, data_folder):
-    """Exact modes but for alarm, where the value is 0.075 nats below."""
+def test_libdai(name, tolerance, data_folder):
+    """The modes are exact except for alarm, where the value is 0.075 nats below."""
     folder = data_folder("libdai")
     exact = json.loads(gzip.decompress((folder / "exact_by_ve.json.gz").read_bytes()))[name]
     graph = read_uai(folder / f"{name}.uai.gz")
     found = value(graph, decimate(graph))
-    assert exact["log_map"] - gap - 1e-9 <= found <= exact["log_map"] + 1e-9
+    assert exact["log_map"] - tolerance - 1e-9 <= found <= exact["log_map"] + 1e-9

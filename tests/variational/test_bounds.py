@@ -25,7 +25,7 @@ from skmrf.variational import mean_field
 from skmrf.variational.belief_propagation import Propagation
 from skmrf.variational.tree_reweighting import spanning_forests, tree_reweighted
 
-every = pytest.mark.parametrize("name", ZOO)
+each_model = pytest.mark.parametrize("name", ZOO)
 XOR = [[-np.inf, 0.0], [0.0, -np.inf]]
 
 
@@ -52,12 +52,12 @@ def check_distributions(graph, found):
         assert_allclose(p.sum(), 1, rtol=0, atol=1e-14)
 
 
-# Against the definition --------------------------------------------------------------------
+# Comparison with the definition ------------------------------------------------------------
 
 
-@every
+@each_model
 def test_sweeps_against_the_definition(name, seed):
-    """Every sweep from the uniform product, and the residual."""
+    """Check each sweep from the uniform product, and the residual."""
     graph = ZOO[name](seed).factor_graph()
     singles = uniform(graph)
     for n_sweeps in range(1, 5):
@@ -71,7 +71,7 @@ def test_sweeps_against_the_definition(name, seed):
         check_distributions(graph, found)
 
 
-@every
+@each_model
 def test_bound_against_the_definition(name, seed):
     graph = ZOO[name](seed).factor_graph()
     found = mean_field.mean_field(graph, max_iter=2)
@@ -79,9 +79,9 @@ def test_bound_against_the_definition(name, seed):
     assert_allclose(found.lower_bound, -np.inf if zero > 0 else bound, rtol=1e-12, atol=1e-11)
 
 
-@every
-def test_bound_is_below_log_z_and_never_falls(name, seed):
-    """From the uniform product and from random ones; zero mass never grows either."""
+@each_model
+def test_bound_is_below_log_z_and_never_decreases(name, seed):
+    """Start from the uniform product and from random ones; mass on zero potentials never grows."""
     graph = ZOO[name](seed).factor_graph()
     log_z = exact_log_z(graph)
     slack = 1e-11 * (1 + abs(log_z))
@@ -96,8 +96,8 @@ def test_bound_is_below_log_z_and_never_falls(name, seed):
             last, least = found.lower_bound, zero
 
 
-@every
-def test_it_ends_at_a_fixed_point(name, seed):
+@each_model
+def test_mean_field_ends_at_a_fixed_point(name, seed):
     graph = ZOO[name](seed).factor_graph()
     found = mean_field.mean_field(graph, max_iter=10_000)
     assert found.converged
@@ -125,7 +125,7 @@ def test_independent_variables_are_exact(seed):
 
 
 @pytest.mark.parametrize("n_states", [[], [1], [1, 1]])
-def test_nothing_to_update(n_states):
+def test_models_with_nothing_to_update(n_states):
     graph = FactorGraph(n_states, [()], [2.5])
     found = mean_field.mean_field(graph)
     assert_array_equal(found.single, np.ones(len(n_states)))
@@ -133,7 +133,7 @@ def test_nothing_to_update(n_states):
     assert_array_equal(mean_field.clique_moments(graph, found.single), [1.0])
 
 
-# Zero potentials and huge ones -------------------------------------------------------------
+# Zero and huge potentials ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", WITH_ZEROS)
@@ -147,7 +147,7 @@ def test_zero_potentials_are_the_limit_of_a_penalty(name, seed):
         assert_allclose(found.single, penalised.single, rtol=0, atol=1e-5)
 
 
-def test_no_product_may_fit():
+def test_constraint_that_no_product_satisfies():
     """All updates of a symmetric constraint leave half of the mass on zero potentials."""
     graph = FactorGraph([2, 2], [(0, 1)], [XOR])
     found = mean_field.mean_field(graph)
@@ -159,8 +159,8 @@ def test_no_product_may_fit():
     assert broken.lower_bound == 0.0
 
 
-def test_a_tiny_mass_on_a_zero_potential_counts():
-    """A state that is allowed but for 2e-13 of its neighbour's mass is given up."""
+def test_tiny_probability_of_a_zero_potential_counts():
+    """A state gets probability zero if it meets a zero potential with probability 2e-13."""
     tables = [[0.0, -29.0], [[0.0, 0.0], [0.0, -np.inf]], [0.0, 5.0]]
     graph = FactorGraph([2, 2], [(0,), (0, 1), (1,)], tables)
     found = mean_field.mean_field(graph, start=np.array([0.5, 0.5, 1.0, 0.0]))
@@ -179,8 +179,8 @@ def test_huge_log_potentials(size, seed):
 
 
 @given(small_graphs(), st.integers(0, 2**32))
-def test_any_graph(graph, seed):
-    """A bound on log Z, no nan, whatever the start."""
+def test_mean_field_of_any_graph(graph, seed):
+    """The bound is below log Z and no value is nan, for any start."""
     log_z = exact_log_z(graph)
     for start in (None, random_start(graph, np.random.default_rng(seed))):
         found = mean_field.mean_field(graph, start=start, max_iter=50)
@@ -191,8 +191,8 @@ def test_any_graph(graph, seed):
 # Moments -----------------------------------------------------------------------------------
 
 
-@every
-def test_moments_of_a_product(name, seed):
+@each_model
+def test_clique_moments_of_a_product(name, seed):
     graph = ZOO[name](seed).factor_graph()
     single = random_start(graph, np.random.default_rng(seed))
     singles = split(graph, single)
@@ -208,8 +208,8 @@ def test_moments_of_a_product(name, seed):
 
 
 @pytest.mark.parametrize("name", ["orders", "tied", "cycle"])
-def test_bound_and_its_gradient(name, seed):
-    """Moments are the derivative of the bound by the log-potentials, at the fixed point."""
+def test_clique_moments_are_the_gradient_of_the_bound(name, seed):
+    """At the fixed point the moments are the derivative of the bound by the log-potentials."""
     graph = ZOO[name](seed).factor_graph()
     found = mean_field.mean_field(graph, tol=1e-12, max_iter=10_000)
     moments = mean_field.clique_moments(graph, found.single)
@@ -226,12 +226,12 @@ def test_bound_and_its_gradient(name, seed):
     assert_allclose((bounds[0] - bounds[1]) / 2e-4, moments @ direction, rtol=0, atol=1e-5)
 
 
-# Calls -------------------------------------------------------------------------------------
+# Arguments and kernel calls ----------------------------------------------------------------
 
 
-@every
-def test_sweeps_in_pieces(name, seed, monkeypatch):
-    """Runs of variables and calls of one sweep change nothing."""
+@each_model
+def test_short_kernel_calls_do_not_change_results(name, seed, monkeypatch):
+    """Ranges of variables and kernel calls of one sweep give the same results."""
     graph = ZOO[name](seed).factor_graph()
     whole = mean_field.mean_field(graph, max_iter=20)
     for entries in (1, 30, 200):
@@ -251,7 +251,7 @@ def test_tol_and_max_iter_stop(seed):
     assert loose.n_iter < mean_field.mean_field(graph).n_iter
 
 
-def test_a_start_is_left_alone(seed):
+def test_start_is_not_modified(seed):
     graph = ZOO["orders"](seed)
     start = random_start(graph, np.random.default_rng(seed))
     start.flags.writeable = False
@@ -264,18 +264,18 @@ def test_a_start_is_left_alone(seed):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"start": np.full(3, 0.5)}, r"start must have shape \(5,\), .*; got \(3,\)\."),
+        ({"start": np.full(3, 0.5)}, r"start must contain .* shape \(5,\); got \(3,\)\."),
         (
             {"start": np.array([0.5, 0.5, 0.4, 0.4, 0.4])},
-            r"start gives variable 1 \[0\.4 0\.4 0\.4\], which is no distribution; give",
+            r"belongs to variable 1, is \[0\.4 0\.4 0\.4\]\. It must be a distribution",
         ),
-        ({"start": np.array([1.5, -0.5, 1.0, 0.0, 0.0])}, "start gives variable 0 "),
-        ({"start": np.array([1.0, 0.0, np.nan, 0.0, 0.0])}, "start gives variable 1 "),
+        ({"start": np.array([1.5, -0.5, 1.0, 0.0, 0.0])}, "belongs to variable 0, is "),
+        ({"start": np.array([1.0, 0.0, np.nan, 0.0, 0.0])}, "belongs to variable 1, is "),
         ({"max_iter": 0}, "max_iter must be an integer >= 1; got 0"),
         ({"tol": -1.0}, r"tol must be a number >= 0\.0; got -1\.0"),
     ],
 )
-def test_bad_input(options, message):
+def test_invalid_input_raises(options, message):
     graph = FactorGraph([2, 3], [(0, 1)], [np.zeros((2, 3))])
     with pytest.raises(ValueError, match=message):
         mean_field.mean_field(graph, **options)
@@ -286,7 +286,7 @@ def test_bad_input(options, message):
 
 @pytest.mark.parametrize("method", ["MF", "MF_NAIVE_UNI"])
 def test_libdai(method, data_folder):
-    """Marginals to the four digits that were printed, and the error of log Z."""
+    """Compare with marginals printed with four digits, and with the error of log Z."""
     folder = data_folder("libdai")
     reference = json.loads(gzip.decompress((folder / "testfast_reference.json.gz").read_bytes()))
     expected = reference["methods"][method]
@@ -304,8 +304,8 @@ TREES = ("chain", "zeros_binary", "tied_binary", "one_state", "disconnected", "i
 TREES += ("uniform", "single_variable")
 
 
-def bipartite(layout, members):
-    """Cliques (negative numbers) and variables as a graph."""
+def clique_variable_graph(layout, members):
+    """Return the bipartite graph of cliques (negative numbers) and variables."""
     graph = nx.Graph()
     graph.add_nodes_from(range(len(layout.n_states)))
     for a in members:
@@ -314,14 +314,14 @@ def bipartite(layout, members):
     return graph
 
 
-def mean_over_forests(graph, forests, told):
-    """The bound at messages {(clique, variable): array}, by enumeration of every forest."""
+def mean_over_forests(graph, forests, log_messages):
+    """Return the bound for messages {(clique, variable): array}, by enumeration of all forests."""
     rho = forests.mean(axis=0)
     states, _ = enumerate_states(graph)
     values = []
     for forest in forests:
         log_f = np.zeros(len(states))
-        for (a, i), table in told.items():
+        for (a, i), table in log_messages.items():
             log_f += (rho[a] - forest[a]) * table[states[:, i]]
         for a in np.flatnonzero(forest):
             log_f += graph.log_potentials[a][tuple(states[:, list(graph.cliques[a])].T)] / rho[a]
@@ -332,21 +332,21 @@ def mean_over_forests(graph, forests, told):
 # Forests -----------------------------------------------------------------------------------
 
 
-@every
-def test_forests(name, seed):
-    """Without cycles, as large as can be, together all cliques."""
+@each_model
+def test_spanning_forests(name, seed):
+    """The forests have no cycles, are maximal, and together contain all cliques."""
     layout = ZOO[name](seed).factor_graph().layout
     forests = spanning_forests(layout)
     assert forests.any(axis=0).all()
     assert forests[:, layout.orders <= 1].all()
     for forest in forests:
         chosen = np.flatnonzero(forest).tolist()
-        assert nx.is_forest(bipartite(layout, chosen))
+        assert nx.is_forest(clique_variable_graph(layout, chosen))
         for a in np.flatnonzero(~forest).tolist():
-            assert not nx.is_forest(bipartite(layout, [*chosen, a]))
+            assert not nx.is_forest(clique_variable_graph(layout, [*chosen, a]))
 
 
-def test_shares_are_balanced():
+def test_clique_probabilities_are_balanced():
     for n in (3, 4, 7, 10):
         forests = spanning_forests(Layout.build([2] * n, list(combinations(range(n), 2))))
         assert_allclose(forests.mean(axis=0), 2 / n, rtol=0.15)
@@ -357,8 +357,8 @@ def test_shares_are_balanced():
 
 
 @pytest.mark.parametrize("schedule", ["sequential", "flooding", "residual"])
-@every
-def test_the_bound_holds_at_any_messages(name, schedule, seed):
+@each_model
+def test_bound_holds_for_any_messages(name, schedule, seed):
     graph = ZOO[name](seed).factor_graph()
     log_z = exact_log_z(graph)
     for max_iter in (1, 2, 3, 500):
@@ -380,20 +380,20 @@ def test_exact_on_trees(name, max_iter, seed):
 
 
 @pytest.mark.parametrize("name", ["cycle", "complete", "orders", "zeros", "tied", "grid"])
-def test_against_the_definition(name, seed):
+def test_bound_equals_the_mean_over_forests(name, seed):
     graph = ZOO[name](seed).factor_graph()
     forests = spanning_forests(graph.layout)
     for n_iter in (1, 4):
         found = tree_reweighted(graph, Propagation("flooding", 0.0, n_iter, 0.0))
-        told = twins.flooding(graph, n_iter, counting=forests.mean(axis=0))
-        told = {key: np.maximum(table, -1e3) for key, table in told.items()}
-        expected = mean_over_forests(graph, forests, told)
+        log_messages = twins.flooding(graph, n_iter, counting=forests.mean(axis=0))
+        log_messages = {key: np.maximum(table, -1e3) for key, table in log_messages.items()}
+        expected = mean_over_forests(graph, forests, log_messages)
         assert found.n_forests == len(forests)
         assert_allclose(found.upper_bound, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["cycle", "complete", "constant_variables"])
-def test_no_messages_give_a_better_bound(name, seed):
+def test_fixed_point_gives_the_best_bound(name, seed):
     graph = ZOO[name](seed).factor_graph()
     forests = spanning_forests(graph.layout)
     found = tree_reweighted(graph, Propagation(max_iter=5000))
@@ -402,12 +402,12 @@ def test_no_messages_give_a_better_bound(name, seed):
     sizes = [graph.n_states[i] for _, i in keys]
     rng = np.random.default_rng(seed)
     for scale in (0.0, 0.1, 1.0):
-        told = {k: scale * rng.normal(size=q) for k, q in zip(keys, sizes, strict=True)}
-        assert found.upper_bound <= mean_over_forests(graph, forests, told) + 1e-9
+        log_messages = {k: scale * rng.normal(size=q) for k, q in zip(keys, sizes, strict=True)}
+        assert found.upper_bound <= mean_over_forests(graph, forests, log_messages) + 1e-9
 
 
-def test_a_triangle_by_its_dual_problem(seed):
-    """The least bound over all messages, by a general minimiser; every share is 2/3."""
+def test_triangle_against_the_dual_problem(seed):
+    """Minimise the bound over all messages numerically; every clique has probability 2/3."""
     cliques = [(0, 1), (1, 2), (2, 0), (0,), (1,), (2,)]
     rng = np.random.default_rng(seed)
     graph = FactorGraph([2] * 3, cliques, random_tables([2] * 3, cliques, rng))
@@ -415,24 +415,24 @@ def test_a_triangle_by_its_dual_problem(seed):
     keys = [(a, i) for a in range(3) for i in cliques[a]]
 
     def bound(values):
-        told = {key: np.array([0.0, v]) for key, v in zip(keys, values, strict=True)}
-        return mean_over_forests(graph, forests, told)
+        log_messages = {key: np.array([0.0, v]) for key, v in zip(keys, values, strict=True)}
+        return mean_over_forests(graph, forests, log_messages)
 
     least = minimize(bound, np.zeros(6), options={"gtol": 1e-7}).fun
     assert_allclose(tree_reweighted(graph).upper_bound, least, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("coupling", [-1.0, 0.5, 1.0, 3.0])
-def test_a_symmetric_triangle(coupling):
-    """log 2 + max over p of 3 p c + 2 h(p), with p the probability that neighbours agree."""
+def test_symmetric_triangle(coupling):
+    """The bound is log 2 + max over p of 3 p c + 2 h(p); neighbours agree with probability p."""
     graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [coupling * np.eye(2)] * 3)
     expected = np.log(2) + 2 * np.log1p(np.exp(1.5 * coupling))
     assert_allclose(tree_reweighted(graph).upper_bound, expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("coupling", [0.3, 1.0])
-def test_grids(coupling, seed):
-    """At least as near to log Z as to the bound by the largest entries of all tables."""
+def test_bound_on_ising_grids(coupling, seed):
+    """The bound is at most half as far from log Z as the bound by the largest table entries."""
     graph = make_ising(
         "grid", n_variables=64, coupling=coupling, field=0.1, mixed_signs=True, random_state=seed
     ).factor_graph()
@@ -453,8 +453,8 @@ def test_tree_reweighting_of_any_graph(graph, max_iter):
 # Evidence ----------------------------------------------------------------------------------
 
 
-@every
-def test_evidence(name, seed):
+@each_model
+def test_tree_reweighting_with_evidence(name, seed):
     graph = ZOO[name](seed).factor_graph()
     rng = np.random.default_rng(seed)
     states, log_f = enumerate_states(graph)
@@ -473,7 +473,7 @@ def test_evidence(name, seed):
 
 
 @pytest.mark.parametrize("evidence", [[0, 0, MISSING], [0, 1, 1], [MISSING, 0, MISSING]])
-def test_contradictions(evidence):
+def test_contradictory_evidence(evidence):
     graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (0, 2)], [XOR] * 3)
     row = np.array(evidence, dtype=STATE)
     assert tree_reweighted(graph, evidence=row).upper_bound == -np.inf

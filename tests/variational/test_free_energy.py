@@ -21,7 +21,14 @@ from skmrf._utils.phases import States
 from skmrf.energies import NeuralEnergy
 from skmrf.inference import log_partition
 from skmrf.likelihood.neural import grid_log_partition
-from skmrf.variational.free_energy import Rule, ascend, free_energy, infer, integrate, quadrature
+from skmrf.variational.free_energy import (
+    QuadratureSettings,
+    ascend,
+    free_energy,
+    infer,
+    integrate,
+    quadrature,
+)
 from skmrf.variational.mixtures import Mixture
 
 TREE = [(0, 1), (2, 1), (1, 3)]
@@ -29,7 +36,7 @@ LOG_2PI = np.log(2 * np.pi)
 
 
 def gaussian(seed, n_states, edges, *, tree=False):
-    """The base alone, with couplings on the edges only if it is to be a tree."""
+    """Return the base alone, with couplings on the edges only for a tree."""
     rng = np.random.default_rng(seed)
     energy = neural(seed, n_states, edges, scale=0.0)
     m = len(energy.mean)
@@ -52,7 +59,7 @@ def gaussian_log_partition(energy):
 
 
 def one_component(mean, covariance, n_states, tables=()):
-    """A single component."""
+    """Return a mixture of one component."""
     tables = np.reshape(tables, (1, int((np.array(n_states) > 0).sum()), max(1, *n_states)))
     return Mixture(
         np.array(n_states), np.zeros(1), np.array([mean]), np.array([covariance]), tables
@@ -63,7 +70,7 @@ def one_component(mean, covariance, n_states, tables=()):
 
 
 def joint_grid(energy, mixture, n=161):
-    """Points of two numbers and a state about a mixture, and the volume of a point."""
+    """Return grid points of two continuous and one discrete variable, and their volume."""
     axes = []
     numbers = list(energy.numbers)
     step = 1.0
@@ -81,7 +88,7 @@ def joint_grid(energy, mixture, n=161):
 
 
 def log_belief(energy, mixture, X, entropy):
-    """Log b of rows, or what the Bethe approximation takes for it."""
+    """Return log b of each row, or its Bethe approximation."""
     if entropy == "joint":
         return mixture.log_density(X)
     total = 0.0
@@ -93,8 +100,8 @@ def log_belief(energy, mixture, X, entropy):
     return total
 
 
-class OnGrid:
-    """The value of beliefs by a sum over a fixed grid, so that it is smooth in the beliefs."""
+class GridValue:
+    """Free energy of beliefs by a sum over a fixed grid, which is smooth in the beliefs."""
 
     def __init__(self, energy, mixture, entropy):
         self.energy, self.entropy = energy, entropy
@@ -107,8 +114,8 @@ class OnGrid:
         return float(b @ (self.log_f - log_b))
 
 
-def moved(mixture, name, where, h):
-    """A mixture of which one parameter is changed; of tables, what state 1 gains state 0 loses."""
+def change_parameter(mixture, name, where, h):
+    """Return a mixture with one parameter changed; table mass moves from state 0 to state 1."""
     array = getattr(mixture, name).copy()
     array[where] += h
     if name == "covariances" and where[1] != where[2]:
@@ -120,13 +127,13 @@ def moved(mixture, name, where, h):
     return replace(mixture, **{name: array})
 
 
-def slope_of(function, mixture, name, where, h=1e-4):
-    up, down = (function(moved(mixture, name, where, sign * h)) for sign in (1, -1))
+def directional_derivative(function, mixture, name, where, h=1e-4):
+    up, down = (function(change_parameter(mixture, name, where, sign * h)) for sign in (1, -1))
     return (up - down) / (2 * h)
 
 
 def assert_terms(function, mixture, terms, within):
-    """:class:`Expectations` are the derivatives of a function of mixtures."""
+    """Check :class:`Expectations` against derivatives of a function of mixtures."""
     shares = np.exp(mixture.log_weights)
     size = 0.0
     for k, share in enumerate(shares):
@@ -140,7 +147,7 @@ def assert_terms(function, mixture, terms, within):
             gain = terms.gains[k, d, 1] - terms.gains[k, d, 0]
             checks.append(("tables", (k, d, 1), gain))
         for name, where, expected in checks:
-            slope = slope_of(function, mixture, name, where)
+            slope = directional_derivative(function, mixture, name, where)
             size = max(size, abs(slope))
             assert_allclose(share * expected, slope, rtol=0, atol=within, err_msg=str(where))
     assert size > 20 * within
@@ -148,7 +155,7 @@ def assert_terms(function, mixture, terms, within):
 
 @pytest.mark.parametrize("shape", [(COMPLETE, [0, 2, 0]), ([(2, 0), (0, 1)], [0, 0, 2])], ids=str)
 def test_derivatives_of_expected_potentials(shape, seed):
-    """By differences of quadrature and of a grid: smooth networks, many points."""
+    """Compare with differences of quadrature and of a grid, for smooth networks and many points."""
     edges, n_states = shape
     energy = smooth(seed, n_states, edges)
     mixture = mixture_of(seed, n_states, 2)
@@ -170,33 +177,33 @@ def test_derivatives_of_expected_potentials(shape, seed):
 
 @each_entropy
 def test_derivatives_of_the_free_energy(entropy, seed):
-    """Values and derivatives by a grid over the joint space."""
+    """Compare values and derivatives with a grid over the joint space."""
     energy = smooth(seed, MIXED, COMPLETE)
     mixture = mixture_of(seed, MIXED, 2)
-    on_grid = OnGrid(energy, mixture, entropy)
-    value, terms = free_energy(energy, mixture, Rule(entropy=entropy, **FINE))
+    on_grid = GridValue(energy, mixture, entropy)
+    value, terms = free_energy(energy, mixture, QuadratureSettings(entropy=entropy, **FINE))
     assert_allclose(value, on_grid(mixture), atol=5e-3)
     assert_terms(on_grid, mixture, terms, 1e-2)
 
 
-def test_kinks_cost_little(seed):
-    """The default rule on networks that are not smooth."""
+def test_default_rule_on_networks_that_are_not_smooth(seed):
+    """The default number of points suffices for networks with kinks."""
     energy = neural(seed, MIXED, COMPLETE)
     mixture = mixture_of(seed, MIXED, 2)
-    value, _ = free_energy(energy, mixture, Rule())
-    assert_allclose(value, OnGrid(energy, mixture, "joint")(mixture), atol=0.15)
+    value, _ = free_energy(energy, mixture, QuadratureSettings())
+    assert_allclose(value, GridValue(energy, mixture, "joint")(mixture), atol=0.15)
 
 
 @each_entropy
 def test_gradient_of_fixed_beliefs(entropy, seed):
-    """That of the mean log f of rows less that of the beliefs, by the parameters of networks."""
+    """It is the gradient of mean log f over rows minus its expectation under the beliefs."""
     energy = neural(seed, [0, 3, 0], COMPLETE)
     mixture = mixture_of(seed, [0, 3, 0], 2)
     rng = np.random.default_rng(seed)
     X = np.stack([rng.normal(size=8), rng.integers(0, 3, 8), rng.normal(size=8)], axis=1)
     logs = rng.normal(size=8)
     shares = np.exp(logs) / np.exp(logs).sum()
-    rule = Rule(5, entropy)
+    rule = QuadratureSettings(5, entropy)
 
     def difference(e):
         return shares @ e.log_potential(X) - free_energy(e, mixture, rule)[0]
@@ -219,11 +226,13 @@ def test_one_component_is_mean_field_of_states(seed):
     singles = [mixture.tables[0, d, :q] for d, q in enumerate(n_states)]
     expected = twins.product_bound(energy.factor_graph(), singles)[1]
     for entropy in ("joint", "bethe"):
-        assert_allclose(free_energy(energy, mixture, Rule(3, entropy))[0], expected, atol=1e-10)
+        assert_allclose(
+            free_energy(energy, mixture, QuadratureSettings(3, entropy))[0], expected, atol=1e-10
+        )
 
 
 def test_one_component_is_mean_field(seed):
-    """Expected log f by a grid, entropies by formula."""
+    """Compare with expected log f by a grid, and entropies by formulas."""
     energy = smooth(seed, MIXED, COMPLETE)
     mixture = mixture_of(seed, MIXED, 1, diagonal=True)
     X, step = joint_grid(energy, mixture)
@@ -231,13 +240,13 @@ def test_one_component_is_mean_field(seed):
     variances, p = np.diag(mixture.covariances[0]), mixture.tables[0, 0]
     expected += 0.5 * (1 + LOG_2PI + np.log(variances)).sum() - p @ np.log(p)
     for entropy in ("joint", "bethe"):
-        rule = Rule(31, entropy, diagonal=True)
+        rule = QuadratureSettings(31, entropy, diagonal=True)
         assert_allclose(free_energy(energy, mixture, rule)[0], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
-def test_bethe_counts_components_once_too_often(n, seed):
-    """Less than the joint entropy by ln 2 (n - 1) (n - 2) / 2, of two components far apart."""
+def test_bethe_entropy_of_distant_components(n, seed):
+    """It is ln 2 (n - 1) (n - 2) / 2 below the joint entropy for two distant components."""
     edges = [(i, j) for i in range(n) for j in range(i)]
     energy = gaussian(seed, [0] * n, edges)
     one = mixture_of(seed, [0] * n, 1, diagonal=True).covariances
@@ -250,7 +259,7 @@ def test_bethe_counts_components_once_too_often(n, seed):
         np.zeros((2, 0, 1)),
     )
     joint, bethe = (
-        free_energy(energy, mixture, Rule(5, entropy, n_draws=2**14))[0]
+        free_energy(energy, mixture, QuadratureSettings(5, entropy, n_draws=2**14))[0]
         for entropy in ("joint", "bethe")
     )
     assert_allclose(bethe - joint, -(n - 1) * (n - 2) / 2 * np.log(2), atol=0.02)
@@ -265,44 +274,49 @@ def test_bethe_is_exact_at_the_marginals_of_a_tree(seed):
     energy = gaussian(seed, [0] * 4, TREE, tree=True)
     mixture = one_component(energy.mean, energy.covariance, [0] * 4)
     for entropy in ("joint", "bethe"):
-        value, terms = free_energy(energy, mixture, Rule(3, entropy))
+        value, terms = free_energy(energy, mixture, QuadratureSettings(3, entropy))
         assert_allclose(value, gaussian_log_partition(energy), atol=1e-9)
         assert_allclose(terms.slopes, 0.0, atol=1e-9)
     off = one_component(energy.mean + 0.3, energy.covariance, [0] * 4)
-    assert free_energy(energy, off, Rule(3, "bethe"))[0] < gaussian_log_partition(energy) - 1e-3
+    assert (
+        free_energy(energy, off, QuadratureSettings(3, "bethe"))[0]
+        < gaussian_log_partition(energy) - 1e-3
+    )
 
 
 @each_entropy
-def test_states_that_are_ruled_out(entropy, seed):
-    """A probability of zero in all components, or in one, gives values and no warning."""
+def test_states_of_probability_zero(entropy, seed):
+    """A probability of zero in one or all components gives finite values and no warning."""
     energy = neural(seed, [0, 3, 3], COMPLETE)
     mixture = mixture_of(seed, [0, 3, 3], 2)
     tables = mixture.tables.copy()
     tables[:, 0] = [0.3, 0.0, 0.7]
     tables[0, 1] = [0.0, 0.4, 0.6]
     mixture = replace(mixture, tables=tables)
-    value, terms = free_energy(energy, mixture, Rule(5, entropy))
+    value, terms = free_energy(energy, mixture, QuadratureSettings(5, entropy))
     assert np.isfinite(value)
     assert np.isfinite(terms.values).all()
     assert np.isfinite(ascend(mixture, terms, 0.1).tables).all()
     almost = replace(mixture, tables=np.where(tables == 0, 1e-12, tables))
-    assert_allclose(value, free_energy(energy, almost, Rule(5, entropy))[0], atol=1e-6)
+    assert_allclose(
+        value, free_energy(energy, almost, QuadratureSettings(5, entropy))[0], atol=1e-6
+    )
 
 
 # Bounds -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_states", [[0], [0, 0], [0, 3], [2, 0, 0]], ids=str)
-def test_joint_entropy_bounds_from_below(n_states, seed):
-    """A random mixture, and one that was inferred, which comes near."""
+def test_joint_entropy_gives_a_lower_bound(n_states, seed):
+    """Check a random mixture, and an inferred one, whose bound is close."""
     edges = [(i, j) for i in range(len(n_states)) for j in range(i)]
     energy = neural(seed, n_states, edges)
     exact = grid_log_partition(energy, 201 if n_states.count(0) == 2 else None)
     assert exact.std_error < 5e-3
-    rule = Rule(15, n_draws=128)
+    rule = QuadratureSettings(15, n_draws=128)
     start = mixture_of(seed, n_states, 3, spread=2.0)
     found = infer(energy, start, rule, max_iter=60).mixture
-    fine = Rule(entropy="joint", **FINE)
+    fine = QuadratureSettings(entropy="joint", **FINE)
     before, after = (free_energy(energy, m, fine)[0] for m in (start, found))
     assert before < exact.value
     assert after < exact.value + 0.02
@@ -311,19 +325,19 @@ def test_joint_entropy_bounds_from_below(n_states, seed):
 
 
 @pytest.mark.parametrize("n_states", [[2, 2, 2], [3, 2, 4]], ids=str)
-def test_bound_of_states(n_states, seed):
-    """Below the exact log Z, and near it."""
+def test_lower_bound_of_discrete_models(n_states, seed):
+    """The bound is below the exact log Z, and close to it."""
     energy = neural(seed, n_states, COMPLETE)
     exact = log_partition(energy.factor_graph(), method="exact").value
-    rule = Rule(3)
+    rule = QuadratureSettings(3)
     found = infer(energy, mixture_of(seed, n_states, 1), rule, max_iter=300, tol=1e-10)
     assert exact - 1.0 < found.value <= exact
 
 
-def test_bound_of_states_without_edges_is_exact(seed):
+def test_lower_bound_without_edges_is_exact(seed):
     energy = neural(seed, [3, 2, 4], [])
     start = mixture_of(seed, [3, 2, 4], 1)
-    found = infer(energy, start, Rule(3), max_iter=300, tol=1e-12)
+    found = infer(energy, start, QuadratureSettings(3), max_iter=300, tol=1e-12)
     exact = log_partition(energy.factor_graph(), method="exact").value
     assert_allclose(found.value, exact, atol=1e-8)
 
@@ -331,7 +345,9 @@ def test_bound_of_states_without_edges_is_exact(seed):
 def test_inferred_states_are_a_fixed_point_of_mean_field(seed):
     n_states = [2, 3, 4]
     energy = neural(seed, n_states, COMPLETE)
-    found = infer(energy, mixture_of(seed, n_states, 1), Rule(3), max_iter=500, tol=1e-12)
+    found = infer(
+        energy, mixture_of(seed, n_states, 1), QuadratureSettings(3), max_iter=500, tol=1e-12
+    )
     singles = [found.mixture.tables[0, d, :q].copy() for d, q in enumerate(n_states)]
     before = [p.copy() for p in singles]
     twins.mean_field_sweep(energy.factor_graph(), singles)
@@ -344,7 +360,7 @@ def test_gaussians_are_recovered(tree, seed):
     edges = TREE if tree else [(i, j) for i in range(4) for j in range(i)]
     energy = gaussian(seed, [0] * 4, edges, tree=tree)
     start = one_component(energy.mean + 2.0, 0.5 * np.eye(4), [0] * 4)
-    found = infer(energy, start, Rule(3), max_iter=400, tol=1e-12)
+    found = infer(energy, start, QuadratureSettings(3), max_iter=400, tol=1e-12)
     assert found.converged
     assert_allclose(found.value, gaussian_log_partition(energy), atol=1e-6)
     assert_allclose(found.mixture.means[0], energy.mean, atol=1e-3)
@@ -352,10 +368,10 @@ def test_gaussians_are_recovered(tree, seed):
 
 
 def test_gaussians_of_trees_are_recovered_by_bethe(seed):
-    """It knows nothing of covariances off the edges."""
+    """Covariances of pairs without an edge are not determined by the Bethe free energy."""
     energy = gaussian(seed, [0] * 4, TREE, tree=True)
     start = one_component(energy.mean + 2.0, 0.5 * np.eye(4), [0] * 4)
-    found = infer(energy, start, Rule(3, "bethe"), max_iter=400, tol=1e-12)
+    found = infer(energy, start, QuadratureSettings(3, "bethe"), max_iter=400, tol=1e-12)
     assert_allclose(found.value, gaussian_log_partition(energy), atol=1e-6)
     assert_allclose(found.mixture.means[0], energy.mean, atol=1e-3)
     for i, j in (*TREE, *np.repeat(np.arange(4), 2).reshape(4, 2)):
@@ -363,20 +379,22 @@ def test_gaussians_of_trees_are_recovered_by_bethe(seed):
         assert_allclose(found.mixture.covariances[0, i, j], expected, rtol=1e-3, atol=1e-3)
 
 
-def test_a_gaussian_and_states_are_recovered(seed):
+def test_gaussian_and_discrete_variables_are_recovered(seed):
     energy = gaussian(seed, [0, 3, 0, 2], [(0, 1), (1, 2), (2, 3)])
     tables = [0.8, 0.1, 0.1, 0.9, 0.1, 0.0]
     start = one_component(energy.mean - 1.0, np.eye(2), [0, 3, 0, 2], tables)
-    found = infer(energy, start, Rule(3), max_iter=400, tol=1e-12)
+    found = infer(energy, start, QuadratureSettings(3), max_iter=400, tol=1e-12)
     assert_allclose(found.value, gaussian_log_partition(energy), atol=1e-6)
     assert_allclose(found.mixture.tables[0, 0], 1 / 3, atol=1e-3)
     assert_allclose(found.mixture.tables[0, 1], [0.5, 0.5, 0.0], atol=1e-3)
     assert_allclose(found.mixture.covariances[0], energy.covariance, rtol=1e-3, atol=1e-3)
 
 
-def coupled(seed):
-    """Three coupled numbers without networks, and the best Gaussian that has no couplings: its
-    variances are the inverse of the precision's diagonal."""
+def coupled_gaussian(seed):
+    """Return three coupled variables without networks, and the best diagonal Gaussian.
+
+    The variances of this Gaussian are the inverse of the diagonal of the precision.
+    """
     rng = np.random.default_rng(seed)
     precision = np.diag(rng.uniform(1, 2, size=3)) + 0.9 * (1 - np.eye(3))
     energy = replace_base(gaussian(seed, [0] * 3, COMPLETE), rng.normal(size=3), precision)
@@ -384,19 +402,19 @@ def coupled(seed):
 
 
 def test_diagonal_components(seed):
-    energy, best = coupled(seed)
+    energy, best = coupled_gaussian(seed)
     start = one_component(energy.mean + 1.0, np.eye(3), [0] * 3)
-    found = infer(energy, start, Rule(3, diagonal=True), max_iter=600, tol=1e-12)
+    found = infer(energy, start, QuadratureSettings(3, diagonal=True), max_iter=600, tol=1e-12)
     assert_allclose(found.mixture.means, best.means, atol=0.1)
     assert_allclose(found.mixture.covariances, best.covariances, rtol=0.03, atol=1e-9)
-    value = free_energy(energy, best, Rule(3))[0]
+    value = free_energy(energy, best, QuadratureSettings(3))[0]
     assert_allclose(found.value, value, atol=2e-3)
     assert value < gaussian_log_partition(energy) - 1e-2
 
 
-def test_the_best_diagonal_component_stays(seed):
-    energy, best = coupled(seed)
-    _, terms = free_energy(energy, best, Rule(3, diagonal=True))
+def test_best_diagonal_component_is_a_fixed_point(seed):
+    energy, best = coupled_gaussian(seed)
+    _, terms = free_energy(energy, best, QuadratureSettings(3, diagonal=True))
     moved_on = ascend(best, terms, 0.5, diagonal=True)
     assert_allclose(moved_on.covariances, best.covariances, rtol=1e-6, atol=1e-9)
 
@@ -406,11 +424,11 @@ def test_the_best_diagonal_component_stays(seed):
 
 @each_entropy
 @pytest.mark.parametrize("diagonal", [False, True])
-def test_inference_never_lowers_the_value(diagonal, entropy, seed):
-    """Not in one run, and not from step to step as a learner goes on."""
+def test_inference_never_decreases_the_value(diagonal, entropy, seed):
+    """Check a single run, and the steps of a learner that continues it."""
     energy = neural(seed, MIXED, COMPLETE, scale=3.0)
     mixture = mixture_of(seed, MIXED, 3, diagonal=diagonal, spread=2.0)
-    rule, tol = Rule(7, entropy, diagonal=diagonal), 1e-4
+    rule, tol = QuadratureSettings(7, entropy, diagonal=diagonal), 1e-4
     start = value = free_energy(energy, mixture, rule)[0]
     step = 0.2
     for _ in range(15):
@@ -424,12 +442,12 @@ def test_inference_never_lowers_the_value(diagonal, entropy, seed):
     assert whole.n_iter <= 50
 
 
-def test_beliefs_stay_proper(seed):
-    """Whatever the step and the curvature."""
+def test_beliefs_stay_valid_after_any_step(seed):
+    """Check any step size and curvature."""
     rng = np.random.default_rng(seed)
     mixture = mixture_of(seed, [0, 3, 0, 2], 3)
     energy = neural(seed, [0, 3, 0, 2], [(0, 1), (1, 2), (2, 3)])
-    _, terms = free_energy(energy, mixture, Rule(5))
+    _, terms = free_energy(energy, mixture, QuadratureSettings(5))
     G = rng.normal(0, 30, size=(3, 2, 2))
     wild = terms._replace(
         values=1e4 * terms.values,
@@ -449,11 +467,11 @@ def test_beliefs_stay_proper(seed):
                 assert_array_equal(found.covariances[:, 0, 1], 0.0)
 
 
-def test_small_steps_go_uphill(seed):
+def test_small_steps_increase_the_value(seed):
     energy = smooth(seed, MIXED, COMPLETE)
     mixture = mixture_of(seed, MIXED, 2)
     for entropy in ("joint", "bethe"):
-        rule = Rule(entropy=entropy, **FINE)
+        rule = QuadratureSettings(entropy=entropy, **FINE)
         value, terms = free_energy(energy, mixture, rule)
         moved_value, _ = free_energy(energy, ascend(mixture, terms, 0.02), rule)
         assert moved_value > value

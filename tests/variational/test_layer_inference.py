@@ -1,4 +1,4 @@
-"""Tests of inference in two layers: batches of rows, coordinate ascent and mean field."""
+"""Tests of inference in bipartite models: batches of rows, coordinate ascent and mean field."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -24,7 +24,7 @@ from skmrf.variational.bipartite import (
     unit_probabilities,
 )
 
-# Rows -------------------------------------------------------------------------------------
+# Batches of rows --------------------------------------------------------------------------
 
 
 def assert_same(first, second):
@@ -35,7 +35,7 @@ def assert_same(first, second):
 @each_dtype
 @each_product
 def test_blocks_of_rows(product, dtype, seed):
-    """Neither other rows nor threads have an influence on a row."""
+    """The result of a row does not depend on other rows or on threads."""
     rng = np.random.default_rng(seed)
     weights, visible, hidden = layers(rng, 6, 5, n_rows=70, scale=1.5, dtype=dtype)
     options = {"product": product, "max_iter": 20, "pairs": product == "sum"}
@@ -84,8 +84,8 @@ def test_no_rows(dtype):
 
 
 @each_dtype
-def test_arguments_stay_as_they_are(dtype, seed):
-    """Read-only ones, in any order in memory."""
+def test_arguments_are_not_modified(dtype, seed):
+    """Check read-only arguments in any memory order."""
     rng = np.random.default_rng(seed)
     arrays = layers(rng, 5, 4, n_rows=3, dtype=dtype)
     start = (arrays[1] > 0).astype(dtype)
@@ -109,18 +109,18 @@ def test_arguments_stay_as_they_are(dtype, seed):
         assert_allclose(before.hidden, after.hidden, rtol=within, atol=within)
 
 
-# Calls one after the other ----------------------------------------------------------------
+# Repeated calls ---------------------------------------------------------------------------
 
 
-def in_a_new_thread(*arrays, **options):
-    """What a thread finds that keeps nothing from earlier calls."""
+def run_in_new_thread(*arrays, **options):
+    """Return the result of a thread that has no arrays from earlier calls."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(propagate, *arrays, max_iter=7, **options).result()
 
 
 def same_as_in_a_new_thread(*arrays):
     found = propagate(*arrays, max_iter=7, pairs=True)
-    for a, b in zip(found, in_a_new_thread(*arrays, pairs=True), strict=True):
+    for a, b in zip(found, run_in_new_thread(*arrays, pairs=True), strict=True):
         assert_array_equal(a, b)
         assert a.dtype == b.dtype
 
@@ -132,7 +132,7 @@ def test_weights_changed_in_place(dtype, row, seed):
     for size in 1.0, -2.0, 40.0, np.nan, 0.5:
         weights[row, 1] = size
         if np.isnan(size):
-            with pytest.raises(ValueError, match="weights of up to"):
+            with pytest.raises(ValueError, match="weights of absolute value up to"):
                 propagate(weights, *fields)
         else:
             same_as_in_a_new_thread(weights, *fields)
@@ -159,7 +159,7 @@ def test_weights_that_differ_in_type_shape_or_order(seed):
 
 
 def test_coordinate_ascent(seed):
-    """Never lower, and at the end a state that no single change improves, with its log odds."""
+    """The value never decreases, and the last state is a local maximum with correct log odds."""
     rng = np.random.default_rng(seed)
     for _ in range(25):
         size = int(rng.integers(1, 8)), int(rng.integers(0, 6))
@@ -182,8 +182,8 @@ def test_coordinate_ascent(seed):
 
 
 @each_dtype
-def test_ties_end(dtype, seed):
-    """Units that nothing tells what to be; rounding errors differ by state."""
+def test_ties_converge(dtype, seed):
+    """Units without any preference converge although rounding errors differ by state."""
     rng = np.random.default_rng(seed)
     for weights in (np.zeros((5, 30)), np.repeat(rng.normal(size=(1, 30)), 5, axis=0)):
         hidden = rng.normal(size=(200, 30)).astype(dtype)
@@ -218,7 +218,7 @@ def test_large_gains_in_coordinate_ascent(dtype, seed):
 
 
 def bound(weights, visible, hidden, p, q):
-    """Lower bound of log Z by independent units."""
+    """Return the mean-field lower bound of log Z."""
     entropy = sum(-(r * np.log(r) + (1 - r) * np.log1p(-r)).sum() for r in (p, q))
     return p @ weights @ q + p @ visible + q @ hidden + entropy
 
@@ -234,7 +234,7 @@ def test_mean_field_equations(seed):
     assert_allclose(found.pairs, p.T @ q / 20, rtol=0, atol=1e-14)
 
 
-def test_mean_field_bounds_log_z_ever_better(seed):
+def test_mean_field_bound_increases(seed):
     rng = np.random.default_rng(seed)
     for _ in range(10):
         weights, visible, hidden = layers(rng, 5, 4, scale=1.5)
@@ -249,7 +249,7 @@ def test_mean_field_bounds_log_z_ever_better(seed):
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-6])
-def test_rows_of_mean_field_stop_alone(tol, seed):
+def test_mean_field_rows_stop_independently(tol, seed):
     weights, visible, hidden = layers(np.random.default_rng(seed), 7, 5, n_rows=40, scale=1.5)
     found = mean_field(weights, visible, hidden, max_iter=15, tol=tol)
     assert len(np.unique(found.n_iter)) > 1
@@ -262,7 +262,7 @@ def test_rows_of_mean_field_stop_alone(tol, seed):
         assert_allclose(found.hidden[k], row.hidden[0], rtol=1e-12, atol=1e-12)
 
 
-def test_without_hidden_units_all_are_alone(seed):
+def test_without_hidden_units_visible_units_are_independent(seed):
     arrays = layers(np.random.default_rng(seed), 4, 0, n_rows=3)
     for found in (
         *(propagate(*arrays, product=p) for p in PRODUCTS),

@@ -1,6 +1,6 @@
 """Tests of messages between two layers.
 
-What is small enough runs with NUMBA_DISABLE_JIT=1 as well.
+Small tests also run with NUMBA_DISABLE_JIT=1.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ compiled = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="too large withou
 
 
 def forest(rng, n_visible, n_hidden):
-    """Weights of which those that are not zero tie the units in a tree, or in some trees."""
+    """Return weights whose non-zero entries form a forest."""
     weights, tree = np.zeros((n_visible, n_hidden)), np.arange(n_visible + n_hidden)
     for edge in rng.permutation(n_visible * n_hidden):
         i, j = divmod(int(edge), n_hidden)
@@ -31,7 +31,7 @@ def forest(rng, n_visible, n_hidden):
 
 
 def trees(seed, n_models):
-    """Random trees with fields, one of two of a single hidden unit."""
+    """Yield random forests with fields; every second one has a single hidden unit."""
     rng = np.random.default_rng(seed)
     for k in range(n_models):
         n_visible = int(rng.integers(1, 7))
@@ -41,7 +41,7 @@ def trees(seed, n_models):
 
 
 def log_ratio(log_f, ones):
-    """Log of the sum over some states over that of the others."""
+    """Return the log ratio of the sum over some states to the sum over the others."""
     return twins.log_sum(log_f[ones]) - twins.log_sum(log_f[~ones])
 
 
@@ -49,12 +49,12 @@ def best_ratio(log_f, ones):
     return log_f[ones].max() - log_f[~ones].max()
 
 
-# Other forms ------------------------------------------------------------------------------
+# Comparison with other implementations ----------------------------------------------------
 
 
 @each_dtype
 @each_product
-def test_as_products_of_matrices(product, dtype, seed):
+def test_equals_matrix_products(product, dtype, seed):
     rng = np.random.default_rng(seed)
     sizes = SIZES + [tuple(rng.integers(1, 13, size=2)) for _ in range(12)]
     within = 1e-10 if dtype is np.float64 else 1e-5
@@ -80,7 +80,7 @@ def test_as_products_of_matrices(product, dtype, seed):
 
 
 @each_product
-def test_stops_where_products_of_matrices_do(product, seed):
+def test_stops_at_the_same_iteration_as_matrix_products(product, seed):
     rng = np.random.default_rng(seed)
     for _ in range(10):
         size = rng.integers(1, 10, size=2)
@@ -96,8 +96,8 @@ def test_stops_where_products_of_matrices_do(product, seed):
 
 
 @each_product
-def test_as_in_the_log_domain(product, seed):
-    """Weights that products of matrices cannot take."""
+def test_equals_the_log_domain(product, seed):
+    """The weights are too large for matrix products."""
     rng = np.random.default_rng(seed)
     for scale in (0.1, 3.0, 30.0):
         weights, visible, hidden = layers(rng, 7, 5, n_rows=4, scale=scale, field=scale)
@@ -119,8 +119,8 @@ def test_as_in_the_log_domain(product, seed):
 @each_dtype
 @each_product
 @pytest.mark.parametrize("spread", [0.05, 1.0, 8.0])
-def test_products_in_segments(product, dtype, spread, seed):
-    """Sums of sizes of weights from 10 to 1300, over which ratios are multiplied piece by piece."""
+def test_products_over_several_segments(product, dtype, spread, seed):
+    """Sums of absolute weights go from 10 to 1300, so products are split into segments."""
     rng = np.random.default_rng(seed)
     weights, visible, hidden = layers(rng, 200, 100, scale=spread, dtype=dtype)
     weights = np.clip(weights, -30.0, 30.0)
@@ -140,14 +140,14 @@ def test_products_in_segments(product, dtype, spread, seed):
 @each_product
 @pytest.mark.parametrize("share", [0.99, 1.01, 2.5])
 def test_products_at_the_limit_of_a_segment(product, dtype, share):
-    """Weights of one sign, then of the other, whose sums are about what one segment may hold."""
+    """Check weights of either sign whose sums are close to the limit of a segment."""
     limit = 80.0 if dtype is np.float32 else 600.0
     size = share * limit / 100
     weights = np.full((200, 2), size, dtype=dtype)
     weights[100:] = -size
     weights[:, 1] *= -1
     visible, hidden = np.zeros((3, 200), dtype=dtype), np.zeros((3, 2), dtype=dtype)
-    visible += np.array([[-9], [0], [9]], dtype=dtype)  # as good as off, unknown, as good as on
+    visible += np.array([[-9], [0], [9]], dtype=dtype)  # almost surely off, unknown, surely on
     for turned in (False, True):
         arrays = (weights.T, hidden, visible) if turned else (weights, visible, hidden)
         found = propagate(*arrays, product=product, max_iter=2, tol=-1.0)
@@ -179,7 +179,7 @@ def test_marginals_of_trees(seed):
         assert not np.isnan(found.pairs).any()
 
 
-def test_joint_maximisers_of_trees(seed):
+def test_joint_modes_of_trees(seed):
     for weights, visible, hidden in trees(seed, 24):
         found = propagate(weights, visible, hidden, product="max", max_iter=15, tol=-1.0)
         V, H, log_f = twins.layer_table(weights, visible[0], hidden[0])
@@ -195,7 +195,7 @@ def test_joint_maximisers_of_trees(seed):
 
 
 def test_iterations_until_a_tree_is_exact(seed):
-    """Beliefs of visible units of a single hidden one need two iterations; one is too few."""
+    """Visible units of a single hidden unit need two iterations; one is too few."""
     weights, visible, hidden = layers(np.random.default_rng(seed), 6, 1, scale=2.0)
     V, _, log_f = twins.layer_table(weights, visible[0], hidden[0])
     expected = [log_ratio(log_f, V[:, i] > 0) for i in range(6)]
@@ -204,7 +204,7 @@ def test_iterations_until_a_tree_is_exact(seed):
     assert np.abs(one.visible[0] - expected).max() > 1e-3
 
 
-def test_mixed_product_ends_at_states_that_no_single_change_improves(seed):
+def test_mixed_product_ends_at_local_maxima(seed):
     rng = np.random.default_rng(seed)
     n_converged = 0
     for _ in range(40):
@@ -213,7 +213,7 @@ def test_mixed_product_ends_at_states_that_no_single_change_improves(seed):
         if not found.converged[0]:
             continue
         n_converged += 1
-        assert found.n_iter[0] < 40  # a change of zero is none
+        assert found.n_iter[0] < 40  # a change of zero counts as converged
         V, scores = log_marginals(weights, visible[0], hidden[0])
         state = found.visible[0] > 0
         gain = gains(scores, V, state)
@@ -223,8 +223,8 @@ def test_mixed_product_ends_at_states_that_no_single_change_improves(seed):
     assert n_converged >= 20
 
 
-def test_mixed_product_finds_the_maximiser_where_there_is_no_other(seed):
-    """Of models with one state that no single change improves."""
+def test_mixed_product_finds_the_only_local_maximum(seed):
+    """The models have only one state that no single change improves."""
     rng = np.random.default_rng(seed)
     n_models = 0
     while n_models < 15:
@@ -241,8 +241,8 @@ def test_mixed_product_finds_the_maximiser_where_there_is_no_other(seed):
         assert not found.converged[0] or ((found.visible[0] > 0) == best).all()
 
 
-def test_an_oscillation_is_no_convergence():
-    """Both units would rather be 1 alone, and together change their states for ever."""
+def test_oscillation_does_not_count_as_converged():
+    """Each of two units prefers to be the only one in state 1, so both oscillate."""
     weights = np.array([[10.0], [-10.0]])
     visible, hidden = np.array([[-5.0, 5.0]]), np.zeros((1, 1))
     for n_iter in (30, 31):
@@ -255,11 +255,11 @@ def test_an_oscillation_is_no_convergence():
     assert_array_equal(found.visible > 0, [[True, False]])
 
 
-# Pairs ------------------------------------------------------------------------------------
+# Pairwise beliefs -------------------------------------------------------------------------
 
 
-def test_pairs_are_possible_at_fixed_points(seed):
-    """Between the bounds that probabilities of both units leave for that of both being 1."""
+def test_pairs_satisfy_probability_bounds_at_fixed_points(seed):
+    """The probability that both units are 1 lies within the bounds given by their marginals."""
     rng = np.random.default_rng(seed)
     for _ in range(10):
         arrays = layers(rng, 6, 5, scale=1.0)
@@ -273,20 +273,20 @@ def test_pairs_are_possible_at_fixed_points(seed):
 
 
 @pytest.mark.parametrize("n_iter", [1, 2, 5])
-def test_pairs_agree_with_hidden_units_at_any_time(n_iter, seed):
-    """The last messages go to hidden units; with visible ones, pairs agree at fixed points."""
+def test_pairs_are_consistent_with_hidden_units(n_iter, seed):
+    """The last messages go to hidden units; pairs agree with visible units at fixed points only."""
     weights, visible, hidden = layers(np.random.default_rng(seed), 6, 4, scale=2.0)
     found = propagate(weights, visible, hidden, max_iter=n_iter, tol=-1.0, pairs=True)
     q = unit_probabilities(found.hidden)
     assert (found.pairs < q).all()
-    # Of the states of a visible unit given that a hidden one is 1, and given that it is 0:
+    # States of a visible unit given that a hidden unit is 1, and given that it is 0:
     *_, pairs = twins.layer_messages(weights, visible[0], hidden[0], n_iter)
     *_, others = twins.layer_messages(weights, visible[0], hidden[0], n_iter, absent=True)
     assert_allclose(found.pairs, pairs, rtol=0, atol=1e-12)
     assert_allclose(pairs + others, np.broadcast_to(q, pairs.shape), rtol=0, atol=1e-12)
 
 
-# Numbers ----------------------------------------------------------------------------------
+# Large numbers ----------------------------------------------------------------------------
 
 
 def large(kind, shape, rng, size=30.0):
@@ -316,7 +316,7 @@ def test_large_weights(shape, kind, product, dtype, seed):
 
 
 @each_product
-def test_single_precision_gives_way_to_double(product, seed):
+def test_large_weights_use_double_precision(product, seed):
     rng = np.random.default_rng(seed)
     weights, visible, hidden = layers(rng, 9, 7, n_rows=3, scale=3.0, dtype=np.float32)
     weights[2, 3] = -36.0
@@ -333,7 +333,7 @@ def test_single_precision_gives_way_to_double(product, seed):
 
 
 @each_dtype
-def test_weights_beyond_what_it_takes(dtype, seed):
+def test_too_large_weights_raise(dtype, seed):
     weights, visible, hidden = layers(np.random.default_rng(seed), 4, 3, dtype=dtype)
     calls = (propagate, lambda *a: coordinate_ascent(*a, np.zeros_like(visible)))
     for size in (300.0, -300.0):
@@ -343,5 +343,5 @@ def test_weights_beyond_what_it_takes(dtype, seed):
     for size in (300.1, -1e6, np.nan):
         weights[1, 1] = size
         for call in calls:
-            with pytest.raises(ValueError, match=r"takes weights of up to 300 in size"):
+            with pytest.raises(ValueError, match=r"takes weights of absolute value up to 300"):
                 call(weights, visible, hidden)

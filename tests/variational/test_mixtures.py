@@ -1,4 +1,4 @@
-"""Tests of mixtures of Gaussians and tables: densities, draws, moments and quadrature."""
+"""Tests of mixtures of Gaussians and tables: densities, samples, moments and quadrature."""
 
 import pickle
 
@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from skmrf.variational.free_energy import Rule, free_energy, integrate, quadrature
-from skmrf.variational.mixtures import Mixture, average
+from skmrf.variational.free_energy import QuadratureSettings, free_energy, integrate, quadrature
+from skmrf.variational.mixtures import Mixture, average_mixtures
 
 KINDS = {
     "numbers": [0, 0, 0],
@@ -25,7 +25,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def random_mixture(seed, kind, n_components=3):
-    """A random mixture with correlated numbers."""
+    """Return a random mixture with correlated continuous variables."""
     rng = np.random.default_rng(seed)
     n_states = np.array(KINDS[kind])
     m, q = int((n_states == 0).sum()), n_states[n_states > 0]
@@ -43,7 +43,7 @@ def random_mixture(seed, kind, n_components=3):
 
 
 def rows_of(mixture, n, rng):
-    """Any rows, not draws of the mixture."""
+    """Return arbitrary rows, which are not samples of the mixture."""
     columns = [
         rng.normal(0, 2, n) if q == 0 else rng.integers(0, q, n).astype(float)
         for q in mixture.n_states
@@ -51,15 +51,15 @@ def rows_of(mixture, n, rng):
     return np.stack(columns, axis=1)
 
 
-def with_gaps(X, rng):
-    """Rows of which about half of the entries are missing, of the first one all."""
+def with_missing(X, rng):
+    """Return rows with about half of the entries missing, and all entries of the first row."""
     X = np.where(rng.random(X.shape) < 0.5, np.nan, X)
     X[0] = np.nan
     return X
 
 
 def log_component(mixture, k, x):
-    """Log density of what is there of a row, under one component."""
+    """Return the log density of a row's observed entries under one component."""
     seen = ~np.isnan(x)
     numbers, states = mixture.n_states == 0, mixture.n_states > 0
     total, there = 0.0, seen[numbers]
@@ -72,14 +72,14 @@ def log_component(mixture, k, x):
     return total
 
 
-def log_parts(mixture, x):
-    """Log of weight by density, for every component."""
+def log_joint(mixture, x):
+    """Return the log of weight times density for each component."""
     each = range(len(mixture.log_weights))
     return np.array([mixture.log_weights[k] + log_component(mixture, k, x) for k in each])
 
 
 def log_density(mixture, X):
-    return np.array([logsumexp(log_parts(mixture, x)) for x in X])
+    return np.array([logsumexp(log_joint(mixture, x)) for x in X])
 
 
 # Densities ---------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_log_density(kind, seed):
     mixture = random_mixture(seed, kind)
     X = rows_of(mixture, 30, np.random.default_rng(seed))
     parts = mixture.component_log_densities(X) + mixture.log_weights[:, None]
-    expected = np.array([log_parts(mixture, x) for x in X]).T
+    expected = np.array([log_joint(mixture, x) for x in X]).T
     assert_allclose(parts, expected, rtol=1e-9, atol=1e-9)
     assert_allclose(mixture.log_density(X), log_density(mixture, X), rtol=1e-9, atol=1e-9)
 
@@ -99,7 +99,7 @@ def test_log_density(kind, seed):
 def test_missing_entries_are_integrated_out(kind, seed):
     mixture = random_mixture(seed, kind)
     rng = np.random.default_rng(seed)
-    X = with_gaps(rows_of(mixture, 40, rng), rng)
+    X = with_missing(rows_of(mixture, 40, rng), rng)
     before = X.copy()
     found = mixture.log_density(X)
     assert_allclose(found, log_density(mixture, X), rtol=1e-9, atol=1e-9)
@@ -107,8 +107,8 @@ def test_missing_entries_are_integrated_out(kind, seed):
     assert_array_equal(X, before)
 
 
-def test_marginal_is_the_integral(seed):
-    """By a grid over a number and a sum over states."""
+def test_marginal_equals_the_integral(seed):
+    """Integrate by a grid over a continuous variable and a sum over states."""
     mixture = random_mixture(seed, "mixed")
     kept, x = [0, 2, 4], np.linspace(-40, 40, 4001)
     rows = np.repeat(rows_of(mixture, 4, np.random.default_rng(seed)), 2 * len(x), axis=0)
@@ -119,7 +119,7 @@ def test_marginal_is_the_integral(seed):
     assert_allclose(np.exp(found.log_density(rows[:: 2 * len(x), kept])), density, rtol=1e-6)
 
 
-def test_sums_to_one(seed):
+def test_density_integrates_to_one(seed):
     mixture = random_mixture(seed, "states")
     states = np.array(list(np.ndindex(*mixture.n_states)), dtype=float)
     assert_allclose(logsumexp(mixture.log_density(states)), 0.0, atol=1e-12)
@@ -133,7 +133,7 @@ def test_far_rows_have_finite_densities(seed):
 
 
 @each_kind
-def test_pickles_do_not_grow_by_use(kind, seed):
+def test_pickle_size_does_not_grow_with_use(kind, seed):
     mixture, rng = random_mixture(seed, kind), np.random.default_rng(seed)
     X, before = rows_of(mixture, 5, rng), pickle.dumps(mixture)
     logs = mixture.log_density(X)
@@ -142,13 +142,13 @@ def test_pickles_do_not_grow_by_use(kind, seed):
 
 
 @each_kind
-def test_defended(kind, seed):
-    """A share of another density."""
+def test_defensive_component(kind, seed):
+    """The mixture contains a share of another density."""
     mixture = random_mixture(seed, kind)
     rng = np.random.default_rng(seed)
     m = mixture.means.shape[1]
     mean, cov = rng.normal(size=m), 2.0 * np.eye(m) + 0.5
-    wide = mixture.defended(mean, cov, share=0.3)
+    wide = mixture.with_defensive_component(mean, cov, share=0.3)
     X = rows_of(mixture, 20, rng)
     q = mixture.n_states[mixture.n_states > 0]
     other = np.full(len(X), -np.log(q).sum())
@@ -161,19 +161,19 @@ def test_defended(kind, seed):
 
 
 @each_kind
-def test_average(kind, seed):
-    """Of mixtures of different sizes, each counts the same."""
+def test_average_of_mixtures(kind, seed):
+    """Mixtures of different sizes have equal weights."""
     mixtures = [random_mixture(seed + k, kind, n) for k, n in enumerate((3, 1, 2))]
     X = rows_of(mixtures[0], 20, np.random.default_rng(seed))
     expected = logsumexp([log_density(m, X) for m in mixtures], axis=0) - np.log(3)
-    assert_allclose(average(mixtures).log_density(X), expected, rtol=1e-9, atol=1e-9)
+    assert_allclose(average_mixtures(mixtures).log_density(X), expected, rtol=1e-9, atol=1e-9)
 
 
-# Draws -------------------------------------------------------------------------------------
+# Samples -----------------------------------------------------------------------------------
 
 
-def moments_of(X, numbers):
-    """Products of all pairs of columns, whose means are the second moments, and the columns."""
+def second_moments(X, numbers):
+    """Return the products of all pairs of columns, and the columns."""
     Y = X[:, numbers]
     i, j = np.triu_indices(Y.shape[1])
     return np.concatenate([Y, Y[:, i] * Y[:, j]], axis=1)
@@ -186,34 +186,34 @@ def exact_moments(shares, means, covariances):
 
 
 def check_moments(values, expected):
-    """Means of columns that are not between 0 and 1."""
+    """Check means of columns that are not between 0 and 1."""
     error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
     assert (error < 0.05 * (1 + np.abs(expected))).all()
     assert (np.abs(values.mean(axis=0) - expected) < N_SIGMA * error).all()
 
 
 @each_kind
-def test_moments_of_draws(kind, seed):
+def test_moments_of_samples(kind, seed):
     mixture = random_mixture(seed, kind)
     X = mixture.sample(N_DRAWS, np.random.default_rng(seed))
     assert X.shape == (N_DRAWS, len(mixture.n_states))
     shares = np.exp(mixture.log_weights)
-    found = moments_of(X, mixture.n_states == 0)
+    found = second_moments(X, mixture.n_states == 0)
     check_moments(found, exact_moments(shares, mixture.means, mixture.covariances))
     for d, i in enumerate(np.flatnonzero(mixture.n_states)):
         expected = (shares @ mixture.tables[:, d])[: mixture.n_states[i], None].ravel()
         check_means(X[:, [i]] == np.arange(mixture.n_states[i]), expected)
 
 
-def test_joint_states_of_draws(seed):
+def test_joint_states_of_samples(seed):
     mixture = random_mixture(seed, "states")
     draws = mixture.sample(N_DRAWS, np.random.default_rng(seed)).astype(int)
     states = np.array(list(np.ndindex(*mixture.n_states)))
     check_draws(draws, states, np.exp(log_density(mixture, states.astype(float))))
 
 
-def test_draws_of_numbers_and_states_are_of_the_same_component(seed):
-    """E of a number where a state is drawn, which a mix-up of rows would not give."""
+def test_continuous_and_discrete_samples_share_a_component(seed):
+    """Check the mean of a continuous variable given a state; wrong components would change it."""
     mixture = random_mixture(seed, "mixed")
     X = mixture.sample(N_DRAWS, np.random.default_rng(seed))
     shares = np.exp(mixture.log_weights)
@@ -222,7 +222,7 @@ def test_draws_of_numbers_and_states_are_of_the_same_component(seed):
         check_moments(values, (shares * mixture.tables[:, 0, s]) @ mixture.means)
 
 
-def test_draws_are_of_any_component_in_any_place():
+def test_sample_order_does_not_depend_on_the_component():
     mixture = Mixture(
         np.zeros(1, int),
         np.log([0.5, 0.5]),
@@ -236,23 +236,23 @@ def test_draws_are_of_any_component_in_any_place():
     assert np.abs(np.corrcoef(np.sign(X).T) - np.eye(4)).max() < N_SIGMA / np.sqrt(2000)
 
 
-def test_draws_need_no_rows_of_all_components():
+def test_fewer_samples_than_components():
     mixture = random_mixture(0, "mixed")
     for n in (0, 1, 2):
         assert mixture.sample(n, np.random.default_rng(0)).shape == (n, 5)
 
 
-# Filling -----------------------------------------------------------------------------------
+# Imputation --------------------------------------------------------------------------------
 
 
-def posterior(mixture, x):
-    """Shares of the components given what is there."""
-    logs = log_parts(mixture, x)
+def responsibilities(mixture, x):
+    """Return the probabilities of the components given the observed entries."""
+    logs = log_joint(mixture, x)
     return np.exp(logs - logsumexp(logs))
 
 
 def conditional(mixture, k, x):
-    """Mean and covariance of the missing numbers under a component."""
+    """Return the mean and covariance of the missing continuous variables under a component."""
     y = x[mixture.n_states == 0]
     a = ~np.isnan(y)
     C, mean = mixture.covariances[k], mixture.means[k]
@@ -260,43 +260,43 @@ def conditional(mixture, k, x):
     return mean[~a] + gain @ (y[a] - mean[a]), C[np.ix_(~a, ~a)] - gain @ C[np.ix_(a, ~a)]
 
 
-GAPS = [[0], [1], [1, 2], [3], [0, 3], [1, 4, 0], [0, 3, 1, 2], [1, 2, 4], [0, 1, 2, 3, 4]]
+MISSING = [[0], [1], [1, 2], [3], [0, 3], [1, 4, 0], [0, 3, 1, 2], [1, 2, 4], [0, 1, 2, 3, 4]]
 
 
-@pytest.mark.parametrize("gaps", GAPS, ids=str)
-def test_filled_entries(gaps, seed):
+@pytest.mark.parametrize("missing", MISSING, ids=str)
+def test_imputed_entries(missing, seed):
     mixture = random_mixture(seed, "mixed")
     rng = np.random.default_rng(seed)
     x = mixture.sample(1, rng)[0]
-    x[gaps] = np.nan
-    X = mixture.fill(np.repeat(x[None], N_DRAWS, axis=0), rng)
+    x[missing] = np.nan
+    X = mixture.impute(np.repeat(x[None], N_DRAWS, axis=0), rng)
     seen = ~np.isnan(x)
     assert_array_equal(X[:, seen], np.repeat(x[None, seen], N_DRAWS, axis=0))
     assert not np.isnan(X).any()
-    shares = posterior(mixture, x)
-    number_gaps = [i for i in (1, 2, 4) if i in gaps]
-    if number_gaps:
+    shares = responsibilities(mixture, x)
+    missing_numbers = [i for i in (1, 2, 4) if i in missing]
+    if missing_numbers:
         parts = [conditional(mixture, k, x) for k in range(3)]
         means, covariances = (np.array(p) for p in zip(*parts, strict=True))
-        check_moments(moments_of(X, number_gaps), exact_moments(shares, means, covariances))
+        check_moments(second_moments(X, missing_numbers), exact_moments(shares, means, covariances))
     for d, i in enumerate([0, 3]):
-        if i in gaps:
+        if i in missing:
             p = (shares @ mixture.tables[:, d])[: mixture.n_states[i]]
             check_means(X[:, [i]] == np.arange(len(p)), p)
-    if 0 in gaps and number_gaps:
+    if 0 in missing and missing_numbers:
         expected = (shares * mixture.tables[:, 0, 1]) @ means
-        check_moments(X[:, number_gaps] * (X[:, [0]] == 1), expected)
+        check_moments(X[:, missing_numbers] * (X[:, [0]] == 1), expected)
 
 
-def test_rows_of_different_gaps_are_filled(seed):
-    """Every row keeps what it has, and complete rows come back."""
+def test_imputation_of_different_missing_patterns(seed):
+    """Observed entries are kept, and complete rows are returned unchanged."""
     mixture = random_mixture(seed, "mixed")
     rng = np.random.default_rng(seed)
     full = mixture.sample(200, rng)
-    X = with_gaps(full, rng)
+    X = with_missing(full, rng)
     X[-1] = full[-1]
     before = X.copy()
-    filled = mixture.fill(X, rng)
+    filled = mixture.impute(X, rng)
     assert_array_equal(X, before)
     seen = ~np.isnan(X)
     assert_array_equal(filled[seen], X[seen])
@@ -306,14 +306,14 @@ def test_rows_of_different_gaps_are_filled(seed):
     assert_array_equal(filled[:, states], np.floor(filled[:, states]))
 
 
-def test_draws_filled_again_have_the_same_moments(seed):
-    """Gibbs steps leave the mixture as it is, whatever is missing where."""
+def test_repeated_imputation_keeps_the_moments(seed):
+    """Gibbs steps leave the mixture invariant, for any missing pattern."""
     mixture = random_mixture(seed, "mixed")
     rng = np.random.default_rng(seed)
     X = mixture.sample(N_DRAWS, rng)
-    X = mixture.fill(np.where(rng.random(X.shape) < 0.4, np.nan, X), rng)
+    X = mixture.impute(np.where(rng.random(X.shape) < 0.4, np.nan, X), rng)
     shares = np.exp(mixture.log_weights)
-    found = moments_of(X, mixture.n_states == 0)
+    found = second_moments(X, mixture.n_states == 0)
     check_moments(found, exact_moments(shares, mixture.means, mixture.covariances))
     for d, i in enumerate([0, 3]):
         p = shares @ mixture.tables[:, d, : mixture.n_states[i]]
@@ -323,15 +323,15 @@ def test_draws_filled_again_have_the_same_moments(seed):
 # Quadrature --------------------------------------------------------------------------------------
 
 
-N_STATES = np.array([0, 0, 5, 0, 2])  # more states than points of the smallest rule
+N_STATES = np.array([0, 0, 5, 0, 2])  # more states than points in the smallest rule
 EDGES = np.array([(0, 1), (3, 0), (0, 2), (4, 1), (2, 4), (3, 1)])
 
 
 def polynomials(grid, rng):
-    """Polynomials of variables and edges at the points of a grid, and their coefficients.
+    """Return polynomials of variables and edges at grid points, and their coefficients.
 
-    Of a number x: a x + b x^2 + c x^3, of two: a x y + b x^2 y + g y^2, of a number and a state:
-    t_s (x + x^2), of states: t_s and t_st.
+    A continuous variable x has a x + b x^2 + c x^3. Two of them have a x y + b x^2 y + g y^2. A
+    continuous and a discrete variable have t_s (x + x^2). Discrete variables have t_s and t_st.
     """
     nodes, edges, names = np.empty(grid.points.nodes.shape), [], []
     for i, q in enumerate(N_STATES):
@@ -355,8 +355,8 @@ def polynomials(grid, rng):
     return nodes, np.array(edges), names
 
 
-class Exact:
-    """Expectations of :func:`polynomials` under one component, by hand."""
+class PolynomialExpectations:
+    """Exact expectations of :func:`polynomials` under one component."""
 
     def __init__(self, mixture, k):
         self.mu, self.C, self.p = np.zeros(5), np.zeros((5, 5)), [None] * 5
@@ -408,13 +408,13 @@ class Exact:
         self.curvature[j, j] += 2 * g
 
 
-def centred(gain):
-    """Gains up to a constant."""
+def centre(gain):
+    """Return gains minus their mean, as they are defined up to a constant."""
     return gain - gain.mean()
 
 
 @pytest.mark.parametrize("n_points", [3, 4, 8])
-def test_polynomials_are_exact(n_points, seed):
+def test_quadrature_of_polynomials_is_exact(n_points, seed):
     rng = np.random.default_rng(seed)
     mixture = mixture_of(seed, N_STATES, 3)
     grid = quadrature(mixture, EDGES, n_points)
@@ -422,7 +422,7 @@ def test_polynomials_are_exact(n_points, seed):
     found = integrate(mixture, EDGES, grid, nodes, edges)
     numbers = N_STATES == 0
     for k in range(3):
-        exact = Exact(mixture, k)
+        exact = PolynomialExpectations(mixture, k)
         for i in range(5):
             exact.node(i, coefficients[i])
         for (i, j), t in zip(EDGES, coefficients[5:], strict=True):
@@ -433,11 +433,11 @@ def test_polynomials_are_exact(n_points, seed):
         assert_allclose(found.curvatures[k], curvature, rtol=1e-9, atol=1e-9)
         for d, i in enumerate(np.flatnonzero(N_STATES)):
             gain = found.gains[k, d, : N_STATES[i]]
-            assert_allclose(centred(gain), centred(exact.gain[i]), rtol=1e-10, atol=1e-10)
+            assert_allclose(centre(gain), centre(exact.gain[i]), rtol=1e-10, atol=1e-10)
 
 
-def test_waves_are_exact_in_the_limit(seed):
-    """E sin(a x + b y) of correlated numbers, a function of no polynomial."""
+def test_quadrature_of_a_sine_converges(seed):
+    """E sin(a x + b y) of correlated variables is not a polynomial expectation."""
     mixture = mixture_of(seed, [0, 0], 2)
     edges = np.array([(1, 0)])
     grid = quadrature(mixture, edges, 31)
@@ -452,7 +452,7 @@ def test_waves_are_exact_in_the_limit(seed):
     assert_allclose(found.curvatures, waves, atol=1e-9)
 
 
-def test_weights_of_points_sum_to_one(seed):
+def test_quadrature_weights_sum_to_one(seed):
     mixture = mixture_of(seed, N_STATES, 3)
     grid = quadrature(mixture, EDGES, 4)
     assert_allclose(grid.points.node_weights.sum(axis=1), 1.0)
@@ -463,9 +463,9 @@ def test_weights_of_points_sum_to_one(seed):
             assert (np.isin(grid.points.nodes[i], np.arange(q))).all()
 
 
-def test_no_edges(seed):
+def test_quadrature_without_edges(seed):
     mixture = mixture_of(seed, [0, 3], 2)
     energy = neural(seed, [0, 3], [])
-    value, terms = free_energy(energy, mixture, Rule(9))
+    value, terms = free_energy(energy, mixture, QuadratureSettings(9))
     assert np.isfinite(value)
     assert terms.curvatures.shape == (2, 1, 1)
