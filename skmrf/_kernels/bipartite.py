@@ -358,39 +358,27 @@ def propagate(
                 for step in range(n_blocks):
                     first = start + BLOCK * (step if count % 2 else n_blocks - 1 - step)
                     block = slice(first, min(first + BLOCK, stop))
-                    block_weights, block_messages, block_logits = (
-                        w[block],
-                        messages[block],
-                        out_hidden[c][block],
-                    )
-                    block_logits[:] = hidden[c][block]
+                    w_block, sent, total = w[block], messages[block], out_hidden[c][block]
+                    total[:] = hidden[c][block]
                     if count > 0:
                         add_incoming_messages(
-                            block_weights,
-                            block_messages,
+                            w_block,
+                            sent,
                             one,
                             zero,
                             product,
                             segments_to_hidden,
-                            block_logits,
+                            total,
                             products,
                             bits,
                         )
-                    fill_beliefs(block_logits, bound, on, off)
-                    for j in range(block_logits.size):
+                    fill_beliefs(total, bound, on, off)
+                    for j in range(total.size):
                         if count > 0:
-                            send_messages(
-                                block_weights[j],
-                                one,
-                                on[j],
-                                off[j],
-                                product,
-                                block_messages[j],
-                                factors,
-                            )
+                            send_messages(w_block[j], one, on[j], off[j], product, sent[j], factors)
                         else:
                             send_first_messages(
-                                block_weights[j], on[j], off[j], product, block_messages[j], factors
+                                w_block[j], on[j], off[j], product, sent[j], factors
                             )
                 add_log_factors(factors, logits, bits)
             n_moved = update_beliefs(logits, bound, one, zero, before, tol)
@@ -399,31 +387,12 @@ def propagate(
         out_hidden[c] = hidden[c]
         for start in range(0, n_hidden, BLOCK):
             block = slice(start, min(start + BLOCK, n_hidden))
-            block_weights, block_messages, block_logits = (
-                w[block],
-                messages[block],
-                out_hidden[c][block],
-            )
+            w_block, sent, total = w[block], messages[block], out_hidden[c][block]
             add_incoming_messages(
-                block_weights,
-                block_messages,
-                one,
-                zero,
-                product,
-                segments_to_hidden,
-                block_logits,
-                products,
-                bits,
+                w_block, sent, one, zero, product, segments_to_hidden, total, products, bits
             )
             if pairs.size:
-                for j in range(block_logits.size):
-                    add_pairs(
-                        block_weights[j],
-                        block_messages[j],
-                        one,
-                        block_logits[j],
-                        bound,
-                        pairs[start + j],
-                    )
+                for j in range(total.size):
+                    add_pairs(w_block[j], sent[j], one, total[j], bound, pairs[start + j])
         out_visible[c] = logits
         n_iter[c], moved[c] = count, n_moved

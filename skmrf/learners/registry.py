@@ -108,8 +108,20 @@ def unmet_requirements(learner, energy_type, kind=Learner):
     return unmet + [kind.__name__] * (not issubclass(learner_type, kind))
 
 
-def _check_learner(learner, energy_type, kind, owner):
-    """Raise a ValueError unless a learner can train energies of a type."""
+def check_learner(learner, energy_type, *, kind=Learner, owner="This energy"):
+    """Raise a ValueError unless a learner can train energies of a type.
+
+    Parameters
+    ----------
+    learner : Learner
+        Learner to check.
+    energy_type : subclass of Energy
+        Class of the energies.
+    kind : subclass of Learner, default=Learner
+        Required base class of the learner.
+    owner : str, default="This energy"
+        Subject of the error message.
+    """
     _check_requires(learner)
     unmet = unmet_requirements(learner, energy_type, kind)
     if unmet:
@@ -165,5 +177,5 @@ def make_learner(learner, energy_type, *, kind=Learner, owner):
             f"learner must be one of {sorted(accepted(energy_type, kind))} or an instance of a "
             f"class of skmrf.learners; got {learner!r}."
         )
-    _check_learner(learner, energy_type, kind, owner)
+    check_learner(learner, energy_type, kind=kind, owner=owner)
     return learner

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._utils.history import History
 from .._utils.identity import identity_of
+from ..learners.registry import check_learner
 
 
 @dataclass
@@ -102,7 +103,13 @@ def start(energy, learner, data, settings, rng):
     -------
     LoopState
         State from which training starts.
+
+    Raises
+    ------
+    ValueError
+        The energy does not have a protocol that the learner requires.
     """
+    check_learner(learner, type(energy))
     return LoopState(
         energy,
         _zero_averages(settings, energy),
