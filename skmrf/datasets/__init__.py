@@ -1,4 +1,4 @@
-"""Generators of random models, public data sets that also work offline, and damage to images."""
+"""Random models, benchmark data sets, image corruption and alignment statistics."""
 
 from .alignments import average_product_correction, similarity_weights
 from .corruption import flip_pixels, occlude

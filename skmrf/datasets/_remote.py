@@ -1,4 +1,4 @@
-"""Where fetched data live, downloads of bounded size, and files that are whole or absent."""
+"""Data folder, size-limited downloads and atomic file writes."""
 
 import http.client
 import os
@@ -8,11 +8,14 @@ from pathlib import Path
 
 ENVIRONMENT = "SKMRF_DATA"
 DEFAULT_HOME = "~/skmrf_data"
-TIMEOUT = 60.0  # seconds without an answer
+TIMEOUT = 60.0  # seconds
 
 
 def data_home_path(data_home=None):
-    """The folder of the data sets; None means $SKMRF_DATA, or ~/skmrf_data where unset."""
+    """Return the folder of the data sets.
+
+    None means the environment variable ``SKMRF_DATA``, or ``~/skmrf_data`` if it is not set.
+    """
     if data_home is None:
         data_home = os.environ.get(ENVIRONMENT) or DEFAULT_HOME
     try:
@@ -22,19 +25,19 @@ def data_home_path(data_home=None):
 
 
 def download(url, max_bytes, hint):
-    """The bytes at ``url``, at most ``max_bytes``; errors end with ``hint``."""
+    """Download at most ``max_bytes`` bytes from ``url``; error messages end with ``hint``."""
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
             content = response.read(max_bytes + 1)
     except (OSError, http.client.HTTPException) as error:
         raise OSError(f"Could not download {url} ({error}). {hint}") from error
     if len(content) > max_bytes:
-        raise ValueError(f"{url} holds more than the {max_bytes} bytes expected. {hint}")
+        raise ValueError(f"{url} has more than the expected {max_bytes} bytes. {hint}")
     return content
 
 
 def write_whole(path, write):
-    """Let ``write(file)`` fill a temporary file, then move it to ``path`` in one step."""
+    """Call ``write(file)`` on a temporary file, then move that file to ``path`` in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:

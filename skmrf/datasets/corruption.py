@@ -1,4 +1,4 @@
-"""Damage to binary images, for models that are to restore them."""
+"""Corruption of images by pixel noise and occlusion."""
 
 import math
 import numbers
@@ -10,31 +10,32 @@ from ._random import generator
 
 
 def flip_pixels(V, *, rate, random_state=None):
-    """Flip zeros and ones, every entry with the same probability, all independently.
+    """Flip each pixel of binary images independently with a given probability.
 
-    The noise of [1]_, with the rates 0.1 and 0.2.
+    The experiments of [1]_ use the rates 0.1 and 0.2.
 
     Parameters
     ----------
     V : array-like of any shape
-        Zeros and ones, of a boolean, integer or floating dtype.
+        Binary images: zeros and ones of a boolean, integer or floating dtype.
     rate : float
-        Probability of a flip, from 0 to 1.
+        Probability that a pixel is flipped, from 0 to 1.
     random_state : int, RandomState instance or None, default=None
+        Seed of the random numbers. An int gives the same result at every call.
 
     Returns
     -------
-    ndarray
-        A copy of the shape and dtype of ``V``.
+    ndarray of the shape of V
+        Corrupted copy of ``V``, with the same dtype.
 
     Raises
     ------
     ValueError
-        Entries other than 0 and 1, a rate out of its range.
+        If ``V`` has entries other than 0 and 1, or if ``rate`` is outside [0, 1].
 
     See Also
     --------
-    occlude : Hide a square of every image.
+    occlude : Overwrite a rectangular patch of each image.
 
     References
     ----------
@@ -52,44 +53,47 @@ def flip_pixels(V, *, rate, random_state=None):
     V = _check_numbers(V)
     wrong = V[(V != 0) & (V != 1)]
     if wrong.size:
-        raise ValueError(f"V must hold only 0 and 1; it holds {wrong[0]}.")
+        raise ValueError(f"V must contain only 0 and 1; found {wrong[0]}.")
     check_number("rate", rate, low=0, high=1)
     flips = generator(random_state).random(V.shape) < rate
     return (flips != V).astype(V.dtype)
 
 
 def occlude(V, *, size, value=0, image_shape=None, random_state=None):
-    """Set a patch of every image to one value.
+    """Overwrite a rectangular patch of each image with a constant value.
 
-    The place of the patch is uniform over those where it lies inside of the image, independently
-    of the other images. In [1]_ the patches are of 8 x 8 and 12 x 12 pixels.
+    The position of the patch is drawn for each image independently, uniformly over all positions
+    where the patch lies completely inside the image. The experiments of [1]_ use patches of 8 x 8
+    and 12 x 12 pixels.
 
     Parameters
     ----------
     V : array-like of shape (n, height * width) or (n, height, width)
-        Images; rows of pixels are in C order. Booleans, integers or floats.
+        Images of booleans, integers or floats. If each image is a row, its pixels are in C order.
     size : int or (int, int)
-        Height and width of the patch; one number stands for both.
+        Height and width of the patch in pixels. An int gives a square patch.
     value : bool, int or float, default=0
-        A number that the dtype of ``V`` holds.
+        Value of the pixels in the patch. The dtype of ``V`` must be able to represent it.
     image_shape : (int, int) or None, default=None
-        ``(height, width)``. None: that of ``V`` where it has three axes, else a square.
+        Height and width of the images in pixels. With None, the shape is taken from ``V`` if it
+        has three axes; otherwise the images are assumed to be square.
     random_state : int, RandomState instance or None, default=None
+        Seed of the random numbers. An int gives the same result at every call.
 
     Returns
     -------
-    ndarray
-        A copy of the shape and dtype of ``V``.
+    ndarray of the shape of V
+        Corrupted copy of ``V``, with the same dtype.
 
     Raises
     ------
     ValueError
-        A patch that is larger than the images, rows that are not of ``image_shape`` or not of a
-        square, a value that the dtype does not hold.
+        If the patch is larger than the images, if the rows do not fit ``image_shape`` or are not
+        square images, or if the dtype of ``V`` cannot represent ``value``.
 
     See Also
     --------
-    flip_pixels : Flip pixels independently.
+    flip_pixels : Flip each pixel independently.
 
     References
     ----------
@@ -128,12 +132,12 @@ def occlude(V, *, size, value=0, image_shape=None, random_state=None):
 def _check_numbers(V):
     V = np.asarray(V)
     if V.dtype.kind not in "biuf":
-        raise ValueError(f"V must hold booleans, integers or floats; got dtype {V.dtype}.")
+        raise ValueError(f"V must contain booleans, integers or floats; got dtype {V.dtype}.")
     return V
 
 
 def _check_image_shape(V, image_shape):
-    """Height and width of the images."""
+    """Return height and width of the images."""
     if V.ndim not in (2, 3):
         raise ValueError(
             "V must have shape (n, height * width) or (n, height, width); got an array of shape "
@@ -157,14 +161,14 @@ def _square(n_pixels):
     side = math.isqrt(n_pixels)
     if side**2 != n_pixels:
         raise ValueError(
-            f"V has rows of {n_pixels} pixels, which are no square; give image_shape=(height, "
-            "width)."
+            f"V has rows of {n_pixels} pixels, which is not a square number; give "
+            "image_shape=(height, width)."
         )
     return side, side
 
 
 def _check_size(size, shape):
-    """Height and width of a patch that fits into images of that shape."""
+    """Return height and width of the patch; raise if it does not fit into the images."""
     if isinstance(size, numbers.Number):
         size = size, size
     parts = _pair("size", size, "an integer or a pair (height, width)")
@@ -185,11 +189,13 @@ def _pair(name, value, accepted):
 def _check_value(value, dtype):
     if not isinstance(value, numbers.Real | np.bool_):
         raise ValueError(f"value must be a number; got {value!r}.")
-    if dtype.kind != "f" and not _holds(dtype, value):
-        raise ValueError(f"value must be a number that V's dtype {dtype} holds; got {value!r}.")
+    if dtype.kind != "f" and not _can_represent(dtype, value):
+        raise ValueError(
+            f"value must be a number that the dtype {dtype} of V can represent; got {value!r}."
+        )
 
 
-def _holds(dtype, value):
+def _can_represent(dtype, value):
     try:
         with np.errstate(invalid="ignore"):
             return bool(np.asarray(value).astype(dtype) == value)

@@ -1,4 +1,4 @@
-"""The binary data sets on which density estimators are compared, fetched or read offline."""
+"""Binary data sets of the density estimation benchmark."""
 
 import hashlib
 import json
@@ -14,12 +14,15 @@ from ._remote import ENVIRONMENT, data_home_path, download, write_whole
 
 FOLDER = "density20"
 SPLITS = ("train", "valid", "test")
-REPLACE = "Delete it and fetch the data set again, or put a sound copy there."
-BROKEN = (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+REPLACE_HINT = "Delete it and fetch the data set again, or replace it with an intact copy."
+ARCHIVE_ERRORS = (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 def fetch_density_benchmark(name, *, data_home=None, download_if_missing=True):
-    """Binary data set of the density estimation benchmark, in its usual three parts.
+    """Load one binary data set of the density estimation benchmark.
+
+    The rows are split into train, validation and test sets as in the literature [1]_ [2]_. The
+    table lists the numbers of columns and rows:
 
     ========= ========== ======= ======= =======
     name      n_features   train   valid    test
@@ -39,37 +42,40 @@ def fetch_density_benchmark(name, *, data_home=None, download_if_missing=True):
     Parameters
     ----------
     name : str
-        One of those names.
-    data_home : path or None, default=None
-        Folder that is searched for ``density20/<name>.npz`` and ``<name>.npz``, or beside either
-        the three text files ``<name>.{train,valid,test}.data``. None: the environment variable
-        ``SKMRF_DATA``, or ``~/skmrf_data`` where that is not set.
+        Name of the data set, one of the names in the table.
+    data_home : str, path-like or None, default=None
+        Folder with the data sets. Both this folder and its subfolder ``density20`` are searched
+        for ``<name>.npz`` and for the three text files ``<name>.{train,valid,test}.data``. None
+        means the environment variable ``SKMRF_DATA``, or ``~/skmrf_data`` if it is not set.
     download_if_missing : bool, default=True
-        Download what is not found [3]_ and keep it as ``density20/<name>.npz``; otherwise
-        raise OSError.
+        If True, download a data set that is not in the folder from [3]_ and save it as
+        ``density20/<name>.npz``. If False, raise an OSError.
 
     Returns
     -------
     Bunch
+        Dictionary-like object with the attributes
+
         - ``train``, ``valid``, ``test``: ndarrays of shape (n_rows, n_features), dtype uint8,
-          entries 0 and 1;
-        - ``n_features``: int;
-        - ``name``: str;
-        - ``DESCR``: str, what the data are, their source and their licence.
+          with entries 0 and 1;
+        - ``n_features``: int, number of columns;
+        - ``name``: str, name of the data set;
+        - ``DESCR``: str, description of the data, their source and their licence.
 
     Raises
     ------
     ValueError
-        An unknown name; a file that is damaged or holds other rows, judged by a sha256 of the
-        rows in both the offline and the downloaded case.
+        If ``name`` is unknown, or if a file is damaged or contains other rows. A sha256 digest of
+        the rows is checked, both for local files and after a download.
     OSError
-        The data are missing and not to be downloaded, or the download failed.
+        If the data are missing and ``download_if_missing`` is False, or if the download failed.
 
     Notes
     -----
-    The packed files hold ``n_vars`` and, for every part, ``<part>_packed``, the rows of
-    ``numpy.packbits(part, axis=1)``. The digest is the sha256 of these bytes of train, valid and
-    test, one after the other, so it does not depend on the archive or on line ends.
+    The ``.npz`` files contain ``n_vars``, the number of columns, and ``<split>_packed`` for each
+    split: the result of ``numpy.packbits(rows, axis=1)``. The digest is the sha256 of these packed
+    bytes of train, valid and test, concatenated. It therefore does not depend on the archive
+    format or on line endings.
 
     References
     ----------
@@ -86,9 +92,9 @@ def fetch_density_benchmark(name, *, data_home=None, download_if_missing=True):
     >>> nltcs.train.shape  # doctest: +SKIP
     (16181, 16)
     """
-    known = registry()["sets"]
-    if not isinstance(name, str) or name not in known:
-        raise ValueError(f"name must be one of {list(known)}; got {name!r}.")
+    data_sets = registry()["sets"]
+    if not isinstance(name, str) or name not in data_sets:
+        raise ValueError(f"name must be one of {list(data_sets)}; got {name!r}.")
     home = data_home_path(data_home)
     parts = _find(name, home)
     if parts is None and not download_if_missing:
@@ -98,12 +104,13 @@ def fetch_density_benchmark(name, *, data_home=None, download_if_missing=True):
         )
     if parts is None:
         parts = _download(name, home)
-    return Bunch(**parts, n_features=known[name]["n_features"], name=name, DESCR=_describe(name))
+    n_features = data_sets[name]["n_features"]
+    return Bunch(**parts, n_features=n_features, name=name, DESCR=_describe(name))
 
 
 @cache
 def registry():
-    """Source, shapes and digests: ``density20.json`` as a dict."""
+    """Return the content of ``density20.json``: source, shapes and digests of the data sets."""
     return json.loads(resources.files(__package__).joinpath("density20.json").read_text("utf-8"))
 
 
@@ -127,23 +134,23 @@ def _hint(name, home):
     return (
         f"To place the data by hand, put {name}.npz, or the text files "
         f"{', '.join(_url(name, s) for s in SPLITS)}, into {home / FOLDER}; or point data_home or "
-        f"the environment variable {ENVIRONMENT} to a folder that holds them."
+        f"the environment variable {ENVIRONMENT} to a folder that contains them."
     )
 
 
-# Offline -----------------------------------------------------------------------------------
+# Local files -------------------------------------------------------------------------------
 
 
 def _find(name, home):
-    """The parts from the first place that has them, else None."""
+    """Return the three splits from the first folder that contains them, or None."""
     for folder in (home / FOLDER, home):
         packed = folder / f"{name}.npz"
         if packed.is_file():
-            return _check(name, _read_packed(name, packed), packed, REPLACE)
+            return _check(name, _read_packed(name, packed), packed, REPLACE_HINT)
         texts = {s: folder / f"{name}.{s}.data" for s in SPLITS}
         if all(path.is_file() for path in texts.values()):
-            parts = {s: _parse(name, p.read_bytes(), p, REPLACE) for s, p in texts.items()}
-            return _check(name, parts, folder / f"{name}.*.data", REPLACE)
+            parts = {s: _parse(name, p.read_bytes(), p, REPLACE_HINT) for s, p in texts.items()}
+            return _check(name, parts, folder / f"{name}.*.data", REPLACE_HINT)
     return None
 
 
@@ -155,9 +162,9 @@ def _read_packed(name, path):
                 raise ValueError(f"n_vars is {n}, expected {expected}")
             packed = {s: archive[f"{s}_packed"] for s in SPLITS}
         return {s: np.unpackbits(rows, axis=1, count=n) for s, rows in packed.items()}
-    except (*BROKEN, TypeError, AttributeError) as error:
+    except (*ARCHIVE_ERRORS, TypeError, AttributeError) as error:
         raise ValueError(
-            f"{path} is not a readable packed data set ({error}). {REPLACE}"
+            f"{path} is not a readable packed data set ({error}). {REPLACE_HINT}"
         ) from error
 
 
@@ -165,7 +172,7 @@ def _read_packed(name, path):
 
 
 def _download(name, home):
-    """Fetch the text files, check them and keep them packed under ``home``."""
+    """Download and check the text files, and save them as a packed archive in ``home``."""
     hint, parts = _hint(name, home), {}
     for split, rows in registry()["sets"][name]["rows"].items():
         url = _url(name, split)
@@ -179,34 +186,34 @@ def _download(name, home):
         write_whole(path, lambda file: np.savez_compressed(file, n_vars=n_vars, **packed))
     except OSError as error:
         raise OSError(
-            f"Downloaded {name!r} but could not keep it as {path} ({error}). Point data_home or "
-            f"the environment variable {ENVIRONMENT} to a folder that can be written."
+            f"Downloaded {name!r} but could not save it as {path} ({error}). Point data_home or "
+            f"the environment variable {ENVIRONMENT} to a writable folder."
         ) from error
     return parts
 
 
 def _parse(name, text, origin, remedy):
-    """Rows of comma-separated 0 and 1 as a uint8 array of shape (n_rows, n_features)."""
+    """Parse rows of comma-separated 0 and 1 into a uint8 array of shape (n_rows, n_features)."""
     n = registry()["sets"][name]["n_features"]
     text = text.replace(b"\r\n", b"\n")
     text += b"" if text.endswith(b"\n") else b"\n"
     characters = np.frombuffer(text, dtype=np.uint8)
     if characters.size % (2 * n) == 0:
         rows = characters.reshape(-1, 2 * n)
-        bits, marks = rows[:, ::2] - np.uint8(ord("0")), rows[:, 1::2]
-        if (bits <= 1).all() and (marks == list(b"," * (n - 1) + b"\n")).all():
+        bits, separators = rows[:, ::2] - np.uint8(ord("0")), rows[:, 1::2]
+        if (bits <= 1).all() and (separators == list(b"," * (n - 1) + b"\n")).all():
             return np.ascontiguousarray(bits)
     raise ValueError(
-        f"{origin} does not consist of rows of {n} comma-separated 0 or 1, as the data set "
-        f"{name!r} does. {remedy}"
+        f"{origin} is not a file of the data set {name!r}: each row must have {n} "
+        f"comma-separated entries 0 or 1. {remedy}"
     )
 
 
-# Check -------------------------------------------------------------------------------------
+# Validation --------------------------------------------------------------------------------
 
 
 def digest(parts):
-    """Sha256 of the packed rows of train, valid and test, one after the other."""
+    """Return the sha256 of the packed rows of train, valid and test, concatenated."""
     total = hashlib.sha256()
     for split in SPLITS:
         total.update(np.packbits(parts[split], axis=1).tobytes())
@@ -214,19 +221,19 @@ def digest(parts):
 
 
 def _check(name, parts, origin, remedy):
-    """The parts, if they have the shapes and the digest of the registry."""
+    """Return the splits; raise if their shapes or digest differ from the registered ones."""
     info = registry()["sets"][name]
     for split in SPLITS:
         shape = (info["rows"][split], info["n_features"])
         if parts[split].shape != shape:
             raise ValueError(
-                f"{origin}: {split} has shape {parts[split].shape}, but that of {name!r} is "
+                f"{origin}: {split} has shape {parts[split].shape}, but {name!r} has shape "
                 f"{shape}. {remedy}"
             )
-    found = digest(parts)
-    if found != info["sha256"]:
+    sha256 = digest(parts)
+    if sha256 != info["sha256"]:
         raise ValueError(
-            f"{origin} does not hold the rows of {name!r}: their sha256 is {found}, expected "
+            f"{origin} does not contain the rows of {name!r}: their sha256 is {sha256}, expected "
             f"{info['sha256']}. {remedy}"
         )
     return parts

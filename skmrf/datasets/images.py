@@ -1,4 +1,4 @@
-"""Binary images on which models of pixels are compared, fetched or read offline."""
+"""Image data sets: MNIST and Caltech 101 Silhouettes."""
 
 import hashlib
 import http.client
@@ -14,15 +14,22 @@ from sklearn.utils import Bunch
 
 from .._utils.parameters import check_number
 from ._remote import ENVIRONMENT, data_home_path, download, write_whole
-from .density import BROKEN, REPLACE
+from .density import ARCHIVE_ERRORS, REPLACE_HINT
 
 SHAPE = 28, 28
 N_PIXELS = math.prod(SHAPE)
-BRIGHTEST = 255
-DAMAGED = (*BROKEN, TypeError, AttributeError, NotImplementedError, OSError, MatReadError)
+MAX_GREY = 255
+READ_ERRORS = (
+    *ARCHIVE_ERRORS,
+    TypeError,
+    AttributeError,
+    NotImplementedError,
+    OSError,
+    MatReadError,
+)
 OPENML = "https://www.openml.org/d/554"
 SILHOUETTES = "https://people.cs.umass.edu/~marlin/data/caltech101_silhouettes_28_split1.mat"
-SILHOUETTES_BYTES = 2**26  # the images as double precision numbers, without compression
+SILHOUETTES_BYTES = 2**26  # enough for uncompressed images of double precision numbers
 
 SETS = {
     "mnist": {
@@ -41,50 +48,57 @@ SETS = {
         "source": f"B. Marlin, {SILHOUETTES}",
     },
 }
-CLASSES = 101
+N_CLASSES = 101
 
 
 def fetch_mnist(*, threshold=127, data_home=None, download_if_missing=True):
-    """Handwritten digits, 60,000 to learn from and 10,000 to test, as binary images.
+    """Load the MNIST handwritten digits as binary images.
+
+    There are 60,000 training images and 10,000 test images of 28 x 28 pixels [1]_.
 
     Parameters
     ----------
     threshold : float or None, default=127
-        Pixels of a grey value above it are 1, the others 0; from 0 to 254. None keeps the grey
-        values, 0 to 255.
-    data_home : path or None, default=None
-        Folder that is searched for ``mnist/mnist.npz`` and ``mnist.npz``. None: the environment
-        variable ``SKMRF_DATA``, or ``~/skmrf_data`` where that is not set.
+        Pixels with a grey value above the threshold become 1, all others 0. A number from 0 to
+        254. With None, the images keep their grey values from 0 to 255.
+    data_home : str, path-like or None, default=None
+        Folder that is searched for ``mnist/mnist.npz`` and ``mnist.npz``. None means the
+        environment variable ``SKMRF_DATA``, or ``~/skmrf_data`` if it is not set.
     download_if_missing : bool, default=True
-        Download what is not found from OpenML [2]_ and keep it as ``mnist/mnist.npz``; otherwise
-        raise OSError.
+        If True and no file is found, download the data from OpenML [2]_ and save them as
+        ``mnist/mnist.npz``. If False, raise an OSError.
 
     Returns
     -------
     Bunch
-        - ``train``, ``test``: ndarrays of shape (n_images, 784), dtype uint8, an image a row, in
-          C order;
-        - ``train_labels``, ``test_labels``: ndarrays of int, the digits;
-        - ``image_shape``: (28, 28);
-        - ``DESCR``: str, what the data are and their source.
+        Dictionary-like object with the attributes
+
+        - ``train``, ``test``: ndarrays of shape (n_images, 784), dtype uint8, one image per row,
+          pixels in C order;
+        - ``train_labels``, ``test_labels``: ndarrays of int of shape (n_images,), the digits;
+        - ``image_shape``: (28, 28), height and width of the images;
+        - ``DESCR``: str, description of the data and their source.
 
     Raises
     ------
     ValueError
-        A threshold out of its range; a file that is damaged or holds other images, judged by a
-        sha256 of grey values and labels in both the offline and the downloaded case.
+        If ``threshold`` is outside its range, or if a file is damaged or contains other images. A
+        sha256 digest of grey values and labels is checked, both for local files and after a
+        download.
     OSError
-        The data are missing and not to be downloaded, or the download failed.
+        If the data are missing and ``download_if_missing`` is False, or if the download failed.
 
     See Also
     --------
-    flip_pixels, occlude : Damage to images.
+    flip_pixels : Flip each pixel independently.
+    occlude : Overwrite a rectangular patch of each image.
 
     Notes
     -----
-    The file holds ``x_train``, ``y_train``, ``x_test`` and ``y_test``, the images with three axes.
-    Binary images by another rule, such as random ones with the grey values as probabilities, give
-    other likelihoods.
+    The file contains ``x_train``, ``y_train``, ``x_test`` and ``y_test``. The arrays of images
+    have shape (n_images, 28, 28). Likelihoods depend on how the images are made binary. For
+    example, they are not comparable with likelihoods of random binary images whose pixels are 1
+    with a probability proportional to the grey value.
 
     References
     ----------
@@ -100,7 +114,7 @@ def fetch_mnist(*, threshold=127, data_home=None, download_if_missing=True):
     (60000, 784)
     """
     if threshold is not None:
-        check_number("threshold", threshold, low=0, high=BRIGHTEST - 1)
+        check_number("threshold", threshold, low=0, high=MAX_GREY - 1)
     readers = {"mnist.npz": _read_digits}
     parts = _fetch("mnist", readers, _download_digits, data_home, download_if_missing)
     if threshold is not None:
@@ -110,46 +124,58 @@ def fetch_mnist(*, threshold=127, data_home=None, download_if_missing=True):
 
 
 def fetch_caltech101_silhouettes(*, data_home=None, download_if_missing=True):
-    """Filled outlines of the objects of 101 classes, the usual first split.
+    """Load the Caltech 101 Silhouettes: binary images of the outlines of objects.
+
+    The images have 28 x 28 pixels and 101 classes. The train, validation and test sets are the
+    first split of the original data [1]_.
 
     Parameters
     ----------
-    data_home : path or None, default=None
-        Folder that is searched for ``caltech101_silhouettes_28_split1`` with the ending ``.npz``
-        or ``.mat`` (the original file), in ``caltech101_silhouettes/`` and directly. None: the
-        environment variable ``SKMRF_DATA``, or ``~/skmrf_data`` where that is not set.
+    data_home : str, path-like or None, default=None
+        Folder with the data sets. Both this folder and its subfolder ``caltech101_silhouettes``
+        are searched for ``caltech101_silhouettes_28_split1.npz`` and for the original file
+        ``caltech101_silhouettes_28_split1.mat``. None means the environment variable
+        ``SKMRF_DATA``, or ``~/skmrf_data`` if it is not set.
     download_if_missing : bool, default=True
-        Download what is not found [2]_ and keep it as
-        ``caltech101_silhouettes/caltech101_silhouettes_28_split1.npz``; otherwise raise OSError.
+        If True and no file is found, download the original file [2]_ and save the data as
+        ``caltech101_silhouettes/caltech101_silhouettes_28_split1.npz``. If False, raise an
+        OSError.
 
     Returns
     -------
     Bunch
-        - ``train``, ``valid``, ``test``: ndarrays of shape (n_images, 784) with 4100, 2264 and
-          2307 images, dtype uint8, an image a row: 0 is the object, 1 the background, as in the
-          original, but in C order, so that ``row.reshape(28, 28)`` is upright;
-        - ``train_labels``, ``valid_labels``, ``test_labels``: ndarrays of int, 1 to 101;
-        - ``class_names``: ndarray of 101 str; ``class_names[label - 1]`` is that of a label;
-        - ``image_shape``: (28, 28);
-        - ``DESCR``: str, what the data are and their source.
+        Dictionary-like object with the attributes
+
+        - ``train``, ``valid``, ``test``: ndarrays of shape (n_images, 784), dtype uint8, with
+          4100, 2264 and 2307 images, one image per row. As in the original, 0 is the object and 1
+          the background. Unlike the original, the pixels are in C order, so
+          ``row.reshape(28, 28)`` is upright;
+        - ``train_labels``, ``valid_labels``, ``test_labels``: ndarrays of int of shape
+          (n_images,), classes from 1 to 101;
+        - ``class_names``: ndarray of str of shape (101,); the name of class ``label`` is
+          ``class_names[label - 1]``;
+        - ``image_shape``: (28, 28), height and width of the images;
+        - ``DESCR``: str, description of the data and their source.
 
     Raises
     ------
     ValueError
-        A file that is damaged or holds other images, judged by a sha256 of images and labels in
-        both the offline and the downloaded case.
+        If a file is damaged or contains other images. A sha256 digest of images and labels is
+        checked, both for local files and after a download.
     OSError
-        The data are missing and not to be downloaded, or the download failed.
+        If the data are missing and ``download_if_missing`` is False, or if the download failed.
 
     See Also
     --------
-    flip_pixels, occlude : Damage to images.
+    flip_pixels : Flip each pixel independently.
+    occlude : Overwrite a rectangular patch of each image.
 
     Notes
     -----
-    The packed file holds ``classnames`` and, for each of train, val and test, ``<part>_labels``
-    and ``<part>_packed``, the rows of ``numpy.packbits(images, axis=1)`` with the images column by
-    column, as in the original.
+    The ``.npz`` file contains ``classnames`` and, for each split (train, val and test),
+    ``<split>_labels`` and ``<split>_packed``. The packed array is
+    ``numpy.packbits(images, axis=1)`` of the images in column-major pixel order, as in the
+    original.
 
     References
     ----------
@@ -170,41 +196,41 @@ def fetch_caltech101_silhouettes(*, data_home=None, download_if_missing=True):
     return Bunch(**parts, image_shape=SHAPE, DESCR=_describe(name))
 
 
-# Both sets ---------------------------------------------------------------------------------
+# Shared code -------------------------------------------------------------------------------
 
 
-def _fetch(name, readers, get, data_home, download_if_missing):
-    """Return images, labels and metadata from the first file found, or by ``get``."""
+def _fetch(name, readers, download_parts, data_home, download_if_missing):
+    """Return images, labels and metadata from the first file found, or download them."""
     home = data_home_path(data_home)
     for folder in (home / name, home):
         for file, read in readers.items():
             if (folder / file).is_file():
-                return _read(name, read, (folder / file).read_bytes(), folder / file, REPLACE)
+                return _read(name, read, (folder / file).read_bytes(), folder / file, REPLACE_HINT)
     hint = (
         f"To place the data by hand, put {SETS[name]['by_hand']} into {home / name}; or point "
-        f"data_home or the environment variable {ENVIRONMENT} to a folder that holds it."
+        f"data_home or the environment variable {ENVIRONMENT} to a folder that contains it."
     )
     if not download_if_missing:
         raise OSError(
             f"Data set {name!r} is not in {home} and download_if_missing is False. {hint}"
         )
-    parts, kept = get(hint)
+    parts, arrays = download_parts(hint)
     path = home / name / next(iter(readers))
     try:
-        write_whole(path, lambda file: np.savez_compressed(file, **kept))
+        write_whole(path, lambda file: np.savez_compressed(file, **arrays))
     except OSError as error:
         raise OSError(
-            f"Downloaded {name!r} but could not keep it as {path} ({error}). Point data_home or "
-            f"the environment variable {ENVIRONMENT} to a folder that can be written."
+            f"Downloaded {name!r} but could not save it as {path} ({error}). Point data_home or "
+            f"the environment variable {ENVIRONMENT} to a writable folder."
         ) from error
     return parts
 
 
 def _read(name, read, content, origin, remedy):
-    """What a file or a download holds, checked."""
+    """Parse and check the content of a file or download; ``origin`` names it in errors."""
     try:
         parts = read(content)
-    except DAMAGED as error:
+    except READ_ERRORS as error:
         raise ValueError(
             f"{origin} is not a readable file of the data set {name!r} ({error}). {remedy}"
         ) from error
@@ -212,26 +238,26 @@ def _read(name, read, content, origin, remedy):
 
 
 def _check(name, parts, origin, remedy):
-    """The parts, if they have the shapes and the digest of the set; labels become int."""
+    """Check the shapes and the digest, and return the parts with labels of dtype int64."""
     for split, n in SETS[name]["rows"].items():
         for part, shape in ((split, (n, N_PIXELS)), (f"{split}_labels", (n,))):
             if parts[part].shape != shape:
                 raise ValueError(
-                    f"{origin}: {part} has shape {parts[part].shape}, but that of {name!r} is "
+                    f"{origin}: {part} has shape {parts[part].shape}, but {name!r} has shape "
                     f"{shape}. {remedy}"
                 )
-    found = digest(name, parts)
-    if found != SETS[name]["sha256"]:
+    sha256 = digest(name, parts)
+    if sha256 != SETS[name]["sha256"]:
         raise ValueError(
-            f"{origin} does not hold the images and labels of {name!r}: their sha256 is {found}, "
-            f"expected {SETS[name]['sha256']}. {remedy}"
+            f"{origin} does not contain the images and labels of {name!r}: their sha256 is "
+            f"{sha256}, expected {SETS[name]['sha256']}. {remedy}"
         )
     labels = {f"{split}_labels": parts[f"{split}_labels"] for split in SETS[name]["rows"]}
     return parts | {part: values.astype(np.int64) for part, values in labels.items()}
 
 
 def digest(name, parts):
-    """Sha256 of the images of every part, one after the other, and then of the labels, as uint8."""
+    """Return the sha256 of the images of all splits and then their labels, all as uint8."""
     total = hashlib.sha256()
     for ending in ("", "_labels"):
         for split in SETS[name]["rows"]:
@@ -247,7 +273,7 @@ def _describe(name):
     )
 
 
-# Digits ------------------------------------------------------------------------------------
+# MNIST -------------------------------------------------------------------------------------
 
 
 def _read_digits(content):
@@ -265,21 +291,21 @@ def _download_digits(hint):
         )
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise OSError(f"Could not download {OPENML} ({error}). {hint}") from error
-    parts = _read("mnist", _cut_digits, table, OPENML, hint)
-    kept = {}
+    parts = _read("mnist", _split_digits, table, OPENML, hint)
+    arrays = {}
     for split in ("train", "test"):
-        kept[f"x_{split}"] = parts[split].reshape(-1, *SHAPE)
-        kept[f"y_{split}"] = parts[f"{split}_labels"].astype(np.uint8)
-    return parts, kept
+        arrays[f"x_{split}"] = parts[split].reshape(-1, *SHAPE)
+        arrays[f"y_{split}"] = parts[f"{split}_labels"].astype(np.uint8)
+    return parts, arrays
 
 
 def _openml_parser():
-    """The faster one where it is installed."""
+    # pandas parses faster, but is an optional dependency
     return "pandas" if find_spec("pandas") else "liac-arff"
 
 
-def _cut_digits(table):
-    """The parts of OpenML's table, whose first rows are those to learn from."""
+def _split_digits(table):
+    """Split the table of OpenML, which has the training rows first."""
     n = SETS["mnist"]["rows"]["train"]
     images, labels = table.data.astype(np.uint8), table.target.astype(np.uint8)
     return {
@@ -290,40 +316,41 @@ def _cut_digits(table):
     }
 
 
-# Silhouettes -------------------------------------------------------------------------------
+# Caltech 101 Silhouettes -------------------------------------------------------------------
 
-ORIGINAL = {"train": "train", "valid": "val", "test": "test"}  # names of the parts
+SPLIT_NAMES = {"train": "train", "valid": "val", "test": "test"}  # our names: names in the files
 
 
 def _read_packed_silhouettes(content):
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         images = {
             split: np.unpackbits(archive[f"{name}_packed"], axis=1, count=N_PIXELS)
-            for split, name in ORIGINAL.items()
+            for split, name in SPLIT_NAMES.items()
         }
-        labels = {split: archive[f"{name}_labels"] for split, name in ORIGINAL.items()}
-        return _silhouettes(images, labels, archive["classnames"])
+        labels = {split: archive[f"{name}_labels"] for split, name in SPLIT_NAMES.items()}
+        return _arrange_silhouettes(images, labels, archive["classnames"])
 
 
 def _read_original_silhouettes(content):
-    found = loadmat(io.BytesIO(content))
-    images = {split: found[f"{name}_data"] for split, name in ORIGINAL.items()}
-    labels = {split: found[f"{name}_labels"] for split, name in ORIGINAL.items()}
-    return _silhouettes(images, labels, [cell.item() for cell in found["classnames"].ravel()])
+    arrays = loadmat(io.BytesIO(content))
+    images = {split: arrays[f"{name}_data"] for split, name in SPLIT_NAMES.items()}
+    labels = {split: arrays[f"{name}_labels"] for split, name in SPLIT_NAMES.items()}
+    class_names = [cell.item() for cell in arrays["classnames"].ravel()]
+    return _arrange_silhouettes(images, labels, class_names)
 
 
-def _silhouettes(images, labels, class_names):
-    """The parts, with the images upright."""
+def _arrange_silhouettes(images, labels, class_names):
+    """Return images in C order, labels and class names as one dict."""
     class_names = np.asarray(class_names, dtype=str)
-    if class_names.shape != (CLASSES,):
-        raise ValueError(f"classnames has shape {class_names.shape}, expected ({CLASSES},)")
+    if class_names.shape != (N_CLASSES,):
+        raise ValueError(f"classnames has shape {class_names.shape}, expected ({N_CLASSES},)")
     parts = {split: _transpose(x.astype(np.uint8)) for split, x in images.items()}
     parts |= {f"{split}_labels": y.astype(np.uint8).ravel() for split, y in labels.items()}
     return parts | {"class_names": class_names}
 
 
 def _transpose(rows):
-    """Rows of pixels column by column as rows of pixels row by row, and the reverse."""
+    """Convert the pixels of each row from column-major to row-major order, or back."""
     return rows.reshape(-1, *SHAPE).swapaxes(1, 2).reshape(-1, N_PIXELS)
 
 
@@ -331,8 +358,8 @@ def _download_silhouettes(hint):
     content = download(SILHOUETTES, SILHOUETTES_BYTES, hint)
     name = "caltech101_silhouettes"
     parts = _read(name, _read_original_silhouettes, content, SILHOUETTES, hint)
-    kept = {"classnames": parts["class_names"], "n_vars": np.int64(N_PIXELS)}
-    for split, original in ORIGINAL.items():
-        kept[f"{original}_packed"] = np.packbits(_transpose(parts[split]), axis=1)
-        kept[f"{original}_labels"] = parts[f"{split}_labels"].astype(np.uint8)
-    return parts, kept
+    arrays = {"classnames": parts["class_names"], "n_vars": np.int64(N_PIXELS)}
+    for split, original in SPLIT_NAMES.items():
+        arrays[f"{original}_packed"] = np.packbits(_transpose(parts[split]), axis=1)
+        arrays[f"{original}_labels"] = parts[f"{split}_labels"].astype(np.uint8)
+    return parts, arrays

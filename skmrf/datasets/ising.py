@@ -1,4 +1,4 @@
-"""Ising models on named and given graphs."""
+"""Ising models on standard, random and user-defined graphs."""
 
 from itertools import count
 from math import isqrt
@@ -10,7 +10,7 @@ from .._utils.parameters import check_number
 from ..energies import PairwiseEnergy
 from ._random import generator, integer_seed
 
-MAX_VARIABLES = 16384  # a dense coupling matrix of 2 GiB
+MAX_VARIABLES = 16384  # the dense coupling matrix then takes 2 GiB
 
 
 def make_ising(
@@ -23,57 +23,64 @@ def make_ising(
     degree=4.0,
     random_state=None,
 ):
-    r"""Ising model on a graph.
+    r"""Generate an Ising model on a graph.
 
     .. math:: \log f(s) = \sum_{(i, j) \in E} J_{ij} s_i s_j + \sum_i b_i s_i,
               \qquad s_i \in \{-1, 1\}
+
+    The probability of the state :math:`s` is proportional to :math:`f(s)`.
 
     Parameters
     ----------
     kind : str, networkx graph, or sequence of pairs of int
         The graph :math:`E`:
 
-        - ``"chain"``, ``"star"`` (variable 0 is the centre), ``"complete"``;
-        - ``"cycle"``: at least 3 variables;
-        - ``"grid"``: ``n_variables = rows * columns``, the most square such factorisation with at
-          least 2 rows; variable ``r * columns + c`` lies in row r and column c;
-        - ``"torus"``: the same with opposite sides joined, at least 3 rows;
-        - ``"tree"``: uniform over the labelled trees;
-        - ``"erdos-renyi"``: every pair is an edge with probability
+        - ``"chain"``: variables ``i`` and ``i + 1`` are neighbours;
+        - ``"star"``: variable 0 is a neighbour of all others;
+        - ``"complete"``: all variables are neighbours;
+        - ``"cycle"``: a chain with joined ends, at least 3 variables;
+        - ``"grid"``: a rectangle with ``n_variables = rows * columns``, as square as possible,
+          with at least 2 rows; variable ``r * columns + c`` is in row r and column c;
+        - ``"torus"``: a grid with joined opposite sides, at least 3 rows;
+        - ``"tree"``: a random tree, uniform over all labelled trees;
+        - ``"erdos-renyi"``: each pair is an edge with probability
           ``degree / (n_variables - 1)`` [1]_;
-        - ``"regular"``: every variable has ``degree`` neighbours, ``n_variables * degree`` even;
-        - ``"power-law"``: preferential attachment, ``degree / 2`` edges from every new
-          variable, hence about ``degree`` neighbours in the mean [2]_;
-        - an undirected networkx graph, whose nodes are the variables ``0 .. n_variables - 1`` or
-          else any labels, numbered in the order of its nodes;
-        - a list of edges, pairs of variables.
+        - ``"regular"``: a random graph in which each variable has ``degree`` neighbours;
+          ``n_variables * degree`` must be even;
+        - ``"power-law"``: preferential attachment with ``degree / 2`` edges for each new
+          variable, so the mean number of neighbours is about ``degree`` [2]_;
+        - an undirected networkx graph: its nodes are the integers ``0 .. n_variables - 1``, or
+          any labels, which are numbered in the order of ``graph.nodes``;
+        - a list of edges, each a pair of variables.
     n_variables : int
-        From 1 to 16384; for a networkx graph its number of nodes.
+        Number of variables, from 1 to 16384. For a networkx graph, the number of its nodes.
     coupling : float or array-like of shape (n_edges,) or (n_variables, n_variables)
-        :math:`J` in nats: one for all, one an edge, or a matrix, of which the entries on the
-        edges are used. Edges are in the order of the graph or list given, and otherwise sorted
-        pairs ``i < j`` in lexicographic order.
+        Couplings :math:`J` in nats: one number for all edges, one number per edge, or a matrix.
+        Of a matrix, only the entries of the edges are used. The order of the edges is that of
+        the given graph or list. For a ``kind`` given by name, it is the lexicographic order of
+        the pairs ``(i, j)`` with ``i < j``.
     field : float or array-like of shape (n_variables,), default=0.0
-        :math:`b` in nats.
+        Fields :math:`b` in nats: one number for all variables, or one number per variable.
     mixed_signs : bool, default=False
-        Multiply every coupling by +1 or -1, each with probability 1/2 (a spin glass). The graph
-        stays that of the same ``random_state`` without mixed signs.
+        If True, multiply each coupling by +1 or -1, each with probability 1/2 (a spin glass).
+        With the same ``random_state``, the graph is the same with and without mixed signs.
     degree : float, default=4.0
         Mean number of neighbours of ``"erdos-renyi"``, ``"regular"`` (an integer) and
-        ``"power-law"`` (an even integer); other kinds ignore it.
+        ``"power-law"`` (an even integer). Other kinds ignore it.
     random_state : int, RandomState instance or None, default=None
-        Draws the graph and the signs.
+        Seed of the random graph and of the random signs. An int gives the same model at every
+        call.
 
     Returns
     -------
     PairwiseEnergy
-        With ``states=(-1, 1)``.
+        Ising model with ``states=(-1, 1)``.
 
     Raises
     ------
     ValueError
-        An unknown kind, a number of variables that the kind does not allow, couplings or fields
-        of the wrong shape or not finite, a matrix that is not symmetric on the edges.
+        If ``kind`` is unknown or does not allow ``n_variables``, if ``coupling`` or ``field`` has
+        a wrong shape or is not finite, or if a coupling matrix is not symmetric on the edges.
 
     References
     ----------
@@ -97,51 +104,52 @@ def make_ising(
     """
     n = int(check_number("n_variables", n_variables, low=1, high=MAX_VARIABLES, integer=True))
     rng = generator(random_state)
-    edges = _edges(kind, n, degree, rng)
-    strength = _strengths(coupling, edges, n)
+    edges = _make_edges(kind, n, degree, rng)
+    strength = _check_couplings(coupling, edges, n)
     if mixed_signs:
         strength = strength * rng.choice([-1.0, 1.0], size=len(edges))
     matrix = np.zeros((n, n))
     matrix[edges[:, 0], edges[:, 1]] = strength
     matrix[edges[:, 1], edges[:, 0]] = strength
-    return PairwiseEnergy(matrix, _fields(field, n), states=(-1, 1))
+    return PairwiseEnergy(matrix, _check_fields(field, n), states=(-1, 1))
 
 
 # Graphs ------------------------------------------------------------------------------------
 
 
-def _edges(kind, n, degree, rng):
-    """Edges as an array of shape (n_edges, 2)."""
+def _make_edges(kind, n, degree, rng):
+    """Return the edges as an array of shape (n_edges, 2)."""
     if isinstance(kind, str):
-        graph = _named_graph(kind, n, degree, rng)
+        graph = _make_graph(kind, n, degree, rng)
         pairs = sorted(tuple(sorted(edge)) for edge in graph.edges())
     elif isinstance(kind, nx.Graph):
-        pairs = _graph_pairs(kind, n)
+        pairs = _number_edges(kind, n)
     else:
         pairs = kind
-    edges = _pair_array(pairs)
-    _check_pairs(edges, n)
+    edges = _to_edge_array(pairs)
+    _check_edges(edges, n)
     return edges
 
 
-def _named_graph(kind, n, degree, rng):
-    if kind in FIXED:
-        return FIXED[kind](n)
-    if kind in RANDOM:
-        return RANDOM[kind](n, degree, integer_seed(rng))
+def _make_graph(kind, n, degree, rng):
+    if kind in DETERMINISTIC_GRAPHS:
+        return DETERMINISTIC_GRAPHS[kind](n)
+    if kind in RANDOM_GRAPHS:
+        return RANDOM_GRAPHS[kind](n, degree, integer_seed(rng))
     raise ValueError(
-        f"kind must be one of {[*FIXED, *RANDOM]}, a networkx graph or a list of edges; "
-        f"got {kind!r}."
+        f"kind must be one of {[*DETERMINISTIC_GRAPHS, *RANDOM_GRAPHS]}, a networkx graph or a "
+        f"list of edges; got {kind!r}."
     )
 
 
-def _graph_pairs(graph, n):
+def _number_edges(graph, n):
+    """Return the edges of a networkx graph as pairs of variable numbers."""
     if graph.is_directed():
         raise ValueError("kind must be an undirected graph; use graph.to_undirected().")
     if len(graph) != n:
         raise ValueError(
-            f"kind is a graph of {len(graph)} nodes, but n_variables is {n}; give n_variables="
-            f"{len(graph)} or a graph of {n} nodes."
+            f"kind is a graph with {len(graph)} nodes, but n_variables is {n}; give n_variables="
+            f"{len(graph)} or a graph with {n} nodes."
         )
     if set(graph) == set(range(n)):
         return list(graph.edges())
@@ -149,11 +157,11 @@ def _graph_pairs(graph, n):
     return [(number[u], number[v]) for u, v in graph.edges()]
 
 
-def _pair_array(pairs):
+def _to_edge_array(pairs):
     try:
         pairs = list(pairs)
         edges = np.asarray(pairs) if pairs else np.zeros((0, 2), dtype=int)
-    except (TypeError, ValueError):  # nothing to iterate over, or pairs of unequal lengths
+    except (TypeError, ValueError):  # not iterable, or tuples of unequal lengths
         edges = np.zeros(0)
     if edges.ndim != 2 or edges.shape[1] != 2 or not np.issubdtype(edges.dtype, np.integer):
         raise ValueError(
@@ -163,29 +171,30 @@ def _pair_array(pairs):
     return edges
 
 
-def _check_pairs(edges, n):
+def _check_edges(edges, n):
     outside = np.flatnonzero(((edges < 0) | (edges >= n)).any(axis=1))
     if outside.size:
         raise ValueError(
-            f"kind holds the edge {_pair(edges, outside[0])}, but the variables are 0 to {n - 1}."
+            f"kind contains the edge {_edge_at(edges, outside[0])}, but the variables are 0 to "
+            f"{n - 1}."
         )
     loops = np.flatnonzero(edges[:, 0] == edges[:, 1])
     if loops.size:
         raise ValueError(
-            f"kind holds the edge {_pair(edges, loops[0])}, which joins a variable to itself; "
-            "edges join two variables."
+            f"kind contains the edge {_edge_at(edges, loops[0])}, which joins a variable to "
+            "itself; edges must join two different variables."
         )
-    _, first, times = np.unique(
+    _, first, counts = np.unique(
         np.sort(edges, axis=1), axis=0, return_index=True, return_counts=True
     )
-    if (times > 1).any():
+    if (counts > 1).any():
         raise ValueError(
-            f"kind holds the edge {_pair(edges, first[times > 1].min())} more than once; give "
-            "every pair of variables once."
+            f"kind contains the edge {_edge_at(edges, first[counts > 1].min())} more than once; "
+            "give each pair of variables once."
         )
 
 
-def _pair(edges, row):
+def _edge_at(edges, row):
     return tuple(edges[row].tolist())
 
 
@@ -207,22 +216,22 @@ def _torus(n):
     return _lattice("torus", n, 3)
 
 
-def _lattice(kind, n, least):
-    """Grid graph of at least ``least`` rows, its nodes numbered row by row."""
-    if _rows(n) < least:
-        below = next((m for m in range(n - 1, 0, -1) if _rows(m) >= least), None)
-        above = next(m for m in count(n + 1) if _rows(m) >= least)
-        near = [f"{m} ({_rows(m)} x {m // _rows(m)})" for m in (below, above) if m]
+def _lattice(kind, n, min_rows):
+    """Return a grid graph with at least ``min_rows`` rows, nodes numbered row by row."""
+    if _count_rows(n) < min_rows:
+        below = next((m for m in range(n - 1, 0, -1) if _count_rows(m) >= min_rows), None)
+        above = next(m for m in count(n + 1) if _count_rows(m) >= min_rows)
+        near = [f"{m} ({_count_rows(m)} x {m // _count_rows(m)})" for m in (below, above) if m]
         raise ValueError(
-            f"kind={kind!r} needs n_variables = rows * columns with at least {least} of each; "
-            f"got {n}. The nearest are {' and '.join(near)}."
+            f"kind={kind!r} needs n_variables = rows * columns with at least {min_rows} of each; "
+            f"got {n}. The nearest valid numbers are {' and '.join(near)}."
         )
-    shape = _rows(n), n // _rows(n)
+    shape = _count_rows(n), n // _count_rows(n)
     return nx.convert_node_labels_to_integers(nx.grid_2d_graph(*shape, periodic=kind == "torus"))
 
 
-def _rows(n):
-    """Rows of the most square factorisation of n, at most as many as columns."""
+def _count_rows(n):
+    """Return the largest divisor of n that is at most sqrt(n)."""
     return next(a for a in range(isqrt(n), 0, -1) if n % a == 0)
 
 
@@ -262,7 +271,7 @@ def _check_degree(kind, degree, low, high, n):
     return float(degree)
 
 
-FIXED = {
+DETERMINISTIC_GRAPHS = {
     "chain": nx.path_graph,
     "cycle": _cycle,
     "grid": _grid,
@@ -270,7 +279,7 @@ FIXED = {
     "star": _star,
     "complete": nx.complete_graph,
 }
-RANDOM = {
+RANDOM_GRAPHS = {
     "tree": _tree,
     "erdos-renyi": _erdos_renyi,
     "regular": _regular,
@@ -278,29 +287,29 @@ RANDOM = {
 }
 
 
-# Numbers -----------------------------------------------------------------------------------
+# Couplings and fields ----------------------------------------------------------------------
 
 
-def _numbers(name, values, accepted):
-    """A finite float array."""
+def _check_finite(name, values, accepted):
+    """Return the values as a float array; raise if one is not finite."""
     try:
         values = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be {accepted}; got {type(values).__name__}.") from None
     if not np.isfinite(values).all():
-        raise ValueError(f"{name} must be finite; it holds {values[~np.isfinite(values)][0]}.")
+        raise ValueError(f"{name} must be finite; found {values[~np.isfinite(values)][0]}.")
     return values
 
 
-def _strengths(coupling, edges, n):
-    """One coupling an edge, shape (n_edges,)."""
-    accepted = f"a number, {len(edges)} numbers (one an edge) or a matrix of shape {(n, n)}"
-    values = _numbers("coupling", coupling, accepted)
+def _check_couplings(coupling, edges, n):
+    """Return the coupling of each edge, shape (n_edges,)."""
+    accepted = f"a number, {len(edges)} numbers (one per edge) or a matrix of shape {(n, n)}"
+    values = _check_finite("coupling", coupling, accepted)
     if values.shape == (n, n):
         i, j = edges.T
         wrong = np.flatnonzero(values[i, j] != values[j, i])
         if wrong.size:
-            i, j = _pair(edges, wrong[0])
+            i, j = _edge_at(edges, wrong[0])
             raise ValueError(
                 f"coupling must be symmetric on the edges; coupling[{i}, {j}] is {values[i, j]} "
                 f"and coupling[{j}, {i}] is {values[j, i]}."
@@ -311,10 +320,10 @@ def _strengths(coupling, edges, n):
     return np.broadcast_to(values, len(edges))
 
 
-def _fields(field, n):
-    """One field a variable, shape (n_variables,)."""
-    accepted = f"a number or {n} numbers (one a variable)"
-    values = _numbers("field", field, accepted)
+def _check_fields(field, n):
+    """Return the field of each variable, shape (n_variables,)."""
+    accepted = f"a number or {n} numbers (one per variable)"
+    values = _check_finite("field", field, accepted)
     if values.shape not in ((), (n,)):
         raise ValueError(f"field must be {accepted}; got an array of shape {values.shape}.")
     return np.broadcast_to(values, n)

@@ -1,4 +1,4 @@
-"""Markov random fields of small and very large potentials."""
+"""Random Markov random fields with small and very large potentials."""
 
 import numpy as np
 
@@ -7,43 +7,47 @@ from ..energies import FactorGraph
 from ._random import draw_clique, generator
 
 MAX_SIZE = 6
-LARGE = 10.0, 1000.0
+LARGE_RANGE = 10.0, 1000.0
 
 
 def make_multimodal_mrf(n_variables, *, min_size=1, random_state=None):
-    r"""Binary Markov random field, half of whose potentials are hundreds of times the others.
+    r"""Generate a random binary Markov random field with both small and very large potentials.
 
     .. math:: f(x) = \prod_a \phi_a(x_a), \qquad \phi_a(x_a) = v_1 + v_2 v_3
 
-    where every entry of every table has its own :math:`v_1 \sim U(0, 1)`, :math:`v_2` uniform in
-    :math:`\{0, 1\}` and :math:`v_3 \sim U(10, 1000)` [1]_. The number of cliques is uniform over
-    ``n_variables .. 2 * n_variables`` and the size of each over ``min_size .. 6`` (or
-    ``n_variables`` where that is less); its variables are distinct. Two cliques may have the same
-    variables, and a variable may be in none.
+    For each entry of each table, :math:`v_1 \sim U(0, 1)`, :math:`v_2` is uniform on
+    :math:`\{0, 1\}`, and :math:`v_3 \sim U(10, 1000)`, all independent [1]_. About half of the
+    potentials are therefore hundreds of times larger than the others. The number of cliques is
+    uniform on ``n_variables .. 2 * n_variables``. The size of each clique is uniform on
+    ``min_size .. min(6, n_variables)``, and its variables are distinct. Two cliques may have the
+    same variables. A variable may be in no clique.
 
     Parameters
     ----------
     n_variables : int
+        Number of variables, at least 1.
     min_size : int, default=1
-        Least number of variables of a clique.
+        Smallest number of variables in a clique, from 1 to ``min(6, n_variables)``.
     random_state : int, RandomState instance or None, default=None
+        Seed of the random numbers. An int gives the same model at every call.
 
     Returns
     -------
     FactorGraph
-        Of variables with the states 0 and 1; its tables are the :math:`\log \phi_a`.
+        Model whose variables have the states 0 and 1. Its tables are :math:`\log \phi_a`, in
+        nats.
 
     Raises
     ------
     ValueError
-        A parameter out of its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    The distributions have fewer modes than the source's name for them suggests: the products of
-    so many potentials favour a few states. Over ``random_state = 0 .. 199`` with 10 variables
-    (1,024 states), by enumeration, the perplexity (the exponential of the entropy) has the median
-    2.3 and is below 5.3 for nine instances of ten.
+    The name "multimodal" comes from the source [1]_, but the distributions have few modes,
+    because the product of so many potentials favours a few states. The perplexity (exponential of
+    the entropy) of the models with 10 variables (1,024 states) and ``random_state = 0 .. 199`` was
+    computed by enumeration: its median is 2.3, and nine of ten models are below 5.3.
 
     References
     ----------
@@ -68,5 +72,5 @@ def make_multimodal_mrf(n_variables, *, min_size=1, random_state=None):
 
 
 def _draw_potentials(count, rng):
-    small = 1.0 - rng.random(count)  # in (0, 1], as its logarithm must be finite
-    return small + rng.integers(2, size=count) * rng.uniform(*LARGE, size=count)
+    small = 1.0 - rng.random(count)  # in (0, 1], because the logarithm must be finite
+    return small + rng.integers(2, size=count) * rng.uniform(*LARGE_RANGE, size=count)

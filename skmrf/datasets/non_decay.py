@@ -1,4 +1,4 @@
-"""Ising models in which a pair without an edge is the most correlated one."""
+"""Ising models without correlation decay."""
 
 import numpy as np
 
@@ -7,15 +7,16 @@ from ..energies import PairwiseEnergy
 
 
 def make_non_decay_mrf(n_middle, *, beta):
-    r"""Ising model whose strongest correlation is between two variables that share no edge.
+    r"""Generate an Ising model whose most correlated pair of variables is not an edge.
 
     .. math:: \log f(s) = J \sum_{k=1}^{D} (s_0 s_k + s_k s_{D+1}),
               \qquad J = \tfrac{1}{2} \log \frac{\beta}{1 - \beta}
 
-    Variables 0 and D + 1 are both joined to the D middle ones, so D paths of two edges run between
-    them, and with enough of these they are more correlated than neighbours are (correlations do
-    not decay with distance) [1]_. Methods that keep the pairs of large correlation cannot find this
-    graph. With :math:`t = 2 \beta - 1`,
+    The end variables 0 and D + 1 are not neighbours, but each is a neighbour of all D middle
+    variables. There are therefore D paths of two edges between them. If D is large enough, the two
+    end variables are more correlated than neighbours are: correlations do not decay with distance
+    [1]_. Methods that select the pairs with the largest correlations cannot find this graph. With
+    :math:`t = 2 \beta - 1`,
 
     .. math:: E[s_0 s_{D+1}] = \tanh(D \operatorname{artanh} t^2), \qquad
               E[s_0 s_1] = \tanh(\operatorname{artanh} t + \operatorname{artanh}(t r)), \qquad
@@ -24,20 +25,22 @@ def make_non_decay_mrf(n_middle, *, beta):
     Parameters
     ----------
     n_middle : int
-        D, from 1. For ``beta`` = 0.55, 0.6, 0.7, 0.8 the first is the greater from D = 12, 7, 4, 3.
+        Number D of middle variables, at least 1. The end variables are more correlated than
+        neighbours if D is at least 12, 7, 4 or 3 for ``beta`` = 0.55, 0.6, 0.7 or 0.8.
     beta : float
-        In (0, 1): how likely the two ends of an edge agree if there were no other. Below 1/2 the
-        edges repel, and the correlation of 0 and D + 1 is what it is for 1 - ``beta``.
+        Probability that the two ends of an edge are equal if there were no other edge, strictly
+        between 0 and 1. Below 1/2 the couplings are negative. The correlation of the end variables
+        is the same for ``beta`` and for 1 - ``beta``.
 
     Returns
     -------
     PairwiseEnergy
-        Of D + 2 variables with ``states=(-1, 1)`` and 2 D edges.
+        Ising model with D + 2 variables, ``states=(-1, 1)`` and 2 D edges.
 
     Raises
     ------
     ValueError
-        ``n_middle`` below 1, ``beta`` not strictly between 0 and 1.
+        If ``n_middle`` is below 1, or if ``beta`` is not strictly between 0 and 1.
 
     References
     ----------

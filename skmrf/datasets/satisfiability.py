@@ -1,4 +1,4 @@
-"""Random 3-SAT formulas as soft constraints."""
+"""Weighted random 3-SAT models."""
 
 import numpy as np
 
@@ -8,11 +8,11 @@ from ._random import draw_clique, generator
 
 ORDER = 3
 CLAUSES_PER_VARIABLE = 3
-TRUE, FALSE = (10.0, 1000.0), (0.1, 1.0)
+SATISFIED_RANGE, FALSIFIED_RANGE = (10.0, 1000.0), (0.1, 1.0)
 
 
 def make_weighted_3sat(n_variables, *, n_clauses=None, random_state=None):
-    r"""Binary Markov random field of random 3-SAT clauses with random weights.
+    r"""Generate a binary Markov random field from random 3-SAT clauses with random weights.
 
     .. math:: f(x) = \prod_c \phi_c(x_c), \qquad
               \phi_c(x_c) \sim \begin{cases}
@@ -20,28 +20,29 @@ def make_weighted_3sat(n_variables, *, n_clauses=None, random_state=None):
                   U(0.1, 1) & \text{where it does not}
               \end{cases}
 
-    A clause is the disjunction of three distinct variables, each negated with probability 1/2, so
-    that one of the 8 entries of its table falsifies it [1]_. All entries are drawn independently.
-    The formula need not be satisfiable, and clauses may repeat.
+    A clause is the disjunction of three distinct variables, each negated with probability 1/2.
+    Exactly one of the 8 joint states of its variables falsifies the clause [1]_. All potentials
+    are drawn independently. The formula may be unsatisfiable, and clauses may repeat.
 
     Parameters
     ----------
     n_variables : int
-        At least 3.
+        Number of variables, at least 3.
     n_clauses : int or None, default=None
-        None for ``3 * n_variables``.
+        Number of clauses, at least 1. None means ``3 * n_variables``.
     random_state : int, RandomState instance or None, default=None
+        Seed of the random numbers. An int gives the same model at every call.
 
     Returns
     -------
     FactorGraph
-        Of variables with the states 0 (false) and 1 (true); its tables are the
-        :math:`\log \phi_c`, each of shape (2, 2, 2).
+        Model whose variables have the states 0 (false) and 1 (true). Its tables are
+        :math:`\log \phi_c`, in nats, each of shape (2, 2, 2).
 
     Raises
     ------
     ValueError
-        A parameter out of its range.
+        If a parameter is outside its range.
 
     References
     ----------
@@ -68,8 +69,8 @@ def make_weighted_3sat(n_variables, *, n_clauses=None, random_state=None):
 
 
 def _draw_potentials(count, rng):
-    """One table a row, shape (count, 8)."""
-    potentials = rng.uniform(*TRUE, size=(count, 2**ORDER))
+    """Draw the potentials of each clause, shape (count, 8)."""
+    potentials = rng.uniform(*SATISFIED_RANGE, size=(count, 2**ORDER))
     falsifying = rng.integers(2**ORDER, size=count)
-    potentials[np.arange(count), falsifying] = rng.uniform(*FALSE, size=count)
+    potentials[np.arange(count), falsifying] = rng.uniform(*FALSIFIED_RANGE, size=count)
     return potentials

@@ -1,4 +1,4 @@
-"""Binary sequences under overlapping hard constraints."""
+"""Binary sequences with overlapping hard constraints."""
 
 from itertools import product
 
@@ -13,41 +13,45 @@ from ._random import generator
 WINDOW = 5
 ONES = 3
 STEP = 2
-MAX_ENUMERATED = 51  # 337,062 sequences, 138 MB
+MAX_ENUMERATED = 51  # 337,062 sequences, which take 138 MB
 
 
 def make_structured_sequences(n_variables, *, n_samples, random_state=None):
-    r"""Draw binary sequences whose every window of five holds three ones and two zeros.
+    r"""Draw binary sequences with three ones and two zeros in every window of five.
 
     .. math:: p(x) = \frac{1}{M} \prod_{j = 0, 2, \ldots, n - 5}
               \mathbb{1} \Big[ \sum_{k=0}^{4} x_{j + k} = 3 \Big]
 
-    with :math:`n` variables and :math:`M` satisfying sequences [1]_. The draws are independent
-    and uniform over these, by elimination rather than by the ancestral draws of the source's
-    code, which are not uniform.
+    Here :math:`n` is the number of variables, and :math:`M` is the number of sequences that
+    satisfy all constraints [1]_. The samples are independent and uniform over these sequences.
+    They are drawn exactly, by variable elimination. (The ancestral sampling in the published code
+    of [1]_ is not uniform.)
 
     Parameters
     ----------
     n_variables : int
         Length of the sequences, odd and at least 5.
     n_samples : int
+        Number of sequences to draw, at least 1.
     random_state : int, RandomState instance or None, default=None
+        Seed of the random numbers. An int gives the same samples at every call.
 
     Returns
     -------
     X : ndarray of shape (n_samples, n_variables), dtype int64
-        One sequence a row.
+        Sampled sequences, one per row.
     cliques : list of tuples of int
-        The windows ``(j, j + 1, j + 2, j + 3, j + 4)``, ``(n_variables - 3) // 2`` of them.
+        The ``(n_variables - 3) // 2`` windows ``(j, j + 1, j + 2, j + 3, j + 4)``, with
+        ``j = 0, 2, 4, ...``.
 
     Raises
     ------
     ValueError
-        A parameter out of its range, an even ``n_variables``.
+        If a parameter is outside its range, or if ``n_variables`` is even.
 
     See Also
     --------
-    enumerate_structured_sequences : All satisfying sequences.
+    enumerate_structured_sequences : List all sequences that satisfy the constraints.
 
     References
     ----------
@@ -67,17 +71,18 @@ def make_structured_sequences(n_variables, *, n_samples, random_state=None):
     """
     n = _check_length(n_variables)
     check_number("n_samples", n_samples, low=1, integer=True)
-    cliques = _windows(n)
-    graph = FactorGraph(np.full(n, 2), cliques, [_table()] * len(cliques))
+    cliques = _list_windows(n)
+    graph = FactorGraph(np.full(n, 2), cliques, [_make_table()] * len(cliques))
     X = sample(graph, n_samples, method="exact", random_state=generator(random_state))
     return X.astype(np.int64), cliques
 
 
 def enumerate_structured_sequences(n_variables):
-    """Binary sequences whose every window of five holds three ones and two zeros.
+    """List all binary sequences with three ones and two zeros in every window of five.
 
-    The windows are those of :func:`make_structured_sequences` [1]_. Sequences are extended from
-    window to window, so the cost grows with their number and not with ``2 ** n_variables``.
+    The windows start at the positions 0, 2, 4, ..., as in :func:`make_structured_sequences` [1]_.
+    The sequences are built window by window, so the cost grows with their number and not with
+    ``2 ** n_variables``.
 
     Parameters
     ----------
@@ -87,13 +92,13 @@ def enumerate_structured_sequences(n_variables):
     Returns
     -------
     ndarray of shape (n_sequences, n_variables), dtype int64
-        All satisfying sequences in lexicographic order; there are 10, 16, 26, 41, 64, 100, ...
-        of the lengths 5, 7, 9, 11, 13, 15, ...
+        All sequences that satisfy the constraints, in lexicographic order. For the lengths 5, 7,
+        9, 11, 13, 15, ... there are 10, 16, 26, 41, 64, 100, ... sequences.
 
     Raises
     ------
     ValueError
-        A length out of its range or even.
+        If ``n_variables`` is outside its range or even.
 
     References
     ----------
@@ -112,9 +117,9 @@ def enumerate_structured_sequences(n_variables):
     if n > MAX_ENUMERATED:
         raise ValueError(
             f"n_variables must be at most {MAX_ENUMERATED} to list all sequences; got {n}. "
-            "make_structured_sequences draws from longer ones."
+            "For longer sequences, use make_structured_sequences to draw samples."
         )
-    rows = _binary(WINDOW)
+    rows = _list_binary(WINDOW)
     rows = rows[rows.sum(axis=1) == ONES]
     while rows.shape[1] < n:
         rows = _extend(rows)
@@ -122,8 +127,8 @@ def enumerate_structured_sequences(n_variables):
 
 
 def _extend(rows):
-    """All rows with one window more, in the order of the rows."""
-    ends = _binary(STEP)
+    """Return all valid extensions of the rows by one window, in the order of the rows."""
+    ends = _list_binary(STEP)
     longer = np.hstack([np.repeat(rows, len(ends), axis=0), np.tile(ends, (len(rows), 1))])
     return longer[longer[:, -WINDOW:].sum(axis=1) == ONES]
 
@@ -132,21 +137,21 @@ def _check_length(n_variables):
     n = int(check_number("n_variables", n_variables, low=WINDOW, integer=True))
     if n % 2 == 0:
         raise ValueError(
-            f"n_variables must be odd, as windows of {WINDOW} begin at every other variable; got "
-            f"{n}. The nearest are {n - 1} and {n + 1}."
+            f"n_variables must be odd, because windows of {WINDOW} start at every second "
+            f"variable; got {n}. The nearest valid numbers are {n - 1} and {n + 1}."
         )
     return n
 
 
-def _windows(n):
+def _list_windows(n):
     return [tuple(range(j, j + WINDOW)) for j in range(0, n - WINDOW + 1, STEP)]
 
 
-def _table():
-    """Log-potentials of a window, -inf where it has too many or too few ones."""
-    return np.where(_binary(WINDOW).sum(axis=1) == ONES, 0.0, -np.inf)
+def _make_table():
+    """Return the log-potentials of a window: 0 if it has three ones, otherwise -inf."""
+    return np.where(_list_binary(WINDOW).sum(axis=1) == ONES, 0.0, -np.inf)
 
 
-def _binary(length):
-    """All binary tuples of that length in lexicographic order."""
+def _list_binary(length):
+    """List all binary tuples of the given length in lexicographic order."""
     return np.array(list(product((0, 1), repeat=length)), dtype=STATE)

@@ -1,4 +1,4 @@
-"""Random Markov random fields given by tables."""
+"""Markov random fields with random cliques and random tables."""
 
 from itertools import combinations
 from math import comb
@@ -22,42 +22,48 @@ def make_random_mrf(
     zero_fraction=0.0,
     random_state=None,
 ):
-    r"""Markov random field with random cliques and random tables.
+    r"""Generate a Markov random field with random cliques and random tables.
 
     .. math:: \log f(x) = \sum_a \theta_a(x_a), \qquad
               \theta_a(x_a) \sim N(0, \mathrm{scale}^2)
 
-    The cliques are distinct sets of variables, so a variable may be in none of them (and is then
-    uniform).
+    The cliques are distinct sets of variables. A variable may be in no clique; its distribution
+    is then uniform.
 
     Parameters
     ----------
     n_variables : int
+        Number of variables, at least 1.
     n_states : int, tuple (low, high), or list or ndarray of shape (n_variables,), default=2
-        Number of states of the variables: an int for all of them, a *tuple* for draws uniform
-        over ``low .. high`` (both included), a list or an array for one number a variable.
+        Numbers of states. An int is used for all variables. With a tuple, the number of states of
+        each variable is uniform on ``low .. high`` (both included). A list or an array gives one
+        number per variable.
     n_cliques : int
-        At most the number of distinct sets of variables of the orders asked for.
+        Number of cliques, from 1 to the number of distinct cliques that ``order`` allows.
     order : int or tuple (low, high), default=2
-        Number of variables of a clique: an int for all cliques, a tuple for draws uniform over
-        ``low .. high`` (both included; orders of which every set is taken are left out).
+        Number of variables in a clique. An int is used for all cliques. With a tuple, the order of
+        each clique is uniform on ``low .. high`` (both included), without the orders whose
+        cliques have all been drawn already.
     scale : float, default=1.0
-        Standard deviation of the log-potentials, in nats.
+        Standard deviation of the log-potentials in nats, at least 0.
     zero_fraction : float in [0, 1], default=0.0
-        Probability that an entry of a table is a zero potential (``-inf``). One random joint
-        state is planted: its entries stay finite, so the partition function is positive.
+        Probability that an entry of a table is a zero potential (a log-potential of ``-inf``). The
+        entries of one random joint state always stay finite, so the partition function is
+        positive.
     random_state : int, RandomState instance or None, default=None
-        Draws everything. The cliques and the finite log-potentials do not depend on
-        ``zero_fraction``.
+        Seed of all random numbers. An int gives the same model at every call. The cliques and the
+        finite log-potentials do not depend on ``zero_fraction``.
 
     Returns
     -------
     FactorGraph
+        Model with log-potentials in nats.
 
     Raises
     ------
     ValueError
-        A parameter out of its range, or more cliques than there are distinct ones.
+        If a parameter is outside its range, or if ``n_cliques`` is larger than the number of
+        distinct cliques.
 
     Examples
     --------
@@ -73,31 +79,31 @@ def make_random_mrf(
     count = int(check_number("n_cliques", n_cliques, low=1, integer=True))
     check_number("scale", scale, low=0)
     check_number("zero_fraction", zero_fraction, low=0, high=1)
-    low, high = _range("order", order, 1, n)
+    low, high = _check_range("order", order, 1, n)
     rng = generator(random_state)
     states = _draw_states(n_states, n, rng)
     layout = Layout.build(states, _draw_cliques(n, low, high, count, rng))
     flat = rng.normal(0.0, scale, size=layout.n_parameters)
-    flat[_zeros(layout, zero_fraction, rng)] = -np.inf
+    flat[_draw_zeros(layout, zero_fraction, rng)] = -np.inf
     return FactorGraph(states, layout.cliques, flat)
 
 
-def _range(name, value, least, most):
-    """``(low, high)`` from an int or a tuple."""
+def _check_range(name, value, minimum, maximum):
+    """Return ``(low, high)`` from an int or a tuple."""
     if not isinstance(value, tuple):
         value = (value, value)
     if len(value) != 2:
         raise ValueError(f"{name} must be an integer or a tuple (low, high); got {value!r}.")
-    low, high = (int(check_number(name, v, low=least, high=most, integer=True)) for v in value)
+    low, high = (int(check_number(name, v, low=minimum, high=maximum, integer=True)) for v in value)
     if low > high:
         raise ValueError(f"{name} must be a tuple (low, high) with low <= high; got {value!r}.")
     return low, high
 
 
 def _draw_states(n_states, n, rng):
-    """Number of states of every variable."""
+    """Return the number of states of each variable."""
     if not isinstance(n_states, list | np.ndarray):
-        low, high = _range("n_states", n_states, 1, MAX_STATES)
+        low, high = _check_range("n_states", n_states, 1, MAX_STATES)
         return rng.integers(low, high, size=n, endpoint=True)
     if np.shape(n_states) != (n,):
         raise ValueError(
@@ -110,38 +116,38 @@ def _draw_states(n_states, n, rng):
 
 
 def _draw_cliques(n, low, high, count, rng):
-    """Distinct sorted tuples of variables, the orders uniform over those that still have any."""
-    left = {k: comb(n, k) for k in range(low, high + 1)}
-    if count > sum(left.values()):
+    """Draw distinct cliques; their orders are uniform over those with unused cliques."""
+    n_unused = {k: comb(n, k) for k in range(low, high + 1)}
+    if count > sum(n_unused.values()):
         raise ValueError(
-            f"n_cliques must be at most {sum(left.values())}, the number of distinct cliques of "
-            f"order {low} to {high} among {n} variables; got {count}."
+            f"n_cliques must be at most {sum(n_unused.values())}, the number of distinct cliques "
+            f"of order {low} to {high} among {n} variables; got {count}."
         )
     orders = []
     for _ in range(count):
-        open_orders = [k for k in left if left[k]]
-        orders.append(open_orders[rng.integers(len(open_orders))])
-        left[orders[-1]] -= 1
-    drawn = {k: iter(_draw_subsets(n, k, orders.count(k), rng)) for k in left}
-    return [next(drawn[k]) for k in orders]
+        available = [k for k in n_unused if n_unused[k]]
+        orders.append(available[rng.integers(len(available))])
+        n_unused[orders[-1]] -= 1
+    subsets = {k: iter(_draw_subsets(n, k, orders.count(k), rng)) for k in n_unused}
+    return [next(subsets[k]) for k in orders]
 
 
 def _draw_subsets(n, order, count, rng):
-    """``count`` distinct subsets of that order, in random order."""
+    """Draw ``count`` distinct subsets of ``order`` variables."""
     population = comb(n, order)
     if population <= 4 * count:
-        every = list(combinations(range(n), order))
-        return [every[i] for i in rng.choice(population, size=count, replace=False)]
-    found = {}  # a dict keeps the order of the draws
-    while len(found) < count:
-        found[draw_clique(n, order, rng)] = None
-    return list(found)
+        subsets = list(combinations(range(n), order))
+        return [subsets[i] for i in rng.choice(population, size=count, replace=False)]
+    drawn = {}  # a dict, because it keeps the order of insertion and a set does not
+    while len(drawn) < count:
+        drawn[draw_clique(n, order, rng)] = None
+    return list(drawn)
 
 
-def _zeros(layout, fraction, rng):
-    """Which entries are zero potentials; none that a planted random state uses."""
-    planted = rng.integers(layout.n_states)
-    offsets = np.add.reduceat(layout.strides * planted[layout.clique_vars], layout.clique_ptr[:-1])
+def _draw_zeros(layout, fraction, rng):
+    """Draw which entries are zero potentials, without the entries of one random joint state."""
+    state = rng.integers(layout.n_states)
+    offsets = np.add.reduceat(layout.strides * state[layout.clique_vars], layout.clique_ptr[:-1])
     zero = rng.random(layout.n_parameters) < fraction
     zero[layout.table_start + offsets] = False
     return zero

@@ -1,4 +1,4 @@
-"""Files of models, evidence and results, and models of other packages."""
+"""Model files (UAI and libDAI formats) and conversion to pgmpy, networkx and ArviZ."""
 
 from .arviz import to_arviz
 from .evidence import read_evidence

@@ -1,4 +1,4 @@
-"""Whole files as bytes; ``.gz`` is packed and unpacked, and what is read is bounded."""
+"""Reading and writing of plain and gzip-compressed files."""
 
 import gzip
 import os
@@ -11,20 +11,20 @@ CHUNK = 2**20
 
 
 def read_bytes(path, max_bytes):
-    """The (unpacked) bytes of a file; more than ``max_bytes`` of them are refused."""
+    """Return the decompressed content of a file; raise if it has more than ``max_bytes`` bytes."""
     check_number("max_bytes", max_bytes, low=1, integer=True)
     path = os.fsdecode(path)
     chunks, size = [], 0
     try:
         with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
-            # read(n) reserves n bytes at once, so the pieces are small
+            # read(n) allocates n bytes at once, so the chunks are small
             while chunk := file.read(min(CHUNK, max_bytes + 1 - size)):
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > max_bytes:
                     raise ValueError(
-                        f"{path}: the file holds more than max_bytes = {max_bytes} bytes of text; "
-                        "raise max_bytes if it can be trusted."
+                        f"{path}: the file has more than max_bytes = {max_bytes} bytes of text; "
+                        "increase max_bytes if you trust the file."
                     )
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path}: expected a complete gzip file, found: {error}.") from error
@@ -32,7 +32,8 @@ def read_bytes(path, max_bytes):
 
 
 def write_bytes(path, data):
-    """Write a file; the same data always give the same file."""
+    """Write bytes to a file, compressed if its name ends in ``.gz``."""
     path = os.fsdecode(path)
     with open(path, "wb") as file:
+        # without a time stamp, the same data give the same file
         file.write(gzip.compress(data, mtime=0) if path.endswith(".gz") else data)

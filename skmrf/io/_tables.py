@@ -1,4 +1,4 @@
-"""Tables of potentials in files: logarithms of what is read, decimal numbers of what is written."""
+"""Conversion between potentials in files and log-potentials."""
 
 import decimal
 
@@ -7,12 +7,12 @@ import numpy as np
 from ..energies import FactorGraph
 from ..energies.layout import Layout
 
-MAX_ORDER = 64  # what an array can have dimensions
+MAX_ORDER = 64  # largest number of dimensions of a numpy array
 TINY = np.finfo(float).tiny
 MAX_LOG = 2e18
 POTENTIAL = "a potential (a finite number of at least 0)"
 
-# for the potentials that a float cannot hold, and their logarithms it can
+# Some potentials are outside the range of floats, although their logarithms are not.
 DECIMAL = decimal.Context(
     prec=25,
     Emin=decimal.MIN_EMIN,
@@ -21,32 +21,35 @@ DECIMAL = decimal.Context(
 )
 
 
-def first_repeat(owner, variables):
-    """Place of the first variable that its clique has already, or None."""
-    order = np.lexsort((variables, owner))
-    twice = (np.diff(owner[order]) == 0) & (np.diff(variables[order]) == 0)
-    return int(order[1:][twice].min()) if twice.any() else None
+def find_first_repeat(owner, values):
+    """Return the index of the first value that occurs before with the same owner, or None."""
+    order = np.lexsort((values, owner))
+    is_repeat = (np.diff(owner[order]) == 0) & (np.diff(values[order]) == 0)
+    return int(order[1:][is_repeat].min()) if is_repeat.any() else None
 
 
-def table_sizes(n_states, ptr, variables):
-    """Numbers of entries as floats: they may be beyond any integer."""
+def count_entries(n_states, ptr, variables):
+    """Return the number of entries of each table, as floats because integers may overflow."""
     sizes = np.ones(len(ptr) - 1)
-    filled = np.diff(ptr) > 0
-    if filled.any():
+    has_variables = np.diff(ptr) > 0
+    if has_variables.any():
         cardinality = n_states[variables].astype(float)
-        sizes[filled] = np.multiply.reduceat(cardinality, ptr[:-1][filled])
+        sizes[has_variables] = np.multiply.reduceat(cardinality, ptr[:-1][has_variables])
     return sizes
 
 
-def take_log(flat, tokens, at, entries):
-    """Logarithms in place; ``entries`` marks the tokens after ``at`` that ``flat`` came from."""
-    wrong = ~(flat >= 0)  # nan too
+def take_log(flat, tokens, at, is_entry):
+    """Take logarithms in place.
+
+    ``is_entry`` marks the tokens from number ``at`` on that ``flat`` was read from.
+    """
+    wrong = ~(flat >= 0)  # also true for nan
     extreme = (flat < TINY) | (flat == np.inf)
     with np.errstate(divide="ignore"):
         np.log(flat, out=flat, where=~wrong)
     if not (wrong | extreme).any():
         return
-    place = np.flatnonzero(entries) + at
+    place = np.flatnonzero(is_entry) + at
     if wrong.any():
         raise tokens.error(int(place[np.argmax(wrong)]), POTENTIAL)
     for i, token in zip(np.flatnonzero(extreme), place[extreme].tolist(), strict=True):
@@ -58,7 +61,7 @@ def take_log(flat, tokens, at, entries):
 
 
 def _exact_log(token):
-    """Natural logarithm of a decimal number of any size; nan where that is no finite number."""
+    """Return the logarithm of a decimal number of any size; nan if the number is not finite."""
     try:
         number = DECIMAL.create_decimal(token.decode("ascii"))
         if number.is_zero():
@@ -68,8 +71,8 @@ def _exact_log(token):
         return np.nan
 
 
-def covering(graph):
-    """The factor graph, with a table of zeros for every variable that is in no clique."""
+def cover_variables(graph):
+    """Add a table of zeros for each variable of the factor graph that is in no clique."""
     absent = np.setdiff1d(np.arange(graph.n_variables), graph.layout.clique_vars).tolist()
     if not absent:
         return graph
@@ -79,16 +82,16 @@ def covering(graph):
     return FactorGraph.from_layout(layout, np.concatenate([t.ravel() for t in tables]))
 
 
-def potentials(graph):
-    """The potentials as decimal numbers."""
+def format_potentials(graph):
+    """Return the potentials as strings of decimal numbers."""
     flat = graph.flat
     wrong = ~((np.abs(flat) <= MAX_LOG) | (flat == -np.inf))
     if wrong.any():
         i, layout = int(np.argmax(wrong)), graph.layout
         a = int(np.argmax(layout.table_start + layout.table_size > i))
         raise ValueError(
-            f"The table of clique {a} {graph.cliques[a]} holds {flat[i]}; log-potentials are "
-            f"-inf or at most {MAX_LOG:g} in size."
+            f"The table of clique {a} {graph.cliques[a]} has the entry {flat[i]}; log-potentials "
+            f"must be -inf or at most {MAX_LOG:g} in absolute value."
         )
     with np.errstate(over="ignore", under="ignore"):
         values = np.exp(flat)

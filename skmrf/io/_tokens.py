@@ -1,4 +1,4 @@
-"""The tokens of a text file, numbers read in bulk, and errors that say where."""
+"""Tokens of a text file, with line numbers in error messages."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from ._files import read_bytes
 MAX_DIGITS = 18
 MAX_INTEGER = 10**MAX_DIGITS - 1
 BLOCK = 2**16
-SHOWN = 40
+MAX_SHOWN = 40
 
 IS_SPACE = np.zeros(256, dtype=bool)
 IS_SPACE[list(b" \t\n\r\v\f")] = True
@@ -22,33 +22,34 @@ UAI_COMMENT = re.compile(rb"\n[ \t]*+(?:#|c(?=\s|\Z))[^\n]*")
 
 
 def _blank_comments(text, comment):
-    """Empty the lines that are comments; no line is lost."""
+    """Replace comment lines by empty lines, so that the line numbers stay the same."""
     if b"#" not in text and b"c" not in text:
         return text
     return comment.sub(b"\n", b"\n" + text)[1:]
 
 
 def _token_starts(text):
-    """Offset of every token, and the length of the text."""
+    """Return the offset of each token, followed by the length of the text."""
     space = IS_SPACE[np.frombuffer(text, dtype=np.uint8)]
     first = np.flatnonzero(~space[:1])
     return np.concatenate([first, np.flatnonzero(space[:-1] > space[1:]) + 1, [len(text)]])
 
 
 class Tokens:
-    """Tokens of a file, parted by white space; comment lines are left out.
+    """Sequence of the tokens of a file, separated by white space, without comment lines.
 
-    Tokens are numbered from 0 through the file. Only their offsets are stored; the numbers are
-    made from the text in blocks, so memory stays in proportion to the text.
+    Tokens are numbered from 0. Only their offsets are stored, and numbers are parsed in blocks, so
+    that the memory is proportional to the length of the text.
 
     Parameters
     ----------
     path : str or path-like
+        File to read.
     max_bytes : int
-        Bound on the (unpacked) text.
+        Largest accepted size of the decompressed text, in bytes.
     comment : re.Pattern
-        A line break and the comment line that follows it: by default, lines that start with ``#``
-        or with the word ``c``.
+        Pattern of a line break and the comment line that follows it. By default, comments are
+        lines that start with ``#`` or with the word ``c``.
     """
 
     def __init__(self, path, max_bytes, comment=UAI_COMMENT):
@@ -63,12 +64,12 @@ class Tokens:
         return self.text[self.start[i] : self.start[i + 1]].rstrip()
 
     def rindex(self, token):
-        """Number of the last token that equals ``token``, or -1."""
+        """Return the number of the last token that equals ``token``, or -1."""
         i = bisect_left(self.start, self.text.rfind(token))
         return i if i < len(self) and self[i] == token else -1
 
     def _position(self, i):
-        """Line of token ``i`` and its place there, from 1; the end follows the last token."""
+        """Return the line of token ``i`` and its position in that line, both counted from 1."""
         if not len(self):
             return 1, 1
         last = min(i, len(self) - 1)
@@ -77,61 +78,63 @@ class Tokens:
         return self.text.count(b"\n", 0, at) + 1, min(i, len(self)) - first + 1
 
     def error(self, i, expected, found=None):
-        """A ValueError: where token ``i`` is, what was expected there and what was found."""
+        """Return a ValueError with the position of token ``i``, what was expected and found."""
         if found is None and i >= len(self):
             found = "the end of the file"
         elif found is None:
             token = self[i]
-            found = repr(token[:SHOWN])[1:] + ("..." if len(token) > SHOWN else "")
+            found = repr(token[:MAX_SHOWN])[1:] + ("..." if len(token) > MAX_SHOWN else "")
         line, place = self._position(i)
         return ValueError(
             f"{self.path}: line {line}, token {place}: expected {expected}, found {found}."
         )
 
     def check_end(self, i, after):
-        """Token ``i`` must not be there."""
+        """Raise if the file does not end before token ``i``."""
         if i < len(self):
             raise self.error(i, f"the end of the file after {after}")
 
     def are_digits(self):
-        """Which tokens consist of digits only."""
+        """Return which tokens consist of digits only."""
         text = np.frombuffer(self.text, dtype=np.uint8)
         return ~np.logical_or.reduceat(~(IS_DIGIT | IS_SPACE)[text], self.start[:-1])
 
-    def count(self, i, what, low=0, each=1):
-        """How many ``what`` token ``i`` declares; each takes ``each`` tokens at least."""
+    def count(self, i, what, low=0, min_tokens=1):
+        """Return the number of ``what`` that token ``i`` declares.
+
+        The rest of the file must have at least ``min_tokens`` tokens for each of them.
+        """
         token = self[i] if i < len(self) else b""
-        left = (len(self) - i - 1) // each
-        if token.isdigit() and len(token) <= MAX_DIGITS and low <= int(token) <= left:
+        high = (len(self) - i - 1) // min_tokens
+        if token.isdigit() and len(token) <= MAX_DIGITS and low <= int(token) <= high:
             return int(token)
         bound = f"at least {low}"
-        if token.isdigit() and int(token[:MAX_DIGITS]) > left:
-            follow = "tokens" if each == 1 else f"{each} tokens each"
-            bound = f"at most {left}, as many as {follow} follow"
+        if token.isdigit() and int(token[:MAX_DIGITS]) > high:
+            bound = f"at most {high}, limited by the number of remaining tokens"
         raise self.error(i, f"the number of {what} (an integer, {bound})")
 
     def lists(self, first, n, what, low=0):
-        """Bounds of ``n`` lists ``k x_1 ... x_k`` one after the other: n + 1 token numbers."""
+        """Return the ``n + 1`` token numbers that bound ``n`` consecutive lists k x_1 ... x_k."""
         bounds = [first]
         for _ in range(n):
             bounds.append(bounds[-1] + 1 + self.count(bounds[-1], what, low))
         return np.array(bounds, dtype=np.int64)
 
     def _blocks(self, first, n):
-        """(offset, text) of consecutive tokens, a bounded number of them at a time."""
+        """Yield (offset, text) of blocks of at most ``BLOCK`` consecutive tokens."""
         for offset in range(0, n, BLOCK):
             stop = first + min(offset + BLOCK, n)
             yield offset, self.text[self.start[first + offset] : self.start[stop]]
 
     def integers(self, first, n, what, low=0, high=MAX_INTEGER):
-        """``n`` integers from ``low`` to ``high`` as an array."""
+        """Return ``n`` tokens as an array of integers from ``low`` to ``high``."""
         expected = f"{what} (an integer from {low} to {high})"
         out = np.empty(n, dtype=np.int64)
         for offset, text in self._blocks(first, n):
             tokens = text.split()
             if not all(map(bytes.isdigit, tokens)) or max(map(len, tokens)) > MAX_DIGITS:
-                good = [t.isdigit() and len(t) <= MAX_DIGITS for t in tokens]
-                raise self.error(first + offset + good.index(False), expected)
+                is_valid = [t.isdigit() and len(t) <= MAX_DIGITS for t in tokens]
+                raise self.error(first + offset + is_valid.index(False), expected)
             out[offset : offset + len(tokens)] = list(map(int, tokens))
         outside = np.flatnonzero((out < low) | (out > high))
         if outside.size:
@@ -139,12 +142,12 @@ class Tokens:
         return out
 
     def floats(self, first, n, expected):
-        """``n`` numbers as an array; nan and infinities are let through."""
+        """Return ``n`` tokens as an array of floats, nan and infinities included."""
         out = np.empty(n)
         for offset, text in self._blocks(first, n):
             tokens = text.split()
             try:
-                if b"_" in text:  # which float() would take
+                if b"_" in text:  # float() accepts underscores, the formats do not
                     raise ValueError
                 out[offset : offset + len(tokens)] = list(map(float, tokens))
             except ValueError:

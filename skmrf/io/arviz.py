@@ -1,43 +1,45 @@
-"""Records of chains for ArviZ."""
+"""Conversion of chain traces to ArviZ."""
 
 from ._optional import require
 from .names import check_names
 
 
 def to_arviz(traces, *, names=None):
-    r"""Records of chains as ArviZ takes them, to judge whether the chains have mixed.
+    r"""Convert the traces of Gibbs chains to ArviZ, for convergence diagnostics.
 
     Parameters
     ----------
     traces : ChainTraces
-        Of :func:`skmrf.samplers.trace_chains`.
+        Recorded chains, the result of :func:`skmrf.samplers.trace_chains`.
     names : sequence of str or int, optional
-        Name of every variable; by default 0, 1, ...
+        Distinct names, one per variable. The default is 0, 1, ...
 
     Returns
     -------
     arviz.InferenceData, or xarray.DataTree from ArviZ 1.0 on
-        The group ``posterior`` has ``states``, the state codes, of shape (chain, draw, column)
-        with ``names`` as the coordinates of ``column``. The group ``sample_stats`` has ``lp``,
-        the log-potentials of shape (chain, draw), in nats and not normalised.
+        The group ``posterior`` has the variable ``states``: state codes of shape
+        (chain, draw, column), with ``names`` as coordinates of ``column``. The group
+        ``sample_stats`` has the variable ``lp``: log-potentials of shape (chain, draw), which are
+        unnormalised log-probabilities in nats.
 
     Raises
     ------
     ValueError
-        Names that are not one a variable, and distinct.
+        If ``names`` does not have one entry per variable, or if the names are not distinct.
     ImportError
-        ArviZ is not installed.
+        If ArviZ is not installed.
 
     See Also
     --------
-    skmrf.samplers.trace_chains : Runs chains and records them.
+    skmrf.samplers.trace_chains : Run Gibbs chains and record their states.
 
     Notes
     -----
-    ``arviz.rhat``, ``arviz.ess`` and ``arviz.summary`` take what is returned. They see numbers:
-    of two states the code of a variable is its indicator, but of more states without an order the
-    codes mean little as numbers, and ``lp`` is the better witness. A variable that never changes
-    has no R-hat. That chains agree does not prove that they have seen everything.
+    The result can be passed to ``arviz.rhat``, ``arviz.ess`` and ``arviz.summary``. These functions
+    treat the state codes as numbers. This is appropriate for variables with two states. For
+    variables with more than two unordered states, the codes have no numerical meaning; use the
+    diagnostics of ``lp`` instead. R-hat is undefined for a variable that never changes. Agreement
+    of the chains does not prove that they have visited all modes.
 
     Examples
     --------

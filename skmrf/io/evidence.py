@@ -5,43 +5,44 @@ from ._tokens import Tokens
 
 
 def read_evidence(path, *, max_bytes=MAX_BYTES):
-    r"""Read which variables were observed, and in which states.
+    r"""Read the observed variables and their states from an evidence file in the UAI format.
 
     Parameters
     ----------
     path : str or path-like
-        A name that ends in ``.gz`` is unpacked while it is read.
-    max_bytes : int
-        Bound on the bytes of (unpacked) text.
+        File to read. If its name ends in ``.gz``, the file is decompressed while it is read.
+    max_bytes : int, default=2**30
+        Largest accepted size of the decompressed text, in bytes.
 
     Returns
     -------
     dict of int to int
-        State code of every observed variable, in the order of the file. That they exist in a
-        model is checked where the evidence is used.
+        State code of each observed variable, in the order of the file. Whether a model has these
+        variables and states is checked when the evidence is used.
 
     Raises
     ------
     ValueError
-        The file is malformed or truncated, names a variable twice, holds more than one sample
-        or more than ``max_bytes``. The message names file, line and token.
+        If the file is malformed or truncated, if a variable occurs twice, or if the file has more
+        than one sample or more than ``max_bytes`` bytes. The message gives the file, the line and
+        the token.
     OSError
-        The file cannot be opened.
+        If the file cannot be opened.
 
     See Also
     --------
-    read_uai : The model; comments are as described there.
+    read_uai : Read a model; describes the syntax of comments, which is the same.
 
     Notes
     -----
-    Three forms are in use, and line breaks tell nothing about which it is:
+    Three forms of the file are in use. Line breaks have no meaning.
 
-    - ``k v1 s1 ... vk sk``, the number of observed variables, and each with its state;
-    - the same after the number of samples, which must be 1;
-    - ``0``, or nothing at all: nothing was observed.
+    - ``k v1 s1 ... vk sk``: the number of observed variables, then each variable with its state;
+    - ``1 k v1 s1 ... vk sk``: the same, after the number of samples, which must be 1;
+    - ``0`` or an empty file: no variable is observed.
 
-    The first has an odd number of tokens and the second an even one. A file of several samples
-    that can as well be read in the first form is read so.
+    The first form has an odd number of tokens and the second an even number. A file with several
+    samples that is also valid in the first form is read in the first form.
 
     Examples
     --------
@@ -57,7 +58,7 @@ def read_evidence(path, *, max_bytes=MAX_BYTES):
     numbers = tokens.integers(0, len(tokens), "a count, a variable or a state").tolist()
     if not numbers:
         return {}
-    first = _first_pair(tokens, numbers)
+    first = _find_first_pair(tokens, numbers)
     evidence = {}
     for i in range(first, len(numbers), 2):
         if numbers[i] in evidence:
@@ -66,12 +67,12 @@ def read_evidence(path, *, max_bytes=MAX_BYTES):
     return evidence
 
 
-def _first_pair(tokens, numbers):
-    """Number of the first token of the pairs, which then fill the file."""
+def _find_first_pair(tokens, numbers):
+    """Return the token number of the first (variable, state) pair; raise if the count is wrong."""
     first = 2 if len(numbers) % 2 == 0 and numbers[0] == 1 else 1
     n_observed = numbers[first - 1]
     end = first + 2 * n_observed
-    if end != len(numbers) and _is_many_samples(numbers):
+    if end != len(numbers) and _has_several_samples(numbers):
         raise tokens.error(0, "evidence of one sample", f"{numbers[0]} samples")
     what = f"{n_observed} observed variables with their states"
     if end > len(numbers):
@@ -80,8 +81,8 @@ def _first_pair(tokens, numbers):
     return first
 
 
-def _is_many_samples(numbers):
-    """Whether the file is a number of samples above 1, and that many samples."""
+def _has_several_samples(numbers):
+    """Return whether the file declares more than one sample and has that many samples."""
     n_samples, i = numbers[0], 1
     while n_samples and i < len(numbers):
         i += 1 + 2 * numbers[i]

@@ -1,4 +1,4 @@
-"""Models in the format of libDAI."""
+"""Factor graphs in the libDAI format."""
 
 import numpy as np
 
@@ -7,7 +7,14 @@ from ..energies import FactorGraph
 from ..energies.checks import factor_graph_of
 from ..energies.layout import Layout
 from ._files import MAX_BYTES, write_bytes
-from ._tables import MAX_ORDER, covering, first_repeat, potentials, table_sizes, take_log
+from ._tables import (
+    MAX_ORDER,
+    count_entries,
+    cover_variables,
+    find_first_repeat,
+    format_potentials,
+    take_log,
+)
 from ._tokens import COMMENT, Tokens
 from .names import NamedFactorGraph
 
@@ -15,53 +22,56 @@ MAX_LABEL = 2**53 - 1
 
 
 def read_fg(path, *, max_bytes=MAX_BYTES):
-    r"""Read a factor graph in the format of libDAI.
+    r"""Read a factor graph in the libDAI format.
 
     Parameters
     ----------
     path : str or path-like
-        A name that ends in ``.gz`` is unpacked while it is read.
-    max_bytes : int
-        Bound on the bytes of (unpacked) text, and on those of the tables, 8 an entry: a file
-        leaves out zeros, so a short one can declare large tables.
+        File to read. If its name ends in ``.gz``, the file is decompressed while it is read.
+    max_bytes : int, default=2**30
+        Largest accepted size of the decompressed text, and also of all tables together (8 bytes
+        per entry), in bytes. The second limit is needed because the file omits zeros, so a short
+        file can declare large tables.
 
     Returns
     -------
     NamedFactorGraph
-        Log-potentials in nats: natural logarithms of the numbers in the file, ``-inf`` for what
-        is left out. The variables are those that occur in factors, by ascending label; ``names``
-        has their labels.
+        Model with log-potentials in nats: the natural logarithms of the potentials in the file,
+        and ``-inf`` for omitted entries. Its variables are those that occur in factors, sorted by
+        label. ``names`` contains the labels.
 
     Raises
     ------
     ValueError
-        The file is malformed, truncated, or larger than ``max_bytes``, or anything follows the
-        last factor. The message names the file, the line and the token in that line, both
-        counted from 1, what was expected there and what was found.
+        If the file is malformed, truncated or larger than ``max_bytes``, or if there is text after
+        the last factor. The message gives the file, the line, the position of the token in the
+        line (both counted from 1), what was expected and what was found.
     OSError
-        The file cannot be opened.
+        If the file cannot be opened.
 
     See Also
     --------
-    write_fg : The other direction.
-    read_uai : Another format.
+    write_fg : Write a model in the libDAI format.
+    read_uai : Read a model in the UAI format.
 
     Notes
     -----
-    The file is a list of tokens parted by any white space: the number of factors, and for each
+    The file consists of tokens separated by white space: the number of factors, and for each
+    factor
 
     - the number of its variables (at most 64; 0 for a constant);
-    - their labels, integers from 0 to 9007199254740991, not necessarily without gaps;
-    - the number of states of each (at most 32767), the same in all factors;
+    - their labels, integers from 0 to 9007199254740991, which need not be consecutive;
+    - the number of states of each variable (at most 32767), the same in all factors;
     - the number of entries that follow;
-    - for each of them its index and its potential, which is finite and at least 0. The **first**
-      variable of the factor is fastest, other than in the UAI format.
+    - for each entry, its index and its potential, which is finite and at least 0. The **first**
+      variable of the factor changes fastest, unlike in the UAI format.
 
-    Entries that are left out are 0. An index that comes twice is refused, and so is a table of
-    zeros only. Potentials beyond the range of floats, such as ``1e-400``, keep their logarithms.
-    Lines that start with ``#`` are comments.
+    Omitted entries are 0. Repeated indices and tables with only zeros raise a ValueError.
+    Potentials outside the range of floats, such as ``1e-400``, are read correctly, because only
+    their logarithms are stored. Lines that start with ``#`` are comments.
 
-    The variables of a clique are in the reverse order of the file, so that the last is fastest.
+    The variables of a clique are in the reverse order of the file, so that the last variable
+    changes fastest.
 
     Examples
     --------
@@ -77,37 +87,37 @@ def read_fg(path, *, max_bytes=MAX_BYTES):
     array([-0.69314718,        -inf])
     """
     tokens = Tokens(path, max_bytes, COMMENT)
-    heads, orders, counts = _factors(tokens)
-    file = _Numbers(tokens)
+    heads, orders, counts = _read_heads(tokens)
+    file = _NumericTokens(tokens)
     ptr = np.concatenate([[0], np.cumsum(orders)])
-    labels, variables, n_states = _variables(file, heads, orders)
-    sizes = _sizes(tokens, heads, table_sizes(n_states, ptr, variables), max_bytes)
+    labels, variables, n_states = _read_variables(file, heads, orders)
+    sizes = _check_sizes(tokens, heads, count_entries(n_states, ptr, variables), max_bytes)
     owner = np.repeat(np.arange(len(orders)), orders)
     reverse = (ptr[:-1] + ptr[1:] - 1)[owner] - np.arange(len(variables))
     layout = Layout.build(n_states, (ptr, variables[reverse]))
-    flat = _tables(file, heads + 1 + 2 * orders, counts, sizes)
+    flat = _read_tables(file, heads + 1 + 2 * orders, counts, sizes)
     flat.flags.writeable = False
     graph = FactorGraph.from_layout(layout, flat)
     return NamedFactorGraph(graph, labels.tolist(), map(range, n_states.tolist()))
 
 
-def _factors(tokens):
-    """First token, number of variables and number of entries of every factor."""
+def _read_heads(tokens):
+    """Return the first token, the number of variables and of listed entries of each factor."""
     n_factors = tokens.count(0, "factors")
-    at, found = 1, []
+    at, heads = 1, []
     for a in range(n_factors):
-        order = tokens.count(at, "variables of the factor", each=2)
+        order = tokens.count(at, "variables of the factor", min_tokens=2)
         if order > MAX_ORDER:
             raise tokens.error(at, f"at most {MAX_ORDER} variables in a factor")
-        n_entries = tokens.count(at + 1 + 2 * order, f"entries of factor {a}", each=2)
-        found.append((at, order, n_entries))
+        n_entries = tokens.count(at + 1 + 2 * order, f"entries of factor {a}", min_tokens=2)
+        heads.append((at, order, n_entries))
         at += 2 + 2 * (order + n_entries)
     tokens.check_end(at, f"{n_factors} factors")
-    return np.array(found, dtype=np.int64).reshape(-1, 3).T
+    return np.array(heads, dtype=np.int64).reshape(-1, 3).T
 
 
-class _Numbers:
-    """All tokens of a file as numbers."""
+class _NumericTokens:
+    """Tokens of a file that consists of numbers only."""
 
     def __init__(self, tokens):
         self.tokens = tokens
@@ -115,7 +125,7 @@ class _Numbers:
         self.are_digits = tokens.are_digits()
 
     def integers(self, places, what, high, low=0):
-        """The tokens at ``places`` as integers; ``high`` is a number, or one for each."""
+        """Return the tokens at ``places`` as integers; ``high`` is a number or an array."""
         values = self.floats[places]
         wrong = ~self.are_digits[places] | (values < low) | (values > high)
         if wrong.any():
@@ -126,56 +136,56 @@ class _Numbers:
         return values.astype(np.int64)
 
 
-def _runs(first, lengths, step=1):
-    """``first[a] + step * (0, 1, ..., lengths[a] - 1)`` for all a, one after the other."""
+def _concatenate_ranges(first, lengths, step=1):
+    """Concatenate the ranges ``first[a] + step * (0, 1, ..., lengths[a] - 1)`` for all a."""
     begin = np.cumsum(lengths) - lengths
     return np.repeat(first - step * begin, lengths) + step * np.arange(lengths.sum())
 
 
-def _variables(file, heads, orders):
-    """Labels in ascending order; the variables of all factors; numbers of states."""
-    place = _runs(heads + 1, orders)
+def _read_variables(file, heads, orders):
+    """Return the sorted labels, the variables of all factors, and the numbers of states."""
+    place = _concatenate_ranges(heads + 1, orders)
     labels = file.integers(place, "a label", MAX_LABEL)
     owner = np.repeat(np.arange(len(orders)), orders)
-    again = first_repeat(owner, labels)
-    if again is not None:
-        raise file.tokens.error(int(place[again]), "a variable that the factor does not have yet")
-    known, first, variables = np.unique(labels, return_index=True, return_inverse=True)
-    place = _runs(heads + 1 + orders, orders)
-    given = file.integers(place, "a number of states", MAX_STATES, low=1)
-    n_states = given[first]
-    other = np.flatnonzero(given != n_states[variables])
-    if other.size:
-        v = variables[other[0]]
+    repeat = find_first_repeat(owner, labels)
+    if repeat is not None:
+        raise file.tokens.error(int(place[repeat]), "a variable that the factor does not have yet")
+    unique_labels, first, variables = np.unique(labels, return_index=True, return_inverse=True)
+    place = _concatenate_ranges(heads + 1 + orders, orders)
+    declared = file.integers(place, "a number of states", MAX_STATES, low=1)
+    n_states = declared[first]
+    mismatch = np.flatnonzero(declared != n_states[variables])
+    if mismatch.size:
+        v = variables[mismatch[0]]
         raise file.tokens.error(
-            int(place[other[0]]),
-            f"{n_states[v]}, the number of states that variable {known[v]} has in factor "
+            int(place[mismatch[0]]),
+            f"{n_states[v]}, the number of states that variable {unique_labels[v]} has in factor "
             f"{owner[first[v]]}",
         )
-    return known, variables, n_states
+    return unique_labels, variables, n_states
 
 
-def _sizes(tokens, heads, sizes, max_bytes):
-    """Numbers of entries as integers, if all tables fit."""
+def _check_sizes(tokens, heads, sizes, max_bytes):
+    """Return the table sizes as integers; raise if the tables exceed ``max_bytes``."""
     needed = 8.0 * sizes.sum()
     if needed > max_bytes:
         raise tokens.error(
             int(heads[np.argmax(sizes)]),
-            f"tables of at most max_bytes = {max_bytes} bytes in all",
-            f"{needed:.4g} bytes, and here the largest table",
+            f"tables of at most max_bytes = {max_bytes} bytes in total",
+            f"{needed:.4g} bytes (this is the largest table)",
         )
     return sizes.astype(np.int64)
 
 
-def _tables(file, at, counts, sizes):
-    """Log-potentials of all factors in one array; their entries follow the tokens ``at``."""
+def _read_tables(file, at, counts, sizes):
+    """Return the log-potentials of all factors; the entries of factor a follow token at[a]."""
     tokens = file.tokens
-    place = _runs(at + 1, counts, step=2)
+    place = _concatenate_ranges(at + 1, counts, step=2)
     index = file.integers(place, "the index of an entry", np.repeat(sizes - 1, counts))
     owner = np.repeat(np.arange(len(counts)), counts)
-    again = first_repeat(owner, index)
-    if again is not None:
-        raise tokens.error(int(place[again]), "an entry that the factor does not have yet")
+    repeat = find_first_repeat(owner, index)
+    if repeat is not None:
+        raise tokens.error(int(place[repeat]), "an entry that the factor does not have yet")
     values = file.floats[place + 1]
     is_value = np.zeros(len(tokens), dtype=bool)
     is_value[place + 1] = True
@@ -184,42 +194,43 @@ def _tables(file, at, counts, sizes):
     flat = np.full(int(sizes.sum()), -np.inf)
     flat[start[owner] + index] = values
     if len(sizes):
-        zero = np.maximum.reduceat(flat, start) == -np.inf
-        if zero.any():
-            a = int(np.argmax(zero))
+        is_zero = np.maximum.reduceat(flat, start) == -np.inf
+        if is_zero.any():
+            a = int(np.argmax(is_zero))
             expected = f"a potential above 0 among the entries of factor {a}"
             raise tokens.error(int(at[a]), expected, "zeros only")
     return flat
 
 
 def write_fg(energy, path):
-    r"""Write a discrete model as a factor graph in the format of libDAI.
+    r"""Write a discrete model as a factor graph in the libDAI format.
 
     Parameters
     ----------
     energy : Energy
-        Any energy with a factor graph.
+        Discrete model: any energy that has a factor graph.
     path : str or path-like
-        A name that ends in ``.gz`` is packed.
+        File to write. If its name ends in ``.gz``, the file is compressed.
 
     Raises
     ------
     TypeError
-        What has no factor graph, such as an estimator.
+        If ``energy`` has no factor graph, for example because it is an estimator.
     ValueError
-        A log-potential is nan, ``+inf`` or beyond 2e18 in size.
+        If a log-potential is nan, ``+inf`` or above 2e18 in absolute value.
 
     See Also
     --------
-    read_fg : The other direction; describes the format.
-    write_uai : What is said there of digits, and of potentials beyond the range of floats, is so
-        here.
+    read_fg : Read a model in the libDAI format; describes the format.
+    write_uai : Write a model in the UAI format; describes the precision of the potentials, which
+        is the same.
 
     Notes
     -----
-    Labels are 0, 1, ... in the order of the variables, whatever they are called. Zero potentials
-    are left out. A variable that is in no clique gets a factor of ones, as the format names
-    variables in factors only. Tied cliques are written with a table each.
+    The labels in the file are 0, 1, ... in the order of the variables; names are not written.
+    Zero potentials are omitted. A variable that is in no clique gets a factor of ones, because
+    the format lists variables only within factors. Each of several tied cliques gets a table of
+    its own.
 
     Examples
     --------
@@ -243,8 +254,8 @@ def write_fg(energy, path):
     3 2.718281828459045
     <BLANKLINE>
     """
-    graph = covering(factor_graph_of(energy))
-    layout, words = graph.layout, potentials(graph)
+    graph = cover_variables(factor_graph_of(energy))
+    layout, words = graph.layout, format_potentials(graph)
     starts, sizes = layout.table_start.tolist(), layout.table_size.tolist()
     lines = [str(layout.n_cliques)]
     for a, clique in enumerate(graph.cliques):

@@ -1,34 +1,38 @@
-"""Models whose variables and states are called something."""
+"""Factor graphs with names of variables and states."""
 
 from ..energies import FactorGraph
 
-SHOWN = 8
+MAX_SHOWN = 8
 
 
 class NamedFactorGraph(FactorGraph):
-    """A factor graph that was read from elsewhere, with what things are called there.
+    """Factor graph with names of variables and states.
 
-    Everything that takes a :class:`~skmrf.energies.FactorGraph` takes it. What is made of it
-    (by ``condition``, ``factor_graph``, ``with_theta``) is a factor graph without names.
+    It can be used wherever a :class:`~skmrf.energies.FactorGraph` is accepted. The methods
+    ``condition``, ``factor_graph`` and ``with_theta`` return a factor graph without names.
 
     Parameters
     ----------
     graph : FactorGraph
+        Model without names.
     names : sequence of hashable
-        Name of every variable.
+        Distinct names, one per variable.
     categories : sequence of sequences of hashable
-        Names of the states of every variable.
+        For each variable, the distinct names of its states.
 
     Attributes
     ----------
-    names : list
-    categories : list of list
-        As :meth:`skmrf.DiscreteMRF.from_energy` takes them.
+    names : list of length n_variables
+        Names of the variables.
+    categories : list of lists
+        Names of the states of each variable. :meth:`skmrf.DiscreteMRF.from_energy` accepts this
+        list.
 
     Raises
     ------
     ValueError
-        Names that are not one a variable, or a state, or not distinct and hashable.
+        If ``names`` does not have one entry per variable, if ``categories`` does not have one
+        entry per state, or if names are not distinct and hashable.
 
     Examples
     --------
@@ -47,12 +51,12 @@ class NamedFactorGraph(FactorGraph):
         self.categories = check_categories(categories, None, graph.n_states)
 
     def factor_graph(self):
-        """The same without names."""
+        """Return the factor graph without names."""
         return FactorGraph.from_layout(self.layout, self.flat)
 
 
 def check_names(names, energy, n_variables, default):
-    """A name for every variable: those given, those of the energy, or ``default(i)``."""
+    """Return the given variable names, or those of the energy, or ``default(i)``."""
     if names is None:
         names = (
             energy.names
@@ -61,26 +65,26 @@ def check_names(names, energy, n_variables, default):
         )
     names = _as_list(names)
     if len(names) != n_variables:
-        raise ValueError(f"There are {n_variables} variables, but {len(names)} names are given.")
+        raise ValueError(f"There are {n_variables} variables, but {len(names)} names were given.")
     _check_distinct("Names", names)
     return names
 
 
 def check_categories(categories, energy, n_states):
-    """Names of all states: those given, those of the energy, or their codes."""
+    """Return the given state names, or those of the energy, or the state codes."""
     if categories is None:
         named = isinstance(energy, NamedFactorGraph)
         categories = energy.categories if named else [range(q) for q in n_states]
     categories = [_as_list(states) for states in categories]
     if len(categories) != len(n_states):
         raise ValueError(
-            f"There are {len(n_states)} variables, but names for the states of {len(categories)} "
-            "are given."
+            f"There are {len(n_states)} variables, but state names were given for "
+            f"{len(categories)}."
         )
     for i, (states, q) in enumerate(zip(categories, n_states, strict=True)):
         if len(states) != q:
             raise ValueError(
-                f"Variable {i} has {q} states, but {len(states)} state names are given."
+                f"Variable {i} has {q} states, but {len(states)} state names were given."
             )
         _check_distinct(f"The state names of variable {i}", states)
     return categories
@@ -96,4 +100,4 @@ def _check_distinct(what, values):
     except TypeError:
         distinct = False
     if not distinct:
-        raise ValueError(f"{what} must be distinct and hashable; got {values[:SHOWN]}.")
+        raise ValueError(f"{what} must be distinct and hashable; got {values[:MAX_SHOWN]}.")

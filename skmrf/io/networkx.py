@@ -1,4 +1,4 @@
-"""Discrete models as graphs of networkx."""
+"""Conversion of discrete models to networkx graphs."""
 
 import networkx as nx
 import numpy as np
@@ -12,51 +12,55 @@ KINDS = ("variable", "factor")
 
 
 def to_networkx(energy, *, kind="variable", names=None):
-    r"""The graph of a discrete model.
+    r"""Convert a discrete model to a networkx graph.
 
     Parameters
     ----------
     energy : Energy
-        Any energy with a factor graph.
-    kind : {"variable", "factor"}
-        "variable": nodes are variables, and those that share a clique are joined. "factor": the
-        bipartite graph of variables and cliques.
+        Discrete model: any energy that has a factor graph.
+    kind : {"variable", "factor"}, default="variable"
+        With "variable", the nodes are the variables, and two variables have an edge if they are in
+        a common clique. With "factor", the result is the bipartite graph of variables and cliques.
     names : sequence of hashable, optional
-        What the nodes of variables are called. By default the names of a
-        :class:`NamedFactorGraph`, else 0, 1, ...
+        Distinct names of the variables, which become nodes. The default is the names of a
+        :class:`NamedFactorGraph`, and 0, 1, ... for other energies.
 
     Returns
     -------
     networkx.Graph
-        Nodes of variables, in their order, have ``n_states``. The rest depends on ``kind``.
+        Graph whose variable nodes are in the order of the variables and have the attribute
+        ``n_states``. The other attributes depend on ``kind``.
 
-        "variable": edges have ``strength``, the Frobenius norm of the table :math:`\theta_{ij}`
-        of the pair after its rows and columns are centred. If no variable has more than two
-        states they have also ``weight``, the coupling :math:`J_{ij}` of states -1 and 1, and its
-        ``sign``; else ``weight`` is the strength. This is as in ``graph_`` of
-        :class:`skmrf.MRFStructureLearner`.
+        "variable": each edge has ``strength``, the Frobenius norm of the pair's table
+        :math:`\theta_{ij}` with centred rows and columns, in nats. If no variable has more than
+        two states, ``weight`` is the coupling :math:`J_{ij}` of the states -1 and 1, and ``sign``
+        is the sign of this coupling. Otherwise ``weight`` equals ``strength`` and there is no
+        ``sign``. The attribute ``graph_`` of :class:`skmrf.MRFStructureLearner` has the same edge
+        attributes.
 
-        "factor": variables have ``bipartite=0``. Clique number a is the node ``("factor", a)``
-        with ``bipartite=1``, ``variables``, the names in the order of its axes, and
-        ``log_potentials``, its table.
+        "factor": variables have ``bipartite=0``. The node of clique a is ``("factor", a)``, with
+        the attributes ``bipartite=1``, ``variables`` (names in the order of the axes of its table)
+        and ``log_potentials`` (its table).
 
     Raises
     ------
     TypeError
-        What has no factor graph, such as an estimator.
+        If ``energy`` has no factor graph, for example because it is an estimator.
     ValueError
-        Names that are not one a variable, distinct and hashable.
+        If ``names`` does not have one entry per variable, or if the names are not distinct and
+        hashable.
 
     See Also
     --------
-    skmrf.DiscreteMRF : Takes such a graph as ``cliques``, and learns tables for its edges.
+    skmrf.DiscreteMRF : Accepts such a graph as ``cliques`` and estimates a table for each edge.
 
     Notes
     -----
-    The table of a pair is the sum of the tables of its cliques. A larger clique adds its mean over
-    the other variables, so that what three variables do together and no two of them do is not
-    seen. Strength is infinite where the pair has states that exclude each other, and where zeros
-    of a larger table leave it open (the sign is then 0).
+    The table of a pair is the sum of the tables of all cliques that contain it. The table of a
+    clique with more than two variables is averaged over the other variables. Pure interactions of
+    three or more variables are therefore not visible in this graph. The strength is infinite if
+    the pair has joint states of probability zero, or if zeros in a larger table make the strength
+    undetermined (in this case the sign is 0).
 
     Examples
     --------
@@ -84,16 +88,18 @@ def _add_factors(network, graph, names):
     for a, (clique, table) in enumerate(zip(graph.cliques, graph.log_potentials, strict=True)):
         factor, members = ("factor", a), [names[v] for v in clique]
         if factor in network:
-            raise ValueError(f"A variable is called {factor}, as a factor is; rename it.")
+            raise ValueError(
+                f"A variable is named {factor}, which is also the name of a factor; rename it."
+            )
         network.add_node(factor, bipartite=1, variables=members, log_potentials=table)
         network.add_edges_from((name, factor) for name in members)
 
 
 def _add_pairs(network, graph, names):
-    by_number = bool((graph.n_states <= 2).all())
+    has_couplings = bool((graph.n_states <= 2).all())
     for (i, j), coupling, strength in zip(*pair_strengths(graph), strict=True):
-        values = {"weight": coupling if by_number else strength, "strength": strength}
-        if by_number:
+        values = {"weight": coupling if has_couplings else strength, "strength": strength}
+        if has_couplings:
             values["sign"] = 0.0 if np.isnan(coupling) else float(np.sign(coupling))
             values["weight"] = strength if np.isnan(coupling) else coupling
         network.add_edge(names[i], names[j], **values)

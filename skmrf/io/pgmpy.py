@@ -1,4 +1,4 @@
-"""Discrete models to and from pgmpy."""
+"""Conversion of discrete models to and from pgmpy."""
 
 from itertools import combinations
 
@@ -9,14 +9,14 @@ from .._utils.warn import warn_caller
 from ..energies import FactorGraph
 from ..energies.checks import factor_graph_of
 from ._optional import require
-from ._tables import covering
+from ._tables import cover_variables
 from .names import NamedFactorGraph, check_categories, check_names
 
-LOWEST, HIGHEST = -708.0, 709.0  # logarithms of floats with all their digits
+MIN_LOG, MAX_LOG = -708.0, 709.0  # the exponentials are floats with full precision
 KINDS = ("DiscreteMarkovNetwork", "FactorGraph")
 
 
-def _pgmpy():
+def _import_pgmpy():
     require("pgmpy", "interop")
     import pgmpy.factors.discrete
     import pgmpy.models
@@ -27,55 +27,56 @@ def _pgmpy():
 def to_pgmpy(
     energy, *, kind="DiscreteMarkovNetwork", names=None, state_names=None, normalize=False
 ):
-    r"""A discrete model as one of pgmpy.
+    r"""Convert a discrete model to a pgmpy model.
 
     Parameters
     ----------
     energy : Energy
-        Any energy with a factor graph.
-    kind : {"DiscreteMarkovNetwork", "FactorGraph"}
-        Class of :mod:`pgmpy.models`.
+        Discrete model: any energy that has a factor graph.
+    kind : {"DiscreteMarkovNetwork", "FactorGraph"}, default="DiscreteMarkovNetwork"
+        Class of :mod:`pgmpy.models` to return.
     names : sequence of str, optional
-        Name of every variable: any distinct hashable objects that are not false, as pgmpy takes 0
-        and "" for no name. By default those of a :class:`NamedFactorGraph`, with an "x" before
-        each if one of them is false, else "x0", "x1", ...
+        Names of the variables: distinct hashable objects that are true in a boolean context,
+        because pgmpy treats 0 and "" as missing names. The default is the names of a
+        :class:`NamedFactorGraph`, each with the prefix "x" if one of them is false, and "x0",
+        "x1", ... for other energies.
     state_names : sequence of sequences, optional
-        Names of the states of every variable, such as ``categories_`` of an estimator. By default
-        those of a :class:`NamedFactorGraph`, else 0, 1, ...
+        For each variable, the names of its states, such as ``categories_`` of an estimator. The
+        default is the state names of a :class:`NamedFactorGraph`, and 0, 1, ... for other energies.
     normalize : bool, default=False
-        Divide every table by its largest entry. Marginals are the same, log Z is not. pgmpy
-        multiplies potentials as they are, which overflows where log Z is beyond about 709 nats;
-        there is a warning of that.
+        If True, divide each table by its largest entry. This changes log Z but not the marginals.
+        Use it if log Z is above about 709 nats: pgmpy multiplies the potentials directly, which
+        then overflows. With False, a warning is given if this may happen.
 
     Returns
     -------
     pgmpy.models.DiscreteMarkovNetwork or pgmpy.models.FactorGraph
-        Variables in the order of ``energy``; pgmpy's ``check_model`` holds.
+        Model with the variables in the order of ``energy``. It passes the ``check_model`` of pgmpy.
 
     Raises
     ------
     TypeError
-        What has no factor graph, such as an estimator.
+        If ``energy`` has no factor graph, for example because it is an estimator.
     ValueError
-        Names or state names that do not fit. Log-potentials of which the exponentials do not fit
-        in floats, -708 to 709 nats a table after constants are moved from one to another. A model
-        without variables, or in which no state has a probability.
+        If names or state names do not fit the model, if the model has no variables, or if all
+        states have probability zero. Also if the potentials do not fit in floats: after constants
+        are moved between tables, the log-potentials of each table must be from -708 to 709 nats.
     ImportError
-        pgmpy is not installed.
+        If pgmpy is not installed.
 
     See Also
     --------
-    from_pgmpy : The other direction.
+    from_pgmpy : Convert a pgmpy model to a factor graph.
 
     Notes
     -----
-    The factors hold potentials, exponentials of log-potentials. Where these are in the range of
-    floats they are not changed; where a table is not, it is multiplied by a constant, and others
-    by the reciprocal, so log Z is the same.
+    The pgmpy factors contain potentials, which are the exponentials of log-potentials. Tables
+    whose potentials are in the range of floats are unchanged. A table outside this range is
+    multiplied by a constant, and other tables by its reciprocal, so that log Z stays the same.
 
-    pgmpy takes equal factors for one and knows no constants. Hence cliques of the same variables
-    become one factor, constants go into other factors, and a variable in no clique gets a factor
-    of ones.
+    pgmpy merges equal factors and has no constant factors. Therefore cliques with the same
+    variables become one factor, constants are moved into other factors, and a variable that is in
+    no clique gets a factor of ones.
 
     Examples
     --------
@@ -88,19 +89,19 @@ def to_pgmpy(
     10.0
     """
     check_choice("kind", kind, KINDS)
-    pgmpy = _pgmpy()
+    pgmpy = _import_pgmpy()
     _check_backend(pgmpy.config)
-    graph = covering(factor_graph_of(energy))
-    names = _true_names(names, energy, graph.n_variables)
+    graph = cover_variables(factor_graph_of(energy))
+    names = _make_names(names, energy, graph.n_variables)
     states = check_categories(state_names, energy, graph.n_states)
-    cliques, tables, constant = _merged(graph)
-    tables = _in_range(cliques, tables, constant, normalize)
+    cliques, tables, constant = _merge_cliques(graph)
+    tables = _shift_into_range(cliques, tables, constant, normalize)
     model = getattr(pgmpy.models, kind)()
     model.add_nodes_from(names)
     for clique, table in zip(cliques, tables, strict=True):
         scope = [names[v] for v in clique]
-        called = {names[v]: states[v] for v in clique}
-        factor = pgmpy.factors.discrete.DiscreteFactor(scope, table.shape, np.exp(table), called)
+        labels = {names[v]: states[v] for v in clique}
+        factor = pgmpy.factors.discrete.DiscreteFactor(scope, table.shape, np.exp(table), labels)
         if kind == "FactorGraph":
             model.add_node(factor)
             model.add_edges_from([(name, factor) for name in scope])
@@ -110,31 +111,31 @@ def to_pgmpy(
     return model
 
 
-def _true_names(names, energy, n_variables):
-    """Names of the variables, none of which pgmpy takes for no name."""
-    found = check_names(names, energy, n_variables, lambda i: f"x{i}")
-    if names is None and not all(found):  # labels of a file begin with 0
-        found = check_names([f"x{name}" for name in found], None, n_variables, str)
-    if not found or not all(found):
-        shown = f"the names {found[:8]}" if found else "no variables"
+def _make_names(names, energy, n_variables):
+    """Return variable names that are all true, because pgmpy treats false ones as missing."""
+    result = check_names(names, energy, n_variables, lambda i: f"x{i}")
+    if names is None and not all(result):  # labels of a libDAI file start at 0
+        result = check_names([f"x{name}" for name in result], None, n_variables, str)
+    if not result or not all(result):
+        shown = f"the names {result[:8]}" if result else "no variables"
         raise ValueError(
-            f"pgmpy needs at least one variable, and takes names that are false for no name; got "
-            f"{shown}."
+            "pgmpy needs at least one variable, and it treats names that are false, such as 0 and "
+            f"'', as missing; got {shown}."
         )
-    return found
+    return result
 
 
 def _check_backend(config):
-    """pgmpy has to keep numbers as they are."""
+    """Raise if pgmpy is not set to numpy and float64."""
     if config.get_backend() != "numpy" or str(config.get_dtype()) != "float64":
         raise ValueError(
             f"pgmpy is set to {config.get_backend()} and {config.get_dtype()}, which would round "
-            'potentials; call pgmpy.config.set_backend("numpy").'
+            'the potentials; call pgmpy.config.set_backend("numpy").'
         )
 
 
-def _merged(graph):
-    """Cliques of different variables, their tables, and the sum of the constants."""
+def _merge_cliques(graph):
+    """Merge cliques with the same variables; return cliques, tables and the sum of constants."""
     cliques, tables, constant = {}, {}, 0.0
     for clique, table in zip(graph.cliques, graph.log_potentials, strict=True):
         members = frozenset(clique)
@@ -148,77 +149,78 @@ def _merged(graph):
     for clique, table in [*((cliques[m], tables[m]) for m in cliques), ((), np.array(constant))]:
         if not (table > -np.inf).any():
             raise ValueError(
-                f"All potentials of the variables {clique} are zero, so no state has a probability."
+                f"All potentials of the variables {clique} are zero, so all states have "
+                "probability zero."
             )
     return list(cliques.values()), list(tables.values()), constant
 
 
-def _in_range(cliques, tables, constant, normalize):
-    """Log-potentials that floats hold the exponentials of, ``constant`` spread among them."""
+def _shift_into_range(cliques, tables, constant, normalize):
+    """Add ``constant`` to the tables such that their exponentials are in the range of floats."""
     finite = [table[table > -np.inf] for table in tables]
     top, bottom = (np.array([end(f) for f in finite]) for end in (np.max, np.min))
-    low, high = LOWEST - bottom, (0.0 if normalize else HIGHEST) - top
-    wide = np.flatnonzero(low > high)
-    if wide.size:
-        a = int(wide[0])
+    low, high = MIN_LOG - bottom, (0.0 if normalize else MAX_LOG) - top
+    too_wide = np.flatnonzero(low > high)
+    if too_wide.size:
+        a = int(too_wide[0])
         raise ValueError(
             f"Log-potentials of clique {cliques[a]} are from {bottom[a]:.6g} to {top[a]:.6g}; "
-            "their exponentials, which pgmpy takes, do not fit in the range of floats."
+            "their exponentials, which pgmpy needs, do not fit in the range of floats."
         )
-    shift = high if normalize else _spread(low, high, constant)
-    if not normalize and not LOWEST <= (top + shift).sum() <= HIGHEST:
+    shift = high if normalize else _distribute(low, high, constant)
+    if not normalize and not MIN_LOG <= (top + shift).sum() <= MAX_LOG:
         warn_caller(
-            "The product of the largest potentials of all factors is beyond the range of floats, "
-            "and so may be what pgmpy infers by multiplying them; normalize=True keeps marginals, "
-            "though not log Z."
+            "The product of the largest potentials of all factors is outside the range of floats, "
+            "so inference with pgmpy may overflow or underflow; normalize=True keeps the "
+            "marginals but changes log Z."
         )
     return [table + s for table, s in zip(tables, shift.tolist(), strict=True)]
 
 
-def _spread(low, high, total):
-    """Numbers within bounds that sum to ``total``, 0 where that can be."""
+def _distribute(low, high, total):
+    """Return numbers from ``low`` to ``high`` that sum to ``total``, as few as possible nonzero."""
     shift = np.clip(0.0, low, high)
     rest = total - shift.sum()
     margin = np.abs((high if rest > 0 else low) - shift)
     if abs(rest) > margin.sum():
         raise ValueError(
-            "The product of all potentials does not fit in as many floats as there are factors; "
-            "normalize=True keeps marginals, though not log Z."
+            "The potentials cannot be rescaled to the range of floats without changing log Z; "
+            "normalize=True keeps the marginals but changes log Z."
         )
     before = np.cumsum(margin) - margin
     return shift + np.sign(rest) * np.clip(abs(rest) - before, 0.0, margin)
 
 
 def from_pgmpy(model):
-    r"""A factor graph from a discrete model of pgmpy.
+    r"""Convert a discrete pgmpy model to a factor graph.
 
     Parameters
     ----------
     model : pgmpy.models.DiscreteMarkovNetwork, FactorGraph or DiscreteBayesianNetwork
-        Of a Bayesian network, every conditional probability table is a clique.
+        Model to convert. Each conditional probability table of a Bayesian network becomes a clique.
 
     Returns
     -------
     NamedFactorGraph
-        Variables in the order of the nodes of ``model``, with its ``names``, and the names of
-        their states as ``categories``. Log-potentials are logarithms of the factors, ``-inf``
-        for 0.
+        Model with the variables in the order of the nodes of ``model``. ``names`` are the names of
+        the nodes and ``categories`` the names of their states. The log-potentials are the natural
+        logarithms of the factor values (in nats), ``-inf`` for 0.
 
     Raises
     ------
     TypeError
-        Any other object.
+        If ``model`` is an object of another class.
     ValueError
-        A variable without a factor, or with other states in one factor than in another; a factor
-        with negative, infinite or nan values, or of zeros only; a Bayesian network that pgmpy's
-        ``check_model`` refuses.
+        If a variable has no factor or has different states in two factors, if a factor has
+        negative, infinite or nan values or only zeros, or if a Bayesian network does not pass the
+        ``check_model`` of pgmpy.
     ImportError
-        pgmpy is not installed.
+        If pgmpy is not installed.
 
     See Also
     --------
-    to_pgmpy : The other direction.
-    skmrf.DiscreteMRF.from_energy : An estimator of the model.
+    to_pgmpy : Convert a discrete model to a pgmpy model.
+    skmrf.DiscreteMRF.from_energy : Create an estimator from the factor graph.
 
     Examples
     --------
@@ -236,7 +238,7 @@ def from_pgmpy(model):
     >>> DiscreteMRF.from_energy(graph, graph.categories).predict([["yes", None]])
     array([['yes', 'yes']], dtype=object)
     """
-    nodes, factors = _parts(model, _pgmpy().models)
+    nodes, factors = _get_nodes_and_factors(model, _import_pgmpy().models)
     states = {}
     for factor in factors:
         for name, q in zip(factor.variables, factor.cardinality, strict=True):
@@ -246,13 +248,13 @@ def from_pgmpy(model):
     graph = FactorGraph(
         [len(states[name]) for name in names],
         [tuple(number[name] for name in factor.variables) for factor in factors],
-        [_log(factor) for factor in factors],
+        [_take_log(factor) for factor in factors],
     )
     return NamedFactorGraph(graph, names, [states[name] for name in names])
 
 
-def _parts(model, models):
-    """Nodes and factors; the nodes of a factor graph may stand for factors too."""
+def _get_nodes_and_factors(model, models):
+    """Return the nodes and factors of a model; some nodes of a factor graph are factors."""
     if isinstance(model, models.DiscreteBayesianNetwork):
         model.check_model()
         return list(model.nodes()), [cpd.to_factor() for cpd in model.get_cpds()]
@@ -264,36 +266,36 @@ def _parts(model, models):
     factors = list(model.get_factors())
     covered = {name for factor in factors for name in factor.variables}
     for node in model.nodes():
-        stands_for_factor = hasattr(node, "variables") or model.degree(node) > 0
-        is_variable = not (isinstance(model, models.FactorGraph) and stands_for_factor)
+        is_factor = hasattr(node, "variables") or model.degree(node) > 0
+        is_variable = not (isinstance(model, models.FactorGraph) and is_factor)
         if is_variable and node not in covered:
             raise ValueError(
-                f"Variable {node!r} has no factor, so nobody knows its states; give it a factor of "
-                "ones."
+                f"Variable {node!r} has no factor, so its states are unknown; add a factor of "
+                "ones for it."
             )
     return list(model.nodes()), factors
 
 
-def _add_states(states, name, given):
-    """Note what the states of a variable are called; factors have to agree."""
-    known, plain = states.get(name, given), list(range(len(given)))
-    other = given != known and (plain not in (given, known) or set(given) == set(known))
-    if len(known) != len(given) or other:
+def _add_states(states, name, new):
+    """Add the state names of a variable; raise if they differ from those of another factor."""
+    old, codes = states.get(name, new), list(range(len(new)))
+    differ = new != old and (codes not in (new, old) or set(new) == set(old))
+    if len(old) != len(new) or differ:
         raise ValueError(
-            f"Variable {name!r} has the states {known} in one factor and {given} in another; use "
-            "the same, in the same order."
+            f"Variable {name!r} has the states {old} in one factor and {new} in another; use "
+            "the same states in the same order."
         )
-    states[name] = given if known == plain else known
+    states[name] = new if old == codes else old
 
 
-def _log(factor):
-    """Log-potentials of a factor."""
+def _take_log(factor):
+    """Return the log-potentials of a factor."""
     values = np.asarray(factor.values, dtype=float)
     wrong = ~((values >= 0) & (values < np.inf))
     if wrong.any():
         raise ValueError(
-            f"The factor of {factor.variables} holds {values[wrong][0]}; potentials are finite "
-            "and at least 0."
+            f"The factor of {factor.variables} has the value {values[wrong][0]}; potentials must "
+            "be finite and at least 0."
         )
     with np.errstate(divide="ignore"):
         return np.log(values)

@@ -1,4 +1,4 @@
-"""Results in the UAI format."""
+"""Inference results in the UAI format."""
 
 import math
 from dataclasses import dataclass
@@ -16,16 +16,17 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a UAI result file holds.
+    """Content of a UAI result file.
 
     Attributes
     ----------
     kind : {"PR", "MAR", "MAP"}
+        Kind of the result: partition function, marginals or most probable state.
     value : float, list of ndarray, or ndarray
-        ``"PR"``: log Z in nats (the file has the decimal logarithm), a float.
-        ``"MAR"``: the marginal probabilities of every variable, a list of arrays of shape
+        For ``"PR"``, log Z in nats (the file has the decimal logarithm), a float.
+        For ``"MAR"``, the marginal probabilities of each variable, a list of arrays of shape
         (n_states_i,).
-        ``"MAP"``: the state code of every variable, an integer array of shape (n_variables,).
+        For ``"MAP"``, the state code of each variable, an integer array of shape (n_variables,).
     """
 
     kind: str
@@ -33,45 +34,47 @@ class Result:
 
 
 def read_result(path, *, max_bytes=MAX_BYTES):
-    r"""Read a partition function, marginals or a most probable state.
+    r"""Read a partition function, marginals or a most probable state in the UAI format.
 
     Parameters
     ----------
     path : str or path-like
-        A name that ends in ``.gz`` is unpacked while it is read.
-    max_bytes : int
-        Bound on the bytes of (unpacked) text.
+        File to read. If its name ends in ``.gz``, the file is decompressed while it is read.
+    max_bytes : int, default=2**30
+        Largest accepted size of the decompressed text, in bytes.
 
     Returns
     -------
     Result
-        Its ``kind`` and its ``value``. **Units**: a PR file holds log10 Z; ``value`` is that
-        times ln 10, so log Z in nats like everything logarithmic in this package.
+        Object with the attributes ``kind`` and ``value``. **Units**: a PR file contains log10 Z.
+        It is converted to the natural logarithm, so ``value`` is log Z in nats, like all
+        log-probabilities in this package.
 
     Raises
     ------
     ValueError
-        The file is malformed or truncated, of another kind, or holds more than ``max_bytes``.
-        The message names file, line and token.
+        If the file is malformed or truncated, of another kind, or larger than ``max_bytes``. The
+        message gives the file, the line and the token.
     OSError
-        The file cannot be opened.
+        If the file cannot be opened.
 
     See Also
     --------
-    read_uai : The model; comments are as described there.
+    read_uai : Read a model; describes the syntax of comments, which is the same.
 
     Notes
     -----
-    The first token is the kind; MPE is another name of MAP. Then comes one of
+    The first token is the kind: PR, MAR, MAP or MPE, which is another name of MAP. The following
+    tokens depend on the kind:
 
-    - PR: log10 Z (``-inf`` where Z is 0);
-    - MAR: the number of variables, and for each its number of states and their probabilities,
-      which may exceed 1 by a rounding of 1e-6;
-    - MAP: the number of variables, and the state of each.
+    - PR: log10 Z (``-inf`` if Z is 0);
+    - MAR: the number of variables, then for each variable its number of states and their
+      probabilities, which may exceed 1 by a rounding error of up to 1e-6;
+    - MAP: the number of variables, then the state of each variable.
 
-    ``-BEGIN-`` precedes every further solution; the last one counts and those before it are not
-    looked at. A solution may start with the number of samples if that is 1. (``MAP 1 0`` is one
-    variable in state 0.)
+    If the file has several solutions, ``-BEGIN-`` precedes each one after the first. Only the last
+    solution is read. A solution may start with the number of samples, which must be 1.
+    (``MAP 1 0`` is one variable in state 0.)
 
     Examples
     --------
@@ -133,6 +136,6 @@ def _read_states(tokens, first):
 
 
 def _is_one_list(tokens, first):
-    """Whether the rest of the file is one list ``k x_1 ... x_k`` with k > 0."""
-    left = len(tokens) - first - 1
-    return left > 0 and tokens[first] == b"%d" % left
+    """Return whether the rest of the file is one list ``k x_1 ... x_k`` with k > 0."""
+    n_left = len(tokens) - first - 1
+    return n_left > 0 and tokens[first] == b"%d" % n_left

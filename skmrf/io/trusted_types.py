@@ -1,12 +1,14 @@
-"""Names of the types that fitted estimators consist of, for ``skops.io.load(trusted=...)``."""
+"""Trusted types for loading fitted estimators with ``skops.io.load(trusted=...)``."""
 
 import inspect
 import pkgutil
 from importlib import import_module
 
-# never part of an estimator, or not to be made by a file: a checkpoint reads and writes others
-LEFT_OUT = ("datasets", "io", "training.checkpoints", "plot")
-OF_SCIKIT_LEARN = [  # in the path_ of a structure learner, and in grid searches
+# Classes of these modules are never part of an estimator, or are unsafe to load: a checkpoint
+# reads and writes other files.
+EXCLUDED_MODULES = ("datasets", "io", "training.checkpoints", "plot")
+# Bunch is in path_ of a structure learner, the others are in grid searches
+SCIKIT_LEARN_TYPES = [
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn.model_selection._split.KFold",
     "sklearn.model_selection._split.StratifiedKFold",
@@ -14,17 +16,17 @@ OF_SCIKIT_LEARN = [  # in the path_ of a structure learner, and in grid searches
 ]
 
 
-def _own_types():
-    """Names of the classes of this package that a fitted estimator may hold."""
+def _list_own_types():
+    """Return the names of the classes of this package that a fitted estimator may contain."""
     package = import_module("skmrf")
-    left_out = tuple(f"skmrf.{room}" for room in LEFT_OUT)
+    excluded = tuple(f"skmrf.{module}" for module in EXCLUDED_MODULES)
     names = set()
     for module in pkgutil.walk_packages(package.__path__, "skmrf."):
-        if module.name != __name__ and not module.name.startswith(left_out):
+        if module.name != __name__ and not module.name.startswith(excluded):
             classes = inspect.getmembers(import_module(module.name), inspect.isclass)
             names |= {f"{c.__module__}.{c.__qualname__}" for _, c in classes}
-    ours = (name for name in names if name.startswith("skmrf."))
-    return sorted(name for name in ours if not name.startswith(left_out))
+    own_names = (name for name in names if name.startswith("skmrf."))
+    return sorted(name for name in own_names if not name.startswith(excluded))
 
 
-TRUSTED_TYPES = _own_types() + OF_SCIKIT_LEARN
+TRUSTED_TYPES = _list_own_types() + SCIKIT_LEARN_TYPES

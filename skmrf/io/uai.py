@@ -7,7 +7,14 @@ from ..energies import FactorGraph
 from ..energies.checks import factor_graph_of
 from ..energies.layout import Layout
 from ._files import MAX_BYTES, write_bytes
-from ._tables import MAX_ORDER, POTENTIAL, first_repeat, potentials, table_sizes, take_log
+from ._tables import (
+    MAX_ORDER,
+    POTENTIAL,
+    count_entries,
+    find_first_repeat,
+    format_potentials,
+    take_log,
+)
 from ._tokens import Tokens
 
 
@@ -17,46 +24,49 @@ def read_uai(path, *, max_bytes=MAX_BYTES):
     Parameters
     ----------
     path : str or path-like
-        A name that ends in ``.gz`` is unpacked while it is read.
-    max_bytes : int
-        Bound on the bytes of (unpacked) text. Memory is bounded with it: at the worst, one-digit
-        numbers only, it peaks near 25 bytes a byte of text.
+        File to read. If its name ends in ``.gz``, the file is decompressed while it is read.
+    max_bytes : int, default=2**30
+        Largest accepted size of the decompressed text, in bytes. This also limits the memory: the
+        worst case is a file of one-digit numbers, with a peak of about 25 bytes per byte of text.
 
     Returns
     -------
     FactorGraph
-        Log-potentials in nats: natural logarithms of the numbers in the file, ``-inf`` for 0.
+        Model with log-potentials in nats: the natural logarithms of the potentials in the file,
+        ``-inf`` for 0.
 
     Raises
     ------
     ValueError
-        The file is malformed, truncated, or longer than ``max_bytes``, or anything follows the
-        last table. The message names the file, the line and the token in that line, both
-        counted from 1, what was expected there and what was found. Whatever a file declares is
-        compared with the tokens present before memory is taken for it.
+        If the file is malformed, truncated or larger than ``max_bytes``, or if there is text after
+        the last table. The message gives the file, the line, the position of the token in the line
+        (both counted from 1), what was expected and what was found. Declared sizes are compared
+        with the number of tokens before memory is allocated.
     OSError
-        The file cannot be opened.
+        If the file cannot be opened.
 
     See Also
     --------
-    write_uai : The other direction.
-    read_evidence, read_result : What comes along with such a model.
+    write_uai : Write a model in the UAI format.
+    read_evidence : Read an evidence file.
+    read_result : Read a result file.
 
     Notes
     -----
-    The file is a list of tokens parted by any white space:
+    The file consists of tokens separated by white space:
 
     - ``MARKOV`` or ``BAYES``;
-    - the number of variables, and the number of states of each (at most 32767);
-    - the number of cliques, and for each the number of its variables (at most 64; 0 for a
-      constant) and the variables, numbered from 0;
-    - for each clique the number of entries of its table, and the potentials: finite, at least
-      0, the last variable of the clique fastest.
+    - the number of variables, then the number of states of each variable (at most 32767);
+    - the number of cliques, then for each clique the number of its variables (at most 64; 0 for
+      a constant) and the variables, numbered from 0;
+    - for each clique, the number of entries of its table, then the potentials. They are finite
+      and at least 0. The last variable of the clique changes fastest.
 
-    In a Bayesian network a clique is a conditional probability table with the child last. The
-    distribution is the same product of tables; that the columns sum to one is not checked. A
-    table of zeros only is refused: no state would have a probability. Potentials beyond the
-    range of floats, such as ``1e-400``, keep their logarithms.
+    In a Bayesian network, each clique is a conditional probability table, with the child as last
+    variable. The distribution is again the product of the tables. Whether the probabilities sum to
+    one is not checked. A table with only zeros raises a ValueError, because all states would have
+    probability zero. Potentials outside the range of floats, such as ``1e-400``, are read
+    correctly, because only their logarithms are stored.
 
     Lines that start with ``#``, or with the word ``c``, are comments.
 
@@ -79,13 +89,13 @@ def read_uai(path, *, max_bytes=MAX_BYTES):
     n_variables = tokens.count(1, "variables")
     n_states = tokens.integers(2, n_variables, "a number of states", 1, MAX_STATES)
     cliques, end = _read_cliques(tokens, 2 + n_variables, n_variables)
-    flat = _read_tables(tokens, end, table_sizes(n_states, *cliques))
+    flat = _read_tables(tokens, end, count_entries(n_states, *cliques))
     flat.flags.writeable = False
     return FactorGraph.from_layout(Layout.build(n_states, cliques), flat)
 
 
 def _read_cliques(tokens, at, n_variables):
-    """((pointers, variables), the token after them); the number of cliques is token ``at``."""
+    """Read the cliques from token ``at`` on; return ((pointers, variables), next token)."""
     n_cliques = tokens.count(at, "cliques")
     first = at + 1
     bounds = tokens.lists(first, n_cliques, "variables of the clique")
@@ -95,25 +105,25 @@ def _read_cliques(tokens, at, n_variables):
         raise tokens.error(int(bounds[large[0]]), f"at most {MAX_ORDER} variables in a clique")
     place = np.delete(np.arange(first, end), bounds[:-1] - first)
     variables = tokens.integers(first, end - first, "a variable")[place - first]
-    missing = np.flatnonzero(variables >= n_variables)
-    if missing.size:
+    unknown = np.flatnonzero(variables >= n_variables)
+    if unknown.size:
         raise tokens.error(
-            int(place[missing[0]]), f"one of the {n_variables} variables, numbered from 0"
+            int(place[unknown[0]]), f"one of the {n_variables} variables, numbered from 0"
         )
     owner = np.repeat(np.arange(n_cliques), np.diff(ptr))
-    again = first_repeat(owner, variables)
-    if again is not None:
-        raise tokens.error(int(place[again]), "a variable that the clique does not have yet")
+    repeat = find_first_repeat(owner, variables)
+    if repeat is not None:
+        raise tokens.error(int(place[repeat]), "a variable that the clique does not have yet")
     return (ptr, variables), end
 
 
 def _read_tables(tokens, at, sizes):
-    """Log-potentials of all cliques in one array; the first table starts with token ``at``."""
-    heads = _table_heads(tokens, at, sizes)
-    entries = np.ones(len(tokens) - at, dtype=bool)
-    entries[heads - at] = False
-    flat = tokens.floats(at, len(entries), POTENTIAL)[entries]
-    take_log(flat, tokens, at, entries)
+    """Return the log-potentials of all cliques; the first table starts at token ``at``."""
+    heads = _find_table_heads(tokens, at, sizes)
+    is_entry = np.ones(len(tokens) - at, dtype=bool)
+    is_entry[heads - at] = False
+    flat = tokens.floats(at, len(is_entry), POTENTIAL)[is_entry]
+    take_log(flat, tokens, at, is_entry)
     if len(heads):
         best = np.maximum.reduceat(flat, heads - at - np.arange(len(heads)))
         if (best == -np.inf).any():
@@ -123,8 +133,8 @@ def _read_tables(tokens, at, sizes):
     return flat
 
 
-def _table_heads(tokens, at, sizes):
-    """Tokens that declare the sizes of the tables; all tables are there, and nothing else."""
+def _find_table_heads(tokens, at, sizes):
+    """Return the tokens that declare the table sizes; raise if the file is too short or long."""
     starts = at + np.cumsum(np.append(0.0, sizes + 1.0))
     present = np.count_nonzero(starts[:-1] < len(tokens))
     heads = starts[:present].astype(np.int64)
@@ -149,30 +159,31 @@ def write_uai(energy, path):
     Parameters
     ----------
     energy : Energy
-        Any energy with a factor graph.
+        Discrete model: any energy that has a factor graph.
     path : str or path-like
-        A name that ends in ``.gz`` is packed.
+        File to write. If its name ends in ``.gz``, the file is compressed.
 
     Raises
     ------
     TypeError
-        What has no factor graph, such as an estimator.
+        If ``energy`` has no factor graph, for example because it is an estimator.
     ValueError
-        A log-potential is nan, ``+inf`` or beyond 2e18 in size.
+        If a log-potential is nan, ``+inf`` or above 2e18 in absolute value.
 
     See Also
     --------
-    read_uai : The other direction; describes the format.
+    read_uai : Read a model in the UAI format; describes the format.
 
     Notes
     -----
-    The numbers are potentials, exponentials of the log-potentials, with as many digits as a
-    float has: the log-potentials are read back to within 5e-16, or the last bit where they are
-    large. A zero potential is written as ``0``. Potentials beyond the range of floats (a
-    log-potential below -708.39 or above 709.78) are written out, as ``1.9700711140170470E+434``;
-    :func:`read_uai` reads them back, but other programs may take them for 0 or infinity.
+    The file contains potentials, which are the exponentials of the log-potentials, with all
+    digits of a float. The log-potentials are read back with an error of at most 5e-16, or, for
+    large values, of the last bit. A zero potential is written as ``0``. Potentials outside the
+    range of floats (log-potentials below -708.39 or above 709.78) are written in decimal form,
+    for example ``1.9700711140170470E+434``. :func:`read_uai` reads them correctly, but other
+    programs may read them as 0 or infinity.
 
-    Tied cliques are written with a table each.
+    Each of several tied cliques gets a table of its own.
 
     Examples
     --------
@@ -200,7 +211,7 @@ def write_uai(energy, path):
     <BLANKLINE>
     """
     graph = factor_graph_of(energy)
-    layout, words = graph.layout, potentials(graph)
+    layout, words = graph.layout, format_potentials(graph)
     lines = ["MARKOV", str(graph.n_variables), " ".join(map(str, graph.n_states.tolist()))]
     lines.append(str(layout.n_cliques))
     lines += [" ".join(map(str, (len(clique), *clique))) for clique in graph.cliques]

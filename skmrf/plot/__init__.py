@@ -1,7 +1,8 @@
-"""Pictures of what was learned: displays as scikit-learn has them. Needs ``skmrf[plot]``.
+"""Display objects for fitted models, like those of scikit-learn. They need ``skmrf[plot]``.
 
-``from_estimator`` computes and draws, the constructor takes the numbers themselves, and ``plot``
-draws again, into axes that are given or its own. matplotlib is imported when something is drawn.
+The class method ``from_estimator`` computes the values and plots them. The constructor accepts
+values that were computed before. The method ``plot`` plots them again, in given or in new axes.
+Matplotlib is imported when the first plot is made.
 """
 
 from .chains import ChainsDisplay

@@ -1,16 +1,16 @@
-"""What all displays share: axes of their own or given ones, colours, and whom they take."""
+"""Axes, colours and input checks shared by all displays."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-# Okabe and Ito's colours, which the colour-blind can tell apart.
+# The palette of Okabe and Ito, which colour-blind readers can distinguish.
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 PURPLE, SKY, BLACK, GREY = "#CC79A7", "#56B4E9", "#000000", "#8A8A8A"
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
 
 
-def pyplot():
-    """matplotlib.pyplot, imported when it is first needed."""
+def import_pyplot():
+    """Import and return ``matplotlib.pyplot``."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -20,22 +20,16 @@ def pyplot():
     return plt
 
 
-def single_axes(ax, size):
-    """The axes given, or those of a new figure of a size in inches."""
-    return panel_axes(ax, 1, size)[0]
+def get_single_axes(ax, size):
+    """Return the given axes, or the axes of a new figure with a size in inches."""
+    return get_panel_axes(ax, 1, size)[0]
 
 
-def panel_axes(ax, n_panels, size, n_columns=1):
-    """Axes for every panel: those given, or new ones of a size each.
-
-    Raises
-    ------
-    ValueError
-        Another number of axes than panels.
-    """
+def get_panel_axes(ax, n_panels, size, n_columns=1):
+    """Return the axes of all panels: the given ones, or new ones with a size in inches."""
     if ax is None:
         n_rows = -(-n_panels // n_columns)
-        figure = pyplot().figure(
+        figure = import_pyplot().figure(
             figsize=(n_columns * size[0], n_rows * size[1]), layout="constrained"
         )
         return np.array(
@@ -44,60 +38,59 @@ def panel_axes(ax, n_panels, size, n_columns=1):
     axes = np.array(ax, dtype=object).ravel()
     if len(axes) != n_panels:
         raise ValueError(
-            f"ax must be {n_panels} axes, one a panel (an array, or a list of them); got "
-            f"{len(axes)}."
+            f"ax must be an array or list of {n_panels} axes, one per panel; got {len(axes)}."
         )
     return axes
 
 
-def plain(axes):
-    """No frame but the two axes."""
+def hide_frame(axes):
+    """Hide the top and right borders of the axes."""
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def line_style(default, given):
-    """Properties of lines: default ones, but those that were given, by long or short names."""
+def merge_line_style(default, kwargs):
+    """Override default line properties by ``kwargs``, which may use abbreviations such as "lw"."""
     from matplotlib import cbook
     from matplotlib.lines import Line2D
 
-    return default | cbook.normalize_kwargs(given, Line2D)
+    return default | cbook.normalize_kwargs(kwargs, Line2D)
 
 
-def counted(number, thing):
-    """So many of a thing, in words."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+def format_count(number, noun):
+    """Return a number and a noun, for example "1 edge" or "2 edges"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def check_estimator(display, estimator, accepted):
-    """A fitted estimator of one of the classes that a display takes."""
+    """Raise if the estimator is not fitted or not of an accepted class."""
     if not isinstance(estimator, accepted):
         names = ", ".join(kind.__name__ for kind in accepted)
         raise TypeError(
             f"{display.__name__} takes a fitted estimator of these classes: {names}; got "
-            f"{type(estimator).__name__}. Of a pipeline or a search, give the model in it."
+            f"{type(estimator).__name__}. For a pipeline or a search, pass the estimator inside it."
         )
     check_is_fitted(estimator)
 
 
-def column_names(estimator):
-    """What the columns are called: their names, or their numbers."""
+def get_column_names(estimator):
+    """Return the names of the columns, or their indices if they have no names."""
     return [
         str(name)
         for name in getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))
     ]
 
 
-def pair_numbers(pairs, names):
-    """Pairs of columns, by name or by number, as pairs of numbers with the lower one first."""
-    found = []
+def get_pair_indices(pairs, names):
+    """Return pairs of column indices, the lower one first, from pairs of names or indices."""
+    result = []
     for pair in pairs:
-        numbers = [names.index(c) if c in names else c for c in pair]
-        if len(numbers) != 2 or not all(
-            isinstance(c, int | np.integer) and 0 <= c < len(names) for c in numbers
+        indices = [names.index(c) if c in names else c for c in pair]
+        if len(indices) != 2 or not all(
+            isinstance(c, int | np.integer) and 0 <= c < len(names) for c in indices
         ):
             raise ValueError(
-                f"pairs names {pair!r}; a pair is two columns, by name or by number from 0 to "
-                f"{len(names) - 1}; the columns are {names[:8]}."
+                f"pairs contains {pair!r}, but a pair must be two columns, given by name or by "
+                f"index from 0 to {len(names) - 1}. The columns are {names[:8]}."
             )
-        found.append((min(numbers), max(numbers)))
-    return found
+        result.append((min(indices), max(indices)))
+    return result

@@ -1,4 +1,4 @@
-"""Traces of Gibbs chains."""
+"""Trace plots of Gibbs chains."""
 
 import numpy as np
 
@@ -7,34 +7,47 @@ from ..estimators.discrete_mrf import DiscreteMRF
 from ..estimators.rbm import RBM
 from ..samplers import trace_chains
 from ..samplers.traces import ChainTraces
-from ._axes import BLUE, COLOURS, SKY, check_estimator, counted, line_style, panel_axes, plain
+from ._axes import (
+    BLUE,
+    COLOURS,
+    SKY,
+    check_estimator,
+    format_count,
+    get_panel_axes,
+    hide_frame,
+    merge_line_style,
+)
 
 
 class ChainsDisplay:
-    """Log-potentials that chains visit, and how often tempered ones swap.
+    """Trace plot of Gibbs chains, with the swap rates of tempered chains.
 
-    Chains that mix cover the same range, all of them, and come back to every level. Chains that
-    stay at levels of their own are stuck in modes.
+    The first panel shows the log-potential of each chain. Chains that mix well all cover the same
+    range and return to every level. A chain that stays at a level of its own is stuck in a mode.
+    For tempered chains, a second panel shows how often neighbouring temperatures swap states.
 
     Parameters
     ----------
     log_potential : array-like of shape (n_chains, n_draws)
-        In nats.
+        Log-potentials (unnormalised log-probabilities) of the visited states, in nats.
     betas : array-like of shape (n_temperatures,), optional
         Inverse temperatures of tempered chains.
     swap_rates : array-like of shape (n_temperatures - 1,), optional
-        Of neighbours. With these there is a second panel.
+        Fraction of accepted swaps for each pair of neighbouring temperatures. If given, there is a
+        second panel.
     thin : int, default=1
-        Sweeps from one draw to the next.
+        Number of sweeps from one draw to the next.
 
     Attributes
     ----------
-    axes_ : ndarray of Axes
-        One panel, or two of tempered chains.
+    axes_ : ndarray of Axes of shape (1,) or (2,)
+        Panels of the plot: one, or two for tempered chains.
     figure_ : Figure
-    lines_ : list of Line2D, one a chain
+        Figure that contains the axes.
+    lines_ : list of Line2D
+        Traces, one per chain.
     bars_ : BarContainer or None
-        Swap rates, each between its two inverse temperatures.
+        Swap rates, each drawn between its two inverse temperatures. None without ``swap_rates``.
 
     Examples
     --------
@@ -58,25 +71,29 @@ class ChainsDisplay:
 
     @classmethod
     def from_traces(cls, traces, *, thin=1, ax=None, **kwargs):
-        """Draw what :func:`skmrf.samplers.trace_chains` returned.
+        """Plot the result of :func:`skmrf.samplers.trace_chains`.
 
         Parameters
         ----------
         traces : ChainTraces
+            Result of :func:`skmrf.samplers.trace_chains`.
         thin : int, default=1
-            As it was recorded with.
-        ax : Axes, or array-like of two of them for tempered chains, optional
+            Number of sweeps from one draw to the next, the value that was passed to
+            :func:`skmrf.samplers.trace_chains`.
+        ax : Axes, or array-like of two Axes for tempered chains, optional
+            Axes to draw in. By default a new figure is made.
         **kwargs
-            Of the lines.
+            Properties of the lines, passed to matplotlib.
 
         Returns
         -------
         ChainsDisplay
+            Display with the plot.
         """
         if not isinstance(traces, ChainTraces):
             raise TypeError(
-                "ChainsDisplay.from_traces takes what skmrf.samplers.trace_chains returns; got "
-                f"{type(traces).__name__}. Of a fitted model, use from_estimator."
+                "ChainsDisplay.from_traces takes the result of skmrf.samplers.trace_chains; got "
+                f"{type(traces).__name__}. For a fitted model, use from_estimator."
             )
         display = cls(
             traces.log_potential, betas=traces.betas, swap_rates=traces.swap_rates, thin=thin
@@ -98,22 +115,41 @@ class ChainsDisplay:
         ax=None,
         **kwargs,
     ):
-        """Run chains of a model and draw them, by default from their start.
+        """Run Gibbs chains of a fitted model and plot their traces.
+
+        The traces include the first sweeps by default, so the plot shows the burn-in.
 
         Parameters
         ----------
         estimator : DiscreteMRF, BoltzmannMachine or RBM
-            Fitted.
-        n_chains, n_sweeps, n_discarded, thin, betas, random_state, n_jobs
-            See :func:`skmrf.samplers.trace_chains`. With a number of ``betas``, give at least a few
-            hundred ``n_discarded``: without a warm-up they stay evenly spaced.
-        ax : Axes, or array-like of two of them for tempered chains, optional
+            Fitted model.
+        n_chains : int, default=4
+            Number of independent chains.
+        n_sweeps : int, default=1000
+            Number of recorded Gibbs sweeps of each chain.
+        n_discarded : int, default=0
+            Number of warm-up sweeps before the recorded ones, which are not plotted.
+        thin : int, default=1
+            Record the last of every ``thin`` sweeps.
+        betas : int or array-like of shape (n_temperatures,), optional
+            Inverse temperatures that increase to 1, or their number. If a number is given, the
+            temperatures are adapted during the warm-up, so set ``n_discarded`` to at least a few
+            hundred; without a warm-up they stay evenly spaced. By default the chains are not
+            tempered.
+        random_state : int, Generator, RandomState or None, default=None
+            Seed or generator of the random numbers. An int gives the same chains at every call.
+        n_jobs : int, optional
+            Number of parallel jobs, as in :func:`skmrf.samplers.trace_chains`. The result does not
+            depend on it.
+        ax : Axes, or array-like of two Axes for tempered chains, optional
+            Axes to draw in. By default a new figure is made.
         **kwargs
-            Of the lines.
+            Properties of the lines, passed to matplotlib.
 
         Returns
         -------
         ChainsDisplay
+            Display with the plot.
         """
         check_estimator(cls, estimator, (DiscreteMRF, BoltzmannMachine, RBM))
         traces = trace_chains(
@@ -129,50 +165,52 @@ class ChainsDisplay:
         return cls.from_traces(traces, thin=thin, ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
-        """Draw.
+        """Plot the traces, and the swap rates if there are any.
 
         Parameters
         ----------
-        ax : Axes, or array-like of two of them with ``swap_rates``, optional
+        ax : Axes, or array-like of two Axes with ``swap_rates``, optional
+            Axes to draw in. By default a new figure is made.
         **kwargs
-            Of the lines.
+            Properties of the lines, passed to matplotlib.
 
         Returns
         -------
         ChainsDisplay
+            The display itself.
         """
         tempered = self.swap_rates is not None
-        self.axes_ = panel_axes(ax, 1 + tempered, (6.4, 2.7))
+        self.axes_ = get_panel_axes(ax, 1 + tempered, (6.4, 2.7))
         self.figure_ = self.axes_[0].figure
-        self._traces(self.axes_[0], kwargs)
-        self.bars_ = self._swaps(self.axes_[1]) if tempered else None
+        self._plot_traces(self.axes_[0], kwargs)
+        self.bars_ = self._plot_swap_rates(self.axes_[1]) if tempered else None
         return self
 
-    def _traces(self, axes, kwargs):
+    def _plot_traces(self, axes, kwargs):
         values = np.asarray(self.log_potential)
         sweeps = self.thin * np.arange(1, values.shape[1] + 1)
         few = len(values) <= len(COLOURS)
         self.lines_ = []
         for k, chain in enumerate(values):
             style = {"color": COLOURS[k] if few else BLUE, "alpha": 0.8 if few else 0.3}
-            style = line_style({"linewidth": 0.9} | style, kwargs)
+            style = merge_line_style({"linewidth": 0.9} | style, kwargs)
             self.lines_ += axes.plot(sweeps, chain, **style)
         axes.set(xlabel="sweep", ylabel="log-potential (nats)")
-        axes.set_title(counted(len(values), "chain"), fontsize="medium")
+        axes.set_title(format_count(len(values), "chain"), fontsize="medium")
         axes.margins(x=0)
-        plain(axes)
+        hide_frame(axes)
 
-    def _swaps(self, axes):
+    def _plot_swap_rates(self, axes):
         betas, rates = np.asarray(self.betas, dtype=float), np.asarray(self.swap_rates)
         bars = axes.bar(
             betas[:-1], rates, np.diff(betas), align="edge", color=SKY, edgecolor="white"
         )
         axes.set(
             xlabel="inverse temperature",
-            ylabel="swaps accepted (share)",
+            ylabel="swap acceptance rate",
             ylim=(0, 1),
             xlim=(betas[0], betas[-1]),
         )
-        axes.set_title("neighbours that swap", fontsize="medium")
-        plain(axes)
+        axes.set_title("swaps of neighbouring temperatures", fontsize="medium")
+        hide_frame(axes)
         return bars

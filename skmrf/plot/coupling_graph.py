@@ -1,4 +1,4 @@
-"""Graphs of columns: which interact, how strongly, and with which sign."""
+"""Plots of the interaction graph of a model."""
 
 import textwrap
 
@@ -10,42 +10,57 @@ from ..energies.pair_strengths import pair_strengths
 from ..estimators.boltzmann_machine import BoltzmannMachine
 from ..estimators.discrete_mrf import DiscreteMRF
 from ..estimators.structure_learner import MRFStructureLearner
-from ._axes import BLACK, BLUE, VERMILION, check_estimator, column_names, counted, single_axes
+from ._axes import (
+    BLACK,
+    BLUE,
+    VERMILION,
+    check_estimator,
+    format_count,
+    get_column_names,
+    get_single_axes,
+)
 
 LAYOUTS = ("kamada-kawai", "circular")
-WIDEST = 6.0  # points
-SHORT = 3  # letters that fit into a node
-LINE = 16  # letters in a line of a longer name
-MOST_ALONE = 20  # nodes without an edge that are drawn
+MAX_WIDTH = 6.0  # points
+MAX_INSIDE = 3  # longest name, in letters, that fits inside a node
+LINE_LENGTH = 16  # letters per line of a longer name
+MAX_ISOLATED = 20  # if more nodes have no edge, these nodes are not drawn
 POSITIVE, NEGATIVE = "attract (coupling > 0)", "repel (coupling < 0)"
 
 
 class CouplingGraphDisplay:
-    r"""The strongest interactions as a graph.
+    r"""Plot of the strongest interactions of a model as a graph.
 
-    An edge is as wide as it is strong. Where no column has more than two states its colour is the
-    sign of the coupling J of states -1 and 1, else all edges have one colour and their strength is
-    the norm of the centred table, :math:`\lVert \theta_{ij} \rVert`. Columns without an edge are
-    left out where they are more than 20, unless the layout has positions for them.
+    The width of an edge is proportional to its strength. If no column has more than two states,
+    the strength is the absolute coupling :math:`|J|` of the states -1 and 1, and the colour shows
+    the sign of :math:`J`. Otherwise all edges have the same colour, and the strength is the norm
+    of the centred table, :math:`\lVert \theta_{ij} \rVert`. If more than 20 columns have no edge,
+    these columns are omitted, unless the layout gives positions.
 
     Parameters
     ----------
     weights : array-like of shape (n_columns, n_columns)
-        Symmetric, in nats; 0 where there is no edge. Infinite ones are drawn as the widest, dashed.
-    names : list of str
+        Symmetric matrix of couplings or strengths in nats. A weight of 0 means no edge. Edges with
+        infinite weights are dashed and have the maximal width.
+    names : list of str of length n_columns
+        Names of the columns.
     signed : bool
-        Whether signs are shown.
+        Whether colours show the signs of the weights.
 
     Attributes
     ----------
     ax_ : Axes
+        Axes of the plot.
     figure_ : Figure
+        Figure that contains the axes.
     graph_ : networkx.Graph
-        What is drawn: nodes by number, edges with ``weight``.
+        Plotted graph: the nodes are column indices, and edges have the attribute ``weight``.
     positions_ : dict of int to (float, float)
+        Coordinates of each plotted column.
     lines_ : LineCollection
         Edges, in the order of ``graph_.edges``.
     nodes_ : PathCollection
+        Nodes, in the order of ``graph_.nodes``.
 
     Examples
     --------
@@ -78,31 +93,34 @@ class CouplingGraphDisplay:
         ax=None,
         **kwargs,
     ):
-        """Draw the graph of a model.
+        """Plot the interaction graph of a fitted model.
 
         Parameters
         ----------
         estimator : DiscreteMRF, BoltzmannMachine or MRFStructureLearner
-            Fitted. Of cliques of more than two columns, what pairs have of the table averaged over
-            the others is drawn.
+            Fitted model. The table of a clique with more than two columns is averaged over the
+            other columns for each of its pairs.
         threshold : float, default=0.0
-            Edges must be stronger.
+            Plot only edges with a strength above this value, in nats.
         n_strongest : int or None, default=60
-            How many edges to draw at most.
+            Plot at most this number of edges, the strongest ones. None means no limit.
         layout : {"kamada-kawai", "circular"} or dict, default="kamada-kawai"
-            Where the columns are: "kamada-kawai" has them as far apart as they are in the graph; a
-            dict has positions by number of the column.
+            Positions of the columns. With "kamada-kawai", distances in the plot approximate
+            distances in the graph. With "circular", the columns are on a circle. A dict maps each
+            column index to its coordinates (x, y).
         ax : Axes, optional
+            Axes to draw in. By default a new figure is made.
         **kwargs
-            Of the edges, a matplotlib ``LineCollection``.
+            Properties of the edges, passed to the matplotlib ``LineCollection``.
 
         Returns
         -------
         CouplingGraphDisplay
+            Display with the plot.
         """
         check_estimator(cls, estimator, (DiscreteMRF, BoltzmannMachine, MRFStructureLearner))
-        weights, signed = _weights(estimator)
-        return cls(weights, column_names(estimator), signed).plot(
+        weights, signed = _get_weights(estimator)
+        return cls(weights, get_column_names(estimator), signed).plot(
             threshold=threshold,
             n_strongest=n_strongest,
             layout=layout,
@@ -119,52 +137,61 @@ class CouplingGraphDisplay:
         ax=None,
         **kwargs,
     ):
-        """Draw.
+        """Plot the graph.
 
         Parameters
         ----------
-        threshold, n_strongest, layout
-            As in :meth:`from_estimator`.
+        threshold : float, default=0.0
+            Plot only edges with a strength above this value, in nats.
+        n_strongest : int or None, default=60
+            Plot at most this number of edges, the strongest ones. None means no limit.
+        layout : {"kamada-kawai", "circular"} or dict, default="kamada-kawai"
+            Positions of the columns. With "kamada-kawai", distances in the plot approximate
+            distances in the graph. With "circular", the columns are on a circle. A dict maps each
+            column index to its coordinates (x, y).
         ax : Axes, optional
+            Axes to draw in. By default a new figure is made.
         **kwargs
-            Of the edges, a matplotlib ``LineCollection``.
+            Properties of the edges, passed to the matplotlib ``LineCollection``.
 
         Returns
         -------
         CouplingGraphDisplay
+            The display itself.
         """
         check_number("threshold", threshold, low=0)
         if n_strongest is not None:
             check_number("n_strongest", n_strongest, low=1, integer=True)
         n_all = np.count_nonzero(np.triu(np.asarray(self.weights), 1))
-        self.graph_ = _strongest(np.asarray(self.weights, dtype=float), threshold, n_strongest)
-        alone = list(nx.isolates(self.graph_))
-        left_out = len(alone) > MOST_ALONE and not isinstance(layout, dict)
-        self.graph_.remove_nodes_from(alone if left_out else ())
-        self.positions_ = _positions(self.graph_, layout)
-        self.ax_ = single_axes(ax, (5.6, 5.0) if self._names_fit() else (6.6, 5.8))
+        self.graph_ = _select_edges(np.asarray(self.weights, dtype=float), threshold, n_strongest)
+        isolated = list(nx.isolates(self.graph_))
+        omitted = len(isolated) > MAX_ISOLATED and not isinstance(layout, dict)
+        self.graph_.remove_nodes_from(isolated if omitted else ())
+        self.positions_ = _compute_positions(self.graph_, layout)
+        self.ax_ = get_single_axes(ax, (5.6, 5.0) if self._names_fit() else (6.6, 5.8))
         self.figure_ = self.ax_.figure
         self._draw_edges(kwargs)
         self._draw_nodes()
-        self._legend()
+        self._draw_legend()
         n_drawn = self.graph_.number_of_edges()
         few = f"{n_drawn} strongest of " if n_drawn < n_all else ""
-        title = few + counted(n_all, "edge")
-        title += f"; {len(alone)} columns without one are left out" if left_out else ""
+        title = few + format_count(n_all, "edge")
+        title += f"; {len(isolated)} columns without edges omitted" if omitted else ""
         self.ax_.set_title(title, fontsize="medium")
         self.ax_.set_axis_off()
         self.ax_.margins(0.08)
         return self
 
     def _names_fit(self):
-        """Whether names fit into the nodes."""
-        return max(len(name) for name in self.names) <= SHORT
+        """Return whether all names fit inside the nodes."""
+        return max(len(name) for name in self.names) <= MAX_INSIDE
 
-    def _largest(self):
+    def _max_weight(self):
+        """Return the largest finite absolute weight."""
         sizes = [abs(w) for *_, w in self.graph_.edges(data="weight") if np.isfinite(w)]
         return max(sizes, default=1.0)
 
-    def _colour(self, weight):
+    def _get_colour(self, weight):
         if not self.signed:
             return BLUE
         return BLUE if weight > 0 else VERMILION
@@ -173,10 +200,10 @@ class CouplingGraphDisplay:
         from matplotlib.collections import LineCollection
 
         weights = [w for *_, w in self.graph_.edges(data="weight")]
-        sizes = np.minimum(np.abs(weights), self._largest())
+        sizes = np.minimum(np.abs(weights), self._max_weight())
         style = {
-            "linewidths": np.maximum(WIDEST * sizes / self._largest(), 0.4),
-            "colors": [self._colour(w) for w in weights],
+            "linewidths": np.maximum(MAX_WIDTH * sizes / self._max_weight(), 0.4),
+            "colors": [self._get_colour(w) for w in weights],
             "linestyles": ["-" if np.isfinite(w) else "--" for w in weights],
             "alpha": 0.75,
             "zorder": 1,
@@ -186,37 +213,39 @@ class CouplingGraphDisplay:
         self.ax_.add_collection(self.lines_)
 
     def _draw_nodes(self):
-        """Short names within the nodes, longer ones below them."""
+        """Draw the nodes, with short names inside them and longer names below them."""
         inside = self._names_fit()
         places = np.array([self.positions_[i] for i in self.graph_.nodes]).reshape(-1, 2)
         self.nodes_ = self.ax_.scatter(
             *places.T, s=230 if inside else 40, color="white" if inside else BLACK, zorder=2,
             edgecolors=BLACK, linewidths=0.8
         )  # fmt: skip
-        below = {"xytext": (0, 0 if inside else -5), "textcoords": "offset points"}
-        below |= {"ha": "center", "va": "center" if inside else "top", "fontsize": 8, "zorder": 3}
+        style = {"xytext": (0, 0 if inside else -5), "textcoords": "offset points"}
+        style |= {"ha": "center", "va": "center" if inside else "top", "fontsize": 8, "zorder": 3}
         if not inside:
-            below["bbox"] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.5}
+            style["bbox"] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.5}
         for i, place in zip(self.graph_.nodes, places, strict=True):
-            self.ax_.annotate(textwrap.fill(self.names[i], LINE), place, **below)
+            self.ax_.annotate(textwrap.fill(self.names[i], LINE_LENGTH), place, **style)
 
-    def _legend(self):
-        """The colours, and how strong an edge of the full and of a third of the width is."""
+    def _draw_legend(self):
+        """Draw the legend: colours, and the strengths that two line widths represent."""
         from matplotlib.lines import Line2D
 
         kind = "coupling" if self.signed else "strength"
         marks = []
         if self.signed:
-            found = {w > 0 for *_, w in self.graph_.edges(data="weight")}
-            marks += [Line2D([], [], color=BLUE, linewidth=3, label=POSITIVE)] * (True in found)
+            is_positive = {w > 0 for *_, w in self.graph_.edges(data="weight")}
+            marks += [Line2D([], [], color=BLUE, linewidth=3, label=POSITIVE)] * (
+                True in is_positive
+            )
             marks += [Line2D([], [], color=VERMILION, linewidth=3, label=NEGATIVE)] * (
-                False in found
+                False in is_positive
             )
         finite = {bool(np.isfinite(w)) for *_, w in self.graph_.edges(data="weight")}
         if True in finite:
             for share in (1.0, 1 / 3):
-                label = f"|{kind}| = {share * self._largest():.2g} nats"
-                marks.append(Line2D([], [], color="0.4", linewidth=share * WIDEST, label=label))
+                label = f"|{kind}| = {share * self._max_weight():.2g} nats"
+                marks.append(Line2D([], [], color="0.4", linewidth=share * MAX_WIDTH, label=label))
         if False in finite:
             label = f"|{kind}| infinite"
             marks.append(Line2D([], [], color="0.4", linewidth=3, linestyle="--", label=label))
@@ -226,8 +255,8 @@ class CouplingGraphDisplay:
         )  # fmt: skip
 
 
-def _strongest(weights, threshold, n_strongest):
-    """The graph of the edges that are drawn, with all columns for nodes."""
+def _select_edges(weights, threshold, n_strongest):
+    """Return the graph of the strongest edges, with all columns as nodes."""
     rows, columns = np.nonzero(np.triu(np.abs(weights) > threshold, 1))
     order = np.argsort(-np.abs(weights[rows, columns]), kind="stable")[:n_strongest]
     graph = nx.Graph()
@@ -237,8 +266,8 @@ def _strongest(weights, threshold, n_strongest):
     return graph
 
 
-def _positions(graph, layout):
-    """Where the columns are; those without an edge in a row of their own below the others."""
+def _compute_positions(graph, layout):
+    """Return the positions of the columns; those without edges are in a row below the others."""
     if isinstance(layout, dict):
         absent = sorted(set(graph) - set(layout))
         if absent:
@@ -247,21 +276,22 @@ def _positions(graph, layout):
     check_choice("layout", layout, LAYOUTS)
     if layout == "circular":
         return {i: tuple(p) for i, p in nx.circular_layout(graph).items()}
-    alone = [i for i in graph if not graph.degree[i]]
-    joined = graph.subgraph([i for i in graph if graph.degree[i]])
-    distances = dict(nx.all_pairs_shortest_path_length(joined))
-    apart = 1 + max((max(d.values()) for d in distances.values()), default=0)
-    distances = {i: {j: d.get(j, apart) for j in joined} for i, d in distances.items()}
-    places = nx.kamada_kawai_layout(joined, distances, nx.circular_layout(joined))
+    isolated = [i for i in graph if not graph.degree[i]]
+    connected = graph.subgraph([i for i in graph if graph.degree[i]])
+    distances = dict(nx.all_pairs_shortest_path_length(connected))
+    # columns in different components are one step farther apart than any two in one component
+    max_distance = 1 + max((max(d.values()) for d in distances.values()), default=0)
+    distances = {i: {j: d.get(j, max_distance) for j in connected} for i, d in distances.items()}
+    places = nx.kamada_kawai_layout(connected, distances, nx.circular_layout(connected))
     bottom = min((p[1] for p in places.values()), default=0.0) - 0.35
-    across = np.linspace(-1.0, 1.0, len(alone) + 2)[1:-1]
+    across = np.linspace(-1.0, 1.0, len(isolated) + 2)[1:-1]
     return {i: tuple(p) for i, p in places.items()} | {
-        i: (float(x), float(bottom)) for i, x in zip(alone, across, strict=True)
+        i: (float(x), float(bottom)) for i, x in zip(isolated, across, strict=True)
     }
 
 
-def _weights(estimator):
-    """Couplings or strengths of all pairs, and whether they have signs."""
+def _get_weights(estimator):
+    """Return the couplings or strengths of all pairs, and whether they have signs."""
     if isinstance(estimator, BoltzmannMachine):
         return estimator.coupling_, True
     if isinstance(estimator, MRFStructureLearner):
@@ -271,11 +301,11 @@ def _weights(estimator):
         for i, j in estimator.edges_:
             strength[i, j] = strength[j, i] = estimator.strength_[i, j]
         return strength, False
-    return _of_tables(estimator.energy_)
+    return _compute_weights(estimator.energy_)
 
 
-def _of_tables(energy):
-    """Of the pairs of a factor graph."""
+def _compute_weights(energy):
+    """Compute couplings or strengths of all pairs from tables, and whether they have signs."""
     pairs, couplings, strengths = pair_strengths(energy)
     signed = bool((energy.n_states <= 2).all()) and not np.isnan(couplings).any()
     weights = np.zeros((energy.n_variables, energy.n_variables))

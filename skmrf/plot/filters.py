@@ -1,33 +1,38 @@
-"""Weights of hidden units as images."""
+"""Plots of hidden-unit weights as images."""
 
 import numpy as np
 
 from .._utils.parameters import check_choice, check_number
 from ..estimators.crbm import CRBMStructuredPredictor
 from ..estimators.rbm import RBM
-from ._axes import check_estimator, counted, single_axes
+from ._axes import check_estimator, format_count, get_single_axes
 
 SORTS = ("norm", "activity")
-SHOWN = 0.995  # of the weights are within the colour scale
+SCALE_QUANTILE = 0.995  # fraction of the absolute weights inside the colour scale
 
 
 class FiltersDisplay:
-    """Weights between every hidden unit and the visible ones, as a mosaic of images.
+    """Plot of the weights of hidden units as a grid of images.
+
+    A filter is the image of the weights between one hidden unit and all visible units.
 
     Parameters
     ----------
     filters : array-like of shape (n_filters, height, width)
-        In the order in which they are shown, row by row.
+        Weights in nats, in the order of the plot, row by row.
     units : array-like of shape (n_filters,)
-        Number of the hidden unit of each.
+        Index of the hidden unit of each filter.
 
     Attributes
     ----------
     ax_ : Axes
+        Axes of the plot.
     figure_ : Figure
+        Figure that contains the axes.
     image_ : AxesImage
-        The mosaic, nan between the filters.
+        All filters in one image, with nan between the filters.
     colorbar_ : Colorbar
+        Colour scale of the weights.
 
     Examples
     --------
@@ -50,33 +55,37 @@ class FiltersDisplay:
     def from_estimator(
         cls, estimator, *, image_shape=None, n_filters=64, sort="norm", ax=None, **kwargs
     ):
-        """Draw the filters of a model.
+        """Plot the filters of a fitted model.
 
         Parameters
         ----------
         estimator : RBM or CRBMStructuredPredictor
-            Fitted. Of the latter, the weights between hidden units and outputs.
+            Fitted model. For a CRBMStructuredPredictor, the weights between hidden units and
+            outputs are plotted.
         image_shape : pair of int, optional
-            Height and width; by default the shape of the outputs where they have two axes, else a
-            square.
+            Height and width of a filter in pixels. The default is the shape of the outputs if they
+            have two axes, and otherwise a square.
         n_filters : int, default=64
-            At most.
+            Largest number of filters to plot.
         sort : {"norm", "activity"}, default="norm"
-            Which come first: those of large weights (Euclidean norm), or of an RBM those whose
-            units vary most over the training rows (``hidden_stds_``).
+            Order of the filters. With "norm", filters with a large Euclidean norm come first. With
+            "activity" (RBM only), the filters of hidden units that vary most over the training
+            rows (``hidden_stds_``) come first.
         ax : Axes, optional
+            Axes to draw in. By default a new figure is made.
         **kwargs
-            Of ``Axes.imshow``.
+            Passed to ``Axes.imshow``.
 
         Returns
         -------
         FiltersDisplay
+            Display with the plot.
 
         Raises
         ------
         ValueError
-            An ``image_shape`` of another number of pixels, or none where no square fits; a model
-            without hidden units.
+            If ``image_shape`` does not fit the number of visible units, if it is not given and this
+            number is not a square, or if the model has no hidden units.
         """
         check_estimator(cls, estimator, (RBM, CRBMStructuredPredictor))
         check_number("n_filters", n_filters, low=1, integer=True)
@@ -84,44 +93,47 @@ class FiltersDisplay:
         weights = estimator.energy_.weights.T.astype(float)
         if not len(weights):
             raise ValueError(
-                f"{type(estimator).__name__} has no hidden units, so there are no filters to show."
+                f"{type(estimator).__name__} has no hidden units, so there are no filters to plot."
             )
-        shape = _image_shape(image_shape, weights.shape[1], getattr(estimator, "output_shape_", ()))
-        first = np.argsort(-_keys(estimator, weights, sort), kind="stable")[:n_filters]
-        return cls(weights[first].reshape(-1, *shape), first).plot(ax=ax, **kwargs)
+        output_shape = getattr(estimator, "output_shape_", ())
+        shape = _check_image_shape(image_shape, weights.shape[1], output_shape)
+        units = np.argsort(-_compute_sort_keys(estimator, weights, sort), kind="stable")[:n_filters]
+        return cls(weights[units].reshape(-1, *shape), units).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
-        """Draw.
+        """Plot the filters.
 
         Parameters
         ----------
         ax : Axes, optional
-            The scale takes part of its space.
+            Axes to draw in. The colour bar takes part of their space. By default a new figure is
+            made.
         **kwargs
-            Of ``Axes.imshow``.
+            Passed to ``Axes.imshow``.
 
         Returns
         -------
         FiltersDisplay
+            The display itself.
         """
         filters = np.asarray(self.filters, dtype=float)
-        self.ax_ = single_axes(ax, (5.6, 4.8))
+        self.ax_ = get_single_axes(ax, (5.6, 4.8))
         self.figure_ = self.ax_.figure
-        limit = float(np.quantile(np.abs(filters), SHOWN)) or 1.0
+        limit = float(np.quantile(np.abs(filters), SCALE_QUANTILE)) or 1.0
         style = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit, "interpolation": "nearest"}
-        self.image_ = self.ax_.imshow(_mosaic(filters), **(style | kwargs))
+        self.image_ = self.ax_.imshow(_tile(filters), **(style | kwargs))
         self.colorbar_ = self.figure_.colorbar(
             self.image_, ax=self.ax_, label="weight (nats)", shrink=0.8, extend="both"
         )
         self.ax_.set(xticks=[], yticks=[])
         self.ax_.spines[:].set_visible(False)
-        title = f"weights of {counted(len(filters), 'hidden unit')}"
+        title = f"weights of {format_count(len(filters), 'hidden unit')}"
         self.ax_.set_title(title, fontsize="medium")
         return self
 
 
-def _keys(estimator, weights, sort):
-    """By which filters are sorted, the largest first."""
+def _compute_sort_keys(estimator, weights, sort):
+    """Return the numbers by which filters are sorted, the largest first."""
     if sort == "norm":
         return np.linalg.norm(weights, axis=1)
     if not isinstance(estimator, RBM):
@@ -131,26 +143,27 @@ def _keys(estimator, weights, sort):
     return estimator.hidden_stds_
 
 
-def _image_shape(given, n_pixels, known):
-    if given is None:
+def _check_image_shape(image_shape, n_pixels, output_shape):
+    """Return height and width of the filters; raise if they do not fit the visible units."""
+    if image_shape is None:
         side = int(np.sqrt(n_pixels) + 0.5)
-        given = known if len(known) == 2 else (side, side)
-        if given[0] * given[1] != n_pixels:
+        image_shape = output_shape if len(output_shape) == 2 else (side, side)
+        if image_shape[0] * image_shape[1] != n_pixels:
             raise ValueError(
-                f"image_shape is not given, and {n_pixels} visible units make no square; give "
-                f"image_shape=(height, width) of product {n_pixels}."
+                f"image_shape is not given, and {n_pixels} visible units do not form a square; "
+                f"give image_shape=(height, width) with height * width = {n_pixels}."
             )
-    height, width = given
+    height, width = image_shape
     if height * width != n_pixels:
         raise ValueError(
-            f"image_shape={tuple(given)} has {height * width} pixels, but there are {n_pixels} "
-            "visible units."
+            f"image_shape={tuple(image_shape)} has {height * width} pixels, but there are "
+            f"{n_pixels} visible units."
         )
     return int(height), int(width)
 
 
-def _mosaic(filters):
-    """Filters row by row, nan between them."""
+def _tile(filters):
+    """Arrange the filters in a grid, row by row, with nan between them."""
     n, height, width = filters.shape
     n_columns = min(n, int(np.ceil(np.sqrt(n * height / width))))
     n_rows = -(-n // n_columns)

@@ -1,4 +1,4 @@
-"""Diagnostics of learning by epoch."""
+"""Plots of training history."""
 
 import numpy as np
 
@@ -9,9 +9,9 @@ from ..estimators.discrete_mrf import DiscreteMRF
 from ..estimators.nnmrf.density import NNMRFDensity
 from ..estimators.rbm import RBM
 from ..estimators.structure_learner import MRFStructureLearner
-from ._axes import BLUE, check_estimator, line_style, panel_axes, plain
+from ._axes import BLUE, check_estimator, get_panel_axes, hide_frame, merge_line_style
 
-MOST = 6  # panels by default
+MAX_PANELS = 6  # by default
 ACCEPTED = (
     DiscreteMRF,
     BoltzmannMachine,
@@ -20,7 +20,7 @@ ACCEPTED = (
     NNMRFDensity,
     MRFStructureLearner,
 )
-LABELS = {  # in the order in which they are shown
+LABELS = {  # in the order of the panels
     "validation_score": "validation score (nats)",
     "objective": "objective (nats)",
     "hinge": "hinge loss (nats)",
@@ -30,21 +30,21 @@ LABELS = {  # in the order in which they are shown
     "gradient_rms": "gradient, RMS entry",
     "gradient_max": "gradient, largest entry",
     "learning_rate": "learning rate",
-    "n_temperatures": "temperatures an update",
+    "n_temperatures": "temperatures per update",
     "ess": "effective sample size",
-    "least_ess": "least effective size (share)",
-    "distinct": "distinct particles (share)",
-    "swap_rate": "swaps accepted (share)",
-    "least_swap_rate": "swaps, worst pair (share)",
-    "round_trips": "round trips a chain",
-    "acceptance": "transitions accepted (share)",
-    "jumps_accepted": "jumps accepted (share)",
-    "walks_accepted": "walks accepted (share)",
-    "flip_rate": "entries changed (share)",
-    "inference_converged": "inference converged (share)",
-    "inference_iterations": "iterations of inference",
-    "n_propagations": "iterations of propagation",
-    "residual": "residual of messages",
+    "least_ess": "smallest ESS (fraction)",
+    "distinct": "distinct particles (fraction)",
+    "swap_rate": "accepted swaps (fraction)",
+    "least_swap_rate": "accepted swaps, worst pair",
+    "round_trips": "round trips per chain",
+    "acceptance": "accepted transitions (fraction)",
+    "jumps_accepted": "accepted jumps (fraction)",
+    "walks_accepted": "accepted walks (fraction)",
+    "flip_rate": "changed entries (fraction)",
+    "inference_converged": "converged inference (fraction)",
+    "inference_iterations": "inference iterations",
+    "n_propagations": "propagation iterations",
+    "residual": "message residual",
 }
 LOGARITHMIC = ("gradient_rms", "gradient_max", "learning_rate", "residual")
 COUNTS = {"epoch": "epoch", "n_updates": "updates"}
@@ -52,27 +52,31 @@ ERRORS = {"log_partition": "log_partition_error"}
 
 
 class HistoryDisplay:
-    """Diagnostics of learning, a panel each.
+    """Plot of the training history, with one panel for each diagnostic.
 
     Parameters
     ----------
     columns : dict of str to array-like of shape (n_epochs,)
-        Diagnostics by name.
+        Recorded values of each diagnostic, keyed by name.
     x : array-like of shape (n_epochs,)
-        Where they were recorded.
+        Epochs or numbers of updates at which the values were recorded.
     errors : dict of str to array-like of shape (n_epochs,), optional
-        Standard errors of some of the columns.
+        Standard errors of some of the diagnostics, keyed by name.
     x_label : str, default="epoch"
+        Label of the horizontal axes.
     labels : dict of str to str, optional
-        What to call the columns, with units; by default their names.
+        Titles of the panels, keyed by name of the diagnostic. The default title is the name.
 
     Attributes
     ----------
-    axes_ : ndarray of Axes, one a panel
+    axes_ : ndarray of Axes of shape (n_panels,)
+        Panels, one per diagnostic.
     figure_ : Figure
+        Figure that contains the axes.
     lines_ : list of Line2D
+        Lines, one per diagnostic.
     bands_ : dict of str to PolyCollection
-        Two standard errors to both sides.
+        Bands of plus and minus two standard errors, keyed by name of the diagnostic.
 
     Examples
     --------
@@ -95,47 +99,50 @@ class HistoryDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, names=None, x="epoch", ax=None, **kwargs):
-        """Draw ``history_``.
+        """Plot ``history_`` of a fitted model.
 
         Parameters
         ----------
         estimator : DiscreteMRF, BoltzmannMachine, RBM, CRBMStructuredPredictor, NNMRFDensity or \
                 MRFStructureLearner
-            Fitted.
+            Fitted model.
         names : list of str, optional
-            Columns of ``history_``; by default scores and objectives first and then diagnostics,
-            six at most.
+            Keys of ``history_`` to plot. By default at most six are plotted: scores and objectives
+            first, then other diagnostics.
         x : {"epoch", "n_updates"}, default="epoch"
-            Counted on where learning began anew, as in the rounds of a structure learner.
+            Quantity on the horizontal axis. If training consisted of several runs, for example the
+            rounds of a structure learner, the epochs or updates of all runs are numbered
+            consecutively.
         ax : array-like of Axes, optional
-            One a panel.
+            Axes to draw in, one per panel. By default a new figure is made.
         **kwargs
-            Of the lines.
+            Properties of the lines, passed to matplotlib.
 
         Returns
         -------
         HistoryDisplay
+            Display with the plot.
 
         Raises
         ------
         ValueError
-            A name that is no column of ``history_``; a model that was not learned here.
+            If a name is not a key of ``history_``, or if ``history_`` is empty.
         """
         check_estimator(cls, estimator, ACCEPTED)
         check_choice("x", x, tuple(COUNTS))
         history = estimator.history_
         if not history:
             raise ValueError(
-                "history_ is empty: learning began at the maximum and made no update, or the model "
-                "was not learned by this estimator."
+                "history_ is empty: training started at the maximum and made no update, or the "
+                "model was not trained by this estimator."
             )
-        names = _shown(history) if names is None else _known(names, history)
+        names = _choose_names(history) if names is None else _check_names(names, history)
         labels = {name: LABELS.get(name, name) for name in names}
         if isinstance(estimator, CRBMStructuredPredictor) and "validation_score" in labels:
             labels["validation_score"] = "validation score (accuracy)"
         display = cls(
             {name: np.asarray(history[name], dtype=float) for name in names},
-            _continued(history[x]),
+            _add_up_runs(history[x]),
             errors={n: np.asarray(history[e]) for n, e in ERRORS.items() if e in history},
             x_label=COUNTS[x],
             labels=labels,
@@ -143,32 +150,33 @@ class HistoryDisplay:
         return display.plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
-        """Draw.
+        """Plot the history.
 
         Parameters
         ----------
         ax : array-like of Axes, optional
-            One a panel.
+            Axes to draw in, one per panel. By default a new figure is made.
         **kwargs
-            Of the lines.
+            Properties of the lines, passed to matplotlib.
 
         Returns
         -------
         HistoryDisplay
+            The display itself.
         """
         n_columns = min(len(self.columns), 2)
-        self.axes_ = panel_axes(ax, len(self.columns), (2.9, 1.9), n_columns)
+        self.axes_ = get_panel_axes(ax, len(self.columns), (2.9, 1.9), n_columns)
         self.figure_ = self.axes_[0].figure
         self.lines_, self.bands_ = [], {}
         for axes, name in zip(self.axes_, self.columns, strict=True):
-            self._panel(axes, name, kwargs)
+            self._plot_panel(axes, name, kwargs)
         for axes in self.axes_[-n_columns:]:
             axes.set_xlabel(self.x_label)
         return self
 
-    def _panel(self, axes, name, kwargs):
+    def _plot_panel(self, axes, name, kwargs):
         values = np.asarray(self.columns[name], dtype=float)
-        style = line_style({"color": BLUE, "linewidth": 1.2}, kwargs)
+        style = merge_line_style({"color": BLUE, "linewidth": 1.2}, kwargs)
         if len(values) == 1:
             style.setdefault("marker", "o")
         self.lines_ += axes.plot(self.x, values, **style)
@@ -180,11 +188,11 @@ class HistoryDisplay:
             )
         _set_scale(axes, values, logarithmic=name in LOGARITHMIC)
         axes.set_title((self.labels or {}).get(name, name), fontsize="medium")
-        plain(axes)
+        hide_frame(axes)
 
 
 def _set_scale(axes, values, logarithmic):
-    """Decades where there are some; all of it where nothing changes."""
+    """Use a logarithmic axis for a wide range of values; start at 0 if the value is constant."""
     finite = values[np.isfinite(values)]
     low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
     if logarithmic and low > 0 and high > 30 * low:
@@ -193,28 +201,28 @@ def _set_scale(axes, values, logarithmic):
         axes.set_ylim(0.0, 1.1 * high)
 
 
-def _shown(history):
-    """Columns to show by default."""
-    passed_over = {*COUNTS, *ERRORS.values()}
-    known = [name for name in LABELS if name in history]
-    others = [name for name in history if name not in LABELS and name not in passed_over]
-    return (known + others)[:MOST]
+def _choose_names(history):
+    """Return the keys of the history that are plotted by default."""
+    excluded = {*COUNTS, *ERRORS.values()}
+    labelled = [name for name in LABELS if name in history]
+    others = [name for name in history if name not in LABELS and name not in excluded]
+    return (labelled + others)[:MAX_PANELS]
 
 
-def _known(names, history):
+def _check_names(names, history):
     names = [names] if isinstance(names, str) else list(names)
     for name in names:
         if name not in history:
             raise ValueError(
-                f"names has {name!r}, but the columns of history_ are {sorted(history)}."
+                f"names contains {name!r}, but the keys of history_ are {sorted(history)}."
             )
     if not names:
-        raise ValueError(f"names is empty; the columns of history_ are {sorted(history)}.")
+        raise ValueError(f"names is empty; the keys of history_ are {sorted(history)}.")
     return names
 
 
-def _continued(counts):
-    """Counts that begin anew with every run, counted on."""
+def _add_up_runs(counts):
+    """Make counts that restart with each run cumulative over all runs."""
     counts = np.asarray(counts)
     restarts = np.flatnonzero(np.diff(counts) <= 0)
     before = np.zeros(len(counts), dtype=counts.dtype)

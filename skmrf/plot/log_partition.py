@@ -1,4 +1,4 @@
-"""Estimates of log Z with their limits."""
+"""Plots of log-partition functions with intervals."""
 
 import numpy as np
 
@@ -7,7 +7,16 @@ from ..estimators.boltzmann_machine import BoltzmannMachine
 from ..estimators.discrete_mrf import DiscreteMRF
 from ..estimators.nnmrf.density import NNMRFDensity
 from ..estimators.rbm import RBM
-from ._axes import BLACK, BLUE, GREY, ORANGE, check_estimator, line_style, plain, single_axes
+from ._axes import (
+    BLACK,
+    BLUE,
+    GREY,
+    ORANGE,
+    check_estimator,
+    get_single_axes,
+    hide_frame,
+    merge_line_style,
+)
 
 EXACT, IMPOSSIBLE, VALUE = "exact", "exact: minus infinity", "value"
 BOUND, ESTIMATE, NONE = "limit: a bound", "limit: an estimate", "no limit"
@@ -19,24 +28,28 @@ STYLES = {
 
 
 class LogPartitionDisplay:
-    """Lower limit, value and upper limit of log Z, a row for every result.
+    """Plot of log Z with its lower and upper limit, one row for each result.
 
-    The lower limit of a result bounds log Z, with its confidence. The upper one does where its line
-    is solid; where it is dashed it is an estimate that log Z may exceed. A dotted arrow stands for
-    a limit that there is not.
+    The lower limit is a bound of log Z at the confidence level of the result. The upper limit is a
+    bound if its line is solid. If its line is dashed, it is an estimate, and log Z may be larger. A
+    dotted arrow means that there is no limit.
 
     Parameters
     ----------
     results : dict of str to LogPartition
+        Results of :func:`skmrf.inference.log_partition`, keyed by the name of the row.
 
     Attributes
     ----------
     ax_ : Axes
+        Axes of the plot.
     figure_ : Figure
+        Figure that contains the axes.
     values_ : list of Line2D
-        The value of every result.
+        Value of each result.
     intervals_ : list of Line2D
-        From a limit to the value, the lower and the upper one of every result that is not exact.
+        Lines from the lower limit and from the upper limit to the value, two for each result that
+        is not exact.
 
     Examples
     --------
@@ -57,22 +70,24 @@ class LogPartitionDisplay:
 
     @classmethod
     def from_results(cls, results, *, ax=None, **kwargs):
-        """Draw what :func:`skmrf.inference.log_partition` returned.
+        """Plot results of :func:`skmrf.inference.log_partition`.
 
         Parameters
         ----------
         results : dict of str to LogPartition
-            By what to call them.
+            Results of :func:`skmrf.inference.log_partition`, keyed by the name of the row.
         ax : Axes, optional
+            Axes to draw in. By default a new figure is made.
         **kwargs
-            Of the lines of the intervals.
+            Properties of the lines of the intervals, passed to matplotlib.
 
         Returns
         -------
         LogPartitionDisplay
+            Display with the plot.
         """
-        accepted = "what skmrf.inference.log_partition returns"
-        _check_named("results", results, accepted)
+        accepted = "results of skmrf.inference.log_partition"
+        _check_dict("results", results, accepted)
         wrong = [k for k, v in results.items() if not isinstance(v, LogPartition)]
         if wrong or not results:
             found = f"{type(results[wrong[0]]).__name__} for {wrong[0]!r}" if wrong else "none"
@@ -81,63 +96,70 @@ class LogPartitionDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, ax=None, **kwargs):
-        """Draw log Z of a fitted density.
+        """Plot log Z of a fitted model.
 
         Parameters
         ----------
         estimator : DiscreteMRF, BoltzmannMachine, RBM or NNMRFDensity
-            Fitted; log Z is computed if it was not yet asked for.
+            Fitted model. Its log Z is computed if it was not computed before.
         ax : Axes, optional
+            Axes to draw in. By default a new figure is made.
         **kwargs
-            Of the lines of the intervals.
+            Properties of the lines of the intervals, passed to matplotlib.
 
         Returns
         -------
         LogPartitionDisplay
+            Display with the plot.
         """
         return cls.from_estimators({type(estimator).__name__: estimator}, ax=ax, **kwargs)
 
     @classmethod
     def from_estimators(cls, estimators, *, ax=None, **kwargs):
-        """Draw log Z of several fitted densities.
+        """Plot log Z of several fitted models.
 
         Parameters
         ----------
         estimators : dict of str to estimator
-            By what to call them; of the classes that :meth:`from_estimator` takes.
+            Fitted models, keyed by the name of the row: DiscreteMRF, BoltzmannMachine, RBM or
+            NNMRFDensity.
         ax : Axes, optional
+            Axes to draw in. By default a new figure is made.
         **kwargs
-            Of the lines of the intervals.
+            Properties of the lines of the intervals, passed to matplotlib.
 
         Returns
         -------
         LogPartitionDisplay
+            Display with the plot.
         """
-        _check_named("estimators", estimators, "fitted densities")
+        _check_dict("estimators", estimators, "fitted models")
         for estimator in estimators.values():
             check_estimator(cls, estimator, (DiscreteMRF, BoltzmannMachine, RBM, NNMRFDensity))
         results = {name: estimator._log_partition() for name, estimator in estimators.items()}
         return cls.from_results(results, ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
-        """Draw.
+        """Plot the results.
 
         Parameters
         ----------
         ax : Axes, optional
+            Axes to draw in. By default a new figure is made.
         **kwargs
-            Of the lines of the intervals.
+            Properties of the lines of the intervals, passed to matplotlib.
 
         Returns
         -------
         LogPartitionDisplay
+            The display itself.
         """
-        self.ax_ = single_axes(ax, (5.6, 1.1 + 0.45 * len(self.results)))
+        self.ax_ = get_single_axes(ax, (5.6, 1.1 + 0.45 * len(self.results)))
         self.figure_ = self.ax_.figure
         self.values_, self.intervals_ = [], []
-        ends = self._ends()
+        ends = self._compute_ends()
         for row, result in enumerate(self.results.values()):
-            self._row(row, result, ends, kwargs)
+            self._plot_row(row, result, ends, kwargs)
         self.ax_.set(xlim=ends, ylim=(len(self.results) - 0.5, -0.5), xlabel="log Z (nats)")
         self.ax_.set_yticks(range(len(self.results)), list(self.results))
         self.ax_.ticklabel_format(axis="x", useOffset=False)
@@ -145,18 +167,18 @@ class LogPartitionDisplay:
         marks = dict(zip(*self.ax_.get_legend_handles_labels()[::-1], strict=True))
         above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 2}
         self.ax_.legend(marks.values(), marks, frameon=False, fontsize="small", **above)
-        plain(self.ax_)
+        hide_frame(self.ax_)
         return self
 
-    def _ends(self):
-        """What the axis shows: all finite numbers, and some room."""
+    def _compute_ends(self):
+        """Return the limits of the axis, which includes all finite numbers and a margin."""
         numbers = [n for r in self.results.values() for n in (r.lower, r.value, r.upper)]
         numbers = np.array([n for n in numbers if np.isfinite(n)] or [0.0])
-        room = 0.12 * np.ptp(numbers) or 0.5
-        return numbers.min() - room, numbers.max() + room
+        margin = 0.12 * np.ptp(numbers) or 0.5
+        return numbers.min() - margin, numbers.max() + margin
 
-    def _row(self, row, result, ends, kwargs):
-        """One result: its limits, or arrows where there are none, and its value."""
+    def _plot_row(self, row, result, ends, kwargs):
+        """Plot the value and the limits of one result, or arrows if there are no limits."""
         value = np.clip(result.value, *ends)
         if result.lower == result.upper:
             marker, label = ("D", EXACT) if np.isfinite(result.value) else ("<", IMPOSSIBLE)
@@ -174,15 +196,15 @@ class LogPartitionDisplay:
                 [row, row],
                 marker=heads[side],
                 markevery=[0],
-                **line_style(style, kwargs),
+                **merge_line_style(style, kwargs),
             )
         self.values_ += self.ax_.plot(value, row, "o", color=BLACK, markersize=4.5, label=VALUE)
 
 
-def _check_named(name, given, accepted):
-    """A dict, and neither a single thing nor a list of them."""
-    if not isinstance(given, dict):
+def _check_dict(name, value, accepted):
+    """Raise a TypeError if the value is not a dict."""
+    if not isinstance(value, dict):
         raise TypeError(
-            f"{name} must be a dict from names to {accepted}; got {type(given).__name__}. Give "
+            f"{name} must be a dict from names to {accepted}; got {type(value).__name__}. Pass "
             '{"name": ...}.'
         )

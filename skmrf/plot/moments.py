@@ -1,4 +1,4 @@
-"""Frequencies of the data beside probabilities of the model."""
+"""Plots that compare model probabilities with data frequencies."""
 
 from itertools import combinations
 
@@ -16,11 +16,20 @@ from ..estimators.discrete_mrf import DiscreteMRF
 from ..estimators.rbm import RBM
 from ..exact import tree_decomposition
 from ..inference import row_queries
-from ._axes import BLACK, BLUE, GREY, VERMILION, check_estimator, line_style, panel_axes, plain
+from ._axes import (
+    BLACK,
+    BLUE,
+    GREY,
+    VERMILION,
+    check_estimator,
+    get_panel_axes,
+    hide_frame,
+    merge_line_style,
+)
 
 METHODS = ("auto", "exact", "samples")
-MAX_ENTRIES = 2.5e8  # of tables, about ten seconds
-CHUNK = 4096  # rows at once
+MAX_ENTRIES = 2.5e8  # table entries that exact inference may compute, which takes about 10 s
+CHUNK = 4096  # rows
 COLUMN, IN_CLIQUE, IN_NONE, PAIR = "column", "pair in a clique", "pair in no clique", "pair"
 STYLES = {
     PAIR: {"color": BLUE, "marker": "o"},
@@ -31,31 +40,36 @@ STYLES = {
 
 
 class MomentsDisplay:
-    r"""Data and model compared by single columns and by pairs.
+    r"""Plot that compares data and model by the moments of columns and of pairs of columns.
 
-    Left: the share of the rows that have a state, or a pair of states, against the probability of
-    it. Right: the difference in standard errors, which is what rows that the model had drawn would
-    have between -2 and 2 in 95 of 100 cases. Rows that the model was learned from are closer;
-    pairs in no clique are what the model had to guess.
+    A moment is the probability of a state of one column, or of a pair of states of two columns.
+    The left panel shows its frequency in the data against its probability under the model. The
+    right panel shows the difference in standard errors. For rows sampled from the model, 95 % of
+    the differences are between -2 and 2. For the training rows, differences are smaller. Pairs in
+    no clique are a test of the model, because their moments were not fitted.
 
     Parameters
     ----------
-    data, model : array-like of shape (n_moments,)
-        Frequencies and probabilities.
+    data : array-like of shape (n_moments,)
+        Frequencies in the data, from 0 to 1.
+    model : array-like of shape (n_moments,)
+        Probabilities under the model, from 0 to 1.
     standard_error : array-like of shape (n_moments,)
-        Of their difference, if the model is right.
+        Standard error of each difference, if the model is true.
     kinds : array-like of str of shape (n_moments,)
-        What each is of: "column", "pair in a clique", "pair in no clique" or, where the model has
-        hidden units, "pair".
+        Kind of each moment: "column", "pair in a clique" or "pair in no clique". For a model with
+        hidden units, the kind of all pairs is "pair".
 
     Attributes
     ----------
-    axes_ : ndarray of two Axes
+    axes_ : ndarray of Axes of shape (2,)
+        Left and right panel.
     figure_ : Figure
+        Figure that contains the axes.
     points_ : dict of str to (Line2D, Line2D)
-        By kind, of both panels.
+        Points of the left and of the right panel, keyed by kind of moment.
     z_ : ndarray of shape (n_moments,)
-        Differences in standard errors.
+        Differences (data minus model) divided by their standard errors.
 
     Examples
     --------
@@ -93,77 +107,88 @@ class MomentsDisplay:
         ax=None,
         **kwargs,
     ):
-        r"""Compare a model with rows.
+        r"""Compare the moments of a fitted model with those of a data set.
 
-        Of columns with two states the upper one is shown, of others all; of pairs all combinations
-        of these. Missing entries are left out, so a pair is counted where both were observed.
+        For a column with two states, only the upper state is plotted; for other columns, all
+        states. For a pair of columns, all combinations of these states are plotted. Missing
+        values are ignored: a pair is counted in the rows where both columns are observed.
 
         Parameters
         ----------
         estimator : DiscreteMRF, BoltzmannMachine or RBM
-            Fitted.
-        X : array-like or frame of shape (n_samples, n_features)
-            The rows it was learned from, or others; of an RBM also a sparse matrix.
+            Fitted model.
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Training rows or other rows. An RBM also accepts a sparse matrix.
         sample_weight : array-like of shape (n_samples,), optional
-            How much a row counts; those that the model was learned with, if it was. Rows of weights
-            w are worth :math:`(\sum w)^2 / \sum w^2` rows.
+            Weights of the rows. For training rows, pass the weights that were passed to ``fit``.
+            The effective number of rows with weights w is :math:`(\sum w)^2 / \sum w^2`. By
+            default all weights are 1.
         method : {"auto", "exact", "samples"}, default="auto"
-            Where probabilities come from: "exact" is elimination; "samples" are draws of the model,
-            whose Monte Carlo error is part of the standard errors. "auto" is "exact" where that
-            takes seconds, else "samples".
+            How to compute the probabilities of the model. With "exact", they are computed by
+            variable elimination. With "samples", they are estimated from samples of the model, and
+            the standard errors include the Monte Carlo error. With "auto", the method is "exact"
+            if this takes only seconds, and otherwise "samples".
         n_samples : int, default=2000
-            Draws.
+            Number of samples of the model, at least 2, for ``method="samples"``.
         n_pairs : int, default=2000
-            Of more pairs of columns, so many are chosen at random.
-        random_state : int, RandomState, Generator or None
-            For draws, and for which pairs.
+            Largest number of pairs of columns. If there are more pairs, this number of pairs is
+            chosen at random.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed or generator for the samples and for the choice of pairs. An int gives the same
+            plot at every call.
         ax : array-like of two Axes, optional
+            Axes to draw in. By default a new figure is made.
         **kwargs
-            Of the points.
+            Properties of the points, passed to matplotlib.
 
         Returns
         -------
         MomentsDisplay
+            Display with the plot.
         """
         check_estimator(cls, estimator, (DiscreteMRF, BoltzmannMachine, RBM))
         check_choice("method", method, METHODS)
         check_number("n_samples", n_samples, low=2, integer=True)
         check_number("n_pairs", n_pairs, low=0, integer=True)
-        codes = _encoded(estimator, X)
+        codes = _encode(estimator, X)
         weights = check_sample_weight(
             1.0 if sample_weight is None else sample_weight, codes.shape[0]
         )
         rng = check_generator(random_state)
         n_states = estimator.energy_.visible_states
-        places = _Places(n_states, _chosen_pairs(len(n_states), n_pairs, rng))
-        shares, n_rows = places.frequencies(codes, weights)
-        if _exactly(estimator, method):
+        moments = _Moments(n_states, _choose_pairs(len(n_states), n_pairs, rng))
+        frequencies, n_rows = moments.compute_frequencies(codes, weights)
+        if _use_exact(estimator, method):
             graph = estimator.energy_.factor_graph()
-            model, n_draws = places.probabilities(graph, estimator.max_bytes), np.inf
+            model, n_draws = moments.compute_probabilities(graph, estimator.max_bytes), np.inf
         else:
             empty = np.full((n_samples, len(n_states)), MISSING, dtype=STATE)
-            drawn = estimator._draw(empty, rng)
-            model, n_draws = places.frequencies(drawn, np.ones(n_samples))[0], n_samples
-        error = _standard_errors(shares, n_rows, model, n_draws)
-        seen = n_rows > 0
-        kinds = places.kinds(_kinds_of_pairs(estimator, places.pairs))
-        display = cls(shares[seen], model[seen], error[seen], kinds[seen])
+            samples = estimator._draw(empty, rng)
+            model, n_draws = moments.compute_frequencies(samples, np.ones(n_samples))[0], n_samples
+        error = _compute_standard_errors(frequencies, n_rows, model, n_draws)
+        is_observed = n_rows > 0
+        kinds = moments.get_kinds(_get_pair_kinds(estimator, moments.pairs))
+        display = cls(
+            frequencies[is_observed], model[is_observed], error[is_observed], kinds[is_observed]
+        )
         return display.plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
-        """Draw.
+        """Plot the moments.
 
         Parameters
         ----------
         ax : array-like of two Axes, optional
+            Axes to draw in. By default a new figure is made.
         **kwargs
-            Of the points.
+            Properties of the points, passed to matplotlib.
 
         Returns
         -------
         MomentsDisplay
+            The display itself.
         """
-        self.axes_ = panel_axes(ax, 2, (3.0, 3.0), 2)
+        self.axes_ = get_panel_axes(ax, 2, (3.0, 3.0), 2)
         self.figure_ = self.axes_[0].figure
         data, model, kinds = np.asarray(self.data), np.asarray(self.model), np.asarray(self.kinds)
         self.z_ = (data - model) / np.asarray(self.standard_error)
@@ -173,115 +198,118 @@ class MomentsDisplay:
         right.axhline(0, color=GREY, linewidth=0.8, zorder=0)
         self.points_ = {}
         for kind, style in STYLES.items():
-            of = kinds == kind
-            if not of.any():
+            of_kind = kinds == kind
+            if not of_kind.any():
                 continue
-            look = {"linestyle": "", "markersize": 4, "alpha": 0.6, "markeredgewidth": 0}
-            look = line_style(look | style | {"rasterized": of.sum() > CHUNK}, kwargs)
-            (first,) = left.plot(model[of], data[of], label=kind, **look)
-            (second,) = right.plot(model[of], self.z_[of], **look)
+            default = {"linestyle": "", "markersize": 4, "alpha": 0.6, "markeredgewidth": 0}
+            default |= style | {"rasterized": of_kind.sum() > CHUNK}
+            properties = merge_line_style(default, kwargs)
+            (first,) = left.plot(model[of_kind], data[of_kind], label=kind, **properties)
+            (second,) = right.plot(model[of_kind], self.z_[of_kind], **properties)
             self.points_[kind] = first, second
-        left.set(xlabel="probability by the model", ylabel="frequency in the data")
-        right.set(xlabel="probability by the model", ylabel="difference (standard errors)")
+        left.set(xlabel="probability (model)", ylabel="frequency (data)")
+        right.set(xlabel="probability (model)", ylabel="difference (standard errors)")
         left.legend(frameon=False, fontsize="small", handletextpad=0.2, borderpad=0)
         for axes in self.axes_:
-            plain(axes)
+            hide_frame(axes)
         return self
 
 
-class _Places:
-    """Which states of columns and of pairs of columns are compared.
-
-    Parameters
-    ----------
-    n_states : ndarray of shape (n_columns,)
-    pairs : ndarray of shape (n_pairs, 2)
-    """
+class _Moments:
+    """Moments of columns and of pairs of columns: which states they are of, and their values."""
 
     def __init__(self, n_states, pairs):
         self.start = np.cumsum(n_states) - n_states
         self.n_states = n_states
         self.pairs = pairs
-        shown = [np.arange(int(q == 2), q) + s for q, s in zip(n_states, self.start, strict=True)]
-        self.single = np.concatenate(shown)
+        states = [np.arange(int(q == 2), q) + s for q, s in zip(n_states, self.start, strict=True)]
+        self.single = np.concatenate(states)
         first, second = [], []
         for i, j in pairs:
-            a, b = np.meshgrid(shown[i], shown[j], indexing="ij")
+            a, b = np.meshgrid(states[i], states[j], indexing="ij")
             first.append(a.ravel())
             second.append(b.ravel())
         self.first = np.concatenate([*first, np.zeros(0, dtype=int)]).astype(int)
         self.second = np.concatenate([*second, np.zeros(0, dtype=int)]).astype(int)
-        self.n_a_pair = np.array([len(a) for a in first], dtype=int)
+        self.n_per_pair = np.array([len(a) for a in first], dtype=int)
 
-    def kinds(self, of_pairs):
-        """Of every moment, from those of the pairs of columns."""
-        of_moments = np.repeat(np.array(of_pairs, dtype=object), self.n_a_pair)
-        return np.array([COLUMN] * len(self.single) + of_moments.tolist(), dtype=object)
+    def get_kinds(self, pair_kinds):
+        """Return the kind of each moment, given the kind of each pair of columns."""
+        kinds = np.repeat(np.array(pair_kinds, dtype=object), self.n_per_pair)
+        return np.array([COLUMN] * len(self.single) + kinds.tolist(), dtype=object)
 
-    def frequencies(self, codes, weights):
-        """Shares of rows, nan where none shows both entries, and what these rows are worth."""
+    def compute_frequencies(self, codes, weights):
+        """Return the frequencies of all moments and the effective numbers of observed rows.
+
+        The frequency is nan if no row has both entries of a pair.
+        """
         size = int(self.n_states.sum())
-        counts, (both, squared) = np.zeros((size, size)), np.zeros((2, *(len(self.start),) * 2))
+        counts, (total, squared) = np.zeros((size, size)), np.zeros((2, *(len(self.start),) * 2))
         for s in range(0, codes.shape[0], CHUNK):
             part = dense_rows(codes[s : s + CHUNK])
             w = weights[s : s + CHUNK, None]
-            seen = part != MISSING
+            observed = part != MISSING
             one_hot = np.zeros((len(part), size))
-            rows, columns = np.nonzero(seen)
-            one_hot[rows, self.start[columns] + part[seen]] = 1.0
+            rows, columns = np.nonzero(observed)
+            one_hot[rows, self.start[columns] + part[observed]] = 1.0
             counts += one_hot.T @ (w * one_hot)
-            both += seen.T @ (w * seen)
-            squared += seen.T @ (w**2 * seen)
-        found = self._of_moments(counts)
+            total += observed.T @ (w * observed)
+            squared += observed.T @ (w**2 * observed)
+        counts = self._select(counts)
         owner = np.repeat(np.arange(len(self.n_states)), self.n_states)
-        total, squares = (self._of_moments(m[np.ix_(owner, owner)]) for m in (both, squared))
-        known = total > 0
-        shares = np.divide(found, total, out=np.full(len(found), np.nan), where=known)
-        return shares, np.divide(total**2, squares, out=np.zeros(len(found)), where=known)
+        total, squared = (self._select(m[np.ix_(owner, owner)]) for m in (total, squared))
+        is_observed = total > 0
+        nans = np.full(len(counts), np.nan)
+        frequencies = np.divide(counts, total, out=nans, where=is_observed)
+        n_rows = np.divide(total**2, squared, out=np.zeros(len(counts)), where=is_observed)
+        return frequencies, n_rows
 
-    def _of_moments(self, values):
-        """Those of a matrix by states, shape (n_moments,)."""
+    def _select(self, values):
+        """Select the moments, shape (n_moments,), from a matrix over pairs of states."""
         return np.concatenate([np.diagonal(values)[self.single], values[self.first, self.second]])
 
-    def probabilities(self, graph, max_bytes):
-        """By elimination: of each column, and of all others given each of its states."""
+    def compute_probabilities(self, graph, max_bytes):
+        """Compute the probabilities of all moments by variable elimination.
+
+        The marginals of the other columns are computed given each state of a column.
+        """
         exact = inference.marginals(graph, method="exact", max_bytes=max_bytes)
         single = np.concatenate(exact.single)
-        given = np.full((len(single), len(self.start)), MISSING, dtype=STATE)
+        evidence = np.full((len(single), len(self.start)), MISSING, dtype=STATE)
         owner = np.repeat(np.arange(len(self.n_states)), self.n_states)
         states = np.arange(len(single))
-        given[states, owner] = states - self.start[owner]
-        asked = np.intersect1d(self.first, np.flatnonzero(single > 0))
+        evidence[states, owner] = states - self.start[owner]
+        needed = np.intersect1d(self.first, np.flatnonzero(single > 0))
         joint = np.zeros((len(single), len(single)))
-        if asked.size:
-            found = row_queries.row_marginals(graph, given[asked], max_bytes=max_bytes)
-            joint[asked] = single[asked, None] * np.concatenate(found, axis=1)
+        if needed.size:
+            conditionals = row_queries.row_marginals(graph, evidence[needed], max_bytes=max_bytes)
+            joint[needed] = single[needed, None] * np.concatenate(conditionals, axis=1)
         np.fill_diagonal(joint, single)
-        return self._of_moments(joint)
+        return self._select(joint)
 
 
-def _encoded(estimator, X):
-    """State codes of rows, sparse if X is and the estimator takes that."""
+def _encode(estimator, X):
+    """Return the state codes of the rows, sparse if X is sparse and the estimator is an RBM."""
     if issparse(X) and isinstance(estimator, RBM):
         return estimator._codes(X, reset=False)
     return estimator._encode(X)
 
 
-def _chosen_pairs(n_columns, n_pairs, rng):
-    """All pairs of columns, or as many of them at random."""
+def _choose_pairs(n_columns, n_pairs, rng):
+    """Return all pairs of columns, or ``n_pairs`` random ones if there are more."""
     pairs = np.array(list(combinations(range(n_columns), 2)), dtype=int).reshape(-1, 2)
     if len(pairs) <= n_pairs:
         return pairs
     return pairs[np.sort(rng.choice(len(pairs), size=n_pairs, replace=False))]
 
 
-def _exactly(estimator, method):
-    """Whether probabilities come from elimination."""
+def _use_exact(estimator, method):
+    """Return whether the probabilities are computed by variable elimination."""
     if isinstance(estimator, RBM):
         if method == "exact":
             raise ValueError(
-                'method="exact" sums out columns one pair at a time, which hidden units do not '
-                'allow; of an RBM take method="samples".'
+                'method="exact" needs variable elimination, which is not available for models with '
+                'hidden units; for an RBM use method="samples".'
             )
         return False
     if method != "auto":
@@ -292,24 +320,25 @@ def _exactly(estimator, method):
     return cost.order is not None and work <= MAX_ENTRIES and cost.bytes <= estimator.max_bytes
 
 
-def _kinds_of_pairs(estimator, pairs):
+def _get_pair_kinds(estimator, pairs):
     if isinstance(estimator, RBM):
         return [PAIR] * len(pairs)
     if isinstance(estimator, BoltzmannMachine):
         return [IN_CLIQUE] * len(pairs)
-    together = {pair for c in estimator.cliques_ for pair in combinations(sorted(c), 2)}
-    return [IN_CLIQUE if pair in together else IN_NONE for pair in map(tuple, pairs.tolist())]
+    in_clique = {pair for c in estimator.cliques_ for pair in combinations(sorted(c), 2)}
+    return [IN_CLIQUE if pair in in_clique else IN_NONE for pair in map(tuple, pairs.tolist())]
 
 
-def _standard_errors(shares, n_rows, model, n_draws):
-    """Of the difference of two binomial shares, if rows and draws have one probability.
+def _compute_standard_errors(frequencies, n_rows, model, n_draws):
+    """Return the standard errors of the differences of frequencies and model probabilities.
 
-    That is the model's own if it is exact, else the share among rows and draws together, and at
-    least that of half a row.
+    Rows and draws are assumed to have the same probability: the probability of the model if it is
+    exact, and otherwise the pooled frequency of rows and draws. It is clipped to at least half a
+    row, so that the standard errors are positive.
     """
     n_rows = np.maximum(n_rows, 1)
     pooled = model
     if np.isfinite(n_draws):
-        pooled = (np.nan_to_num(shares) * n_rows + model * n_draws) / (n_rows + n_draws)
+        pooled = (np.nan_to_num(frequencies) * n_rows + model * n_draws) / (n_rows + n_draws)
     pooled = np.clip(pooled, 0.5 / n_rows, 1 - 0.5 / n_rows)
     return np.sqrt(pooled * (1 - pooled) * (1 / n_rows + 1 / n_draws))

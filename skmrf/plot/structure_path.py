@@ -1,4 +1,4 @@
-"""What became of every edge while a graph was learned."""
+"""Plots of edge parameters during structure learning."""
 
 import numpy as np
 
@@ -8,40 +8,47 @@ from ._axes import (
     COLOURS,
     GREY,
     check_estimator,
-    column_names,
-    line_style,
-    pair_numbers,
-    plain,
-    single_axes,
+    get_column_names,
+    get_pair_indices,
+    get_single_axes,
+    hide_frame,
+    merge_line_style,
 )
 
-KEPT, REMOVED, GONE, BACK = "edges kept", "edges removed", "removal", "return"
+KEPT, REMOVED, REMOVAL, RETURN = "edges kept", "edges removed", "removal", "return"
 
 
 class StructurePathDisplay:
-    """Parameters of edges by update, with their removals and returns.
+    """Plot of the parameters of edges during structure learning.
+
+    Marks show when an edge was removed from the model and when it was added again.
 
     Parameters
     ----------
     edges : array-like of shape (n_paths, 2)
-        Numbers of columns, the lower first.
+        Column indices of each edge, the lower one first.
     iteration : array-like of shape (n_records,)
-        Updates.
+        Number of updates at each record.
     parameters : array-like of shape (n_records, n_paths)
-        Zero while an edge is not in the model.
+        Parameter of each edge in nats; zero while the edge is not in the model.
     kept : array-like of bool of shape (n_paths,)
-        Whether the edge was there at the end.
-    names : list of str
-        Of the columns.
+        Whether the edge is in the final model.
+    names : list of str of length n_columns
+        Names of the columns.
 
     Attributes
     ----------
     ax_ : Axes
+        Axes of the plot.
     figure_ : Figure
+        Figure that contains the axes.
     lines_ : dict of (int, int) to Line2D
-        By the numbers of an edge's columns; with gaps where it was away.
-    removals_, returns_ : ndarray of shape (n_events, 2)
-        Update and last or first parameter of every removal and every return.
+        Line of each edge, keyed by its column indices. The line is interrupted while the edge is
+        not in the model.
+    removals_ : ndarray of shape (n_removals, 2)
+        For each removal, the number of updates and the last parameter before it.
+    returns_ : ndarray of shape (n_returns, 2)
+        For each return of an edge, the number of updates and the first parameter after it.
 
     Examples
     --------
@@ -67,123 +74,134 @@ class StructurePathDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, pairs=None, ax=None, **kwargs):
-        """Draw ``path_``.
+        """Plot ``path_`` of a fitted structure learner.
 
         Parameters
         ----------
         estimator : MRFStructureLearner
-            Fitted.
+            Fitted structure learner.
         pairs : list of pairs, optional
-            Edges to have a colour and a label of their own: two columns each, by name or number.
+            Edges that get a colour and a legend entry of their own. Each is a pair of columns,
+            given by name or by index.
         ax : Axes, optional
+            Axes to draw in. By default a new figure is made.
         **kwargs
-            Of the lines.
+            Properties of the lines, passed to matplotlib.
 
         Returns
         -------
         StructurePathDisplay
+            Display with the plot.
 
         Raises
         ------
         ValueError
-            No pair of columns was a candidate; a pair that was never in the model.
+            If no pair of columns was a candidate, or if a pair of ``pairs`` was never in the
+            model.
         """
         check_estimator(cls, estimator, (MRFStructureLearner,))
         path = estimator.path_
         if not path.parameters.size:
             raise ValueError(
-                "path_ has no record, as no pair of columns was a candidate; an edge needs two "
-                "columns that vary, and screen=None takes all pairs of these."
+                "path_ has no record, because no pair of columns was a candidate. An edge needs "
+                "two columns that are not constant; screen=None makes all such pairs candidates."
             )
         chosen = set(map(tuple, estimator.edges_.tolist()))
         kept = np.array([tuple(edge) in chosen for edge in path.edges.tolist()])
-        display = cls(path.edges, path.iteration, path.parameters, kept, column_names(estimator))
+        names = get_column_names(estimator)
+        display = cls(path.edges, path.iteration, path.parameters, kept, names)
         return display.plot(pairs=pairs, ax=ax, **kwargs)
 
     def plot(self, *, pairs=None, ax=None, **kwargs):
-        """Draw.
+        """Plot the parameters of all edges.
 
         Parameters
         ----------
         pairs : list of pairs, optional
-            Edges to have a colour and a label of their own.
+            Edges that get a colour and a legend entry of their own. Each is a pair of columns,
+            given by name or by index.
         ax : Axes, optional
+            Axes to draw in. By default a new figure is made.
         **kwargs
-            Of the lines.
+            Properties of the lines, passed to matplotlib.
 
         Returns
         -------
         StructurePathDisplay
+            The display itself.
         """
-        colours = self._colours(pairs)
-        self.ax_ = single_axes(ax, (6.4, 3.6))
+        colours = self._choose_colours(pairs)
+        self.ax_ = get_single_axes(ax, (6.4, 3.6))
         self.figure_ = self.ax_.figure
         self.lines_ = {}
         removals, returns = [], []
         for column, (edge, kept) in enumerate(zip(map(tuple, self.edges), self.kept, strict=True)):
-            values = _with_gaps(np.asarray(self.parameters)[:, column])
-            self._line(edge, values, colours.get(edge), kept, kwargs)
-            gone, back = _events(values, kept)
+            values = _replace_zeros(np.asarray(self.parameters)[:, column])
+            self._plot_line(edge, values, colours.get(edge), kept, kwargs)
+            gone, back = _find_events(values, kept)
             removals.append(np.column_stack([np.asarray(self.iteration)[gone], values[gone]]))
             returns.append(np.column_stack([np.asarray(self.iteration)[back], values[back]]))
         self.removals_, self.returns_ = np.concatenate(removals), np.concatenate(returns)
-        self._marks()
+        self._plot_events()
         self.ax_.axhline(0.0, color="black", linewidth=0.6, zorder=0)
         self.ax_.set(xlabel="updates", ylabel="parameter of the edge (nats)")
         self.ax_.margins(x=0.01)
-        self._legend()
-        plain(self.ax_)
+        self._draw_legend()
+        hide_frame(self.ax_)
         return self
 
-    def _colours(self, pairs):
-        """Colour of every chosen edge."""
-        known = {tuple(map(int, edge)) for edge in self.edges}
-        chosen = pair_numbers([] if pairs is None else pairs, list(self.names))
+    def _choose_colours(self, pairs):
+        """Return a colour for each edge in ``pairs``."""
+        edges = {tuple(map(int, edge)) for edge in self.edges}
+        chosen = get_pair_indices([] if pairs is None else pairs, list(self.names))
         for pair in chosen:
-            if pair not in known:
+            if pair not in edges:
                 raise ValueError(
-                    f"The pair {self._called(pair)} was never in the model, so it has no path."
+                    f"The pair {self._format_edge(pair)} was never in the model, so it cannot be "
+                    "plotted."
                 )
         return {pair: COLOURS[1:][k % (len(COLOURS) - 1)] for k, pair in enumerate(chosen)}
 
-    def _called(self, edge):
+    def _format_edge(self, edge):
         return " \u2013 ".join(self.names[i] for i in edge)
 
-    def _line(self, edge, values, colour, kept, kwargs):
+    def _plot_line(self, edge, values, colour, kept, kwargs):
         if colour is not None:
-            style = {"color": colour, "linewidth": 2.0, "zorder": 3, "label": self._called(edge)}
+            label = self._format_edge(edge)
+            style = {"color": colour, "linewidth": 2.0, "zorder": 3, "label": label}
         else:
             style = {"color": BLUE if kept else GREY, "linewidth": 0.8, "alpha": 0.7}
             style["label"] = KEPT if kept else REMOVED
         if np.count_nonzero(np.isfinite(values)) == 1:
             style["marker"] = "o"
-        (self.lines_[edge],) = self.ax_.plot(self.iteration, values, **line_style(style, kwargs))
+        style = merge_line_style(style, kwargs)
+        (self.lines_[edge],) = self.ax_.plot(self.iteration, values, **style)
 
-    def _marks(self):
+    def _plot_events(self):
         for events, marker, label in (
-            (self.removals_, "x", GONE),
-            (self.returns_, "^", BACK),
+            (self.removals_, "x", REMOVAL),
+            (self.returns_, "^", RETURN),
         ):
             if len(events):
                 self.ax_.plot(*events.T, marker, color="0.25", markersize=4, label=label)
 
-    def _legend(self):
-        """Chosen edges first; all others of a kind have one entry."""
+    def _draw_legend(self):
+        """Draw the legend: the chosen edges first, then one entry for each kind of other edge."""
         marks = dict(zip(*self.ax_.get_legend_handles_labels()[::-1], strict=True))
-        order = sorted(marks, key=lambda label: label in (KEPT, REMOVED, GONE, BACK))
+        order = sorted(marks, key=lambda label: label in (KEPT, REMOVED, REMOVAL, RETURN))
         above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 3}
         handles = [marks[label] for label in order]
         self.ax_.legend(handles, order, frameon=False, fontsize="small", **above)
 
 
-def _with_gaps(values):
-    """Values with nan where the edge was not in the model."""
+def _replace_zeros(values):
+    """Replace zeros by nan, because the edge is then not in the model."""
     return np.where(values == 0.0, np.nan, values.astype(float))
 
 
-def _events(values, kept):
-    """Records after which the edge was away, and those with which it was back."""
-    there = np.isfinite(values)
-    gone = np.flatnonzero(there & ~np.append(there[1:], kept))
-    back = np.flatnonzero(~there[:-1] & there[1:]) + 1
-    return gone, back[back > np.argmax(there)]
+def _find_events(values, kept):
+    """Return the last records before removals and the first records after returns of an edge."""
+    is_present = np.isfinite(values)
+    gone = np.flatnonzero(is_present & ~np.append(is_present[1:], kept))
+    back = np.flatnonzero(~is_present[:-1] & is_present[1:]) + 1
+    return gone, back[back > np.argmax(is_present)]

@@ -1,4 +1,4 @@
-"""Tests of fetch_density_benchmark."""
+"""Tests of the density estimation benchmark."""
 
 import os
 import re
@@ -10,12 +10,12 @@ import pytest
 
 from skmrf.datasets import _remote, density, fetch_density_benchmark
 
-# fetch_density_benchmark: a made-up set ---------------------------------------------------
+# Synthetic data set -----------------------------------------------------------------------
 
 NAME = "nltcs"
 
 
-def text_of(part):
+def format_rows(part):
     return "".join(",".join(map(str, row)) + "\n" for row in part.tolist()).encode()
 
 
@@ -27,23 +27,23 @@ def pack(path, parts, **changes):
 
 @pytest.fixture
 def parts(monkeypatch):
-    """A small set under the name of a real one, known to the registry."""
+    """Register a small data set under the name of a real one, and return its splits."""
     rng = np.random.default_rng(0)
     rows = {"train": 20, "valid": 5, "test": 7}
-    made = {s: rng.integers(0, 2, size=(n, 11), dtype=np.uint8) for s, n in rows.items()}
-    info = {"n_features": 11, "rows": rows, "sha256": density.digest(made)}
-    known = density.registry()["sets"]
-    monkeypatch.setitem(known, NAME, known[NAME] | info)
-    return made
+    parts = {s: rng.integers(0, 2, size=(n, 11), dtype=np.uint8) for s, n in rows.items()}
+    info = {"n_features": 11, "rows": rows, "sha256": density.digest(parts)}
+    data_sets = density.registry()["sets"]
+    monkeypatch.setitem(data_sets, NAME, data_sets[NAME] | info)
+    return parts
 
 
 @pytest.fixture
 def site(parts, tmp_path, monkeypatch):
-    """A folder in the place of the public site."""
+    """Replace the public site by a local folder, and return the folder."""
     folder = tmp_path / "site"
     folder.mkdir()
     for split, part in parts.items():
-        (folder / f"{NAME}.{split}.data").write_bytes(text_of(part))
+        (folder / f"{NAME}.{split}.data").write_bytes(format_rows(part))
     monkeypatch.setitem(density.registry(), "url", folder.as_uri() + "/{name}.{split}.data")
     return folder
 
@@ -65,7 +65,7 @@ def test_fetch_offline(parts, tmp_path, place):
     assert "UCLA-StarAI/Density-Estimation-Datasets" in bunch.DESCR
 
 
-def test_fetch_reads_the_environment(parts, tmp_path, monkeypatch):
+def test_fetch_uses_environment_variables(parts, tmp_path, monkeypatch):
     pack(tmp_path / "nltcs.npz", parts)
     monkeypatch.setenv("SKMRF_DATA", str(tmp_path))
     assert_same(fetch_density_benchmark(NAME), parts)
@@ -78,7 +78,7 @@ def test_fetch_reads_the_environment(parts, tmp_path, monkeypatch):
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "none at the end"])
 def test_fetch_offline_from_text(parts, tmp_path, ends):
     for split, part in parts.items():
-        text = text_of(part)
+        text = format_rows(part)
         text = text[:-1] if ends.startswith("none") else text.replace(b"\n", ends.encode())
         (tmp_path / f"{NAME}.{split}.data").write_bytes(text)
     bunch = fetch_density_benchmark(NAME, data_home=tmp_path, download_if_missing=False)
@@ -93,7 +93,7 @@ def test_fetch_unknown_name():
 
 
 @pytest.mark.usefixtures("parts")
-def test_fetch_missing_says_how_to_place_it(tmp_path):
+def test_fetch_missing_data_explains_manual_download(tmp_path):
     message = (
         f"Data set 'nltcs' is not in {tmp_path} and download_if_missing is False. To place the "
         "data by hand, put nltcs.npz, or the text files https://"
@@ -110,9 +110,9 @@ def test_fetch_detects_one_wrong_bit(parts, tmp_path):
     path = tmp_path / "nltcs.npz"
     pack(path, wrong)
     message = (
-        f"{path} does not hold the rows of 'nltcs': their sha256 is {density.digest(wrong)}, "
-        f"expected {density.digest(parts)}. Delete it and fetch the data set again, or put a "
-        "sound copy there."
+        f"{path} does not contain the rows of 'nltcs': their sha256 is {density.digest(wrong)}, "
+        f"expected {density.digest(parts)}. Delete it and fetch the data set again, or replace it "
+        f"with an intact copy."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         fetch_density_benchmark(NAME, data_home=tmp_path)
@@ -120,7 +120,11 @@ def test_fetch_detects_one_wrong_bit(parts, tmp_path):
 
 def test_fetch_detects_wrong_shapes(parts, tmp_path):
     pack(tmp_path / "nltcs.npz", parts | {"test": parts["test"][:-1]})
-    with pytest.raises(ValueError, match=r"test has shape \(6, 11\), but .* is \(7, 11\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"test has shape \(6, 11\), but 'nltcs' has shape \(7, "
+        r"11\)",
+    ):
         fetch_density_benchmark(NAME, data_home=tmp_path)
     pack(tmp_path / "nltcs.npz", parts, n_vars=10**12)
     with pytest.raises(ValueError, match="n_vars is 1000000000000, expected 11"):
@@ -149,17 +153,17 @@ def test_fetch_detects_damaged_archives(parts, tmp_path, damage):
 @pytest.mark.parametrize(
     "text", [b"0,1,2\n", b"0 1 0 1 0 1 0 1 0 1 0\n" * 20, b"<html>not here</html>", b""]
 )
-def test_fetch_detects_text_that_is_no_table(parts, tmp_path, text):
+def test_fetch_detects_malformed_text(parts, tmp_path, text):
     for split, part in parts.items():
-        (tmp_path / f"{NAME}.{split}.data").write_bytes(text_of(part))
+        (tmp_path / f"{NAME}.{split}.data").write_bytes(format_rows(part))
     path = tmp_path / f"{NAME}.train.data"
     path.write_bytes(text)
-    message = f"{path} does not consist of rows of 11 comma-separated 0 or 1"
+    message = f"{path} is not a file of the data set 'nltcs': each row must have 11 comma-separated"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         fetch_density_benchmark(NAME, data_home=tmp_path)
 
 
-def test_download_keeps_a_packed_copy(parts, site, tmp_path):
+def test_download_saves_packed_copy(parts, site, tmp_path):
     home = tmp_path / "home"
     assert_same(fetch_density_benchmark(NAME, data_home=home), parts)
     assert [p.name for p in (home / "density20").iterdir()] == ["nltcs.npz"]
@@ -168,7 +172,7 @@ def test_download_keeps_a_packed_copy(parts, site, tmp_path):
     assert_same(fetch_density_benchmark(NAME, data_home=home), parts)
 
 
-def test_download_that_fails(site, tmp_path):
+def test_download_failure(site, tmp_path):
     (site / "nltcs.valid.data").unlink()
     home = tmp_path / "home"
     with pytest.raises(OSError, match=r"^Could not download file://.*valid\.data .* by hand"):
@@ -176,29 +180,29 @@ def test_download_that_fails(site, tmp_path):
     assert not home.exists()
 
 
-def test_download_of_other_rows(parts, site, tmp_path):
-    (site / "nltcs.test.data").write_bytes(text_of(1 - parts["test"]))
+def test_download_of_wrong_rows(parts, site, tmp_path):
+    (site / "nltcs.test.data").write_bytes(format_rows(1 - parts["test"]))
     home = tmp_path / "home"
-    with pytest.raises(ValueError, match=r"does not hold the rows of 'nltcs': .* by hand"):
+    with pytest.raises(ValueError, match=r"does not contain the rows of 'nltcs': .* by hand"):
         fetch_density_benchmark(NAME, data_home=home)
     assert not home.exists()
 
 
-def test_download_is_bounded(parts, site, tmp_path):
-    (site / "nltcs.test.data").write_bytes(text_of(parts["test"]) * 3)
-    with pytest.raises(ValueError, match=r"holds more than the 161 bytes expected\. To place"):
+def test_download_size_is_limited(parts, site, tmp_path):
+    (site / "nltcs.test.data").write_bytes(format_rows(parts["test"]) * 3)
+    with pytest.raises(ValueError, match=r"has more than the expected 161 bytes\. To place"):
         fetch_density_benchmark(NAME, data_home=tmp_path / "home")
 
 
 @pytest.mark.usefixtures("site")
-def test_download_to_where_nothing_can_be_written(tmp_path):
+def test_download_to_unwritable_folder(tmp_path):
     home = tmp_path / "home"
     home.write_text("a file, not a folder")
-    with pytest.raises(OSError, match=r"^Downloaded 'nltcs' but could not keep it as"):
+    with pytest.raises(OSError, match=r"^Downloaded 'nltcs' but could not save it as"):
         fetch_density_benchmark(NAME, data_home=home)
 
 
-def test_a_write_that_fails_leaves_nothing(tmp_path):
+def test_failed_write_leaves_old_file(tmp_path):
     def fail(file):
         file.write(b"half")
         raise RuntimeError("stopped")
@@ -211,17 +215,17 @@ def test_a_write_that_fails_leaves_nothing(tmp_path):
     assert path.read_bytes() == b"old"
 
 
-def test_download_asks_the_public_site_with_a_timeout(monkeypatch, tmp_path):
-    asked = []
+def test_download_uses_public_site_and_timeout(monkeypatch, tmp_path):
+    requests = []
 
     def urlopen(url, timeout):
-        asked.append((url, timeout))
+        requests.append((url, timeout))
         raise TimeoutError("timed out")
 
     monkeypatch.setattr(urllib.request, "urlopen", urlopen)
     with pytest.raises(OSError, match=r"^Could not download https://raw\..* \(timed out\)"):
         fetch_density_benchmark("dna", data_home=tmp_path)
-    assert asked == [
+    assert requests == [
         (
             "https://raw.githubusercontent.com/UCLA-StarAI/Density-Estimation-Datasets/"
             "37d53c1a8ba488d0a39e8c64bd3387577080b143/datasets/dna/dna.train.data",
@@ -230,7 +234,7 @@ def test_download_asks_the_public_site_with_a_timeout(monkeypatch, tmp_path):
     ]
 
 
-# fetch_density_benchmark: the real sets ---------------------------------------------------
+# Real data sets ---------------------------------------------------------------------------
 
 DEFAULT_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 DATA = Path(os.environ.get("SKMRF_TEST_DATA") or DEFAULT_DATA)
@@ -244,7 +248,7 @@ needs_data = pytest.mark.skipif(
 
 @needs_data
 @pytest.mark.parametrize("name", list(density.registry()["sets"]))
-def test_fetch_real_sets(name):
+def test_fetch_real_data_sets(name):
     rows = {m[1]: m for m in README.finditer((DATA / "density20" / "README").read_text())}[name]
     bunch = fetch_density_benchmark(name, data_home=DATA, download_if_missing=False)
     shapes = [bunch[s].shape for s in density.SPLITS]
@@ -258,10 +262,10 @@ def test_fetch_real_sets(name):
 
 
 @needs_data
-def test_download_of_a_real_set(tmp_path, monkeypatch):
+def test_download_of_real_data_set(tmp_path, monkeypatch):
     bunch = fetch_density_benchmark("dna", data_home=DATA, download_if_missing=False)
     for split in density.SPLITS:
-        (tmp_path / f"dna.{split}.data").write_bytes(text_of(bunch[split]))
+        (tmp_path / f"dna.{split}.data").write_bytes(format_rows(bunch[split]))
     url = tmp_path.as_uri() + "/{name}.{split}.data"
     monkeypatch.setitem(density.registry(), "url", url)
     fetched = fetch_density_benchmark("dna", data_home=tmp_path / "home")

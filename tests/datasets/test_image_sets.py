@@ -1,4 +1,4 @@
-"""Tests of sets of images and of damage to images."""
+"""Tests of image data sets and image corruption."""
 
 import re
 import urllib.error
@@ -20,7 +20,7 @@ from skmrf.datasets import (
     occlude,
 )
 
-# Made-up sets -----------------------------------------------------------------------------
+# Synthetic data sets ----------------------------------------------------------------------
 
 DIGITS, OBJECTS = "mnist", "caltech101_silhouettes"
 DIGITS_FILE, OBJECTS_FILE = "mnist/mnist.npz", f"{OBJECTS}/{OBJECTS}_28_split1.npz"
@@ -28,7 +28,7 @@ NAMES = np.array([f"class {i}" for i in range(101)])
 
 
 def make_parts(monkeypatch, name, splits, high):
-    """A small set under the name of a real one, with the digest that is expected."""
+    """Register a small random data set under the name of a real one, and return its parts."""
     rng = np.random.default_rng(0)
     rows = dict(zip(splits, (9, 4, 5), strict=False))
     parts = {s: rng.integers(0, high, size=(n, 784), dtype=np.uint8) for s, n in rows.items()}
@@ -51,30 +51,30 @@ def objects(monkeypatch):
 
 def save_digits(path, parts):
     path.parent.mkdir(parents=True, exist_ok=True)
-    kept = {f"x_{s}": parts[s].reshape(-1, 28, 28) for s in ("train", "test")}
-    np.savez(path, **kept, **{f"y_{s}": parts[f"{s}_labels"] for s in ("train", "test")})
+    arrays = {f"x_{s}": parts[s].reshape(-1, 28, 28) for s in ("train", "test")}
+    np.savez(path, **arrays, **{f"y_{s}": parts[f"{s}_labels"] for s in ("train", "test")})
 
 
-def lay_out(parts, form):
-    """Images column by column under the names of the original."""
-    kept = {"classnames": parts["class_names"]}
+def original_arrays(parts, form):
+    """Return the arrays of the original file, with pixels in column-major order."""
+    arrays = {"classnames": parts["class_names"]}
     for split, name in (("train", "train"), ("valid", "val"), ("test", "test")):
         columns = np.stack([row.reshape(28, 28).T.ravel() for row in parts[split]])
         packed = np.packbits(columns, axis=1)
-        kept |= {f"{name}_packed": packed} if form == "npz" else {f"{name}_data": columns}
-        kept[f"{name}_labels"] = parts[f"{split}_labels"]
-    return kept
+        arrays |= {f"{name}_packed": packed} if form == "npz" else {f"{name}_data": columns}
+        arrays[f"{name}_labels"] = parts[f"{split}_labels"]
+    return arrays
 
 
 def save_objects(path, parts, form):
     path.parent.mkdir(parents=True, exist_ok=True)
-    kept = lay_out(parts, form)
+    arrays = original_arrays(parts, form)
     if form == "npz":
-        np.savez(path, n_vars=784, **kept)
+        np.savez(path, n_vars=784, **arrays)
         return
-    kept["classnames"] = np.array([str(n) for n in NAMES], dtype=object)[None, :]  # a cell array
-    kept = {k: v if k == "classnames" else v.astype(float) for k, v in kept.items()}
-    savemat(path, kept, do_compression=True)
+    arrays["classnames"] = np.array([str(n) for n in NAMES], dtype=object)[None, :]  # a cell array
+    arrays = {k: v if k == "classnames" else v.astype(float) for k, v in arrays.items()}
+    savemat(path, arrays, do_compression=True)
 
 
 def assert_same(bunch, parts):
@@ -108,7 +108,7 @@ def test_objects_offline(objects, form, folder, tmp_path):
 
 
 @pytest.mark.usefixtures("digits")
-def test_parameters_are_refused():
+def test_invalid_parameters():
     for threshold, message in (
         (255, "threshold must be a number >= 0 and <= 254; got 255."),
         (-1, "threshold must be a number >= 0 and <= 254; got -1."),
@@ -128,7 +128,7 @@ def test_parameters_are_refused():
         (fetch_caltech101_silhouettes, OBJECTS, images.SILHOUETTES),
     ],
 )
-def test_missing_sets_say_how_to_place_them(fetch, name, what, tmp_path):
+def test_missing_data_explain_manual_download(fetch, name, what, tmp_path):
     message = (
         f"Data set '{name}' is not in {tmp_path} and download_if_missing is False. To place the "
         f"data by hand, put {what}"
@@ -140,7 +140,7 @@ def test_missing_sets_say_how_to_place_them(fetch, name, what, tmp_path):
 
 
 @pytest.mark.parametrize("part", ["train", "test", "test_labels"])
-def test_one_wrong_entry_is_found(digits, objects, part, tmp_path):
+def test_detects_one_wrong_entry(digits, objects, part, tmp_path):
     for parts in (digits, objects):
         parts[part] = parts[part].copy()
         parts[part].flat[3] ^= 1
@@ -151,20 +151,24 @@ def test_one_wrong_entry_is_found(digits, objects, part, tmp_path):
         (fetch_caltech101_silhouettes, OBJECTS, objects),
     ):
         message = (
-            f"does not hold the images and labels of '{name}': their sha256 is "
+            f"does not contain the images and labels of '{name}': their sha256 is "
             f"{images.digest(name, parts)}, expected {images.SETS[name]['sha256']}. Delete it and "
-            "fetch the data set again, or put a sound copy there."
+            "fetch the data set again, or replace it with an intact copy."
         )
         with pytest.raises(ValueError, match=f"{re.escape(message)}$"):
             fetch(data_home=tmp_path)
 
 
-def test_wrong_shapes_are_found(digits, objects, tmp_path):
+def test_detects_wrong_shapes(digits, objects, tmp_path):
     save_digits(tmp_path / DIGITS_FILE, digits | {"test": digits["test"][:-1]})
-    with pytest.raises(ValueError, match=r"test has shape \(3, 784\), but .* is \(4, 784\)"):
+    with pytest.raises(ValueError, match=r"test has shape \(3, 784\), but .* has shape \(4, 784\)"):
         fetch_mnist(data_home=tmp_path)
     save_digits(tmp_path / DIGITS_FILE, digits | {"train_labels": np.zeros((9, 2))})
-    with pytest.raises(ValueError, match=r"train_labels has shape \(9, 2\), but .* is \(9,\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"train_labels has shape \(9, 2\), but .* has shape "
+        r"\(9,\)",
+    ):
         fetch_mnist(data_home=tmp_path)
     save_objects(tmp_path / OBJECTS_FILE, objects | {"class_names": NAMES[1:]}, "npz")
     with pytest.raises(ValueError, match=r"classnames has shape \(100,\), expected \(101,\)"):
@@ -173,7 +177,7 @@ def test_wrong_shapes_are_found(digits, objects, tmp_path):
 
 @pytest.mark.parametrize("damage", ["empty", "garbage", "truncated", "npy", "keys"])
 @pytest.mark.parametrize("form", ["npz", "mat"])
-def test_damaged_files_are_found(digits, objects, damage, form, tmp_path):
+def test_detects_damaged_files(digits, objects, damage, form, tmp_path):
     paths = [tmp_path / OBJECTS_FILE.replace("npz", form)]
     save_objects(paths[0], objects, form)
     if form == "npz":
@@ -196,11 +200,11 @@ def keys_only(form):
     return {"n_vars": 784} if form == "npz" else {"mdict": {"n_vars": 784}}
 
 
-# Downloads of the made-up sets ------------------------------------------------------------
+# Downloads of the synthetic data sets -----------------------------------------------------
 
 
 def openml_table(parts):
-    """What fetch_openml returns: floats and strings, rows to learn from first."""
+    """Return a result of fetch_openml: floats and strings, training rows first."""
     labels = np.concatenate([parts["train_labels"], parts["test_labels"]])
     return SimpleNamespace(
         data=np.vstack([parts["train"], parts["test"]]).astype(float),
@@ -208,74 +212,74 @@ def openml_table(parts):
     )
 
 
-def answer_with(monkeypatch, table):
-    asked = []
+def replace_fetch_openml(monkeypatch, table):
+    requests = []
 
     def fetch_openml(name, **options):
-        asked.append((name, options["version"], options["as_frame"]))
+        requests.append((name, options["version"], options["as_frame"]))
         if isinstance(table, Exception):
             raise table
         return table
 
     monkeypatch.setattr(images, "fetch_openml", fetch_openml)
-    return asked
+    return requests
 
 
 @pytest.fixture
 def site(objects, tmp_path, monkeypatch):
-    """The file in the place of that of the public site."""
+    """Replace the file of the public site by a local file, and return its path."""
     path = tmp_path / "site" / "objects.mat"
     save_objects(path, objects, "mat")
     monkeypatch.setattr(images, "SILHOUETTES", path.as_uri())
     return path
 
 
-def test_downloaded_digits_are_kept(digits, tmp_path, monkeypatch):
-    asked = answer_with(monkeypatch, openml_table(digits))
+def test_downloaded_digits_are_saved(digits, tmp_path, monkeypatch):
+    requests = replace_fetch_openml(monkeypatch, openml_table(digits))
     assert_same(fetch_mnist(threshold=None, data_home=tmp_path), digits)
     np.testing.assert_array_equal(fetch_mnist(data_home=tmp_path).test, digits["test"] > 127)
-    assert asked == [("mnist_784", 1, False)]
+    assert requests == [("mnist_784", 1, False)]
     assert [p.name for p in (tmp_path / "mnist").iterdir()] == ["mnist.npz"]
     assert_same(fetch_mnist(threshold=None, data_home=tmp_path), digits)
-    with np.load(tmp_path / "mnist" / "mnist.npz") as kept:
-        assert {k: kept[k].shape for k in kept} == {
+    with np.load(tmp_path / "mnist" / "mnist.npz") as archive:
+        assert {k: archive[k].shape for k in archive} == {
             "x_train": (9, 28, 28),
             "y_train": (9,),
             "x_test": (4, 28, 28),
             "y_test": (4,),
         }
-        assert {kept[k].dtype for k in kept} == {np.dtype(np.uint8)}
+        assert {archive[k].dtype for k in archive} == {np.dtype(np.uint8)}
 
 
-def test_downloaded_objects_are_kept(objects, site, tmp_path):
+def test_downloaded_objects_are_saved(objects, site, tmp_path):
     home = tmp_path / "home"
     assert_same(fetch_caltech101_silhouettes(data_home=home), objects)
     assert [str(p.relative_to(home)) for p in home.rglob("*.*")] == [OBJECTS_FILE]
     site.unlink()
     assert_same(fetch_caltech101_silhouettes(data_home=home), objects)
-    with np.load(home / OBJECTS_FILE) as kept:
-        for key, values in lay_out(objects, "npz").items():
-            np.testing.assert_array_equal(kept[key], values)
-        assert kept["n_vars"] == 784
+    with np.load(home / OBJECTS_FILE) as archive:
+        for key, values in original_arrays(objects, "npz").items():
+            np.testing.assert_array_equal(archive[key], values)
+        assert archive["n_vars"] == 784
 
 
 @pytest.mark.usefixtures("digits")
 @pytest.mark.parametrize(
     "failure", [urllib.error.URLError("no route"), TimeoutError("late"), ValueError("not found")]
 )
-def test_downloads_of_digits_that_fail(failure, tmp_path, monkeypatch):
-    answer_with(monkeypatch, failure)
+def test_download_failure_of_digits(failure, tmp_path, monkeypatch):
+    replace_fetch_openml(monkeypatch, failure)
     message = f"Could not download {images.OPENML} ({failure}). To place the data by hand"
     with pytest.raises(OSError, match=f"^{re.escape(message)}"):
         fetch_mnist(data_home=tmp_path / "home")
     assert not (tmp_path / "home").exists()
 
 
-def test_downloads_of_other_digits(digits, tmp_path, monkeypatch):
+def test_download_of_wrong_digits(digits, tmp_path, monkeypatch):
     table = openml_table(digits)
     table.data[2, 300] += 1
-    answer_with(monkeypatch, table)
-    with pytest.raises(ValueError, match=r"/554 does not hold the images .* by hand"):
+    replace_fetch_openml(monkeypatch, table)
+    with pytest.raises(ValueError, match=r"/554 does not contain the images .* by hand"):
         fetch_mnist(data_home=tmp_path / "home")
     table.target[0] = "seven"
     with pytest.raises(ValueError, match=r"/554 is not a readable file of .* by hand"):
@@ -283,13 +287,13 @@ def test_downloads_of_other_digits(digits, tmp_path, monkeypatch):
     assert not (tmp_path / "home").exists()
 
 
-def test_downloads_of_objects_that_fail(objects, site, tmp_path, monkeypatch):
+def test_download_failures_of_objects(objects, site, tmp_path, monkeypatch):
     home = tmp_path / "home"
     save_objects(site, objects | {"test": 1 - objects["test"]}, "mat")
-    with pytest.raises(ValueError, match=r"objects\.mat does not hold the images .* by hand"):
+    with pytest.raises(ValueError, match=r"objects\.mat does not contain the images .* by hand"):
         fetch_caltech101_silhouettes(data_home=home)
     monkeypatch.setattr(images, "SILHOUETTES_BYTES", 1000)
-    with pytest.raises(ValueError, match=r"holds more than the 1000 bytes expected\. To place"):
+    with pytest.raises(ValueError, match=r"has more than the expected 1000 bytes\. To place"):
         fetch_caltech101_silhouettes(data_home=home)
     site.unlink()
     with pytest.raises(OSError, match=r"^Could not download file://.*objects\.mat .* by hand"):
@@ -298,31 +302,31 @@ def test_downloads_of_objects_that_fail(objects, site, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("site")
-def test_downloads_to_where_nothing_can_be_written(digits, tmp_path, monkeypatch):
-    answer_with(monkeypatch, openml_table(digits))
+def test_download_to_unwritable_folder(digits, tmp_path, monkeypatch):
+    replace_fetch_openml(monkeypatch, openml_table(digits))
     home = tmp_path / "home"
     home.write_text("a file, not a folder")
     for fetch, name in ((fetch_mnist, DIGITS), (fetch_caltech101_silhouettes, OBJECTS)):
-        with pytest.raises(OSError, match=f"^Downloaded '{name}' but could not keep it as"):
+        with pytest.raises(OSError, match=f"^Downloaded '{name}' but could not save it as"):
             fetch(data_home=home)
 
 
-def test_objects_are_asked_for_at_the_original_page(tmp_path, monkeypatch):
-    asked = []
+def test_download_of_objects_uses_original_site_and_timeout(tmp_path, monkeypatch):
+    requests = []
 
     def urlopen(url, timeout):
-        asked.append((url, timeout))
+        requests.append((url, timeout))
         raise TimeoutError("timed out")
 
     monkeypatch.setattr(urllib.request, "urlopen", urlopen)
     with pytest.raises(OSError, match=r"^Could not download https://people\.cs\..* \(timed out\)"):
         fetch_caltech101_silhouettes(data_home=tmp_path)
     page = "https://people.cs.umass.edu/~marlin/data/caltech101_silhouettes_28_split1.mat"
-    assert asked == [(page, _remote.TIMEOUT)]
+    assert requests == [(page, _remote.TIMEOUT)]
     assert page in fetch_caltech101_silhouettes.__doc__
 
 
-# The real sets ----------------------------------------------------------------------------
+# Real data sets ---------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -349,7 +353,7 @@ def test_real_digits(real_digits):
 
 
 @pytest.mark.parametrize(("size", "first", "all_images"), [(8, 1.63, 1.79), (12, 4.21, 4.62)])
-def test_error_of_occluded_digits_as_they_are(real_digits, size, first, all_images, seed):
+def test_error_of_occluded_digits_without_restoration(real_digits, size, first, all_images, seed):
     V = real_digits.test
     windows = np.lib.stride_tricks.sliding_window_view
     for n, percent in ((2000, first), (10000, all_images)):
@@ -392,7 +396,7 @@ def test_real_objects_are_upright(real_objects, data_folder):
     assert 0.8 < menorahs[:, :14].sum() / menorahs[:, 14:].sum() < 1.25
 
 
-# Damage to images --------------------------------------------------------------------------------
+# Image corruption --------------------------------------------------------------------------------
 
 
 DTYPES = [bool, np.uint8, np.int64, np.float32, np.float64]
@@ -402,31 +406,31 @@ DTYPES = [bool, np.uint8, np.int64, np.float32, np.float64]
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.2, 0.7])
-def test_flips_have_their_rate(rate, seed):
+def test_flip_rate(rate, seed):
     V = (np.random.default_rng(seed).random((400, 50)) < 0.3).astype(np.uint8)
     flipped = flip_pixels(V, rate=rate, random_state=seed) != V
     for part in (flipped[V == 0], flipped[V == 1]):
         assert abs(part.mean() - rate) < N_SIGMA * np.sqrt(rate * (1 - rate) / part.size)
-    beside = flipped[:, 1:] & flipped[:, :-1]  # neighbours are independent
-    error = np.sqrt(3 * rate**2 * (1 - rate**2) / beside.size)
-    assert abs(beside.mean() - rate**2) < N_SIGMA * error
+    both_flipped = flipped[:, 1:] & flipped[:, :-1]  # neighbours are independent
+    error = np.sqrt(3 * rate**2 * (1 - rate**2) / both_flipped.size)
+    assert abs(both_flipped.mean() - rate**2) < N_SIGMA * error
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 4), (0, 4)])
-def test_flips_of_rates_0_and_1(dtype, shape, seed):
+def test_flip_rates_0_and_1(dtype, shape, seed):
     V = np.random.default_rng(seed).integers(0, 2, size=shape).astype(dtype)
     before = V.copy()
-    kept, inverted = (flip_pixels(V, rate=rate, random_state=seed) for rate in (0, 1))
-    assert kept.dtype == inverted.dtype == V.dtype
-    np.testing.assert_array_equal(kept, V)
+    unchanged, inverted = (flip_pixels(V, rate=rate, random_state=seed) for rate in (0, 1))
+    assert unchanged.dtype == inverted.dtype == V.dtype
+    np.testing.assert_array_equal(unchanged, V)
     np.testing.assert_array_equal(inverted, V == 0)
-    assert not np.shares_memory(kept, V)
+    assert not np.shares_memory(unchanged, V)
     flip_pixels(V, rate=0.5, random_state=seed)
     np.testing.assert_array_equal(V, before)
 
 
-def test_damage_repeats(seed):
+def test_corruption_is_reproducible(seed):
     V = np.ones((20, 100), dtype=np.uint8)
     for damage in (
         lambda state: flip_pixels(V, rate=0.5, random_state=state),
@@ -444,9 +448,9 @@ def test_damage_repeats(seed):
 @pytest.mark.parametrize(
     ("V", "rate", "message"),
     [
-        ([0, 1, 2], 0.1, "V must hold only 0 and 1; it holds 2."),
-        ([0.0, np.nan], 0.1, "V must hold only 0 and 1; it holds nan."),
-        (["0"], 0.1, "V must hold booleans, integers or floats; got dtype <U1."),
+        ([0, 1, 2], 0.1, "V must contain only 0 and 1; found 2."),
+        ([0.0, np.nan], 0.1, "V must contain only 0 and 1; found nan."),
+        (["0"], 0.1, "V must contain booleans, integers or floats; got dtype <U1."),
         ([0, 1], 1.1, "rate must be a number >= 0 and <= 1; got 1.1."),
         ([0, 1], -0.1, "rate must be a number >= 0 and <= 1; got -0.1."),
         ([0, 1], None, "rate must be a number; got None."),
@@ -461,7 +465,7 @@ def test_flip_errors(V, rate, message):
 
 
 def corners_of(changed, size):
-    """Upper left corners, after a check that the changed pixels are rectangles of that size."""
+    """Return the upper left corners of the patches; assert that they have the given size."""
     down, across = changed.any(axis=2), changed.any(axis=1)
     assert (changed == down[:, :, None] & across[:, None, :]).all()
     corners = []
@@ -477,7 +481,7 @@ def corners_of(changed, size):
     ("shape", "size"),
     [((6, 6), 3), ((6, 6), 1), ((5, 8), (2, 4)), ((5, 8), (5, 3)), ((4, 7), (1, 7))],
 )
-def test_patches_are_uniform(shape, size, seed):
+def test_patch_positions_are_uniform(shape, size, seed):
     V = np.ones((20_000, *shape), dtype=np.uint8)
     changed = occlude(V, size=size, random_state=seed) != V
     pair = (size, size) if isinstance(size, int) else size
@@ -491,7 +495,7 @@ def test_patches_are_uniform(shape, size, seed):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_rows_and_images_are_the_same(dtype, order, seed):
+def test_rows_and_images_give_same_result(dtype, order, seed):
     V = np.random.default_rng(seed).integers(0, 2, size=(30, 5, 7)).astype(dtype, order=order)
     before = V.copy()
     stacked = occlude(V, size=(2, 3), value=1, random_state=seed)
@@ -507,7 +511,7 @@ def test_rows_and_images_are_the_same(dtype, order, seed):
     np.testing.assert_array_equal(square, np.ones((4, 49)))
 
 
-def test_values_of_patches():
+def test_patch_values():
     whole = {"size": 2}
     assert (occlude(np.zeros((3, 2, 2), dtype=np.int8), value=-1, **whole) == -1).all()
     assert np.isnan(occlude(np.zeros((3, 4), dtype=np.float32), value=np.nan, **whole)).all()
@@ -519,13 +523,13 @@ def test_values_of_patches():
 OCCLUDE_ERRORS = [
     (
         {"V": np.zeros((2, 12))},
-        "V has rows of 12 pixels, which are no square; give image_shape=(height, width).",
+        "V has rows of 12 pixels, which is not a square number; give image_shape=(height, width).",
     ),
     (
         {"V": np.zeros(16)},
         "V must have shape (n, height * width) or (n, height, width); got an array of shape (16,).",
     ),
-    ({"V": [["a"]]}, "V must hold booleans, integers or floats; got dtype <U1."),
+    ({"V": [["a"]]}, "V must contain booleans, integers or floats; got dtype <U1."),
     (
         {"image_shape": (4, 5)},
         "V must have shape (n, 20) or (n, 4, 5) for image_shape=(4, 5); got an array of shape "
@@ -546,13 +550,16 @@ OCCLUDE_ERRORS = [
     ({"size": None}, "size must be an integer or a pair (height, width); got None."),
     ({"value": "0"}, "value must be a number; got '0'."),
     ({"value": [0, 1]}, "value must be a number; got [0, 1]."),
-    ({"value": -1}, "value must be a number that V's dtype uint8 holds; got -1."),
-    ({"value": 0.5}, "value must be a number that V's dtype uint8 holds; got 0.5."),
-    ({"value": np.nan}, "value must be a number that V's dtype uint8 holds; got nan."),
-    ({"value": 10**30}, f"value must be a number that V's dtype uint8 holds; got {10**30}."),
+    ({"value": -1}, "value must be a number that the dtype uint8 of V can represent; got -1."),
+    ({"value": 0.5}, "value must be a number that the dtype uint8 of V can represent; got 0.5."),
+    ({"value": np.nan}, "value must be a number that the dtype uint8 of V can represent; got nan."),
+    (
+        {"value": 10**30},
+        f"value must be a number that the dtype uint8 of V can represent; got {10**30}.",
+    ),
     (
         {"V": np.zeros((2, 16), dtype=bool), "value": 2},
-        "value must be a number that V's dtype bool holds; got 2.",
+        "value must be a number that the dtype bool of V can represent; got 2.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Tests of the functions that make random models."""
+"""Tests of the generators of random models."""
 
 import re
 
@@ -35,23 +35,23 @@ KINDS = {
 RANDOM_KINDS = ["tree", "erdos-renyi", "regular", "power-law"]
 
 
-def edges_of(energy):
+def list_edges(energy):
     i, j = np.nonzero(np.triu(energy.coupling))
     return set(zip(i.tolist(), j.tolist(), strict=True))
 
 
-def graph_of(energy):
+def build_graph(energy):
     graph = nx.Graph()
     graph.add_nodes_from(range(energy.n_variables))
-    graph.add_edges_from(edges_of(energy))
+    graph.add_edges_from(list_edges(energy))
     return graph
 
 
 # make_non_decay_mrf -----------------------------------------------------------------------
 
 
-def second_moments(energy):
-    """E[s_i s_j] by enumeration."""
+def compute_second_moments(energy):
+    """Compute E[s_i s_j] by enumeration."""
     codes = np.stack(np.meshgrid(*[[0, 1]] * energy.n_variables), -1).reshape(
         -1, energy.n_variables
     )
@@ -64,9 +64,9 @@ def second_moments(energy):
 @pytest.mark.parametrize(
     ("beta", "first"), [(0.55, 12), (0.6, 7), (0.7, 4), (0.8, 3), (0.9, 3), (0.4, 7)]
 )
-def test_correlations_that_do_not_decay(beta, first):
+def test_non_decay_correlations(beta, first):
     for n_middle in (first - 1, first):
-        moments = second_moments(make_non_decay_mrf(n_middle, beta=beta))
+        moments = compute_second_moments(make_non_decay_mrf(n_middle, beta=beta))
         t = 2 * beta - 1
         ends = np.tanh(n_middle * np.arctanh(t * t))
         rest = np.tanh((n_middle - 1) * np.arctanh(t * t))
@@ -78,7 +78,7 @@ def test_correlations_that_do_not_decay(beta, first):
 
 def test_non_decay_graph():
     energy = make_non_decay_mrf(8, beta=0.6)
-    assert edges_of(energy) == {(0, k) for k in range(1, 9)} | {(k, 9) for k in range(1, 9)}
+    assert list_edges(energy) == {(0, k) for k in range(1, 9)} | {(k, 9) for k in range(1, 9)}
     assert_allclose(np.unique(energy.coupling), [0, np.log(1.5) / 2])
     assert not energy.bias.any()
     assert energy.states == (-1, 1)
@@ -95,7 +95,7 @@ def test_non_decay_graph():
         (3, np.nan, "beta must be a number"),
     ],
 )
-def test_non_decay_refusals(n_middle, beta, message):
+def test_non_decay_errors(n_middle, beta, message):
     with pytest.raises(ValueError, match=message):
         make_non_decay_mrf(n_middle, beta=beta)
 
@@ -125,17 +125,18 @@ def test_ising_shapes_and_symmetry(kind):
         ("torus", nx.grid_2d_graph(3, 4, periodic=True)),
     ],
 )
-def test_ising_edges_are_those_of_networkx(kind, graph):
+def test_ising_edges_match_networkx(kind, graph):
     if kind in ("grid", "torus"):
         graph = nx.relabel_nodes(graph, {(r, c): 4 * r + c for r, c in graph})
     energy = make_ising(kind, n_variables=12, coupling=1.0)
-    assert edges_of(energy) == {tuple(sorted(edge)) for edge in graph.edges}
+    assert list_edges(energy) == {tuple(sorted(edge)) for edge in graph.edges}
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_ising_random_graphs_are_of_their_kind(seed):
+def test_ising_random_graph_degrees(seed):
     def build(kind, n, **options):
-        return graph_of(make_ising(kind, n_variables=n, coupling=1.0, random_state=seed, **options))
+        energy = make_ising(kind, n_variables=n, coupling=1.0, random_state=seed, **options)
+        return build_graph(energy)
 
     assert nx.is_tree(build("tree", 20))
     assert {d for _, d in build("regular", 20, degree=3).degree} == {3}
@@ -148,7 +149,7 @@ def test_ising_random_graphs_are_of_their_kind(seed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ising_repeats_for_an_int(kind):
+def test_ising_is_reproducible(kind):
     def build(seed):
         return make_ising(
             kind, n_variables=12, coupling=0.5, mixed_signs=True, random_state=seed
@@ -166,12 +167,12 @@ def test_ising_signs_do_not_change_the_graph(kind):
         for signs in (False, True)
     )
     np.testing.assert_array_equal(np.abs(mixed.coupling), plain.coupling)
-    assert edges_of(make_ising(kind, n_variables=30, coupling=2.0, random_state=4)) != edges_of(
+    assert list_edges(make_ising(kind, n_variables=30, coupling=2.0, random_state=4)) != list_edges(
         plain
     )
 
 
-def test_ising_signs_are_fair():
+def test_ising_signs_have_equal_frequency():
     energy = make_ising("complete", n_variables=60, coupling=1.0, mixed_signs=True, random_state=0)
     signs = energy.coupling[np.triu_indices(60, 1)]
     assert set(signs) == {-1.0, 1.0}
@@ -179,7 +180,7 @@ def test_ising_signs_are_fair():
 
 
 @pytest.mark.parametrize("random_state", [0, None])
-def test_generators_leave_the_global_state_alone(random_state):
+def test_generators_keep_global_random_state(random_state):
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     make_ising("tree", n_variables=9, coupling=1.0, mixed_signs=True, random_state=random_state)
     make_random_mrf(9, n_cliques=5, random_state=random_state)
@@ -189,12 +190,12 @@ def test_generators_leave_the_global_state_alone(random_state):
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
-def test_ising_without_a_seed_differs():
+def test_ising_without_seed_is_random():
     first, second = (make_ising("tree", n_variables=40, coupling=1.0) for _ in range(2))
-    assert edges_of(first) != edges_of(second)
+    assert list_edges(first) != list_edges(second)
 
 
-def test_ising_couplings_of_edges_and_matrix():
+def test_ising_coupling_per_edge_and_matrix():
     values = np.array([1.0, 2.0, 3.0, 4.0])  # sorted edges: (0,1) (0,2) (1,3) (2,3)
     energy = make_ising("grid", n_variables=4, coupling=values, field=[0, 1, 2, 3])
     assert [energy.coupling[e] for e in [(0, 1), (0, 2), (1, 3), (2, 3)]] == values.tolist()
@@ -205,41 +206,41 @@ def test_ising_couplings_of_edges_and_matrix():
     np.testing.assert_array_equal(masked, np.where(energy.coupling != 0, full, 0.0))
 
 
-def test_ising_given_edges_keep_their_order():
+def test_ising_edge_list_keeps_order():
     energy = make_ising([(3, 1), (0, 2)], n_variables=5, coupling=[1.0, -2.0])
-    assert edges_of(energy) == {(1, 3), (0, 2)}
+    assert list_edges(energy) == {(1, 3), (0, 2)}
     assert energy.coupling[1, 3] == 1.0
     assert energy.coupling[2, 0] == -2.0
     as_array = make_ising(np.array([(3, 1), (0, 2)]), n_variables=5, coupling=[1.0, -2.0])
     np.testing.assert_array_equal(as_array.coupling, energy.coupling)
 
 
-def test_ising_given_graph():
+def test_ising_networkx_graph():
     graph = nx.Graph([("a", "b"), ("b", "c")])
     energy = make_ising(graph, n_variables=3, coupling=[1.0, 2.0])
     assert energy.coupling[0, 1] == 1.0
     assert energy.coupling[1, 2] == 2.0
     shuffled = nx.Graph([(2, 0), (0, 1)])  # nodes 0 .. n - 1 keep their numbers
-    assert edges_of(make_ising(shuffled, n_variables=3, coupling=1.0)) == {(0, 2), (0, 1)}
+    assert list_edges(make_ising(shuffled, n_variables=3, coupling=1.0)) == {(0, 2), (0, 1)}
 
 
-def test_ising_smallest():
+def test_ising_smallest_models():
     for kind in ("chain", "star", "complete", "tree"):
         assert make_ising(kind, n_variables=1, coupling=1.0).coupling.tolist() == [[0.0]]
-    assert not edges_of(make_ising([], n_variables=3, coupling=1.0))
+    assert not list_edges(make_ising([], n_variables=3, coupling=1.0))
     assert make_ising("erdos-renyi", n_variables=1, coupling=1.0, degree=0).n_variables == 1
 
 
 @given(n=st.integers(4, 120), kind=st.sampled_from(["grid", "torus"]))
 @settings(deadline=None, max_examples=30)
-def test_ising_grids_take_the_most_square_factorisation(n, kind):
+def test_ising_grid_is_most_square_factorisation(n, kind):
     least = 2 if kind == "grid" else 3
     rows = max((a for a in range(1, n) if n % a == 0 and a * a <= n), default=1)
     if rows < least:
         with pytest.raises(ValueError, match=f"kind='{kind}' needs n_variables = rows"):
             make_ising(kind, n_variables=n, coupling=1.0)
         return
-    graph = graph_of(make_ising(kind, n_variables=n, coupling=1.0))
+    graph = build_graph(make_ising(kind, n_variables=n, coupling=1.0))
     expected = nx.grid_2d_graph(rows, n // rows, periodic=kind == "torus")
     expected = nx.relabel_nodes(expected, {(r, c): r * (n // rows) + c for r, c in expected})
     assert nx.utils.graphs_equal(graph, expected)
@@ -258,12 +259,12 @@ ISING_ERRORS = [
     (
         {"kind": "grid", "n_variables": 7},
         "kind='grid' needs n_variables = rows * columns with at least 2 of each; got 7. The "
-        "nearest are 6 (2 x 3) and 8 (2 x 4).",
+        "nearest valid numbers are 6 (2 x 3) and 8 (2 x 4).",
     ),
     (
         {"kind": "torus", "n_variables": 4},
         "kind='torus' needs n_variables = rows * columns with at least 3 of each; got 4. The "
-        "nearest are 9 (3 x 3).",
+        "nearest valid numbers are 9 (3 x 3).",
     ),
     (
         {"kind": "regular", "n_variables": 5, "degree": 3},
@@ -281,13 +282,13 @@ ISING_ERRORS = [
     ({"kind": "erdos-renyi", "degree": np.nan}, "degree must be a number; got nan."),
     (
         {"coupling": [1.0, 2.0]},
-        "coupling must be a number, 5 numbers (one an edge) or a matrix of shape (6, 6); got an "
+        "coupling must be a number, 5 numbers (one per edge) or a matrix of shape (6, 6); got an "
         "array of shape (2,).",
     ),
-    ({"coupling": np.inf}, "coupling must be finite; it holds inf."),
+    ({"coupling": np.inf}, "coupling must be finite; found inf."),
     (
         {"coupling": "strong"},
-        "coupling must be a number, 5 numbers (one an edge) or a matrix of shape (6, 6); got str.",
+        "coupling must be a number, 5 numbers (one per edge) or a matrix of shape (6, 6); got str.",
     ),
     (
         {"coupling": np.triu(np.ones((6, 6)))},
@@ -295,24 +296,25 @@ ISING_ERRORS = [
     ),
     (
         {"field": np.zeros(5)},
-        "field must be a number or 6 numbers (one a variable); got an array of shape (5,).",
+        "field must be a number or 6 numbers (one per variable); got an array of shape (5,).",
     ),
-    ({"field": [0, 0, np.nan, 0, 0, 0]}, "field must be finite; it holds nan."),
+    ({"field": [0, 0, np.nan, 0, 0, 0]}, "field must be finite; found nan."),
     (
         {"kind": [(0, 1), (2, 6)]},
-        "kind holds the edge (2, 6), but the variables are 0 to 5.",
+        "kind contains the edge (2, 6), but the variables are 0 to 5.",
     ),
     (
         {"kind": [(0, 1), (2, 2)]},
-        "kind holds the edge (2, 2), which joins a variable to itself; edges join two variables.",
+        "kind contains the edge (2, 2), which joins a variable to itself; edges must join two "
+        "different variables.",
     ),
     (
         {"kind": [(0, 1), (2, 3), (1, 0)]},
-        "kind holds the edge (0, 1) more than once; give every pair of variables once.",
+        "kind contains the edge (0, 1) more than once; give each pair of variables once.",
     ),
     (
         {"kind": nx.path_graph(4)},
-        "kind is a graph of 4 nodes, but n_variables is 6; give n_variables=4 or a graph of 6 "
+        "kind is a graph with 4 nodes, but n_variables is 6; give n_variables=4 or a graph with 6 "
         "nodes.",
     ),
     (
@@ -358,7 +360,7 @@ def test_random_mrf_shapes():
     assert all(t.shape == (3, 3, 3) for t in graph.log_potentials)
 
 
-def test_random_mrf_rule_of_n_states():
+def test_random_mrf_n_states():
     drawn = make_random_mrf(200, n_states=(2, 4), n_cliques=1, random_state=0).n_states
     assert set(drawn.tolist()) == {2, 3, 4}
     for given_states in ([2, 4], np.array([2, 4])):
@@ -370,10 +372,10 @@ def test_random_mrf_orders():
     graph = make_random_mrf(20, n_cliques=60, order=(1, 3), random_state=0)
     assert {len(c) for c in graph.cliques} == {1, 2, 3}
     everything = make_random_mrf(4, n_cliques=14, order=(1, 3), random_state=0)
-    assert len(set(everything.cliques)) == 14  # 4 + 6 + 4: all there are
+    assert len(set(everything.cliques)) == 14  # 4 + 6 + 4, all cliques of these orders
 
 
-def test_random_mrf_repeats():
+def test_random_mrf_is_reproducible():
     def build(seed):
         return make_random_mrf(
             9, n_states=(2, 3), n_cliques=12, order=(1, 3), zero_fraction=0.2, random_state=seed
@@ -393,7 +395,7 @@ def test_random_mrf_scale():
 
 @pytest.mark.parametrize("fraction", [0.3, 1.0])
 @pytest.mark.parametrize("seed", range(5))
-def test_random_mrf_zeros_leave_a_state(fraction, seed):
+def test_random_mrf_zeros_keep_positive_state(fraction, seed):
     options = {"n_states": (2, 3), "n_cliques": 12, "order": (1, 3), "random_state": seed}
     graph = make_random_mrf(6, zero_fraction=fraction, **options)
     finite = np.isfinite(graph.flat)
@@ -408,7 +410,7 @@ def test_random_mrf_zeros_leave_a_state(fraction, seed):
     assert graph.cliques == whole.cliques
 
 
-def test_random_mrf_fraction_of_zeros():
+def test_random_mrf_zero_fraction():
     graph = make_random_mrf(40, n_states=4, n_cliques=300, zero_fraction=0.25, random_state=0)
     n = len(graph.flat)
     expected, spread = 0.25 * (n - 300), np.sqrt(n * 0.25 * 0.75)
@@ -447,7 +449,7 @@ def test_random_mrf_errors(options, message):
         make_random_mrf(**({"n_variables": 5, "n_cliques": 3} | options))
 
 
-def test_random_mrf_refuses_tables_before_memory():
+def test_random_mrf_checks_size_before_allocation():
     with pytest.raises(ValueError, match="more than the limit"):
         make_random_mrf(40, n_states=1000, n_cliques=1, order=12, random_state=0)
 
@@ -456,12 +458,12 @@ def test_random_mrf_refuses_tables_before_memory():
 
 
 def check_uniform(values, low, high):
-    """Independent integers are uniform over ``low .. high``, both included."""
+    """Assert that independent integers are uniform on ``low .. high``, both included."""
     states = np.arange(low, high + 1)[:, None]
     check_draws(np.reshape(values, (-1, 1)), states, np.full(len(states), 1 / len(states)))
 
 
-def potentials_of(graphs):
+def collect_potentials(graphs):
     return np.exp(np.concatenate([graph.flat for graph in graphs]))
 
 
@@ -480,7 +482,7 @@ def test_multimodal_ranges(n, min_size, seed):
 
 
 @pytest.mark.parametrize(("n", "min_size"), [(3, 1), (10, 1), (10, 2)])
-def test_multimodal_law(n, min_size, seed):
+def test_multimodal_distribution(n, min_size, seed):
     graphs = [
         make_multimodal_mrf(n, min_size=min_size, random_state=s)
         for s in np.random.default_rng(seed).integers(2**31, size=400)
@@ -490,7 +492,7 @@ def test_multimodal_law(n, min_size, seed):
     check_uniform([len(clique) for clique in cliques], min_size, min(6, n))
     pairs = [clique for clique in cliques if len(clique) == 2]
     check_uniform([i * n + j - (i + 1) * (i + 2) // 2 for i, j in pairs], 0, n * (n - 1) // 2 - 1)
-    v = potentials_of(graphs)
+    v = collect_potentials(graphs)
     check_uniform((v > 1.0).astype(int), 0, 1)
     large = trapezoid(1 / 991, 990 / 991, loc=10.0, scale=991.0)  # U(0, 1) + U(10, 1000)
     assert kstest(v[v <= 1.0], uniform(0, 1).cdf).pvalue > TAIL
@@ -500,7 +502,7 @@ def test_multimodal_law(n, min_size, seed):
 
 
 def test_multimodal_is_nearly_deterministic():
-    """What the docstring says of random_state = 0 .. 199."""
+    """Check the statement on random_state = 0 .. 199 in the docstring."""
     states = np.indices((2,) * 10).reshape(10, -1).T
     perplexity = []
     for s in range(200):
@@ -538,19 +540,19 @@ def test_3sat_ranges(n, n_clauses, seed):
     assert len(graph.cliques) == (n_clauses or 3 * n)
     assert all(len(c) == 3 and list(c) == sorted(set(c)) for c in graph.cliques)
     assert all(table.shape == (2, 2, 2) for table in graph.log_potentials)
-    tables = np.sort(potentials_of([graph]).reshape(-1, 8))
+    tables = np.sort(collect_potentials([graph]).reshape(-1, 8))
     assert (tables[:, 0] >= 0.1).all()
     assert (tables[:, 0] < 1.0).all()
     assert (tables[:, 1] >= 10.0).all()
     assert (tables[:, -1] < 1000.0).all()
 
 
-def test_3sat_law(seed):
+def test_3sat_distribution(seed):
     graph = make_weighted_3sat(5, n_clauses=4000, random_state=seed)
     sets = {c: k for k, c in enumerate(sorted(set(graph.cliques)))}
     assert len(sets) == 10
     check_uniform([sets[c] for c in graph.cliques], 0, 9)
-    tables = potentials_of([graph]).reshape(-1, 8)
+    tables = collect_potentials([graph]).reshape(-1, 8)
     false = tables.argmin(axis=1)
     bits = np.array(np.unravel_index(false, (2, 2, 2))).T
     corners = np.indices((2, 2, 2)).reshape(3, -1).T
@@ -576,7 +578,7 @@ def test_3sat_errors(options, message):
 
 
 @pytest.mark.parametrize("make", [make_multimodal_mrf, make_weighted_3sat])
-def test_benchmark_mrfs_repeat(make, seed):
+def test_benchmark_mrfs_are_reproducible(make, seed):
     first, again, other = (make(12, random_state=s) for s in (seed, seed, seed + 1))
     assert first.cliques == again.cliques
     np.testing.assert_array_equal(first.flat, again.flat)

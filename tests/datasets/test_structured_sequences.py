@@ -12,7 +12,7 @@ N_SEQUENCES = [10, 16, 26, 41, 64, 100, 157, 247, 388, 609, 956, 1501, 2357, 370
 
 
 @pytest.mark.parametrize(("n", "expected"), list(zip(range(5, 32, 2), N_SEQUENCES, strict=True)))
-def test_sequences_are_counted(n, expected):
+def test_number_of_sequences(n, expected):
     rows = enumerate_structured_sequences(n)
     assert rows.shape == (expected, n)
     assert rows.dtype == np.int64
@@ -22,7 +22,7 @@ def test_sequences_are_counted(n, expected):
 
 
 @pytest.mark.parametrize("n", [5, 7, 9, 11, 13])
-def test_sequences_are_those_of_brute_force(n):
+def test_sequences_match_brute_force(n):
     rows = np.indices((2,) * n).reshape(n, -1).T
     for j in range(0, n - 4, 2):
         rows = rows[rows[:, j : j + 5].sum(axis=1) == 3]
@@ -37,7 +37,7 @@ def test_sequences_are_uniform(n, seed):
 
 
 def test_ancestral_sequences_are_not_uniform(seed):
-    """Negative control: a window completed uniformly given what it shares with the last one."""
+    """Negative control: complete each window uniformly given its overlap with the last one."""
     states = enumerate_structured_sequences(15)
     p = np.full(len(states), 0.1)
     for j in range(2, 11, 2):
@@ -57,7 +57,7 @@ def test_sequences_shapes(n, seed):
     assert all((X[:, clique].sum(axis=1) == 3).all() for clique in cliques)
 
 
-def test_sequences_repeat(seed):
+def test_sequences_are_reproducible(seed):
     def draw(random_state):
         return make_structured_sequences(31, n_samples=50, random_state=random_state)[0]
 
@@ -74,8 +74,8 @@ LENGTH_ERRORS = [
     (7.0, "n_variables must be an integer; got 7.0."),
     (
         8,
-        "n_variables must be odd, as windows of 5 begin at every other variable; got 8. The "
-        "nearest are 7 and 9.",
+        "n_variables must be odd, because windows of 5 start at every second variable; got 8. The "
+        "nearest valid numbers are 7 and 9.",
     ),
 ]
 
@@ -90,15 +90,15 @@ def test_sequences_errors(n, message):
 
 
 @pytest.mark.parametrize("n_samples", [0, -1, 2.5, None])
-def test_sequences_refuse_n_samples(n_samples):
+def test_sequences_invalid_n_samples(n_samples):
     with pytest.raises(ValueError, match=r"^n_samples must be an integer"):
         make_structured_sequences(7, n_samples=n_samples)
 
 
-def test_sequences_refuse_to_list_too_many():
+def test_sequences_enumeration_limit():
     message = (
         "n_variables must be at most 51 to list all sequences; got 10001. "
-        "make_structured_sequences draws from longer ones."
+        "For longer sequences, use make_structured_sequences to draw samples."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         enumerate_structured_sequences(10_001)

@@ -1,4 +1,4 @@
-"""Tests of graphs and samples exchanged with networkx, ArviZ and libDAI."""
+"""Tests of conversion to networkx and ArviZ, and of libDAI files."""
 
 import doctest
 import importlib
@@ -27,7 +27,7 @@ from skmrf.samplers.traces import ChainTraces
 # networkx ---------------------------------------------------------------------------------
 
 
-def test_edges_are_as_those_of_the_structure_learner(seed):
+def test_edges_match_structure_learner(seed):
     rng = np.random.default_rng(seed)
     X = rng.integers(2, size=(300, 4))
     X[:, 1] = np.where(rng.random(300) < 0.8, X[:, 0], X[:, 1])
@@ -46,7 +46,7 @@ def test_edges_are_as_those_of_the_structure_learner(seed):
         assert [q for _, q in graph.nodes(data="n_states")] == learner.energy_.n_states.tolist()
 
 
-def test_couplings_are_read_off_tables():
+def test_couplings_of_tables():
     energy = PairwiseEnergy([[0, -0.5, 0], [-0.5, 0, 0.3], [0, 0.3, 0]], np.ones(3), states=(0, 1))
     graph = io.to_networkx(energy, names=["a", "b", "c"])
     assert list(graph.edges) == [("a", "b"), ("b", "c")]
@@ -74,12 +74,12 @@ def test_couplings_are_read_off_tables():
         ([[-np.inf, 0], [-np.inf, 1]], 0.0, 0.0),
     ],
 )
-def test_states_that_exclude_each_other(table, weight, strength):
+def test_pairs_with_impossible_states(table, weight, strength):
     edge = io.to_networkx(FactorGraph([2, 2], [(0, 1)], [table])).edges[0, 1]
     assert edge == {"weight": weight, "strength": strength, "sign": np.sign(weight)}
 
 
-def test_zeros_of_larger_tables_and_of_more_states():
+def test_zeros_in_larger_tables():
     triple = np.zeros((2, 2, 2))
     triple[0, 0, 0] = -np.inf
     edges = io.to_networkx(FactorGraph([2, 2, 2], [(0, 1, 2)], [triple])).edges(data=True)
@@ -91,10 +91,10 @@ def test_zeros_of_larger_tables_and_of_more_states():
     assert_allclose(list(edge.values()), [0.5, 0.5])  # of [[0, 0], [0, 1]], centred
     tables = [[[0, -np.inf], [-np.inf, -np.inf]], [[-np.inf, 0], [0, 0]]]
     edge = io.to_networkx(FactorGraph([2, 2], [(0, 1), (0, 1)], tables)).edges[0, 1]
-    assert edge["strength"] == np.inf  # no state is possible
+    assert edge["strength"] == np.inf  # all joint states have probability zero
 
 
-def test_bipartite_graphs():
+def test_factor_graphs_are_bipartite():
     graph = FactorGraph([2, 3, 1], [(1, 0), (), (0,)], [np.arange(6.0), [2.0], [0.0, 1.0]])
     network = io.to_networkx(graph, kind="factor", names=["a", "b", "c"])
     assert nx.is_bipartite(network)
@@ -104,7 +104,7 @@ def test_bipartite_graphs():
     assert sorted(network["factor", 0]) == ["a", "b"]
     assert network.degree[("factor", 1)] == network.degree["c"] == 0
     assert network.nodes["factor", 1]["log_potentials"] == 2.0
-    with pytest.raises(ValueError, match="A variable is called"):
+    with pytest.raises(ValueError, match="A variable is named"):
         io.to_networkx(graph, kind="factor", names=["a", "b", ("factor", 2)])
     with pytest.raises(ValueError, match="kind must be one of"):
         io.to_networkx(graph, kind="bipartite")
@@ -113,7 +113,7 @@ def test_bipartite_graphs():
     assert io.to_networkx(FactorGraph([], [], [])).number_of_nodes() == 0
 
 
-def test_a_graph_goes_back_as_cliques(seed):
+def test_graph_can_be_used_as_cliques(seed):
     X = np.random.default_rng(seed).integers(2, size=(50, 4)).astype(str)
     cliques = [(0, 1), (1, 3)]
     model = DiscreteMRF(cliques, "exact", alpha=0.1).fit(X)
@@ -123,7 +123,7 @@ def test_a_graph_goes_back_as_cliques(seed):
 
 
 @pytest.mark.slow
-def test_large_graphs_take_seconds():
+def test_large_graphs_are_fast():
     rng = np.random.default_rng(0)
     coupling = np.triu(rng.normal(size=(600, 600)), 1)
     energy = PairwiseEnergy(coupling + coupling.T, np.zeros(600))
@@ -139,12 +139,13 @@ def test_large_graphs_take_seconds():
 @pytest.fixture
 def arviz():
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # it announces its next version once a day
+        # ArviZ warns once a day of changes in its next version
+        warnings.simplefilter("ignore", FutureWarning)
         return pytest.importorskip("arviz")
 
 
 @pytest.mark.usefixtures("arviz")
-def test_records_of_chains_keep_their_places():
+def test_arviz_data_have_states_and_log_potentials():
     states = np.arange(2 * 5 * 3, dtype=np.int16).reshape(2, 5, 3)
     traces = ChainTraces(states, np.linspace(-3.0, 0.0, 10).reshape(2, 5))
     data = io.to_arviz(traces, names=["a", "b", "ß"])
@@ -158,7 +159,7 @@ def test_records_of_chains_keep_their_places():
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning:arviz")
-def test_r_hat_tells_stuck_chains_from_chains_that_mix(arviz, seed):
+def test_r_hat_detects_stuck_chains(arviz, seed):
     options = {"n_chains": 16, "n_sweeps": 400, "n_discarded": 100, "random_state": seed}
     for coupling, mixes in ((0.2, True), (1.0, False)):
         energy = make_ising("grid", n_variables=16, coupling=coupling)
@@ -168,13 +169,13 @@ def test_r_hat_tells_stuck_chains_from_chains_that_mix(arviz, seed):
             assert r_hat.max() < 1.02
             assert ess.min() > 1000
             assert arviz.rhat(data.sample_stats["lp"].values) < 1.02
-        else:  # every chain stays with the sign that it found first
+        else:  # each chain stays in the mode that it reaches first
             assert np.nanmin(r_hat) > 1.5
             assert np.nanmax(ess) < 50
     assert "states[15]" in arviz.summary(data).index
 
 
-# what all share ---------------------------------------------------------------------------
+# optional packages and docstrings ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -185,20 +186,20 @@ def test_r_hat_tells_stuck_chains_from_chains_that_mix(arviz, seed):
         ("arviz", "interop", lambda: io.to_arviz(None)),
     ],
 )
-def test_packages_that_are_missing(monkeypatch, package, extra, call):
+def test_missing_packages(monkeypatch, package, extra, call):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=rf'{package} is not installed .*"skmrf\[{extra}\]"'):
         call()
 
 
-def test_no_other_package_is_imported_before_it_is_needed():
+def test_optional_packages_are_imported_lazily():
     code = "import sys, skmrf.io; print({'pgmpy', 'arviz', 'skops'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
 @pytest.mark.parametrize("module", ["pgmpy", "networkx", "arviz"])
-def test_examples_in_docstrings(module):
+def test_docstring_examples(module):
     pytest.importorskip(module)
     outcome = doctest.testmod(importlib.import_module(f"skmrf.io.{module}"))
     assert outcome.attempted
@@ -209,7 +210,10 @@ def test_examples_in_docstrings(module):
 
 
 class NaiveFactors:
-    """Factors of a file of libDAI as dicts from joint states, ((label, state), ...), to numbers."""
+    """Simple reference parser of libDAI files.
+
+    Each factor is a dict from joint states, sets of (label, state), to potentials.
+    """
 
     def __init__(self, path):
         lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
@@ -229,7 +233,7 @@ class NaiveFactors:
         assert not words
 
     def log_potential(self, x):
-        """Of a dict from labels to states."""
+        """Return the log-potential of a dict from labels to states."""
         values = [
             table.get(frozenset((v, x[v]) for v in labels), 0.0) for labels, table in self.factors
         ]
@@ -238,7 +242,7 @@ class NaiveFactors:
 
 @given(graph=graphs(), name=st.sampled_from(["model.fg", "model.fg.gz"]))
 @in_one_folder
-def test_round_trip_by_libdai(tmp_path, graph, name):
+def test_libdai_round_trip(tmp_path, graph, name):
     write_fg(graph, tmp_path / name)
     again = read_fg(str(tmp_path / name))
     m = graph.layout.n_cliques
@@ -255,7 +259,7 @@ def test_round_trip_by_libdai(tmp_path, graph, name):
     assert not again.flat.flags.writeable
 
 
-def test_tied_tables_and_other_energies_by_libdai(tmp_path):
+def test_libdai_round_trip_of_tied_tables_and_other_energies(tmp_path):
     table = np.random.default_rng(0).normal(size=(2, 2))
     tied = FactorGraph([2, 2, 2], [(0, 1), (1, 2)], [table, table], tie=[(0, 1)])
     write_fg(tied, tmp_path / "tied.fg")
@@ -266,7 +270,7 @@ def test_tied_tables_and_other_energies_by_libdai(tmp_path):
     assert_allclose(read.log_potential(X), [0.5, -0.5, -1.5, 1.5], atol=1e-15)
 
 
-def test_first_variable_is_fastest_and_labels_are_names(tmp_path):
+def test_libdai_first_variable_is_fastest_and_labels_are_names(tmp_path):
     path = write(tmp_path, GOOD_FG)
     graph, naive = read_fg(path), NaiveFactors(path)
     assert graph.names == [3, 7, 1000]
@@ -279,7 +283,7 @@ def test_first_variable_is_fastest_and_labels_are_names(tmp_path):
     assert_allclose(graph.log_potential(X), expected, rtol=1e-14)
 
 
-def test_a_model_without_factors_has_no_variables(tmp_path):
+def test_libdai_model_without_factors(tmp_path):
     graph = read_fg(write(tmp_path, "0\n"))
     assert graph.n_variables == 0
     assert graph.cliques == ()
@@ -287,7 +291,7 @@ def test_a_model_without_factors_has_no_variables(tmp_path):
 
 @needs_data
 @pytest.mark.parametrize("path", MODELS, ids=lambda p: p.name)
-def test_real_models_by_libdai(tmp_path, path):
+def test_libdai_round_trip_of_real_models(tmp_path, path):
     graph = read_uai(path)
     write_fg(graph, tmp_path / "model.fg")
     again = read_fg(tmp_path / "model.fg")
@@ -306,14 +310,15 @@ FG_ERRORS = {
     "of the file.",
     "MARKOV": "line 1, token 1: expected the number of factors (an integer, at least 0), found "
     "'MARKOV'.",
-    f"{10**30} 2": "line 1, token 1: expected the number of factors (an integer, at most 1, as "
-    "many as tokens follow), found '1000000000000000000000000000000'.",
+    f"{10**30} 2": "line 1, token 1: expected the number of factors (an integer, at most 1, "
+    "limited by the number of remaining tokens), found "
+    "'1000000000000000000000000000000'.",
     "1\n\n2\n0 1\n2": "line 3, token 1: expected the number of variables of the factor (an "
-    "integer, at most 1, as many as 2 tokens each follow), found '2'.",
+    "integer, at most 1, limited by the number of remaining tokens), found '2'.",
     "1\n\n1\n0\n2": "line 5, token 2: expected the number of entries of factor 0 (an integer, at "
     "least 0), found the end of the file.",
     "1\n\n1\n0\n2\n2\n0 1": "line 6, token 1: expected the number of entries of factor 0 (an "
-    "integer, at most 1, as many as 2 tokens each follow), found '2'.",
+    "integer, at most 1, limited by the number of remaining tokens), found '2'.",
     "2\n\n1\n0\n2\n1\n0 1": "line 7, token 3: expected the number of variables of the factor (an "
     "integer, at least 0), found the end of the file.",
     "1\n\n65" + " 0" * 200: "line 3, token 1: expected at most 64 variables in a factor, found "
@@ -368,8 +373,8 @@ def test_what_a_factor_leaves_out_takes_no_memory(tmp_path):
         fails(
             read_fg,
             path,
-            "line 3, token 1: expected tables of at most max_bytes = 1073741824 bytes in all, "
-            "found 8.796e+12 bytes, and here the largest table.",
+            "line 3, token 1: expected tables of at most max_bytes = 1073741824 bytes in total, "
+            "found 8.796e+12 bytes (this is the largest table).",
         )
         assert tracemalloc.get_traced_memory()[1] < 3e6
     finally:

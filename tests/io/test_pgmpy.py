@@ -1,4 +1,4 @@
-"""Tests of models exchanged with pgmpy."""
+"""Tests of conversion to and from pgmpy."""
 
 import math
 import warnings
@@ -19,7 +19,7 @@ KINDS = ["DiscreteMarkovNetwork", "FactorGraph"]
 
 @st.composite
 def graphs(draw, largest=30.0):
-    """Factor graphs with at least one variable; -inf, constants and equal cliques occur."""
+    """Draw factor graphs with zero potentials, constants and cliques of the same variables."""
     n_states = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
     members = st.permutations(range(len(n_states)))
     cliques, tables = [], []
@@ -44,7 +44,7 @@ def random_states(graph, n_rows, seed=0):
     return (rng.random((n_rows, graph.n_variables)) * graph.n_states).astype(int)
 
 
-def same_model(one, other, rows, atol=1e-10):
+def assert_same_model(one, other, rows, atol=1e-10):
     assert_array_equal(one.n_states, other.n_states)
     expected = other.log_potential(rows)
     scale = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
@@ -52,23 +52,23 @@ def same_model(one, other, rows, atol=1e-10):
 
 
 @given(graph=graphs(), kind=st.sampled_from(KINDS))
-def test_pgmpy_gives_back_what_it_got(graph, kind):
+def test_pgmpy_round_trip(graph, kind):
     pytest.importorskip("pgmpy")
     try:
         model = io.to_pgmpy(graph, kind=kind)
     except ValueError as error:
-        assert "no state has a probability" in str(error)  # noqa: PT017
+        assert "all states have probability zero" in str(error)  # noqa: PT017
         assert (graph.log_potential(all_states(graph)) == -np.inf).all()
         return
     assert model.check_model()
     again = io.from_pgmpy(model)
     assert again.names == [f"x{i}" for i in range(graph.n_variables)]
-    same_model(again, graph, all_states(graph))
+    assert_same_model(again, graph, all_states(graph))
     assert len(set(map(frozenset, again.cliques))) == len(again.cliques)
 
 
-def through_everything(graph, folder, kind):
-    """UAI -> skmrf -> pgmpy -> skmrf -> UAI -> skmrf."""
+def convert_through_all_formats(graph, folder, kind):
+    """Convert a factor graph to pgmpy, back, to a UAI file, and back."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The product of the largest potentials")
         model = io.to_pgmpy(graph, kind=kind)
@@ -117,12 +117,12 @@ def test_large_models_keep_log_z_and_marginals(tmp_path, data_folder, name):
 
 
 def check_real_model(path, folder, kind, max_bytes=CHEAP):
-    """Whether it could be done exactly."""
+    """Check a model after conversion, and return whether exact inference was possible."""
     graph = io.read_uai(path)
     file = path.with_name(path.name.replace(".uai", ".uai.evid"))
     evidence = io.read_evidence(file) if file.exists() else {}
-    again = through_everything(graph, folder, kind)
-    same_model(again, graph, random_states(graph, 100))
+    again = convert_through_all_formats(graph, folder, kind)
+    assert_same_model(again, graph, random_states(graph, 100))
     if len({frozenset(clique) for clique in graph.cliques}) == graph.layout.n_cliques:
         m = graph.layout.n_cliques
         assert again.cliques[:m] == graph.cliques
@@ -143,8 +143,8 @@ def check_real_model(path, folder, kind, max_bytes=CHEAP):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pgmpy_infers_the_same(seed, kind):
-    """Variable elimination of pgmpy is a judge of ours, and of the order of tables."""
+def test_inference_matches_pgmpy(seed, kind):
+    """Compare marginals with variable elimination of pgmpy, which also checks the axis order."""
     pytest.importorskip("pgmpy")
     from pgmpy.inference import VariableElimination
 
@@ -157,13 +157,13 @@ def test_pgmpy_infers_the_same(seed, kind):
     called = [[f"{v}_{s}" for s in rng.permutation(q)] for v, q in enumerate(n_states)]
     model = io.to_pgmpy(graph, kind=kind, names=list("vwxyz"), state_names=called)
     assert_allclose(np.log(model.get_partition_function()), float(log_partition(graph)), rtol=1e-12)
-    # it does not infer in its factor graphs: factors are nodes that it has no states of
-    judge = VariableElimination(model if kind == KINDS[0] else model.to_markov_model())
+    # inference of pgmpy fails for its factor graphs, because factors are nodes without states
+    reference = VariableElimination(model if kind == KINDS[0] else model.to_markov_model())
     for evidence in ({}, {1: 2}):
         ours = marginals(graph, evidence=evidence, method="exact").single
         for v in set(range(5)) - set(evidence):
             for order in ("greedy", None):
-                answer = judge.query(
+                answer = reference.query(
                     ["vwxyz"[v]],
                     evidence={"vwxyz"[i]: called[i][s] for i, s in evidence.items()},
                     elimination_order=order,
@@ -174,19 +174,19 @@ def test_pgmpy_infers_the_same(seed, kind):
                 assert_allclose(theirs, ours[v], atol=1e-12)
 
 
-def test_pgmpy_infers_the_same_of_alarm(data_folder):
+def test_inference_matches_pgmpy_for_alarm(data_folder):
     pytest.importorskip("pgmpy")
     from pgmpy.inference import VariableElimination
 
     graph = io.read_uai(data_folder("libdai") / "alarm.uai.gz")
-    judge = VariableElimination(io.to_pgmpy(graph))
+    reference = VariableElimination(io.to_pgmpy(graph))
     ours = marginals(graph, method="exact", evidence={3: 0}).single
     for v in range(4, graph.n_variables, 3):
-        answer = judge.query([f"x{v}"], evidence={"x3": 0}, show_progress=False)
+        answer = reference.query([f"x{v}"], evidence={"x3": 0}, show_progress=False)
         assert_allclose(answer.values / answer.values.sum(), ours[v], atol=1e-10)
 
 
-def test_bayesian_networks_of_pgmpy():
+def test_pgmpy_bayesian_networks():
     pytest.importorskip("pgmpy")
     from pgmpy.factors.discrete import TabularCPD
     from pgmpy.inference import VariableElimination
@@ -225,7 +225,7 @@ def test_bayesian_networks_of_pgmpy():
         io.from_pgmpy(network)
 
 
-def test_names_and_states_come_back():
+def test_pgmpy_round_trip_of_names_and_states():
     pytest.importorskip("pgmpy")
     graph = FactorGraph([2, 1, 3], [(2, 0)], [np.arange(6.0)])
     names, states = ["Größe", ("a", 1), 7], [[False, True], ["only"], ["x", None, 2.5]]
@@ -238,7 +238,7 @@ def test_names_and_states_come_back():
         third = io.from_pgmpy(io.to_pgmpy(again))  # names of the energy are the default
         assert third.names == names
         assert third.categories == again.categories
-        same_model(third, graph, all_states(graph))
+        assert_same_model(third, graph, all_states(graph))
     model = DiscreteMRF("pairwise", "exact", alpha=0.1).fit([["a", 1], ["b", 2], ["a", 2]])
     again = io.from_pgmpy(io.to_pgmpy(model.energy_, state_names=model.categories_))
     assert again.categories == [["a", "b"], [1, 2]]
@@ -247,46 +247,46 @@ def test_names_and_states_come_back():
     assert_allclose(estimator.score_samples(rows), model.score_samples(rows), atol=1e-12)
 
 
-def test_labels_of_a_file_go_to_pgmpy(tmp_path):
-    """It takes 0 for no name, and labels begin there."""
+def test_file_labels_as_pgmpy_names(tmp_path):
+    """Labels start at 0, which pgmpy treats as a missing name."""
     pytest.importorskip("pgmpy")
     graph = FactorGraph([2, 3], [(0, 1)], [np.arange(6.0)])
     io.write_fg(graph, tmp_path / "model.fg")
     again = io.from_pgmpy(io.to_pgmpy(io.read_fg(tmp_path / "model.fg")))
     assert again.names == ["x0", "x1"]
-    same_model(again, graph, all_states(graph))
+    assert_same_model(again, graph, all_states(graph))
     alike = io.NamedFactorGraph(graph, [0, "0"], map(range, graph.n_states))
     with pytest.raises(ValueError, match=r"Names must be distinct and hashable; got .'x0', 'x0'"):
         io.to_pgmpy(alike)
 
 
-def test_energies_that_are_no_tables_go_to_pgmpy():
+def test_pgmpy_round_trip_of_pairwise_energy():
     pytest.importorskip("pgmpy")
     energy = PairwiseEnergy([[0, 0.5], [0.5, 0]], [0.1, -0.2])
     again = io.from_pgmpy(io.to_pgmpy(energy))
-    same_model(again, energy.factor_graph(), all_states(again))
+    assert_same_model(again, energy.factor_graph(), all_states(again))
 
 
-def test_potentials_beyond_floats_go_to_pgmpy():
-    """The constants that factors are multiplied by are not lost."""
+def test_pgmpy_potentials_outside_float_range():
+    """Constants that are moved between factors keep log Z."""
     pytest.importorskip("pgmpy")
     tables = [[800.0, 750.0], [-1400.0, -60.0], [0.0, 1.0], [-300.0, -np.inf], [-99.5]]
     cliques = [(0,), (1,), (2,), (3,), ()]
     graph = FactorGraph([2, 2, 2, 2], cliques, tables)
     again = io.from_pgmpy(io.to_pgmpy(graph))
-    same_model(again, graph, all_states(graph), atol=1e-11)
+    assert_same_model(again, graph, all_states(graph), atol=1e-11)
     assert_allclose(float(log_partition(again)), float(log_partition(graph)), rtol=0, atol=1e-10)
 
     large = FactorGraph([2, 2], [(0,), (1,)], [[700.0, 0.0], [600.0, 0.0]])
-    with pytest.warns(UserWarning, match="normalize=True keeps marginals"):
+    with pytest.warns(UserWarning, match="normalize=True keeps the marginals"):
         model = io.to_pgmpy(large)
-    same_model(io.from_pgmpy(model), large, all_states(large))
+    assert_same_model(io.from_pgmpy(model), large, all_states(large))
     normalized = io.from_pgmpy(io.to_pgmpy(large, normalize=True))
     assert [t.max() for t in normalized.log_potentials] == [0.0, 0.0]
     assert_allclose(marginals(normalized).single, marginals(large).single, atol=1e-14)
 
     for table, constant in (([900.0, 0.0], -50.0), ([700.0, 0.0], 30.0), ([0.0, -700.0], -30.0)):
-        with pytest.raises(ValueError, match="as many floats as there are factors"):
+        with pytest.raises(ValueError, match="cannot be rescaled to the range of floats"):
             io.to_pgmpy(FactorGraph([2], [(0,), ()], [table, [constant]]))
     with pytest.raises(ValueError, match=r"clique \(1,\) are from -1500 to 1;"):
         io.to_pgmpy(FactorGraph([2, 2], [(0,), (1,)], [[0.0, 1.0], [1.0, -1500.0]]))
@@ -294,16 +294,16 @@ def test_potentials_beyond_floats_go_to_pgmpy():
         io.to_pgmpy(FactorGraph([2], [(0,)], [[0.0, -710.0]]), normalize=True)
 
 
-def test_factor_graphs_that_pgmpy_made():
-    """Its conversion has strings in the place of factors."""
+def test_factor_graphs_converted_by_pgmpy():
+    """The conversion of pgmpy has strings instead of factors as nodes."""
     pytest.importorskip("pgmpy")
     graph = FactorGraph([2, 3], [(1, 0), (0,)], [np.arange(6.0), [0.0, 1.0]])
     converted = io.to_pgmpy(graph).to_factor_graph()
     assert "phi_x0" in converted.nodes()
     again = io.from_pgmpy(converted)
     assert again.names == ["x0", "x1"]
-    same_model(again, graph, all_states(graph))
-    same_model(
+    assert_same_model(again, graph, all_states(graph))
+    assert_same_model(
         io.from_pgmpy(io.to_pgmpy(graph, kind="FactorGraph").copy()), graph, all_states(graph)
     )
 
@@ -318,7 +318,7 @@ def pgmpy_network(*factors, nodes="ab"):
     return network
 
 
-def test_what_from_pgmpy_refuses():
+def test_from_pgmpy_errors():
     pytest.importorskip("pgmpy")
     from pgmpy.models import FactorGraph as TheirFactorGraph
 
@@ -332,7 +332,7 @@ def test_what_from_pgmpy_refuses():
         io.from_pgmpy(lonely)
     for value in (-1.0, np.nan, np.inf):
         with pytest.raises(
-            ValueError, match=r"\['a'\] holds (-1.0|nan|inf); potentials are finite"
+            ValueError, match=r"\['a'\] has the value (-1.0|nan|inf); potentials must be finite"
         ):
             io.from_pgmpy(pgmpy_network((["a"], [2], [1, value]), nodes="a"))
     with pytest.raises(ValueError, match="All potentials of clique 0"):
@@ -358,7 +358,7 @@ def test_what_from_pgmpy_refuses():
         assert graph.categories == [["x", "y"]]
 
 
-def test_what_to_pgmpy_refuses():
+def test_to_pgmpy_errors():
     pytest.importorskip("pgmpy")
     graph = FactorGraph([2, 2], [(0, 1)], [np.zeros(4)])
     wrong = {
@@ -366,8 +366,8 @@ def test_what_to_pgmpy_refuses():
         "There are 2 variables, but 1 names": {"names": ["a"]},
         "Names must be distinct and hashable": {"names": ["a", "a"]},
         "Names must be distinct and hashable; got": {"names": [["a"], ["b"]]},
-        "takes names that are false for no name; got the names": {"names": [0, 1]},
-        "for the states of 1 are given": {"state_names": [["a", "b"]]},
+        "names that are false, .*, as missing; got the names": {"names": [0, 1]},
+        "state names were given for 1": {"state_names": [["a", "b"]]},
         "Variable 1 has 2 states, but 3 state names": {"state_names": [[0, 1], [0, 1, 2]]},
         "The state names of variable 0 must be distinct": {"state_names": [[0, 0], [0, 1]]},
     }
@@ -379,11 +379,11 @@ def test_what_to_pgmpy_refuses():
     impossible = FactorGraph([2], [(0,), (0,)], [[0.0, -np.inf], [-np.inf, 0.0]])
     for evidence, clique in (({}, r"\(0,\)"), ({0: 1}, r"\(\)")):
         both = FactorGraph([2, 2], [(0,), (0,), (1,)], [*impossible.log_potentials, [0.0, 1.0]])
-        with pytest.raises(ValueError, match=f"variables {clique} are zero, so no state"):
+        with pytest.raises(ValueError, match=f"variables {clique} are zero, so all states"):
             io.to_pgmpy(both.condition(evidence))
 
 
-def test_what_has_no_tables_is_refused(tmp_path):
+def test_estimators_are_rejected(tmp_path):
     pytest.importorskip("pgmpy")
     model = DiscreteMRF("independent", "exact", alpha=0.1).fit([[0], [1]])
     for write in (
@@ -397,13 +397,13 @@ def test_what_has_no_tables_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_names_that_do_not_fit():
+def test_invalid_names():
     graph = FactorGraph([2, 3], [(0, 1)], [np.arange(6.0)])
     right = [[0, 1], ["a", "b", "c"]]
     for names, categories, message in (
         (["a"], right, "There are 2 variables, but 1 names"),
         (["a", "a"], right, "Names must be distinct and hashable"),
-        (["a", "b"], right[:1], "for the states of 1 are given"),
+        (["a", "b"], right[:1], "state names were given for 1"),
         (["a", "b"], right[::-1], "Variable 0 has 2 states, but 3 state names"),
         (["a", "b"], [[0, 0], right[1]], "The state names of variable 0 must be distinct"),
     ):
@@ -411,7 +411,7 @@ def test_names_that_do_not_fit():
             io.NamedFactorGraph(graph, names, categories)
 
 
-def test_pgmpy_in_single_precision_is_refused():
+def test_pgmpy_single_precision_is_rejected():
     pgmpy = pytest.importorskip("pgmpy")
     pgmpy.config.set_dtype("float32")
     try:

@@ -1,4 +1,4 @@
-"""Tests of UAI files: models, evidence, results and limits of size."""
+"""Tests of UAI files: models, evidence, results, and limits of size."""
 
 import doctest
 import gzip
@@ -31,8 +31,8 @@ from skmrf.energies.layout import Layout
 from skmrf.io import Result, read_evidence, read_fg, read_result, read_uai, write_fg, write_uai
 
 
-class Naive:
-    """A parser that can be checked by eye."""
+class NaiveModel:
+    """Simple reference parser of UAI models."""
 
     def __init__(self, path):
         with gzip.open(path, "rt") if path.suffix == ".gz" else open(path) as file:
@@ -74,10 +74,10 @@ def test_round_trip(tmp_path, graph, name):
     assert again.cliques == graph.cliques
     assert_allclose(again.flat, graph.flat, rtol=4e-16, atol=5e-16)
     assert not again.flat.flags.writeable
-    Naive(tmp_path / name)
+    NaiveModel(tmp_path / name)
 
 
-def test_other_energies_and_tied_tables(tmp_path):
+def test_round_trip_of_other_energies_and_tied_tables(tmp_path):
     rng = np.random.default_rng(0)
     coupling = np.triu(rng.normal(size=(4, 4)), 1)
     energy = PairwiseEnergy(coupling + coupling.T, rng.normal(size=4))
@@ -93,7 +93,7 @@ def test_other_energies_and_tied_tables(tmp_path):
     assert_allclose(again.log_potentials, [table, table], rtol=1e-14)
 
 
-def test_the_same_model_gives_the_same_gzip_file(tmp_path):
+def test_gzip_files_are_reproducible(tmp_path):
     graph = FactorGraph([2], [(0,)], [[0.0, 1.0]])
     write_uai(graph, tmp_path / "a.gz")
     before = (tmp_path / "a.gz").read_bytes()
@@ -102,14 +102,18 @@ def test_the_same_model_gives_the_same_gzip_file(tmp_path):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -3e18])
-def test_writing_refuses_what_has_no_decimal_form(tmp_path, value):
+def test_writing_invalid_log_potentials(tmp_path, value):
     layout = Layout.build([2, 2], [(0,), (0, 1)])
     graph = FactorGraph.from_layout(layout, np.array([0.0, 0, 0, 0, value, 0]))
-    with pytest.raises(ValueError, match=r"clique 1 \(0, 1\) holds (nan|inf|-3e\+18); log-pot"):
+    with pytest.raises(
+        ValueError,
+        match=r"clique 1 \(0, 1\) has the entry (nan|inf|-3e\+18); "
+        r"log-pot",
+    ):
         write_uai(graph, tmp_path / "model.uai")
 
 
-def test_last_variable_is_fastest_and_zero_is_minus_infinity(tmp_path):
+def test_last_variable_is_fastest_and_zero_gives_minus_infinity(tmp_path):
     graph = read_uai(write(tmp_path, GOOD))
     assert graph.cliques == ((0,), (), (2, 0))
     assert_array_equal(graph.n_states, [2, 1, 3])
@@ -118,7 +122,7 @@ def test_last_variable_is_fastest_and_zero_is_minus_infinity(tmp_path):
     assert_allclose(graph.log_potential([[1, 0, 2]]), [math.log(1e-3 * 7 * 6)])
 
 
-def test_bayes_comments_and_line_ends_make_no_difference(tmp_path):
+def test_bayes_comments_and_line_ends_are_equivalent(tmp_path):
     same = GOOD.replace("MARKOV", "# a\nBAYES\nc\n \tc b 1\n#").replace("\n", "\r\n") + "c"
     graph = read_uai(write(tmp_path, same))
     assert_array_equal(graph.flat, read_uai(write(tmp_path, GOOD)).flat)
@@ -137,15 +141,15 @@ def test_bayes_comments_and_line_ends_make_no_difference(tmp_path):
         ("9" * 5000, 5000 * LN10),
     ],
 )
-def test_potentials_beyond_floats_keep_their_logarithms(tmp_path, word, log):
+def test_potentials_outside_float_range(tmp_path, word, log):
     graph = read_uai(write(tmp_path, f"MARKOV 1 2 1 1 0 2 1 {word}"))
     assert_allclose(graph.flat, [0.0, log], rtol=1e-15)
 
 
 @needs_data
 @pytest.mark.parametrize("path", MODELS, ids=lambda p: p.name)
-def test_real_models_agree_with_the_naive_parser(path):
-    graph, naive = read_uai(path), Naive(path)
+def test_real_models_match_reference_parser(path):
+    graph, naive = read_uai(path), NaiveModel(path)
     assert_array_equal(graph.n_states, naive.n_states)
     rng = np.random.default_rng(1)
     X = (rng.random((3, graph.n_variables)) * graph.n_states).astype(int)
@@ -153,7 +157,7 @@ def test_real_models_agree_with_the_naive_parser(path):
     assert_allclose(graph.log_potential(X), expected, rtol=1e-10)
 
 
-# what is wrong with models ----------------------------------------------------------------
+# errors in models -------------------------------------------------------------------------
 
 MODEL_ERRORS = {
     "": "line 1, token 1: expected MARKOV or BAYES, found the end of the file.",
@@ -166,9 +170,9 @@ MODEL_ERRORS = {
     "MARKOV\n-3\n2": "line 2, token 1: expected the number of variables (an integer, at least "
     "0), found '-3'.",
     f"MARKOV\n{10**30} 2": "line 2, token 1: expected the number of variables (an integer, at "
-    "most 1, as many as tokens follow), found '1000000000000000000000000000000'.",
+    "most 1, limited by the number of remaining tokens), found '1000000000000000000000000000000'.",
     "MARKOV\n" + "7" * 50: "line 2, token 1: expected the number of variables (an integer, at "
-    f"most 0, as many as tokens follow), found '{'7' * 40}'....",
+    f"most 0, limited by the number of remaining tokens), found '{'7' * 40}'....",
     "MARKOV\n2\n2 0\n0": "line 3, token 2: expected a number of states (an integer from 1 to "
     "32767), found '0'.",
     "MARKOV\n2\n2 32768\n0": "line 3, token 2: expected a number of states (an integer from 1 "
@@ -180,9 +184,9 @@ MODEL_ERRORS = {
     "MARKOV\n2\n2 2\nnan": "line 4, token 1: expected the number of cliques (an integer, at "
     "least 0), found 'nan'.",
     "MARKOV\n2\n2 2\n5\n1 0": "line 4, token 1: expected the number of cliques (an integer, at "
-    "most 2, as many as tokens follow), found '5'.",
+    "most 2, limited by the number of remaining tokens), found '5'.",
     "MARKOV\n2\n2 2\n1\n3 0 1": "line 5, token 1: expected the number of variables of the clique "
-    "(an integer, at most 2, as many as tokens follow), found '3'.",
+    "(an integer, at most 2, limited by the number of remaining tokens), found '3'.",
     "MARKOV\n2\n2 2\n2\n1 0": "line 5, token 3: expected the number of variables of the clique "
     "(an integer, at least 0), found the end of the file.",
     "MARKOV\n2\n2 2\n1\n1 x": "line 5, token 2: expected a variable (an integer from 0 to "
@@ -229,7 +233,7 @@ def test_malformed_potentials(tmp_path, word):
     fails(read_uai, write(tmp_path, GOOD.replace(" 5", f"\t{word}")), message)
 
 
-def test_positions_are_right_far_into_a_file(tmp_path):
+def test_error_positions_in_large_files(tmp_path):
     rows = ["0.5"] * 200_000
     rows[150_000] = "0.5  oops"
     text = "MARKOV\n# one\n1\n1\n200001\n" + "0\n" * 200_001 + "1 " + "\n1 ".join(rows)
@@ -268,11 +272,11 @@ def test_positions_are_right_far_into_a_file(tmp_path):
         ("1 4 2", {4: 2}),
         ("1\n2 7 0 3 1", {7: 0, 3: 1}),
         ("1\n1 4 2", {4: 2}),
-        ("2\n0\n1 3 1", {0: 1, 3: 1}),  # two samples would do as well
+        ("2\n0\n1 3 1", {0: 1, 3: 1}),  # could also be read as two samples
     ],
 )
 @pytest.mark.parametrize("name", ["evid", "evid.gz"])
-def test_forms_of_evidence(tmp_path, text, evidence, name):
+def test_evidence_forms(tmp_path, text, evidence, name):
     assert read_evidence(write(tmp_path, text, name)) == evidence
 
 
@@ -303,7 +307,7 @@ def test_malformed_evidence(tmp_path, text, message):
 
 
 @needs_data
-def test_real_evidence_can_be_applied():
+def test_real_evidence_can_be_conditioned_on():
     paths = sorted(DATA.glob("uai2014/*/*.evid.gz"))
     assert paths
     observed = 0
@@ -329,7 +333,7 @@ def test_real_evidence_can_be_applied():
         ("PR\n-inf", -math.inf),
     ],
 )
-def test_partition_functions_are_read_in_nats(tmp_path, text, log10):
+def test_partition_functions_are_in_nats(tmp_path, text, log10):
     result = read_result(write(tmp_path, text))
     assert result.kind == "PR"
     assert isinstance(result.value, float)
@@ -368,7 +372,7 @@ def test_marginals(tmp_path, text, marginals):
         ("MAP\n3 0 0 0\n-BEGIN-\n3 0 2 1", [0, 2, 1]),
     ],
 )
-def test_states(tmp_path, text, states):
+def test_map_states(tmp_path, text, states):
     result = read_result(write(tmp_path, text, "r.gz"))
     assert result.kind == "MAP"
     assert np.issubdtype(result.value.dtype, np.integer)
@@ -387,7 +391,7 @@ RESULT_ERRORS = {
     "MAR\n2 2 0.5 0.5": "line 2, token 5: expected the number of states (an integer, at least "
     "1), found the end of the file.",
     "MAR\n2 2 .5 .5 3 0 1": "line 2, token 5: expected the number of states (an integer, at most "
-    "2, as many as tokens follow), found '3'.",
+    "2, limited by the number of remaining tokens), found '3'.",
     "MAR\n2 2 .5 .5 0": "line 2, token 5: expected the number of states (an integer, at least "
     "1), found '0'.",
     "MAR\n1\n1 2 .5 .6 .7": "line 3, token 5: expected the end of the file after the marginals "
@@ -397,8 +401,8 @@ RESULT_ERRORS = {
     "MAR\n2 2 .5 nan 1 1": "line 2, token 4: expected a probability, found 'nan'.",
     "MAP\n1": "line 2, token 2: expected the number of variables (an integer, at least 0), found "
     "the end of the file.",
-    "MAP\n3 0 1": "line 2, token 1: expected the number of variables (an integer, at most 2, as "
-    "many as tokens follow), found '3'.",
+    "MAP\n3 0 1": "line 2, token 1: expected the number of variables (an integer, at most 2, "
+    "limited by the number of remaining tokens), found '3'.",
     "MAP\n3 0 1 0 1": "line 2, token 5: expected the end of the file after the states of 3 "
     "variables, found '1'.",
     "MAP\n2 0 -1": "line 2, token 3: expected a state (an integer from 0 to 32766), found '-1'.",
@@ -412,13 +416,13 @@ def test_malformed_results(tmp_path, text, message):
 
 
 @needs_data
-def test_real_results_fit_their_models():
+def test_real_results_match_models():
     reference = json.loads((DATA / "uai2014" / "reference.json").read_text())
     for path in sorted(DATA.glob("uai2014/*/*.uai.gz")):
         name = path.name.removesuffix(".uai.gz")
         graph = read_uai(path)
-        facts = reference[path.parent.name][name]
-        assert (graph.n_variables, graph.layout.n_cliques) == (facts["n"], facts["m"])
+        expected = reference[path.parent.name][name]
+        assert (graph.n_variables, graph.layout.n_cliques) == (expected["n"], expected["m"])
         for kind in ("PR", "MAR", "MAP"):
             solution = path.with_name(f"{name}.uai.{kind}.gz")
             if not solution.exists():
@@ -426,19 +430,19 @@ def test_real_results_fit_their_models():
             result = read_result(solution)
             assert result.kind == kind
             if kind == "PR":
-                assert_allclose(result.value, facts["pr"] * LN10)
+                assert_allclose(result.value, expected["pr"] * LN10)
             elif kind == "MAR":
                 assert_array_equal([len(m) for m in result.value], graph.n_states)
                 assert_allclose([m.sum() for m in result.value], 1.0, atol=5e-6)
             else:
                 score = graph.log_potential(result.value[None])
-                assert_allclose(score, facts["map_log10"] * LN10)
+                assert_allclose(score, expected["map_log10"] * LN10)
 
 
-# Limits of memory and time, damaged bytes --------------------------------------------------------
+# Limits of memory and time, damaged files --------------------------------------------------------
 
 
-HOSTILE = [
+MALICIOUS = [
     f"MARKOV {10**9}",
     f"MARKOV {10**17} 2 2",
     f"MARKOV 1 2 {10**9}",
@@ -451,8 +455,8 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("read", [read_uai, read_fg, read_evidence, read_result])
-@pytest.mark.parametrize("text", [*HOSTILE, f"{10**17} 1", f"MAR {10**9} 2", f"MAP {10**9} 2"])
-def test_hostile_numbers_take_no_memory(tmp_path, read, text):
+@pytest.mark.parametrize("text", [*MALICIOUS, f"{10**17} 1", f"MAR {10**9} 2", f"MAP {10**9} 2"])
+def test_malicious_sizes_allocate_no_memory(tmp_path, read, text):
     path = write(tmp_path, text)
     tracemalloc.start()
     try:
@@ -464,7 +468,7 @@ def test_hostile_numbers_take_no_memory(tmp_path, read, text):
 
 
 @pytest.mark.parametrize("read", [read_uai, read_fg, read_evidence, read_result])
-def test_what_unpacks_beyond_the_bound_is_refused(tmp_path, read):
+def test_decompressed_size_is_limited(tmp_path, read):
     path = write(tmp_path, b" " * 50_000_000, "bomb.gz")
     tracemalloc.start()
     try:
@@ -473,10 +477,10 @@ def test_what_unpacks_beyond_the_bound_is_refused(tmp_path, read):
         assert tracemalloc.get_traced_memory()[1] < 3e6
     finally:
         tracemalloc.stop()
-    assert "the file holds more than max_bytes = 10000 bytes of text" in str(caught.value)
+    assert "the file has more than max_bytes = 10000 bytes of text" in str(caught.value)
 
 
-def test_memory_is_in_proportion_to_the_text(tmp_path):
+def test_memory_is_proportional_to_text(tmp_path):
     n = 30_000
     path = write(tmp_path, f"MARKOV 1 2 {n} " + "0 " * n + "1 1 " * n)
     tracemalloc.start()
@@ -487,7 +491,7 @@ def test_memory_is_in_proportion_to_the_text(tmp_path):
         tracemalloc.stop()
 
 
-def test_the_bound_is_exact_and_checked(tmp_path):
+def test_max_bytes_is_exact_and_validated(tmp_path):
     path = write(tmp_path, GOOD)
     read_uai(path, max_bytes=len(GOOD))
     with pytest.raises(ValueError, match="max_bytes"):
@@ -497,7 +501,7 @@ def test_the_bound_is_exact_and_checked(tmp_path):
 
 
 @pytest.mark.parametrize("cut", [0, 5, 12, 30, -1])
-def test_broken_gzip_files(tmp_path, cut):
+def test_damaged_gzip_files(tmp_path, cut):
     path = tmp_path / "file.gz"
     path.write_bytes(gzip.compress(GOOD.encode())[:cut])
     with pytest.raises(ValueError, match=r"file\.gz: .*expected"):
@@ -506,7 +510,7 @@ def test_broken_gzip_files(tmp_path, cut):
         read_uai(write(tmp_path, GOOD).rename(path))
 
 
-def test_a_missing_file_is_an_os_error(tmp_path):
+def test_missing_file(tmp_path):
     for read in (read_uai, read_fg, read_evidence, read_result):
         with pytest.raises(FileNotFoundError):
             read(tmp_path / "none")
@@ -531,7 +535,7 @@ FUZZED = {
     ),
 )
 @settings(in_one_folder, max_examples=600)
-def test_damaged_files_give_a_value_or_a_value_error(tmp_path, read, cut, changes):
+def test_damaged_files_raise_only_value_errors(tmp_path, read, cut, changes):
     good, kind = FUZZED[read]
     data = bytearray(good)
     for place, byte in changes:
@@ -545,7 +549,7 @@ def test_damaged_files_give_a_value_or_a_value_error(tmp_path, read, cut, change
 
 @given(words=st.lists(st.sampled_from(["0", "1", "2", "3", "0.5", "-1", "nan", "-BEGIN-", "MAP"])))
 @in_one_folder
-def test_any_words_give_a_value_or_a_value_error(tmp_path, words):
+def test_random_tokens_raise_only_value_errors(tmp_path, words):
     for start, (read, (_, kind)) in zip(("MARKOV", "1", "1", "MAR"), FUZZED.items(), strict=True):
         try:
             assert isinstance(read(write(tmp_path, " ".join([start, *words]))), kind)
@@ -554,7 +558,7 @@ def test_any_words_give_a_value_or_a_value_error(tmp_path, words):
 
 
 @pytest.mark.slow
-def test_a_million_numbers_take_no_time(tmp_path):
+def test_large_files_are_read_fast(tmp_path):
     layout = Layout.build(np.full(1000, 2), [(i % 1000, (i + 1) % 1000) for i in range(250_000)])
     flat = np.random.default_rng(0).normal(size=layout.n_parameters)
     write_uai(FactorGraph.from_layout(layout, flat), tmp_path / "model.uai")
@@ -568,7 +572,7 @@ def test_a_million_numbers_take_no_time(tmp_path):
 
 
 @pytest.mark.parametrize("module", ["uai", "fg", "names", "evidence", "results"])
-def test_examples_in_docstrings(module):
+def test_docstring_examples(module):
     outcome = doctest.testmod(importlib.import_module(f"skmrf.io.{module}"))
     assert outcome.attempted
     assert not outcome.failed

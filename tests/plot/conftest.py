@@ -1,4 +1,4 @@
-"""Models that the tests of displays draw."""
+"""Fitted models for the tests of displays."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -18,7 +18,7 @@ from skmrf.structure import RemovalWhileLearning
 
 
 @pytest.fixture(autouse=True)
-def _no_figure_is_left():
+def _close_figures():
     plt.close("all")
     yield
     plt.close("all")
@@ -26,7 +26,7 @@ def _no_figure_is_left():
 
 @pytest.fixture(scope="session")
 def models():
-    """A fitted estimator of every kind."""
+    """Return one fitted estimator of each class that a display accepts."""
     X, ink = spins(), digits()
     return {
         "discrete": DiscreteMRF(learner="psmc", max_iter=8, random_state=0).fit(

@@ -1,4 +1,4 @@
-"""Tests of displays: options that all share, graphs, filters, chains."""
+"""Tests of displays: shared options, graphs, filters, chains and log Z."""
 
 import subprocess
 import sys
@@ -39,46 +39,50 @@ CASES = [(display, name) for display, names in TAKES.items() for name in names]
 WRONG = [(d, n) for d in TAKES for n in TAKES[HistoryDisplay] if n not in TAKES[d]]
 
 
-def axes_of(display):
+def get_axes(display):
     return np.ravel(display.axes_ if hasattr(display, "axes_") else [display.ax_])
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
 def test_given_axes_are_used(kind, name, models):
-    """They are, whoever made them, and pyplot learns of no figure."""
+    """Given axes are used, and pyplot registers no new figure for them."""
     first = draw(kind, models[name], name)
-    n = N_PANELS.get(kind, len(axes_of(first)))
+    n = N_PANELS.get(kind, len(get_axes(first)))
     assert len(plt.get_fignums()) == 1
     assert first.figure_ is plt.figure(plt.get_fignums()[0])
     plt.close("all")
     axes = Figure().subplots(1, n, squeeze=False)[0]
     second = draw(kind, models[name], name, ax=axes[0] if n == 1 else list(axes))
     assert isinstance(second, kind)
-    assert all(a is b for a, b in zip(axes_of(second), axes, strict=True))
+    assert all(a is b for a, b in zip(get_axes(second), axes, strict=True))
     assert second.figure_ is axes[0].figure
     assert all(a.has_data() for a in axes)
     third = Figure().subplots(1, n, squeeze=False)[0]
     assert second.plot(ax=third) is second
-    assert all(a is b for a, b in zip(axes_of(second), third, strict=True))
+    assert all(a is b for a, b in zip(get_axes(second), third, strict=True))
     assert not plt.get_fignums()
 
 
 @pytest.mark.parametrize("kind", TAKES)
-def test_another_number_of_axes_is_refused(kind, models):
+def test_wrong_number_of_axes(kind, models):
     name = TAKES[kind][0]
     axes = Figure().subplots(1, 9)
-    with pytest.raises(ValueError, match=r"ax must be \d axes, one a panel .*; got 9"):
+    with pytest.raises(
+        ValueError,
+        match=r"ax must be an array or list of \d axes, one per panel; "
+        r"got 9",
+    ):
         draw(kind, models[name], name, ax=axes)
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
-def test_what_is_not_fitted_is_refused(kind, name, models):
+def test_unfitted_estimators(kind, name, models):
     with pytest.raises(NotFittedError):
         draw(kind, type(models[name])(), name)
 
 
 @pytest.mark.parametrize(("kind", "name"), WRONG)
-def test_other_estimators_are_refused(kind, name, models):
+def test_unsupported_estimators(kind, name, models):
     rows = (spins(),) if kind is MomentsDisplay else ()
     with pytest.raises(
         TypeError, match=f"{kind.__name__} takes .* got {type(models[name]).__name__}"
@@ -87,14 +91,14 @@ def test_other_estimators_are_refused(kind, name, models):
 
 
 @pytest.mark.parametrize("kind", TAKES)
-def test_the_error_says_who_is_taken(kind):
+def test_error_lists_supported_estimators(kind):
     rows = (spins(),) if kind is MomentsDisplay else ()
     with pytest.raises(TypeError, match=r"of these classes: \w+.*; got LogisticRegression"):
         kind.from_estimator(LogisticRegression(), *rows)
 
 
-def test_lines_take_short_names_of_properties(models):
-    """As matplotlib does; the long name of the default gives way."""
+def test_abbreviated_line_properties(models):
+    """Abbreviated line properties override the defaults, as in matplotlib."""
     for kind, name, short, long in (
         (HistoryDisplay, "discrete", {"lw": 3.0, "c": "red"}, ("linewidth", 3.0)),
         (ChainsDisplay, "rbm", {"lw": 3.0}, ("linewidth", 3.0)),
@@ -102,26 +106,26 @@ def test_lines_take_short_names_of_properties(models):
         (StructurePathDisplay, "structure", {"lw": 3.0}, ("linewidth", 3.0)),
     ):
         display = draw(kind, models[name], name, **short)
-        lines = [line for axes in axes_of(display) for line in axes.lines]
+        lines = [line for axes in get_axes(display) for line in axes.lines]
         assert any(getattr(line, f"get_{long[0]}")() == long[1] for line in lines), kind
     display = LogPartitionDisplay.from_results({"a": SINGLE}, lw=3.0)
     assert [line.get_linewidth() for line in display.intervals_] == [3.0, 3.0]
 
 
-def test_refused_parameters_leave_no_figure(models):
-    with pytest.raises(ValueError, match="a pair is two columns"):
+def test_invalid_parameters_create_no_figure(models):
+    with pytest.raises(ValueError, match="a pair must be two columns"):
         StructurePathDisplay.from_estimator(models["structure"], pairs=[(0, 9)])
     with pytest.raises(ValueError, match="layout must be one of"):
         CouplingGraphDisplay.from_estimator(models["boltzmann"], layout="round")
     assert not plt.get_fignums()
 
 
-def test_importing_imports_no_matplotlib():
+def test_import_without_matplotlib():
     code = "import sys, skmrf.plot; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_without_matplotlib_the_extra_is_named():
+def test_missing_matplotlib_error():
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
         "from skmrf.plot import FiltersDisplay\n"
@@ -136,7 +140,7 @@ def test_without_matplotlib_the_extra_is_named():
 # Coupling graphs ---------------------------------------------------------------------------------
 
 
-def test_couplings_of_a_known_model():
+def test_coupling_graph_of_ising_model():
     J = np.zeros((5, 5))
     J[0, 1] = J[1, 0] = 0.8
     J[1, 3] = J[3, 1] = -0.4
@@ -156,7 +160,7 @@ def test_couplings_of_a_known_model():
     assert {t.get_text() for t in display.ax_.texts} == set("01234")
 
 
-def test_edges_drawn_are_the_strongest(models):
+def test_strongest_edges_are_plotted(models):
     model = models["boltzmann"]
     J = np.abs(np.triu(model.coupling_))
     display = CouplingGraphDisplay.from_estimator(model, n_strongest=4)
@@ -170,7 +174,7 @@ def test_edges_drawn_are_the_strongest(models):
 
 
 def test_strengths_of_tables():
-    """Norms of centred tables; those of a larger clique are averaged over the others."""
+    """Strengths are norms of centred tables; larger tables are averaged over other columns."""
     rng = np.random.default_rng(0)
     pair, triple = rng.normal(size=(3, 2)), rng.normal(size=(2, 3, 4))
     graph = FactorGraph([2, 3, 4], [(1, 0), (0, 1, 2)], [pair, triple])
@@ -190,7 +194,7 @@ def test_strengths_of_tables():
     assert len(np.unique(display.lines_.get_colors(), axis=0)) == 1
 
 
-def test_strengths_are_those_of_the_structure_learner():
+def test_strengths_match_structure_learner():
     rng = np.random.default_rng(0)
     first = rng.integers(3, size=2000)
     X = np.stack([first, (first + (rng.random(2000) < 0.3)) % 3, rng.integers(3, size=2000)], 1)
@@ -203,7 +207,7 @@ def test_strengths_are_those_of_the_structure_learner():
 
 
 @pytest.mark.parametrize("q", [2, 3])
-def test_zero_potentials_are_infinitely_strong(q):
+def test_zero_potentials_have_infinite_strength(q):
     equal = np.where(np.eye(q) == 1, 0.0, -np.inf)
     graph = FactorGraph([q] * 3, [(0, 1), (1, 2)], [equal, np.eye(q)])
     display = CouplingGraphDisplay.from_estimator(DiscreteMRF.from_energy(graph))
@@ -223,7 +227,7 @@ def test_infinite_couplings_have_no_width_in_the_legend():
     assert display.ax_.get_title() == "1 edge"
 
 
-def test_a_constant_column_takes_no_signs_away():
+def test_signs_with_constant_column():
     X, model = spins(), DiscreteMRF("pairwise", "exact")
     without = CouplingGraphDisplay.from_estimator(model.fit(X))
     display = CouplingGraphDisplay.from_estimator(model.fit(np.column_stack([X, np.zeros(400)])))
@@ -233,7 +237,7 @@ def test_a_constant_column_takes_no_signs_away():
     assert not display.weights[4].any()
 
 
-def test_columns_that_repeat_each_other_are_drawn():
+def test_identical_columns_are_plotted():
     X = spins()
     learner = MRFStructureLearner("exact").fit(np.column_stack([X, X[:, 0]]))
     display = CouplingGraphDisplay.from_estimator(learner)
@@ -255,8 +259,8 @@ def test_layouts(models):
         CouplingGraphDisplay.from_estimator(model, layout="round")
 
 
-def test_layouts_of_graphs_in_parts():
-    """Parts keep apart, and columns next to each other are closer than others."""
+def test_layout_of_disconnected_graph():
+    """Components are separated, and neighbours are closer than columns of other components."""
     weights = nx.to_numpy_array(nx.disjoint_union(nx.cycle_graph(5), nx.path_graph(4)))
     places = CouplingGraphDisplay(weights, list("abcdefghi"), False).plot().positions_
     P = np.array([places[i] for i in range(9)])
@@ -266,21 +270,21 @@ def test_layouts_of_graphs_in_parts():
 
 
 @pytest.mark.parametrize("joined", [0, 6])
-def test_many_columns_without_an_edge_are_left_out(joined):
+def test_many_isolated_columns_are_omitted(joined):
     weights = np.zeros((300, 300))
     weights[:joined, :joined] = nx.to_numpy_array(nx.cycle_graph(joined))
     names = [f"column {i}" for i in range(300)]
     display = CouplingGraphDisplay(weights, names, True).plot()
     assert sorted(display.graph_) == list(range(joined))
     assert len(display.nodes_.get_offsets()) == len(display.ax_.texts) == joined
-    left_out = f"{joined} edges; {300 - joined} columns without one are left out"
+    left_out = f"{joined} edges; {300 - joined} columns without edges omitted"
     assert display.ax_.get_title() == left_out
     display.figure_.canvas.draw()
     everywhere = {i: (i, i % 7) for i in range(300)}
     assert len(CouplingGraphDisplay(weights, names, True).plot(layout=everywhere).graph_) == 300
 
 
-def test_names_of_columns(models):
+def test_column_names(models):
     for name in ("discrete", "structure"):
         display = CouplingGraphDisplay.from_estimator(models[name])
         assert [t.get_text() for t in display.ax_.texts] == NAMES
@@ -293,7 +297,7 @@ def test_names_of_columns(models):
         ({"n_strongest": 0}, "n_strongest must be an integer >= 1"),
     ],
 )
-def test_bad_parameters_of_graphs(how, message, models):
+def test_invalid_parameters_of_graphs(how, message, models):
     with pytest.raises(ValueError, match=message):
         CouplingGraphDisplay.from_estimator(models["boltzmann"], **how)
 
@@ -308,7 +312,7 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_graphs_are_those_of_networkx(name):
+def test_graph_matches_to_networkx(name):
     graph = FactorGraph(*GRAPHS[name])
     display = CouplingGraphDisplay.from_estimator(DiscreteMRF.from_energy(graph))
     edges = to_networkx(graph).edges
@@ -327,12 +331,12 @@ def test_filters_of_an_rbm(models):
     display = FiltersDisplay.from_estimator(model, n_filters=3)
     order = np.argsort(-np.linalg.norm(model.components_, axis=1))[:3]
     assert_array_equal(display.units, order)
-    mosaic = display.image_.get_array().filled(np.nan)
-    assert mosaic.shape == (17, 17)
-    assert np.isnan(mosaic[8]).all()
-    assert np.isnan(mosaic[:, 8]).all()
-    assert np.isnan(mosaic[9:, 9:]).all()
-    corners = mosaic[:8, :8], mosaic[:8, 9:], mosaic[9:, :8]
+    image = display.image_.get_array().filled(np.nan)
+    assert image.shape == (17, 17)
+    assert np.isnan(image[8]).all()
+    assert np.isnan(image[:, 8]).all()
+    assert np.isnan(image[9:, 9:]).all()
+    corners = image[:8, :8], image[:8, 9:], image[9:, :8]
     for part, unit in zip(corners, order, strict=True):
         assert_allclose(part, model.components_[unit].reshape(8, 8))
     low, high = display.image_.get_clim()
@@ -357,15 +361,15 @@ def test_filters_of_outputs(models):
     assert (np.diff(np.linalg.norm(display.filters, axis=(1, 2))) <= 0).all()
 
 
-def test_a_mosaic_has_no_empty_columns():
+def test_filter_grid_has_no_empty_columns():
     assert FiltersDisplay(np.ones((2, 16, 1)), [0, 1]).plot().image_.get_array().shape == (16, 3)
 
 
-def test_shapes_of_filters_are_checked(models):
+def test_invalid_filter_shapes(models):
     with pytest.raises(ValueError, match=r"image_shape=\(8, 7\) has 56 pixels, but there are 64"):
         FiltersDisplay.from_estimator(models["rbm"], image_shape=(8, 7))
     narrow = RBM(2, "pcd", max_iter=1, random_state=0).fit(digits()[:, :6])
-    with pytest.raises(ValueError, match="6 visible units make no square"):
+    with pytest.raises(ValueError, match="6 visible units do not form a square"):
         FiltersDisplay.from_estimator(narrow)
     blind = CRBMStructuredPredictor(learner="lr", max_iter=1).fit(digits(), digits()[:, :4])
     with pytest.raises(ValueError, match="has no hidden units"):
@@ -400,8 +404,12 @@ def test_swap_rates_of_chains(models):
     assert_allclose(bars, [(0.0, 0.25, traces.swap_rates[0]), (0.25, 0.75, traces.swap_rates[1])])
 
 
-def test_only_traces_are_taken(models):
-    with pytest.raises(TypeError, match=r"takes what skmrf.samplers.trace_chains returns; got RBM"):
+def test_from_traces_rejects_estimators(models):
+    with pytest.raises(
+        TypeError,
+        match=r"takes the result of skmrf.samplers.trace_chains; got "
+        r"RBM",
+    ):
         ChainsDisplay.from_traces(models["rbm"])
 
 
@@ -429,7 +437,7 @@ def test_intervals_of_log_z():
     assert legend == {"limit: a bound", "value"}
 
 
-def test_limits_that_there_are_not():
+def test_infinite_limits():
     results = {"a": LogPartition(1.0, 0.1, -np.inf, np.inf, False, "bethe", True)}
     display = LogPartitionDisplay.from_results(results)
     ends = [line.get_xdata()[0] for line in display.intervals_]
@@ -439,7 +447,7 @@ def test_limits_that_there_are_not():
     assert legend == {"no limit", "value"}
 
 
-def test_minus_infinity_is_no_point_on_the_axis():
+def test_minus_infinity_is_plotted_as_arrow():
     nothing = LogPartition(-np.inf, 0.0, -np.inf, -np.inf, True, "exact", True)
     display = LogPartitionDisplay.from_results({"a": nothing})
     assert display.values_[0].get_marker() == "<"
@@ -457,7 +465,7 @@ def test_log_z_of_estimators(models):
 
 
 @pytest.mark.parametrize("results", [{"a": 1.0}, {}, SINGLE, [SINGLE]])
-def test_results_are_checked(results, models):
+def test_invalid_results(results, models):
     with pytest.raises(TypeError, match="results must be a dict from names to"):
         LogPartitionDisplay.from_results(results)
     with pytest.raises(TypeError, match=r"estimators must be a dict from names to .* got list"):

@@ -1,4 +1,4 @@
-"""Tests of displays of moments, of the history of a fit and of structure paths."""
+"""Tests of displays of moments, training history and structure paths."""
 
 from itertools import combinations
 
@@ -23,15 +23,15 @@ pytestmark = [
 ]
 
 
-def exact_moments(energy):
-    """Probabilities of the states that are shown, column by column and then pair by pair."""
+def compute_exact_moments(energy):
+    """Compute the probabilities of the plotted states, first of columns and then of pairs."""
     states, log_f = enumerate_states(energy)
     p = np.exp(log_f - log_f.max())
-    return moments(states, p / p.sum(), energy.n_states)
+    return compute_moments(states, p / p.sum(), energy.n_states)
 
 
-def moments(codes, weights, n_states):
-    """Weighted shares, by loops; missing entries (-1) are left out."""
+def compute_moments(codes, weights, n_states):
+    """Compute weighted frequencies with loops; missing entries (-1) are ignored."""
     shown = [range(q) if q != 2 else [1] for q in n_states]
     out = []
     for i, q in enumerate(shown):
@@ -47,21 +47,21 @@ def moments(codes, weights, n_states):
     return np.array(out)
 
 
-def rows_of(energy, n_rows, seed):
+def draw_rows(energy, n_rows, seed):
     states, log_f = enumerate_states(energy)
     p = np.exp(log_f - log_f.max())
     return states[np.random.default_rng(seed).choice(len(states), size=n_rows, p=p / p.sum())]
 
 
 @pytest.mark.parametrize("name", ["chain", "cycle", "orders", "zeros", "constant_variables"])
-def test_moments_are_those_of_enumeration(name, seed):
+def test_moments_match_enumeration(name, seed):
     energy = ZOO[name](seed)
-    model, rows = DiscreteMRF.from_energy(energy), rows_of(energy, 500, seed).astype(float)
+    model, rows = DiscreteMRF.from_energy(energy), draw_rows(energy, 500, seed).astype(float)
     rows[np.random.default_rng(seed).random(rows.shape) < 0.2] = np.nan
     display = MomentsDisplay.from_estimator(model, rows)
     codes = np.where(np.isnan(rows), -1, rows).astype(int)
-    assert_allclose(display.model, exact_moments(energy), rtol=0, atol=1e-12)
-    assert_allclose(display.data, moments(codes, np.ones(500), energy.n_states), atol=1e-12)
+    assert_allclose(display.model, compute_exact_moments(energy), rtol=0, atol=1e-12)
+    assert_allclose(display.data, compute_moments(codes, np.ones(500), energy.n_states), atol=1e-12)
     n_points = 0
     for kind, (left, right) in display.points_.items():
         of = display.kinds == kind
@@ -74,18 +74,18 @@ def test_moments_are_those_of_enumeration(name, seed):
 
 
 def test_moments_of_weighted_rows(seed):
-    """A row of weight two is two rows for shares; one of weight zero is none."""
+    """Frequencies with integer weights equal those of repeated rows."""
     energy = ZOO["chain"](seed)
-    model, rows = DiscreteMRF.from_energy(energy), rows_of(energy, 200, seed).astype(float)
+    model, rows = DiscreteMRF.from_energy(energy), draw_rows(energy, 200, seed).astype(float)
     rows[np.random.default_rng(seed).random(rows.shape) < 0.2] = np.nan
     times = np.random.default_rng(seed).integers(3, size=200)
     weighted = MomentsDisplay.from_estimator(model, rows, sample_weight=times)
     repeated = MomentsDisplay.from_estimator(model, np.repeat(rows, times, axis=0))
     assert_allclose(weighted.data, repeated.data, atol=1e-12)
     seen = ~np.isnan(rows[:, 0])
-    worth = times[seen].sum() ** 2 / (times[seen] ** 2).sum()
+    effective = times[seen].sum() ** 2 / (times[seen] ** 2).sum()
     ratio = (weighted.standard_error / repeated.standard_error)[weighted.kinds == "column"][0]
-    assert ratio == pytest.approx(np.sqrt(times[seen].sum() / worth))
+    assert ratio == pytest.approx(np.sqrt(times[seen].sum() / effective))
     equal = MomentsDisplay.from_estimator(model, rows, sample_weight=np.full(200, 0.5))
     assert_allclose(equal.z_, MomentsDisplay.from_estimator(model, rows).z_)
     with pytest.raises(ValueError, match="sample_weight"):
@@ -94,25 +94,25 @@ def test_moments_of_weighted_rows(seed):
 
 @pytest.mark.parametrize("method", ["exact", "samples"])
 def test_differences_are_in_standard_errors(method, seed):
-    """Of rows that the model drew, the mean square of z is one, half of it from draws."""
+    """The mean square of z is one for rows sampled from the model, and larger for other rows."""
     energy = ZOO["grid"](seed)
     model, how = DiscreteMRF.from_energy(energy), {"method": method, "n_samples": 1000}
     squares = []
     for k in range(60):
         random = np.random.default_rng([seed, k])
-        rows = rows_of(energy, 1000, [seed, k])
+        rows = draw_rows(energy, 1000, [seed, k])
         z = MomentsDisplay.from_estimator(model, rows, random_state=random, **how).z_
         plt.close("all")
         squares.append(np.mean(z**2))
     error = np.std(squares, ddof=1) / np.sqrt(60)
     assert error < 0.15
     assert abs(np.mean(squares) - 1) < 5 * error
-    others = rows_of(energy.tempered(0.3), 1000, seed)
+    others = draw_rows(energy.tempered(0.3), 1000, seed)
     z = MomentsDisplay.from_estimator(model, others, random_state=seed, **how).z_
     assert np.mean(z**2) > np.mean(squares) + 5 * np.std(squares)
 
 
-def test_kinds_of_moments(models):
+def test_moment_kinds(models):
     X = spins()
     chain = DiscreteMRF([("north", "east"), ("east", "south", "west")], "exact")
     chain.fit(pd.DataFrame(X, columns=NAMES))
@@ -125,17 +125,17 @@ def test_kinds_of_moments(models):
 
 
 def test_moments_of_an_rbm(seed):
-    """Against the sum over all states; the rows are grey, the draws are not."""
+    """Compare with sums over all states; the rows are grey values, which are binarized."""
     ink = digits()[:, 18:26]
     model = RBM(2, "pcd", binarize=7.5, max_iter=200, random_state=seed).fit(8.0 * ink)
     states = (np.arange(256)[:, None] >> np.arange(8)) & 1
     p = np.exp(-model.energy_.astype(float).free_energy(states))
     display = MomentsDisplay.from_estimator(model, 8.0 * ink, n_samples=4000, random_state=seed)
-    expected = moments(states, p / p.sum(), [2] * 8)
-    assert_allclose(display.data, moments(ink, np.ones(200), [2] * 8))
+    expected = compute_moments(states, p / p.sum(), [2] * 8)
+    assert_allclose(display.data, compute_moments(ink, np.ones(200), [2] * 8))
     error = np.sqrt(expected * (1 - expected) / 4000) + 1e-3
     assert (np.abs(display.model - expected) < 5 * error).all()
-    with pytest.raises(ValueError, match='of an RBM take method="samples"'):
+    with pytest.raises(ValueError, match='for an RBM use method="samples"'):
         MomentsDisplay.from_estimator(model, 8.0 * ink, method="exact")
 
 
@@ -149,27 +149,27 @@ def test_moments_of_sparse_rows(models):
     assert_array_equal(sparse.z_, dense.z_)
 
 
-def test_few_pairs_are_chosen(seed):
+def test_random_choice_of_pairs(seed):
     energy = ZOO["chain"](seed)
-    model, rows = DiscreteMRF.from_energy(energy), rows_of(energy, 100, seed)
+    model, rows = DiscreteMRF.from_energy(energy), draw_rows(energy, 100, seed)
     few = MomentsDisplay.from_estimator(model, rows, n_pairs=4, random_state=seed)
     assert len(few.model) == 6 + 4
-    assert np.isin(few.model.round(12), exact_moments(energy).round(12)).all()
+    assert np.isin(few.model.round(12), compute_exact_moments(energy).round(12)).all()
     none = MomentsDisplay.from_estimator(model, rows, n_pairs=0)
     assert set(none.kinds) == {"column"}
 
 
-def test_pairs_that_no_row_shows_are_left_out():
+def test_unobserved_pairs_are_omitted():
     energy = ZOO["chain"](0)
-    rows = rows_of(energy, 100, 0).astype(float)
+    rows = draw_rows(energy, 100, 0).astype(float)
     rows[:50, 0] = rows[50:, 1] = np.nan
     display = MomentsDisplay.from_estimator(DiscreteMRF.from_energy(energy), rows)
     assert len(display.model) == 6 + 14
     assert np.isfinite(display.z_).all()
 
 
-def test_never_and_always_have_an_error():
-    """A state that neither has differs by nothing; one that only the model has, by something."""
+def test_standard_errors_of_impossible_states():
+    """Impossible states have z = 0, and states that only the model has a finite negative z."""
     rows = np.zeros((50, 2), dtype=int)
     graph = FactorGraph([2, 2], [(0,), (1,)], [[0.0, -np.inf], [0.0, 0.0]])
     z = MomentsDisplay.from_estimator(DiscreteMRF.from_energy(graph), rows).z_
@@ -186,7 +186,7 @@ def test_never_and_always_have_an_error():
         ({"n_pairs": -1}, "n_pairs must be an integer >= 0"),
     ],
 )
-def test_bad_parameters_of_moments(how, message, models):
+def test_invalid_parameters_of_moments(how, message, models):
     with pytest.raises(ValueError, match=message):
         MomentsDisplay.from_estimator(models["boltzmann"], spins(), **how)
 
@@ -208,7 +208,7 @@ def test_history(name, models):
     assert display.axes_[-1].get_xlabel() == "updates"
 
 
-def test_scores_come_first_and_log_z_has_its_error(models):
+def test_history_order_and_error_band(models):
     display = HistoryDisplay.from_estimator(models["discrete"])
     history = models["discrete"].history_
     assert list(display.columns)[:3] == ["log_partition", "gradient_rms", "learning_rate"]
@@ -219,18 +219,18 @@ def test_scores_come_first_and_log_z_has_its_error(models):
     assert_allclose([at_first.min(), at_first.max()], [value - 2 * error, value + 2 * error])
 
 
-def test_names_of_history(models):
+def test_history_names(models):
     display = HistoryDisplay.from_estimator(models["crbm"], names=["hinge", "validation_score"])
     assert list(display.columns) == ["hinge", "validation_score"]
     assert display.axes_[1].get_title() == "validation score (accuracy)"
     single = HistoryDisplay.from_estimator(models["crbm"], names="hinge", color="red")
     assert to_rgb(single.lines_[0].get_color()) == to_rgb("red")
     for names in (["hinges"], []):
-        with pytest.raises(ValueError, match=r"the columns of history_ are .*hinge"):
+        with pytest.raises(ValueError, match=r"the keys of history_ are .*hinge"):
             HistoryDisplay.from_estimator(models["crbm"], names=names)
 
 
-def test_unknown_columns_are_shown_last():
+def test_unknown_history_keys_are_last():
     model = DiscreteMRF(learner="exact").fit(spins())
     model.history_["novelty"] = [0.5] * model.n_iter_
     display = HistoryDisplay.from_estimator(model)
@@ -238,7 +238,7 @@ def test_unknown_columns_are_shown_last():
     assert display.axes_[2].get_title() == "novelty"
 
 
-def test_epochs_of_runs_are_counted_on():
+def test_epochs_of_several_runs_are_consecutive():
     model = MRFStructureLearner("exact", random_state=0).fit(spins())
     epochs = np.array(model.history_["epoch"])
     assert (np.diff(epochs) < 0).any()
@@ -252,13 +252,13 @@ def test_scales_of_history():
     assert [axes.get_yscale() for axes in display.axes_] == ["log", "linear", "linear"]
 
 
-def test_history_that_is_not_finite():
+def test_history_with_infinite_values():
     columns = {"bound": [np.inf, np.inf], "score": [np.nan, np.nan], "ess": [2.0, np.inf]}
     display = HistoryDisplay(columns, [1, 2]).plot()
     assert display.axes_[2].get_ylim() == pytest.approx((0.0, 2.2))
 
 
-def test_a_model_without_history_is_refused():
+def test_model_without_history():
     model = DiscreteMRF.from_energy(ZOO["chain"](0))
     with pytest.raises(ValueError, match="history_ is empty"):
         HistoryDisplay.from_estimator(model)
@@ -267,7 +267,7 @@ def test_a_model_without_history_is_refused():
 # Paths ------------------------------------------------------------------------------------
 
 
-def test_path_of_a_learner(models):
+def test_structure_path(models):
     path = models["structure"].path_
     display = StructurePathDisplay.from_estimator(models["structure"], pairs=[("west", "south")])
     assert set(display.lines_) == set(map(tuple, path.edges.tolist()))
@@ -300,7 +300,7 @@ def test_removals_and_returns():
         np.array(edges), [10, 20, 30, 40, 50], parameters, kept, list("abcd")
     ).plot()
     assert_allclose(display.removals_, [[20, 0.2], [20, 0.1]])
-    assert_allclose(display.returns_, [[50, 0.6]])  # the one that began late did not return
+    assert_allclose(display.returns_, [[50, 0.6]])  # the first appearance of (1, 2) is no return
     drawn = {
         line.get_marker(): line.get_xydata()
         for line in display.ax_.lines
@@ -310,7 +310,7 @@ def test_removals_and_returns():
     assert_allclose(drawn["^"], display.returns_)
 
 
-def test_edges_that_a_penalty_left_are_kept():
+def test_kept_edges_with_penalty():
     learner = MRFStructureLearner("exact", search=Penalized("l1", 0.05)).fit(spins()[:, [0, 2, 1]])
     display = StructurePathDisplay.from_estimator(learner)
     kept = display.edges[display.kept].tolist()
@@ -319,7 +319,7 @@ def test_edges_that_a_penalty_left_are_kept():
 
 
 def test_removals_after_the_last_record():
-    """Of one record, as a fit of one pair has: it is a point, and a cross if the edge went."""
+    """A path with one record is plotted as a point, and as a removal if the edge was removed."""
     edges = np.array([(0, 1), (0, 2)])
     display = StructurePathDisplay(edges, [7], [[0.5, 0.3]], [True, False], list("abc")).plot()
     assert_allclose(display.removals_, [[7, 0.3]])
@@ -330,18 +330,18 @@ def test_removals_after_the_last_record():
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([("north", "up")], r"pairs names \('north', 'up'\); a pair is two columns"),
-        ([(0, 4)], "a pair is two columns"),
-        ([(0, 1, 2)], "a pair is two columns"),
+        ([("north", "up")], r"pairs contains \('north', 'up'\), but a pair must be two columns"),
+        ([(0, 4)], "a pair must be two columns"),
+        ([(0, 1, 2)], "a pair must be two columns"),
         ([(0, 0)], "was never in the model"),
     ],
 )
-def test_wrong_pairs_are_refused(pairs, message, models):
+def test_invalid_pairs(pairs, message, models):
     with pytest.raises(ValueError, match=message):
         StructurePathDisplay.from_estimator(models["structure"], pairs=pairs)
 
 
-def test_a_path_without_records_is_refused():
+def test_path_without_records():
     learner = MRFStructureLearner("exact").fit(spins()[:, :1])
     with pytest.raises(ValueError, match="path_ has no record"):
         StructurePathDisplay.from_estimator(learner)
