@@ -1,4 +1,4 @@
-"""``pytest -p budget --budget 480``: tests that would begin later are skipped, and counted."""
+"""Pytest plugin with a time budget: ``pytest -p budget --budget 480`` skips later tests."""
 
 import time
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def pytest_addoption(parser):
-    """Add the option."""
+    """Add the option ``--budget``."""
     parser.addoption("--budget", type=float, default=float("inf"), help="seconds for all tests")
 
 
@@ -17,6 +17,6 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Skip what would begin too late."""
+    """Skip a test if the time budget is used up."""
     if time.monotonic() > item.config.budget_ends:
-        pytest.skip("the time for these tests was spent")
+        pytest.skip("the time budget for these tests is used up")

@@ -1,4 +1,4 @@
-"""What all benchmarks share: options, side-by-side timing, tables, JSON and PNG files."""
+"""Shared code of the benchmarks: options, timing, tables, JSON and PNG files."""
 
 import argparse
 import json
@@ -23,10 +23,10 @@ PACKAGES = ("skmrf", "numpy", "scipy", "numba", "scikit-learn", "pgmpy")
 
 
 def options(description, *, data=False, cells=False):
-    """Return a parser with ``--fast``, ``--results``; on request ``--data-home``, ``--cells``."""
+    """Return a parser with ``--fast`` and ``--results``, and optionally the other options."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--fast", action="store_true", help="small problems, about a minute")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of JSON and PNG")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for JSON and PNG")
     if data:
         parser.add_argument(
             "--data-home", default=None, help="folder of data sets; default: SKMRF_DATA"
@@ -36,7 +36,7 @@ def options(description, *, data=False, cells=False):
             "--cells",
             type=Path,
             default=CELLS,
-            help="folder of finished cells, which are not computed again",
+            help="folder of finished results, which are not computed again",
         )
     return parser
 
@@ -45,14 +45,18 @@ def options(description, *, data=False, cells=False):
 
 
 def interleaved(functions, repeats=5):
-    """Median processor seconds of every function, called in turn so that noise falls on all alike.
+    """Return the median processor seconds of each function.
 
-    Processor time leaves out what other programs take; limit all libraries to one thread.
+    The functions are called in turn, so that noise affects all of them equally. Processor time
+    excludes other programs. Limit all libraries to one thread before the call.
 
     Parameters
     ----------
     functions : dict of str to callable
-        Each is called once untimed (compilation, caches), then ``repeats`` times.
+        Functions without parameters. Each is called once untimed (compilation, caches), and then
+        ``repeats`` times.
+    repeats : int, default=5
+        Number of timed calls of each function.
     """
     for function in functions.values():
         function()
@@ -66,7 +70,7 @@ def interleaved(functions, repeats=5):
 
 
 def calls_in(function, seconds):
-    """How many calls of a function take that many seconds."""
+    """Return the number of calls of a function that take about the given seconds."""
     function()
     start = time.perf_counter()
     function()
@@ -74,40 +78,40 @@ def calls_in(function, seconds):
 
 
 def timed(function, *args, **kwargs):
-    """(result, seconds) of one call."""
+    """Call a function and return (result, seconds)."""
     start = time.perf_counter()
     result = function(*args, **kwargs)
     return result, time.perf_counter() - start
 
 
 def peak_bytes():
-    """Largest resident memory of this process so far."""
-    peak = _status("VmHWM")  # ru_maxrss would count what the parent held when it forked
+    """Return the peak resident memory of this process in bytes."""
+    peak = _read_status("VmHWM")  # ru_maxrss would include the memory of the parent at the fork
     if peak is None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         peak = peak if sys.platform == "darwin" else 1024 * peak
     return peak
 
 
-def restart_peak():
-    """Resident memory now, from which :func:`peak_bytes` counts anew where the system allows it."""
+def reset_peak():
+    """Reset :func:`peak_bytes` if the system allows it, and return the current memory in bytes."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    return _status("VmRSS") or peak_bytes()
+    return _read_status("VmRSS") or peak_bytes()
 
 
-def _status(key):
-    """Bytes of an entry of /proc/self/status, None where there is none."""
+def _read_status(key):
+    """Return an entry of /proc/self/status in bytes, or None if it does not exist."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
         return None
-    found = [line.split()[1] for line in lines if line.startswith(f"{key}:")]
-    return 1024 * int(found[0]) if found else None
+    values = [line.split()[1] for line in lines if line.startswith(f"{key}:")]
+    return 1024 * int(values[0]) if values else None
 
 
 def in_child(function, *args, **kwargs):
-    """Result of a call in a fresh process, whose peak memory is then its own."""
+    """Call a function in a new process, which has its own peak memory, and return the result."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(function, *args, **kwargs).result()
 
@@ -115,17 +119,17 @@ def in_child(function, *args, **kwargs):
 # Records -----------------------------------------------------------------------------------
 
 
-def _versions():
-    found = {"python": platform.python_version()}
+def _get_versions():
+    versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
-def _processor():
+def _get_processor():
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -134,23 +138,27 @@ def _processor():
     return names[0] if names else platform.machine()
 
 
-def machine():
-    """Processor and number of its cores that this process may use."""
-    able = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{_processor()}, {able} cores"
+def describe_machine():
+    """Return the name of the processor and the number of cores that this process may use."""
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{_get_processor()}, {n_cores} cores"
 
 
 def save(args, name, rows, columns, notes=()):
-    """Print the table and write ``name.json``.
+    """Print a table and write ``name.json``.
 
     Parameters
     ----------
     args : parsed options
+        Options of the command; ``args.results`` is the folder of the file.
     name : str
+        Name of the file, without ``.json``.
     rows : list of dict
+        Rows of the table.
     columns : dict of str to str
-        Keys of the rows and their headings, in order; other keys are only in the file.
+        Keys of the rows and their headings, in order. Other keys are only in the file.
     notes : sequence of str
+        Lines to print below the table.
     """
     print(markdown(rows, columns), *notes, sep="\n", flush=True)
     args.results.mkdir(parents=True, exist_ok=True)
@@ -158,8 +166,8 @@ def save(args, name, rows, columns, notes=()):
         "name": name,
         "fast": args.fast,
         "date": date.today().isoformat(),
-        "machine": machine(),
-        "versions": _versions(),
+        "machine": describe_machine(),
+        "versions": _get_versions(),
         "columns": columns,
         "rows": rows,
         "notes": list(notes),
@@ -171,11 +179,12 @@ def save(args, name, rows, columns, notes=()):
 
 
 def computed_from(n_results, n_missing=0):
-    """Return the line below a table that says how many results it summarises.
+    """Return the line below a table with the number of results that it summarises.
 
     Parameters
     ----------
     n_results : int
+        Number of results in the table.
     n_missing : int, default=0
         Number of requested results that have not been computed.
     """
@@ -184,7 +193,7 @@ def computed_from(n_results, n_missing=0):
 
 
 def read_tables(path):
-    """Return the texts of the tables in a file of :func:`write_tables`, keyed by their names."""
+    """Return the tables in a file of :func:`write_tables`, keyed by name."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     found = re.findall(r"^<!-- (.+) -->\n(.*?)^<!-- end of \1 -->$", text, re.DOTALL | re.MULTILINE)
     return {name: table.strip() for name, table in found}
@@ -196,10 +205,10 @@ def write_tables(path, tables):
     Parameters
     ----------
     path : Path
-        Tables of other names that the file has are kept.
+        File to write. Its tables with other names are kept.
     tables : dict of str to str
-        Names and texts. A page includes one of them between ``<!-- name -->`` and
-        ``<!-- end of name -->``.
+        Texts of the tables, keyed by name. A page can include the text between ``<!-- name -->``
+        and ``<!-- end of name -->``.
     """
     parts = [
         f"## {name}\n\n<!-- {name} -->\n\n{text}\n\n<!-- end of {name} -->\n"
@@ -209,38 +218,40 @@ def write_tables(path, tables):
 
 
 def keep_larger_table(args, file, table, n_results):
-    """Return options whose tables do not replace a table of more results.
+    """Return options with which new tables do not replace a table with more results.
 
     Parameters
     ----------
     args : parsed options
+        Options of the command.
     file : str
         Name of a Markdown file in ``args.results``.
     table : str
-        Name of a table in it. If its line of :func:`computed_from` has a larger number of
-        results, the returned ``results`` is the folder ``partial`` in ``args.results``.
+        Name of a table in the file. If this table was computed from more results than the new one
+        (see :func:`computed_from`), the returned ``results`` is the folder ``partial`` in
+        ``args.results``.
     n_results : int
-        Number of results of the new table; 0 ends the program.
+        Number of results of the new table. If it is 0, the program ends.
     """
     if not n_results:
         raise SystemExit(f"There are no cells in {args.cells}. Run without --table-only first.")
     path = args.results / file
     text = read_tables(path).get(table, "")
     found = re.search(r"^Computed from ([\d,]+) results", text, re.MULTILINE)
-    known = int(found[1].replace(",", "")) if found else 0
-    if known <= n_results:
+    n_previous = int(found[1].replace(",", "")) if found else 0
+    if n_previous <= n_results:
         return args
     folder = args.results / "partial"
     folder.mkdir(exist_ok=True)
     print(
-        f"{path} is computed from {known:,} results and {args.cells} has only {n_results:,}: "
-        f"{path} is kept, and the new tables are in {folder}.",
+        f"{path} is computed from {n_previous:,} results, but {args.cells} has only "
+        f"{n_results:,}. {path} is unchanged, and the new tables are in {folder}.",
         flush=True,
     )
     return argparse.Namespace(**(vars(args) | {"results": folder}))
 
 
-def _cell(value):
+def _format_value(value):
     if value is None:
         return ""
     if isinstance(value, float):
@@ -249,8 +260,9 @@ def _cell(value):
 
 
 def markdown(rows, columns):
-    """The rows as a table in Markdown, padded so that it reads well on a terminal too."""
-    cells = [list(columns.values())] + [[_cell(row.get(k)) for k in columns] for row in rows]
+    """Format rows as a Markdown table with aligned columns."""
+    cells = [list(columns.values())]
+    cells += [[_format_value(row.get(k)) for k in columns] for row in rows]
     widths = [max(len(line[c]) for line in cells) for c in range(len(columns))]
     lines = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in cells]
     rule = "|" + "|".join("-" * (w + 2) for w in widths) + "|"
@@ -258,13 +270,24 @@ def markdown(rows, columns):
 
 
 def bars(args, name, rows, keys, label, *, xlabel, log=True):
-    """``name.png``: a group of bars for every row, one bar a key; nothing without matplotlib.
+    """Write a bar chart to ``name.png``, or print a message if matplotlib is not installed.
 
     Parameters
     ----------
+    args : parsed options
+        Options of the command; ``args.results`` is the folder of the file.
+    name : str
+        Name of the file, without ``.png``.
+    rows : list of dict
+        Rows of the table. Each has a group of bars.
     keys : dict of str to str
-        Keys of the rows and their names in the legend.
+        Keys of the rows and their names in the legend. Each has one bar in a group.
     label : callable, row -> str
+        Function that returns the label of a row.
+    xlabel : str
+        Label of the horizontal axis.
+    log : bool, default=True
+        Whether the horizontal axis is logarithmic.
     """
     try:
         from matplotlib.figure import Figure

@@ -1,9 +1,10 @@
 """Fully visible Boltzmann machines: the upper half of Table 1 and Figures 2 to 4 of the paper.
 
-The target has 10 units in {-1, 1} and W ~ N(0, 1), a full matrix, so that a pair's coupling is
-W_ij + W_ji; 200 exact draws are the data. All learners have 200 particles, start at parameters
-N(0, 0.01^2), and take the same plain gradient steps in three schemes of the rate. Both copies of a
-coupling move, which doubles its rate. Log-likelihoods are exact.
+The target model has 10 units with the states -1 and 1. W is a full matrix with entries N(0, 1), so
+the coupling of a pair is W_ij + W_ji. The data are 200 exact samples. All learners have 200
+particles, the same initial parameters N(0, 0.01^2), and plain gradient steps with three learning
+rate schedules. Both W_ij and W_ji are updated, which doubles the learning rate of a coupling.
+Log-likelihoods are exact.
 """
 
 import json
@@ -72,24 +73,24 @@ PAPER = {
 
 
 class TwoCopies(training.SGD):
-    """Plain gradient ascent in W, of which a coupling is the sum of two entries."""
+    """Gradient ascent in W, where a coupling is the sum of two entries of W."""
 
     def step(self, theta, gradient, rate, state):
-        both = {"coupling": 2.0 * rate, "bias": rate}
-        return {k: v + both[k] * gradient[k] for k, v in theta.items()}, both, state
+        rates = {"coupling": 2.0 * rate, "bias": rate}
+        return {k: v + rates[k] * gradient[k] for k, v in theta.items()}, rates, state
 
 
-class Enumerated:
-    """All states of a few units, and of data their mean statistics."""
+class StateSpace:
+    """All joint states of a few units, with their sufficient statistics and those of the data."""
 
     def __init__(self, n_units, X):
         codes = np.indices((2,) * n_units).reshape(n_units, -1).T
         self.codes = codes.astype(STATE)
         self.pairs = np.triu_indices(n_units, 1)
-        self.statistics = self.of(self.codes)
-        self.data = None if X is None else self.of(X).mean(axis=0)
+        self.statistics = self.compute_statistics(self.codes)
+        self.data = None if X is None else self.compute_statistics(X).mean(axis=0)
 
-    def of(self, X):
+    def compute_statistics(self, X):
         S = 2.0 * X - 1.0
         return np.hstack([S[:, self.pairs[0]] * S[:, self.pairs[1]], S])
 
@@ -103,14 +104,14 @@ class Enumerated:
         return float(self.data @ theta - log_z)
 
     def error(self, energy, negative):
-        """Distance of the negative phase from the exact one."""
+        """Return the distance of the negative phase from the exact negative phase."""
         exact = np.exp(self.log_p(energy)[0]) @ self.statistics
         weights = normalized_weights(negative.log_weights, len(negative.visible))
-        return float(np.linalg.norm(weights @ self.of(negative.visible) - exact))
+        return float(np.linalg.norm(weights @ self.compute_statistics(negative.visible) - exact))
 
 
-class Watched(Learner):
-    """A learner whose every step tells the exact log-likelihood and its own error."""
+class MonitoredLearner(Learner):
+    """Learner that reports the exact log-likelihood and the error of the negative phase."""
 
     def __init__(self, learner, space):
         self.learner, self.space = learner, space
@@ -127,35 +128,38 @@ class Watched(Learner):
 
 
 def problem(trial, n_units=N_UNITS):
-    """Rows drawn from a random target, and the start."""
+    """Return rows sampled from a random target model, and the initial model."""
     rng = np.random.default_rng(trial)
-    space = Enumerated(n_units, None)
-    target = PairwiseEnergy(*_symmetric(rng.normal(size=(n_units, n_units))), np.zeros(n_units))
+    space = StateSpace(n_units, None)
+    target = PairwiseEnergy(*_symmetrize(rng.normal(size=(n_units, n_units))), np.zeros(n_units))
     p = np.exp(space.log_p(target)[0])
     X = space.codes[rng.choice(len(p), N_ROWS, p=p)]
     start = PairwiseEnergy(
-        *_symmetric(rng.normal(scale=0.01, size=(n_units, n_units))),
+        *_symmetrize(rng.normal(scale=0.01, size=(n_units, n_units))),
         rng.normal(scale=0.01, size=n_units),
     )
     return X, start
 
 
-def _symmetric(W):
-    """The coupling of W, in a tuple."""
+def _symmetrize(W):
+    """Return a tuple with the coupling matrix of W."""
     J = W + W.T
     np.fill_diagonal(J, 0.0)
     return (J,)
 
 
 def fit(scheme, name, trial, n_updates=None):
-    """Log-likelihood before every update and at the end; errors; numbers of temperatures."""
+    """Fit a model and return its log-likelihoods, errors and numbers of temperatures.
+
+    The log-likelihood is recorded before each update and at the end.
+    """
     X, energy = problem(trial)
     rate, length = SCHEMES[scheme]
-    space, rng = Enumerated(N_UNITS, X), np.random.default_rng([trial, 1])
+    space, rng = StateSpace(N_UNITS, X), np.random.default_rng([trial, 1])
     settings = Settings(
         TwoCopies(), rate, batch_size=N_ROWS, max_iter=n_updates or length, average=False
     )
-    learner, data = Watched(LEARNERS[name](), space), Batch(X, rows=np.arange(N_ROWS))
+    learner, data = MonitoredLearner(LEARNERS[name](), space), Batch(X, rows=np.arange(N_ROWS))
     state = loop_state.start(energy, learner, data, settings, rng)
     state = loop.run(learner, data, settings, state)
     found = state.history.columns
@@ -176,7 +180,7 @@ def fit(scheme, name, trial, n_updates=None):
 
 
 def summary(rows):
-    """Means and standard deviations over trials, with the gap to the exact gradient's end."""
+    """Return means and standard deviations over trials, and differences to the exact gradient."""
     exact = {
         (r["scheme"], r["trial"]): r["log_likelihood"] for r in rows if r["learner"] == "exact"
     }
@@ -225,7 +229,7 @@ COLUMNS = {
 
 
 def paper_table(lines):
-    """Table 1, upper half: the paper's numbers, ours, and ours below the exact gradient's."""
+    """Format the upper half of Table 1: the paper, our results, and ours minus exact gradient."""
     found = {(line["scheme"], line["learner"]): line for line in lines}
     table = []
     for scheme, printed in PAPER.items():
@@ -243,7 +247,7 @@ def paper_table(lines):
 
 
 def gap_table(lines, names):
-    """Gaps to the exact gradient: learners down, schemes across."""
+    """Format the differences to the exact gradient: a row per learner, a column per schedule."""
     found = {(line["scheme"], line["learner"]): line for line in lines}
     table = []
     for name in names:
@@ -266,11 +270,11 @@ def _plus_minus(line):
     return f"{line['gap']:.4f}" + ("" if sd is None else f" ± {sd:.4f}")
 
 
-# Pictures ----------------------------------------------------------------------------------
+# Figures -----------------------------------------------------------------------------------
 
 
 def draw_curves(path, rows, names):
-    """Figures 2a to 4a: the gap to the exact gradient's curve, a panel a scheme."""
+    """Draw Figures 2a to 4a: the difference to the exact gradient, one panel per schedule."""
     figure = _figure(12, 4.2)
     if figure is None:
         return
@@ -296,7 +300,7 @@ def draw_curves(path, rows, names):
 
 
 def draw_temperatures(path, rows, names=("SMC", "PSMC")):
-    """Figures 2 to 4, b and c: how many temperatures an update needs."""
+    """Draw Figures 2 to 4, b and c: the number of temperatures of each update."""
     figure = _figure(12, 3.4)
     if figure is None:
         return
@@ -312,7 +316,7 @@ def draw_temperatures(path, rows, names=("SMC", "PSMC")):
         axes.set_xlabel("updates")
         axes.set_ylim(bottom=0)
         axes.legend()
-    panels[0].set_ylabel("temperatures an update")
+    panels[0].set_ylabel("temperatures per update")
     figure.savefig(path, dpi=110)
 
 
@@ -326,9 +330,9 @@ def _figure(width, height):
 
 
 def main(argv=None):
-    """Run everything, or with --rows make tables and pictures of what has been run."""
+    """Run all fits, or with --rows make tables and figures from saved results."""
     parser = options(__doc__)
-    parser.add_argument("--rows", action="store_true", help="read the rows written before")
+    parser.add_argument("--rows", action="store_true", help="read saved results, without new fits")
     parser.add_argument("--trials", type=int, default=5)
     args = parser.parse_args(argv)
     warnings.simplefilter("ignore")
@@ -340,7 +344,7 @@ def main(argv=None):
 
 
 def run(args, log):
-    """All fits, written as they come."""
+    """Run all fits and write each result to the log when it is finished."""
     trials, n_updates = (2, 10) if args.fast else (args.trials, None)
     with threadpool_limits(1), log.open("w") as file:
         for scheme in SCHEMES:
@@ -351,12 +355,13 @@ def run(args, log):
 
 
 def write(args, rows):
-    """Table, record, what the documentation shows, and pictures."""
+    """Write the tables, the JSON file and the figures."""
     lines = summary(rows)
     trials = max(line["trials"] for line in lines)
     notes = [
         f"{trials} trials, log-likelihoods in nats; 200 particles or chains, uniform reference.",
-        "Minus exact: against the exact gradient in the same steps. s.e.: of paired differences.",
+        "Minus exact: difference to the exact gradient with the same steps. s.e.: of paired "
+        "differences.",
     ]
     save(args, "boltzmann", lines, COLUMNS, notes)
     tables = {

@@ -1,11 +1,12 @@
 """The three experiments of the chained belief propagation paper: Figures 3 and 4.
 
-Multimodal tables and weighted 3-SAT are scored by the mean log-likelihood of 100 training rows,
-structured sequences by precision and recall, all with the exact log Z of what was learned. Every
-learner gets the same processor seconds, in proportion to the number of variables; exact maximum
-likelihood in the second setting is the reference and gets 20. Two settings: that of the paper
-(start, learning rates), and the best one found: start at independent columns, Adam with a rate that
-begins at 0.1 and is halved when the gradient is only noise.
+Multimodal models and weighted 3-SAT models are scored by the mean log-likelihood of 100 training
+rows, and structured sequences by precision and recall. All scores use the exact log Z of the
+fitted model. Each learner gets the same processor seconds, in proportion to the number of
+variables. The reference, exact maximum likelihood in the second setting, gets 20 seconds. There
+are two settings. The first has the initial values and learning rates of the paper. The second, the
+best one that we found, starts at independent columns and uses Adam with a learning rate of 0.1,
+which is halved when the gradient is only noise.
 """
 
 import json
@@ -50,7 +51,7 @@ LEARNERS = {
     "BPChain exact": lambda: BPChainCD(100, "exact"),
     "BP": BP,
 }
-SETTINGS = {  # beliefs as moments are not in the paper; what it has as printed stays in its setting
+SETTINGS = {  # the paper has no beliefs as moments; its printed algorithm is only in its setting
     "paper": [name for name in LEARNERS if name != "BP"],
     "best": [name for name in LEARNERS if name not in ("BPChain", "BP-CD")],
 }
@@ -64,8 +65,8 @@ SIZES = {
 PAPER_EPOCHS = 1000
 
 
-class Drops(training.ConstantRate):
-    """The paper's rates for sequences: 1, after 100 epochs 0.1, after 500 epochs 0.01."""
+class StepwiseRate(training.ConstantRate):
+    """Learning rate of the paper for sequences: 1, after 100 epochs 0.1, after 500 epochs 0.01."""
 
     def value(self, state):
         return 1.0 if state["t"] < 100 else 0.1 if state["t"] < 500 else 0.01
@@ -78,7 +79,7 @@ class Drops(training.ConstantRate):
 
 
 class Budget(SilentReports):
-    """Stops when the processor seconds are spent."""
+    """Reports that end a fit after the given processor seconds."""
 
     def __init__(self, seconds):
         self.deadline = time.process_time() + seconds
@@ -91,7 +92,7 @@ class Budget(SilentReports):
 
 
 def problem(task, n, instance):
-    """Layout, training rows, and log-likelihood of the true model where it is one."""
+    """Return layout, training rows, and the log-likelihood of the true model if there is one."""
     if task == "sequences":
         X, cliques = make_structured_sequences(n, n_samples=3000, random_state=instance)
         return Layout.build(np.full(n, 2), cliques), X.astype(STATE), None
@@ -103,18 +104,18 @@ def problem(task, n, instance):
 
 
 def paper_start(layout, rng):
-    """Potentials |N(10, variance 10)|, at least 1e-3."""
+    """Draw initial potentials |N(10, variance 10)|, at least 1e-3."""
     potentials = np.abs(rng.normal(10.0, np.sqrt(10.0), size=layout.n_parameters))
     return FactorGraph.from_layout(layout, np.log(np.maximum(potentials, 1e-3)))
 
 
 def fit(setting, task, layout, X, learner, seconds, seed):
-    """The learned energy, and the loop's state."""
+    """Fit a model, and return its energy and the state of the training loop."""
     rng = np.random.default_rng(seed)
     data = Batch(X, rows=np.arange(len(X)))
     if setting == "paper":
         energy = paper_start(layout, rng)
-        rate = Drops() if task == "sequences" else training.ConstantRate(0.1)
+        rate = StepwiseRate() if task == "sequences" else training.ConstantRate(0.1)
         settings = Settings(
             training.SGD(), rate, batch_size=len(X), max_iter=PAPER_EPOCHS, average=False
         )
@@ -122,7 +123,7 @@ def fit(setting, task, layout, X, learner, seconds, seed):
         energy = FactorGraph.from_layout(layout, initial_values.independent_start(layout, X, None))
         optimizer = None if learner.deterministic else training.Adam()
         settings = Settings(optimizer, training.AdaptiveRate(0.1), batch_size=len(X), tol=1e-5)
-        settings.resolution = data_moments.resolution(
+        settings.resolution = data_moments.estimate_resolution(
             data_moments.complete_moments(energy, data), data
         )
     state = loop_state.start(energy, learner, data, settings, rng)
@@ -134,19 +135,22 @@ def fit(setting, task, layout, X, learner, seconds, seed):
 
 
 def log_likelihood(energy, log_z, X, rows):
-    """Mean over 100 training rows."""
+    """Return the mean log-likelihood of 100 training rows."""
     return {"log_likelihood": float(energy.log_potential(X[rows]).mean() - log_z)}
 
 
 def precision_and_recall(energy, log_z, states):
-    """Of 5 M exact samples, M the number of satisfying sequences, in expectation."""
+    """Return the expected precision and recall of 5 M exact samples.
+
+    M is the number of sequences that satisfy the constraints.
+    """
     p = np.exp(energy.log_potential(states) - log_z)
     missed = np.exp(5 * len(states) * np.log1p(-np.minimum(p, 1 - 1e-16)))
     return {"precision": float(p.sum()), "recall": float(np.mean(1.0 - missed))}
 
 
 def run_problem(task, n, instance, seconds, names):
-    """Rows of the table: every learner in both settings on one problem."""
+    """Fit all learners in both settings to one problem, and return the rows of the table."""
     warnings.simplefilter("ignore")
     with threadpool_limits(1):
         layout, X, log_p = problem(task, n, instance)
@@ -195,7 +199,7 @@ def run_problem(task, n, instance, seconds, names):
 
 
 def summary(rows):
-    """Means and standard errors over instances, a row for every task, size, setting, learner."""
+    """Return means and standard errors over instances for each task, size, setting and learner."""
     groups = {}
     for row in rows:
         key = row["task"], row["n"], row["setting"], row["learner"]
@@ -250,7 +254,7 @@ SCORES = {
 
 
 def draw(path, lines, key, ylabel):
-    """One panel a setting: the score against the number of variables."""
+    """Draw the score against the number of variables, one panel per setting."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -286,7 +290,7 @@ def draw(path, lines, key, ylabel):
 
 
 def pivot(lines, setting, key):
-    """A table in Markdown: sizes down, learners across, mean and standard error."""
+    """Format means and standard errors in Markdown: a row per size, a column per learner."""
     found = {(line["n"], line["learner"]): line for line in lines if line["setting"] == setting}
     names = [name for name in LEARNERS if any((n, name) in found for n, _ in found)]
     rows = []
@@ -301,7 +305,7 @@ def pivot(lines, setting, key):
 
 
 def task_tables(lines, keys):
-    """Tables of a task for the documentation."""
+    """Format the tables of a task for the documentation."""
     parts = []
     for key, title in keys.items():
         for setting in SETTINGS:
@@ -310,14 +314,14 @@ def task_tables(lines, keys):
 
 
 def main(argv=None):
-    """Run what is asked for, or with --rows make tables and pictures of what has been run."""
+    """Run the selected tasks, or with --rows make tables and figures from saved results."""
     parser = options(__doc__)
-    parser.add_argument("--rows", action="store_true", help="read the rows written before")
+    parser.add_argument("--rows", action="store_true", help="read saved results, without new fits")
     parser.add_argument("--tasks", nargs="+", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--learners", nargs="+", default=list(LEARNERS), choices=list(LEARNERS))
     parser.add_argument("--instances", type=int, default=10)
     parser.add_argument("--sizes", type=int, nargs="+", help="numbers of variables; default: all")
-    parser.add_argument("--seconds", type=float, default=8.0, help="a fit at the largest n")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of a fit at the largest n")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     args = parser.parse_args(argv)
     if args.fast:
@@ -340,7 +344,7 @@ def main(argv=None):
 
 
 def run_task(task, args, log):
-    """Rows of a task, written as they come, instance by instance."""
+    """Run all instances of a task and write their rows to the log."""
     jobs = [
         (task, n, instance, args.seconds * n / SIZES[task][-1], args.learners)
         for instance in range(args.instances)

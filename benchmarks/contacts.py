@@ -1,18 +1,18 @@
 """Contacts of a protein from an alignment of its family, by a Potts model of all pairs of columns.
 
-13,600 sequences of the Kunitz domain (PF00014), 53 columns of 20 amino acids and the gap. The model
-is learned by pseudo-likelihood with an l2 penalty on the tables of pairs and with weights of the
-sequences by similarity. The score of a pair of columns is the Frobenius norm of its table, its rows
-and columns centred and the gap then left out, corrected by average products. The pairs more than
-four columns apart are ranked by it; precision is the share of those at the top that lie within
-8 Angstrom in the structure.
+The alignment has 13,600 sequences of the Kunitz domain (PF00014) and 53 columns with 20 amino acids
+and the gap. The model is fitted by pseudo-likelihood with an l2 penalty on the tables of pairs and
+with sequence weights. The score of a pair of columns is the Frobenius norm of its table, after its
+rows and columns are centred and the gap is removed, with the average product correction. Pairs
+that are more than four columns apart are ranked by this score. Precision is the fraction of the
+top pairs whose distance in the structure is at most 8 Angstrom.
 
-The penalty was not chosen by these contacts. ``alpha = 0.02`` is the default of plmDCA, 0.01 times
-the squared norm of the tables against the mean over the effective sequences (Ekeberg et al., 2013),
-as are sequences alike from 80 % and the gap left out. Other penalties are shown for comparison.
-Beside it: mutual information, the score that comes with the data (how it was made is not said
-there), the graph of MRFStructureLearner with its defaults, which is no ranking, and what pairs at
-random would reach.
+The penalty was not chosen with these contacts. ``alpha = 0.02`` is the default of plmDCA: 0.01
+times the squared norm of the tables, relative to the mean over the effective sequences (Ekeberg et
+al., 2013). The similarity threshold of 80 % and the removal of the gap are defaults of plmDCA too.
+Other penalties are shown for comparison. The benchmark also shows mutual information, the score
+that comes with the data (its method is not documented), the graph of MRFStructureLearner with
+default parameters, which is not a ranking, and the precision of random pairs.
 """
 
 import os
@@ -53,7 +53,7 @@ COLUMNS = {
 
 
 def read(data_home, step):
-    """Codes of every ``step``-th sequence, distances of all pairs and the source's scores."""
+    """Return every ``step``-th sequence, the distances of all pairs and the published scores."""
     home = Path(data_home or os.environ.get("SKMRF_DATA", "."))
     with np.load(home / "msa" / "PF00014_ArDCA.npz") as file:
         X, struct = file["msa"][::step], file["struct"].astype(float)
@@ -62,7 +62,7 @@ def read(data_home, step):
 
 
 def square(i, j, values, n):
-    """A symmetric matrix of the values of pairs."""
+    """Return a symmetric matrix of the values of pairs."""
     out = np.zeros((n, n))
     out[i, j] = out[j, i] = values
     return out
@@ -72,7 +72,7 @@ def square(i, j, values, n):
 
 
 def potts(X, weights, alpha):
-    """The model and the processor seconds it took."""
+    """Fit a Potts model; return the model and the processor seconds of the fit."""
     model = DiscreteMRF(
         learner="pseudo-likelihood", penalty="l2", alpha=alpha, tol=TOL, max_iter=MAX_ITER
     )
@@ -82,7 +82,7 @@ def potts(X, weights, alpha):
 
 
 def norms(model, with_gap=False):
-    """Frobenius norms of the centred tables of all pairs."""
+    """Return the Frobenius norms of the centred tables of all pairs."""
     out = np.zeros((model.n_features_in_,) * 2)
     for clique, table in zip(model.cliques_, model.log_potentials_, strict=True):
         if len(clique) == 2:
@@ -92,12 +92,12 @@ def norms(model, with_gap=False):
 
 
 def centred(table):
-    """The table with rows and columns that sum to zero."""
+    """Return the table with rows and columns that sum to zero."""
     return table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
 
 
 def mutual_information(X, weights):
-    """In nats, of all pairs of columns with the gap as a letter."""
+    """Return the mutual information of all pairs of columns in nats, with the gap as a letter."""
     n, n_letters = X.shape[1], int(X.max()) + 1
     shown = (X[:, :, None] == np.arange(n_letters)).reshape(len(X), -1).astype(float)
     joint = (shown.T * (weights / weights.sum())) @ shown
@@ -111,33 +111,33 @@ def mutual_information(X, weights):
 
 
 def ranked(score):
-    """Pairs far apart in the chain, the best first: arrays of i and of j."""
+    """Rank the pairs that are far apart in the sequence; return arrays of i and of j."""
     i, j = np.triu_indices(len(score), FAR + 1)
     order = np.argsort(-score[i, j], kind="stable")
     return i[order], j[order]
 
 
 def precision(score, distance):
-    """Share of contacts among the first k pairs, for every k."""
+    """Return the fraction of contacts among the first k pairs, for every k."""
     right = distance[ranked(score)] < CONTACT
     return np.cumsum(right) / np.arange(1, len(right) + 1)
 
 
 def row(method, score, distance, **facts):
-    """One line of the table."""
+    """Return one row of the table."""
     found, n = precision(score, distance), len(score)
     tops = zip(TOPS, (n // 5, n // 2, n, 2 * n), strict=True)
     return {"method": method} | facts | {k: float(found[m - 1]) for k, m in tops}
 
 
 def chance(distance):
-    """What pairs at random reach in the mean."""
+    """Return the mean precision of random pairs."""
     share = float((distance[np.triu_indices(len(distance), FAR + 1)] < CONTACT).mean())
     return {"method": "random"} | dict.fromkeys(TOPS, share)
 
 
 def potts_rows(X, weights, alpha, distance, *, ablation=False):
-    """Lines of one fit, and its score in the standard form."""
+    """Fit one Potts model; return its rows of the table and its standard score."""
     model, seconds = potts(X, weights, alpha)
     facts = {
         "alpha": alpha,
@@ -158,7 +158,7 @@ def potts_rows(X, weights, alpha, distance, *, ablation=False):
 
 
 def graph_row(X, weights, distance):
-    """Line of the graph that the structure learner finds by default."""
+    """Return the row of the graph of a structure learner with default parameters."""
     start = time.process_time()
     learner = MRFStructureLearner(random_state=0).fit(X, sample_weight=weights)
     i, j = learner.edges_.T
@@ -173,11 +173,11 @@ def graph_row(X, weights, distance):
     }
 
 
-# Picture -----------------------------------------------------------------------------------
+# Figure ------------------------------------------------------------------------------------
 
 
 def picture(args, scores, distance):
-    """``contacts.png``: the map with the first L pairs of two scores, and precision by rank."""
+    """Draw ``contacts.png``: a contact map with the first L pairs, and precision by rank."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -191,7 +191,10 @@ def picture(args, scores, distance):
 
 
 def draw_map(axes, scores, distance):
-    """Contacts in grey, the first L pairs of ours above the diagonal, of the source's below."""
+    """Draw the contact map: contacts in grey, our first L pairs above the diagonal.
+
+    The first L pairs of the published score are below the diagonal.
+    """
     n = len(distance)
     near = np.argwhere((distance < CONTACT) & ~np.eye(n, dtype=bool))
     axes.scatter(near[:, 1], near[:, 0], s=22, marker="s", color="0.82", label="contact")
@@ -210,7 +213,7 @@ def draw_map(axes, scores, distance):
 
 
 def draw_curves(axes, scores, distance):
-    """Precision by the number of pairs."""
+    """Draw precision against the number of pairs."""
     n = len(distance)
     for name, score in scores.items():
         axes.plot(np.arange(1, 2 * n + 1), precision(score, distance)[: 2 * n], label=name)

@@ -1,10 +1,10 @@
 """Density estimation: test log-likelihood of a pairwise Markov random field on ten data sets.
 
-Every data set is fitted with the default estimator (told that all columns are binary, as some are
-constant in the training part) and with two strengths of the L2 penalty; the strength is chosen by
-the validation part. A normalised log-likelihood needs log Z, whose interval
-is given in nats. References: independent columns and the Chow-Liu tree (pseudo-counts as many as
-the validation part prefers).
+Each data set is fitted with the default estimator and with two strengths of the L2 penalty. The
+strength is chosen on the validation set. All columns are declared binary, because some columns are
+constant in the training set. A normalised log-likelihood needs log Z, whose interval is given in
+nats. The references are independent columns and the Chow-Liu tree, with pseudo-counts chosen on
+the validation set.
 """
 
 import json
@@ -31,7 +31,7 @@ NAMES = (
 )
 FAST = ("nltcs", "dna", "plants", "jester")
 ALPHAS = (0.0, 1e-4, 1e-3)
-WIDE, WIDE_ALPHAS = 500, (0.0, 1e-3, 1e-2)  # columns; parameters outnumber rows
+WIDE, WIDE_ALPHAS = 500, (0.0, 1e-3, 1e-2)  # from 500 columns there are more parameters than rows
 PSEUDO_COUNTS = (0.1, 1.0, 10.0)
 COLUMNS = {
     "name": "data",
@@ -58,13 +58,13 @@ COLUMNS = {
 
 
 def independent(train, test, pseudo):
-    """Mean log-likelihood of independent columns."""
+    """Return the mean log-likelihood of independent columns."""
     p = (train.sum(axis=0) + pseudo) / (len(train) + 2 * pseudo)
     return float((np.log(p) @ test.T + np.log1p(-p) @ (1.0 - test.T)).mean())
 
 
 def chow_liu(train, test, pseudo):
-    """Mean log-likelihood of the tree with the most mutual information."""
+    """Return the mean log-likelihood of the Chow-Liu tree."""
     n, d = train.shape
     both = train.T.astype(float) @ train
     one = np.diag(both)
@@ -81,7 +81,7 @@ def chow_liu(train, test, pseudo):
 
 
 def _spanning_tree(weights):
-    """Edges of a maximum spanning tree (Prim)."""
+    """Return the edges of a maximum spanning tree (Prim's algorithm)."""
     best, nearest = weights[0].copy(), np.zeros(len(weights), dtype=int)
     best[0] = -np.inf
     for _ in range(len(weights) - 1):
@@ -93,7 +93,7 @@ def _spanning_tree(weights):
 
 
 def reference(model, data):
-    """Test figure of ``model`` at the pseudo-count that the validation part prefers."""
+    """Return the test score of ``model`` with the best pseudo-count on the validation set."""
     pseudo = max(PSEUDO_COUNTS, key=lambda p: model(data.train, data.valid, p))
     return model(data.train, data.test, pseudo)
 
@@ -102,9 +102,9 @@ def reference(model, data):
 
 
 def fit_one(name, alpha, data_home, max_iter=None):
-    """One fit and its scores, as a row of the table."""
+    """Fit one model and return its row of the table."""
     data = fetch_density_benchmark(name, data_home=data_home)
-    binary = [[0, 1]] * data.n_features  # some columns are constant in the training part
+    binary = [[0, 1]] * data.n_features  # some columns are constant in the training set
     model = DiscreteMRF(alpha=alpha, categories=binary, max_iter=max_iter, random_state=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -134,7 +134,7 @@ def fit_one(name, alpha, data_home, max_iter=None):
 
 
 def run_set(name, alphas, data_home, max_iter=None):
-    """Rows of all strengths, the one with the best validation figure marked."""
+    """Return the rows of all penalties, with a mark for the best validation score."""
     data = fetch_density_benchmark(name, data_home=data_home)
     known = {"independent": reference(independent, data), "chow_liu": reference(chow_liu, data)}
     rows = []

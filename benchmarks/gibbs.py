@@ -1,10 +1,11 @@
 """Gibbs sampling: nanoseconds per variable update of skmrf, vectorised numpy and pgmpy.
 
 All samplers make systematic scans of the same model. skmrf has a kernel for tables of any order and
-one for binary pairs; it chooses between them, here both are run where both apply. The numpy
-implementation updates one variable of all chains at once. pgmpy runs one chain and tabulates every
-variable's conditional distribution for all joint states of the others first, so it only fits
-small models; its set-up time is given apart. The last columns compare single marginals.
+a kernel for binary pairwise models. It usually chooses one of them; this benchmark runs both if
+both apply. The numpy implementation updates one variable of all chains at once. pgmpy runs one
+chain. Before that, it tabulates the conditional distribution of each variable for all joint states
+of the others, so it is limited to small models; this set-up time is a separate column. The last
+columns compare the marginals of single variables.
 """
 
 import io
@@ -24,7 +25,7 @@ from skmrf.inference import marginals
 from skmrf.samplers import Product, spawn_generators, sweep
 
 N_CHAINS = 512
-MOST_ENTRIES = 2**19  # of pgmpy's tables of conditionals
+MAX_ENTRIES = 2**19  # of pgmpy's tables of conditionals
 EXACT_STATES = 2**16
 COLUMNS = {
     "model": "model",
@@ -44,7 +45,7 @@ COLUMNS = {
 
 
 def grid(side, rng):
-    """Ising model on a square grid, couplings of both signs."""
+    """Generate an Ising model on a square grid, with couplings of both signs."""
     n = side * side
     seed, field = int(rng.integers(2**31)), rng.normal(0.0, 0.2, n)
     return make_ising(
@@ -53,7 +54,7 @@ def grid(side, rng):
 
 
 def random_pairs(n, q, n_pairs, rng, scale=0.3):
-    """Normal log-potentials on all single variables and on random pairs (all if None)."""
+    """Generate a model with normal log-potentials on all variables and on random (or all) pairs."""
     pairs = list(itertools.combinations(range(n), 2))
     if n_pairs is not None:
         pairs = [pairs[k] for k in np.sort(rng.choice(len(pairs), n_pairs, replace=False))]
@@ -63,7 +64,7 @@ def random_pairs(n, q, n_pairs, rng, scale=0.3):
 
 
 def models(fast):
-    """Name and model."""
+    """Yield names and models."""
     rng = np.random.default_rng(0)
     yield "3 x 3 grid", grid(3, rng)
     if not fast:
@@ -76,11 +77,11 @@ def models(fast):
         yield "500 binary, 2000 pairs", random_pairs(500, 2, 2000, rng)
 
 
-# Samplers: each is a function of n_sweeps that goes on from where it stands and returns X -----
+# Samplers: functions of n_sweeps that continue from the current state and return it ------------
 
 
-class Tables(FactorGraph):
-    """A factor graph that always goes to the kernel of tables."""
+class TableGraph(FactorGraph):
+    """Factor graph that always uses the kernel for tables."""
 
     def conditionals(self):
         lay = self.layout
@@ -100,7 +101,7 @@ def skmrf_sampler(energy, X, rng):
 
 
 def numpy_binary(graph, X, rng):
-    """Logits of a variable in all chains by one matrix-vector product."""
+    """Return a sampler that computes the logits of all chains by a matrix-vector product."""
     coupling, bias, _ = graph.conditionals()
     X = X.astype(float)
 
@@ -115,7 +116,7 @@ def numpy_binary(graph, X, rng):
 
 
 def numpy_tables(graph, X, rng):
-    """Scores of a variable in all chains by one fancy index into the flat tables."""
+    """Return a sampler that looks up the scores of all chains by one indexing of the tables."""
     lay, flat = graph.layout, graph.flat
     ptr, clique, stride = (np.asarray(a, dtype=np.int64) for a in lay.incidence)
     X = X.astype(np.int64)
@@ -143,7 +144,7 @@ def numpy_tables(graph, X, rng):
 
 
 def pgmpy_sampler(graph, seed):
-    """One chain of pgmpy, or None where pgmpy is absent; its run returns all states visited."""
+    """Return a sampler that returns all states of a chain of pgmpy, or None without pgmpy."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -167,18 +168,18 @@ def pgmpy_sampler(graph, seed):
 
 
 def chain_means(run, n_records):
-    """Mean of x_i = 1 in every chain, over records two sweeps apart after a burn-in."""
+    """Return the frequency of x_i = 1 in each chain, over records two sweeps apart."""
     run(50)
     return np.mean([run(2) == 1 for _ in range(n_records)], axis=0)
 
 
 def estimate(means):
-    """Marginals and their standard errors, from means of independent chains (or batches)."""
+    """Return marginals and their standard errors from means of independent chains or batches."""
     return means.mean(axis=0), means.std(axis=0, ddof=1) / np.sqrt(len(means))
 
 
 def largest_gap(found):
-    """Largest difference of two samplers' marginals, as it is and in its standard errors."""
+    """Return the largest difference of marginals of two samplers, also in standard errors."""
     gap, in_errors = 0.0, 0.0
     for (p, p_error), (r, r_error) in itertools.combinations(found, 2):
         difference = np.abs(p - r)
@@ -188,11 +189,13 @@ def largest_gap(found):
 
 
 def measure(name, graph, fast):
-    """One row: nanoseconds per update of every sampler, and how well their marginals agree."""
+    """Return one row: nanoseconds per update of each sampler, and differences of marginals."""
     rng = np.random.default_rng(1)
     X = Product.uniform(graph.n_states).sample(N_CHAINS, rng)
     runs = {
-        "skmrf_tables": skmrf_sampler(Tables(graph.n_states, graph.cliques, graph.flat), X, rng),
+        "skmrf_tables": skmrf_sampler(
+            TableGraph(graph.n_states, graph.cliques, graph.flat), X, rng
+        ),
         "numpy_tables": numpy_tables(graph, X, rng),
     }
     if isinstance(graph.conditionals(), BinaryConditionals):
@@ -210,14 +213,14 @@ def measure(name, graph, fast):
     if np.prod(graph.n_states.astype(float)) <= EXACT_STATES:
         single = marginals(graph, method="exact").single
         found.append((np.array([p[1] for p in single]), np.zeros(n)))
-        if n * 2.0 ** (n - 1) <= MOST_ENTRIES and not (fast and n > 9):
+        if n * 2.0 ** (n - 1) <= MAX_ENTRIES and not (fast and n > 9):
             row.update(measure_pgmpy(graph, found, 500 if fast else 4000))
     return {**row, **largest_gap(found)}
 
 
 def measure_pgmpy(graph, found, n_sweeps, n_batches=20):
-    """Set-up and time per update; adds the marginals of one long chain to ``found``."""
-    with redirect_stderr(io.StringIO()):  # progress bars that cannot be switched off
+    """Return set-up time and time per update, and append the marginals of a chain to ``found``."""
+    with redirect_stderr(io.StringIO()):  # the progress bars cannot be switched off
         sampler, setup = timed(pgmpy_sampler, graph, 0)
         if sampler is None:
             return {}
@@ -241,8 +244,8 @@ def main(argv=None):
 
 
 NOTES = (
-    f"Processor time, one thread, {N_CHAINS} chains (pgmpy: one); medians of runs made in turn.",
-    "Gap: largest difference of P(x_i = 1) between two samplers (exact inference is one).",
+    f"Processor time, one thread, {N_CHAINS} chains (pgmpy: one); medians of interleaved runs.",
+    "Gap: largest difference of P(x_i = 1) between any two methods, including exact inference.",
 )
 
 if __name__ == "__main__":

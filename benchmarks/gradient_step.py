@@ -1,10 +1,10 @@
-"""One gradient step of persistent contrastive divergence: skmrf beside vectorised numpy.
+"""One gradient step of persistent contrastive divergence: skmrf and vectorised numpy.
 
-A step is one Gibbs sweep of 512 chains, the statistics of the chains against those of the data
-(which both implementations compute once, before), and an update of all parameters by Adam. skmrf's
-step is that of ``DiscreteMRF.fit``, with everything the learning loop does besides: the adaptive
-rate's test of the gradients, averaging, diagnostics. The share is that of its compiled kernels and
-matrix products.
+A step is one Gibbs sweep of 512 chains, the difference between the sufficient statistics of data
+and chains, and an update of all parameters by Adam. Both implementations compute the statistics of
+the data once before. The step of skmrf is a step of ``DiscreteMRF.fit``, including the other work
+of the training loop: the gradient test of the adaptive rate, averaging and diagnostics. The share
+is the fraction of its time in compiled kernels and matrix products.
 """
 
 import time
@@ -27,7 +27,7 @@ from skmrf.training import state as loop_state
 from skmrf.training.settings import Settings
 
 BATCH = 256
-STEPS_A_CALL = 8
+STEPS_PER_CALL = 8
 COMPILED = (
     (sampler, "sweep_tables"),
     (sampler, "sweep_binary"),
@@ -49,7 +49,7 @@ COLUMNS = {
 
 
 def models(fast):
-    """Name and model; learning starts from its parameters."""
+    """Yield names and models; training starts from their parameters."""
     rng = np.random.default_rng(0)
     yield "complete, 16 binary", random_pairs(16, 2, None, rng, 0.1)
     yield "complete, 64 binary", random_pairs(64, 2, None, rng, 0.05)
@@ -62,7 +62,7 @@ def models(fast):
 
 
 def skmrf_steps(graph, X):
-    """A function that makes STEPS_A_CALL steps and goes on from where it stands."""
+    """Return a function that makes STEPS_PER_CALL steps from the current state."""
     data = Batch(X)
     learner = PCD(n_chains=N_CHAINS, n_sweeps=1)
     settings = Settings(batch_size=BATCH, max_iter=1)
@@ -71,7 +71,7 @@ def skmrf_steps(graph, X):
     def run():
         nonlocal state
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # not converged, of course
+            warnings.simplefilter("ignore")  # a few steps do not converge
             state = loop.run(learner, data, settings, state)
 
     return run
@@ -92,7 +92,7 @@ class NumpyAdam:
 
 
 def numpy_steps(graph, X):
-    """The same for numpy."""
+    """Return a function that makes STEPS_PER_CALL steps with numpy from the current state."""
     make = numpy_binary if isinstance(graph.conditionals(), BinaryConditionals) else numpy_tables
     moments = _gram_moments if make is numpy_binary else _table_moments
     layout, adam = graph.layout, NumpyAdam(len(graph.flat))
@@ -101,7 +101,7 @@ def numpy_steps(graph, X):
 
     def run():
         nonlocal flat, chains
-        for _ in range(STEPS_A_CALL):
+        for _ in range(STEPS_PER_CALL):
             chains = make(FactorGraph.from_layout(layout, flat), chains, rng)(1)
             flat = adam.step(flat, positive - moments(layout, chains))
 
@@ -109,7 +109,7 @@ def numpy_steps(graph, X):
 
 
 def _gram_moments(layout, X):
-    """Clique marginals of binary singles and pairs, the singles listed first."""
+    """Return clique marginals of binary variables and pairs, variables first."""
     n = len(layout.n_states)
     i, j = layout.clique_vars[n:].reshape(-1, 2).T
     gram = X.T.astype(float) @ X / len(X)
@@ -120,7 +120,7 @@ def _gram_moments(layout, X):
 
 
 def _table_moments(layout, X):
-    """Clique marginals by counting entries."""
+    """Return clique marginals by counting table entries."""
     entries = np.repeat(layout.table_start[None], len(X), axis=0)
     owner = np.repeat(np.arange(layout.n_cliques), layout.orders)
     steps = X[:, layout.clique_vars].astype(np.int64) * layout.strides
@@ -130,10 +130,10 @@ def _table_moments(layout, X):
 
 @contextmanager
 def clock(places):
-    """Seconds spent in the functions at ``places`` (owner, name), in a list of one number."""
+    """Measure the seconds in the functions at ``places`` (owner, name), as a list of one float."""
     total, depth = [0.0], [0]
 
-    def watched(function):
+    def add_clock(function):
         def call(*args, **kwargs):
             depth[0] += 1
             start = time.process_time()
@@ -149,7 +149,7 @@ def clock(places):
     originals = [getattr(owner, name) for owner, name in places]
     try:
         for (owner, name), original in zip(places, originals, strict=True):
-            setattr(owner, name, watched(original))
+            setattr(owner, name, add_clock(original))
         yield total
     finally:
         for (owner, name), original in zip(places, originals, strict=True):
@@ -157,14 +157,14 @@ def clock(places):
 
 
 def measure(name, graph, fast):
-    """One row of the table."""
-    X = Product.uniform(graph.n_states).sample(STEPS_A_CALL * BATCH, np.random.default_rng(1))
+    """Return one row of the table."""
+    X = Product.uniform(graph.n_states).sample(STEPS_PER_CALL * BATCH, np.random.default_rng(1))
     runs = {"skmrf": skmrf_steps(graph, X), "numpy": numpy_steps(graph, X)}
     seconds = 0.05 if fast else 0.3
     calls = {k: calls_in(run, seconds) for k, run in runs.items()}
     batches = {k: lambda k=k: [runs[k]() for _ in range(calls[k])] for k in runs}
     medians = interleaved(batches, 3 if fast else 7)
-    step = {k: s / (calls[k] * STEPS_A_CALL) for k, s in medians.items()}
+    step = {k: s / (calls[k] * STEPS_PER_CALL) for k, s in medians.items()}
     with clock(COMPILED) as inside:
         start = time.process_time()
         batches["skmrf"]()
@@ -193,7 +193,7 @@ def main(argv=None):
     bars(args, "gradient_step", rows, keys, lambda row: row["model"], xlabel=xlabel)
 
 
-NOTES = (f"Processor time, one thread, {N_CHAINS} chains; medians of runs made in turn.",)
+NOTES = (f"Processor time, one thread, {N_CHAINS} chains; medians of interleaved runs.",)
 
 if __name__ == "__main__":
     main()

@@ -1,14 +1,13 @@
-"""Belief propagation between two layers: messages by ratios against products of matrices.
+"""Belief propagation between two layers: messages by ratios against matrix products.
 
-Ten iterations on random weights, in one run side by side: the kernel of
-:func:`skmrf.variational.bipartite.propagate` and the equations of Ping and Ihler (2017) in numpy,
-in float32 and float64. Each is called several times in a row, so that what it needs is in the cache
-for both; exponentials of the weights are kept while these stay the same, so "new weights" is the
-ratio where every call has other weights than the last. Two messages cost one division; an iteration
-reads and writes an array of messages and reads one of weights, so the bytes moved are 12 (24) for
-two messages, and the rate at which a kernel that does nothing else moves them is the limit. The
-last rows are two threads against one, and what part of an epoch of learning is spent in kernels and
-in matrix products.
+The benchmark runs ten iterations on random weights, in float32 and float64, with the kernel of
+:func:`skmrf.variational.bipartite.propagate` and with the equations of Ping and Ihler (2017) in
+numpy. Each is called several times in a row, so that its data are in the cache. The kernel keeps
+the exponentials of the weights while the weights do not change; "new weights" is the ratio if each
+call has new weights. Two messages need one division. An iteration reads and writes an array of
+messages and reads an array of weights, so it moves 12 bytes (float32) or 24 bytes (float64) for two
+messages. The limit is the time that a kernel needs just to move these bytes. The last rows compare
+two threads with one, and show the fraction of a training epoch in kernels and in matrix products.
 """
 
 import cProfile
@@ -30,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from matrix_form import propagate_matrices
 
 N_ITER = 10
-TURN = 0.05  # seconds of calls in a row
+TURN = 0.05  # seconds of consecutive calls of one function
 CASES = ((784, 256, 1), (784, 256, 100), (1000, 500, 1), (1000, 500, 100), (10_000, 2_000, 1))
 FAST = ((784, 256, 1), (100, 50, 20))
 COLUMNS = {
@@ -49,7 +48,7 @@ COLUMNS = {
 
 
 def problem(n_visible, n_hidden, n_rows, dtype):
-    """Random weights and fields."""
+    """Draw random weights and fields."""
     rng = np.random.default_rng(0)
     shapes = (n_visible, n_hidden), (n_rows, n_visible), (n_rows, n_hidden)
     scales = 0.1, 1.0, 1.0
@@ -57,17 +56,17 @@ def problem(n_visible, n_hidden, n_rows, dtype):
 
 
 def by_kernel(weights, visible, hidden, n_jobs=None):
-    """Ten iterations of all rows."""
+    """Run ten iterations for all rows with the kernel."""
     return propagate(weights, visible, hidden, max_iter=N_ITER, tol=-1.0, n_jobs=n_jobs)
 
 
 def by_matrices(weights, visible, hidden):
-    """Ten iterations of the first row."""
+    """Run ten iterations for the first row with matrix products."""
     return propagate_matrices(weights, visible[0], hidden[0], max_iter=N_ITER, tol=-1.0)
 
 
-def seconds_a_call(functions, repeats):
-    """Processor seconds of a call of every function; they take turns of several calls."""
+def time_per_call(functions, repeats):
+    """Return the processor seconds per call of each function; they take turns of many calls."""
     calls = {name: calls_in(function, TURN) for name, function in functions.items()}
 
     def turn(name):
@@ -79,14 +78,14 @@ def seconds_a_call(functions, repeats):
 
 
 def bandwidth_seconds(n_visible, n_hidden, dtype):
-    """Seconds to read, and to read and write, arrays of that size as an iteration does."""
+    """Return the seconds to read and write arrays of the same size as in an iteration."""
     first, second = np.ones((2, n_visible * n_hidden), dtype)
     function = lambda: np.multiply(first, second, out=first)  # noqa: E731
     return interleaved({"copy": function}, repeats=21)["copy"]
 
 
 def speed(n_visible, n_hidden, n_rows, dtype, repeats):
-    """Both implementations side by side."""
+    """Return one row that compares both implementations."""
     data = problem(n_visible, n_hidden, n_rows, dtype)
     double = [a.astype(np.float64) for a in data]
     other = -data[0], *data[1:]
@@ -97,7 +96,7 @@ def speed(n_visible, n_hidden, n_rows, dtype, repeats):
     if n_visible <= 1000:
         functions["matrix"] = lambda: by_matrices(*data)
         functions["double"] = lambda: by_matrices(*double)
-    found = seconds_a_call(functions, repeats)
+    found = time_per_call(functions, repeats)
     seconds = found["kernel"] / n_rows
     moved = N_ITER * bandwidth_seconds(n_visible, n_hidden, dtype)
     row = {
@@ -118,7 +117,7 @@ def speed(n_visible, n_hidden, n_rows, dtype, repeats):
 
 
 def threads(n_visible, n_hidden, n_rows):
-    """Wall time of two threads against one."""
+    """Return one row that compares the wall time of two threads and of one."""
     data = problem(n_visible, n_hidden, n_rows, np.float32)
     taken = {1: [], 2: []}
     for n_jobs in (1, 2) * 9:
@@ -136,9 +135,10 @@ def threads(n_visible, n_hidden, n_rows):
 
 
 def epoch_share(n_rows, n_outputs, n_hidden, repeats):
-    """Share of an epoch's time in kernels and in matrix products.
+    """Return the fraction of the time of an epoch in kernels and in matrix products.
 
-    The profiler tells what these take. It takes time itself, so all of it is that of fits without.
+    The profiler measures their time. The total time is measured without the profiler, because the
+    profiler takes time itself.
     """
     rng = np.random.default_rng(0)
     Y = (rng.random((n_rows, n_outputs)) < 0.3).astype(np.float32)
@@ -165,7 +165,7 @@ def epoch_share(n_rows, n_outputs, n_hidden, repeats):
 
 
 def seconds_in_products(profile):
-    """Seconds in kernels and in functions that are matrix products."""
+    """Return the seconds in kernels and in matrix products."""
     products = {"gradient", "fields", "_hidden_fields", "hidden_means"}
     return sum(
         v[2]

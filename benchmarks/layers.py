@@ -1,8 +1,8 @@
-"""Models of two layers: Gibbs sampling and annealing against the machine's matrix products.
+"""Two-layer models: Gibbs sampling and annealing against plain matrix products.
 
-A sweep of a chain is two matrix-vector products; chains are taken together, so that the least time
-is that of two products of matrices. An epoch of persistent contrastive divergence stands beside
-scikit-learn's ``BernoulliRBM`` on the same rows, in the same precision.
+A sweep of a chain is two matrix-vector products. All chains are updated together, so the smallest
+possible time is that of two matrix products. An epoch of persistent contrastive divergence is
+compared with scikit-learn's ``BernoulliRBM`` on the same rows in the same precision.
 """
 
 import warnings
@@ -32,14 +32,14 @@ COLUMNS = {
 
 
 def energy_of(n_visible, n_hidden, dtype):
-    """Small random weights."""
+    """Generate an energy with small random weights."""
     rng = np.random.default_rng(0)
     weights = rng.normal(0.0, 0.1, size=(n_visible, n_hidden)).astype(dtype)
     return BipartiteEnergy(weights, rng.normal(size=n_visible), rng.normal(size=n_hidden))
 
 
 def sampling(energy, n_steps):
-    """Functions that make ``n_steps`` pairs of products, sweeps and annealing steps."""
+    """Return functions that make ``n_steps`` pairs of products, sweeps and annealing steps."""
     rng = np.random.default_rng(1)
     X = Product.uniform(energy.visible_states).sample(N_CHAINS, rng)
     generators = spawn_generators(rng, N_CHAINS)
@@ -59,7 +59,7 @@ def sampling(energy, n_steps):
 
 
 def learning(n_visible, n_hidden, n_rows, dtype):
-    """Functions that make one epoch over random rows."""
+    """Return functions that train for one epoch on random rows."""
     X = (np.random.default_rng(2).random((n_rows, n_visible)) < 0.2).astype(dtype)
     ours = RBM(n_hidden, "pcd", batch_size=N_CHAINS, max_iter=1, random_state=0)
     theirs = BernoulliRBM(n_hidden, batch_size=N_CHAINS, n_iter=1, random_state=0)
@@ -67,7 +67,7 @@ def learning(n_visible, n_hidden, n_rows, dtype):
 
 
 def measure(n_visible, n_hidden, dtype, fast):
-    """One row of the table."""
+    """Return one row of the table."""
     n_steps = 20 if fast else 200
     repeats = 3 if fast else 5
     seconds = interleaved(sampling(energy_of(n_visible, n_hidden, dtype), n_steps), repeats)
@@ -97,8 +97,8 @@ def main(argv=None):
 
 
 NOTES = (
-    f"Processor time, one thread, {N_CHAINS} chains; medians of runs made in turn. Epochs are "
-    "whole fits of 10,000 rows in batches of 100, with all that fit does besides.",
+    f"Processor time, one thread, {N_CHAINS} chains; medians of interleaved runs. Epochs are "
+    f"complete fits of 10,000 rows in batches of 100, including all other work of fit.",
 )
 
 if __name__ == "__main__":

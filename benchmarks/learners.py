@@ -1,10 +1,10 @@
 """All learners of DiscreteMRF on the same three models in equal processor time.
 
-Every fit is ``DiscreteMRF(cliques, learner, alpha=0.01)`` with the true graph and all other
-parameters at their defaults. It ends when it has converged by its own judgement, or when its
-seconds are spent. What is shown is how far the held-out log-likelihood, with exact log Z, is below
-that of the model which drew the rows. Every seed draws a model (where it is random), training rows,
-held-out rows and the learner's random numbers.
+Each fit is ``DiscreteMRF(cliques, learner, alpha=0.01)`` with the true graph and defaults for all
+other parameters. It ends when it has converged or when its processor time is over. The table shows
+how far the held-out log-likelihood, with exact log Z, is below that of the true model. Each seed
+determines a model (if it is random), training rows, held-out rows and the random numbers of the
+learner.
 """
 
 import json
@@ -25,18 +25,18 @@ TIMES = (0.1, 0.2, 0.5, 1.0, 2.0)  # processor seconds at which models are score
 
 
 def weak_grid(side, seed):
-    """Neighbours agree a little: chains mix at once."""
+    """Generate a grid with weak couplings, for which chains mix fast."""
     field = np.random.default_rng(seed).normal(scale=0.3, size=side**2)
     return make_ising("grid", n_variables=side**2, coupling=0.25, field=field)
 
 
 def strong_grid(side, _seed):
-    """Nearly all variables agree, in one of two ways: no chain gets from one to the other."""
+    """Generate a grid with strong couplings, whose two modes no chain can connect."""
     return make_ising("grid", n_variables=side**2, coupling=0.6)
 
 
 def machine(n, seed):
-    """A fully visible Boltzmann machine with couplings of both signs and several modes."""
+    """Generate a fully visible Boltzmann machine with couplings of both signs and many modes."""
     rng = np.random.default_rng(seed)
     coupling = rng.normal(scale=0.4, size=n * (n - 1) // 2)
     field = rng.normal(scale=0.3, size=n)
@@ -52,24 +52,24 @@ SMALL = {"weak grid": 3, "strong grid": 3, "machine": 6}
 
 
 class Clock:
-    """Keeps the model at given processor seconds, and stops the fit at the last of them."""
+    """Callback that stores the model at given processor seconds and stops the fit at the last."""
 
     def __init__(self, times):
         self.times = times
         self.energies = []
 
     def setup(self, estimator, context):
-        """Called once before a fit."""
+        """Start the clock before a fit."""
         self.start = time.process_time()
 
     def teardown(self, estimator, context):
-        """Called once after a fit."""
+        """Do nothing after a fit."""
 
     def on_fit_task_begin(self, estimator, context):
-        """Nothing to do when an epoch begins."""
+        """Do nothing when an epoch begins."""
 
     def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
-        """Keep the model of an epoch; True when the time is over."""
+        """Store the model of an epoch, and return True if the time is over."""
         if fitted_estimator is None or context.max_subtasks != 0:
             return False
         spent = time.process_time() - self.start
@@ -79,7 +79,7 @@ class Clock:
 
 
 def fit(learner, cliques, train, seed, times):
-    """Energies at the given processor seconds, and the fitted estimator."""
+    """Fit a model; return its energies at the given processor seconds and the estimator."""
     clock = Clock(times)
     model = DiscreteMRF(cliques, learner, alpha=0.01, random_state=seed)
     model.set_callbacks(clock).fit(train)
@@ -88,14 +88,14 @@ def fit(learner, cliques, train, seed, times):
 
 
 def score(energy, X):
-    """Mean log-likelihood in nats, with exact log Z."""
+    """Return the mean log-likelihood in nats, with exact log Z."""
     graph = energy.factor_graph()
     log_z = inference.log_partition(graph, method="exact").value
     return float(graph.log_potential(X).mean() - log_z)
 
 
 def run_model(name, size, seed, times, learners):
-    """A row for every learner: nats below the truth at every time."""
+    """Return a row for each learner: nats below the true model at each time."""
     truth = MODELS[name][0](size, seed)
     rng = np.random.default_rng([seed, 1])
     X = inference.sample(truth, N_TRAIN + N_TEST, method="exact", random_state=rng)
@@ -125,19 +125,19 @@ def run_model(name, size, seed, times, learners):
 
 
 def mean_and_error(values):
-    """Mean and its standard error over seeds, along the first axis."""
+    """Return the mean and its standard error over seeds, along the first axis."""
     values = np.asarray(values, dtype=float)
     error = values.std(axis=0, ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0 * values[0]
     return values.mean(axis=0), error
 
 
 def gaps_of(rows, name, learner):
-    """Gaps of all seeds, an array of shape (n_seeds, n_times)."""
+    """Return the differences to the true model, an array of shape (n_seeds, n_times)."""
     return np.array([r["gaps"] for r in rows if (r["model"], r["learner"]) == (name, learner)])
 
 
 def table(rows, times):
-    """A line a learner: nats below the truth at the end, and how many fits had converged."""
+    """Return a row per learner: nats below the true model at the end, and converged fits."""
     names = list(dict.fromkeys(row["model"] for row in rows))
     lines = []
     for learner in dict.fromkeys(row["learner"] for row in rows):
@@ -158,7 +158,7 @@ def table(rows, times):
 
 
 def draw(path, rows, times):
-    """One panel a model: nats below the truth against processor seconds."""
+    """Draw nats below the true model against processor seconds, one panel per model."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -190,7 +190,7 @@ def draw(path, rows, times):
 
 
 def run_all(args, sizes, times, log):
-    """Rows of all models, written as they come."""
+    """Run all models and write each row to the log when it is finished."""
     warnings.simplefilter("ignore")
     with threadpool_limits(1), log.open("w") as file:
         for name, size in sizes.items():
@@ -201,12 +201,12 @@ def run_all(args, sizes, times, log):
 
 
 def main(argv=None):
-    """Run all learners on all models, or with --rows make the table and picture again."""
+    """Run all learners on all models, or with --rows make the table and figure again."""
     parser = options(__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     names = list(accepted(FactorGraph))
     parser.add_argument("--learners", nargs="+", default=names, choices=names)
-    parser.add_argument("--rows", action="store_true", help="read the rows written before")
+    parser.add_argument("--rows", action="store_true", help="read saved results, without new fits")
     args = parser.parse_args(argv)
     times = TIMES
     sizes = {name: size for name, (_, size, _) in MODELS.items()}

@@ -1,11 +1,12 @@
 """Multi-label classification: conditional RBMs with default parameters against logistic regression.
 
-Three data sets with their own split. Hamming loss is the share of wrong labels, subset accuracy
-that of rows all of whose labels are right, and the log-loss is the mean of -log p of a label in
-nats, of methods that have probabilities. All see the same standardised inputs (medical, which is
-binary, as it is). Labels that are constant in the training part are given by their frequency to
-the methods of scikit-learn, which refuse them. Learners that draw at random or start at random
-weights are run with several seeds, of which mean and standard deviation are shown.
+The three data sets have their published splits. Hamming loss is the fraction of wrong labels.
+Subset accuracy is the fraction of rows whose labels are all right. Log-loss is the mean of -log p
+of a label in nats, for methods with probabilities. All methods get the same standardised inputs,
+except that the binary inputs of medical are not standardised. Methods of scikit-learn do not accept
+labels that are constant in the training set; for them, such labels are predicted by their
+frequency. Learners with random initial weights or random samples are run with several seeds; the
+table shows mean and standard deviation.
 """
 
 import time
@@ -34,8 +35,8 @@ COLUMNS = {
 }
 
 
-class Varying:
-    """A multi-label classifier of the labels that vary; the others by their frequency."""
+class VaryingLabelsClassifier:
+    """Multi-label classifier that predicts constant labels by their frequency."""
 
     def __init__(self, classifier):
         self.classifier = classifier
@@ -60,7 +61,7 @@ class Varying:
 
 
 def read(name, data_home):
-    """Standardised inputs and labels of both parts."""
+    """Return standardised inputs and labels of the training and the test set."""
     with np.load(Path(data_home) / "multilabel" / f"{name}.npz") as file:
         X, Y, X_test, Y_test = (file[k] for k in ("X_train", "Y_train", "X_test", "Y_test"))
     X, X_test = X.astype(float), X_test.astype(float)
@@ -71,7 +72,7 @@ def read(name, data_home):
 
 
 def judge(model, X, Y, X_test, Y_test):
-    """Losses of one fit."""
+    """Fit a model and return its losses."""
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -90,7 +91,7 @@ def judge(model, X, Y, X_test, Y_test):
 
 
 def summary(name, method, results):
-    """Mean over seeds, and standard deviations."""
+    """Return means and standard deviations over seeds."""
     row = {"name": name, "method": method}
     for key in results[0]:
         row[key] = float(np.mean([r[key] for r in results]))
@@ -110,9 +111,11 @@ def main(argv=None):
         data = read(name, args.data_home)
         logistic = LogisticRegression(max_iter=2000)
         rivals = {
-            "MultiOutputClassifier": [Varying(MultiOutputClassifier(logistic))],
+            "MultiOutputClassifier": [VaryingLabelsClassifier(MultiOutputClassifier(logistic))],
             "ClassifierChain": [
-                Varying(ClassifierChain(logistic, order="random", random_state=seed))
+                VaryingLabelsClassifier(
+                    ClassifierChain(logistic, order="random", random_state=seed)
+                )
                 for seed in range(n_seeds)
             ],
         }

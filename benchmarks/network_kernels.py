@@ -1,10 +1,11 @@
 """Stacks of small networks: the kernels of neural potentials against batched numpy.
 
-Nanoseconds of one network at one point, its value and its gradient by all parameters, in float32
-and float64; side by side the same pass in numpy: products of stacks of matrices (``matmul``), layer
-by layer for all networks and points at once, and for all networks and a block of points at a time,
-which keeps intermediate arrays in caches where networks are few. Both take rows of data, so that
-networks share their inputs. The last rows are the share of a fit's processor time in the kernels.
+The table shows nanoseconds per network and point, for the value and for the gradient with respect
+to all parameters, in float32 and float64. The numpy implementation uses products of stacked
+matrices (``matmul``), layer by layer. It is timed in two versions: for all points at once, and for
+blocks of points, which keep intermediate arrays in the cache if there are few networks. Both
+implementations take rows of data, so networks share their inputs. The last rows show the fraction
+of the processor time of a fit in the kernels.
 """
 
 import time
@@ -40,18 +41,11 @@ COLUMNS = {
 }
 
 
-# The same in numpy -------------------------------------------------------------------------
+# Numpy implementation ----------------------------------------------------------------------
 
 
-class Stack:
-    """Networks of numbers by products of stacked matrices.
-
-    Parameters
-    ----------
-    theta : ndarray of shape (n_networks, n_parameters)
-    layers : tuple of int
-    members : ndarray of shape (n_networks, n_inputs)
-    """
+class NetworkStack:
+    """Networks with numerical inputs, evaluated by products of stacked matrices."""
 
     def __init__(self, theta, layers, members):
         self.members, self.scale, self.parts, at = members, theta[:, -1, None], [], 0
@@ -63,7 +57,7 @@ class Stack:
             at += b
 
     def forward(self, inputs):
-        """Units of every layer at points, the last ones tanh(net)."""
+        """Return the units of each layer at all points; the last are tanh of the output."""
         units = [inputs[self.members]]
         for weights, biases in self.parts[:-1]:
             net = weights @ units[-1] + biases
@@ -73,11 +67,11 @@ class Stack:
         return [*units, np.tanh(weights @ units[-1] + biases)]
 
     def values(self, inputs):
-        """Shape (n_networks, n_points)."""
+        """Return the values of all networks, shape (n_networks, n_points)."""
         return self.scale * self.forward(inputs)[-1][:, 0]
 
     def gradient(self, inputs, weights):
-        """Derivatives of the weighted sums of values, shape (n_networks, n_parameters)."""
+        """Return gradients of the weighted sums of values, shape (n_networks, n_parameters)."""
         units = self.forward(inputs)
         value = units.pop()
         parts = [(value[:, 0] @ weights)[:, None]]
@@ -95,7 +89,7 @@ class Stack:
 
 
 def problem(kind, n_networks, layers, dtype, n_points):
-    """Energy, rows as columns of inputs, weights of rows, and the same networks in numpy."""
+    """Return an energy, its inputs, row weights, and the same networks in numpy."""
     n = n_networks if kind == "nodes" else round((1 + (1 + 8 * n_networks) ** 0.5) / 2)
     edges = [(i, j) for i in range(n) for j in range(i + 1, n)]
     layer_names = {"node_layers": layers, "edge_layers": layers}
@@ -106,11 +100,11 @@ def problem(kind, n_networks, layers, dtype, n_points):
     inputs = rng.normal(size=(n, n_points)).astype(dtype)
     weights = (rng.random((1, n_points)) / n_points).astype(dtype)
     members = energy._members(kind, rows=True)
-    return energy, inputs, weights, Stack(energy.theta[kind], layers, members)
+    return energy, inputs, weights, NetworkStack(energy.theta[kind], layers, members)
 
 
 def passes(kind, energy, inputs, weights, stack):
-    """Values and gradients by both implementations: {(what, whose): function}."""
+    """Return functions that compute values and gradients, keyed by quantity and implementation."""
     numeric = energy.n_states == 0
     members = energy._members(kind, rows=True)
     blocks = [slice(s, s + BLOCK) for s in range(0, inputs.shape[1], BLOCK)]
@@ -133,7 +127,7 @@ def passes(kind, energy, inputs, weights, stack):
 
 
 def measure(kind, n_networks, layers, dtype, fast):
-    """Two rows: values and gradients."""
+    """Return two rows of the table, for values and for gradients."""
     n_points = 3 * BLOCK if fast else N_POINTS
     functions = passes(kind, *problem(kind, n_networks, layers, dtype, n_points))
     calls = {k: calls_in(f, 0.02 if fast else 0.1) for k, f in functions.items()}
@@ -158,7 +152,7 @@ def measure(kind, n_networks, layers, dtype, fast):
 
 
 def share(n_rows, n_columns, max_iter):
-    """Share of a fit's processor time in the kernels of networks."""
+    """Return the fraction of the processor time of a fit in the kernels of networks."""
     X = np.random.default_rng(0).normal(size=(n_rows, n_columns)) @ _mixing(n_columns)
     model = NNMRFDensity(max_iter=max_iter, early_stopping=False, random_state=0)
     with warnings.catch_warnings():
@@ -207,7 +201,7 @@ def main(argv=None):
 
 NOTES = (
     f"Processor time, one thread, {N_POINTS} points (--fast: {3 * BLOCK}), blocks of {BLOCK}; "
-    "medians of runs in turn.",
+    "medians of interleaved runs.",
 )
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""The pairwise Markov random field of nltcs: skmrf's learners beside pgmpy's estimator.
+"""The pairwise Markov random field of nltcs: learners of skmrf and the estimator of pgmpy.
 
-All fit the same model, 16 binary columns with a table for every pair, of which the maximum
-likelihood is known (by L-BFGS on the exact likelihood). pgmpy's MirrorDescentEstimator matches the
-marginals of all pairs on a junction tree; its solution is the same maximum of likelihood.
-Likelihoods are exact for all. Each fit runs in a process of its own, after a fit to a few rows that
-compiles what is compiled.
+All methods fit the same model: 16 binary columns with a table for each pair. Its maximum likelihood
+is known (from L-BFGS on the exact likelihood). MirrorDescentEstimator of pgmpy matches the
+marginals of all pairs on a junction tree; its solution also maximises the likelihood. All
+likelihoods are exact. Each fit runs in a process of its own, after a fit to a few rows that
+compiles the kernels.
 """
 
 import itertools
@@ -33,13 +33,13 @@ COLUMNS = {
 
 
 def load(n_columns, n_rows, data_home):
-    """Training and test rows; the first columns and rows."""
+    """Return the first rows and columns of the training set, and of the test set."""
     data = fetch_density_benchmark("nltcs", data_home=data_home)
     return data.train[:n_rows, :n_columns].astype(int), data.test[:, :n_columns].astype(int)
 
 
 def fit_skmrf(learner, train, test):
-    """One row of the table."""
+    """Fit with skmrf and return one row of the table."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         DiscreteMRF(learner=learner, max_iter=2, random_state=0).fit(train[:512]).score(test)
@@ -55,7 +55,7 @@ def fit_skmrf(learner, train, test):
 
 
 def fit_pgmpy(n_iterations, train, test):
-    """The same for pgmpy, or None where it is absent."""
+    """Fit with pgmpy and return one row of the table, or None without pgmpy."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -109,7 +109,7 @@ def main(argv=None):
 
 
 def notes(n_columns, n_rows):
-    """What the figures are."""
+    """Return the notes below the table."""
     found = ["Log-likelihoods are means in nats, exact. Wall-clock time, after compilation."]
     if (n_columns, n_rows) == (16, 16181):
         found.append(

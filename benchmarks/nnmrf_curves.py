@@ -1,19 +1,20 @@
-"""Neural potentials while they learn, and data beside samples: Figures 5 and 6.
+"""Training curves of neural potentials, and data compared with samples: Figures 5 and 6.
 
-Held-out log-likelihood of the beliefs by update on the UCI sets (Xiong and Ruozzi, 2020, Figure 5),
-on the original sets as in ``nnmrf_uci.py``: a fifth of the rows of every class is held out, and a
-curve is the mean over classes by their sizes, in nats and the units of the data. Learning of a
-class stops where its score no longer rises; from there on its best score counts, which is that of
-the beliefs it keeps. t-SNE of the seeds data and of as many samples of each class, embedded
-together with perplexity 30 (Figure 6), and the accuracy by cross-validation of forests that are to
-tell samples from data (0.5: they cannot).
+Figure 5 of Xiong and Ruozzi (2020) shows the held-out log-likelihood of the beliefs against the
+number of updates. It is computed on the original UCI data sets as in ``nnmrf_uci.py``. A fifth of
+the rows of each class is held out. A curve is the mean over classes, weighted by their sizes, in
+nats and in the units of the data. Training of a class stops when its score no longer increases;
+from then on the curve has its best score, which is the score of the returned beliefs. Figure 6 is a
+t-SNE embedding of the seeds data and of the same number of samples from each class, with perplexity
+30. Random forests are trained to distinguish samples from data; a cross-validated accuracy of 0.5
+means that they cannot.
 """
 
 import warnings
 
 import numpy as np
 from _common import markdown, options, save, write_tables
-from nnmrf_uci import FEWEST, SETS, Split, draw_class, for_densities, read
+from nnmrf_uci import MIN_ROWS, SETS, Split, draw_class, for_densities, read
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.manifold import TSNE
 from sklearn.model_selection import cross_val_score
@@ -24,7 +25,7 @@ from skmrf import NNMRFClassifier
 
 PERPLEXITY = 30
 N_POINTS = 200  # of a curve
-MAX_ITER = None  # epochs, None for the rule of the estimator
+MAX_ITER = None  # epochs; None means the default of the estimator
 COLUMNS = {
     "set": "set",
     "updates": "updates, longest class",
@@ -36,7 +37,7 @@ COLUMNS = {
 
 
 def fitted(name, data_home, seed):
-    """A classifier of a set that holds out a fifth of every class, and the rows."""
+    """Fit a classifier with a fifth of each class held out; return it, the rows and labels."""
     X, y, binary = read("honest", name, data_home)
     data = for_densities(Split(X, y, X, y), binary)
     model = NNMRFClassifier(
@@ -56,7 +57,7 @@ def fitted(name, data_home, seed):
 
 
 def class_curve(density, updates):
-    """Held-out log-likelihood of a class after given numbers of updates."""
+    """Return the held-out log-likelihood of a class after the given numbers of updates."""
     history = density.history_
     seen, scores = (np.array(history[k], float) for k in ("n_updates", "validation_score"))
     place = np.searchsorted(seen, updates, side="right") - 1
@@ -66,7 +67,7 @@ def class_curve(density, updates):
 
 
 def curve(model):
-    """Updates, and the mean of classes by their sizes."""
+    """Return numbers of updates, and the mean curve of classes weighted by their sizes."""
     last = max(density.history_["n_updates"][-1] for density in model.densities_)
     updates = np.unique(np.linspace(1, last, N_POINTS).astype(int))
     curves = [class_curve(density, updates) for density in model.densities_]
@@ -74,7 +75,7 @@ def curve(model):
 
 
 def telling(model, X, y, seed):
-    """Data and samples of the same classes, and how well forests tell them apart."""
+    """Draw samples of the classes; return them and the accuracy of forests against the data."""
     samples = np.concatenate([draw_class(model, k, int((y == k).sum())) for k in model.classes_])
     both = np.concatenate([X, samples])
     forest = RandomForestClassifier(100, random_state=seed)
@@ -83,7 +84,7 @@ def telling(model, X, y, seed):
 
 
 def draw_curves(args, curves):
-    """``nnmrf_curves.png``."""
+    """Draw ``nnmrf_curves.png``."""
     figure = _figure(10, 4 * -(-len(curves) // 4) + 1)
     if figure is None:
         return
@@ -113,7 +114,7 @@ def _figure(width, height):
 
 
 def embed(X, samples, seed):
-    """Both in the plane, standardised by the data."""
+    """Embed data and samples in the plane, standardised by the data."""
     scaler = StandardScaler().fit(X)
     both = scaler.transform(np.concatenate([X, samples]))
     places = TSNE(perplexity=PERPLEXITY, random_state=seed).fit_transform(both)
@@ -121,7 +122,7 @@ def embed(X, samples, seed):
 
 
 def draw_embedding(args, name, X, y, samples, seed):
-    """``nnmrf_tsne.png``: data and samples side by side, in one embedding."""
+    """Draw ``nnmrf_tsne.png``: data and samples side by side, in one embedding."""
     figure = _figure(10, 5)
     if figure is None:
         return
@@ -163,9 +164,9 @@ def main(argv=None):
 
 
 NOTES = (
-    "Mean log p(x|y) of held-out rows by the beliefs, a fifth of every class, in nats and the "
-    "units of the data.",
-    f"Classes of fewer than {FEWEST} rows and columns of two values are left out.",
+    "Mean log p(x|y) by the beliefs, of a held-out fifth of each class, in nats and in the units "
+    "of the data.",
+    f"Classes with fewer than {MIN_ROWS} rows and columns with two values are omitted.",
 )
 
 if __name__ == "__main__":

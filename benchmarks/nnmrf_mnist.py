@@ -1,13 +1,14 @@
-"""MNIST at 10 x 10 pixels: a grid of neural potentials for every digit.
+"""MNIST at 10 x 10 pixels: a grid of neural potentials for each digit.
 
-Accuracy, log densities and samples of Xiong and Ruozzi (2020), section 4.3: four components, beside
-GaussianNB and a Gaussian of full covariance for every class. The model of this package classifies
-by networks of labels, its default, and by Bayes' rule from its densities, as in the paper. Images
-are made smaller by averaging over areas, each new pixel of 2.8 x 2.8 old ones; the paper's code
-took bicubic interpolation. Grey values are divided by 255. Log densities are joint, log p(x, y), in
-nats and these units. Pixels that never change in a class have a density without bound, which every
-method floors in its own way, and log densities compare these floors as well; further rows add
-uniform noise of one grey level to all images, which bounds them.
+The table has accuracy, log densities and samples as in Xiong and Ruozzi (2020), section 4.3, with
+four components. GaussianNB and Gaussians with full covariance for each class are shown for
+comparison. The model of this package classifies by its label networks, the default, and by Bayes'
+rule from its densities, as in the paper. Images are reduced by averaging over areas of 2.8 x 2.8
+pixels; the code of the paper used bicubic interpolation. Grey values are divided by 255. Log
+densities are joint log densities log p(x, y) in nats and in these units. Pixels that are constant
+in a class have an unbounded density. Each method limits it in a different way, which affects the
+comparison. Therefore further rows add uniform noise of one grey level to all images, which makes
+the densities bounded.
 """
 
 import time
@@ -26,11 +27,11 @@ from skmrf.learners import Variational
 
 SIDE, SMALL = 28, 10
 GREY = 256
-RIDGE = 1e-6  # added to variances of pixels for the Gaussian of full covariance
+RIDGE = 1e-6  # added to variances of pixels for Gaussians with full covariance
 N_COMPONENTS = 4
 PAPER_SETTING = {"node_layers": (3, 4, 4, 3), "edge_layers": (4, 5, 5, 4), "base": 0.01}
-MAX_ITER = None  # epochs, None for the rule of the estimator
-N_SAMPLES = 2  # of every digit
+MAX_ITER = None  # epochs; None means the default of the estimator
+N_SAMPLES = 2  # per digit
 METHODS = "GaussianNB", "Gaussian", "NNMRF"
 BAYES = "NNMRF, Bayes' rule"
 PAPER = {
@@ -55,7 +56,7 @@ COLUMNS = {
 
 
 def averages():
-    """Matrix of shape (SMALL, SIDE): what part of a new pixel each old one is."""
+    """Return the matrix of shape (SMALL, SIDE) with the weights of old pixels in new pixels."""
     step = SIDE / SMALL
     left, old = step * np.arange(SMALL)[:, None], np.arange(SIDE)
     overlap = np.minimum(left + step, old + 1) - np.maximum(left, old)
@@ -63,14 +64,14 @@ def averages():
 
 
 def smaller(images):
-    """Images of SMALL x SMALL pixels between 0 and 1, by averages over areas."""
+    """Reduce images to SMALL x SMALL pixels from 0 to 1 by averaging over areas."""
     A = averages()
     square = images.reshape(-1, SIDE, SIDE).astype(float)
     return (A @ square @ A.T).reshape(len(images), -1) / 255
 
 
 def data(n_train, data_home, noise):
-    """Training and test images with labels."""
+    """Return training and test images with labels."""
     found = fetch_mnist(threshold=None, data_home=data_home)
     X, y = smaller(found.train[:n_train]), found.train_labels[:n_train]
     n_test = min(len(found.test), n_train)
@@ -85,7 +86,7 @@ def data(n_train, data_home, noise):
 
 
 class Gaussians:
-    """A Gaussian of full covariance for every class."""
+    """Classifier with a Gaussian of full covariance for each class."""
 
     def fit(self, X, y):
         self.classes_, counts = np.unique(y, return_counts=True)
@@ -103,7 +104,7 @@ class Gaussians:
 
 
 def model_of(method, seed, paper):
-    """An estimator with predict_joint_log_proba."""
+    """Return an estimator that has predict_joint_log_proba."""
     if method == "GaussianNB":
         return GaussianNB()
     if method == "Gaussian":
@@ -120,7 +121,7 @@ def model_of(method, seed, paper):
 
 
 def judge(method, images, seed, paper):
-    """The model, and for each of its rules accuracy and log density of test images."""
+    """Fit a model; return it and a row with accuracy and log density for each decision rule."""
     X, y, X_test, y_test = images
     start = time.process_time()
     with warnings.catch_warnings(), threadpool_limits(1):
@@ -134,7 +135,7 @@ def judge(method, images, seed, paper):
 
 
 def measured(method, model, X, y):
-    """Accuracy, and log densities of images and their labels."""
+    """Return accuracy, and log densities of images with their labels."""
     joint = model.predict_joint_log_proba(X)
     found = model.classes_[joint.argmax(axis=1)]
     logs = joint[np.arange(len(joint)), np.searchsorted(model.classes_, y)]
@@ -150,7 +151,7 @@ def measured(method, model, X, y):
 
 
 def draws(method, model, rng):
-    """N_SAMPLES images of every digit, one digit after the other."""
+    """Draw N_SAMPLES images of each digit, sorted by digit."""
     if method == "NNMRF":
         return np.concatenate([draw_class(model, k, N_SAMPLES) for k in model.classes_])
     if method == "Gaussian":
@@ -160,7 +161,7 @@ def draws(method, model, rng):
 
 
 def draw_images(args, models):
-    """``nnmrf_mnist.png``: a row of samples a method."""
+    """Draw ``nnmrf_mnist.png``: a row of samples for each method."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -199,9 +200,9 @@ def main(argv=None):
 
 
 NOTES = (
-    "10 x 10 pixels by averages over areas, grey values from 0 to 1; the paper's images are by "
-    "bicubic interpolation and its settings of units are not stated.",
-    f"Gaussian: a full covariance a class, {RIDGE:g} added to variances.",
+    "10 x 10 pixels by averages over areas, grey values from 0 to 1. The paper uses bicubic "
+    "interpolation and does not state the units.",
+    f"Gaussian: a full covariance for each class, {RIDGE:g} added to variances.",
 )
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""Trivariate mixture: KL divergence of the learned model by components and pool, Figure 3.
+"""Trivariate mixture: KL divergence of the fitted model by components and pool size, Figure 3.
 
-2,000 rows of two correlated Gaussians, on which a triangle of neural potentials is learned (Xiong
-and Ruozzi, 2020, section 4.1; the constants are those of the paper's code). KL(true || model) in
-nats by 20,000 further rows, with log Z by a grid: exact but for the draws. Beside it the KL of the
-mixture of beliefs, and what follows if the Bethe value takes the place of log Z, as in the paper,
-which may be negative. "grid": the same networks by the exact gradient, the floor that inference
-could reach. The Gaussian mixture of full covariances holds the truth and is a reference only.
+A complete graph of three neural potentials is fitted to 2,000 rows from a mixture of two correlated
+Gaussians (Xiong and Ruozzi, 2020, section 4.1, with the constants of the code of the paper).
+KL(true || model) in nats is estimated from 20,000 other rows, with log Z computed on a grid. Two
+other values are shown: the KL divergence of the mixture of beliefs, and the value with the Bethe
+approximation of log Z, as in the paper, which may be negative. "grid" is the same networks fitted
+with the exact gradient, the best value that approximate inference could reach. The Gaussian mixture
+with full covariances contains the true model and is only a reference.
 """
 
 import time
@@ -20,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from skmrf import NNMRFDensity
 from skmrf.learners import Grid, Variational
-from skmrf.variational.free_energy import Rule, infer
+from skmrf.variational.free_energy import QuadratureSettings, infer
 
 WEIGHTS = 0.3, 0.7
 MEANS = (-2.5, 1.9, -1.0), (1.7, -1.5, 2.2)
@@ -28,11 +29,11 @@ DEVIATIONS = (0.5, 1.2, 0.7), (0.9, 0.7, 1.0)
 CORRELATIONS = (-0.3, 0.4, 0.7), (0.5, 0.3, -0.5)  # of 12, 13, 23
 N_TRAIN, N_TEST = 2000, 20_000
 COMPONENTS, POOLS = (1, 2, 3, 5, 7, 10), (1, 5, 10, 20)
-FIXED_COMPONENTS, FIXED_POOL = 5, 10  # while the other one varies
+FIXED_COMPONENTS, FIXED_POOL = 5, 10  # if the other one varies
 PAPER_SETTING = {"node_layers": (3, 5, 5, 3), "edge_layers": (5, 7, 7, 5), "base": 0.01}
-GRID_POINTS, EXACT_ITER = 61, 300  # of the floors
-BOX, CELLS, COARSE = 6.0, 100, 10  # fine cells of the box; as many of them to a coarse one outside
-INFERENCE = 100  # iterations of inference a step, as in the paper
+GRID_POINTS, EXACT_ITER = 61, 300  # for fits with the exact gradient
+BOX, CELLS, COARSE = 6.0, 100, 10  # size of the box, its cells, and relative width of outer cells
+INFERENCE = 100  # iterations of inference per step, as in the paper
 STYLES = {"kl": "-", "kl_mixture": "--", "kl_bethe": ":"}
 COLUMNS = {
     "model": "model",
@@ -48,36 +49,36 @@ COLUMNS = {
 }
 
 
-# Truth -------------------------------------------------------------------------------------
+# True model --------------------------------------------------------------------------------
 
 
 def components():
-    """Both Gaussians."""
+    """Return both Gaussians of the true model."""
     for mean, deviations, (a, b, c) in zip(MEANS, DEVIATIONS, CORRELATIONS, strict=True):
         correlation = np.array([[1, a, b], [a, 1, c], [b, c, 1]])
         yield multivariate_normal(mean, correlation * np.outer(deviations, deviations))
 
 
 def log_p(X):
-    """Log density of the truth."""
+    """Return the log density of the true model."""
     parts = [np.log(w) + g.logpdf(X) for w, g in zip(WEIGHTS, components(), strict=True)]
     return logsumexp(parts, axis=0)
 
 
 def draw(n, rng):
-    """Rows of the truth."""
+    """Draw rows from the true model."""
     parts = np.stack([g.rvs(n, random_state=rng) for g in components()])
     return parts[(rng.random(n) > WEIGHTS[0]).astype(int), np.arange(n)]
 
 
 def problem(seed, n_train, n_test):
-    """Training and test rows; the test rows of all seeds are the same."""
+    """Return training and test rows; the test rows are the same for all seeds."""
     X = draw(n_train, np.random.default_rng([1, seed]))
     return X, draw(n_test, np.random.default_rng(0))
 
 
 def kl(log_q, T):
-    """KL(true || q) by the test rows, in nats."""
+    """Estimate KL(true || q) from the test rows, in nats."""
     return float((log_p(T) - log_q).mean())
 
 
@@ -85,18 +86,18 @@ def kl(log_q, T):
 
 
 def default(n_components, pool, seed):
-    """Our learner with its defaults but for components and pool."""
+    """Return our learner with default parameters, except components and pool size."""
     return NNMRFDensity(learner=Variational(n_components, pool=pool), random_state=seed)
 
 
 def by_beliefs(n_components, pool, seed):
-    """The same without chains: the negative phase is the average of the pool."""
+    """Return our learner without chains: the negative phase is the average of the pool."""
     learner = Variational(n_components, negative="quadrature", pool=pool)
     return NNMRFDensity(learner=learner, random_state=seed)
 
 
 def as_paper(n_components, pool, seed):
-    """The paper's learner, networks and base."""
+    """Return the learner, networks and base of the paper."""
     learner = Variational(
         n_components, negative="quadrature", entropy="bethe", covariance="diag", pool=pool,
         n_iter=INFERENCE,
@@ -105,7 +106,7 @@ def as_paper(n_components, pool, seed):
 
 
 def floor(seed, **layers):
-    """Networks on the Gaussian base by the exact gradient."""
+    """Return networks on the Gaussian base, to be fitted with the exact gradient."""
     return NNMRFDensity(
         learner=Grid(GRID_POINTS), optimizer="lbfgs", max_iter=EXACT_ITER, early_stopping=False,
         random_state=seed, **layers,
@@ -113,7 +114,7 @@ def floor(seed, **layers):
 
 
 def floor_of_paper(seed):
-    """The paper's networks; its base is too wide for a grid to learn by."""
+    """Return the networks of the paper without its base, which is too wide for a grid."""
     return floor(seed, **{k: PAPER_SETTING[k] for k in ("node_layers", "edge_layers")})
 
 
@@ -126,7 +127,7 @@ FLOORS = {"grid, our networks": floor, "grid, the paper's networks": floor_of_pa
 
 
 def log_partition(energy):
-    """log Z by cells: fine ones where the data are, ten times as wide ones in the tails."""
+    """Compute log Z on a grid, with fine cells around the data and coarse cells in the tails."""
     width = 2 * BOX / CELLS
     fine = width * (np.arange(CELLS) + 0.5) - BOX
     n_outside = int(np.ceil(8 * np.sqrt(np.diag(energy.covariance)).max() / (COARSE * width)))
@@ -142,14 +143,14 @@ def log_partition(energy):
 
 
 def judge(model, X, T):
-    """KL divergences of one fit, all in the units of the data."""
+    """Fit a model and return its KL divergences, in the units of the data."""
     start = time.process_time()
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         model.fit(X)
     seconds = time.process_time() - start
     codes = model._encode(T)
-    potential = model.energy_.log_potential(codes) - model._columns.log_volume(codes)
+    potential = model.energy_.log_potential(codes) - model._columns.log_scale(codes)
     result = {"kl": kl(potential - log_partition(model.energy_), T), "seconds": seconds}
     if isinstance(model.learner, Variational):
         beliefs = infer(model.energy_, model.mixture_, _bethe(model.learner), max_iter=INFERENCE)
@@ -159,12 +160,12 @@ def judge(model, X, T):
 
 
 def _bethe(learner):
-    """The Bethe free energy, of beliefs with the covariances that the learner gives them."""
-    return Rule(learner.n_points, "bethe", diagonal=learner.covariance == "diag")
+    """Return the settings of the Bethe free energy, with the covariances of the learner."""
+    return QuadratureSettings(learner.n_points, "bethe", diagonal=learner.covariance == "diag")
 
 
 def references(X, T):
-    """KL of a Gaussian and of a mixture of two."""
+    """Return the KL divergences of a Gaussian and of a mixture of two Gaussians."""
     gaussian = multivariate_normal(X.mean(axis=0), np.cov(X.T))
     mixture = GaussianMixture(2, n_init=5, random_state=0).fit(X)
     scores = {"Gaussian": gaussian.logpdf(T), "Gaussian mixture of 2": mixture.score_samples(T)}
@@ -175,13 +176,13 @@ def references(X, T):
 
 
 def settings(n_components, pools):
-    """Pairs of components and pool, each varied while the other is fixed."""
+    """Return pairs of components and pool size, one varied and the other fixed."""
     pairs = [(k, FIXED_POOL) for k in n_components]
     return pairs + [(FIXED_COMPONENTS, t) for t in pools if (FIXED_COMPONENTS, t) not in pairs]
 
 
 def summary(name, n_components, pool, results):
-    """Mean over seeds, and standard deviations."""
+    """Return means and standard deviations over seeds."""
     row = {"model": name, "n_components": n_components, "pool": pool, "n_seeds": len(results)}
     for key in results[0]:
         found = [result[key] for result in results]
@@ -192,7 +193,7 @@ def summary(name, n_components, pool, results):
 
 
 def runs(args, pairs):
-    """Name, components, pool and a function of the seed, of all that is learned."""
+    """Yield name, components, pool size and a function of the seed for each model."""
     for name in args.models:
         if name in FLOORS:
             yield name, None, None, FLOORS[name]
@@ -203,7 +204,7 @@ def runs(args, pairs):
 
 
 def draw_panels(args, rows):
-    """``nnmrf_trivariate.png``: KL by components and by pool size."""
+    """Draw ``nnmrf_trivariate.png``: KL divergence by components and by pool size."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -1,14 +1,15 @@
-"""Eight UCI sets: accuracy and log densities, Tables 1 and 2 of Xiong and Ruozzi (2020).
+"""Eight UCI data sets: accuracy and log densities, Tables 1 and 2 of Xiong and Ruozzi (2020).
 
-Two protocols. "paper": the matrices that the paper's code used, with two or three classes of equal
-size, padded by copies of rows before the split, and with the column of which the sign is the label
-of Electricity; competitors on raw features with the settings of the paper and of its notebook;
-joint log densities log p(x, y). "honest": the original sets with all classes, without that column
-and without columns that follow from others; all methods behind a scaler fitted on the training
-part; conditional log densities log p(x|y). Both: random splits that keep the shares of classes,
-four fifths to learn from; all densities are in the units of the data. A cell is a protocol, a set
-and a split. Its results are kept in a JSON file in the folder ``--cells`` and are not computed
-again, so the tables can be completed in several runs.
+There are two protocols. The protocol "paper" uses the matrices of the code of the paper. They have
+two or three classes of equal size, filled up with copies of rows before the split. In Electricity,
+the sign of one column is the label. Other methods use raw features, with the settings of the paper
+and of its notebook. Log densities are joint, log p(x, y). The protocol "honest" uses the original
+data sets with all classes, without that column and without columns that are functions of others.
+All methods use features standardised by the training set. Log densities are conditional, log
+p(x|y). Both protocols use random stratified splits with four fifths of the rows for training. All
+densities are in the units of the data. A cell is a protocol, a data set and a split. Its results
+are saved in a JSON file in the folder ``--cells`` and are not computed again, so the tables can be
+completed in several runs.
 """
 
 import csv
@@ -24,8 +25,8 @@ import numpy as np
 from _common import (
     bars,
     computed_from,
+    describe_machine,
     keep_larger_table,
-    machine,
     markdown,
     options,
     save,
@@ -86,15 +87,15 @@ PAPER_DENSITY = {  # NN-MRF, GNB, MVN
     "Protein": "14.587 6.424 12.907",
 }
 MIXTURE, MRF = "mixture", "MRF"
-RIDGE = 1e-6  # added to the variances of standardised columns where a covariance is singular
+RIDGE = 1e-6  # added to the variances of standardised columns if a covariance is singular
 SHRINKAGES = 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.6  # QDA's reg_param
 BANDWIDTHS = np.geomspace(0.03, 3.0, 25)
-FEWEST = 5  # training rows of a class, for densities
-MAX_ITER = None  # epochs of our estimators, None for their own rule
+MIN_ROWS = 5  # smallest number of training rows of a class, for densities
+MAX_ITER = None  # epochs of our estimators; None means their default
 
 
 class Split(NamedTuple):
-    """Training and test part."""
+    """Training and test set."""
 
     X: np.ndarray
     y: np.ndarray
@@ -102,18 +103,18 @@ class Split(NamedTuple):
     y_test: np.ndarray
 
     def scaled(self):
-        """Both parts by the scaler of the first, and the log of the units divided by."""
+        """Standardise both sets by the training set; return them and the log of the scales."""
         scaler = StandardScaler().fit(self.X)
         parts = scaler.transform(self.X), self.y, scaler.transform(self.X_test), self.y_test
         return Split(*parts), float(np.log(scaler.scale_).sum())
 
     def of_classes(self, classes):
-        """The rows of some classes."""
+        """Select the rows of the given classes."""
         here, there = np.isin(self.y, classes), np.isin(self.y_test, classes)
         return Split(self.X[here], self.y[here], self.X_test[there], self.y_test[there])
 
     def without(self, columns):
-        """All but some columns."""
+        """Remove the given columns."""
         X, X_test = (np.delete(x, columns, axis=1) for x in (self.X, self.X_test))
         return Split(X, self.y, X_test, self.y_test)
 
@@ -122,7 +123,7 @@ class Split(NamedTuple):
 
 
 def read_original(name, data_home):
-    """Columns, labels, and which columns hold two values."""
+    """Return columns, labels, and the indices of columns with two values."""
     file, label, dropped, binary = FILES[name]
     with gzip.open(data_home / "uci" / f"{file}.csv.gz", "rt") as lines:
         header, *rows = csv.reader(lines)
@@ -133,7 +134,7 @@ def read_original(name, data_home):
 
 
 def read(protocol, name, data_home):
-    """Columns, labels, and which columns are categories to the model of this package."""
+    """Return columns, labels, and the indices of columns that our model treats as categorical."""
     data_home = data_home_path(data_home)
     if protocol == "honest":
         return read_original(name, data_home)
@@ -142,7 +143,7 @@ def read(protocol, name, data_home):
 
 
 def split_rows(X, y, seed):
-    """A random split that keeps shares; a class of one row is only learned from."""
+    """Split at random and stratified; a class with one row is only in the training set."""
     _, labels, counts = np.unique(y, return_inverse=True, return_counts=True)
     several = np.flatnonzero(counts[labels] > 1)
     splitter = StratifiedShuffleSplit(1, test_size=0.2, random_state=seed)
@@ -156,7 +157,7 @@ def split_rows(X, y, seed):
 
 
 def classifiers(protocol, n, seed):
-    """Competitors; settings that only the paper's notebook has are left to its protocol."""
+    """Return the other methods; the settings of the notebook are only in the paper's protocol."""
     paper = protocol == "paper"
     layers = 3 * n, 5 * n, 3 * n
     models = {
@@ -176,7 +177,7 @@ def classifiers(protocol, n, seed):
 
 
 def ours(method, seed, categorical):
-    """The estimator of this package, with its defaults or as in the paper."""
+    """Return the estimator of this package, with default parameters or those of the paper."""
     if method == OURS:
         return NNMRFClassifier(
             categorical_features=categorical or None, max_iter=MAX_ITER, random_state=seed
@@ -193,13 +194,13 @@ def ours(method, seed, categorical):
 
 @cache
 def compile_kernels():
-    """Once a process, so that no fit is timed with it."""
+    """Compile all kernels, so that compilation is not part of the timed fits."""
     rng = np.random.default_rng(0)
     NNMRFClassifier(max_iter=3, random_state=0).fit(rng.normal(size=(40, 2)), np.arange(40) % 2)
 
 
-def seen_only(X, X_test, columns):
-    """Test rows in which values of categories that were not seen are missing."""
+def mask_unknown(X, X_test, columns):
+    """Replace categories of test rows that are not in the training rows by missing values."""
     X_test = X_test.copy()
     for j in columns:
         X_test[~np.isin(X_test[:, j], X[:, j]), j] = np.nan
@@ -207,7 +208,7 @@ def seen_only(X, X_test, columns):
 
 
 def draw_class(model, label, n):
-    """Draws from the density of a class, in the units of the data."""
+    """Draw samples from the density of a class, in the units of the data."""
     density = model.densities_[np.searchsorted(model.classes_, label)]
     return model._columns.decode(density.sample(n))
 
@@ -216,19 +217,19 @@ def draw_class(model, label, n):
 
 
 def naive(data):
-    """GaussianNB's log p(x|y) of test rows."""
+    """Return log p(x|y) of the test rows by GaussianNB."""
     model = GaussianNB().fit(data.X, data.y)
     return own_class(model.predict_joint_log_proba(data.X_test), model.class_prior_, model, data)
 
 
 def own_class(joint, prior, model, data):
-    """log p(x|y) of the labels that the test rows have."""
+    """Return log p(x|y) of the test rows for their labels."""
     places = np.searchsorted(model.classes_, data.y_test)
     return joint[np.arange(len(places)), places] - np.log(prior[places])
 
 
 def by_class(make, data):
-    """log p(x|y) of test rows, by a model of each class on its own; ``make`` gives its scores."""
+    """Return log p(x|y) of the test rows, with one model per class made by ``make``."""
     out = np.empty(len(data.y_test))
     for label in np.unique(data.y_test):
         there = data.y_test == label
@@ -237,7 +238,7 @@ def by_class(make, data):
 
 
 def gaussian(X, shrinkage=0.0):
-    """Gaussian whose covariance is moved towards the unit matrix, by RIDGE where it is singular."""
+    """Fit a Gaussian with covariance shrunk towards the identity, by RIDGE if it is singular."""
     n = X.shape[1]
     covariance = np.atleast_2d(np.cov(X.T, bias=True)) if len(X) > 1 else np.zeros((n, n))
     if shrinkage == 0.0 and np.linalg.eigvalsh(covariance)[0] < RIDGE:
@@ -248,7 +249,7 @@ def gaussian(X, shrinkage=0.0):
 
 
 def quadratic(data):
-    """QuadraticDiscriminantAnalysis' class densities, reg_param by cross-validation."""
+    """Return log p(x|y) by QuadraticDiscriminantAnalysis, with cross-validated reg_param."""
     folds = list(KFold(3, shuffle=True, random_state=0).split(data.X))
     parts = [
         Split(data.X[a], data.y[a], data.X[b], data.y[b]).of_classes(np.unique(data.y[a]))
@@ -262,14 +263,14 @@ def quadratic(data):
 
 
 def mixture(X):
-    """Gaussian mixture of full covariances, as many components up to five as BIC prefers."""
+    """Fit a Gaussian mixture with full covariances; BIC selects one to five components."""
     sizes = range(1, max(1, min(5, len(X) // 2)) + 1)
     models = [GaussianMixture(k, random_state=0).fit(X) for k in sizes]
     return min(models, key=lambda model: model.bic(X)).score_samples
 
 
 def kernel(X):
-    """Kernel density whose bandwidth has the best leave-one-out likelihood."""
+    """Fit a kernel density with the bandwidth of the best leave-one-out likelihood."""
     D = cdist(X, X, "sqeuclidean")
     np.fill_diagonal(D, np.inf)
     n = X.shape[1]
@@ -287,7 +288,7 @@ DENSITIES = {
 
 
 def degenerate(data):
-    """Columns, summed over classes, that are constant in the training rows of a class."""
+    """Count the columns that are constant in the training rows of a class, over all classes."""
     return sum(int((np.ptp(data.X[data.y == k], axis=0) == 0).sum()) for k in np.unique(data.y))
 
 
@@ -296,16 +297,16 @@ def summary(logs):
 
 
 def for_densities(data, binary):
-    """Without columns of two values, of which no density exists, and without tiny classes."""
+    """Remove small classes, and columns with two values, because they have no density."""
     classes, counts = np.unique(data.y, return_counts=True)
-    return data.without(binary).of_classes(classes[counts >= FEWEST])
+    return data.without(binary).of_classes(classes[counts >= MIN_ROWS])
 
 
 # Cells -------------------------------------------------------------------------------------
 
 
 def rivals(protocol, data, binary, seed):
-    """Accuracies and log densities of all competitors."""
+    """Return accuracies and log densities of all other methods."""
     scaled, volume = data.scaled()
     found = scaled if protocol == "honest" else data
     accuracy = {
@@ -330,20 +331,20 @@ def rivals(protocol, data, binary, seed):
 
 
 def _log_prior(data):
-    """log p(y) of test rows by the counts of the training part."""
+    """Return log p(y) of the test rows by the class frequencies of the training set."""
     classes, counts = np.unique(data.y, return_counts=True)
     return np.log(counts / counts.sum())[np.searchsorted(classes, data.y_test)]
 
 
 def own(method, protocol, data, binary, seed):
-    """The same of our estimator, the training accuracy and processor seconds of a fit."""
+    """Return accuracies, log densities and processor seconds of our estimator."""
     compile_kernels()
     found = data.scaled()[0] if protocol == "honest" else data
     model = ours(method, seed, binary)
     start = time.process_time()
     model.fit(found.X, found.y)
     seconds = time.process_time() - start
-    X_test = seen_only(found.X, found.X_test, binary)
+    X_test = mask_unknown(found.X, found.X_test, binary)
     result = {
         "accuracy": {method: float(model.score(X_test, found.y_test))},
         "train": float(model.score(found.X, found.y)),
@@ -367,7 +368,7 @@ def own(method, protocol, data, binary, seed):
 
 
 def own_densities(model, data):
-    """log p(x|y) by the beliefs and by the model, and the widest interval of log Z."""
+    """Return log p(x|y) by the beliefs and by the model, and the widest interval of log Z."""
     logs = {}
     for name in (MIXTURE, MRF):
         model.set_params(density=name.lower(), rule="bayes")
@@ -378,11 +379,11 @@ def own_densities(model, data):
 
 
 def run_cell(args, protocol, name, seed):
-    """Results of a split; parts that its file has are not computed again."""
+    """Compute the results of a split, except parts that are already in its file."""
     path = args.cells / "nnmrf_uci" / f"{protocol}-{name}-{seed}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     cell = json.loads(path.read_text()) if path.exists() else {}
-    cell |= {"protocol": protocol, "set": name, "split": seed, "machine": machine()}
+    cell |= {"protocol": protocol, "set": name, "split": seed, "machine": describe_machine()}
     X, y, binary = read(protocol, name, args.data_home)
     data = split_rows(X, y, seed)
     for part in args.parts:
@@ -397,14 +398,14 @@ def run_cell(args, protocol, name, seed):
 
 
 def collected(args, protocol):
-    """All cells of a protocol whose files are there, by set."""
+    """Read all saved cells of a protocol, keyed by data set."""
     folder = args.cells / "nnmrf_uci"
     cells = [json.loads(p.read_text()) for p in sorted(folder.glob(f"{protocol}-*.json"))]
     return {name: found for name in SETS if (found := [c for c in cells if c["set"] == name])}
 
 
 def count_results(args, cells):
-    """Return the number of results (parts of cells), and of requested ones that are missing."""
+    """Return the number of results (parts of cells), and of missing requested results."""
     there = {
         (name, cell["split"], part)
         for name, found in cells.items()
@@ -420,7 +421,7 @@ def count_results(args, cells):
 
 
 def values(cells, kind):
-    """Results of every method over splits: {method: array}."""
+    """Return the results of each method over splits as a dict of arrays."""
     found = {}
     for cell in cells:
         for part in cell.values():
@@ -431,13 +432,13 @@ def values(cells, kind):
 
 
 def mean_of(cells, part, key):
-    """Mean over splits of a number of a part, None where there is none."""
+    """Return the mean over splits of a value of a part, or None if it has no such value."""
     found = [cell[part][key] for cell in cells if key in cell.get(part, {})]
     return float(np.mean(found)) if found else None
 
 
 def with_error(numbers, digits):
-    """Mean and standard error in words."""
+    """Format the mean and its standard error."""
     error = np.std(numbers, ddof=1) / np.sqrt(len(numbers)) if len(numbers) > 1 else np.nan
     return f"{numbers.mean():.{digits}f}" + f" ± {error:.{digits}f}" * bool(np.isfinite(error))
 
@@ -449,7 +450,7 @@ def n_splits(results):
 
 
 def row_of(name, cells, kind, digits, paper):
-    """One set: for every method a text, mean and standard error."""
+    """Return the row of a data set: text, mean and standard error of each method."""
     found = values(cells, kind)
     row = {"set": name, "splits": n_splits(found.values())}
     for method, numbers in found.items():
@@ -470,17 +471,17 @@ def row_of(name, cells, kind, digits, paper):
 
 
 def methods_in(rows, order):
-    """Those that any row has."""
+    """Return the methods that at least one row has, in the given order."""
     return [method for method in order if any(method in row for row in rows)]
 
 
-def least_that_prints(figure):
-    """The least number that rounds to a printed one."""
+def min_unrounded(figure):
+    """Return the smallest number that rounds to a printed number."""
     return float(figure) - 0.5 * 10.0 ** -len(figure.partition(".")[2])
 
 
 def accuracy_rows(cells, protocol):
-    """A row a set, and mean ranks."""
+    """Return the rows of accuracies, one per data set, and a row of mean ranks."""
     rows = []
     for name, found in cells.items():
         printed = map(float, PAPER_ACCURACY[name].split())
@@ -494,7 +495,7 @@ def accuracy_rows(cells, protocol):
         row["best"] = best
         row["under best"] = others[best] - row[OURS] if OURS in row else None
         if protocol == "paper" and row.get(f"{OURS} se") is not None:
-            least = least_that_prints(PAPER_ACCURACY[row["set"]].split()[0])
+            least = min_unrounded(PAPER_ACCURACY[row["set"]].split()[0])
             row["reached"] = "yes" if row[OURS] + row[f"{OURS} se"] >= least else "no"
     whole = [row for row in rows if all(m in row for m in compared)]
     if whole:
@@ -510,7 +511,7 @@ def accuracy_rows(cells, protocol):
 
 
 def density_rows(cells, protocol):
-    """A row a set."""
+    """Return the rows of log densities, one per data set."""
     rows = []
     for name, found in cells.items():
         printed = map(float, PAPER_DENSITY[name].split())
@@ -549,7 +550,7 @@ NOTES = {
     "nnmrf_density": (
         SPLITS_NOTE,
         "Mean log p(x|y) of test rows, given their class, in nats and the units of the data. "
-        f"Classes of fewer than {FEWEST} training rows are left out, and so are lip and chg of "
+        f"Classes of fewer than {MIN_ROWS} training rows are left out, and so are lip and chg of "
         "Protein, for all methods.",
         f"Gaussian: full covariance by maximum likelihood, {RIDGE:g} added to standardised "
         "variances where it is singular; QDA: reg_param by 3-fold cross-validation of the log "
@@ -575,7 +576,7 @@ NOTES = {
 
 
 def write(args, name, rows, columns, xlabel, counts):
-    """JSON, Markdown and PNG of one table."""
+    """Write one table as JSON, Markdown and PNG."""
     table = name.replace("nnmrf", "uci").replace("_", " ")
     args = keep_larger_table(args, "neural_potentials.md", table, counts[0])
     notes = [*NOTES[name], computed_from(*counts)]
@@ -585,13 +586,13 @@ def write(args, name, rows, columns, xlabel, counts):
     order = ACCURACY_ORDER if "accuracy" in name else DENSITY_ORDER
     sets = [row for row in rows if row["set"] in SETS]
     keys = {m: m for m in methods_in(sets, order)}
-    if "density" in name:  # sets differ in scale
+    if "density" in name:  # data sets differ in scale
         sets = [relative(row, keys) for row in sets]
     bars(args, name, sets, keys, lambda row: row["set"], xlabel=xlabel, log=False)
 
 
 def relative(row, methods):
-    """Log densities less that of the Gaussian, none further than 30 nats from it."""
+    """Return log densities minus that of the Gaussian, clipped to 30 nats."""
     found = {m: float(np.clip(row[m] - row["Gaussian"], -30, 30)) for m in methods if m in row}
     return {"set": row["set"]} | found
 
@@ -602,9 +603,13 @@ def main(argv=None):
     parser.add_argument("--sets", nargs="*", choices=SETS, default=list(SETS))
     parser.add_argument("--splits", type=int, default=None, help="default 30, with --fast 5")
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS[:2]))
-    parser.add_argument("--redo", nargs="*", choices=PARTS, default=[], help="parts to learn anew")
-    parser.add_argument("--jobs", type=int, default=1, help="cells at a time")
-    parser.add_argument("--table-only", action="store_true", help="of the cells that are there")
+    parser.add_argument(
+        "--redo", nargs="*", choices=PARTS, default=[], help="parts to compute again"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="number of parallel cells")
+    parser.add_argument(
+        "--table-only", action="store_true", help="make tables from saved cells only"
+    )
     args = parser.parse_args(argv)
     args.splits = args.splits or (5 if args.fast else 30)
     protocols = ("honest", "paper") if args.protocol == "both" else (args.protocol,)

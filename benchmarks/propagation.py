@@ -1,10 +1,11 @@
 """Cost of belief propagation and of chained belief propagation.
 
-First table: nanoseconds a table entry and iteration, beside vectorised numpy that holds all tables
-of one order in one array. Second table: seconds for 1,000 draws of 31 variables over the prefix
-tree, against Algorithm 1 of the paper as printed in the same kernels (every draw its own 20
-iterations a variable on the whole graph, drawn variables clamped by 0/1 potentials), and the
-largest difference of the probabilities with which the same states are drawn.
+The first table has nanoseconds per table entry and iteration, compared with vectorised numpy that
+stores all tables of one order in one array. The second table has the seconds for 1,000 samples of
+31 variables with a prefix tree, compared with Algorithm 1 as printed in the paper, with the same
+kernels. There, each sample needs 20 iterations per variable on the whole graph, and sampled
+variables are clamped by 0/1 potentials. The table also has the largest difference of the
+probabilities of the same states.
 """
 
 import time
@@ -48,7 +49,7 @@ CHAIN = {
 
 
 def models(fast):
-    """Name and model."""
+    """Yield names and models."""
     yield "grid 50 x 50, binary", make_ising("grid", n_variables=2500, coupling=0.3, field=0.1)
     yield "complete 60, binary", make_ising("complete", n_variables=60, coupling=0.01, field=0.1)
     for order in (3, 5):
@@ -60,7 +61,7 @@ def models(fast):
 
 
 class NumpyFlooding:
-    """Sum-product in the log domain, all cliques of one order in one array."""
+    """Sum-product algorithm in the log domain, with all cliques of one order in one array."""
 
     def __init__(self, graph):
         self.q = int(graph.n_states[0])
@@ -74,7 +75,7 @@ class NumpyFlooding:
             self.groups.append((members, tables, np.zeros((*members.shape, self.q))))
 
     def __call__(self, n_iter):
-        """Iterate from uniform messages; the single beliefs."""
+        """Iterate from uniform messages and return the beliefs of single variables."""
         for _, _, out in self.groups:
             out[:] = 0.0
         totals = np.zeros((self.n, self.q))
@@ -103,7 +104,7 @@ class NumpyFlooding:
 
 
 def cost(name, energy):
-    """One row of the first table."""
+    """Return one row of the first table."""
     graph = energy.factor_graph()
     arranged = arrangement.arrange(graph.layout)
     tables, scope = arranged.tables(graph.flat), arranged.components(0)
@@ -134,8 +135,8 @@ def cost(name, energy):
 # Draws -------------------------------------------------------------------------------------
 
 
-class Printed:
-    """Algorithm 1: no draw knows of another, and no table gets smaller."""
+class PrintedAlgorithm:
+    """Algorithm 1 as printed: samples share no computation, and tables are not reduced."""
 
     def __init__(self, graph):
         n, m = graph.n_variables, len(graph.cliques)
@@ -154,11 +155,11 @@ class Printed:
         )
 
     def draw(self, n_samples, rng):
-        """States and their log-probabilities; the draws go through the kernel in batches."""
+        """Return states and their log-probabilities; samples are computed in batches."""
         arranged = self.arranged
         X = np.full((n_samples, self.n), -1, dtype=STATE)
         starts, scope, work = arranged.starts(X, 0), arranged.components(0), arranged.work()
-        told = np.zeros((n_samples, len(work.messages)))
+        clamps = np.zeros((n_samples, len(work.messages)))
         edge = arranged.graph.message_start[arranged.graph.clique_ptr[self.clamps]]
         singles, ends = np.empty((n_samples, 2 * self.n)), np.empty((n_samples, 2))
         codes = PRINTED.codes()._replace(tol=-1.0)
@@ -167,22 +168,22 @@ class Printed:
             for s in range(0, n_samples, 50):
                 c = slice(s, s + 50)
                 propagate(
-                    arranged.graph, self.tables, starts[c], scope, codes, 0, told[c].copy(), work,
+                    arranged.graph, self.tables, starts[c], scope, codes, 0, clamps[c].copy(), work,
                     singles[c], ends[c],
                 )  # fmt: skip
             p = singles[:, 2 * i + 1]
             one = rng.random(n_samples) < p
             X[:, i], log_q = one, log_q + np.log(np.where(one, p, 1.0 - p))
             starts[:, self.clamps[i]] = np.where(one, self.at + 2, self.at)
-            told[:, edge[i]] = np.where(one, -np.inf, 0.0)
-            told[:, edge[i] + 1] = np.where(one, 0.0, -np.inf)
+            clamps[:, edge[i]] = np.where(one, -np.inf, 0.0)
+            clamps[:, edge[i] + 1] = np.where(one, 0.0, -np.inf)
         return X, log_q
 
 
 def chain(instance, n, n_samples):
-    """One row of the second table."""
+    """Return one row of the second table."""
     graph = make_multimodal_mrf(n, random_state=instance)
-    printed = Printed(graph)
+    printed = PrintedAlgorithm(graph)
     tree = Chain(graph.layout, ChainSettings("bp", "index", PRINTED), n_samples)
     rng = np.random.default_rng(instance)
     tree.draw(graph.flat, 2, rng), printed.draw(2, rng)
@@ -209,7 +210,7 @@ def main(argv=None):
     args = options(__doc__).parse_args(argv)
     with threadpool_limits(1):
         rows = [cost(name, energy) for name, energy in models(args.fast)]
-        note = f"Processor time, one thread, {ITERATIONS} iterations; medians of runs in turn."
+        note = f"Processor time, one thread, {ITERATIONS} iterations; medians of interleaved runs."
         save(args, "propagation_cost", rows, COST, [note])
         n, n_samples, instances = (16, 100, 3) if args.fast else (31, DRAWS, 10)
         draws = [chain(instance, n, n_samples) for instance in range(instances)]

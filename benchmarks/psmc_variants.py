@@ -1,26 +1,27 @@
-"""Two readings of persistent sequential Monte Carlo that are not in the package.
+"""Two variants of persistent sequential Monte Carlo that are not in the package.
 
-Algorithm 4 of Xiong, Szedmak and Piater (2014) mixes fresh particles with persistent ones and lets
-all of them follow the parameters. The fresh particles are no draws of the last model, so the
-gradient is biased (:class:`LiteralPSMC`), unless weights correct for it (:class:`BalancedPSMC`).
+Algorithm 4 of Xiong, Szedmak and Piater (2014) mixes new particles with persistent particles and
+moves all of them to the new parameters. The new particles are not samples of the last model. The
+gradient is therefore biased (:class:`LiteralPSMC`), unless weights correct this
+(:class:`BalancedPSMC`).
 """
 
 import numpy as np
 
 from skmrf.learners import PSMC
-from skmrf.samplers.smc import equal
+from skmrf.samplers.smc import equal_log_weights
 
 
 class LiteralPSMC(PSMC):
-    """Algorithm 4 as printed: fresh particles without weights."""
+    """Persistent SMC by Algorithm 4 as printed: new particles without weights."""
 
     def move(self, energy, state, rng):
         X = np.concatenate(self.old_and_fresh(state, rng))
-        return self.follow(energy, state, rng, X, equal(len(X)))
+        return self.follow(energy, state, rng, X, equal_log_weights(len(X)))
 
 
 class BalancedPSMC(PSMC):
-    """Algorithm 4 with weights that correct for fresh particles not being draws of the model."""
+    """Persistent SMC by Algorithm 4 with weights that correct the bias of new particles."""
 
     def move(self, energy, state, rng):
         old, fresh = self.old_and_fresh(state, rng)

@@ -1,10 +1,11 @@
-"""RBMs on binarised MNIST: the lower half of Table 1, Figures 5 and 6, and learning in equal time.
+"""RBMs on binarised MNIST: the lower half of Table 1, Figures 5 and 6, and training in equal time.
 
-Three experiments. "paper": 784 x 10 with the paper's schedule, plain gradient ascent at the rate
-1/(100 + epoch), from zero biases and from the log odds of the pixels. "equal": learners with the
-defaults of :class:`skmrf.RBM` and scikit-learn's BernoulliRBM in the same processor time, 784 x 10
-(exact log-likelihood) and 784 x 500 (both ends of log Z's interval). "temperatures": how many an
-update of SMC and of PSMC needs along the way of a model that learns.
+There are three experiments. "paper" is the schedule of the paper for 784 x 10 units: gradient
+ascent with the learning rate 1/(100 + epoch), from zero biases and from the log odds of the pixels.
+"equal" compares learners with the default parameters of :class:`skmrf.RBM` and scikit-learn's
+BernoulliRBM in the same processor time, with 784 x 10 units (exact log-likelihood) and 784 x 500
+units (both ends of the interval of log Z). "temperatures" is the number of temperatures that an
+update of SMC and of PSMC needs during training.
 """
 
 import json
@@ -36,7 +37,7 @@ from skmrf.learners import (
     TemperedTransitions,
 )
 from skmrf.likelihood import ais
-from skmrf.samplers.smc import equal, resample
+from skmrf.samplers.smc import equal_log_weights, resample
 from skmrf.training import loop
 from skmrf.training import state as loop_state
 from skmrf.training.settings import Settings
@@ -54,7 +55,7 @@ LEARNERS = {
     "MCMC-MLE": MCMCMLE,
     "PF-MCMC-MLE": ParticleFilteredMCMCMLE,
 }
-PEERS = {  # rate, batch size, whether visible biases start at the log odds as ours do
+PEERS = {  # learning rate, batch size, whether visible biases start at the log odds as ours
     "BernoulliRBM 0.1, 10": (0.1, 10, False),
     "BernoulliRBM 0.05, 100": (0.05, 100, False),
     "BernoulliRBM 0.01, 100": (0.01, 100, False),
@@ -71,7 +72,7 @@ LARGE = (
     "TT",
 )
 UNIFORM = {"n_particles": 200, "reference": "uniform"}
-H = {"zeros": 30, "data": 100}  # from zero biases PSMC needs 1 at first, 70 after 4 epochs
+H = {"zeros": 30, "data": 100}  # with zero biases PSMC needs 1 at first, and 70 after 4 epochs
 PAPER = {
     "exact": lambda _: Exact(),
     "PCD-1": lambda _: PCD(200, 1),
@@ -93,7 +94,7 @@ PRINTED = {  # Table 1: 784 x 10 train and test, 784 x 500 train and test
 
 
 class PerEpoch(training.ConstantRate):
-    """The paper's schedule, 1/(100 + epoch)."""
+    """Learning rate of the paper, 1/(100 + epoch)."""
 
     def __init__(self, updates=300):
         super().__init__()
@@ -107,7 +108,7 @@ class PerEpoch(training.ConstantRate):
 
 
 def read(path, n_train=None):
-    """Training and test rows of zeros and ones."""
+    """Return training and test rows of zeros and ones."""
     with np.load(path) as file:
         train, test = (file[name].reshape(len(file[name]), -1) for name in ("x_train", "x_test"))
     return (train[:n_train] > 127).astype(STATE), (test > 127).astype(STATE)
@@ -119,26 +120,26 @@ def log_odds(X):
 
 
 def first_energy(X, n_hidden, rng, biases="data"):
-    """Weights N(0, 0.01^2); visible biases at the log odds of the pixels, or zero."""
+    """Return an initial energy: weights N(0, 0.01^2), visible biases at the log odds or zero."""
     weights = rng.normal(scale=0.01, size=(X.shape[1], n_hidden)).astype(np.float32)
     shown = log_odds(X) if biases == "data" else np.zeros(X.shape[1])
     return BipartiteEnergy(weights, shown, np.zeros(n_hidden))
 
 
 def independent(train, X):
-    """Mean log-likelihood of independent pixels."""
+    """Return the mean log-likelihood of independent pixels."""
     p = (train.sum(axis=0) + 0.5) / (len(train) + 1.0)
     return float((X * np.log(p) + (1 - X) * np.log1p(-p)).sum(axis=1).mean())
 
 
 def exact_scores(energy, sets):
-    """Mean exact log-likelihoods; for a few hidden units."""
+    """Return mean exact log-likelihoods, which is possible for few hidden units."""
     log_z = float(inference.log_partition(energy.astype(np.float64), method="exact"))
     return {k: float(energy.log_marginal(X).mean() - log_z) for k, X in sets.items()}
 
 
 def estimated_scores(energy, sets, chains, n_temperatures, seed):
-    """Mean log-likelihoods with log Z at its forward estimate and at both ends."""
+    """Return mean log-likelihoods with the forward estimate of log Z and with both limits."""
     found = ais(energy, start=chains, n_temperatures=n_temperatures, random_state=seed)
     out = {}
     for k, X in sets.items():
@@ -148,11 +149,11 @@ def estimated_scores(energy, sets, chains, n_temperatures, seed):
     return out
 
 
-# Learning in a given time ------------------------------------------------------------------
+# Training in a given time ------------------------------------------------------------------
 
 
-class Ours:
-    """A learner of this package that goes on in small pieces; its own seconds are counted."""
+class SkmrfRun:
+    """Training run of a learner of this package, in small pieces, with its own seconds."""
 
     def __init__(self, learner, energy, X, settings, seed):
         self.learner, self.X, self.settings = learner, X, settings
@@ -167,8 +168,8 @@ class Ours:
     def updates(self):
         return self.state.step
 
-    def go_on(self, n_updates):
-        """Some more updates, on rows in random order, every row once before any comes again."""
+    def continue_training(self, n_updates):
+        """Make more updates, with the rows of each epoch in random order."""
         start = time.process_time()
         n = n_updates * self.settings.batch_size
         while len(self.rows) < n:
@@ -179,11 +180,11 @@ class Ours:
         self.seconds += time.process_time() - start
 
     def energy(self):
-        """The mean of the iterates since the rate last fell, the last of which weigh most."""
+        """Return the averaged iterate since the last decrease of the rate, as ``fit`` does."""
         return self.state.result(self.settings.average)
 
     def chains(self, rng):
-        """States from which reverse chains of log Z's estimate begin."""
+        """Return initial states for the reverse chains of the estimate of log Z."""
         held = self.state.learner
         if not hasattr(held, "X"):
             return None
@@ -192,15 +193,15 @@ class Ours:
         return held.X[resample(held.log_weights, len(held.X), rng)]
 
     def diagnostics(self):
-        """Means over the last fifth of the pieces."""
+        """Return the mean diagnostics of the last fifth of the pieces."""
         columns = self.state.history.columns
         names = ("n_temperatures", "distinct", "acceptance", "least_swap_rate", "ess")
         last = {k: columns[k][-max(1, len(columns[k]) // 5) :] for k in names if k in columns}
         return {k: float(np.mean(v)) for k, v in last.items()}
 
 
-class Theirs:
-    """scikit-learn's BernoulliRBM, batch by batch as its ``fit`` goes, in float32."""
+class ScikitLearnRun:
+    """Training run of scikit-learn's BernoulliRBM, with the batches of its ``fit``, in float32."""
 
     def __init__(self, rate, batch_size, our_biases, n_hidden, X, seed):
         self.X, self.batch_size = X.astype(np.float32), batch_size
@@ -214,7 +215,7 @@ class Theirs:
         model.h_samples_ = np.zeros((batch_size, n_hidden), dtype=np.float32)
         self.rows, self.updates, self.seconds = np.empty(0, dtype=int), 0, 0.0
 
-    def go_on(self, n_updates):
+    def continue_training(self, n_updates):
         start = time.process_time()
         for _ in range(n_updates):
             if len(self.rows) < self.batch_size:
@@ -239,9 +240,9 @@ class Theirs:
 
 
 def make(name, X, n_hidden, seed):
-    """A run with default settings by its name."""
+    """Return the training run with default settings that has the given name."""
     if name in PEERS:
-        return Theirs(*PEERS[name], n_hidden, X, seed)
+        return ScikitLearnRun(*PEERS[name], n_hidden, X, seed)
     energy = first_energy(X, n_hidden, np.random.default_rng(seed))
     settings = Settings(  # the defaults of RBM
         training.Adam(),
@@ -250,16 +251,16 @@ def make(name, X, n_hidden, seed):
         max_iter=1,
         recency=8.0,
     )
-    return Ours(LEARNERS[name](), energy, X, settings, seed)
+    return SkmrfRun(LEARNERS[name](), energy, X, settings, seed)
 
 
 def follow(run, budget, marks, spent, score):
-    """Scores at every mark of a budget of seconds or of updates."""
+    """Continue a training run and return its scores at each mark of the budget."""
     piece, curve = 1, []
     for mark in marks:
         while spent(run) < mark * budget:
             before, clock = spent(run), run.seconds
-            run.go_on(piece)
+            run.continue_training(piece)
             left = mark * budget - spent(run)
             pace = max((spent(run) - before) / piece, 1e-9)
             quick = run.seconds - clock < 0.5  # pieces of about a second
@@ -272,12 +273,12 @@ def follow(run, budget, marks, spent, score):
 
 
 def equal_time(args, train, test, n_hidden, names, seconds, log):
-    """Rows of one size, a learner each, written as they come."""
+    """Train all learners on models of one size, and write each row to the log."""
     sets = {"train": train[:10_000], "test": test}
 
     def exact(run, _):
         found = exact_scores(run.energy(), sets)
-        if isinstance(run, Ours):
+        if isinstance(run, SkmrfRun):
             ends = {"last_test": run.state.energy, "mean_test": run.state.result(True)}
             found |= {k: exact_scores(energy, {k: test})[k] for k, energy in ends.items()}
         return found
@@ -290,7 +291,7 @@ def equal_time(args, train, test, n_hidden, names, seconds, log):
     small = n_hidden <= 16
     marks = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1) if small else (1 / 8, 3 / 8, 1)
     for name in names:
-        make(name, train, n_hidden, 0).go_on(2)  # compiles
+        make(name, train, n_hidden, 0).continue_training(2)  # compiles
         run = make(name, train, n_hidden, 0)
         curve = follow(run, seconds, marks, lambda r: r.seconds, exact if small else estimated)
         row = {"experiment": f"equal {n_hidden}", "learner": name, **curve[-1], "curve": curve}
@@ -298,12 +299,12 @@ def equal_time(args, train, test, n_hidden, names, seconds, log):
 
 
 def paper_schedule(train, test, biases, names, epochs, log):
-    """Rows of 784 x 10 with the paper's rates, from one kind of start."""
+    """Train 784 x 10 units with the schedule of the paper from one kind of initial biases."""
     sets = {"train": train[:10_000], "test": test}
     for name in names:
         energy = first_energy(train, 10, np.random.default_rng(0), biases)
         settings = Settings(training.SGD(), PerEpoch(), batch_size=200, max_iter=1, average=False)
-        run = Ours(PAPER[name](H[biases]), energy, train, settings, 0)
+        run = SkmrfRun(PAPER[name](H[biases]), energy, train, settings, 0)
         n_updates = max(2, round(epochs * len(train) / 200))
         marks = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0])
         curve = follow(
@@ -318,18 +319,18 @@ def paper_schedule(train, test, biases, names, epochs, log):
 
 
 def _saturated(energy, X):
-    """Hidden units that are the same for (almost) all rows."""
+    """Count the hidden units that are the same for almost all rows."""
     means = energy.hidden_means(X[:2000]).mean(axis=0)
     return {"saturated": int(np.count_nonzero((means < 0.001) | (means > 0.999)))}
 
 
 def temperatures(train, n_hidden, factor, log):
-    """Temperatures of one update of SMC and PSMC at models along the way of PCD."""
+    """Record the temperatures of one update of SMC and PSMC at models that PCD trains."""
     run = make("PCD", train, n_hidden, 0)
     for n in (10, 30, 100, 300, 1000, 3000, 6000):
         n = max(1, round(n * factor))
         while run.updates < n:
-            run.go_on(min(100, n - run.updates))
+            run.continue_training(min(100, n - run.updates))
         for name, reference in ((n, b) for n in ("SMC", "PSMC") for b in ("marginals", "uniform")):
             learner = {"SMC": SMC, "PSMC": PSMC}[name](n_particles=200, reference=reference)
             found = [_one_update(learner, run, train, seed) for seed in range(2)]
@@ -343,17 +344,17 @@ def temperatures(train, n_hidden, factor, log):
 
 
 def _reference(row):
-    """Name of the reference; rows of earlier versions call it the base."""
+    """Return the name of the reference, which has the key "base" in older results."""
     return row.get("reference", row.get("base"))
 
 
 def _one_update(learner, run, train, seed):
-    """Of a learner whose particles are the chains of a run."""
+    """Return diagnostics of one update of a learner whose particles are the chains of a run."""
     rng, energy = np.random.default_rng(seed), run.state.energy
     batch = Batch(train, rows=np.arange(len(train)))
     state = learner.init(energy, batch, rng)
     state.X = run.state.learner.X[rng.choice(len(run.state.learner.X), learner.n_particles)]
-    state.log_weights = equal(learner.n_particles)
+    state.log_weights = equal_log_weights(learner.n_particles)
     *_, info = learner.step(energy, batch, state, rng)
     return {k: float(info[k]) for k in ("n_temperatures", "distinct", "least_ess")}
 
@@ -413,7 +414,7 @@ TABLES["paper data"] = TABLES["paper zeros"]
 
 
 def table(rows, experiment):
-    """One experiment in Markdown, the best first where time is equal."""
+    """Format the table of one experiment; for equal time, the best learner is first."""
     mine = [dict(r) for r in rows if r["experiment"] == experiment]
     if experiment.startswith("equal"):
         mine.sort(key=lambda r: -r.get("test_low", r["test"]))
@@ -433,7 +434,7 @@ def table(rows, experiment):
 
 
 def temperature_table(rows):
-    """Numbers of temperatures by updates, learner and reference."""
+    """Format the table of numbers of temperatures by updates, learner and reference."""
     lines = {}
     for row in rows:
         kind, n_hidden = row["experiment"].split()
@@ -445,7 +446,7 @@ def temperature_table(rows):
     return markdown(list(lines.values()), {"model": "updates"} | {str(u): str(u) for u in updates})
 
 
-# Pictures ----------------------------------------------------------------------------------
+# Figures -----------------------------------------------------------------------------------
 
 
 def _figure(width, height):
@@ -458,7 +459,7 @@ def _figure(width, height):
 
 
 def draw_equal(path, rows):
-    """Held-out log-likelihood against processor seconds, a panel a size."""
+    """Draw held-out log-likelihood against processor seconds, one panel per size."""
     figure = _figure(12, 4.5)
     if figure is None:
         return
@@ -497,7 +498,7 @@ def draw_equal(path, rows):
 
 
 def draw_paper(path, rows, levels):
-    """Figure 5a: the paper's schedule, from both starts."""
+    """Draw Figure 5a: the schedule of the paper, from both initial biases."""
     figure = _figure(12, 4.5)
     if figure is None:
         return
@@ -518,7 +519,7 @@ def draw_paper(path, rows, levels):
 
 
 def draw_temperatures(path, rows):
-    """Figures 5 and 6, b and c."""
+    """Draw Figures 5 and 6, b and c: numbers of temperatures."""
     figure = _figure(12, 4)
     if figure is None:
         return
@@ -532,7 +533,7 @@ def draw_temperatures(path, rows):
         axes.set_xscale("log")
         axes.set_ylim(bottom=0)
         axes.set_xlabel("updates of PCD, Adam")
-        axes.set_ylabel("temperatures an update")
+        axes.set_ylabel("temperatures per update")
         axes.set_title(f"784 x {n_hidden}")
         if mine:
             axes.legend()
@@ -548,16 +549,18 @@ def default_data():
 
 
 def main(argv=None):
-    """Run what is asked for, or with --rows make tables and pictures of what has been run."""
+    """Run the selected parts, or with --rows make tables and figures from saved results."""
     parser = options(__doc__)
     parser.add_argument("--data", type=Path, default=default_data(), help="mnist.npz of Keras")
-    parser.add_argument("--rows", action="store_true", help="read the rows written before")
+    parser.add_argument("--rows", action="store_true", help="read saved results, without new fits")
     parts = ("equal-10", "equal-500", "temperatures", "paper-zeros", "paper-data")
     parser.add_argument("--parts", nargs="+", default=list(parts), choices=parts)
-    parser.add_argument("--seconds", type=float, default=120.0, help="a fit of 10 hidden units")
-    parser.add_argument("--seconds-large", type=float, default=240.0, help="of 500 hidden units")
-    parser.add_argument("--temperatures", type=int, default=4000, help="of the estimate of log Z")
-    parser.add_argument("--epochs", type=float, default=4.0, help="of the paper's schedule")
+    parser.add_argument("--seconds", type=float, default=120.0, help="of a fit of 10 hidden units")
+    parser.add_argument(
+        "--seconds-large", type=float, default=240.0, help="of a fit of 500 hidden units"
+    )
+    parser.add_argument("--temperatures", type=int, default=4000, help="for the estimate of log Z")
+    parser.add_argument("--epochs", type=float, default=4.0, help="of the schedule of the paper")
     parser.add_argument("--learners", nargs="+", help="only these")
     args = parser.parse_args(argv)
     if args.data is None or not args.data.exists():
@@ -572,7 +575,7 @@ def main(argv=None):
 
 
 def run(args, train, test):
-    """All parts, a file of rows each."""
+    """Run all parts, and write the rows of each to a file."""
     factor = 1.0
     if args.fast:
         args.seconds, args.seconds_large = min(args.seconds, 0.5), min(args.seconds_large, 2.0)
@@ -605,7 +608,7 @@ def run(args, train, test):
 
 
 def write(args, levels):
-    """Table, record, what the documentation shows, and pictures."""
+    """Write the tables, the JSON file and the figures."""
     logs = sorted(args.results.glob("rbm_*.jsonl"))
     rows = [json.loads(row) for log in logs for row in log.read_text().splitlines()]
     fits = [row for row in rows if not row["experiment"].startswith("temperatures")]

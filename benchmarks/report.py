@@ -1,4 +1,4 @@
-"""RESULTS.md from the JSON files of all benchmarks that have been run."""
+"""Report of all benchmark results: RESULTS.md from the JSON files."""
 
 import argparse
 import json
@@ -39,7 +39,7 @@ ORDER = (
 
 
 def section(path):
-    """One benchmark in Markdown."""
+    """Return the section of one benchmark in Markdown."""
     record = json.loads(path.read_text())
     versions = ", ".join(f"{name} {v}" for name, v in record["versions"].items())
     fast = ", with --fast" if record["fast"] else ""

@@ -1,15 +1,15 @@
-"""Long data and wide models: time and memory of persistent contrastive divergence.
+"""Many rows and many columns: time and memory of persistent contrastive divergence.
 
-First msnbc (17 columns) repeated to a million rows, all pairs, as the default estimator fits it.
-Then 500 binary columns with 2,000 pairs: samples of a random sparse Ising model, refitted on the
-same pairs; the couplings found are compared with the true ones.
+The first model is a default estimator with all pairs, fitted to msnbc (17 columns), repeated to a
+million rows. The second model has 500 binary columns and 2,000 pairs. It is fitted to samples of a
+random sparse Ising model with the same pairs, and its couplings are compared with the true ones.
 """
 
 import itertools
 import warnings
 
 import numpy as np
-from _common import bars, in_child, options, peak_bytes, restart_peak, save, timed
+from _common import bars, in_child, options, peak_bytes, reset_peak, save, timed
 
 from skmrf import DiscreteMRF
 from skmrf.datasets import fetch_density_benchmark, make_ising
@@ -33,11 +33,11 @@ COLUMNS = {
 
 
 def fit(X, **parameters):
-    """A fitted model and the columns that both parts share; X is in memory already."""
+    """Fit a model; return it and the columns of time and memory. The memory of X is excluded."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         DiscreteMRF(max_iter=1, random_state=0, **parameters).fit(X[:512])  # compiles
-        before = restart_peak()
+        before = reset_peak()
         model = DiscreteMRF(random_state=0, **parameters)
         _, seconds = timed(model.fit, X)
     return model, {
@@ -53,7 +53,7 @@ def fit(X, **parameters):
 
 
 def long_data(n_rows, data_home):
-    """msnbc repeated."""
+    """Return the row of msnbc, repeated to ``n_rows`` rows."""
     train = fetch_density_benchmark("msnbc", data_home=data_home).train
     X = np.resize(train, (n_rows, train.shape[1]))
     model, row = fit(X)
@@ -61,7 +61,7 @@ def long_data(n_rows, data_home):
 
 
 def random_ising(n, n_pairs, rng):
-    """Ising model on random pairs, couplings of both signs, weak enough to mix."""
+    """Generate an Ising model on random pairs, with couplings weak enough for fast mixing."""
     pairs = np.array(list(itertools.combinations(range(n), 2)))
     pairs = pairs[np.sort(rng.choice(len(pairs), n_pairs, replace=False))]
     coupling, field = rng.normal(0.0, 0.15, n_pairs), rng.normal(0.0, 0.2, n)
@@ -69,14 +69,14 @@ def random_ising(n, n_pairs, rng):
 
 
 def recovered(model, pairs):
-    """Couplings in +-1 coding: a quarter of the interaction of every pair's table."""
+    """Return couplings of the states -1 and 1, a quarter of the interaction of each table."""
     tables = dict(zip(model.cliques_, model.log_potentials_, strict=True))
     signs = np.array([[1.0, -1.0], [-1.0, 1.0]])
     return np.array([0.25 * (signs * tables[tuple(pair)]).sum() for pair in pairs.tolist()])
 
 
 def wide_model(n, n_pairs, n_rows, seed=0):
-    """A sparse Ising model and its samples."""
+    """Fit a sparse Ising model to its samples and return one row of the table."""
     rng = np.random.default_rng(seed)
     energy, pairs = random_ising(n, n_pairs, rng)
     X = draw(energy, n_rows, rng, n_sweeps=400)
@@ -93,10 +93,10 @@ def wide_model(n, n_pairs, n_rows, seed=0):
 
 
 def _sampling_error(energy, pairs, X):
-    """RMS standard error of a coupling by pseudo-likelihood given all else, from the sample."""
+    """Return the RMS standard error of a coupling by pseudo-likelihood, other parameters known."""
     spins = 2.0 * X - 1.0
     field = spins @ energy.coupling + energy.bias
-    slack = 1.0 - np.tanh(field) ** 2  # curvature of log p(s_i | rest) by its field
+    slack = 1.0 - np.tanh(field) ** 2  # curvature of log p(s_i | rest) with respect to the field
     i, j = pairs.T
     information = slack[:, i].sum(axis=0) + slack[:, j].sum(axis=0)
     return float(np.sqrt(np.mean(2.0 / information)))
@@ -118,8 +118,9 @@ def main(argv=None):
 
 
 NOTES = (
-    "Wall-clock time, after compilation. Peak: resident memory above that with the input loaded.",
-    "Expected error: from the curvature of the pseudo-likelihood, every other parameter known.",
+    "Wall-clock time, after compilation. Peak: resident memory in addition to the loaded input.",
+    "Expected error: from the curvature of the pseudo-likelihood if all other parameters are "
+    "known.",
 )
 
 if __name__ == "__main__":

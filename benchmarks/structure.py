@@ -1,11 +1,11 @@
-"""Which edges a Markov random field has: the example of Liu and Page (2013), by many methods.
+"""Structure learning: the example of Liu and Page (2013) with many methods.
 
-Variables 0 and 9 share no edge and are more correlated than those that do. Figure 3 of the paper is
-drawn again: how the parameters of three pairs develop, beta = 1 / (1 + exp(-theta)), by samples and
-by the exact gradient of exact moments. Then as many data sets of 5,000 rows as asked for are given
-to every method, and counted is how often it finds just the 16 edges. The results on a data set are
-kept in a JSON file in the folder ``--cells`` and are not computed again, so the table can be
-completed in several runs. Intervals are Wilson's, 95%.
+Variables 0 and 9 have no edge, but are more correlated than variables with an edge. The first part
+draws Figure 3 of the paper: the parameters of three pairs during training, as beta = 1 / (1 +
+exp(-theta)), with samples and with exact moments and gradients. The second part runs all methods on
+``--n-sets`` data sets of 5,000 rows, and counts how often they find exactly the 16 edges. The
+results on a data set are saved in a JSON file in the folder ``--cells`` and are not computed again,
+so the table can be completed in several runs. Intervals are Wilson intervals of 95%.
 """
 
 import json
@@ -26,7 +26,7 @@ from skmrf.datasets import make_non_decay_mrf
 from skmrf.inference import sample
 from skmrf.learners import PCD
 from skmrf.structure import RemovalWhileLearning, Thresholding, WaldTests
-from skmrf.structure.multiple_tests import adjusted
+from skmrf.structure.multiple_tests import adjust_p_values
 
 N_MIDDLE, BETA, N_ROWS = 8, 0.6, 5_000
 ENERGY = make_non_decay_mrf(N_MIDDLE, beta=BETA)
@@ -47,33 +47,33 @@ LEAST_CORRELATION = 0.05
 
 
 def pairs_of(matrix):
-    """Pairs ``i < j`` where a square matrix is not zero."""
+    """Return the pairs ``i < j`` for which a square matrix is not zero."""
     return np.argwhere(np.triu(matrix, 1))
 
 
 def correlations(X):
-    """Absolute correlations; 0 of constant columns."""
+    """Return absolute correlations, which are 0 for constant columns."""
     centred = X - X.mean(axis=0)
     centred /= np.maximum(np.linalg.norm(centred, axis=0), np.finfo(float).tiny)
     return np.abs(centred.T @ centred)
 
 
 def dependent_pairs(X, _truth):
-    """Pairs that chi-square tests of independence tell apart, at a level of 5% by Holm."""
+    """Return pairs that chi-square tests find dependent, at a level of 5% with Holm's method."""
     i, j = np.triu_indices(X.shape[1], 1)
-    found = adjusted(chi2.sf(len(X) * correlations(X)[i, j] ** 2, 1), "holm") <= LEVEL
+    found = adjust_p_values(chi2.sf(len(X) * correlations(X)[i, j] ** 2, 1), "holm") <= LEVEL
     return np.column_stack([i[found], j[found]])
 
 
 def strongest_pairs(X, truth):
-    """As many pairs of largest correlation as there are edges."""
+    """Return the pairs with the largest correlations, as many as there are true edges."""
     i, j = np.triu_indices(X.shape[1], 1)
     found = np.argsort(-correlations(X)[i, j])[: len(truth)]
     return np.column_stack([i[found], j[found]])
 
 
 def strengths(X):
-    """Rising C of L1-penalised regressions, from the one that leaves no neighbour."""
+    """Return increasing values of C for L1 regression, from the largest without neighbours."""
     S = 2.0 * X - 1.0
     gradient = S.T @ (X - X.mean(axis=0))
     np.fill_diagonal(gradient, 0.0)
@@ -81,20 +81,20 @@ def strengths(X):
 
 
 def neighbours(X, i, C):
-    """Columns that an L1-penalised logistic regression of column i leaves."""
+    """Return the columns that an L1-penalised logistic regression of column i selects."""
     others = 2.0 * np.delete(X, i, axis=1) - 1.0
     model = LogisticRegression(C=C, l1_ratio=1.0, solver="liblinear", max_iter=1000, random_state=0)
     return np.insert(model.fit(others, X[:, i]).coef_[0] != 0, i, False)
 
 
 def neighbourhoods(X, i):
-    """Columns that L1-penalised logistic regressions of column i leave, C by C."""
+    """Return the columns that L1-penalised regressions of column i select, for each C."""
     for C in strengths(X):
         yield neighbours(X, i, C)
 
 
 def ebic(X, i, chosen):
-    """Extended Bayesian information criterion of an unpenalised logistic regression."""
+    """Return the extended BIC of an unpenalised logistic regression."""
     n_rows, n = X.shape
     p = np.full(n_rows, X[:, i].mean())
     if chosen.any():
@@ -105,7 +105,7 @@ def ebic(X, i, chosen):
 
 
 def best_neighbourhood(X, i):
-    """The neighbourhood of least criterion; the path ends when three have not been better."""
+    """Return the neighbourhood with the smallest EBIC; stop after three without improvement."""
     best, least, since = None, np.inf, 0
     for chosen in neighbourhoods(X, i):
         value = ebic(X, i, chosen)
@@ -117,16 +117,16 @@ def best_neighbourhood(X, i):
 
 
 def l1_by_ebic(X, _truth):
-    """Logistic regressions, the strength of the L1 penalty by EBIC, edges that both ends choose."""
+    """Return edges that both ends select by L1 regression with the penalty chosen by EBIC."""
     chosen = np.array([best_neighbourhood(X, i) for i in range(X.shape[1])])
     return pairs_of(chosen & chosen.T)
 
 
 def l1_family_wise(X, _truth):
-    """The same at the strength of Meinshausen and Buehlmann (2006), which holds a level of 5%.
+    """Return edges of L1 regression with the penalty of Meinshausen and Buehlmann (2006) for 5%.
 
-    It is the least at which the probability of joining two components of the graph is at most that:
-    the score of an independent column is normal, of variance p (1 - p) / rows.
+    It is the smallest penalty with which two components of the graph are joined with a probability
+    of at most 5%. The score of an independent column is normal with variance p (1 - p) / rows.
     """
     n_rows, n = X.shape
     quantile = norm.isf(LEVEL / (2.0 * n**2))
@@ -136,18 +136,18 @@ def l1_family_wise(X, _truth):
 
 
 def l1_paths(X):
-    """Edges that both ends choose, strength by strength."""
+    """Return the edges that both ends select, for each C."""
     chosen = np.array([list(neighbourhoods(X, i)) for i in range(X.shape[1])])
     return [pairs_of(found & found.T) for found in chosen.transpose(1, 0, 2)]
 
 
 def l1_by_oracle(X, truth):
-    """The same with the strength, common to all columns, that has the fewest wrong edges."""
+    """Return edges of L1 regression with the C, common to all columns, of fewest wrong edges."""
     return min(l1_paths(X), key=lambda found: len(as_set(found) ^ truth))
 
 
 def graphical_lasso(X, _truth, least=0.0):
-    """Pairs of which the partial correlation in a sparse precision matrix is above ``least``."""
+    """Return pairs with a partial correlation above ``least`` in a sparse precision matrix."""
     precision = GraphicalLassoCV().fit(X).precision_
     scale = np.sqrt(np.diag(precision))
     return pairs_of(np.abs(precision / np.outer(scale, scale)) > least)
@@ -157,12 +157,12 @@ def graphical_lasso(X, _truth, least=0.0):
 
 
 def ours(X, _truth, **parameters):
-    """Edges of MRFStructureLearner."""
+    """Return the edges of MRFStructureLearner."""
     return MRFStructureLearner(**parameters, random_state=0).fit(X).edges_
 
 
 def paper_setting(n_chains, rate):
-    """Parameters of the algorithm of the paper."""
+    """Return the parameters of the algorithm of the paper."""
     learner = PCD(n_chains=n_chains, n_sweeps=1)
     return {**PAPER, "learner": learner, "learning_rate": rate}
 
@@ -203,12 +203,12 @@ COLUMNS = {
 
 
 def as_set(edges):
-    """Pairs as a set of tuples."""
+    """Return pairs as a set of tuples."""
     return set(map(tuple, np.asarray(edges).tolist()))
 
 
 def judged(method, X, truth):
-    """False and missing edges of a method and its processor seconds."""
+    """Run a method and return its false and missing edges and its processor seconds."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.process_time()
@@ -224,7 +224,7 @@ def judged(method, X, truth):
 
 
 def run_set(folder, seed, names):
-    """The results on a data set, of those methods too that its file has."""
+    """Return all results on a data set, computed now or read from its file."""
     path = folder / f"{seed}.json"
     cell = json.loads(path.read_text()) if path.exists() else {}
     lacking = [name for name in names if name not in cell]
@@ -239,7 +239,7 @@ def run_set(folder, seed, names):
 
 
 def compile_kernels():
-    """So that no fit is timed with it."""
+    """Compile all kernels, so that compilation is not part of the timed fits."""
     X = sample(ENERGY, 200, method="exact", random_state=0)
     truth = as_set(pairs_of(ENERGY.coupling))
     for method in METHODS.values():
@@ -247,7 +247,7 @@ def compile_kernels():
 
 
 def summary(name, results):
-    """Row of a method: shares and means over data sets."""
+    """Return the row of a method: fractions and means over data sets."""
     exact = [r["false"] + r["missing"] == 0 for r in results]
     low, high = binomtest(sum(exact), len(exact)).proportion_ci(method="wilson")
     row = {"method": name, "n_sets": len(results), "recovered": float(np.mean(exact))}
@@ -262,7 +262,7 @@ def summary(name, results):
 
 
 def recovery(args):
-    """The table of all methods."""
+    """Write the table of all methods."""
     folder = args.cells / "structure"
     folder.mkdir(parents=True, exist_ok=True)
     names = [] if args.table_only else args.methods
@@ -275,7 +275,9 @@ def recovery(args):
     n_results = sum(map(len, found.values()))
     args = keep_larger_table(args, "structure.md", "recovery", n_results)
     source = computed_from(n_results, n_missing)
-    save(args, "structure_recovery", rows, COLUMNS, ["Seconds are those of one thread.", source])
+    save(
+        args, "structure_recovery", rows, COLUMNS, ["Seconds are measured with one thread.", source]
+    )
     text = f"{markdown(rows, COLUMNS)}\n\n{source}"
     write_tables(args.results / "structure.md", {"recovery": text})
 
@@ -293,7 +295,7 @@ PUBLISHED = {"name": "paper", "crossing": 30, "apart": 2, "ends": 388, "right": 
 
 
 def exact_moments(rate):
-    """The paper's algorithm without noise: exact gradient, all states as rows."""
+    """Fit by the algorithm of the paper without noise: exact gradient, all states as rows."""
     states = np.array(list(product((0, 1), repeat=ENERGY.n_variables)), dtype=np.int16)
     p = np.exp(ENERGY.log_potential(states))
     model = MRFStructureLearner("exact", **PAPER, learning_rate=rate)
@@ -301,13 +303,13 @@ def exact_moments(rate):
 
 
 def by_chains(seed):
-    """The paper's algorithm on a data set."""
+    """Fit by the algorithm of the paper to a data set."""
     X = sample(ENERGY, N_ROWS, method="exact", random_state=seed)
     return MRFStructureLearner(**paper_setting(500, 0.1), random_state=seed).fit(X)
 
 
 def beta_path(model, edge):
-    """beta by update, and the update at which the edge was removed, None if it was not."""
+    """Return beta of an edge at each update, and the update of its removal or None."""
     path = model.path_
     k = np.flatnonzero((path.edges == edge).all(axis=1))[0]
     removed = int(path.removed[k])
@@ -315,7 +317,7 @@ def beta_path(model, edge):
 
 
 def events(name, model):
-    """Row of the table of what happened when."""
+    """Return the row of the table with the updates of the main events."""
     (first, _), (ends, gone), (_, apart) = (beta_path(model, edge) for edge in SHOWN)
     leads = np.flatnonzero(ends > first)
     crossing = int(model.path_.iteration[leads[-1]]) + 1 if len(leads) else 0
@@ -326,7 +328,7 @@ def events(name, model):
 
 
 def draw_model(axes, model):
-    """Paths of three pairs, with a cross where one is removed."""
+    """Draw the paths of three pairs, with a cross at each removal."""
     for edge, colour in SHOWN.items():
         beta, removed = beta_path(model, edge)
         label = f"{edge}, removed at {removed}" if removed else f"{edge}, stays"
@@ -336,7 +338,7 @@ def draw_model(axes, model):
 
 
 def draw_paths(path, noisy, exact):
-    """``structure_paths.png``: data sets on the left, exact moments on the right."""
+    """Draw ``structure_paths.png``: data sets on the left, exact moments on the right."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -361,7 +363,7 @@ def draw_paths(path, noisy, exact):
 
 
 def figure_3(args):
-    """The table and the picture of paths."""
+    """Write the table and the figure of paths."""
     noisy = [by_chains(seed) for seed in range(3 if args.fast else 10)]
     exact = {rate: exact_moments(rate) for rate in (0.15, 0.1)}
     rows = [PUBLISHED]
@@ -377,7 +379,9 @@ def main(argv=None):
     parser = options(__doc__, cells=True)
     parser.add_argument("--n-sets", type=int, help="data sets; default: 40, 8 with --fast")
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--table-only", action="store_true", help="of the data sets that are there")
+    parser.add_argument(
+        "--table-only", action="store_true", help="make tables from saved results only"
+    )
     args = parser.parse_args(argv)
     args.n_sets = args.n_sets or (8 if args.fast else 40)
     if not args.table_only:

@@ -1,10 +1,10 @@
-"""Are edge probabilities what they say? A reliability curve on random graphs.
+"""Calibration of edge probabilities: a reliability curve on random graphs.
 
-Erdős-Rényi graphs with couplings from weak to strong, so that many edges are in doubt. All pairs of
-all data sets are put into bins of stated probability; of every bin the table has the share of pairs
-that are edges, with its standard error over the data sets. `edge_frequency_`, the share of
-bootstraps that found an edge, is shown beside `edge_probability_`: it says how stable an edge is,
-not how probable.
+The Erdős-Rényi graphs have couplings from weak to strong, so many edges are uncertain. All pairs of
+all data sets are put into bins by their estimated probability. For each bin, the table has the
+fraction of pairs that are true edges, with its standard error over the data sets.
+`edge_frequency_`, the fraction of bootstraps that found an edge, is shown for comparison with
+`edge_probability_`. It measures the stability of an edge, not its probability.
 """
 
 from itertools import pairwise
@@ -29,7 +29,7 @@ COLUMNS = {
 
 
 def random_graph(n, rng):
-    """Couplings of a size uniform between 0.03 and 0.3, of either sign."""
+    """Generate a random graph with couplings of size 0.03 to 0.3 (uniform) and random signs."""
     sizes = np.triu(rng.uniform(0.03, 0.3, size=(n, n)), 1)
     return make_ising(
         "erdos-renyi",
@@ -42,7 +42,7 @@ def random_graph(n, rng):
 
 
 def pairs_of(n_variables, n_rows, n_bootstraps, seed, n_jobs):
-    """Of all pairs of one data set: whether they are edges, and what was said of them."""
+    """Return for all pairs of one data set whether they are edges, and their estimates."""
     rng = np.random.default_rng(seed)
     energy = random_graph(n_variables, rng)
     X = sample(energy, n_rows, random_state=seed)
@@ -58,7 +58,7 @@ def pairs_of(n_variables, n_rows, n_bootstraps, seed, n_jobs):
 
 
 def reliability(sets, attribute, n_rows):
-    """Rows of the table."""
+    """Return the rows of the table."""
     rows = []
     for low, high in pairwise(BINS):
         stated, hits, counts = [], [], []
@@ -88,7 +88,7 @@ def reliability(sets, attribute, n_rows):
 
 
 def draw(args, rows):
-    """``structure_calibration.png``; nothing without matplotlib."""
+    """Draw ``structure_calibration.png``, if matplotlib is installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -1,12 +1,13 @@
 """Edges of larger graphs: F1, false edges and seconds by graph, variables, rows and method.
 
-Ising models on four kinds of graphs, attractive and with mixed signs, and disjoint copies of the
-example of Liu and Page (2013), in which a pair without an edge is the most correlated one. Rows are
-drawn exactly where elimination fits into 256 MB, else by 300 sweeps of as many chains. The results
-on a problem are kept in a JSON file in the folder ``--cells`` and are not computed again, so the
-tables can be completed in several runs. A method that takes longer than ``--time-limit`` is
-stopped, and left out where the same graph is no smaller and rows are no fewer. Tables compare all
-methods on the same problems, those that all of them have.
+The models are Ising models on four kinds of graphs, with positive couplings and with mixed signs,
+and disjoint copies of the example of Liu and Page (2013), where the most correlated pair is not an
+edge. Rows are drawn exactly if variable elimination needs at most 256 MB, and otherwise by 300
+sweeps of one chain per row. The results on a problem are saved in a JSON file in the folder
+``--cells`` and are not computed again, so the tables can be completed in several runs. A method
+that takes longer than ``--time-limit`` is stopped. It is then skipped for the same kind of graph
+with at least as many variables and rows. Tables compare all methods on the problems that all of
+them have solved.
 """
 
 import json
@@ -19,12 +20,12 @@ from itertools import product
 import numpy as np
 from _common import (
     computed_from,
+    describe_machine,
     keep_larger_table,
-    machine,
     markdown,
     options,
     peak_bytes,
-    restart_peak,
+    reset_peak,
     save,
     write_tables,
 )
@@ -44,7 +45,7 @@ from skmrf.datasets import make_ising
 from skmrf.inference import sample
 from skmrf.structure import WaldTests
 
-MODELS = {  # couplings below those at which hubs freeze
+MODELS = {  # with stronger couplings, variables with many neighbours would not mix
     "erdos-renyi": {"coupling": 0.3, "degree": 4},
     "grid": {"coupling": 0.3},
     "power-law": {"coupling": 0.2, "degree": 4},
@@ -109,15 +110,15 @@ COLUMNS = {
 }
 
 
-class Stopped(Exception):
-    """The time is up."""
+class TimeLimitExceeded(Exception):
+    """Exception raised at the end of the time limit."""
 
 
 # Problems ----------------------------------------------------------------------------------
 
 
 def problem(graph, n, n_rows, seed):
-    """Rows and the set of edges."""
+    """Return rows and the set of edges."""
     if graph == NON_DECAY:
         return non_decay(n, n_rows, seed)
     kind, *signs = graph.split(", ")
@@ -131,7 +132,7 @@ def problem(graph, n, n_rows, seed):
 
 
 def non_decay(n, n_rows, seed):
-    """Disjoint copies of the example."""
+    """Return rows and edges of disjoint copies of the example of Liu and Page."""
     size = ENERGY.n_variables
     X = sample(ENERGY, n_rows * (n // size), method="exact", random_state=seed)
     copies = size * np.arange(n // size)[:, None, None]
@@ -140,13 +141,13 @@ def non_decay(n, n_rows, seed):
 
 
 def stop(*_):
-    """Handler of the timer."""
-    raise Stopped
+    """Raise at the end of the time limit (signal handler)."""
+    raise TimeLimitExceeded
 
 
 def judged(method, X, truth, limit):
-    """Scores of a method, or that it took longer than ``limit`` processor seconds."""
-    before = restart_peak()
+    """Run a method; return its scores, or the limit if it took longer in processor seconds."""
+    before = reset_peak()
     signal.signal(signal.SIGPROF, stop)
     start = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
@@ -154,7 +155,7 @@ def judged(method, X, truth, limit):
         try:
             signal.setitimer(signal.ITIMER_PROF, limit)
             found = as_set(method(X, truth))
-        except Stopped:
+        except TimeLimitExceeded:
             return {"over": limit}
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
@@ -173,7 +174,7 @@ def judged(method, X, truth, limit):
 
 
 def read_cells(folder):
-    """All results by (graph, n, rows, seed)."""
+    """Read all saved results, keyed by (graph, n, rows, seed)."""
     cells = {}
     for path in sorted(folder.glob("*.json")):
         graph, *numbers = path.stem.rsplit("-", 3)
@@ -182,14 +183,14 @@ def read_cells(folder):
 
 
 def write_cell(folder, key, cell):
-    """One file a problem."""
+    """Write the file of one problem."""
     graph, *numbers = key
     name = "-".join([graph.replace(", ", "_"), *map(str, numbers)])
     (folder / f"{name}.json").write_text(json.dumps(cell) + "\n")
 
 
 def known_too_slow(cells, key, method, limit):
-    """Whether the method was stopped at no less time on a problem that is no larger."""
+    """Return whether the method exceeded at least this limit on a problem of at most this size."""
     graph, n, n_rows, _ = key
     return any(
         other[0] == graph
@@ -201,7 +202,7 @@ def known_too_slow(cells, key, method, limit):
 
 
 def run_cell(folder, cells, key, args):
-    """The results that a problem lacks."""
+    """Compute the missing results of a problem."""
     _, n, _, _ = key
     cell = cells.setdefault(key, {})
     lacking = [
@@ -218,13 +219,13 @@ def run_cell(folder, cells, key, args):
     for name in wanted:
         cell[name] = judged(METHODS[name], X, truth, args.time_limit)
         print(*key, name, cell[name], flush=True)
-        write_cell(folder, key, {**cell, "machine": machine()})
+        write_cell(folder, key, {**cell, "machine": describe_machine()})
     if slow:
-        write_cell(folder, key, {**cell, "machine": machine()})
+        write_cell(folder, key, {**cell, "machine": describe_machine()})
 
 
 def run(folder, args):
-    """All problems, those of few variables, few rows and the first seed first."""
+    """Run all problems, starting with few variables, few rows and the first seed."""
     cells = read_cells(folder)
     X, truth = problem("grid", 10, 200, 0)
     for name in args.methods:
@@ -237,7 +238,7 @@ def run(folder, args):
 
 
 def mean_and_error(values, seeds):
-    """Mean, and its standard error by the means of seeds; None of a single seed."""
+    """Return the mean and its standard error over seeds, None for a single seed."""
     values, seeds = np.array(values, dtype=float), np.array(seeds)
     means = [values[seeds == seed].mean() for seed in np.unique(seeds)]
     error = np.std(means, ddof=1) / np.sqrt(len(means)) if len(means) > 1 else None
@@ -245,7 +246,7 @@ def mean_and_error(values, seeds):
 
 
 def compared(cells, n, n_rows):
-    """Rows of all methods of one size: on the problems that all have that were never stopped."""
+    """Return the rows of one size, on the problems that all never-stopped methods have."""
     here = {k: c for k, c in cells.items() if k[1:3] == (n, n_rows)}
     met = [name for name in METHODS if any(name in c for c in here.values())]
     over = {name: max(c.get(name, {}).get("over", 0) for c in here.values()) for name in met}
@@ -272,13 +273,13 @@ def _scores(cells, name, has_default):
 
 
 def table(cells):
-    """Rows of all sizes."""
+    """Return the rows of all sizes."""
     sizes = sorted({key[1:3] for key in cells})
     return [row for size in sizes for row in compared(cells, *size)]
 
 
 def wide(rows, key, digits):
-    """A table in Markdown: a line for every size, a column for every method."""
+    """Format a table in Markdown: a row per size, a column per method."""
     names = [name for name in METHODS if any(row["method"] == name for row in rows)]
     lines = {}
     for row in rows:
@@ -293,7 +294,7 @@ def wide(rows, key, digits):
 
 
 def over_sizes(rows):
-    """Means over the sizes that all methods with a criterion have."""
+    """Return means over the sizes that all methods with a criterion have."""
     names = [name for group in CRITERIA.values() for name in group]
     sizes = {}
     for row in rows:
@@ -310,7 +311,7 @@ def over_sizes(rows):
 
 
 def gains(cells):
-    """Ours against L1 by the same criterion, problem by problem."""
+    """Compare our method with L1 by the same criterion, on each problem."""
     graphs = {"all": set(GRAPHS), NON_DECAY: {NON_DECAY}}
     sizes = {"all": (0, np.inf), "500": (0, 500), "2,000 and more": (2_000, np.inf)}
     for criterion, (kind, names), (label, (low, high)) in product(
@@ -334,7 +335,7 @@ def _gain(cells, own, other):
 
 
 def with_ratios(rows):
-    """The rows of sizes that the default has, with seconds as multiples of its own."""
+    """Return the rows of sizes that the default method has, with seconds relative to it."""
     base = {(r["n"], r["n_rows"]): r.get("seconds") for r in rows if r["method"] == "default"}
     for row in rows:
         unit = base.get((row["n"], row["n_rows"]))
@@ -343,7 +344,7 @@ def with_ratios(rows):
 
 
 def count_results(args, cells):
-    """Return the number of results, and of requested ones that are missing."""
+    """Return the number of results, and of missing requested results."""
     there = {(key, name) for key, cell in cells.items() for name in METHODS if name in cell}
     requested = {
         ((graph, n, n_rows, seed), name)
@@ -356,10 +357,10 @@ def count_results(args, cells):
 
 
 def save_tables(args, cells, source):
-    """All tables, printed too, and the JSON file."""
+    """Print and write all tables, and write the JSON file."""
     rows = table(cells)
     special = table({k: c for k, c in cells.items() if k[0] == NON_DECAY})
-    notes = ["Errors are those of the means over seeds.", source]
+    notes = ["Standard errors are those of means over seeds.", source]
     save(args, "structure_grid", rows, COLUMNS, notes)
     shown = {
         "f1": (rows, "f1", 3),
@@ -390,8 +391,12 @@ def main(argv=None):
     parser.add_argument("--rows", nargs="*", type=int, help="default: 500 to 50,000")
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--time-limit", type=float, default=600.0, help="processor seconds a fit")
-    parser.add_argument("--table-only", action="store_true", help="of the problems that are there")
+    parser.add_argument(
+        "--time-limit", type=float, default=600.0, help="processor seconds of a fit"
+    )
+    parser.add_argument(
+        "--table-only", action="store_true", help="make tables from saved results only"
+    )
     args = parser.parse_args(argv)
     args.sizes = args.sizes or ((10,) if args.fast else SIZES)
     args.rows = args.rows or (ROWS[:2] if args.fast else ROWS)

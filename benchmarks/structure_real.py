@@ -1,10 +1,11 @@
-"""Graphs of spike trains and of votes, with how stable their edges are.
+"""Graphs of spike trains and of house votes, with the stability of their edges.
 
-House votes of 1984: party and 16 votes of 435 members, yes, no or missing. Spike trains: 15 and 50
-neurons in 40,000 time bins. Of every graph the table has its edges, how many of them at least 90%
-and at most 50% of the bootstraps find, and how many have a probability below 0.9; beside them the
-edges of nodewise L1 regression on the same rows. Pictures: the graphs, line width by coupling,
-dashed where negative, darker where more bootstraps find the edge.
+The house votes of 1984 are the party and 16 votes (yes, no or missing) of 435 members. The spike
+trains are 15 and 50 neurons in 40,000 time bins. For each graph, the table has the number of edges,
+the numbers of edges in at least 90% and in at most 50% of the bootstraps, the number of edges with
+a probability below 0.9, and the number of edges of nodewise L1 regression on the same rows. The
+figures show the graphs: the width of a line shows the coupling, negative couplings are dashed, and
+edges in more bootstraps are darker.
 """
 
 import csv
@@ -34,7 +35,7 @@ COLUMNS = {
 
 
 def votes(folder):
-    """Rows of strings, None where missing, and names."""
+    """Return rows of strings, with None for missing votes, and the column names."""
     with gzip.open(folder / "votes" / "house_votes_84.csv.gz", "rt") as file:
         names, *rows = csv.reader(file)
     rows = [[None if c.strip() == "?" else c.strip() for c in row] for row in rows if row]
@@ -42,7 +43,7 @@ def votes(folder):
 
 
 def spikes(folder, key):
-    """Rows of zeros and ones, and names."""
+    """Return rows of zeros and ones, and the column names."""
     with np.load(folder / "spikes" / "maxent_toolbox_spikes.npz") as file:
         n = int(file[f"{key}_n"])
         X = np.unpackbits(file[f"{key}_packed"], axis=1)[:, :n]
@@ -50,7 +51,7 @@ def spikes(folder, key):
 
 
 def judge(data, method, learner, X):
-    """A row of the table, and the fitted learner."""
+    """Fit a learner; return its row of the table and the learner."""
     start = time.perf_counter()
     learner.fit(X)
     seconds = time.perf_counter() - start
@@ -73,7 +74,7 @@ def judge(data, method, learner, X):
 
 
 def draw(axes, learner, names, title):
-    """One graph."""
+    """Draw one graph."""
     graph = nx.relabel_nodes(learner.graph_, dict(enumerate(names)))
     distance = {e: 1.0 / (0.1 + abs(w)) for e, w in nx.get_edge_attributes(graph, "weight").items()}
     nx.set_edge_attributes(graph, distance, "distance")

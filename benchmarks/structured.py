@@ -1,12 +1,12 @@
 """Structured prediction by conditional RBMs: the tables and figures of Ping and Ihler (2017).
 
-Binarised images are to be restored from damaged ones: MNIST with pixels flipped or a patch hidden,
-Caltech-101 silhouettes likewise. A cell of a table is a task, a learner, a number of training
-images and a seed. It is learned epoch by epoch and evaluated on the test images at the epoch of
-least validation error; after every epoch a checkpoint is written, from which an interrupted cell is
-resumed. The result of a cell is kept in a JSON file in the folder ``--cells`` and is not computed
-again, so the tables can be completed in several runs. Errors are in % of all pixels, and of those
-that the damage changed.
+The task is to restore binarised images of MNIST and Caltech-101 silhouettes, after pixels were
+flipped or a patch was occluded. A cell of a table is a task, a learner, a number of training images
+and a seed. Its model is trained epoch by epoch, and evaluated on the test images at the epoch with
+the smallest validation error. A checkpoint is written after each epoch, from which an interrupted
+cell is resumed. The result of a cell is saved in a JSON file in the folder ``--cells`` and is not
+computed again, so the tables can be completed in several runs. Errors are in % of all pixels, and
+in % of the corrupted pixels.
 """
 
 import json
@@ -16,7 +16,15 @@ from pathlib import Path
 
 import joblib
 import numpy as np
-from _common import computed_from, keep_larger_table, machine, markdown, options, save, write_tables
+from _common import (
+    computed_from,
+    describe_machine,
+    keep_larger_table,
+    markdown,
+    options,
+    save,
+    write_tables,
+)
 
 from skmrf import CRBMStructuredPredictor
 from skmrf.datasets import fetch_caltech101_silhouettes, fetch_mnist, flip_pixels, occlude
@@ -44,7 +52,7 @@ LEARNERS = {
     "LSSVM": "lssvm",
     "MSSVM": "mssvm",
 }
-# All / Changed of the paper's Tables 1 to 3, in the order of PAPER_LEARNERS.
+# Columns All and Changed of Tables 1 to 3 of the paper, in the order of PAPER_LEARNERS.
 PAPER_LEARNERS = "LR", "CD-1", "CD-10", "CD-PercLoss", "MLE-MF", "MLE-BP", "LSSVM", "MSSVM"
 PAPER = {
     "noisy 10%": "1.960/12.531 1.925/12.229 1.816/11.103 1.760/11.121 1.862/11.319 1.688/10.718 "
@@ -60,7 +68,7 @@ PAPER = {
     "Caltech occluded 12x12": "4.771/16.587 5.033/20.300 5.149/21.087 5.081/15.102 4.692/15.995 "
     "4.548/16.541 4.703/16.014 4.534/14.918",
 }
-RATES, BATCHES = (0.2, 0.1, 0.05, 0.02), (20, 100)  # tried; 0.2, 0.1 and 100 are not the paper's
+RATES, BATCHES = (0.2, 0.1, 0.05, 0.02), (20, 100)  # 0.2, 0.1 and 100 are not in the paper
 COLUMNS = {
     "task": "task",
     "learner": "learner",
@@ -84,7 +92,7 @@ COLUMNS = {
 
 
 def images(kind, data_home):
-    """Training, validation and test images."""
+    """Return training, validation and test images."""
     if kind == "caltech":
         data = fetch_caltech101_silhouettes(data_home=data_home)
         return data.train, data.valid, data.test
@@ -94,7 +102,7 @@ def images(kind, data_home):
 
 
 def damaged(task, n_train, seed, data_home):
-    """Pairs (inputs, outputs) for training, validation and test."""
+    """Return pairs (inputs, outputs) for training, validation and test."""
     kind, damage, how = (OCCLUDED | TASKS)[task]
     train, valid, test = images(kind, data_home)
     seeds = np.random.SeedSequence(seed).generate_state(3).tolist()
@@ -103,7 +111,7 @@ def damaged(task, n_train, seed, data_home):
 
 
 def errors(model, X, V):
-    """Wrong pixels in %, among all and among those that were changed."""
+    """Return the errors in % of all pixels and of the corrupted pixels."""
     wrong = model.predict(X) != V
     changed = X != V
     return 100 * float(wrong.mean()), 100 * float(wrong[changed].mean())
@@ -113,7 +121,7 @@ def errors(model, X, V):
 
 
 def new_model(learner, rate, batch, seed):
-    """An estimator that learns one epoch at each call of fit."""
+    """Return an estimator that trains for one epoch at each call of fit."""
     return CRBMStructuredPredictor(
         learner=LEARNERS[learner],
         optimizer="sgd",
@@ -126,7 +134,7 @@ def new_model(learner, rate, batch, seed):
 
 
 def learn(cell, data, checkpoint, max_epochs, patience):
-    """Learn a cell from its checkpoint on until its validation error no longer falls."""
+    """Train a cell from its checkpoint until the validation error no longer decreases."""
     (X, V), valid, test = data
     model = new_model(cell["learner"], cell["rate"], cell["batch"], cell["seed"])
     if checkpoint.exists():
@@ -151,7 +159,7 @@ def learn(cell, data, checkpoint, max_epochs, patience):
 
 
 def run_cell(args, task, learner, n_train, seed, rate, batch):
-    """The result of a cell, learned unless its file is there."""
+    """Return the result of a cell, computed now or read from its file."""
     if task.startswith("Caltech"):
         n_train = min(n_train, CALTECH)
     name = "-".join((task, learner, str(n_train), str(seed), f"{rate:g}", str(batch)))
@@ -167,7 +175,7 @@ def run_cell(args, task, learner, n_train, seed, rate, batch):
     cell = {
         "task": task, "learner": learner, "n_train": len(data[0][0]), "seed": seed, "rate": rate,
         "halving": args.halving, "batch": batch, "epoch": 0, "all": None, "changed": None,
-        "valid": [], "seconds": [], "converged": [], "machine": machine(),
+        "valid": [], "seconds": [], "converged": [], "machine": describe_machine(),
     }  # fmt: skip
     cell = learn(cell, data, checkpoint, args.epochs, args.patience)
     path.write_text(json.dumps(cell) + "\n")
@@ -176,7 +184,7 @@ def run_cell(args, task, learner, n_train, seed, rate, batch):
 
 
 def tuned(args, task, learner):
-    """Rate and batch size of least validation error on a few images, over those tried."""
+    """Return the learning rate and batch size with the smallest validation error on few images."""
     cells = [
         run_cell(args, task, learner, args.tune_images, 0, rate, batch)
         for rate in args.rates
@@ -190,12 +198,12 @@ def tuned(args, task, learner):
 
 
 def collected(args):
-    """All cells whose files are there."""
+    """Read all saved cells."""
     return [json.loads(p.read_text()) for p in sorted((args.cells / "structured").glob("*.json"))]
 
 
 def table(cells, tasks=TASKS):
-    """A row for every task, learner and number of images: means over seeds at the best setting."""
+    """Return a row per task, learner and number of images: means over seeds, best setting."""
     rows = []
     for task in tasks:
         paper = dict(zip(PAPER_LEARNERS, PAPER.get(task, "").split(), strict=False))
@@ -238,7 +246,7 @@ def _setting(cell):
 
 
 def curves(args, cells):
-    """``structured_curves.png``: validation errors and shares of converged instances by epoch."""
+    """Draw ``structured_curves.png``: validation errors and converged fractions by epoch."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -259,7 +267,7 @@ def curves(args, cells):
 
 
 def _draw_task(axes, task, cells):
-    """Validation errors of the cells of a task; dotted, the shares of converged propagations."""
+    """Draw validation errors of a task, and fractions of converged propagations as dotted lines."""
     share = axes.twinx()
     share.set_ylim(0, 1)
     share.set_ylabel("propagation converged, dotted")
@@ -279,7 +287,7 @@ def _draw_task(axes, task, cells):
 
 
 def occlusion(args, cells):
-    """``structured_occlusion.png`` (Figure 3): errors by size of the hidden patch."""
+    """Draw ``structured_occlusion.png`` (Figure 3): errors by size of the occluded patch."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -313,13 +321,15 @@ def main(argv=None):
     parser.add_argument(
         "--halving",
         action="store_true",
-        help="halve the rate after epochs that are no better",
+        help="halve the rate after epochs without improvement",
     )
     parser.add_argument("--tune-images", type=int, default=5_000)
     parser.add_argument("--epochs", type=int, default=50)
-    parser.add_argument("--patience", type=int, default=4, help="epochs without a better one")
+    parser.add_argument("--patience", type=int, default=4, help="epochs without improvement")
     parser.add_argument("--checkpoints", type=Path, default=Path("checkpoints"))
-    parser.add_argument("--table-only", action="store_true", help="of the cells that are there")
+    parser.add_argument(
+        "--table-only", action="store_true", help="make tables from saved cells only"
+    )
     args = parser.parse_args(argv)
     n_train = args.tune_images if args.fast else args.n_train
     for task in [] if args.table_only else args.tasks:
