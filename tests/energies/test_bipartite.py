@@ -345,8 +345,8 @@ def test_inputs_are_not_modified(seed):
         V, log_weights = draw_rows(energy, 10, seed)
         H = np.ones((10, len(energy.hidden_bias)), dtype=energy.weights.dtype)
         X = V.astype(energy.weights.dtype)
-        for array in (*energy.theta.values(), V, X, H, log_weights):
-            array.flags.writeable = False
+        arrays = *energy.theta.values(), V, X, H, log_weights
+        before = [array.copy() for array in arrays]
         for rows in (V, X):
             energy.free_energy(rows)
             energy.hidden_means(rows)
@@ -355,6 +355,8 @@ def test_inputs_are_not_modified(seed):
             energy.along(energy.tempered(0.5), rows)(0.5)
             energy.raised(rows)(0.5)
         energy.visible_means(H)
+        for array, expected in zip(arrays, before, strict=True):
+            assert_array_equal(array, expected)
 
 
 def test_arguments_are_copied():

@@ -56,7 +56,10 @@ VARIANTS = [
     NNMRFDensity("tree", density="mrf", **SMALL),
     NNMRFDensity("empty", QUADRATURE, base=0.01, early_stopping=True, **SMALL),
     NNMRFClassifier(**SMALL),
-    NNMRFClassifier("tree", QUADRATURE, base=0.1, rule="bayes", early_stopping=False, **SMALL),
+    pytest.param(
+        NNMRFClassifier("tree", QUADRATURE, base=0.1, rule="bayes", early_stopping=False, **SMALL),
+        marks=pytest.mark.slow,
+    ),
 ]
 
 

@@ -160,6 +160,7 @@ def local_ray():
         ray.shutdown()
 
 
+@pytest.mark.slow
 def test_ray(single_process_results):
     with local_ray(), parallel_config("ray", n_jobs=2):
         for job in JOBS:
