@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_consistent_length
 from .._utils.warn import warn_caller
 from .categories import missing_mask
 from .mixed import Columns, warn_degenerate
+from .targets import check_given
 
 
 class Table(NamedTuple):
@@ -65,10 +66,7 @@ def check_target(estimator, X, y):
         If labels are missing, have several types, or are continuous numbers, or if their number is
         not the number of rows.
     """
-    if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
-        )
+    check_given(estimator, y)
     y = column_or_1d(y, warn=True)
     _check_label_types(y)
     assert_all_finite(y, input_name="y")

@@ -49,6 +49,14 @@ class OutputEncoder:
         return encode_outputs(y, n_rows, self.classes, self.shape, name)
 
 
+def check_given(estimator, y):
+    """Raise a ValueError that names the estimator if there are no targets."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+
+
 def check_two_labels(classes):
     """Return the sorted labels of ``partial_fit``; raise a ValueError unless there are two."""
     labels = np.unique(classes)

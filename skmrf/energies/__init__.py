@@ -16,8 +16,8 @@ from .protocols import (
     DiscreteEnergy,
     GibbsEnergy,
     LayeredEnergy,
-    TableEnergy,
 )
+from .table_backed import TableEnergy
 
 __all__ = [
     "BipartiteEnergy",

@@ -5,8 +5,7 @@ import numpy as np
 from .._kernels.tables import add_binary_moments
 from .._utils.codes import check_evidence
 from .layout import Layout
-from .protocols import TableEnergy
-from .table_backed import NAME, TableBackedEnergy
+from .table_backed import NAME, TableBackedEnergy, TableEnergy
 
 MAX_LOG_POTENTIAL_SUM = 1e306  # below the largest float, so that sums do not overflow
 

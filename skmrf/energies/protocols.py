@@ -17,6 +17,8 @@ protocol                            addition to :class:`~skmrf.energies.Energy`
 :class:`LabelEnergy`                one class label given a row
 :class:`ContinuousEnergy`           continuous variables with a Gaussian base
 ==================================  ==============================================================
+
+:class:`TableEnergy` is in ``skmrf.energies.table_backed``, the other protocols are in this module.
 """
 
 from abc import abstractmethod
@@ -24,7 +26,6 @@ from abc import abstractmethod
 import numpy as np
 
 from .base import Energy
-from .layout import Layout
 
 
 class FactorGraphConvertible(Energy):
@@ -223,47 +224,6 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
             total = float(theta[is_possible] @ moments[name][is_possible])
             value += total / self.multiplicity.get(name, 1)
         return value
-
-
-class TableEnergy(DiscreteEnergy):
-    """Energy whose parameters are tables of log-potentials in one flat vector.
-
-    ``theta`` contains a single array, ``flat``.
-
-    Attributes
-    ----------
-    layout : Layout
-        Position of each clique's table in ``flat``.
-    """
-
-    layout: Layout
-
-    @property
-    @abstractmethod
-    def flat(self):
-        """All log-potentials in nats, ndarray of shape (n_parameters,)."""
-
-    @abstractmethod
-    def binary_gradient(self, coupling, bias):
-        """Return the derivatives by ``flat``, given those by couplings and biases (chain rule).
-
-        Parameters
-        ----------
-        coupling : ndarray of shape (n_variables, n_variables)
-            Derivatives by the couplings of the codes 0 and 1.
-        bias : ndarray of shape (n_variables,)
-            Derivatives by the biases of the codes 0 and 1.
-
-        Returns
-        -------
-        ndarray of shape (n_parameters,)
-            Derivatives by the log-potentials.
-        """
-
-    def from_table_moments(self, flat):
-        """Return the clique marginals under the name of the parameter array."""
-        (name,) = self.theta
-        return {name: flat}
 
 
 class BinaryPairwiseEnergy(DiscreteEnergy):

@@ -1,4 +1,4 @@
-"""Log-probabilities, conditionals and moments from tables of log-potentials."""
+"""Energies of tables of log-potentials: log-probabilities, conditionals and moments."""
 
 from abc import abstractmethod
 from functools import cached_property
@@ -17,6 +17,47 @@ NAME = "log_potentials"
 CHUNK = 4096  # rows per block, so that the positions of their entries stay in the CPU cache
 MAX_DENSE_VARIABLES = 1024  # up to here a full coupling matrix is cheap, however sparse it is
 COUPLING_LIMIT = 1e6  # differences of larger log-potentials would round away smaller ones
+
+
+class TableEnergy(DiscreteEnergy):
+    """Energy whose parameters are tables of log-potentials in one flat vector.
+
+    ``theta`` contains a single array, ``flat``.
+
+    Attributes
+    ----------
+    layout : Layout
+        Position of each clique's table in ``flat``.
+    """
+
+    layout: Layout
+
+    @property
+    @abstractmethod
+    def flat(self):
+        """All log-potentials in nats, ndarray of shape (n_parameters,)."""
+
+    @abstractmethod
+    def binary_gradient(self, coupling, bias):
+        """Return the derivatives by ``flat``, given those by couplings and biases (chain rule).
+
+        Parameters
+        ----------
+        coupling : ndarray of shape (n_variables, n_variables)
+            Derivatives by the couplings of the codes 0 and 1.
+        bias : ndarray of shape (n_variables,)
+            Derivatives by the biases of the codes 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+            Derivatives by the log-potentials.
+        """
+
+    def from_table_moments(self, flat):
+        """Return the clique marginals under the name of the parameter array."""
+        (name,) = self.theta
+        return {name: flat}
 
 
 class TableBackedEnergy(DiscreteEnergy):

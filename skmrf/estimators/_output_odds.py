@@ -11,6 +11,17 @@ N_ROWS = 1024  # rows per call of inference
 LOG_LOSS_WEIGHT = 1e-6  # per nat; small, so that it only decides between equal shares
 
 
+def has_probabilities(estimator):
+    """Return True if the learner predicts probabilities; else raise an AttributeError."""
+    learner = vars(estimator).get("_fitted_learner") or estimator._check_learner()
+    if not learner.probabilistic:
+        raise AttributeError(
+            f"Models learned by {type(learner).__name__} have no probabilities. Use "
+            "decision_function instead."
+        )
+    return True
+
+
 def log_odds(learner, energy, X, epoch, n_jobs=None):
     """Return the log odds of each output, by the inference algorithm of a learner.
 
@@ -37,6 +48,22 @@ def log_odds(learner, energy, X, epoch, n_jobs=None):
         for s in range(0, X.shape[0], N_ROWS):
             out[s : s + N_ROWS] = learner.infer(energy, X[s : s + N_ROWS], epoch).visible
     return out
+
+
+def finite_log_odds(learner, energy, X, epoch, n_jobs=None):
+    """Return the result of :func:`log_odds` in float64; raise a ValueError if it is not finite.
+
+    In float64, the odds of a row depend on the other rows of ``X`` by rounding only.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        energy = energy.with_theta({k: v.astype(float) for k, v in energy.theta.items()})
+        odds = log_odds(learner, energy, X, epoch, n_jobs)
+    wrong = np.flatnonzero(~np.isfinite(odds).all(axis=1))
+    if wrong.size:
+        raise ValueError(
+            f"Row {wrong[0]} of X holds numbers too large for the weights; check its values."
+        )
+    return odds
 
 
 def output_score(learner, held_out, n_jobs=None):

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.numeric import numeric_rows
 from .._data.scaling import fit_scaler, scale_inputs
-from .._data.targets import OutputEncoder, check_two_labels
+from .._data.targets import OutputEncoder, check_given, check_two_labels
 from .._utils.batch import Batch
 from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_auto, check_number
@@ -20,7 +20,7 @@ from ..training import AdaptiveRate, initial_values
 from ..training.settings import Settings
 from ..variational.bipartite import check_weights, unit_probabilities
 from ._base import LearnedEstimator, unchanged_on_error
-from ._output_odds import log_odds, output_score
+from ._output_odds import finite_log_odds, has_probabilities, output_score
 from ._rows import hold_out, sample_weights, weighted_rows
 from ._session import FitSession
 from ._training import TrainingParameters
@@ -33,17 +33,6 @@ N_WINDOWS = 9  # the four windows of the schedule are as long as 8.1 first windo
 RECENCY = 8.0
 EPOCHS = 50, 1000  # limits of the number of epochs if max_iter is None
 CONVERGED_SHARE = 0.5  # a smaller share of converged inference raises a warning
-
-
-def _has_probabilities(estimator):
-    """Return whether the learner predicts probabilities; max-margin learners do not."""
-    learner = vars(estimator).get("_fitted_learner") or estimator._check_learner()
-    if not learner.probabilistic:
-        raise AttributeError(
-            f"Models learned by {type(learner).__name__} have no probabilities. Use "
-            "decision_function instead."
-        )
-    return True
 
 
 class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimator):
@@ -303,7 +292,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
                     "classes_": encoder.classes,
                     "output_shape_": encoder.shape,
                     "scaler_": scaler,
-                    "_epoch": _best_epoch(state),
+                    "_epoch": state.best_epoch,
                     "_fitted_learner": clone(learner),
                 }
 
@@ -318,10 +307,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     def _encode_outputs(self, X, y, classes, is_resumed):
         """Return the encoding of the outputs and the batch of all rows."""
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
+        check_given(self, y)
         if is_resumed:
             encoder = OutputEncoder(self.classes_, self.output_shape_)
             encoder.check_same(classes)
@@ -352,14 +338,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             "Use fewer n_components or features, or raise max_bytes.",
         )
         rng = check_generator(self.random_state).spawn(1)[0]  # independent of training
-        theta = {
-            "weights": _random_weights(rng, (n_visible, n_hidden), max(n_visible, n_hidden)),
-            "visible_inputs": np.broadcast_to(np.float32(0), (n_inputs, n_visible)),
-            "hidden_inputs": _random_weights(rng, (n_inputs, n_hidden), n_inputs),
-            "visible_bias": initial_values.log_odds(data.Y, data.log_weights),
-            "hidden_bias": np.zeros(n_hidden),
-        }
-        return ConditionalBipartiteEnergy(**theta)
+        return ConditionalBipartiteEnergy(**initial_values.conditional_layers(data, n_hidden, rng))
 
     def _encode_validation(self, X, y, encoder, scaler):
         X = self._inputs(X, reset=False)
@@ -404,14 +383,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         """
         check_is_fitted(self)
         X = scale_inputs(self.scaler_, self._inputs(X, reset=False))
-        with np.errstate(over="ignore", invalid="ignore"):
-            energy = _to_float64(self.energy_)
-            odds = log_odds(self._fitted_learner, energy, X, self._epoch, self.n_jobs)
-        wrong = np.flatnonzero(~np.isfinite(odds).all(axis=1))
-        if wrong.size:
-            raise ValueError(
-                f"Row {wrong[0]} of X holds numbers too large for the weights; check its values."
-            )
+        odds = finite_log_odds(self._fitted_learner, self.energy_, X, self._epoch, self.n_jobs)
         return odds.reshape(-1, *self.output_shape_)
 
     def predict(self, X):
@@ -435,7 +407,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             return states
         return self.classes_[np.minimum(states, len(self.classes_) - 1)]
 
-    @available_if(_has_probabilities)
+    @available_if(has_probabilities)
     def predict_proba(self, X):
         """Return the probabilities of each output.
 
@@ -503,26 +475,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         return tags
 
 
-def _random_weights(rng, shape, n_terms):
-    """Return normal random weights, so small that a sum of ``n_terms`` of them is of order one."""
-    return rng.normal(0.0, 1.0 / np.sqrt(max(n_terms, 1)), size=shape).astype(np.float32)
-
-
-def _to_float64(energy):
-    """Return the energy in float64, so that other rows change a result by rounding only."""
-    return energy.with_theta({k: v.astype(float) for k, v in energy.theta.items()})
-
-
 def _adaptive_rate(optimizer, max_updates):
     """Return the default schedule; its last halving fits into the updates that are allowed."""
     rate = FIRST_RATES.get(type(optimizer).__name__.lower(), optimizer.default_rate)
     window = int(np.clip(max_updates // N_WINDOWS, 1, WINDOW))
     return AdaptiveRate(rate, window, COSINE, N_HALVINGS)
-
-
-def _best_epoch(state):
-    """Return the epoch of the state's result: the best by held-out score, or the last one."""
-    if state.best is None:
-        return max(state.epoch - 1, 0)
-    scores = state.history.columns["validation_score"]
-    return state.start_epoch + int(np.argmax(scores[state.start_epoch :]))

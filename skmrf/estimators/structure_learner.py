@@ -15,19 +15,15 @@ from .._data.frames import column_names
 from .._utils.codes import MISSING
 from .._utils.parameters import check_choice, check_flag, check_number, check_number_or
 from .._utils.randomness import check_generator
-from ..energies import FactorGraph
-from ..learners import PCD
 from ..learners.pseudo_likelihood import site_log_likelihood
-from ..learners.registry import make_learner
 from ..structure.bootstrap import Bootstraps, run_bootstraps
 from ..structure.columns import Columns
 from ..structure.estimation import Estimation, Schedule
-from ..structure.fitted_graph import FittedGraph, build_network
+from ..structure.fitted_graph import FittedGraph, build_network, edge_attributes
 from ..structure.pairwise_model import PairwiseModel
 from ..structure.path import Path
-from ..structure.registry import make_search
+from ..structure.registry import make_search, make_search_learner
 from ..structure.rows import TrainingTable, positive_rows
-from ..structure.search import PCD_SWEEPS
 from ..training import checkpoints
 from ..training.reports import EpochReports
 from ._base import LearnedEstimator, unchanged_on_error
@@ -347,18 +343,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     def graph_(self):
         """Edges as a new networkx graph, with the attributes of each edge."""
         check_is_fitted(self)
-        scalar = not isinstance(self.coupling_, list)
-        attributes = {
-            "weight": self.coupling_ if scalar else self.strength_,
-            "strength": self.strength_,
-            "p_value": self.p_values_,
-            "probability": self.edge_probability_,
-        }
-        if scalar:
-            attributes["sign"] = np.sign(self.coupling_)
-        if "edge_frequency_" in vars(self):
-            attributes["frequency"] = self.edge_frequency_
-        return build_network(column_names(self), self.edges_, attributes)
+        return build_network(column_names(self), self.edges_, edge_attributes(vars(self)))
 
     def __sklearn_tags__(self):
         """Return the scikit-learn tags of the estimator."""
@@ -408,10 +393,8 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         estimation.reports = None  # it holds the rows
         fitted = self._results(selection, search, table, estimation, None)
         reports.finish(lambda: fitted)
-        return fitted | {
-            "_partial_estimation": estimation,
-            "_interrupted": estimation.interrupted,
-        }
+        interrupted = estimation.interrupted
+        return fitted | {"_partial_estimation": estimation, "_interrupted": interrupted}
 
     def _select(self, search, rows, estimation, reports):
         """Return new bootstraps, or None, and the selection with its estimation."""
@@ -433,27 +416,16 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     def _results(self, selection, search, table, estimation, bootstraps):
         """Return the fitted attributes of a selection."""
         graph = FittedGraph(selection, table.columns, table.all_rows, search.control)
-        fitted = {
-            "edges_": graph.edges,
-            "coupling_": graph.coupling(),
-            "confidence_intervals_": graph.intervals(),
-            "strength_": graph.strength,
-            "p_values_": graph.p_values(),
-            "edge_probability_": graph.probabilities(),
+        fitted = graph.attributes(bootstraps) | {
             "path_": Bunch(**estimation.path.summary(table.columns.kept)),
             "rounds_": selection.rounds,
             "n_candidates_": selection.n_candidates,
-            "energy_": graph.model(),
             "categories_": table.categories,
             "history_": estimation.history,
             "n_iter_": estimation.n_iter,
             "converged_": estimation.converged and selection.converged,
         }
-        if bootstraps is not None and bootstraps.n_done:
-            fitted["edge_frequency_"] = graph.frequencies(bootstraps.frequencies())
-        if estimation.alpha is not None:
-            fitted["alpha_"] = estimation.alpha
-        return fitted
+        return fitted if estimation.alpha is None else fitted | {"alpha_": estimation.alpha}
 
     def _set_attributes(self, fitted):
         for name in ("alpha_", "edge_frequency_"):  # not every fit has them
@@ -475,19 +447,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
                 check_number(name, getattr(self, name), low=1, integer=True)
         search = make_search(self.search)
         search.check()
-        return search, self._make_learner(search)
-
-    def _make_learner(self, search):
-        """Return the learner, checked against the energy and the search."""
-        named = self.learner if isinstance(self.learner, str) else None
-        if named == "auto":
-            return search.default_learner()
-        if named == "pcd":
-            learner = PCD(n_sweeps=PCD_SWEEPS)
-        else:
-            learner = make_learner(self.learner, FactorGraph, owner=type(self).__name__)
-        search.check_learner(learner)
-        return learner
+        return search, make_search_learner(self.learner, search, owner=type(self).__name__)
 
     def _estimation(self, learner, rng):
         schedule = Schedule(
@@ -502,23 +462,22 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
 
     def _encode(self, X, sample_weight):
         """Return the rows of a fit; edges are learned between columns that vary, each once."""
-        codes, categories = self._encode_columns(X, resume=False)
-        rows = positive_rows(codes, categories, sample_weight)
+        categories, rows = self._encode_rows(X, sample_weight, resume=False)
         same_states = self.statistic == "agreement"
         columns = Columns.from_codes(rows.X, rows.weights, same_states=same_states)
         return TrainingTable.from_rows(categories, rows, columns)
 
     def _encode_part(self, X, sample_weight, resume):
         """Return rows of a fit in parts, in which a later part may tell repeated columns apart."""
-        codes, categories = self._encode_columns(X, resume)
-        rows = positive_rows(codes, categories, sample_weight)
-        return TrainingTable.from_rows(
-            categories, rows, Columns(np.flatnonzero(rows.n_states > 1), [], [])
-        )
+        categories, rows = self._encode_rows(X, sample_weight, resume)
+        columns = Columns(np.flatnonzero(rows.n_states > 1), [], [])
+        return TrainingTable.from_rows(categories, rows, columns)
 
-    def _encode_columns(self, X, resume):
-        """Return state codes and categories; record number and names of columns, or check them."""
+    def _encode_rows(self, X, sample_weight, resume):
+        """Return categories and rows; record the number and names of the columns, or check them."""
         columns, categories, names = read_training_columns(self, X, resume)
         if not resume and self.statistic == "agreement" and max(map(len, categories)) > 2:
             categories = unite_categories(categories)
-        return encode(columns, categories, names), categories
+        return categories, positive_rows(
+            encode(columns, categories, names), categories, sample_weight
+        )

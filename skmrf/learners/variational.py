@@ -8,8 +8,9 @@ from .._utils.history import Latest
 from .._utils.parameters import check_choice, check_number
 from .._utils.phases import States
 from ..samplers.metropolis import Metropolis
-from ..variational.free_energy import FIRST_STEP, QuadratureSettings, infer, quadrature
+from ..variational.free_energy import FIRST_STEP, QuadratureSettings, infer
 from ..variational.mixtures import Mixture, average_mixtures
+from ..variational.quadrature import quadrature
 from .beliefs import BeliefLearner
 from .initial_mixture import first_mixture, normal_beliefs
 

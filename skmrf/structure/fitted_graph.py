@@ -54,6 +54,21 @@ class FittedGraph:
         """Norm of the parameters of each edge, shape (n_columns, n_columns)."""
         return self._edge_matrix(self.energy.strengths(), np.inf)
 
+    def attributes(self, bootstraps):
+        """Return the fitted attributes that describe the graph; ``bootstraps`` may be None."""
+        fitted = {
+            "edges_": self.edges,
+            "coupling_": self.coupling(),
+            "confidence_intervals_": self.intervals(),
+            "strength_": self.strength,
+            "p_values_": self.p_values(),
+            "edge_probability_": self.probabilities(),
+            "energy_": self.model(),
+        }
+        if bootstraps is not None and bootstraps.n_done:
+            fitted["edge_frequency_"] = self.frequencies(bootstraps.frequencies())
+        return fitted
+
     def coupling(self):
         """Return the matrix of couplings, or the list of the centred tables of all edges."""
         if self.has_scalar_couplings:
@@ -162,6 +177,23 @@ class FittedGraph:
         both = 0.5 * (self.energy.theta["pairs"][:, None] + half[:, None] * [-1.0, 1.0])
         of_duplicates = np.repeat(self._duplicate_signs()[:, None] * np.inf, 2, axis=1)
         return np.concatenate([both.reshape(-1, 2), of_duplicates.reshape(-1, 2)])[self.order]
+
+
+def edge_attributes(fitted):
+    """Return the attributes of the edges of ``graph_``, given a dict of the fitted attributes."""
+    coupling, strength = fitted["coupling_"], fitted["strength_"]
+    has_scalar_couplings = not isinstance(coupling, list)
+    attributes = {
+        "weight": coupling if has_scalar_couplings else strength,
+        "strength": strength,
+        "p_value": fitted["p_values_"],
+        "probability": fitted["edge_probability_"],
+    }
+    if has_scalar_couplings:
+        attributes["sign"] = np.sign(coupling)
+    if "edge_frequency_" in fitted:
+        attributes["frequency"] = fitted["edge_frequency_"]
+    return attributes
 
 
 def build_network(names, edges, attributes):

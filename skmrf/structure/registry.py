@@ -1,8 +1,11 @@
-"""Search strategies by name."""
+"""Search strategies and their learners by name."""
 
+from ..energies import FactorGraph
+from ..learners import PCD
+from ..learners.registry import make_learner
 from .penalised import Nodewise, Penalized
 from .removal import RemovalWhileLearning
-from .search import Search
+from .search import PCD_SWEEPS, Search
 from .thresholding import Thresholding
 from .wald import WaldTests
 
@@ -27,3 +30,31 @@ def make_search(search):
         f"search must be one of {sorted(SEARCHES)} or a search strategy of skmrf.structure; "
         f"got {search!r}."
     )
+
+
+def make_search_learner(learner, search, owner):
+    """Return the learner of a search, checked against the energy and the search.
+
+    Parameters
+    ----------
+    learner : str or Learner
+        Parameter of the structure learner. "auto" is the default learner of the search.
+    search : Search
+        Search strategy.
+    owner : str
+        Name of the estimator, for error messages.
+
+    Returns
+    -------
+    Learner
+        Learner that the search accepts.
+    """
+    named = learner if isinstance(learner, str) else None
+    if named == "auto":
+        return search.default_learner()
+    if named == "pcd":
+        learner = PCD(n_sweeps=PCD_SWEEPS)
+    else:
+        learner = make_learner(learner, FactorGraph, owner=owner)
+    search.check_learner(learner)
+    return learner

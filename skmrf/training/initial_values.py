@@ -1,4 +1,4 @@
-"""Initial values of the parameters, from models of independent columns."""
+"""Initial values of the parameters: models of independent columns, and random weights."""
 
 import numpy as np
 from scipy.sparse import issparse
@@ -64,6 +64,39 @@ def log_odds(codes, log_weights=None):
     total = codes.shape[0] if log_weights is None else np.exp(log_weights).sum()
     n_zeros = np.maximum(total - n_ones - n_missing, 0.0)
     return np.log((n_ones + 0.5) / (n_zeros + 0.5))
+
+
+def conditional_layers(data, n_hidden, rng):
+    """Return initial values for a conditional energy of two layers.
+
+    Parameters
+    ----------
+    data : Batch
+        Training rows: inputs ``X`` and targets ``Y``.
+    n_hidden : int
+        Number of hidden units.
+    rng : Generator
+        Random numbers of the weights.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Parameters of :class:`~skmrf.energies.ConditionalBipartiteEnergy`. The weights of hidden
+        units are random, so that hidden units differ.
+    """
+    n_inputs, n_visible = data.X.shape[1], data.Y.shape[1]
+    return {
+        "weights": _random_weights(rng, (n_visible, n_hidden), max(n_visible, n_hidden)),
+        "visible_inputs": np.broadcast_to(np.float32(0), (n_inputs, n_visible)),
+        "hidden_inputs": _random_weights(rng, (n_inputs, n_hidden), n_inputs),
+        "visible_bias": log_odds(data.Y, data.log_weights),
+        "hidden_bias": np.zeros(n_hidden),
+    }
+
+
+def _random_weights(rng, shape, n_terms):
+    """Return normal random weights, so small that a sum of ``n_terms`` of them is of order one."""
+    return rng.normal(0.0, 1.0 / np.sqrt(max(n_terms, 1)), size=shape).astype(np.float32)
 
 
 def _count_rows(mask, log_weights):

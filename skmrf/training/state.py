@@ -73,6 +73,14 @@ class LoopState:
             return self.energy.with_theta({k: v.copy() for k, v in self.averaged.items()})
         return self.energy
 
+    @property
+    def best_epoch(self):
+        """Epoch of the trained energy: the best by held-out score, or the last one."""
+        if self.best is None:
+            return max(self.epoch - 1, 0)
+        scores = self.history.columns["validation_score"]
+        return self.start_epoch + int(np.argmax(scores[self.start_epoch :]))
+
     def check_finite(self):
         """Raise a ValueError if any parameter is nan or plus infinity."""
         if any(np.isnan(v).any() or (v == np.inf).any() for v in self.energy.theta.values()):

@@ -21,15 +21,9 @@ from skmrf._utils.phases import States
 from skmrf.energies import NeuralEnergy
 from skmrf.inference import log_partition
 from skmrf.likelihood.neural import grid_log_partition
-from skmrf.variational.free_energy import (
-    QuadratureSettings,
-    ascend,
-    free_energy,
-    infer,
-    integrate,
-    quadrature,
-)
+from skmrf.variational.free_energy import QuadratureSettings, ascend, free_energy, infer
 from skmrf.variational.mixtures import Mixture
+from skmrf.variational.quadrature import integrate, quadrature
 
 TREE = [(0, 1), (2, 1), (1, 3)]
 LOG_2PI = np.log(2 * np.pi)

@@ -10,8 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from skmrf.variational.free_energy import QuadratureSettings, free_energy, integrate, quadrature
+from skmrf.variational.free_energy import QuadratureSettings, free_energy
 from skmrf.variational.mixtures import Mixture, average_mixtures
+from skmrf.variational.quadrature import integrate, quadrature
 
 KINDS = {
     "numbers": [0, 0, 0],

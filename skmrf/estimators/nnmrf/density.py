@@ -1,6 +1,5 @@
 """Densities of continuous and categorical columns with neural potentials."""
 
-import joblib
 import numpy as np
 from sklearn.base import clone
 from sklearn.callback import with_callbacks
@@ -9,8 +8,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import learn_columns, warn_degenerate
 from ..._utils.batch import Batch
-from ..._utils.log_weights import log_mean_exp, normalized_weights
-from ..._utils.parameters import check_auto, check_choice, check_number, check_number_or
+from ..._utils.log_weights import normalized_weights
+from ..._utils.parameters import check_auto, check_choice, check_number_or
 from ..._utils.randomness import check_generator
 from ...energies import NeuralEnergy
 from ...learners import BeliefLearner
@@ -21,14 +20,10 @@ from .._density import EnergyEstimator
 from .._rows import hold_out, weighted_rows
 from .._session import FitSession
 from .._training import TrainingParameters
-from .graph import resolve_edges
-from .initial_energy import initial_energy
-from .scores import held_out_score
+from .initial_energy import check_layers, check_same_model, fixed_parameters, initial_energy
+from .scores import draw_by_importance, held_out_score, observed_log_potential
 
-# Parameters that must not change if training continues.
-FIXED_PARAMETERS = "base", "prior_covariance", "shrinkage", "categorical_features", "categories"
 MIN_ROWS_FOR_HOLD_OUT = 500  # with early_stopping="auto"
-N_CANDIDATES = 100  # draws from the mixture for each row that importance weights select
 PRIOR_PRECISION = 1.0  # of the normal prior of the weights
 BASE_WEIGHT = 0.05  # of the base in mixture_, whose other components have lighter tails
 FIRST_RATES = {"adam": 0.03, "sgd": 0.1, "momentum": 0.03}
@@ -330,7 +325,7 @@ class NNMRFDensity(EnergyEstimator):
             columns = self._columns if fit.is_resumed else self._learn_columns(X, rows)
             data = weighted_rows(Batch(columns.encode(rows)), sample_weight)
             if fit.is_resumed:
-                self._check_same_model(columns)
+                check_same_model(self, self.energy_, self._fixed_parameters, columns.names)
             else:
                 columns, data = _standardise(columns, data)
                 rng = check_generator(self.random_state).spawn(1)[0]  # independent of training
@@ -338,7 +333,7 @@ class NNMRFDensity(EnergyEstimator):
             fit.begin(data, columns)
             data, held_out = hold_out(data, parameters, fit.rng, min_rows=MIN_ROWS_FOR_HOLD_OUT)
             settings = self._settings(parameters, learner, fit.energy, data, held_out)
-            fixed = self._read_fixed_parameters()
+            fixed = fixed_parameters(self)
 
             def attributes(state):
                 fitted = fit.attributes(state)
@@ -360,7 +355,7 @@ class NNMRFDensity(EnergyEstimator):
     def _check_parameters(self, partial=False):
         check_choice("density", self.density, ("mixture", "mrf"))
         for name in ("node_layers", "edge_layers"):
-            _check_layers(name, getattr(self, name))
+            check_layers(name, getattr(self, name))
         check_number_or(("gaussian",), "base", self.base, low=0, open_low=True)
         check_number_or(("auto",), "alpha", self.alpha, low=0)
         check_number_or(("auto",), "shrinkage", self.shrinkage, low=0, high=1)
@@ -371,33 +366,6 @@ class NNMRFDensity(EnergyEstimator):
     def _learn_columns(self, X, rows):
         given = self.categorical_features, self.categories
         return learn_columns(X, rows, column_names(self), *given)
-
-    def _check_same_model(self, columns):
-        """Raise a ValueError if training cannot continue because the model differs."""
-        shape = self.energy_.shape
-        layers_of_fit = {"node_layers": shape.nodes, "edge_layers": shape.edges}
-        changed = [k for k, layers in layers_of_fit.items() if tuple(getattr(self, k)) != layers]
-        depends_on_rows = isinstance(self.graph, str) and self.graph in ("tree", "knn")
-        if depends_on_rows:
-            changed += ["graph"] * (self._fixed_parameters["graph"] != self.graph)
-        else:
-            edges = resolve_edges(self.graph, None, columns.names)
-            changed += ["graph"] * (not np.array_equal(edges, self.energy_.edges))
-        changed += [
-            k
-            for k in FIXED_PARAMETERS
-            if joblib.hash(getattr(self, k)) != joblib.hash(self._fixed_parameters[k])
-        ]
-        if changed:
-            raise ValueError(
-                f"Training cannot continue, because {changed[0]} differs from its value in the "
-                "previous fit. Start anew with fit and warm_start=False."
-            )
-
-    def _read_fixed_parameters(self):
-        """Return the parameters that later fits must keep to continue training."""
-        kept = {k: getattr(self, k) for k in FIXED_PARAMETERS}
-        return kept | {"graph": self.graph if isinstance(self.graph, str) else None}
 
     def _settings(self, parameters, learner, energy, data, held_out):
         n = len(data.X)
@@ -440,7 +408,9 @@ class NNMRFDensity(EnergyEstimator):
         if self.density == "mixture":
             logs = self.mixture_.log_density(codes)
         else:
-            logs = self._log_model(codes) - self.log_partition_
+            log_partition = self.log_partition_
+            given = self._proposal(), codes, log_partition, self._seed
+            logs = observed_log_potential(self.energy_, *given) - log_partition
         return logs - self._columns.log_scale(codes)
 
     def sample(self, n_samples=1, *, given=None, random_state=None):
@@ -465,19 +435,6 @@ class NNMRFDensity(EnergyEstimator):
         """
         return super().sample(n_samples, given=given, random_state=random_state)
 
-    def _log_model(self, codes):
-        """Return unnormalised log-probabilities; missing entries by importance sampling."""
-        complete = ~np.isnan(codes).any(axis=1)
-        out = np.empty(len(codes))
-        out[complete] = self.energy_.log_potential(codes[complete])
-        proposal = self._proposal()
-        out[np.isnan(codes).all(axis=1)] = self.log_partition_
-        for r in np.flatnonzero(~complete & ~np.isnan(codes).all(axis=1)):
-            _, logs = _draw_candidates(self.energy_, proposal, codes[r], self._rng())
-            log_observed = proposal.log_density(codes[r : r + 1])[0]
-            out[r] = log_mean_exp(logs) + log_observed
-        return out
-
     def _proposal(self):
         energy = self.energy_
         return self.mixture_.with_defensive_component(energy.mean, energy.covariance)
@@ -489,12 +446,7 @@ class NNMRFDensity(EnergyEstimator):
         check_choice("density", self.density, ("mixture", "mrf"))
         if self.density == "mixture":
             return self.mixture_.impute(codes, rng)
-        proposal = self._proposal()
-        out = np.empty_like(codes)
-        for r, row in enumerate(codes):
-            X, logs = _draw_candidates(self.energy_, proposal, row, rng)
-            out[r] = X[np.argmax(logs + rng.gumbel(size=len(logs)))]
-        return out
+        return draw_by_importance(self.energy_, self._proposal(), codes, rng)
 
     @property
     def edges_(self):
@@ -512,17 +464,6 @@ class NNMRFDensity(EnergyEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
-
-
-def _check_layers(name, layers):
-    """Raise a ValueError unless there is at least one layer, each with at least one unit."""
-    if not isinstance(layers, tuple | list) or not layers:
-        raise ValueError(
-            f"{name} must be a tuple with the number of units of each hidden layer, at least one "
-            f"layer; got {layers!r}."
-        )
-    for width in layers:
-        check_number(name, width, low=1, integer=True)
 
 
 def _standardise(columns, data):
@@ -545,9 +486,3 @@ def _default_rate(optimizer, learner, held_out):
 def _mixture(learner, energy, state):
     beliefs = learner.final_beliefs(energy, state.learner)
     return beliefs.with_defensive_component(energy.mean, energy.covariance, BASE_WEIGHT)
-
-
-def _draw_candidates(energy, proposal, row, rng):
-    """Draw imputations of a row from the proposal; return them and their log weights."""
-    X = proposal.impute(np.tile(row, (N_CANDIDATES, 1)), rng)
-    return X, energy.log_potential(X) - proposal.log_density(X)

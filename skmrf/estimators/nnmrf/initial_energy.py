@@ -1,16 +1,68 @@
-"""Initial values of networks, and the quadratic term."""
+"""Initial values of networks, the quadratic term, and checks before training continues."""
 
+import joblib
 import numpy as np
 
 from ..._utils.log_weights import normalized_weights
-from ..._utils.parameters import check_covariance
+from ..._utils.parameters import check_covariance, check_number
 from ...energies import NeuralEnergy
 from ...learners.initial_mixture import impute_normal
 from .._training import check_memory
 from .gaussian_base import gaussian_base
 from .graph import resolve_edges
 
+# Parameters that must not change if training continues.
+FIXED_PARAMETERS = "base", "prior_covariance", "shrinkage", "categorical_features", "categories"
 N_COMPONENTS = 5  # of the mixture, assumed in estimates of memory
+
+
+def check_layers(name, layers):
+    """Raise a ValueError unless there is at least one layer, each with at least one unit."""
+    if not isinstance(layers, tuple | list) or not layers:
+        raise ValueError(
+            f"{name} must be a tuple with the number of units of each hidden layer, at least one "
+            f"layer; got {layers!r}."
+        )
+    for width in layers:
+        check_number(name, width, low=1, integer=True)
+
+
+def fixed_parameters(density):
+    """Return the parameters that later fits must keep to continue training."""
+    kept = {k: getattr(density, k) for k in FIXED_PARAMETERS}
+    return kept | {"graph": density.graph if isinstance(density.graph, str) else None}
+
+
+def check_same_model(density, energy, fixed, names):
+    """Raise a ValueError if training cannot continue because the model differs.
+
+    Parameters
+    ----------
+    density : NNMRFDensity
+        Estimator with its current parameters.
+    energy : NeuralEnergy
+        Model of the previous fit.
+    fixed : dict
+        Result of :func:`fixed_parameters` in the previous fit.
+    names : list
+        Names of the columns.
+    """
+    layers_of_fit = {"node_layers": energy.shape.nodes, "edge_layers": energy.shape.edges}
+    changed = [k for k, layers in layers_of_fit.items() if tuple(getattr(density, k)) != layers]
+    depends_on_rows = isinstance(density.graph, str) and density.graph in ("tree", "knn")
+    if depends_on_rows:
+        changed += ["graph"] * (fixed["graph"] != density.graph)
+    else:
+        edges = resolve_edges(density.graph, None, names)
+        changed += ["graph"] * (not np.array_equal(edges, energy.edges))
+    changed += [
+        k for k in FIXED_PARAMETERS if joblib.hash(getattr(density, k)) != joblib.hash(fixed[k])
+    ]
+    if changed:
+        raise ValueError(
+            f"Training cannot continue, because {changed[0]} differs from its value in the "
+            "previous fit. Start anew with fit and warm_start=False."
+        )
 
 
 def correlation(X, weights):

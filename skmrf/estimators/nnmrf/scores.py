@@ -1,10 +1,11 @@
-"""Scores of held-out rows for densities with neural potentials."""
+"""Scores and draws of densities with neural potentials."""
 
 import numpy as np
 
 from ..._utils.log_weights import log_mean_exp, normalized_weights
 
 N_SCORING = 10_000  # draws for the log Z of a score
+N_CANDIDATES = 100  # draws from the proposal for each row with missing entries
 
 
 def held_out_score(learner, held_out, density):
@@ -51,3 +52,66 @@ def _model_score(learner, X, weights):
         return float(weights @ energy.log_potential(X)) - log_mean_exp(logs)
 
     return score
+
+
+def observed_log_potential(energy, proposal, codes, log_partition, seed):
+    """Return the log of the integral of the model over the missing entries of each row.
+
+    Parameters
+    ----------
+    energy : NeuralEnergy
+        Model.
+    proposal : Mixture
+        Mixture close to the model, from which missing entries are drawn.
+    codes : ndarray of shape (n_rows, n_columns)
+        Encoded rows, with nan for missing entries.
+    log_partition : float
+        log Z in nats: the result for rows without observed entries.
+    seed : int
+        Seed of the draws. It is the same for all rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Unnormalised log-probabilities in nats. They are exact for complete rows.
+    """
+    complete, empty = ~np.isnan(codes).any(axis=1), np.isnan(codes).all(axis=1)
+    out = np.empty(len(codes))
+    out[complete] = energy.log_potential(codes[complete])
+    out[empty] = log_partition
+    for r in np.flatnonzero(~complete & ~empty):
+        _, logs = _draw_candidates(energy, proposal, codes[r], np.random.default_rng(seed))
+        out[r] = log_mean_exp(logs) + proposal.log_density(codes[r : r + 1])[0]
+    return out
+
+
+def draw_by_importance(energy, proposal, codes, rng):
+    """Draw the missing entries of each row: one of 100 imputations, by its importance weight.
+
+    Parameters
+    ----------
+    energy : NeuralEnergy
+        Model.
+    proposal : Mixture
+        Mixture close to the model, from which imputations are drawn.
+    codes : ndarray of shape (n_rows, n_columns)
+        Encoded rows, with nan for missing entries.
+    rng : Generator
+        Random numbers of the draws.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        Complete rows.
+    """
+    out = np.empty_like(codes)
+    for r, row in enumerate(codes):
+        X, logs = _draw_candidates(energy, proposal, row, rng)
+        out[r] = X[np.argmax(logs + rng.gumbel(size=len(logs)))]
+    return out
+
+
+def _draw_candidates(energy, proposal, row, rng):
+    """Draw imputations of a row from the proposal; return them and their log weights."""
+    X = proposal.impute(np.tile(row, (N_CANDIDATES, 1)), rng)
+    return X, energy.log_potential(X) - proposal.log_density(X)

@@ -1,0 +1,191 @@
+"""Queries of classifiers that have a density of each class."""
+
+from copy import copy
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ..._utils.parameters import check_choice, check_number
+from ..._utils.randomness import check_generator
+from .._base import LearnedEstimator
+from .class_densities import class_log_joint, mean_log_proba
+
+
+class DensityClassifier(ClassifierMixin, LearnedEstimator):
+    """Base class of classifiers that have a density of each class.
+
+    A subclass has the parameters ``rule`` and ``density``. Its method ``fit`` sets the attributes
+    that queries need: ``classes_``, ``class_prior_``, ``densities_``, ``ensemble_``, the encoding
+    of the columns ``_columns``, the shares of the classes ``_shares``, the seed of imputations
+    ``_seed``, and ``_interrupted``, which says whether Ctrl-C stopped the fit.
+    """
+
+    def _check_rule(self):
+        check_choice("rule", self.rule, ("conditional", "bayes"))
+
+    def predict_joint_log_proba(self, X):
+        """Return ``log p(x, y)`` of each row and each class.
+
+        With ``rule="bayes"`` it is ``log p(y) + log p(x | y)``. With ``rule="conditional"`` it is
+        ``log p(x) + log p(y | x)``, where ``p(y | x)`` is the prediction of the ensemble.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers and categories. Missing entries (nan, None or NA) are integrated out.
+            With ``rule="conditional"``, ``p(y | x)`` is a mean over 100 imputations of a row, which
+            are the same in all calls with the same rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Log-densities in nats and in the units of the columns. Classes are in the order of
+            ``classes_``.
+        """
+        rows = self._encode(X)
+        joint = self._log_joint(rows) - self._columns.log_scale(rows)[:, None]
+        if self.rule == "bayes":
+            return joint
+        return np.logaddexp.reduce(joint, axis=1, keepdims=True) + self._log_proba(rows)
+
+    def score_samples(self, X):
+        """Return the log-density ``log p(x)`` of each row, by the densities of the classes.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers and categories. Missing entries (nan, None or NA) are integrated out.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log-densities in nats and in the units of the columns.
+        """
+        rows = self._encode(X)
+        return np.logaddexp.reduce(self._log_joint(rows), axis=1) - self._columns.log_scale(rows)
+
+    def predict_log_proba(self, X):
+        """Return ``log p(y | x)`` of each row and each class.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers and categories. nan, None and NA are missing entries.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Log-probabilities in nats. Classes are in the order of ``classes_``.
+        """
+        return self._log_proba(self._encode(X))
+
+    def _encode(self, X):
+        """Return encoded rows, with continuous columns standardised over all classes."""
+        check_is_fitted(self)
+        self._check_rule()
+        return self._columns.encode(self._columns.read(self, X))
+
+    def _log_joint(self, rows):
+        """Return the log of prior times density of encoded rows, shape (n_rows, n_classes)."""
+        with np.errstate(divide="ignore"):
+            return class_log_joint(self._current_densities(), np.log(self.class_prior_), rows)
+
+    def _current_densities(self):
+        """Return the densities with the current value of the parameter ``density``."""
+        check_choice("density", self.density, ("mixture", "mrf"))
+        if all(density.density == self.density for density in self.densities_):
+            return self.densities_
+        return [copy(density).set_params(density=self.density) for density in self.densities_]
+
+    def _log_proba(self, rows):
+        if self.rule == "bayes" or (self.ensemble_ is None and self._interrupted):
+            logs = self._log_joint(rows)
+        elif self.ensemble_ is None:
+            raise ValueError(
+                'rule="conditional" needs an ensemble, but the model was fitted with rule="bayes". '
+                'Fit again with rule="conditional", or use set_params(rule="bayes").'
+            )
+        else:
+            rng = np.random.default_rng(self._seed)
+            logs = mean_log_proba(self.ensemble_, self.densities_, np.log(self._shares), rows, rng)
+            with np.errstate(divide="ignore"):
+                logs = logs + np.log(self.class_prior_ / self._shares)
+        return logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
+
+    def predict_proba(self, X):
+        """Return the probability ``p(y | x)`` of each class for each row.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers and categories. nan, None and NA are missing entries.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities. Classes are in the order of ``classes_``.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X):
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers and categories. nan, None and NA are missing entries.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predicted class labels.
+        """
+        best = np.argmax(self.predict_log_proba(X), axis=1)
+        return self.classes_[best]
+
+    def sample(self, n_samples=1, *, y=None, random_state=None):
+        """Draw samples from the densities of the classes.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows to draw.
+        y : label, or array-like of shape (n_samples,), optional
+            Class of all rows, or of each row. By default classes are drawn with the probabilities
+            ``class_prior_``.
+        random_state : int, RandomState, Generator or None, default=None
+            Random numbers of the draws. An int makes the result reproducible.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Drawn rows, in the units and with the categories of the training rows.
+        """
+        check_is_fitted(self)
+        check_number("n_samples", n_samples, low=1, integer=True)
+        rng = check_generator(random_state)
+        labels = self._draw_labels(n_samples, y, rng)
+        rows, densities = np.empty((n_samples, self.n_features_in_)), self._current_densities()
+        for k in np.unique(labels):
+            here = labels == k
+            rows[here] = densities[k].sample(int(here.sum()), random_state=rng)
+        return self._columns.decode(rows)
+
+    def _draw_labels(self, n, y, rng):
+        if y is None:
+            return rng.choice(len(self.classes_), size=n, p=self.class_prior_)
+        labels = np.asarray(y)
+        if labels.shape not in ((), (n,)):
+            raise ValueError(
+                f"y must be one class, or n_samples={n} classes; got shape {labels.shape}."
+            )
+        labels = np.broadcast_to(labels, (n,))
+        is_known = np.isin(labels, self.classes_)
+        if not is_known.all():
+            unknown = labels[~is_known].tolist()[0]
+            raise ValueError(
+                f"y has the class {unknown!r}, which was not seen during fit; the classes are "
+                f"{self.classes_.tolist()}."
+            )
+        return np.searchsorted(self.classes_, labels)

@@ -1,0 +1,258 @@
+"""Gauss-Hermite quadrature of functions of variables and edges, under mixture beliefs.
+
+Expectations only need the values of a function, because derivatives are in score form.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from .._utils.phases import CliquePoints
+from .mixtures import TINY
+
+
+class Expectations(NamedTuple):
+    """Expectations of a function h of all variables, under each component of a mixture.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_components,)
+        E h.
+    slopes : ndarray of shape (n_components, n_numbers)
+        E of the gradient of h. This is the derivative of E h by the component's mean.
+    curvatures : ndarray of shape (n_components, n_numbers, n_numbers)
+        E of the Hessian of h. This is twice the derivative of E h by the component's covariance.
+    gains : ndarray of shape (n_components, n_discrete, n_slots)
+        E of h given a state of a discrete variable, up to a constant for each variable.
+    """
+
+    values: np.ndarray
+    slopes: np.ndarray
+    curvatures: np.ndarray
+    gains: np.ndarray
+
+    def add(self, other, sign=1.0):
+        """Return the expectations of the sum of two functions; ``sign`` scales the second one."""
+        return Expectations(*(a + sign * b for a, b in zip(self, other, strict=True)))
+
+
+class Quadrature(NamedTuple):
+    """Quadrature points of all components.
+
+    Attributes
+    ----------
+    points : CliquePoints
+        Points of all variables and edges, with the weights of the mixture.
+    nodes : ndarray of shape (n_components, n_variables, n_points)
+        Weights of the points of variables within a component.
+    edges : ndarray of shape (n_components, n_edges, n_points ** 2)
+        Weights of the points of edges within a component.
+    standard : ndarray of shape (n_points,)
+        Gauss-Hermite points of the standard normal distribution, 0 where only states have points.
+    roots : ndarray of shape (n_components, n_edges, 3)
+        Cholesky factor of the covariance of each pair: r11, r21, r22.
+    """
+
+    points: CliquePoints
+    nodes: np.ndarray
+    edges: np.ndarray
+    standard: np.ndarray
+    roots: np.ndarray
+
+
+def quadrature(mixture, edges, n_points):
+    """Return the quadrature points of a mixture for all variables and edges of a graph.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Beliefs.
+    edges : ndarray of int of shape (n_edges, 2)
+        Pairs of variables.
+    n_points : int
+        Number of Gauss-Hermite points of a continuous variable.
+
+    Returns
+    -------
+    Quadrature
+        Points and weights.
+    """
+    numeric = mixture.n_states == 0
+    nodes, weights, standard = _quadrature_nodes(mixture, n_points)
+    L, n, S = weights.shape
+    mean, variance = _moments(mixture)
+    i, j = edges.T
+    cov = np.zeros((L, n, n))
+    both = np.ix_(np.arange(L), mixture.numbers, mixture.numbers)
+    cov[both] = mixture.covariances
+    roots = _pair_roots(variance, cov[:, i, j], i, j)
+    first = np.repeat(nodes[:, i], S, axis=-1)
+    second = np.tile(nodes[:, j], S)
+    a, b = np.repeat(standard, S), np.tile(standard, S)
+    correlated = mean[:, j, None] + roots[..., 1:2] * a + roots[..., 2:3] * b
+    second = np.where((numeric[i] & numeric[j])[:, None], correlated, second)
+    pair_weights = (weights[:, i, :, None] * weights[:, j, None, :]).reshape(L, len(i), S * S)
+    alpha = np.exp(mixture.log_weights)[:, None, None]
+    points = CliquePoints(
+        _concatenate_components(nodes),
+        _concatenate_components(alpha * weights),
+        np.stack([_concatenate_components(first), _concatenate_components(second)], axis=1).reshape(
+            2 * len(i), L * S * S
+        ),
+        _concatenate_components(alpha * pair_weights),
+    )
+    return Quadrature(points, weights, pair_weights, standard, roots)
+
+
+def _concatenate_components(x):
+    """Return an array with the points of all components of a clique in one row."""
+    L, n, S = x.shape
+    return np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(n, L * S)
+
+
+def _quadrature_nodes(mixture, n_points):
+    """Return the points and weights of each variable under each component."""
+    numeric = mixture.n_states == 0
+    n_slots = mixture.tables.shape[2] if (~numeric).any() else 0
+    x, w = _gauss_hermite(n_points) if numeric.any() else (np.zeros(0), np.zeros(0))
+    S = max(len(x), n_slots)
+    x, w = (np.concatenate([v, np.zeros(S - len(v))]) for v in (x, w))
+    L, n = mixture.n_components, len(numeric)
+    nodes, weights = np.zeros((L, n, S)), np.zeros((L, n, S))
+    mean, variance = _moments(mixture)
+    nodes[:, numeric] = mean[:, numeric, None] + np.sqrt(variance[:, numeric, None]) * x
+    weights[:, numeric] = w
+    for d, i in enumerate(mixture.discrete):
+        q = mixture.n_states[i]
+        nodes[:, i, :q] = np.arange(q)
+        weights[:, i, :q] = mixture.tables[:, d, :q]
+    return nodes, weights, x
+
+
+@lru_cache(maxsize=32)
+def _gauss_hermite(n_points):
+    """Return the Gauss-Hermite points and weights of the standard normal distribution."""
+    x, w = np.polynomial.hermite_e.hermegauss(n_points)
+    return x, w / w.sum()
+
+
+def _moments(mixture):
+    """Return mean and variance of each variable under each component; 0 and 1 for discrete ones."""
+    L, n = mixture.n_components, len(mixture.n_states)
+    mean, variance = np.zeros((L, n)), np.ones((L, n))
+    mean[:, mixture.numbers] = mixture.means
+    variance[:, mixture.numbers] = np.diagonal(mixture.covariances, axis1=1, axis2=2)
+    return mean, variance
+
+
+def _pair_roots(variance, covariance, i, j):
+    first = np.sqrt(variance[:, i])
+    low = covariance / first
+    return np.stack([first, low, np.sqrt(np.maximum(variance[:, j] - low**2, TINY))], axis=-1)
+
+
+def integrate(mixture, edges, grid, node_values, edge_values):
+    """Return the expectations of a sum of functions of variables and edges.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Beliefs.
+    edges : ndarray of int of shape (n_edges, 2)
+        Pairs of variables.
+    grid : Quadrature
+        Points, from :func:`quadrature`.
+    node_values : ndarray
+        Values of the functions of variables at ``grid.points.nodes``.
+    edge_values : ndarray
+        Values of the functions of edges at ``grid.points.edges``.
+
+    Returns
+    -------
+    Expectations
+        Expectations under each component.
+    """
+    L, n, S = grid.nodes.shape
+    nodes = node_values.reshape(n, L, S).transpose(1, 0, 2).astype(float)
+    total = _integrate_nodes(mixture, grid, nodes)
+    if len(edges):
+        pairs = edge_values.reshape(len(edges), L, S, S).transpose(1, 0, 2, 3).astype(float)
+        _add_edges(total, _integrate_edges(grid, pairs), edges, mixture.n_states, grid.roots)
+        total = total._replace(values=total.values + _edge_total(grid, pairs))
+    return total
+
+
+def _integrate_nodes(mixture, grid, v):
+    numeric, x = mixture.n_states == 0, grid.standard
+    weighted = grid.nodes * v
+    deviations = np.sqrt(np.diagonal(mixture.covariances, axis1=1, axis2=2))
+    curvatures = np.zeros_like(mixture.covariances)
+    here = np.arange(deviations.shape[1])
+    curvatures[:, here, here] = (weighted @ (x * x - 1.0))[:, numeric] / deviations**2
+    return Expectations(
+        weighted.sum(axis=(1, 2)),
+        (weighted @ x)[:, numeric] / deviations,
+        curvatures,
+        v[:, ~numeric, : mixture.tables.shape[2]].copy(),
+    )
+
+
+def _edge_total(grid, v):
+    return (grid.edges * v.reshape(grid.edges.shape)).sum(axis=(1, 2))
+
+
+class _EdgeMoments(NamedTuple):
+    """Moments of edge values within components, by the standard normal points of both ends."""
+
+    first: np.ndarray
+    second: np.ndarray
+    first_first: np.ndarray
+    second_second: np.ndarray
+    mixed: np.ndarray
+    gains: tuple
+
+
+def _integrate_edges(grid, v):
+    weights = grid.edges.reshape(v.shape)
+    weighted, x = weights * v, grid.standard
+    rows, columns = weighted.sum(axis=3), weighted.sum(axis=2)
+    first, second = weights.sum(axis=3), weights.sum(axis=2)
+    return _EdgeMoments(
+        rows @ x,
+        columns @ x,
+        rows @ (x * x - 1.0),
+        columns @ (x * x - 1.0),
+        (weighted @ x) @ x,
+        ((second[:, :, None] * v).sum(axis=3), (first[..., None] * v).sum(axis=2)),
+    )
+
+
+def _add_edges(total, moments, edges, n_states, roots):
+    """Add the contributions of edges to the slopes, curvatures and gains of their ends.
+
+    With R the Cholesky factor of a pair's covariance, the slope is R^-T m and the curvature
+    R^-T M R^-1 for the moments m, M of the standard normals.
+    """
+    numeric = n_states == 0
+    place = np.where(numeric, np.cumsum(numeric), np.cumsum(~numeric)) - 1
+    i, j = edges.T
+    both = numeric[i] & numeric[j]
+    r11, r21, r22 = np.moveaxis(roots, -1, 0)
+    low = np.where(both, r21 / r22, 0.0)
+    second, m22 = moments.second / r22, moments.second_second / r22**2
+    first = (moments.first - low * moments.second) / r11
+    m12 = (moments.mixed - low * moments.second_second) / (r11 * r22)
+    m11 = moments.first_first - 2 * low * moments.mixed + low**2 * moments.second_second
+    k = np.arange(len(roots))[:, None]
+    for end, slope, curvature in ((i, first, m11 / r11**2), (j, second, m22)):
+        here = numeric[end]
+        at = place[end[here]]
+        np.add.at(total.slopes, (k, at), slope[:, here])
+        np.add.at(total.curvatures, (k, at, at), curvature[:, here])
+    a, b = place[i[both]], place[j[both]]
+    np.add.at(total.curvatures, (k, a, b), m12[:, both])
+    np.add.at(total.curvatures, (k, b, a), m12[:, both])
+    for end, gain in zip((i, j), moments.gains, strict=True):
+        here = ~numeric[end]
+        np.add.at(total.gains, (k, place[end[here]]), gain[:, here, : total.gains.shape[2]])
