@@ -1,19 +1,20 @@
 """
-A graph of votes
-================
+Conditional dependence graph of voting records
+==============================================
 
-Which votes of a parliament depend on each other, even when all others and the party are known?
-Correlations do not tell: party joins nearly everything. Sixteen votes of the United States House of
-Representatives in 1984 and the party of its 435 members; a member who did not vote is a gap.
+The data are sixteen votes of the 435 members of the United States House of Representatives in 1984,
+and the party of each member. Most pairs of votes are correlated, because both depend on the party.
+:class:`~skmrf.MRFStructureLearner` finds the pairs that are dependent given all other votes and the
+party. A member who did not vote has a missing value.
 """
 
 # %%
-# The table
-# ---------
-# It is read from the folder that the environment variable ``SKMRF_DATA`` names. **Where the file is
-# absent, 435 members are drawn** from the pairwise model that was learned of the real table, whose
-# couplings are written down here; the graph is then nearly that of the real votes, and what is
-# printed says so.
+# Data
+# ----
+# The environment variable ``SKMRF_DATA`` names the folder of the real data. **If the file is not
+# there, the example uses simulated votes** of 435 members. They are drawn from a pairwise model
+# that was fitted to the real votes, so the graph is nearly the same. The output and the figures
+# name the source.
 
 import os
 from pathlib import Path
@@ -47,8 +48,8 @@ BIASES = [
 ]  # fmt: skip
 
 
-def drawn_members():
-    """Members of the model, by party and votes."""
+def simulate_members():
+    """Return a table of simulated members with their party and votes."""
     coupling = np.zeros((17, 17))
     coupling[tuple(np.transpose(list(COUPLINGS)))] = list(COUPLINGS.values())
     upper = sample(PairwiseEnergy(coupling + coupling.T, BIASES), 435, random_state=0)
@@ -58,17 +59,17 @@ def drawn_members():
 
 file = Path(os.environ.get("SKMRF_DATA", ".")) / "votes" / "house_votes_84.csv.gz"
 real = file.exists()
-votes = pd.read_csv(file, na_values="?") if real else drawn_members()
-source = "real votes" if real else "votes drawn from the model of the real ones"
+votes = pd.read_csv(file, na_values="?") if real else simulate_members()
+source = "real votes" if real else "simulated votes"
 print(
     f"{source}: {len(votes)} members, {votes.isna().to_numpy().mean():.1%} of the entries missing"
 )
 
 # %%
-# The graph
-# ---------
-# :class:`~skmrf.MRFStructureLearner` keeps the pairs that are dependent given all other columns, so
-# that the probability of any false edge is about 5 % at most. Far fewer are left than correlate.
+# Structure learning
+# ------------------
+# By default, the probability of at least one false edge is at most about 5 %. There are far fewer
+# edges than correlated pairs.
 
 learner = MRFStructureLearner("pseudo-likelihood", random_state=0).fit(votes)
 codes = votes.apply(lambda column: column.astype("category").cat.codes.where(column.notna()))
@@ -82,42 +83,49 @@ for i, j in strongest:
     print(f"  {learner.coupling_[i, j]:+.2f} {votes.columns[i]}, {votes.columns[j]}")
 
 # %%
-# What a vote says of the party
-# -----------------------------
-# :class:`~skmrf.DiscreteMRF` learns tables on this graph (it takes the learner itself as
-# ``cliques``, too, and then fits it first). A member of whom a single vote is known is a row with
-# fifteen gaps, and the party one more.
+# The learned graph
+# -----------------
+# Blue edges join columns that agree (yes with yes, or yes with republican). Orange edges join
+# columns that oppose each other.
 
-cliques = [(i,) for i in range(17)] + [tuple(edge) for edge in learner.edges_.tolist()]
-model = DiscreteMRF(cliques, "exact", alpha=0.003).fit(votes)
-asked = pd.DataFrame(None, index=range(32), columns=votes.columns, dtype=object)
-for k, name in enumerate(votes.columns[1:]):
-    asked.loc[2 * k, name], asked.loc[2 * k + 1, name] = "n", "y"
-republican = model.marginals(asked)[0][:, 1].reshape(16, 2)
-
-# %%
-# The picture
-# -----------
-# Left: an edge is blue where two columns go together (yes with yes, or yes with republican) and red
-# where they oppose each other. Right: the probability that a member is a republican, from one vote.
-
-figure, (left, right) = plt.subplots(
-    1, 2, figsize=(11.5, 6), layout="constrained", width_ratios=[3, 2]
-)
-CouplingGraphDisplay.from_estimator(learner, ax=left)
-order = np.argsort(np.ptp(republican, axis=1))
-names = np.array(votes.columns[1:])[order]
-right.hlines(range(16), *republican[order].T, color="0.7", linewidth=2, zorder=0)
-for column, answer, colour in ((0, "no", "#D55E00"), (1, "yes", "#0072B2")):
-    right.plot(republican[order, column], range(16), "o", color=colour, label=f"voted {answer}")
-right.axvline((votes["class"] == "republican").mean(), color="black", linestyle=":", label="share")
-right.set_yticks(range(16), names, fontsize="small")
-right.set(xlim=(0, 1), xlabel="probability of a republican, given one vote")
-right.legend(frameon=False, fontsize="small", loc="lower right")
-right.spines[["top", "right"]].set_visible(False)
-right.set_title(source, fontsize="medium")
+figure, axes = plt.subplots(figsize=(7.5, 5.5), layout="constrained")
+CouplingGraphDisplay.from_estimator(learner, ax=axes)
+axes.set_title(source, fontsize="medium")
 
 path = "house_votes.png"
 figure.savefig(path, dpi=120)
+
+# %%
+# Predicting the party from a single vote
+# ---------------------------------------
+# :class:`~skmrf.DiscreteMRF` learns the joint distribution on this graph. (It also accepts the
+# structure learner itself as ``cliques``, and then fits it first.) A member with one known vote is
+# a row in which the party and fifteen votes are missing.
+
+cliques = [(i,) for i in range(17)] + [tuple(edge) for edge in learner.edges_.tolist()]
+model = DiscreteMRF(cliques, "exact", alpha=0.003).fit(votes)
+single = pd.DataFrame(None, index=range(32), columns=votes.columns, dtype=object)
+for k, name in enumerate(votes.columns[1:]):
+    single.loc[2 * k, name], single.loc[2 * k + 1, name] = "n", "y"
+republican = model.marginals(single)[0][:, 1].reshape(16, 2)
+
+# %%
+# Votes are sorted by how much they change the probability that the member is a republican. The
+# dotted line is the share of republicans.
+
+# sphinx_gallery_thumbnail_number = 2
+
+figure, axes = plt.subplots(figsize=(6, 4.2), layout="constrained")
+order = np.argsort(np.ptp(republican, axis=1))
+names = np.array(votes.columns[1:])[order]
+axes.hlines(range(16), *republican[order].T, color="0.7", linewidth=2, zorder=0)
+for column, answer, colour in ((0, "no", "#D55E00"), (1, "yes", "#0072B2")):
+    axes.plot(republican[order, column], range(16), "o", color=colour, label=f"voted {answer}")
+axes.axvline((votes["class"] == "republican").mean(), color="black", linestyle=":", label="share")
+axes.set_yticks(range(16), names, fontsize="small")
+axes.set(xlim=(0, 1), xlabel="probability of a republican, given one vote")
+axes.legend(frameon=False, fontsize="small", loc="lower right")
+axes.spines[["top", "right"]].set_visible(False)
+
 print(f"saved {path}")
 plt.show()
