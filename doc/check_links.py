@@ -1,7 +1,7 @@
-"""Every internal link of the built documentation resolves: ``python doc/check_links.py FOLDER``.
+"""Check the internal links of the built documentation: ``python doc/check_links.py FOLDER``.
 
-Links to pages, pictures, scripts and anchors are looked up in the folder; addresses elsewhere are
-not asked, so no network is needed. Prints what does not resolve and exits with 1.
+The script checks links to pages, images, scripts and anchors within the folder. It ignores external
+addresses, so it needs no network. It prints broken links and exits with 1 if there are any.
 """
 
 import sys
@@ -13,7 +13,7 @@ LINKS = {"href", "src", "poster", "data"}
 
 
 class Page(HTMLParser):
-    """Links and anchors of a page, and its base address, as far as they concern files."""
+    """Links and anchors of an HTML page."""
 
     def __init__(self, text):
         super().__init__()
@@ -21,7 +21,7 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        """Collect what points somewhere and what can be pointed at."""
+        """Collect links and anchors."""
         for name, value in attrs:
             if value is None:
                 continue
@@ -34,7 +34,7 @@ class Page(HTMLParser):
 
 
 def broken(folder):
-    """Pairs of where a link stands, ``page:line``, and the link, of those that do not resolve."""
+    """Return pairs of a position, ``page:line``, and a broken link."""
     folder = Path(folder).resolve()
     files = [path for path in folder.rglob("*.html") if "_static" not in path.parts]  # templates
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in files}
@@ -61,7 +61,7 @@ def _resolves(link, path, pages):
 
 
 def main(folder):
-    """Print what does not resolve; the number of such links."""
+    """Print the broken links and return their number."""
     wrong = broken(folder)
     for where, link in wrong:
         print(f"{where}: {link}")

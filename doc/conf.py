@@ -1,5 +1,6 @@
 """Configuration of the documentation: ``sphinx-build -W doc doc/_build``. It needs no network."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -8,9 +9,9 @@ import skmrf
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+import check_api  # noqa: E402
 import draw_map  # noqa: E402
 import list_capabilities  # noqa: E402
-import list_learners  # noqa: E402
 
 project = "skmrf"
 author = "The skmrf developers"
@@ -40,9 +41,8 @@ autosummary_ignore_module_all = False
 autosummary_imported_members = True
 autodoc_default_options = {
     "members": True,
-    "exclude-members": (
-        "set_fit_request, set_partial_fit_request, set_score_request, set_score_samples_request"
-    ),
+    "inherited-members": ", ".join(kind.__name__ for kind in check_api.BUILTINS),
+    "special-members": "__call__",
 }
 # Names of other packages have no pages here, nor have those that begin with an underscore.
 nitpicky = True
@@ -52,7 +52,12 @@ nitpick_ignore_regex = [
     ("py:obj", r"log_partition_\w*"),
 ]
 autodoc_member_order = "groupwise"
-numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
+# A table of methods on every page of a class, without those of tuples and floats.
+numpydoc_class_members_toctree = False
+numpydoc_show_inherited_class_members = {
+    name: not issubclass(kind, (tuple, float)) for name, kind in check_api.public_classes().items()
+} | {f"skmrf._utils.results.{name}": False for name in ("LogPartition", "Marginals", "Assignment")}
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -61,7 +66,13 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
+    "remove_config_comments": True,
+    "capture_repr": (),
+    "subsection_order": [
+        f"../examples/{name}" for name in ("first_steps", "applications", "methods", "papers")
+    ],
     "within_subsection_order": "FileNameSortKey",
+    "parallel": 2,
 }
 
 html_theme = "pydata_sphinx_theme"
@@ -77,14 +88,39 @@ html_theme_options = {
 
 
 def _write_generated(_app):
-    """Pictures and tables that are read off the source, afresh at every build."""
+    """Write the pictures and tables that are generated from the source code."""
     folder = HERE / "generated"
     folder.mkdir(exist_ok=True)
     (folder / "map.svg").write_text(draw_map.draw(HERE.parent), encoding="utf-8")
-    (folder / "learners.md").write_text(list_learners.table(), encoding="utf-8")
     (folder / "capabilities.md").write_text(list_capabilities.table(HERE.parent), encoding="utf-8")
 
 
+SKLEARN = "https://scikit-learn.org/stable"
+SKLEARN_PAGES = {
+    "metadata_routing": f"{SKLEARN}/metadata_routing.html",
+    "accuracy_score": f"{SKLEARN}/modules/model_evaluation.html#accuracy-score",
+    "df_output_transform": f"{SKLEARN}/modules/df_output_transform.html",
+    "sphx_glr_auto_examples_miscellaneous_plot_set_output.py": (
+        f"{SKLEARN}/auto_examples/miscellaneous/plot_set_output.html"
+    ),
+}
+
+
+def _link_to_sklearn(_app, _what, _name, member, _options, lines):
+    """Replace references in inherited docstrings, which have no target here, by links or text."""
+    if not (getattr(member, "__module__", None) or "").startswith("sklearn"):
+        return
+    for number, line in enumerate(lines):
+        lines[number] = re.sub(r":(?:ref|term):`([^`<]+?)(?:\s*<([^`>]+)>)?`", _link, line)
+
+
+def _link(reference):
+    text, label = reference[1], reference[2] or reference[1]
+    text = "this example" if text.startswith("sphx_glr") else text
+    return f"`{text} <{SKLEARN_PAGES[label]}>`__" if label in SKLEARN_PAGES else text
+
+
 def setup(app):
-    """Called by Sphinx."""
+    """Connect the functions above; called by Sphinx."""
+    app.connect("autodoc-process-docstring", _link_to_sklearn, priority=100)
     app.connect("builder-inited", _write_generated, priority=100)

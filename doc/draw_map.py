@@ -16,7 +16,7 @@ ROW, HEAD, NAME, TEXT = 26, 84, 118, 700  # pixels: heights of row and head, wid
 
 
 def layers(root):
-    """The layers of pyproject.toml, top first: lists of packages that do not import each other."""
+    """Return the layers of pyproject.toml, top first, as lists of independent packages."""
     config = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = config["tool"]["importlinter"]["contracts"]
     (order,) = (c["layers"] for c in contracts if c["type"] == "layers")
@@ -26,7 +26,7 @@ def layers(root):
 
 
 def packages(root):
-    """Packages (modules and subpackages) and the files of each."""
+    """Return the files of each module and subpackage."""
     found = {}
     for path in sorted((root / PACKAGE).iterdir()):
         if path.is_dir() and (path / "__init__.py").exists():
@@ -37,7 +37,7 @@ def packages(root):
 
 
 def imported_packages(path, root):
-    """Packages that a file imports, at run time (imports for type checkers are not counted)."""
+    """Return the packages that a file imports, without imports for type checkers."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     package = [PACKAGE, *path.relative_to(root / PACKAGE).parent.parts]
     names = set()
@@ -83,7 +83,7 @@ def imports(root):
 
 
 def describe(root, package):
-    """First line of a package's docstring."""
+    """Return the first line of a package's docstring."""
     path = root / PACKAGE / package
     source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     text = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
@@ -91,7 +91,7 @@ def describe(root, package):
 
 
 def draw(root):
-    """The picture as SVG: a row a package, a dot where it imports the package of that column."""
+    """Return the imports as SVG: one row per package, with a dot for each imported package."""
     graph = imports(root)
     names = list(graph)
     column = {name: NAME + ROW * (i + 0.5) for i, name in enumerate(names)}
@@ -120,7 +120,7 @@ def draw(root):
 
 
 def _labels(name, description, x, y, right):
-    """Names of a row and a column, the square where they meet, and what the package is for."""
+    """Return the labels of a row and a column, the diagonal square and the description."""
     return [
         f'<path d="M{x} {HEAD}V{y}" stroke="#eeeeee"/>',
         f'<text x="{NAME - 8}" y="{y + 4}" text-anchor="end" font-family="monospace">{name}</text>',

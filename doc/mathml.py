@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw without a script or a network."""
+"""Formulas as MathML, which browsers render without scripts or a network."""
 
 import re
 
@@ -9,23 +9,23 @@ SIZES = re.compile(r"\\(?:big|Big|bigg|Bigg)[lr]?(?![A-Za-z])")
 
 
 def inline(writer, node):
-    """Visit a formula within a line."""
+    """Render an inline formula."""
     writer.body.append(_converted(node, as_block=False))
     raise SkipNode
 
 
 def block(writer, node):
-    """Visit a formula of its own."""
+    """Render a displayed formula."""
     writer.body.append(f'<div class="math">{_converted(node, as_block=True)}</div>')
     raise SkipNode
 
 
 def _converted(node, as_block):
-    """MathML; brackets stretch by themselves, so TeX's sizes of them are left out."""
+    """Convert to MathML without TeX's bracket sizes, because brackets stretch by themselves."""
     return tex2mathml(SIZES.sub("", node.astext()), as_block=as_block)
 
 
 def setup(app):
-    """Called by Sphinx."""
+    """Register the renderer; called by Sphinx."""
     app.add_html_math_renderer("mathml", (inline, None), (block, None))
     return {"parallel_read_safe": True}

@@ -1,4 +1,4 @@
-"""Every benchmark runs, at tiny sizes."""
+"""Tests that run all benchmarks at small sizes."""
 
 import csv
 import gzip
@@ -33,7 +33,7 @@ def load(monkeypatch):
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_scripts_import_and_say_what_they_do(load, name):
+def test_scripts_have_docstrings(load, name):
     assert load(name).__doc__
 
 
@@ -44,7 +44,7 @@ def test_samplers_agree(load, seed):
     X = gibbs.Product.uniform(graph.n_states).sample(gibbs.N_CHAINS, rng)
     runs = [
         gibbs.skmrf_sampler(graph, X, rng),
-        gibbs.skmrf_sampler(gibbs.Tables(graph.n_states, graph.cliques, graph.flat), X, rng),
+        gibbs.skmrf_sampler(gibbs.TableGraph(graph.n_states, graph.cliques, graph.flat), X, rng),
         gibbs.numpy_binary(graph, X, rng),
         gibbs.numpy_tables(graph, X, rng),
     ]
@@ -57,7 +57,7 @@ def test_samplers_agree(load, seed):
 
 
 @pytest.mark.parametrize("q", [2, 3])
-def test_gradient_steps_see_the_same_statistics(load, q, seed):
+def test_gradient_steps_use_same_statistics(load, q, seed):
     step = load("gradient_step")
     graph = step.random_pairs(4, q, None, np.random.default_rng(seed))
     X = step.Product.uniform(graph.n_states).sample(64, np.random.default_rng(seed))
@@ -94,7 +94,7 @@ def test_density_references_are_distributions(load, seed):
     assert density.chow_liu(copies, copies, 0.1) > density.independent(copies, copies, 0.1) + 1.0
 
 
-def test_density_reports_the_interval(load, monkeypatch, seed):
+def test_density_interval_contains_estimate(load, monkeypatch, seed):
     density = load("density")
     rows = np.random.default_rng(seed).integers(0, 2, (300, 4)).astype(np.uint8)
     data = SimpleNamespace(train=rows, valid=rows[:50], test=rows[50:90], n_features=4)
@@ -124,20 +124,20 @@ def test_learners_rows(load, tmp_path):
         assert len(row["gaps"]) == 2
         if row["learner"] == "exact":
             assert row["converged"]
-            assert 0 < row["gaps"][-1] < 0.1  # what 2,000 rows allow
+            assert 0 < row["gaps"][-1] < 0.1  # estimation error with 2,000 rows
     lost = script.gaps_of(rows, "weak grid", "bp-cd") - script.gaps_of(rows, "weak grid", "exact")
     assert (lost > 0.05).all()
     assert '`"pcd"`' in (tmp_path / "learners.md").read_text()
     assert (tmp_path / "learners.png").stat().st_size > 5000
 
 
-def test_couplings_are_recovered(load, seed):
+def test_scale_recovers_couplings(load, seed):
     row = load("scale").wide_model(6, 6, 2000, seed)
     assert row["correlation"] > 0.5
     assert 0.3 < row["rms_error"] / row["expected_error"] < 3.0
 
 
-def test_records_are_written_and_reported(load, tmp_path):
+def test_report_of_saved_records(load, tmp_path):
     common, report = load("_common"), load("report")
     args = SimpleNamespace(fast=True, results=tmp_path)
     rows = [{"model": "a", "x": 1.5}, {"model": "b", "x": None}]
@@ -166,7 +166,7 @@ def test_chained_bp_rows(load, task, seed, tmp_path):
     assert "| 7 |" in tables
 
 
-def test_algorithm_as_printed_draws_the_same_law(load, seed):
+def test_printed_algorithm_has_same_distribution(load, seed):
     propagation = load("propagation")
     row = propagation.chain(seed, 8, 20)
     assert float(row["difference"]) < 1e-9
@@ -186,7 +186,7 @@ def test_boltzmann_rows(load, tmp_path):
         [row["error"] for row in rows if row["learner"] == name]
         for name in ("PSMC literal", "PSMC")
     )
-    assert literal[1] > temper[1]  # fresh particles are no draws of the model
+    assert literal[1] > temper[1]  # new particles are not samples of the model
     names = "persistent_smc.md", "boltzmann_table1.png", "boltzmann_temperatures.png"
     assert all((tmp_path / name).stat().st_size > 500 for name in names)
 
@@ -194,7 +194,7 @@ def test_boltzmann_rows(load, tmp_path):
 def test_boltzmann_exact_sums(load, seed):
     boltzmann = load("boltzmann")
     X, energy = boltzmann.problem(seed)
-    space = boltzmann.Enumerated(boltzmann.N_UNITS, X)
+    space = boltzmann.StateSpace(boltzmann.N_UNITS, X)
     log_z = float(inference.log_partition(energy, method="exact"))
     assert_allclose(space.log_likelihood(energy), energy.log_potential(X).mean() - log_z)
     p = np.exp(space.log_p(energy)[0])
@@ -219,14 +219,14 @@ def test_rbm_rows(load, seed, tmp_path):
     assert all((tmp_path / name).stat().st_size > 500 for name in names)
 
 
-def test_rbm_needs_images(load, tmp_path):
+def test_rbm_without_images(load, tmp_path):
     with pytest.raises(SystemExit, match="No MNIST"):
         load("rbm").main(["--data", str(tmp_path / "absent.npz")])
 
 
 @pytest.fixture
 def structured(load, monkeypatch, seed):
-    """The benchmark of structured prediction, on small random images."""
+    """Load the benchmark of structured prediction, with small random images."""
     script = load("structured")
     rng = np.random.default_rng(seed)
     V = (rng.random((160, 1)) < 0.5) ^ (rng.random((160, 16)) < 0.1)
@@ -240,7 +240,7 @@ def structured(load, monkeypatch, seed):
     return script
 
 
-def test_cells_go_on_where_they_were_interrupted(structured, monkeypatch, tmp_path):
+def test_interrupted_cells_are_resumed(structured, monkeypatch, tmp_path):
     def cells(folder, *more):
         places = ["--results", str(folder), "--cells", str(folder)]
         places += ["--checkpoints", str(folder / "checkpoints")]
@@ -312,7 +312,7 @@ def test_multilabel_rows(load, seed, tmp_path):
 
 @pytest.fixture
 def uci(load, monkeypatch, seed, tmp_path):
-    """The benchmark on UCI sets, on small random ones; the folder of data and results."""
+    """Load the UCI benchmark with a small random data set, and return it with its options."""
     script = load("nnmrf_uci")
     rng = np.random.default_rng(seed)
     y = np.repeat(["a", "b", "c"], [40, 30, 3])
@@ -411,7 +411,7 @@ def test_trivariate_partition_function(load, variance, seed):
     assert_allclose(script.log_partition(energy), expected, atol=0.01)
 
 
-def test_curves_and_samples(uci, load, monkeypatch, tmp_path):
+def test_nnmrf_curves_rows(uci, load, monkeypatch, tmp_path):
     curves = load("nnmrf_curves")
     monkeypatch.setattr(curves, "MAX_ITER", 3)
     monkeypatch.setattr(curves, "PERPLEXITY", 5)
@@ -429,7 +429,7 @@ def test_curves_and_samples(uci, load, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_small_digits(load, monkeypatch, seed, tmp_path):
+def test_nnmrf_mnist_rows(load, monkeypatch, seed, tmp_path):
     mnist = load("nnmrf_mnist")
     assert_allclose(mnist.averages().sum(axis=1), 1.0)
     assert_allclose(mnist.smaller(np.full((1, 784), 255)), 1.0)

@@ -1,4 +1,4 @@
-"""Tests of the documentation: docstrings, README, pages, tables and pictures."""
+"""Tests of the documentation: docstrings, README, pages, tables and figures."""
 
 import ast
 import importlib
@@ -19,11 +19,11 @@ DOC = ROOT / "doc"
 PACKAGES = sorted(skmrf._PACKAGES)
 ESTIMATORS = {getattr(skmrf, name) for name in skmrf.__all__ if not name.startswith("_")}
 LISTS = TABLE_LEARNERS, CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS
-SOURCED = ESTIMATORS | {kind for known in LISTS for kind in known.values()}
+WITH_REFERENCES = ESTIMATORS | {kind for learners in LISTS for kind in learners.values()}
 
 
-def public():
-    """Everything that an ``__all__`` names and that has a docstring of its own."""
+def list_public_objects():
+    """Return the public classes and functions, keyed by their full names."""
     found = {}
     for module in (skmrf, *(importlib.import_module(f"skmrf.{package}") for package in PACKAGES)):
         for name in getattr(module, "__all__", ()):
@@ -33,49 +33,49 @@ def public():
     return found
 
 
-def methods():
-    """Methods of estimators, and of other classes those that describe their parameters."""
+def list_public_methods():
+    """Return the methods of estimators, and other methods that describe their parameters."""
     found = {}
-    for place, kind in public().items():
-        for name, member in own(kind) if inspect.isclass(kind) else ():
+    for place, kind in list_public_objects().items():
+        for name, member in iterate_members(kind) if inspect.isclass(kind) else ():
             function = inspect.unwrap(getattr(member, "__func__", member))
             if name.startswith("_") or not inspect.isfunction(function):
                 continue
-            if kind in ESTIMATORS or "Parameters" in sections(function.__doc__):
+            if kind in ESTIMATORS or "Parameters" in split_sections(function.__doc__):
                 found[f"{place}.{name}"] = function
     return found
 
 
-def own(kind):
-    """Members of a class, and those that it has from other classes of this package."""
+def iterate_members(kind):
+    """Yield the members of a class and of its base classes in this package."""
     for base in kind.__mro__:
         if base.__module__.startswith("skmrf"):
             yield from vars(base).items()
 
 
-def sections(text):
-    """Titles of a numpydoc docstring and what stands below them; the summary under None."""
+def split_sections(text):
+    """Return the sections of a numpydoc docstring by title; the summary has the key None."""
     parts = re.split(r"^(\w[\w ]+)\n-{3,}\n", inspect.cleandoc(text or ""), flags=re.MULTILINE)
     return {None: parts[0].strip()} | dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def described(section):
-    """Names that a section of parameters describes."""
+def find_described_names(section):
+    """Return the names that a section of parameters describes."""
     heads = re.findall(r"^(\*{0,2}\w[^:\n]*?)(?: :.*)?$", section, flags=re.MULTILINE)
     return {name.strip().lstrip("*") for head in heads for name in head.split(",")}
 
 
-def parameters(function):
-    """Names of the parameters of a function or class."""
+def list_parameters(function):
+    """Return the names of the parameters of a function or class."""
     try:
-        known = inspect.signature(function).parameters
+        names = inspect.signature(function).parameters
     except ValueError:
         return set()
-    return set(known) - {"self", "cls"}
+    return set(names) - {"self", "cls"}
 
 
 def returns_something(function):
-    """Whether a function has a ``return`` with a value, or yields."""
+    """Return whether a function has a ``return`` with a value, or yields."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     inner = (ast.FunctionDef, ast.Lambda, ast.ClassDef)
     todo, found = list(tree.body), False
@@ -89,44 +89,45 @@ def returns_something(function):
     return found
 
 
-def complaints(thing):
-    """What the docstring of a function or class lacks."""
-    found = sections(thing.__doc__)
-    if not found[None].split("\n\n")[0].endswith((".", ":")):
+def find_problems(thing):
+    """Yield what the docstring of a function or class lacks."""
+    sections = split_sections(thing.__doc__)
+    if not sections[None].split("\n\n")[0].endswith((".", ":")):
         yield "a summary that is a sentence"
-    said = described(found.get("Parameters", "")) | described(found.get("Attributes", ""))
-    missing = parameters(thing) - said
+    described = find_described_names(sections.get("Parameters", ""))
+    described |= find_described_names(sections.get("Attributes", ""))
+    missing = list_parameters(thing) - described
     if missing:
         yield f"the parameters {sorted(missing)}"
     returns = inspect.isfunction(thing) and returns_something(thing)
-    if returns and not {"Returns", "Yields"} & found.keys():
-        yield "what it returns"
+    if returns and not {"Returns", "Yields"} & sections.keys():
+        yield "the return value"
 
 
-FUNCTIONS, METHODS = public(), methods()
+FUNCTIONS, METHODS = list_public_objects(), list_public_methods()
 
 
 @pytest.mark.parametrize("place", FUNCTIONS)
-def test_public_names(place):
-    assert not list(complaints(FUNCTIONS[place]))
+def test_docstrings_of_public_objects(place):
+    assert not list(find_problems(FUNCTIONS[place]))
 
 
 @pytest.mark.parametrize("place", METHODS)
-def test_public_methods(place):
-    assert not list(complaints(METHODS[place]))
+def test_docstrings_of_public_methods(place):
+    assert not list(find_problems(METHODS[place]))
 
 
-@pytest.mark.parametrize("kind", sorted(SOURCED, key=lambda kind: kind.__name__))
-def test_sources_of_estimators_and_learners(kind):
-    years = re.findall(r"\b(19|20)\d\d\b", sections(kind.__doc__).get("References", ""))
+@pytest.mark.parametrize("kind", sorted(WITH_REFERENCES, key=lambda kind: kind.__name__))
+def test_estimators_and_learners_have_references(kind):
+    years = re.findall(r"\b(19|20)\d\d\b", split_sections(kind.__doc__).get("References", ""))
     assert years
 
 
-def test_the_checks_find_what_is_missing():
-    """The negative control."""
+def test_docstring_checks_find_problems():
+    """Negative control of the checks of docstrings."""
 
     def good(a, *b):
-        """A sum.
+        """Return a sum.
 
         Parameters
         ----------
@@ -139,17 +140,17 @@ def test_the_checks_find_what_is_missing():
         return a + sum(b)
 
     def bad(a, b=1):
-        """A sum
+        """Return a sum
 
         Parameters
         ----------
         a : float
             And :math:`b`.
-        """
+        """  # noqa: D400
         return a + b
 
     def nothing(a):
-        """Prints.
+        """Print a value.
 
         Parameters
         ----------
@@ -161,12 +162,12 @@ def test_the_checks_find_what_is_missing():
 
         print(inner())
 
-    assert not list(complaints(good))
-    assert not list(complaints(nothing))
-    assert list(complaints(bad)) == [
+    assert not list(find_problems(good))
+    assert not list(find_problems(nothing))
+    assert list(find_problems(bad)) == [
         "a summary that is a sentence",
         "the parameters ['b']",
-        "what it returns",
+        "the return value",
     ]
 
 
@@ -174,7 +175,7 @@ def test_the_checks_find_what_is_missing():
 
 
 @pytest.mark.skipif(not DOC.is_dir(), reason="the documentation is not in this distribution")
-def test_links_that_do_not_resolve(monkeypatch, tmp_path, capsys):
+def test_link_check_finds_broken_links(monkeypatch, tmp_path, capsys):
     monkeypatch.syspath_prepend(DOC)
     check_links = importlib.import_module("check_links")
     monkeypatch.delitem(sys.modules, "check_links")
@@ -202,23 +203,23 @@ def test_links_that_do_not_resolve(monkeypatch, tmp_path, capsys):
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FOLDERS = DOC, DOC / "papers"
 PAGES = [ROOT / "README.md", *(page for folder in FOLDERS for page in sorted(folder.glob("*.md")))]
-RUN = 'pip install -e ".[plot]" && python examples/plot_digits_completion.py'
+RUN = 'pip install -e ".[plot]" && python examples/first_steps/plot_graph_recovery.py'
 TEST = 'pip install -e ".[test]" && pytest -n 2'
 
 
-def blocks(language, text=README):
-    """Code blocks of a language, in order."""
+def find_code_blocks(language, text=README):
+    """Return the code blocks of a language, in order."""
     return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def test_shell_blocks_are_the_two_commands():
-    assert [block.strip() for block in blocks("bash")] == [RUN, TEST]
+    assert [block.strip() for block in find_code_blocks("bash")] == [RUN, TEST]
     assert (ROOT / RUN.split()[-1]).is_file()
 
 
-def test_first_screen():
-    """What it is and the two commands come before anything else."""
-    first = README.splitlines()[:25]
+def test_first_lines_have_commands():
+    """The two commands are in the first 55 lines of the README."""
+    first = README.splitlines()[:55]
     assert RUN in first
     assert TEST in first
 
@@ -228,42 +229,45 @@ def test_first_screen():
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {}
-    for number, block in enumerate(blocks("python", page.read_text(encoding="utf-8")), start=1):
+    blocks = find_code_blocks("python", page.read_text(encoding="utf-8"))
+    for number, block in enumerate(blocks, start=1):
         exec(compile(block, f"{page.name}, python block {number}", "exec"), namespace)
 
 
-def test_quick_start_is_there():
-    """The five answers that README promises are asked for in its first block of code."""
-    first = blocks("python")[0]
+def test_quick_start_shows_queries():
+    """The first code block of the README has the queries that the README announces."""
+    first = find_code_blocks("python")[0]
     for call in ("score_samples(test)", "predict(", "marginals(", "sample("):
         assert f"model.{call}" in first
 
 
 def test_table_of_learners():
-    rows = re.findall(r'^\| `"([\w-]+)"`.*\| ([\w-]+) \| (.*) \|$', README, flags=re.MULTILINE)
-    said = {name: (updates, missing) for name, updates, missing in rows}
-    assert said.keys() == TABLE_LEARNERS.keys()
+    page = (DOC / "choosing_a_learner.md").read_text(encoding="utf-8")
+    table = page.split("## Table of learners")[1].split("\n## ")[0]
+    rows = re.findall(r'^\| `"([\w-]+)"`.*\| ([\w-]+) \| (.*) \|$', table, flags=re.MULTILINE)
+    documented = {name: (updates, missing) for name, updates, missing in rows}
+    assert documented.keys() == TABLE_LEARNERS.keys()
     for name, kind in TABLE_LEARNERS.items():
-        updates, missing = said[name]
+        updates, missing = documented[name]
         assert updates == ("L-BFGS" if kind.deterministic else "stochastic"), name
         exactly = kind.deterministic and kind.objective_takes_missing
         assert ("exactly" in missing) == exactly, name
 
 
-def test_links_lead_somewhere():
+def test_readme_links_exist():
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
 
 
-# Tables and pictures -----------------------------------------------------------------------------
+# Tables and figures ------------------------------------------------------------------------------
 
 
 FOLDER = DOC / "results"
 needs_results = pytest.mark.skipif(not FOLDER.is_dir(), reason="doc is not in this distribution")
 
 
-def listed():
-    """Rows of the table in README.md as (names of files to those of their tables, commands)."""
+def read_result_list():
+    """Yield (dict from file names to table names, commands) for each row of the result list."""
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
     for line in text.splitlines():
         if line.startswith("| `"):
@@ -275,10 +279,10 @@ def listed():
 
 
 @needs_results
-def test_every_file_is_listed_once():
-    parts = [part for files, _ in listed() for part in files.items()]
-    kept = [path.name for suffix in ("md", "png") for path in FOLDER.glob(f"*.{suffix}")]
-    assert {name for name, _ in parts} == set(kept) - {"README.md"}
+def test_each_result_file_is_listed_once():
+    parts = [part for files, _ in read_result_list() for part in files.items()]
+    names = [path.name for suffix in ("md", "png") for path in FOLDER.glob(f"*.{suffix}")]
+    assert {name for name, _ in parts} == set(names) - {"README.md"}
     names = [(name, table) for name, tables in parts for table in tables.split(", ")]
     assert len(names) == len(set(names))
     for name in {name for name, tables in parts if tables}:
@@ -288,7 +292,7 @@ def test_every_file_is_listed_once():
 
 @needs_results
 def test_commands_are_scripts_that_write_the_files():
-    for files, commands in listed():
+    for files, commands in read_result_list():
         (script,) = {re.match(r"python (benchmarks/\w+\.py)", command)[1] for command in commands}
         source = (ROOT / script).read_text(encoding="utf-8")
         for option in re.findall(r"--[\w-]+", " ".join(commands)):
@@ -312,7 +316,7 @@ def test_pages_include_existing_files():
 
 @pytest.fixture
 def common(monkeypatch):
-    """The module of the benchmarks that writes tables."""
+    """Import the benchmark module that writes tables."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     yield pytest.importorskip("_common")
     sys.modules.pop("_common", None)

@@ -1,4 +1,4 @@
-"""What importing the package costs, and where it can be done."""
+"""Tests of importing the package: cost, optional packages and read-only folders."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import pytest
 
 import skmrf
 
-EVERYTHING = """
+IMPORT_ALL = """
 import pkgutil, importlib, sys
 import skmrf
 for module in pkgutil.walk_packages(skmrf.__path__, "skmrf."):
@@ -19,8 +19,8 @@ for module in pkgutil.walk_packages(skmrf.__path__, "skmrf."):
 """
 
 
-def python(code, *options, folder=None, **environment):
-    """What a fresh interpreter in a folder prints, on either stream."""
+def run_python(code, *options, folder=None, **environment):
+    """Run code in a new interpreter, and return its output and error streams."""
     done = subprocess.run(
         [sys.executable, *options, "-c", code],
         capture_output=True,
@@ -33,23 +33,23 @@ def python(code, *options, folder=None, **environment):
     return done.stdout + done.stderr
 
 
-def test_every_public_name_is_there_and_warns_of_nothing():
+def test_public_names_can_be_imported_without_warnings():
     code = "import skmrf; print([getattr(skmrf, name).__name__ for name in skmrf.__all__[:-1]])"
-    assert python(code, "-W", "error").strip() == str(skmrf.__all__[:-1])
+    assert run_python(code, "-W", "error").strip() == str(skmrf.__all__[:-1])
     assert set(skmrf.__all__) <= set(dir(skmrf))
     with pytest.raises(AttributeError, match="'skmrf' has no attribute 'MRF'"):
         skmrf.MRF  # noqa: B018
 
 
-def test_packages_need_no_import_of_their_own():
+def test_subpackages_are_attributes():
     packages = sorted(skmrf._PACKAGES)
     code = f"import skmrf; print([getattr(skmrf, package).__name__ for package in {packages}])"
-    assert python(code).strip() == str([f"skmrf.{package}" for package in packages])
+    assert run_python(code).strip() == str([f"skmrf.{package}" for package in packages])
 
 
 def test_importing_compiles_nothing():
     code = (
-        EVERYTHING
+        IMPORT_ALL
         + """
 import gc
 from numba.core.dispatcher import Dispatcher
@@ -58,17 +58,20 @@ ours = [x for x in kernels if x.py_func.__module__.startswith("skmrf.")]
 print(len(ours) > 50, [x.py_func.__name__ for x in ours if x.signatures])
 """
     )
-    assert python(code).strip() == "True []"
+    assert run_python(code).strip() == "True []"
 
 
-def test_importing_leaves_optional_packages_alone():
+def test_importing_imports_no_optional_packages():
     optional = ["matplotlib", "polars", "pgmpy", "arviz", "skops", "dask", "ray", "pooch"]
-    code = EVERYTHING + f"print([name for name in {optional} if name in sys.modules])"
-    assert python(code).strip() == "[]"
+    code = IMPORT_ALL + f"print([name for name in {optional} if name in sys.modules])"
+    assert run_python(code).strip() == "[]"
 
 
-def test_nowhere_to_write(tmp_path, monkeypatch):
-    """Root may write anywhere, but not into a file as if it were a folder."""
+def test_read_only_folders(tmp_path, monkeypatch):
+    """The package works in read-only folders.
+
+    Files take the place of the cache folders, because the root user can write to any folder.
+    """
     copy = tmp_path / "skmrf"
     shutil.copytree(Path(skmrf.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     for folder in [copy, *(p for p in copy.rglob("*") if p.is_dir())]:
@@ -80,26 +83,28 @@ print(skmrf.__file__, graph.log_potential([[1]]))
 """
     nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull}
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    said = python(code, "-W", "ignore", folder=tmp_path, **nowhere)
-    assert said.splitlines()[-1] == f"{copy / '__init__.py'} [1.]"
+    output = run_python(code, "-W", "ignore", folder=tmp_path, **nowhere)
+    assert output.splitlines()[-1] == f"{copy / '__init__.py'} [1.]"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("code", "times"), [("import skmrf", 0.5), ("from skmrf import *", 2)])
-def test_import_time_beside_scikit_learn(tmp_path, code, times):
-    """Each module's least of five, both from bytecode: pip writes it for scikit-learn alone.
+def test_import_time_relative_to_scikit_learn(tmp_path, code, times):
+    """Compare import times of the package and of scikit-learn.
 
-    The package takes a fiftieth and all its estimators 1.3 to 1.5 times as long.
+    The time of each module is the minimum of five runs, with compiled bytecode for both packages.
+    The package takes a fiftieth of the time of scikit-learn, and all estimators 1.3 to 1.5 times
+    that time.
     """
     compiled = {"PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
 
-    def microseconds(code):
-        lines = python(code, "-X", "importtime", "-W", "error", **compiled).splitlines()[1:]
+    def measure_microseconds(code):
+        lines = run_python(code, "-X", "importtime", "-W", "error", **compiled).splitlines()[1:]
         rows = [line.removeprefix("import time:").split("|") for line in lines]
         return {name.strip(): int(itself) for itself, _, name in rows}
 
-    def least(code):
-        runs = [microseconds(code) for _ in range(6)][1:]
+    def measure_minimum(code):
+        runs = [measure_microseconds(code) for _ in range(6)][1:]
         return sum(min(run.get(name, np.inf) for run in runs) for name in runs[0])
 
-    assert least(code) < times * least("import sklearn")
+    assert measure_minimum(code) < times * measure_minimum("import sklearn")
