@@ -192,7 +192,7 @@ def summary(rows):
             if not mine:
                 continue
             ends = np.array([r["log_likelihood"] for r in mine])
-            gaps = ends - [exact[scheme, r["trial"]] for r in mine]
+            differences = ends - [exact[scheme, r["trial"]] for r in mine]
             behind = ends - [psmc.get((scheme, r["trial"]), np.nan) for r in mine]
             steps = [np.mean(r["temperatures"]) for r in mine if r["temperatures"]]
             errors = [r["error"] for r in mine if r["error"] is not None]
@@ -201,8 +201,8 @@ def summary(rows):
                     "scheme": scheme,
                     "learner": name,
                     "log_likelihood": float(ends.mean()),
-                    "gap": float(gaps.mean()),
-                    "gap_sd": float(gaps.std(ddof=1)) if len(gaps) > 1 else None,
+                    "gap": float(differences.mean()),
+                    "gap_sd": float(differences.std(ddof=1)) if len(differences) > 1 else None,
                     "minus_psmc": float(behind.mean()),
                     "minus_psmc_se": float(behind.std(ddof=1) / len(behind) ** 0.5)
                     if len(behind) > 1
@@ -283,10 +283,11 @@ def draw_curves(path, rows, names):
     for axes, scheme in zip(panels, SCHEMES, strict=True):
         for k, name in enumerate(names):
             mine = [r for r in rows if (r["scheme"], r["learner"]) == (scheme, name)]
-            gaps = [np.subtract(r["curve"], exact[scheme, r["trial"]]) for r in mine]
-            if not gaps:
+            differences = [np.subtract(r["curve"], exact[scheme, r["trial"]]) for r in mine]
+            if not differences:
                 continue
-            mean, sd = np.mean(gaps, axis=0), np.std(gaps, axis=0, ddof=len(gaps) > 1)
+            mean = np.mean(differences, axis=0)
+            sd = np.std(differences, axis=0, ddof=len(differences) > 1)
             line = axes.plot(mean, label=name, linewidth=1)[0]
             at = np.arange(len(mean) // 12 * (k + 1) // len(names), len(mean), len(mean) // 10 or 1)
             axes.errorbar(at, mean[at], sd[at], fmt="none", color=line.get_color(), linewidth=1)

@@ -105,10 +105,10 @@ def density_numbers(model, X):
 def discrete_numbers(model, X):
     """Return the numbers of a fitted DiscreteMRF or BoltzmannMachine."""
     found = density_numbers(model, X)
-    gaps = X.copy()
-    gaps[:, 1] = np.nan
-    found["predict"] = model.predict(gaps)
-    found["marginals"] = model.marginals(gaps)[1]
+    incomplete = X.copy()
+    incomplete[:, 1] = np.nan
+    found["predict"] = model.predict(incomplete)
+    found["marginals"] = model.marginals(incomplete)[1]
     return found
 
 
@@ -156,13 +156,13 @@ def _twice(model, X, ask, y=None):
 
 def discrete_cases():
     """Return the cases of DiscreteMRF."""
-    X, gaps = tables(), tables(missing=True)
+    X, incomplete = tables(), tables(missing=True)
     ask = discrete_numbers
     for name in TABLE_LEARNERS:
         fit = partial(_fit_and_ask, ask=ask)
         yield f"discrete {name}", partial(fit, DiscreteMRF("pairwise", name, **SHORT), X)
         model = DiscreteMRF("pairwise", name, alpha=0.1, **SHORT)
-        yield f"discrete {name} missing", partial(fit, model, gaps)
+        yield f"discrete {name} missing", partial(fit, model, incomplete)
         yield f"discrete {name} weights", partial(fit, model, X, sample_weight=weights())
         model = DiscreteMRF("pairwise", name, penalty="group-l1", alpha=0.05, **SHORT)
         yield f"discrete {name} group-l1", partial(fit, model, X)
@@ -183,12 +183,12 @@ def discrete_cases():
 
 def layered_cases():
     """Return the cases of BoltzmannMachine and RBM."""
-    X, gaps = bits(), bits(missing=True)
+    X, incomplete = bits(), bits(missing=True)
     for name in CHAIN_LEARNERS:
         fit = partial(_fit_and_ask, ask=discrete_numbers)
         model = BoltzmannMachine(name, states=(0, 1), alpha=0.1, **SHORT)
         yield f"boltzmann {name}", partial(fit, model, X)
-        yield f"boltzmann {name} missing", partial(fit, model, gaps)
+        yield f"boltzmann {name} missing", partial(fit, model, incomplete)
         fit = partial(_fit_and_ask, ask=rbm_numbers)
         yield f"rbm {name}", partial(fit, RBM(3, name, **SHORT), X)
         model = RBM(3, name, alpha=0.01, **SHORT)
@@ -218,7 +218,7 @@ def conditional_cases():
 
 def neural_cases():
     """Return the cases of NNMRFDensity and NNMRFClassifier."""
-    (X, y), (gaps, _) = mixed(), mixed(missing=True)
+    (X, y), (incomplete, _) = mixed(), mixed(missing=True)
     columns = {"categorical_features": [2]}
     learners = {
         "chains": Variational(2),
@@ -228,20 +228,23 @@ def neural_cases():
     for name, learner in learners.items():
         model = NNMRFDensity(learner=learner, **columns, **SMALL_NETWORKS)
         yield f"neural {name}", partial(_fit_and_ask, model, X, density_numbers)
-        yield f"neural {name} missing", partial(_fit_and_ask, model, gaps, density_numbers)
+        yield f"neural {name} missing", partial(_fit_and_ask, model, incomplete, density_numbers)
         model = NNMRFDensity(learner=learner, density="mrf", **columns, **SMALL_NETWORKS)
         yield f"neural {name} mrf", partial(_fit_and_ask, model, X, density_numbers)
     for rule in ("conditional", "bayes"):
         model = NNMRFClassifier(rule=rule, learner=Variational(2), **columns, **SMALL_NETWORKS)
         yield f"classifier {rule}", partial(_fit_and_ask, model, X, label_numbers, y)
-        yield f"classifier {rule} missing", partial(_fit_and_ask, model, gaps, label_numbers, y)
+        yield (
+            f"classifier {rule} missing",
+            partial(_fit_and_ask, model, incomplete, label_numbers, y),
+        )
 
 
 def structure_cases():
     """Return the cases of MRFStructureLearner."""
-    X, gaps = np.tile(bits(), (10, 1)), np.tile(bits(missing=True), (10, 1))
+    X, incomplete = np.tile(bits(), (10, 1)), np.tile(bits(missing=True), (10, 1))
     flip = np.random.default_rng(5).random(X.shape) < 0.2
-    X, gaps = np.abs(X - flip), np.abs(gaps - flip)
+    X, incomplete = np.abs(X - flip), np.abs(incomplete - flip)
     options = {
         "default": {},
         "exact": {"learner": "exact"},
@@ -259,7 +262,7 @@ def structure_cases():
     for name in ("default", "nodewise"):
         model = MRFStructureLearner(random_state=0, **options[name])
         ask = partial(_ask_of_complete, X)
-        yield f"structure {name} missing", partial(_fit_and_ask, model, gaps, ask)
+        yield f"structure {name} missing", partial(_fit_and_ask, model, incomplete, ask)
 
 
 def _ask_of_complete(X, model, _):

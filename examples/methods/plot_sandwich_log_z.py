@@ -95,7 +95,7 @@ figure.savefig(path, dpi=120)
 # The interval can also be wrong. We add a hidden unit that memorises one image with inverted
 # colours, so that most of the probability is near this image. No forward chain reaches it. If the
 # reverse chains start at the ends of the forward chains, the interval is narrow and wrong. If they
-# start at rows from the model, most of which are that image, the interval is wide and contains the
+# start at rows from the model, and most of these are that image, the interval is wide and contains the
 # exact value. ``RBM`` starts the reverse chains at training rows. Its ``score_samples`` subtracts
 # the forward estimate, ``log_partition_``; ``log_partition_interval_`` contains both ends.
 

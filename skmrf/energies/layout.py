@@ -217,14 +217,14 @@ class Layout:
 
     @cached_property
     def is_binary_pairwise(self):
-        """Whether all variables have at most two states and all cliques at most two variables."""
+        """True if all variables have at most two states and all cliques at most two variables."""
         if self.n_cliques == 0 or (self.n_states > 2).any():
             return False
         return bool(self.orders.max() <= 2)
 
     @cached_property
     def is_dense(self):
-        """Whether so many pairs are cliques that matrix products are faster than loops."""
+        """True if so many pairs are cliques that matrix products are faster than loops."""
         return 16 * np.count_nonzero(self.orders == 2) >= len(self.n_states) ** 2
 
     @cached_property

@@ -64,7 +64,7 @@ class GibbsEnergy(Energy):
     @property
     @abstractmethod
     def has_latent(self):
-        """Whether the model has latent variables."""
+        """True if the model has latent variables."""
 
 
 class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
@@ -124,7 +124,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
 
     @property
     def has_latent(self):
-        """Whether the model has latent variables."""
+        """True if the model has latent variables."""
         return len(self.visible_states) < len(self.n_states)
 
     @property

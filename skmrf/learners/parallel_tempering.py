@@ -26,7 +26,7 @@ class ParallelTempering(ParticleLearner):
     n_chains : int, default=100
         Number of chains at each temperature.
     betas : int or array-like, default=10
-        Increasing inverse temperatures, of which the last is 1; or their number, at least 2. A
+        Increasing inverse temperatures that end with 1; or their number, at least 2. A
         number means evenly spaced values from 0 to 1, which are then adapted.
     adapt : bool, default=True
         Whether to adapt the temperatures every 100 steps so that all neighbours reject swaps

@@ -55,12 +55,12 @@ class TableLearnerAdapter(Learner):
 
     @property
     def deterministic(self):
-        """Whether the wrapped learner has an objective."""
+        """True if the wrapped learner has an objective."""
         return self.learner.deterministic
 
     @property
     def objective_takes_missing(self):
-        """Whether the objective of the wrapped learner supports missing entries."""
+        """True if the objective of the wrapped learner supports missing entries."""
         return self.learner.objective_takes_missing
 
     def init(self, energy, batch, rng):

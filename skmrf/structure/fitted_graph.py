@@ -46,7 +46,7 @@ class FittedGraph:
 
     @property
     def has_scalar_couplings(self):
-        """Whether each edge has a single parameter (a coupling)."""
+        """True if each edge has a single parameter (a coupling)."""
         return self.energy.form.statistic == "agreement" or bool((self.rows.n_states <= 2).all())
 
     @property

@@ -35,8 +35,8 @@ class NodeFits:
     n_parameters : ndarray of shape (n_variables,)
         Number of parameters of each regression.
     node_parameters : list of ndarray
-        Parameters of each regression: first those of the variable, then those of its edges in the
-        order of the form.
+        Parameters of each regression: of the variable, then of its edges in the order of the
+        form.
     """
 
     form: object

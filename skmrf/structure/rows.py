@@ -47,7 +47,7 @@ class Rows:
 
     @cached_property
     def has_missing(self):
-        """Whether any entry is missing."""
+        """True if any entry is missing."""
         return bool((self.X == MISSING).any())
 
     @cached_property

@@ -9,7 +9,7 @@ from .reports import propagate_callbacks
 
 
 class PartReports:
-    """Parallel fit of independent parts, each of which is reported to the callbacks.
+    """Parallel fit of independent parts, with a report of each part to the callbacks.
 
     If a part is an estimator, callbacks that support nested tasks also receive its epochs.
 

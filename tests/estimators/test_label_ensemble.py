@@ -109,7 +109,7 @@ def test_kinds_of_small_weight_are_dropped(monkeypatch, seed):
 
 @pytest.mark.parametrize("penalises_change", [True, False])
 def test_penalty_of_members(penalises_change, seed):
-    """With a strong penalty, networks keep their initial values or are 0; biases are free."""
+    """Networks keep their initial values or are 0 under a strong penalty; biases are free."""
     X = np.random.default_rng(seed).normal(size=(30, 2))
     y = np.repeat([0, 1, 1], 10)
     first = NeuralLabels.random(NeuralEnergy.random([0, 0], [(0, 1)]), 2, random_state=seed)

@@ -302,7 +302,7 @@ def test_map_assignment_by_decimation(name, seed):
 
 @pytest.mark.parametrize("name", ["grid", "cycle", "zeros", "orders", "complete"])
 def test_decimation_with_loops(name, seed):
-    """With loops, decimation finds a possible state in the upper quartile."""
+    """Decimation finds a possible state in the upper quartile on graphs with loops."""
     energy = ZOO[name](seed)
     log_f = enumerate_states(energy)[1]
     result = map_assignment(energy, method="decimation")

@@ -496,7 +496,7 @@ def test_errors_name_impossible_rows(seed):
 
 
 def test_weighted_draws_that_miss_modes_have_not_converged(seed):
-    """With strong frustrated couplings, marginals are accurate or reported as not converged."""
+    """Marginals under strong frustrated couplings are accurate or reported as not converged."""
     rng = np.random.default_rng(seed)
     J = np.triu(rng.choice([-2.5, 2.5], size=(10, 10)), 1)
     energy = PairwiseEnergy(J + J.T, 0.3 * rng.normal(size=10))

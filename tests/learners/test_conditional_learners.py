@@ -382,7 +382,7 @@ def find_lowest_states(energy, batch, n_sweeps, seed):
 
 
 def test_perceptron_loss_decreases_with_sweeps(seed):
-    """With more sweeps, the free energy of the same chains decreases to the minimum."""
+    """The free energy of the same chains decreases to the minimum with more sweeps."""
     energy = make_energy(seed, 3, 2, scale=0.7)
     batch = make_rows(energy, 100, seed)
     _, _, log_f = log_f_tables(energy, batch.X)

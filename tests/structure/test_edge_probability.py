@@ -80,7 +80,7 @@ def test_probabilities_are_near_the_true_ones(seed):
 
 @pytest.mark.parametrize("strength", ["normal", "no weak ones"])
 def test_few_pairs_are_calibrated(strength, seed):
-    """With few pairs, the smallest probabilities may be too small by a few hundredths."""
+    """The smallest of few probabilities may be too small by a few hundredths."""
     rng = np.random.default_rng(seed)
     found = [sample_two_groups(rng, strength, 200, 0.2) for _ in range(40)]
     p = np.concatenate([edge_probabilities(z) for z, _ in found])

@@ -176,7 +176,7 @@ def test_columns_equal_by_chance_have_no_edge(n_rows, seed):
 
 
 def test_duplicates_with_the_same_states():
-    """With the agreement statistic, a relabelled column of three states is no duplicate."""
+    """A relabelled column of three states is no duplicate for the agreement statistic."""
     X = np.array([[0, 1], [1, 0], [2, 1], [1, 0]])
     X = np.column_stack([X, (X[:, 0] + 1) % 3, X[:, 0], 1 - X[:, 1]]).astype(STATE)
     weights = np.full(4, 20.0)

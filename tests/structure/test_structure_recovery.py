@@ -96,7 +96,7 @@ def test_counterexample_of_the_paper(rate, crossing, removal, middle):
 
 
 def test_paper_algorithm_fails_with_a_small_learning_rate():
-    """With learning rate 0.03, the first update moves only pair (0, 9) above the threshold."""
+    """The first update at rate 0.03 moves only pair (0, 9) above the threshold."""
     states, counts = population()
     model = paper_algorithm(0.03, 40).fit(states, sample_weight=counts)
     assert edges_of(model) == [[0, 9]]

@@ -55,7 +55,7 @@ def test_pairs_missed_by_the_screen_are_added(seed):
 
 
 def test_search_from_all_pairs_recovers_the_chain(seed):
-    """With all candidates, false edges are removed and the true graph remains."""
+    """The search removes false edges from all candidates, and the true graph remains."""
     X = chain_rows(seed, 3000, 4, coupling=0.6)
     found = learner(screen=1.0).fit(X)
     assert found.n_candidates_ == 6
