@@ -180,8 +180,8 @@ def to_floats(column, name):
     except TypeError:
         value = next(v for v in column[~absent].tolist() if not is_number(v))
         raise TypeError(
-            f"Column {name!r} holds a {type(value).__name__}; each entry must be a number, a "
-            "string that can be converted to a number, or missing (nan or None)."
+            f"Column {name!r} holds a {type(value).__name__}; each entry of this argument must be "
+            "a number, a string that can be converted to a number, or missing (nan or None)."
         ) from None
     except (OverflowError, ValueError):
         value = next(v for v in column[~absent].tolist() if not is_number(v))
