@@ -97,7 +97,8 @@ figure.savefig(path, dpi=120)
 # reverse chains start at the ends of the forward chains, the interval is narrow and wrong. If they
 # start at rows from the model, and most of these are that image, the interval is wide and contains
 # the exact value. ``RBM`` starts the reverse chains at training rows. Its ``score_samples``
-# subtracts the forward estimate, ``log_partition_``; ``log_partition_interval_`` contains both ends.
+# subtracts the forward estimate, ``log_partition_``. ``log_partition_interval_`` contains both
+# ends.
 
 image = 1 - ink[0]
 weights, depth = 12.0 * (2 * image - 1), 2.0 - model.score_samples([image])[0]
