@@ -15,7 +15,7 @@ TWO_STATES_ADVICE = "give two states as numbers, or use DiscreteMRF for other ca
 
 @dataclass(frozen=True)
 class TwoStateEncoder:
-    """Encoder of numbers as codes of two states.
+    """Encoder of numeric columns with two states as state codes 0 and 1.
 
     Attributes
     ----------

@@ -230,8 +230,8 @@ def check_categories(categories, names):
         array = _to_numeric(_object_array(values))
         if len(array) == 0 or len(set(array.tolist())) < len(array):
             raise ValueError(
-                f"The categories of column {name!r} must be distinct and at least one; got "
-                f"{list(values)[:N_SHOWN]}."
+                f"The categories of column {name!r} must be distinct, and at least one is needed; "
+                f"got {list(values)[:N_SHOWN]}."
             )
         out.append(_check_count(array, name))
     return out

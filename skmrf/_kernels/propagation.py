@@ -196,7 +196,7 @@ def iterate(
     place,
     priority,
 ):
-    """Run iteration t, with as many clique updates as cliques, and return the residual."""
+    """Run iteration t, at most ``cliques.size`` clique updates, and return the residual."""
     is_late = how.damping < 0.0 and t >= UNDAMPED
     usual_damping = LATE_DAMPING if is_late else max(how.damping, 0.0)
     forward = how.schedule == FLOODING or t % 2 == 1

@@ -30,7 +30,7 @@ def fill_entries(conditionals, x, entry):
 
 @inlined
 def clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at):
-    """Set ``at[r]`` to the position of clique a's entry at the state in column r of XT."""
+    """Set ``at[r]`` to the flat index of clique a's table entry for the state XT[:, r]."""
     at[:] = table_start[a]
     for p in range(clique_ptr[a], clique_ptr[a + 1]):
         x = XT[clique_vars[p]]

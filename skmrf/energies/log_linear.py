@@ -133,7 +133,7 @@ class LogLinearForm:
 
     @cached_property
     def blocks(self):
-        """Dict from the name of an array of ``theta`` to its blocks of tables of equal shape."""
+        """Return a dict from each array name in ``theta`` to its groups of tables of one shape."""
         q, n_unary = self.layout.n_states, len(self.unary_start) - 1
         tables = self.layout.table_start
         singles = [

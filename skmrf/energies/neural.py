@@ -297,7 +297,7 @@ class NeuralEnergy(ContinuousEnergy):
         return self.edges.copy() if rows else np.arange(2 * len(self.edges)).reshape(-1, 2)
 
     def _is_continuous(self, kind):
-        """Return, for each row of clique points, whether its variable is continuous."""
+        """Return whether each row of node or edge points belongs to a continuous variable."""
         is_continuous = self.n_states == 0
         return is_continuous if kind == "nodes" else is_continuous[self.edges.ravel()]
 

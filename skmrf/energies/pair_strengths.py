@@ -72,7 +72,7 @@ def _measure_finite(stack):
 
 
 def _measure_with_zeros(table):
-    """Return the coupling and strength of a table with zeros, without impossible states."""
+    """Return the coupling and strength of a table in which some states are impossible."""
     possible = table > -np.inf
     if np.isnan(table).any() or not possible.any():
         return np.nan, np.inf

@@ -156,7 +156,7 @@ class TableBackedEnergy(DiscreteEnergy):
         return out
 
     def _add_gram(self, states, out):
-        """Add the signed moments of all rows, computed with one matrix product per block."""
+        """Add the weighted moments of binary rows to ``out``, computed by matrix products."""
         if not states:
             return
         n_states = self.layout.n_states

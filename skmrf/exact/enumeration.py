@@ -187,7 +187,7 @@ def _iterate_states(n_bits):
 
 
 def _add_block(sums, outer, states, weights, means):
-    """Add the weighted statistics of a block whose first units are in the states ``outer``."""
+    """Add the weighted statistics of the joint states that begin with ``outer``."""
     pairs, small, large = sums
     slow, weighted = len(outer), np.column_stack([weights, states * weights[:, None]])
     found = weighted.T @ means

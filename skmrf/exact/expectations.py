@@ -252,7 +252,7 @@ class EliminationSum:
         return self.cost.order is not None and self.cost.bytes <= max_bytes
 
     def limit_message(self, max_bytes):
-        """Return the error message for an elimination that exceeds the limit."""
+        """Return the error message for an elimination that needs more than ``max_bytes``."""
         return memory_message(self.cost, max_bytes)
 
     def log_partition(self, energy):

@@ -164,7 +164,7 @@ def bpchain_marginals(
 
 
 def _largest_standard_error(model, X, log_shares, counts, single):
-    """Return the largest standard error of a self-normalised single marginal (delta method).
+    """Return the largest standard error of the importance-sampling marginals (delta method).
 
     Only the draws contribute to the error. The enumerated states have none.
     """

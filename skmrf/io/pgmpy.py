@@ -149,8 +149,8 @@ def _merge_cliques(graph):
     for clique, table in [*((cliques[m], tables[m]) for m in cliques), ((), np.array(constant))]:
         if not (table > -np.inf).any():
             raise ValueError(
-                f"All potentials of the variables {clique} are zero, so all states have "
-                "probability zero."
+                f"All products of the potentials of variables {clique} are zero, so no state has a "
+                "probability; give at least one state a positive potential."
             )
     return list(cliques.values()), list(tables.values()), constant
 

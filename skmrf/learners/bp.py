@@ -67,7 +67,7 @@ class BP(Learner):
         return PropagationState(DataPhase(energy, batch, rng), arrangement.arrange(energy.layout))
 
     def resume(self, energy, batch, state, rng):
-        """Return the state for new training rows, with the last messages."""
+        """Return the state for new training rows; it keeps the messages of the last propagation."""
         fresh = self.init(energy, batch, rng)
         if not isinstance(state, PropagationState):  # of another learner
             return fresh

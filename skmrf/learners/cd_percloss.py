@@ -21,7 +21,7 @@ class SearchState:
 
 
 class CDPercLoss(MeanFieldPrediction):
-    r"""Perceptron loss by a stochastic search.
+    r"""Perceptron loss with Gibbs chains that search for outputs of low free energy.
 
     For each row, a Gibbs chain searches for outputs with a lower free energy than the true ones.
     Its initial outputs are drawn with the probabilities :math:`\sigma(b^v + W^{vx} x)`, which
@@ -56,7 +56,7 @@ class CDPercLoss(MeanFieldPrediction):
         return state
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one has the outputs of lowest free energy."""
+        """Return both phases; the negative one holds the visited outputs of lowest free energy."""
         positive, model = condition_on_batch(energy, batch)
         shape, dtype = positive.visible.shape, positive.visible.dtype
         drawn = rng.random(shape, dtype=dtype) < unit_probabilities(model.visible_bias)

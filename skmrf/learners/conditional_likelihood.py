@@ -39,7 +39,8 @@ class ConditionalLikelihood(Learner):
     def step(self, energy, batch, state, rng):
         """Raise a NotImplementedError: only a deterministic solver can use this learner."""
         raise NotImplementedError(
-            "ConditionalLikelihood has no stochastic steps. Use a deterministic solver."
+            "ConditionalLikelihood needs a deterministic solver. Set optimizer=None in "
+            "skmrf.training.settings.Settings."
         )
 
     def objective(self, energy, batch, state):

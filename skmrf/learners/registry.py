@@ -63,8 +63,8 @@ def _check_requires(learner):
     )
     if not is_valid:
         raise TypeError(
-            f"requires of a learner must be a tuple of subclasses of skmrf.energies.Energy; "
-            f"got {requires!r}."
+            f"The class attribute requires of a learner must be a tuple of subclasses of "
+            f"skmrf.energies.Energy, such as (DiscreteEnergy,); got {requires!r}."
         )
 
 

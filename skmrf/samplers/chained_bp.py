@@ -126,7 +126,7 @@ class Chain:
 
     @property
     def exact(self):
-        """Return whether all conditionals are exact, so that :math:`q = p`."""
+        """Return whether all conditionals are exact, so that samples follow the model exactly."""
         return self.n_chained == 0
 
     def draw(self, flat, n_samples, rng):

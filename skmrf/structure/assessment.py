@@ -138,10 +138,10 @@ def _select_testable_variables(form, n_rows):
         min_states, tested = 2, np.zeros(len(q), dtype=bool)
     if not tested.all():
         warn_caller(
-            f"Columns of {min_states} categories or more have no score tests, which would take "
-            f"about {needed:.2g} multiplications. No edge of such a column is added, and p-values "
-            "of its other pairs are 1. Merge rare categories, drop columns that identify the rows, "
-            'or use statistic="agreement".'
+            f"Score tests skip columns with {min_states} or more categories, to avoid about "
+            f"{needed:.2g} multiplications. Such a column gets no new edge, and its pairs without "
+            "an edge have the p-value 1. Merge rare categories, drop columns that identify the "
+            'rows, or use statistic="agreement".'
         )
     return tested
 

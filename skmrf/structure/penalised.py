@@ -147,7 +147,7 @@ class Nodewise(Penalized):
 
 
 def choose_alpha(rows, start, name, criterion, estimation):
-    """Return the strength of a penalty that is best by a criterion ("ebic" or "cv").
+    """Return the penalty strength that is best by EBIC or by cross-validation.
 
     After Ctrl-C it is the best of the strengths that were evaluated. The rows must have no missing
     entries, and ``start`` must be the model of independent variables.

@@ -55,7 +55,7 @@ class Rows:
         return count_observed_pairs(self.X, self.weights)
 
     def count_observed(self, edges):
-        """Return the weighted number of rows that observe both ends of each edge."""
+        """Return, for each edge, the weighted number of rows with both variables observed."""
         if not self.has_missing:
             return np.full(len(edges), self.count)
         return self._observed_pair_counts[edges[:, 0], edges[:, 1]]

@@ -101,7 +101,7 @@ class FileCheckpoint(NoCheckpoint):
         raise ValueError(f"{self.path} is not a checkpoint file. Give Checkpoint another path.")
 
     def write(self, state, *, ended=False):
-        """Write the state after an epoch, a part or the whole fit."""
+        """Write the state if the interval since the last write is over, or if the fit ended."""
         if not ended and time.monotonic() - self._write_time < self.interval:
             return
         temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}-{get_ident()}.part")

@@ -67,7 +67,7 @@ class Arrangement:
         )
 
     def starts(self, X, n_clamped):
-        """Return the index where each clique's slice starts, given the leading clamped columns."""
+        """Return the index of each clique's first table entry, given the clamped columns."""
         lay = self.layout
         clamped = np.arange(len(self.order)) < n_clamped
         out = np.empty((len(X), lay.n_cliques), dtype=np.int64)

@@ -191,7 +191,7 @@ def test_duplicates_with_the_same_states():
 def test_score_tests_are_skipped_if_too_slow(monkeypatch):
     X = chain_rows(0)
     monkeypatch.setattr(assessment, "MAX_MULTIPLICATIONS", 1.0)
-    with pytest.warns(UserWarning, match="Columns of 2 categories or more have no score tests"):
+    with pytest.warns(UserWarning, match="Score tests skip columns with 2 or more categories"):
         found = learner(screen=0.001).fit(X)
     missing = ~np.isin(np.arange(25).reshape(5, 5), [5 * i + j for i, j in CHAIN])
     assert (found.p_values_[np.triu(missing, 1)] == 1.0).all()

@@ -389,7 +389,7 @@ class NNMRFDensity(EnergyEstimator):
     # Queries ------------------------------------------------------------------------------
 
     def score_samples(self, X):
-        """Return the log-density of each row, in nats and in the units of the columns.
+        """Return the log-density of each row in nats, on the original scale of the columns.
 
         Parameters
         ----------
