@@ -1,4 +1,4 @@
-"""Conversion of numbers to codes of two states."""
+"""Conversion of numeric columns with two states to codes 0 and 1."""
 
 import numbers
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class TwoStateEncoder:
     binarize: float | None
 
     def read(self, estimator, X):
-        """Return the rows of a query to a fitted estimator as a numeric array."""
+        """Return the rows that are passed to a fitted estimator as a numeric array."""
         return numeric_rows(estimator, X, reset=False, remedy=TWO_STATES_ADVICE, missing=True)
 
     def encode(self, X):
@@ -40,11 +40,11 @@ class TwoStateEncoder:
         return two_state_codes(X, self.states, self.binarize, self.names)
 
     def encode_row(self, row):
-        """Return the state codes of an object array of shape (1, n_columns); None is missing."""
+        """Return the state codes of one row, an object array (1, n_columns); None is missing."""
         return self.encode(row.astype(float))
 
     def encode_complete(self, X):
-        """Return int8 codes of complete rows; they are sparse if X is and the lower state is 0."""
+        """Return int8 codes of complete rows, sparse if X is sparse and the lower state is 0."""
         if not issparse(X):
             return self.encode(X).astype(np.int8)
         if self.binarize is not None and self.binarize < 0:
@@ -63,7 +63,7 @@ class TwoStateEncoder:
         return codes
 
     def decode(self, codes):
-        """Return the states of codes without missing entries, as integers if both states are."""
+        """Return the states of complete codes, as integers if both states are integers."""
         states = np.array(self.states)
         whole = states.astype(int)
         return (whole if (whole == states).all() else states)[codes]
@@ -82,12 +82,12 @@ def check_two_states(states):
 
 
 def check_threshold(binarize):
-    """Return the threshold ``binarize``; raise a ValueError if it is not a number or None."""
+    """Return the threshold ``binarize``; raise a ValueError unless it is a number or None."""
     return None if binarize is None else check_number("binarize", binarize)
 
 
 def two_state_codes(X, states, binarize, names):
-    """Return the codes of numbers: 0 for the lower state, 1 for the upper state, MISSING for nan.
+    """Return state codes: 0 for the lower state, 1 for the upper state, MISSING for nan.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class CategoryEncoder:
     categories: list
 
     def read(self, estimator, X):
-        """Return the columns of the rows of a query to a fitted estimator."""
+        """Return the columns of rows that are passed to a fitted estimator."""
         return read_columns(estimator, X, reset=False)
 
     def encode(self, columns):
@@ -51,7 +51,7 @@ class CategoryEncoder:
         return encode(columns, self.categories, self.names)
 
     def encode_row(self, row):
-        """Return the state codes of an object array of shape (1, n_columns); None is missing."""
+        """Return the state codes of one row, an object array (1, n_columns); None is missing."""
         return self.encode(list(row.T))
 
     def decode(self, codes):
@@ -82,7 +82,7 @@ def resolve_categories(categories, columns, names):
 
 
 def read_query_columns(estimator, X):
-    """Return the columns of the rows of a query; check that they are those of ``fit``."""
+    """Return the columns of X; raise a ValueError unless X has the columns seen during ``fit``."""
     return read_columns(estimator, X, reset=False)
 
 
@@ -128,7 +128,7 @@ def missing_mask(column):
 
 
 def _to_numeric(values):
-    """Return an object array of numbers as a numeric array; return other arrays unchanged."""
+    """Convert an object array of numbers to a numeric array; return other arrays unchanged."""
     if values.dtype != object or not len(values):
         return values
     kinds = {bool if isinstance(v, bool | np.bool_) else type(v) for v in values}
@@ -238,7 +238,7 @@ def check_categories(categories, names):
 
 
 def unite_categories(categories):
-    """Return the union of the categories of all columns, once for each column."""
+    """Return, for each column, the union of the categories of all columns."""
     values = [v for c in categories for v in c.tolist()]
     union = _sorted_unique(_to_numeric(_object_array(values)), "all")
     return [union] * len(categories)
@@ -293,7 +293,7 @@ def _find_codes(values, known, name):
 
 
 def decode(X, categories):
-    """Return the categories of state codes; the array is numeric if all categories are."""
+    """Return the categories of state codes, in a numeric array if all categories are numbers."""
     kinds = {c.dtype.kind for c in categories}
     if kinds <= set("biuf") and (kinds == {"b"} or "b" not in kinds):
         out = np.empty(X.shape, dtype=np.result_type(*[c.dtype for c in categories]))
@@ -306,5 +306,5 @@ def decode(X, categories):
 
 
 def _to_objects(values):
-    """Return an object array; ``tolist`` would convert times to integers."""
+    """Return the values as an object array, without conversion of times to integers."""
     return np.fromiter(values, dtype=object, count=len(values))

@@ -38,7 +38,7 @@ class Table(NamedTuple):
 
     @property
     def shares(self):
-        """Weighted share of each class in the rows."""
+        """Share of each class in the total weight of the rows."""
         counts = np.bincount(self.labels, weights=self.weights)
         return counts / counts.sum()
 
@@ -127,7 +127,7 @@ def _check_label_types(y):
 
 
 def check_classes(rows, labels, classes, columns):
-    """Warn of columns that a class never observes, and of columns that are constant or binary."""
+    """Warn of columns that are constant, binary, or have no observed entry in a class."""
     degenerate = warn_degenerate(rows, columns.continuous, columns.names)
     for k, label in enumerate(classes.tolist()):
         here = rows[labels == k]
@@ -142,7 +142,7 @@ def check_classes(rows, labels, classes, columns):
 
 
 def impute_unobserved_columns(rows, labels):
-    """Return the rows with imputed values in columns that a class never observes.
+    """Return the rows with imputed values in columns without an observed entry in a class.
 
     The values are quantiles of the column over all classes, in random order.
     """

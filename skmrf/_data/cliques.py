@@ -8,7 +8,7 @@ NAMES = ("independent", "pairwise")
 
 
 def resolve_cliques(cliques, n_features, names=None):
-    """Return the pointers and the variables of all cliques.
+    """Return the variables of all cliques, concatenated, and where each clique starts.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def _single_cliques(n):
 
 
 def _pairwise_cliques(n):
-    """Return cliques of all single variables, then of all pairs."""
+    """Return all single variables and all pairs of variables as cliques."""
     i, j = np.triu_indices(n, 1)
     ptr = np.concatenate([np.arange(n), n + 2 * np.arange(len(i) + 1)])
     return ptr, np.concatenate([np.arange(n), np.column_stack([i, j]).ravel()])

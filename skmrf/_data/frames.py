@@ -36,28 +36,28 @@ def _check_frame(columns, shape):
 
 
 def column_types(X):
-    """Return the data type of each column of a frame; an empty list for other arguments."""
+    """Return the data type of each column of a data frame, or an empty list for an array."""
     return list(X.dtypes) if hasattr(X, "columns") and hasattr(X, "dtypes") else []
 
 
 def find_column_names(X, n_columns):
-    """Return the names of a frame's columns, or their positions, for error messages."""
+    """Return the column names of a data frame, or the column positions of an array."""
     return list(getattr(X, "columns", range(n_columns)))
 
 
 def array_kind(X):
-    """Return the kind of an array's data type, such as ``"f"``; empty for other arguments."""
+    """Return numpy's code of an array's data type, such as ``"f"``, or an empty string."""
     return getattr(getattr(X, "dtype", None), "kind", "")
 
 
 def column_names(estimator):
-    """Return the names of the columns seen during fit, or their positions."""
+    """Return the column names seen during fit, or column positions if there are no names."""
     fitted = vars(estimator)
     return list(fitted.get("feature_names_in_", range(fitted["n_features_in_"])))
 
 
 def read_columns(estimator, X, *, reset):
-    """Return the columns of rows, and record or check their number and names.
+    """Return the columns of X, and record or check the number and the names of the columns.
 
     Parameters
     ----------

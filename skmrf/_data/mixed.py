@@ -10,7 +10,7 @@ from .categories import check_categories, decode, encode, find_categories, is_nu
 from .frames import column_types, read_columns
 
 N_SHOWN = 8  # names in a warning
-DEGENERATE = r"Columns? .* no maximum; the deviations of the model are bounded"  # matches warnings
+DEGENERATE = r"Columns? .* no maximum\. The model keeps"  # matches warnings
 MAX_STANDARDISED = 1e100  # so that squares are finite
 
 
@@ -49,15 +49,15 @@ class Columns:
         return n_states
 
     def read(self, estimator, X):
-        """Return the columns of the rows of a query to a fitted estimator."""
+        """Return the columns of rows that are passed to a fitted estimator."""
         return read_columns(estimator, X, reset=False)
 
     def encode_row(self, row):
-        """Return the encoded row of an object array of shape (1, n_columns); None is missing."""
+        """Return the encoded row of an object array (1, n_columns), in which None is missing."""
         return self.encode(list(row.T))
 
     def encode(self, columns):
-        """Return standardised numbers and state codes, with nan for missing entries.
+        """Return encoded rows: standardised numbers and state codes, with nan if missing.
 
         The result has shape (n_rows, n_columns).
         """
@@ -73,7 +73,10 @@ class Columns:
         return X
 
     def decode(self, X):
-        """Return rows in the user's units; an object array if a category is not numeric."""
+        """Return encoded rows in the user's units and categories.
+
+        The array has the dtype object if a category is not numeric.
+        """
         values = X[:, self.continuous] * self.scale + self.mean
         if not len(self.discrete):
             return values
@@ -84,7 +87,7 @@ class Columns:
         return out
 
     def standardised(self, X, weights):
-        """Return encoded rows standardised by weighted moments, and the columns with this scale."""
+        """Return rows standardised by weighted moments, and the encoder with the new scale."""
         X, mean, scale = X.copy(), self.mean.copy(), self.scale.copy()
         for k, j in enumerate(self.continuous):
             centre, spread = _mean_and_scale(X[:, j], weights, self.names[j])
@@ -93,12 +96,12 @@ class Columns:
         return X, replace(self, mean=mean, scale=scale)
 
     def log_scale(self, X):
-        """Return the sum of the log scales of the observed continuous entries of each row."""
+        """Return the sum of log standard deviations over the observed numbers of each row."""
         return ~np.isnan(X[:, self.continuous]) @ np.log(self.scale)
 
 
 def learn_columns(X, columns, names, categorical_features, categories, weights=None):
-    """Return the :class:`Columns` of a table for the parameters of an estimator.
+    """Return the encoder of the columns of a table, given the parameters of an estimator.
 
     Parameters
     ----------
@@ -126,7 +129,7 @@ def learn_columns(X, columns, names, categorical_features, categories, weights=N
 
 
 def fit_columns(columns, names, categorical, categories, weights=None, declared=None):
-    """Return the :class:`Columns` of a table.
+    """Return the encoder of the columns of a table.
 
     Parameters
     ----------
@@ -197,7 +200,10 @@ def to_floats(column, name):
 
 
 def _mean_and_scale(x, weights, name):
-    """Return the mean and the standard deviation of observed entries; 1 for a constant column."""
+    """Return the mean and standard deviation of observed entries.
+
+    The standard deviation of a constant column is replaced by 1.
+    """
     is_observed = ~np.isnan(x)
     if not is_observed.any():
         raise ValueError(f"Column {name!r} has no observed entry; drop it.")
@@ -216,7 +222,7 @@ def _mean_and_scale(x, weights, name):
 
 
 def warn_degenerate(X, continuous, names, where=""):
-    """Warn of continuous columns whose density has no maximum: constant and two-valued ones.
+    """Warn of continuous columns with one or two values, whose likelihood has no maximum.
 
     Returns
     -------
@@ -242,8 +248,8 @@ def _degenerate_message(is_constant, names, where):
     what = f"{be} constant" if is_constant else f"{have} only two values"
     advice = f"drop {them}" if is_constant else f"add {them} to categorical_features"
     return (
-        f"{subject} {shown} {what}{where}, so the likelihood of a density has no maximum; the "
-        f"deviations of the model are bounded from below. To avoid this, {advice}."
+        f"{subject} {shown} {what}{where}, so the likelihood of a density has no maximum. The "
+        f"model keeps standard deviations above a lower bound. To avoid this, {advice}."
     )
 
 
@@ -302,7 +308,7 @@ def _find_position(column, names):
 
 
 def _categorical_dtypes(X, n):
-    """Return a mask of the columns of a frame that have a categorical data type."""
+    """Return a mask of the columns of a data frame that have a categorical data type."""
     types = column_types(X)
     if not types:
         return np.zeros(n, dtype=bool)

@@ -9,7 +9,7 @@ from .frames import array_kind, as_columns, find_column_names
 
 
 def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
-    """Return rows as a numeric array, and record or check their columns.
+    """Return X as a numeric array, and record or check the number and names of its columns.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def _raise_for_text(X, remedy, error=None):
 
 
 def _values_to_check(column):
-    """Return the values of a column that may not be numbers."""
+    """Return the values of a column as a list, or no values if the data type is numeric."""
     if column.dtype.kind in "biuf":
         return []
     return (column.astype(str) if column.dtype.kind in "mM" else column).tolist()

@@ -36,7 +36,7 @@ def fit_scaler(X, weights):
 
 
 def scale_inputs(scaler, X):
-    """Return the scaled inputs; ``scaler`` may be None."""
+    """Return the scaled inputs, or unchanged inputs if ``scaler`` is None."""
     if scaler is None:
         return X
     return scaler.transform(dense_rows(X) if scaler.with_mean else X)

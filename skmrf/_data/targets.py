@@ -26,7 +26,7 @@ class OutputEncoder:
 
     @classmethod
     def of(cls, y, classes=None):
-        """Return the encoder of targets; ``classes`` are the labels of a single output."""
+        """Return an encoder for the targets; ``classes`` lists the labels of a single output."""
         y = np.asarray(dense_rows(y))
         if y.ndim <= 1:
             return cls(find_labels(y) if classes is None else classes, ())
@@ -37,7 +37,7 @@ class OutputEncoder:
         return cls(np.array([0, 1]), y.shape[1:])
 
     def check_same(self, classes):
-        """Raise a ValueError if training continues with other labels than before."""
+        """Raise a ValueError if ``classes`` differs from the labels of the previous fit."""
         if classes is not None and not np.array_equal(classes, self.classes):
             raise ValueError(
                 f"classes must be those of the previous fit, {self.classes.tolist()}; got "
@@ -50,7 +50,7 @@ class OutputEncoder:
 
 
 def check_given(estimator, y):
-    """Raise a ValueError that names the estimator if there are no targets."""
+    """Raise a ValueError if the targets ``y`` are None."""
     if y is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
@@ -58,7 +58,7 @@ def check_given(estimator, y):
 
 
 def check_two_labels(classes):
-    """Return the sorted labels of ``partial_fit``; raise a ValueError unless there are two."""
+    """Return the sorted ``classes`` of ``partial_fit``; raise a ValueError unless there are two."""
     labels = np.unique(classes)
     if len(labels) != 2:
         raise ValueError(f"classes must be the two labels of an output; got {labels.tolist()}.")

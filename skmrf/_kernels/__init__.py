@@ -1,1 +1,4 @@
-"""Compiled loops over arrays; no other package imports numba."""
+"""Loops over arrays that numba compiles.
+
+No other subpackage of skmrf imports numba.
+"""

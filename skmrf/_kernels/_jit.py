@@ -13,7 +13,10 @@ def _compiler(cache):
 
 
 def kernel(function):
-    """Compile a function at its first call, without the GIL, and cache the result on disk."""
+    """Compile a function at its first call, and cache the machine code on disk.
+
+    The compiled function releases the global interpreter lock (GIL).
+    """
     try:
         return _compiler(cache=True)(function)
     except RuntimeError:  # no folder for the cache is writable
@@ -21,7 +24,10 @@ def kernel(function):
 
 
 def inlined(function):
-    """Compile a function into its callers, because passing arrays costs more than the work."""
+    """Inline a function into the compiled functions that call it.
+
+    Passing arrays to a function would take longer than the arithmetic of the function.
+    """
     return numba.njit(inline="always", fastmath=FASTMATH, error_model="numpy")(function)
 
 
@@ -38,7 +44,7 @@ def _borrowed(_, array):
 if numba.config.DISABLE_JIT:
 
     def borrowed(array):
-        """Return the array itself."""
+        """Return the array unchanged, for runs without compilation."""
         return array
 else:
     #: Return a view of an array without reference counting. If arrays are read from tuples inside

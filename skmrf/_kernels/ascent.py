@@ -1,4 +1,4 @@
-"""First-order optimisation steps, each in one pass over the parameters."""
+"""Adam and gradient steps, each computed in one pass over the parameters."""
 
 import numpy as np
 
@@ -7,10 +7,11 @@ from ._jit import kernel
 
 @kernel
 def adam_step(theta, gradient, mean, square, betas, corrections, rate, epsilon, out, sizes):
-    """Update Adam's running means in place; write new parameters and their step sizes.
+    """Compute one step of the Adam optimiser.
 
-    ``out`` receives the parameters and ``sizes`` the step sizes. The two ``corrections`` are
-    factors of the running mean and of the square root of the running mean square.
+    The running means ``mean`` and ``square`` are updated in place. ``out`` receives the parameters
+    and ``sizes`` the step sizes. The two ``corrections`` are factors of the running mean and of the
+    square root of the running mean square.
     """
     kind = theta.dtype.type
     one, rate, epsilon = kind(1), kind(rate), kind(epsilon)
@@ -27,7 +28,10 @@ def adam_step(theta, gradient, mean, square, betas, corrections, rate, epsilon, 
 
 @kernel
 def adam_step_sizes(square, rate, correction, epsilon, sizes):
-    """Write the step sizes of :func:`adam_step`, given the second of its two corrections."""
+    """Write the step size of each parameter in an Adam step to ``sizes``.
+
+    ``correction`` is the second of the two corrections of :func:`adam_step`.
+    """
     kind = square.dtype.type
     rate, correction, epsilon = kind(rate), kind(correction), kind(epsilon)
     for i in range(square.size):

@@ -5,8 +5,9 @@ so its table given the clamped variables is one contiguous slice of the whole ta
 
 An edge is a pair of a clique and one of its variables. Messages go from cliques to variables.
 Cavities go from variables to cliques: the cavity of an edge is the belief of the variable without
-the message of this clique. Both are logarithms, one per state of the edge's variable. A message of
-``-inf`` excludes a state; it is counted in ``n_excluded`` and not added to ``totals``.
+the message of this clique. Messages and cavities are logarithms, one per state of the edge's
+variable. A message of ``-inf`` excludes a state. ``n_excluded`` counts the messages of ``-inf``,
+and ``totals`` are the sums of all other messages.
 """
 
 from typing import NamedTuple
@@ -20,7 +21,10 @@ PENALTY = 1e4  # nats, for states that only the current states of maximised vari
 
 
 class Graph(NamedTuple):
-    """Arrays of a factor graph. Edge p connects variable ``clique_vars[p]`` to its clique."""
+    """Arrays that describe a factor graph.
+
+    Edge p connects the variable ``clique_vars[p]`` to its clique.
+    """
 
     n_states: np.ndarray
     state_start: np.ndarray
@@ -36,7 +40,7 @@ class Graph(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Messages and scratch arrays that a run changes."""
+    """Messages and scratch arrays that a run of belief propagation changes."""
 
     messages: np.ndarray  # from cliques to variables
     cavities: np.ndarray  # from variables to cliques; the largest of each edge is 0
@@ -50,7 +54,7 @@ class Work(NamedTuple):
 
 @inlined
 def borrowed_graph(g):
-    """Return the graph with arrays without reference counting."""
+    """Return a factor graph with views of its arrays that have no reference counts."""
     return Graph(
         borrowed(g.n_states),
         borrowed(g.state_start),
@@ -68,7 +72,7 @@ def borrowed_graph(g):
 
 @inlined
 def borrowed_work(work):
-    """Return the messages and scratch arrays without reference counting."""
+    """Return views of the messages and scratch arrays that have no reference counts."""
     return Work(
         borrowed(work.messages),
         borrowed(work.cavities),
@@ -83,7 +87,7 @@ def borrowed_work(work):
 
 @inlined
 def first_free_edge(g, a, n_clamped):
-    """Return the first edge of clique a whose variable is not clamped."""
+    """Return the first edge between clique a and a variable that is not clamped."""
     p = g.clique_ptr[a]
     while p < g.clique_ptr[a + 1] and g.clique_vars[p] < n_clamped:
         p += 1
@@ -92,11 +96,12 @@ def first_free_edge(g, a, n_clamped):
 
 @inlined
 def update_cavity(g, work, p):
-    """Recompute the cavity of edge p and return its largest change.
+    """Recompute the cavity (message to the clique) of edge p, and return its largest change.
 
-    The change of a state is that of its log, relative if the log is below -1. Excluded states have
-    an infinite log, so their change is that of their weight. For all other states the weight is not
-    sufficient: it may stay close to 0 while its log, on which other messages depend, changes.
+    The change of a state is the change of its log message, relative if the log message is below -1.
+    The log message of an excluded state is infinite, so its change is the change of the weight (the
+    exponential). For all other states the weight is not sufficient: it may stay close to 0 while
+    the log message, on which other messages depend, changes.
     """
     i = g.clique_vars[p]
     at = g.message_start[p]
@@ -113,7 +118,10 @@ def update_cavity(g, work, p):
 
 @inlined
 def update_binary_cavity(work, at, offset):
-    """Recompute the cavity of a variable with two states, none excluded, from its log-odds."""
+    """Recompute the cavity (message to a clique) of a binary variable from its log-odds.
+
+    No state of the variable may be excluded.
+    """
     odds = work.totals[offset + 1] - work.messages[at + 1] - work.totals[offset] + work.messages[at]
     old = work.cavities[at + 1] - work.cavities[at]
     low = -abs(odds)
@@ -128,7 +136,7 @@ def update_binary_cavity(work, at, offset):
 
 @inlined
 def update_cavity_states(work, at, offset, q):
-    """Recompute the cavity of a variable with any number of states, some of them excluded."""
+    """Recompute the cavity (message to a clique) of a variable that may have excluded states."""
     top = -np.inf
     for s in range(q):
         value = work.totals[offset + s]
@@ -158,7 +166,7 @@ def update_cavity_states(work, at, offset, q):
 
 @inlined
 def fill_product_table(g, work, first, last, start, potentials):
-    """Set ``work.table`` to the potentials times the weights of all variables; return its size."""
+    """Set ``work.table`` to a clique's potentials times its incoming messages; return its size."""
     size = 1
     work.table[0] = 1.0
     for p in range(last - 1, first - 1, -1):
@@ -176,7 +184,10 @@ def fill_product_table(g, work, first, last, start, potentials):
 
 @inlined
 def sum_binary_pair(g, work, first, start, potentials):
-    """Set ``work.sums`` like :func:`sum_out_variables`, for two variables with two states."""
+    """Set ``work.sums`` to the marginals of the two variables of a binary pairwise clique.
+
+    The marginals are not normalised. They are the same as in :func:`sum_out_variables`.
+    """
     a, b = g.message_start[first], g.message_start[first + 1]
     x0, x1, y0, y1 = work.weights[a], work.weights[a + 1], work.weights[b], work.weights[b + 1]
     t00, t01 = potentials[start] * x0 * y0, potentials[start + 1] * x0 * y1
@@ -189,7 +200,10 @@ def sum_binary_pair(g, work, first, start, potentials):
 
 @inlined
 def sum_out_variables(g, work, first, last, size):
-    """Set ``work.sums`` to the marginals of ``work.table``, which is overwritten."""
+    """Set ``work.sums`` to the marginals of each variable of ``work.table``.
+
+    The marginals are not normalised. ``work.table`` is overwritten.
+    """
     at = 0
     for p in range(first, last):
         q = g.n_states[g.clique_vars[p]]
@@ -207,7 +221,7 @@ def sum_out_variables(g, work, first, last, size):
 
 @inlined
 def count_lost_sums(g, work, first, last):
-    """Return the number of sums that may have lost terms by underflow."""
+    """Return the number of marginals in ``work.sums`` that may have lost terms by underflow."""
     at = 0
     lost = 0
     for p in range(first, last):
@@ -222,7 +236,7 @@ def count_lost_sums(g, work, first, last):
 
 @inlined
 def messages_from_sums(g, work, first, last):
-    """Replace the marginals in ``work.sums`` by messages."""
+    """Replace the marginals in ``work.sums`` by the log messages of a clique."""
     at = 0
     for p in range(first, last):
         q = g.n_states[g.clique_vars[p]]
@@ -244,7 +258,7 @@ def messages_from_sums(g, work, first, last):
 
 @inlined
 def fill_log_table(g, work, first, last, start, log_potentials):
-    """Set ``work.table`` to the log-potentials plus the cavities; return its size."""
+    """Set ``work.table`` to log-potentials plus incoming log messages; return its size."""
     size = 1
     work.table[0] = 0.0
     for p in range(last - 1, first - 1, -1):
@@ -262,7 +276,7 @@ def fill_log_table(g, work, first, last, start, log_potentials):
 
 @inlined
 def messages_from_log_table(g, work, first, last, size, maximise):
-    """Set ``work.sums`` to the messages: log-sum-exp or maximum over the log table."""
+    """Set ``work.sums`` to a clique's log messages: log-sum-exp or maxima of the log table."""
     at = 0
     inner = size
     for p in range(first, last):
@@ -287,7 +301,7 @@ def messages_from_log_table(g, work, first, last, size, maximise):
 
 @inlined
 def most_probable_state(g, work, i):
-    """Return the state of variable i with the largest belief; of equal ones, the first."""
+    """Return the state of variable i with the largest belief (the first state if tied)."""
     offset = g.state_start[i]
     best = 0
     top = -np.inf
@@ -307,7 +321,7 @@ def log_add(a, b):
 
 @inlined
 def log_sum_at(work, size, inner, q, s):
-    """Return log-sum-exp over the entries of the log table where one variable has state s.
+    """Return log-sum-exp over the log-table entries in which a given variable has state s.
 
     The variable has q states and the stride ``inner`` in the table.
     """
@@ -320,7 +334,7 @@ def log_sum_at(work, size, inner, q, s):
 
 @inlined
 def messages_from_mixed_table(g, work, first, last, size):
-    """Set ``work.sums`` to the messages of a clique with maximised and summed variables.
+    """Set ``work.sums`` to the log messages of a clique with maximised and summed variables.
 
     The message to a maximised variable is the maximum, over the other maximised variables, of the
     sum over all summed variables. The message to a summed variable is the sum over the other summed

@@ -1,8 +1,9 @@
-"""Belief propagation between two layers of two-state units, with messages as ratios.
+"""Belief propagation between two layers of binary units, with messages stored as ratios.
 
-A message is one positive number, the ratio ``m(1) / m(0)``. It costs one division, and neither an
-exponential nor a logarithm. Let ``w = exp(W)``, let ``t`` be the odds of the belief of a unit, and
-let ``s`` be the message that the unit received from the receiver. Then the message of the unit is
+A message is one positive number, the ratio ``m(1) / m(0)``. Its computation takes one division, and
+neither an exponential nor a logarithm. Let ``w = exp(W)``, let ``t`` be the odds of the belief of
+the sending unit, and let ``s`` be the last message in the opposite direction. Then the new message
+is
 
     (s + w t) / (s + t).
 
@@ -32,11 +33,11 @@ BLOCK = 16  # hidden units whose beliefs are computed together, with vector inst
 
 @inlined
 def fill_ratios(weights, limit, out, positive, negative):
-    """Write the exponentials of a row of weights; sum the weights by sign; count large ones.
+    """Exponentiate a row of weights, and sum its positive and its negative weights.
 
-    ``positive`` and ``negative`` accumulate the weights by column. Returns the sum of the positive
-    weights, the sum of the sizes of the negative weights, and the number of weights whose size
-    exceeds the limit.
+    ``out`` receives the exponentials. ``positive`` and ``negative`` accumulate the weights by
+    column. Returns the sum of the positive weights, the sum of the sizes of the negative weights,
+    and the number of weights whose size exceeds the limit.
     """
     kind = out.dtype.type
     zero = kind(0)
@@ -56,7 +57,7 @@ def fill_ratios(weights, limit, out, positive, negative):
 
 @inlined
 def interleave(rows, out):
-    """Write the first entries of the two or four rows, then the second entries, and so on."""
+    """Interleave two or four rows: all first entries, then all second entries, and so on."""
     a, b, c, d = rows[0], rows[1], rows[-2], rows[-1]
     if rows.shape[0] == 4:
         for j in range(a.size):
@@ -72,7 +73,7 @@ def interleave(rows, out):
 
 @kernel
 def transpose_ratios(weights, limit, w, hidden_sums, visible_sums):
-    """Write the exponentials of the transposed weights, and the sums of weights of each unit.
+    """Exponentiate and transpose the weights, and sum the weights of each unit by sign.
 
     ``weights`` has shape (n_visible, n_hidden), and ``w`` receives the exponentials of its
     transpose. The rows of ``w`` are whole cache lines; the entries after the last visible unit are
@@ -110,7 +111,7 @@ def transpose_ratios(weights, limit, w, hidden_sums, visible_sums):
 
 @kernel
 def split_segments(weights, limit, bounds, sums):
-    """Split rows into segments in which the sums of weights of each column are within a limit.
+    """Split the rows of a weight matrix into segments with limited column sums.
 
     The positive and the negative weights of a column are summed separately, and the number of
     segments is as small as possible. ``bounds`` has n_rows + 1 entries and receives the bounds of
@@ -138,7 +139,10 @@ def split_segments(weights, limit, bounds, sums):
 
 @inlined
 def fill_beliefs(logits, bound, one, zero):
-    """Write the probabilities of both states; each is accurate even if it is close to zero."""
+    """Write the probabilities of the states 1 and 0 of each unit.
+
+    Each probability is accurate even if it is close to zero.
+    """
     unit = logits.dtype.type(1)
     for i in range(logits.size):
         one[i] = -min(max(logits[i], -bound), bound)
@@ -151,7 +155,7 @@ def fill_beliefs(logits, bound, one, zero):
 
 @inlined
 def update_beliefs(logits, bound, one, zero, before, tol):
-    """Update beliefs and return how many changed by more than ``tol``."""
+    """Update the beliefs of the units, and return how many changed by more than ``tol``."""
     for i in range(logits.size):
         before[i] = one[i]
     fill_beliefs(logits, bound, one, zero)
@@ -163,7 +167,7 @@ def update_beliefs(logits, bound, one, zero, before, tol):
 
 @inlined
 def add_log_factors(factors, logits, bits):
-    """Add the logarithms of the factors to the logits and reset the factors to 1."""
+    """Add the logs of accumulated message products to the logits; reset the products to 1."""
     unit = factors.dtype.type(1)
     logarithms(factors, bits)
     for i in range(factors.size):
@@ -173,7 +177,7 @@ def add_log_factors(factors, logits, bits):
 
 @inlined
 def sum_segment_logs(ratios, segments):
-    """Return the log of the product of ratios, with one logarithm per segment."""
+    """Return the sum of log ratios, with one logarithm for the product of each segment."""
     kind = ratios.dtype.type
     total = kind(0)
     for k in range(segments.size - 1):
@@ -213,9 +217,9 @@ def multiply_messages(w, sent, one, zero, product):
 
 @inlined
 def add_incoming_messages(w, sent, one, zero, product, segments, logits, products, bits):
-    """Add the logs of all messages to a block of hidden units to their logits.
+    """Add the logs of the messages from all visible units to the logits of hidden units.
 
-    ``sent`` is changed as in :func:`multiply_messages`.
+    The hidden units form one block. ``sent`` is changed as in :func:`multiply_messages`.
     """
     for k in range(segments.size - 1):
         part = slice(segments[k], segments[k + 1])
@@ -230,7 +234,10 @@ def add_incoming_messages(w, sent, one, zero, product, segments, logits, product
 
 @inlined
 def send_first_messages(w, on, off, product, sent, factors):
-    """Write the messages of a hidden unit that has not received any; multiply factors by them."""
+    """Write the messages from a hidden unit that has not received messages yet.
+
+    ``sent`` receives the messages, and ``factors`` are multiplied by the messages.
+    """
     unit = w.dtype.type(1)
     if product == MAX:
         scale = unit / max(off, on)
@@ -246,10 +253,11 @@ def send_first_messages(w, on, off, product, sent, factors):
 
 @inlined
 def send_messages(w, one, on, off, product, rest, factors):
-    """Write the messages of a hidden unit with probabilities ``on`` and ``off`` to visible units.
+    """Write the messages from a hidden unit to the visible units.
 
-    ``rest`` is the array ``sent`` after :func:`add_incoming_messages`. The messages replace it, and
-    ``factors`` are multiplied by them.
+    ``on`` and ``off`` are the probabilities of the states 1 and 0 of the hidden unit. ``rest`` is
+    the array ``sent`` after :func:`add_incoming_messages`. The messages replace it, and ``factors``
+    are multiplied by them.
     """
     kind = w.dtype.type
     if product == SUM and on <= off:
@@ -282,7 +290,10 @@ def send_messages(w, one, on, off, product, rest, factors):
 
 @inlined
 def add_pairs(w, rest, one, logit, bound, pairs):
-    """Add the probabilities that a hidden unit and each visible unit are both 1."""
+    """Add the probability that a hidden unit and a visible unit are both 1 to ``pairs``.
+
+    ``pairs`` has one entry for each visible unit.
+    """
     kind = w.dtype.type
     hidden = kind(1) / (kind(1) + kind(np.exp(-min(max(logit, -bound), bound))))
     for i in range(pairs.size):

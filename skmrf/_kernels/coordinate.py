@@ -1,4 +1,4 @@
-"""Coordinate ascent on ``log sum_h f(v, h)`` over the states of the visible units."""
+"""Coordinate ascent on ``log sum_h f(v, h)`` over the states v of the visible units."""
 
 import numpy as np
 
@@ -8,7 +8,10 @@ from .bipartite import fill_beliefs, sum_segment_logs
 
 @inlined
 def log_odds(w, state, one, zero, segments, factors):
-    """Return the log odds of a visible unit with the hidden units summed out, without its bias."""
+    """Return the log odds of the state 1 of a visible unit, without the bias of the unit.
+
+    The hidden units are summed out.
+    """
     if state:  # the hidden probabilities include the weights of the unit
         for j in range(w.size):
             factors[j] = zero[j] + one[j] / w[j]
@@ -20,7 +23,7 @@ def log_odds(w, state, one, zero, segments, factors):
 
 @kernel
 def ascend(weights, w, visible, hidden, segments, bound, max_iter, scratch, V, out, n_iter, moved):
-    """Set one visible unit after the other to its more probable state until no unit changes.
+    """Set each visible unit in turn to its more probable state until no unit changes.
 
     A unit changes from 0 to 1 only if its log odds exceed the rounding error. Otherwise ties would
     cycle, because rounding errors depend on the state.

@@ -1,10 +1,10 @@
-"""Message passes over a bucket tree, for a batch of rows of evidence.
+"""Messages of variable elimination over a bucket tree, for several rows of evidence.
 
 Bucket k eliminates one variable with q states. The sources of a bucket are tables of the model and
-messages of child buckets. The table of a bucket is the sum of its sources. It has ``outer * inner``
-entries, and the eliminated variable varies fastest. The table is never stored as a whole: blocks of
-``inner`` entries are summed in a buffer. For entry i of block o, the entry of a source is at
-``start + offsets[outer_at + o] + offsets[inner_at + i]``.
+messages of child buckets. The table of a bucket is the sum of its sources. The table has
+``outer * inner`` entries, and the eliminated variable varies fastest. The table is never stored as
+a whole: blocks of ``inner`` entries are summed in a buffer. For entry i of block o, the entry of a
+source is at ``start + offsets[outer_at + o] + offsets[inner_at + i]``.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from ._jit import inlined, kernel
 
 
 class Tree(NamedTuple):
-    """Arrays of a bucket tree, with buckets in elimination order.
+    """Index arrays of a bucket tree, with its buckets in elimination order.
 
     The sources of bucket k are ``source_ptr[k]`` to ``source_ptr[k + 1] - 1``.
     """
@@ -40,7 +40,7 @@ class Tree(NamedTuple):
 
 @kernel
 def block_offsets(cards, strides, out):
-    """Set ``out[r]`` to the offset of the r-th joint state (the last variable varies fastest)."""
+    """Write the offset of each joint state in a table; the last variable varies fastest."""
     out[0] = 0
     filled = 1
     for d in range(cards.size - 1, -1, -1):
@@ -52,7 +52,7 @@ def block_offsets(cards, strides, out):
 
 @kernel
 def clamped_starts(X, observed, clique_ptr, clique_vars, strides, table_start, out):
-    """Write the start of each clique's table given the observed variables of each row."""
+    """Write the index of each clique's first table entry, given the evidence of each row."""
     for b in range(X.shape[0]):
         for a in range(table_start.size):
             start = table_start[a]
@@ -64,7 +64,7 @@ def clamped_starts(X, observed, clique_ptr, clique_vars, strides, table_start, o
 
 @inlined
 def fill_block(tree, k, b, o, flat, starts, messages, buffer):
-    """Set the buffer to the sum of the sources of bucket k in block o."""
+    """Sum the tables and child messages of bucket k in the buffer, for block o of its entries."""
     inner = tree.inner[k]
     for i in range(inner):
         buffer[i] = 0.0
@@ -84,7 +84,7 @@ def fill_block(tree, k, b, o, flat, starts, messages, buffer):
 
 @kernel
 def pass_upward(tree, first, last, flat, starts, messages, maximise):
-    """Compute the messages of buckets first .. last - 1 by log-sum-exp or maximum."""
+    """Compute the upward messages of buckets first .. last - 1 by log-sum-exp or maximum."""
     buffer = np.empty(tree.inner.max())
     for k in range(first, last):
         q = tree.q[k]
@@ -110,10 +110,11 @@ def pass_upward(tree, first, last, flat, starts, messages, maximise):
 def pass_downward(
     tree, first, last, flat, starts, out_starts, messages, weights, singles, moments, scratch
 ):
-    """Compute the beliefs of buckets last - 1 .. first, and replace upward by downward messages.
+    """Compute marginals and downward messages, from bucket ``last - 1`` down to ``first``.
 
-    ``singles[b]`` receives the marginals of variables. ``moments[0]`` (or ``moments[b]``) receives
-    the weighted marginals of cliques at ``out_starts``. Either array may have no columns.
+    The downward messages replace the upward messages. ``singles[b]`` receives the marginals of
+    variables. ``moments[0]`` (or ``moments[b]``) receives the weighted marginals of cliques at
+    ``out_starts``. Either array may have no columns.
     """
     buffer = np.empty(tree.inner.max())
     for k in range(last - 1, first - 1, -1):
@@ -137,7 +138,7 @@ def pass_downward(
 
 @inlined
 def children_size(tree, k):
-    """Return the number of separator entries of the children of bucket k."""
+    """Return the total number of entries of the messages from the child buckets of bucket k."""
     size = 0
     for s in range(tree.source_ptr[k], tree.source_ptr[k + 1]):
         child = tree.source_bucket[s]
@@ -148,7 +149,11 @@ def children_size(tree, k):
 
 @inlined
 def add_block_beliefs(tree, k, b, o, belief, out_starts, weights, singles, moments, scratch):
-    """Add a block of beliefs to the marginals of its bucket's variable, cliques and children."""
+    """Add the probabilities of one block of a bucket to the marginals.
+
+    The block contributes to the marginals of the bucket's variable, of its cliques and of the
+    separators between the bucket and its child buckets.
+    """
     inner = tree.inner[k]
     q = tree.q[k]
     if singles.shape[1] > 0:
@@ -172,7 +177,10 @@ def add_block_beliefs(tree, k, b, o, belief, out_starts, weights, singles, momen
 
 @inlined
 def update_child_messages(tree, k, b, messages, scratch):
-    """Set each child's downward message: its separator's log marginal minus its upward message."""
+    """Set the downward message from bucket k to each of its child buckets.
+
+    The downward message is the log marginal of the separator minus the upward message.
+    """
     received = 0
     for s in range(tree.source_ptr[k], tree.source_ptr[k + 1]):
         child = tree.source_bucket[s]
@@ -192,7 +200,7 @@ def update_child_messages(tree, k, b, messages, scratch):
 
 @kernel
 def choose_states(tree, first, flat, starts, messages, rows, X, uniforms):
-    """Set the variables of buckets first and later in each row of X, starting at the last bucket.
+    """Sample or maximise variables in each row of X, from the last bucket to ``first``.
 
     Row r uses the upward messages of batch row ``rows[r]``. If ``uniforms`` has the shape (n_rows,
     n_buckets), each variable is drawn from its conditional distribution. If it has no columns, each
@@ -235,7 +243,10 @@ def choose_states(tree, first, flat, starts, messages, rows, X, uniforms):
 
 @inlined
 def draw_categorical(scores, top, uniform):
-    """Return the first state whose cumulative probability exceeds uniform; overwrite scores."""
+    """Return the first state whose cumulative probability exceeds a uniform number.
+
+    ``scores`` are unnormalised log-probabilities with maximum ``top``. They are overwritten.
+    """
     total = 0.0
     last = 0
     for s in range(scores.size):

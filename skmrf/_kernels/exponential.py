@@ -1,8 +1,8 @@
 """Powers of two, exponentials and logarithms that numba can vectorise.
 
 A call of exp costs about 4 ns, because numba has no vector library. Loops that contain
-:func:`power_of_two` are vectorised; a power then costs about 0.1 ns in float32 and 0.3 ns in
-float64.
+:func:`power_of_two` are vectorised. One power of two then costs about 0.1 ns in float32 and 0.3 ns
+in float64.
 """
 
 import numpy as np
@@ -96,7 +96,7 @@ def _exponential(x):
 
 
 def exponentials(x):
-    """Replace x by exp(x), clipped to e^-87 .. e^87 (float32) or e^-708 .. e^708 (float64)."""
+    """Replace each x by exp(x), clipped to e^-87 .. e^87 (float32) or e^-708 .. e^708 (float64)."""
     limit = RANGE if x.dtype == np.float32 else LONG_RANGE
     np.exp(np.clip(x, -limit, limit), out=x)
 
@@ -113,7 +113,7 @@ def _exponentials(x):
 
 
 def logarithms(x, bits):  # noqa: ARG001
-    """Replace x > 0 by log(x).
+    """Replace each entry x > 0 of an array by log(x).
 
     In float32 the absolute or the relative error is below 2e-7. ``bits`` is scratch of the same
     length with dtype int32.

@@ -1,4 +1,4 @@
-"""Forests: acyclic sets of cliques."""
+"""Selection of cliques that form a forest (a factor graph without cycles)."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ._jit import kernel
 
 @kernel
 def root_of(parent, i):
-    """Return the representative of the tree that contains i, and shorten the path to it."""
+    """Return the root of the tree that contains i, and shorten the path from i to the root."""
     while parent[i] != i:
         parent[i] = parent[parent[i]]
         i = parent[i]

@@ -1,7 +1,7 @@
-"""Gaussian components with missing values: densities of observed entries, draws of missing ones.
+"""Gaussian components and missing values: log-densities of observed entries, and imputation.
 
-``pattern[r]`` is the number of the missing-value pattern of row r. Rows are visited in ``order``,
-in which rows of the same pattern are adjacent, so that they share one Cholesky factor.
+``pattern[r]`` is an integer that identifies which entries of row r are missing. Rows are visited in
+``order``, in which rows of the same pattern are adjacent, so that they share one Cholesky factor.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ TINY = 1e-300  # lower bound of the square of a pivot
 
 @inlined
 def _find_entries(row, observed, entries):
-    """Write the positions of the observed or of the missing entries of a row; return how many."""
+    """Write the positions of the observed (or missing) entries of a row; return their number."""
     m = 0
     for i in range(row.size):
         if np.isnan(row[i]) != observed:
@@ -25,7 +25,7 @@ def _find_entries(row, observed, entries):
 
 @inlined
 def _cholesky(matrix, entries, m, root):
-    """Write the Cholesky factor of some rows and columns of a matrix."""
+    """Write the Cholesky factor of the submatrix with the given rows and columns."""
     for a in range(m):
         for b in range(a + 1):
             total = matrix[entries[a], entries[b]]

@@ -1,11 +1,11 @@
-"""Systematic-scan Gibbs sweeps along a path of inverse temperatures, for a block of chains.
+"""Systematic-scan Gibbs sweeps along a path of inverse temperatures, for several chains.
 
-The target at beta is ``reference(x) ** (1 - beta) * f(x) ** beta``. The reference is a product
-distribution. ``betas`` has one more entry than there are sweeps. Before sweep t, the log-weights
-increase by ``(betas[t + 1] - betas[t]) * (log f - log reference)``. Sweep t leaves the target at
-``betas[t + 1]`` invariant. If all betas are 1, the sweeps are plain Gibbs sampling. Variables are
-visited in the given order, which does not contain variables with one state. Clamped variables are
-skipped. X and log_weights are changed in place.
+The target at inverse temperature beta is ``reference(x) ** (1 - beta) * f(x) ** beta``. The
+reference is a product distribution. ``betas`` has one more entry than there are sweeps. Before
+sweep t, the log-weights increase by ``(betas[t + 1] - betas[t]) * (log f - log reference)``. Sweep
+t leaves the target at ``betas[t + 1]`` invariant. If all betas are 1, the sweeps are plain Gibbs
+sampling. Variables are visited in the given order, which does not contain variables with one state.
+Clamped variables are skipped. X and log_weights are changed in place.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ from .tables import fill_entries
 def sweep_tables(
     conditionals, reference, reference_start, betas, order, X, clamped, log_weights, rng
 ):
-    """Run Gibbs sweeps on tables of any order.
+    """Run Gibbs sweeps on a factor graph whose cliques can have any size.
 
     The log-probabilities of variable i in the reference start at ``reference[reference_start[i]]``.
     """
@@ -51,7 +51,7 @@ def sweep_tables(
 
 @inlined
 def update_site(conditionals, reference, reference_at, beta, i, q, x, entry, scores, rng):
-    """Draw x[i] given the other variables, and update the table positions of its cliques."""
+    """Draw variable i given all others, and update the current table entries of its cliques."""
     flat = conditionals.flat
     old = x[i]
     first, last = conditionals.var_ptr[i], conditionals.var_ptr[i + 1]
@@ -94,7 +94,7 @@ def update_site(conditionals, reference, reference_at, beta, i, q, x, entry, sco
 
 @kernel
 def binary_field(X, coupling, bias, field):
-    """Set the field to bias + X coupling, the sum of the rows of coupling whose variable is 1."""
+    """Set ``field`` to ``bias + X @ coupling``, where X contains zeros and ones."""
     for c in range(X.shape[0]):
         f = field[c]
         f[:] = bias
@@ -108,7 +108,10 @@ def binary_field(X, coupling, bias, field):
 def sweep_binary(
     conditionals, reference, reference_start, betas, order, X, field, clamped, log_weights, rng
 ):
-    """Run Gibbs sweeps on a binary pairwise model; update field = bias + X coupling in place."""
+    """Run Gibbs sweeps on a binary pairwise model.
+
+    ``field``, which is ``bias + X @ coupling``, is updated in place.
+    """
     coupling, bias, constant = conditionals
     n = bias.size
     masked = clamped.shape[0] > 0

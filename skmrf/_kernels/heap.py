@@ -1,4 +1,4 @@
-"""Binary heap of items, the highest priority first, in which priorities can change.
+"""Binary heap whose first item has the highest priority; priorities can change.
 
 ``heap`` holds the items, and ``position[item]`` is the index of an item in the heap.
 """
@@ -8,7 +8,7 @@ from ._jit import inlined
 
 @inlined
 def sift_up(heap, position, priority, item):
-    """Restore the heap after the priority of an item has increased."""
+    """Restore the order of the heap after the priority of an item has increased."""
     k = position[item]
     while k > 0:
         above = (k - 1) // 2
@@ -24,7 +24,7 @@ def sift_up(heap, position, priority, item):
 
 @inlined
 def sift_down(heap, position, priority, item):
-    """Restore the heap after the priority of an item has decreased."""
+    """Restore the order of the heap after the priority of an item has decreased."""
     k = position[item]
     n = heap.size
     while 2 * k + 1 < n:

@@ -1,4 +1,4 @@
-"""Units of a layer given the other layer: means, draws and softplus sums.
+"""Units of one layer of a bipartite model given the other layer: means, samples, softplus sums.
 
 ``activation`` is the product of the other layer's states and the weights, without the bias. It has
 one row per chain. ``bias`` has one row for all chains, or one row per chain. The logit of a unit is
@@ -57,7 +57,7 @@ def softplus_sums(activation, bias, scale, out):
 
 @kernel
 def draw_units(activation, bias, scale, shift, noise, out):
-    """Draw units: 1 where uniform noise is below the probability of 1, otherwise 0."""
+    """Draw each unit: 1 if its uniform random number is below its probability of 1, else 0."""
     kind = activation.dtype.type
     one, zero = kind(1), kind(0)
     half = kind(np.finfo(activation.dtype).eps / 4)  # keeps the noise above 0 and below 1, like p

@@ -1,8 +1,9 @@
-"""Mean-field inference: coordinate ascent on the bound, and expected log-potentials.
+"""Mean field: coordinate ascent on the lower bound of log Z, and expected log-potentials.
 
 The approximation is a product of single-variable distributions, and ``single[single_start[i] + s]``
-is the probability of state s of variable i. Zero potentials have no finite log-potential. They
-contribute their probability under the product instead (the zero mass).
+is the probability of state s of variable i. Table entries with zero potential have no finite
+log-potential. Instead of an expected log-potential, they contribute their probability under the
+product. The sum of these probabilities is the zero mass.
 """
 
 import numpy as np
@@ -14,7 +15,7 @@ RELATIVE = 1.0 + 1e-12  # zero masses within rounding errors are equal
 
 @inlined
 def joint_probabilities(a, skipped, n_states, clique_ptr, clique_vars, single, single_start, out):
-    """Write the probabilities of the joint states of clique a without a variable; count them."""
+    """Write the joint probabilities of clique a without variable ``skipped``; return the count."""
     out[0] = 1.0
     filled = 1
     for p in range(clique_ptr[a + 1] - 1, clique_ptr[a] - 1, -1):
@@ -32,10 +33,11 @@ def joint_probabilities(a, skipped, n_states, clique_ptr, clique_vars, single, s
 
 @kernel
 def ascend(tables, single_start, first, last, n_sweeps, tol, buffer, single):
-    """Update variables first .. last - 1 in sweeps until no probability changes by more than tol.
+    """Update single-variable distributions until no probability changes by more than ``tol``.
 
-    ``single`` is changed in place. ``buffer`` is scratch for a table without one variable. Returns
-    the number of sweeps and the largest change in the last one.
+    Each sweep updates the variables ``first`` to ``last - 1``. ``single`` is changed in place.
+    ``buffer`` is scratch for a table without one variable. Returns the number of sweeps and the
+    largest change in the last one.
     """
     largest = tables.n_states.max() if tables.n_states.size > 0 else 1
     zero = np.empty(largest)
@@ -56,7 +58,10 @@ def ascend(tables, single_start, first, last, n_sweeps, tol, buffer, single):
 
 @inlined
 def fill_field(tables, i, single, single_start, buffer, zero, field):
-    """Write the zero mass and the expected finite log-potentials of each state of variable i."""
+    """Write the expected log-potential of each state of variable i, and its zero mass.
+
+    The zero mass is the probability of zero potentials, which the expectation leaves out.
+    """
     q = tables.n_states[i]
     zero[:q] = 0.0
     field[:q] = 0.0
@@ -86,8 +91,9 @@ def fill_field(tables, i, single, single_start, buffer, zero, field):
 
 @inlined
 def update_probabilities(zero, field, own):
-    """Set probabilities to the softmax of the field over states of least zero mass.
+    """Set the probabilities of a variable to the softmax of its expected log-potentials.
 
+    States whose zero mass (probability of zero potentials) is not minimal get probability zero.
     Returns the largest change of a probability.
     """
     least = np.inf
@@ -113,7 +119,11 @@ def update_probabilities(zero, field, own):
 
 @kernel
 def expected_log_potential(tables, single_start, single, buffer):
-    """Return the zero mass and the expected sum of finite log-potentials under the product."""
+    """Return the zero mass and the expected log-potential under the mean-field distribution.
+
+    The zero mass is the sum over cliques of the probability of zero potentials, which the
+    expectation leaves out.
+    """
     zero = 0.0
     total = 0.0
     for a in range(tables.table_start.size):
@@ -139,7 +149,7 @@ def expected_log_potential(tables, single_start, single, buffer):
 
 @kernel
 def add_products(single, single_start, n_states, clique_ptr, clique_vars, table_start, buffer, out):
-    """Add to ``out[e]`` the probability of the joint state of entry e under the product."""
+    """Add the mean-field probability of each table entry's joint state to ``out``."""
     for a in range(table_start.size):
         size = joint_probabilities(
             a, -1, n_states, clique_ptr, clique_vars, single, single_start, buffer

@@ -1,10 +1,11 @@
-"""Values and gradients (reverse mode) of many small dense networks with SELU units.
+"""Values and reverse-mode gradients of many small dense neural networks with SELU units.
 
 A network is a row of parameters. For each layer the row holds the weights, ordered by their source
-unit, and the biases of the target units. Then follow the weights and the bias of the output unit,
-and the scale ``s``. The value of a network is ``s tanh(net)``. The inputs of a network are one or
-two variables. A continuous variable is multiplied by its weights. A categorical variable enters
-one-hot encoded: its state selects one of ``n_slots`` rows of weights.
+unit, and the biases of the target units. The last entries of the row are the weights and the bias
+of the output unit, and the scale ``s``. The value of a network is ``s tanh(net)``, where ``net`` is
+the weighted input of the output unit. The inputs of a network are one or two variables. A
+continuous variable is multiplied by its weights. A categorical variable enters one-hot encoded: its
+state selects one of ``n_slots`` rows of weights.
 
 A network is evaluated on a block of points. Its inputs, units and output are rows of one array.
 The rows are padded to a multiple of ``LANES`` points, so that vectorised loops have no remainder.
@@ -25,13 +26,16 @@ SELU_SCALE, SELU_BOTTOM = 1.0507009873554805, 1.7580993408473766  # Klambauer et
 
 @inlined
 def _block_size(numbers):
-    """Return the number of points per block."""
+    """Return the number of points at which a network is evaluated together (one block)."""
     return BLOCK * 4 // numbers.itemsize
 
 
 @inlined
 def _aligned_column(unit_buffer):
-    """Return the first column that starts a cache line, because unaligned loads are slower."""
+    """Return the first column of the buffer that starts a cache line.
+
+    Loads that are not aligned with cache lines are slower.
+    """
     return -(unit_buffer.ctypes.data // unit_buffer.itemsize) % LINE
 
 
@@ -48,7 +52,7 @@ def _fill(target, number):
 
 @inlined
 def _four_rows(n, i):
-    """Return rows i .. i + 3 of n, with the last row in place of those beyond it."""
+    """Return the row indices i to i + 3, each limited to the last row index n - 1."""
     return i, min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
 
 
@@ -64,7 +68,7 @@ def _four_weights(weights, stride, n, i):
 
 @inlined
 def _weighted_sums(sources, targets, spare, weights, biases):
-    """Set the targets to the biases plus the weighted sources.
+    """Set each target unit to its bias plus the weighted sum of the source units.
 
     A pass handles two targets and four sources, so that rows are read and written less often.
     """
@@ -103,7 +107,10 @@ def _apply_selu(targets, top, bottom):
 
 @inlined
 def _forward_output(target, sources, weights, one):
-    """Set the target, which holds the bias, to tanh of the bias plus the weighted sources."""
+    """Set the output unit to tanh of its bias plus the weighted sum of the source units.
+
+    At the start, ``target`` contains the bias.
+    """
     n, limit, twice = len(sources), weights.dtype.type(60), weights.dtype.type(2 * LOG2_E)
     for i in range(0, n, 4):
         ia, ib, ic, id_ = _four_rows(n, i)
@@ -118,7 +125,10 @@ def _forward_output(target, sources, weights, one):
 
 @inlined
 def _load_inputs(inputs, members, begin, m, units):
-    """Copy the inputs of a block to the first rows; return the number of points with padding."""
+    """Copy a network's inputs at one block of points to ``units``; return the padded block size.
+
+    The inputs are the first rows of ``units``.
+    """
     padded = m + -m % LANES
     for e in range(members.size):
         x, target = inputs[members[e], begin : begin + m], units[e]
@@ -132,7 +142,8 @@ def _load_inputs(inputs, members, begin, m, units):
 def _copy_continuous_weights(row, width, n_slots, discrete, members, first_weights):
     """Copy the first-layer weights of continuous inputs; categorical inputs get weights of 0.
 
-    The copies follow as many entries as inputs, which are the biases of a fictitious layer below.
+    The first entries of ``first_weights``, one per input, are the biases of a fictitious layer
+    below. The copied weights follow.
     """
     for e in range(members.size):
         for o in range(width):
@@ -152,7 +163,10 @@ def _add_categorical_weights(row, width, n_slots, discrete, members, units, targ
 
 @inlined
 def _forward_units(row, widths, n_slots, discrete, members, first_weights, units, top, bottom, one):
-    """Compute the values of all units after the inputs; the last row but one is tanh(net)."""
+    """Compute the values of all hidden units and of the output unit of one network.
+
+    The last row but one of ``units`` receives the output, tanh(net).
+    """
     at, before, after = 0, 0, members.size
     for layer in range(widths.size):
         width, fan_in = widths[layer], after - before
@@ -173,7 +187,7 @@ def _forward_units(row, widths, n_slots, discrete, members, first_weights, units
 
 @kernel
 def network_values(theta, widths, n_slots, inputs, discrete, members_of, out):
-    """Compute the values of all networks at their points.
+    """Compute the value of each network at each point.
 
     Parameters
     ----------
@@ -218,7 +232,11 @@ def network_values(theta, widths, n_slots, inputs, discrete, members_of, out):
 
 @inlined
 def _backward_output(value, weights, scale, slope, gradient, one):
-    """Add the derivatives by scale and output bias, and write those by the argument of tanh."""
+    """Compute the derivatives with respect to the scale, the output bias and the tanh argument.
+
+    The derivatives with respect to scale and bias are added to ``gradient``. ``slope`` receives the
+    derivatives with respect to the argument of tanh.
+    """
     by_scale = by_bias = one - one
     for p in range(weights.size):
         by_scale += weights[p] * value[p]
@@ -242,7 +260,7 @@ def _add_four(gradient, n, o, a, b, c, d):
 
 @inlined
 def _backward_layer(row, at, sources, slopes, below, spare, gradient, top, bottom):
-    """Add the derivatives by the weights of a layer and by the biases of its source units.
+    """Add the derivatives with respect to a layer's weights and its source units' biases.
 
     The biases of the source units are stored before the weights. ``below`` receives the slopes of
     the sources. A pass handles two sources and four slopes.
@@ -283,7 +301,7 @@ def _backward_layer(row, at, sources, slopes, below, spare, gradient, top, botto
 
 @inlined
 def _backward_selu(source, slope, top, bottom):
-    """Multiply slopes by the derivative of SELU units and return their sum."""
+    """Multiply derivatives by the slope of SELU in place, and return the sum of the products."""
     zero = top - top
     total = zero
     for p in range(source.size):
@@ -312,7 +330,7 @@ def _add_continuous_gradient(width, n_slots, discrete, members, first_weights, g
 
 @kernel
 def network_gradients(theta, widths, n_slots, inputs, discrete, members_of, weights, out):
-    """Add to ``out`` the derivatives of the weighted sum of each network's values.
+    """Add the parameter gradient of each network's weighted sum of values to ``out``.
 
     The first six parameters are those of :func:`network_values`.
 

@@ -9,7 +9,7 @@ WORD = 64
 
 @kernel
 def adjacency_bits(clique_ptr, clique_vars, free, n_variables):
-    """Return the adjacency matrix as rows of bits: which free variables share a clique."""
+    """Return which free (unobserved) variables share a clique, as an adjacency matrix of bits."""
     words = (n_variables + WORD - 1) // WORD
     bits = np.zeros((n_variables, words), dtype=np.uint64)
     for a in range(clique_ptr.size - 1):
@@ -26,7 +26,7 @@ def adjacency_bits(clique_ptr, clique_vars, free, n_variables):
 
 @kernel
 def popcount(word):
-    """Return the number of set bits."""
+    """Return the number of bits of a 64-bit integer that are 1."""
     x = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
     x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -38,7 +38,7 @@ def popcount(word):
 
 @kernel
 def set_bits(row, out):
-    """Write the positions of the set bits of a row and return their number."""
+    """Write the positions of the bits of a row that are 1, and return their number."""
     count = 0
     for w in range(row.size):
         word = row[w]
@@ -52,7 +52,7 @@ def set_bits(row, out):
 
 @kernel
 def elimination_scores(bits, v, log_states, neighbours):
-    """Return the number of edges that eliminating v adds, and the log size of its table."""
+    """Return how many edges the elimination of variable v adds, and the log size of its table."""
     degree = set_bits(bits[v], neighbours)
     missing = 0
     log_size = log_states[v]

@@ -1,8 +1,8 @@
 """Runs of belief propagation: schedules, damping and stopping.
 
-There is one run for each row of ``starts``, which holds the start of each clique's slice given the
-states of the clamped variables. A run covers the cliques and variables of one or more connected
-components.
+There is one run for each row of ``starts``. The row contains the index of each clique's first table
+entry, given the states of the clamped variables. A run covers the cliques and variables of one or
+more connected components.
 """
 
 from typing import NamedTuple
@@ -40,7 +40,10 @@ class Tables(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Connected components of the graph without clamped variables that a run covers."""
+    """Cliques and variables that a run of belief propagation covers.
+
+    The cliques and variables form connected components of the graph without clamped variables.
+    """
 
     n_clamped: int
     cliques: np.ndarray
@@ -49,7 +52,10 @@ class Scope(NamedTuple):
 
 
 class RunSettings(NamedTuple):
-    """Schedule, limits and damping of a run; a negative damping means automatic."""
+    """Schedule, iteration limit, tolerance and damping of a run of belief propagation.
+
+    A negative damping means automatic damping.
+    """
 
     schedule: int
     max_iter: int
@@ -59,7 +65,7 @@ class RunSettings(NamedTuple):
 
 @kernel
 def find_component(g, n_clamped, root, is_visited, cliques, variables):
-    """Write the cliques and variables that are connected with a root, nearest first.
+    """Write the cliques and variables that are connected with variable ``root``, nearest first.
 
     Returns the numbers of cliques and variables written. ``is_visited`` has one entry per variable,
     then one per clique, and is updated.
@@ -89,7 +95,7 @@ def find_component(g, n_clamped, root, is_visited, cliques, variables):
 
 @inlined
 def compute_messages(g, work, a, first, start, log_potentials, potentials):
-    """Set ``work.sums`` to the messages of clique a to its free variables."""
+    """Set ``work.sums`` to the log messages from clique a to its unclamped variables."""
     last = g.clique_ptr[a + 1]
     n_maximised, size = 0, 1
     for p in range(first, last):
@@ -116,7 +122,10 @@ def compute_messages(g, work, a, first, start, log_potentials, potentials):
 
 @inlined
 def store_messages(g, work, a, first, damping, absorb):
-    """Replace the messages of clique a by ``work.sums``, damped; also update totals if absorb."""
+    """Replace the messages from clique a by ``work.sums``, with damping.
+
+    If ``absorb`` is true, the sums of messages in ``work.totals`` are updated, too.
+    """
     at = 0
     weight = g.counting[a]
     for p in range(first, g.clique_ptr[a + 1]):
@@ -139,7 +148,7 @@ def store_messages(g, work, a, first, damping, absorb):
 
 @inlined
 def sum_messages(g, work, cliques, variables, n_clamped):
-    """Recompute the totals of all variables from the messages."""
+    """Recompute the sum of the incoming log messages of each variable."""
     for v in range(variables.size):
         i = variables[v]
         work.totals[g.state_start[i] : g.state_start[i + 1]] = 0.0
@@ -158,7 +167,7 @@ def sum_messages(g, work, cliques, variables, n_clamped):
 
 @inlined
 def update_all_cavities(g, work, cliques, n_clamped):
-    """Recompute the cavities of all cliques and return the largest change."""
+    """Recompute all messages from variables to cliques (cavities); return the largest change."""
     change = 0.0
     for k in range(cliques.size):
         a = cliques[k]
@@ -169,7 +178,7 @@ def update_all_cavities(g, work, cliques, n_clamped):
 
 @inlined
 def reset_messages(g, work, cliques, n_clamped):
-    """Set all messages and cavities to uniform distributions."""
+    """Set the messages in both directions to uniform distributions."""
     for k in range(cliques.size):
         a = cliques[k]
         for p in range(first_free_edge(g, a, n_clamped), g.clique_ptr[a + 1]):
@@ -196,7 +205,10 @@ def iterate(
     place,
     priority,
 ):
-    """Run iteration t, at most ``cliques.size`` clique updates, and return the residual."""
+    """Run iteration t of belief propagation, and return the residual.
+
+    An iteration has at most ``cliques.size`` clique updates.
+    """
     is_late = how.damping < 0.0 and t >= UNDAMPED
     usual_damping = LATE_DAMPING if is_late else max(how.damping, 0.0)
     forward = how.schedule == FLOODING or t % 2 == 1
@@ -232,7 +244,7 @@ def iterate(
 
 @kernel
 def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, singles, ends):
-    """Run belief propagation for each row of ``starts``.
+    """Run belief propagation once for each row of evidence (each row of ``starts``).
 
     ``singles`` receives the beliefs of the first ``scope.n_read`` variables. ``ends`` receives the
     number of iterations and the residual of each run. The residual is the largest change of a
@@ -279,7 +291,7 @@ def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, si
 
 @inlined
 def update_priorities(g, work, a, first, n_clamped, heap, place, priority):
-    """Raise the priority of the cliques that receive the new messages of clique a."""
+    """Raise the priority of the neighbours of clique a after its messages have changed."""
     sift_down(heap, place, priority, a)
     for p in range(first, g.clique_ptr[a + 1]):
         i = g.clique_vars[p]
@@ -295,7 +307,7 @@ def update_priorities(g, work, a, first, n_clamped, heap, place, priority):
 
 @inlined
 def read_beliefs(g, work, variables, n_read, out):
-    """Write the normalised beliefs of variables, which are uniform if all states are excluded."""
+    """Write the normalised belief of each variable (uniform if all its states are excluded)."""
     for v in range(n_read):
         i = variables[v]
         offset = g.state_start[i]
@@ -317,7 +329,7 @@ def read_beliefs(g, work, variables, n_read, out):
 
 @kernel
 def bethe_log_partition(graph, tables, starts, scope, messages, scratch, beliefs):
-    """Return the Bethe (or tree-reweighted) log partition function at the messages.
+    """Return the Bethe (or tree-reweighted) log partition function for given messages.
 
     Cliques whose variables are all clamped are left out. The value is ``-inf`` if the messages
     exclude every state of a variable or a clique. If ``beliefs`` has entries, it receives the
@@ -363,7 +375,7 @@ def bethe_log_partition(graph, tables, starts, scope, messages, scratch, beliefs
 
 @inlined
 def log_norm(work, offset, q):
-    """Return the log of the sum of ``exp(totals)`` over the states of one variable."""
+    """Return the log normalising constant of the belief of one variable."""
     top = -np.inf
     for s in range(q):
         if work.n_excluded[offset + s] == 0:
@@ -377,7 +389,7 @@ def log_norm(work, offset, q):
 
 @inlined
 def cavity_shift(g, work, p):
-    """Return the constant that :func:`update_cavity` subtracted from the cavities of edge p."""
+    """Return the constant that :func:`update_cavity` subtracted from the log message of edge p."""
     i = g.clique_vars[p]
     at = g.message_start[p]
     for s in range(g.n_states[i]):

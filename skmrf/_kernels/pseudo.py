@@ -1,4 +1,4 @@
-"""Pseudo-likelihood: conditional probabilities of each variable given all others."""
+"""Pseudo-likelihood: conditional probability of each variable given all other variables."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from .tables import fill_entries
 
 @kernel
 def pseudo_likelihood(conditionals, X, weights, site_log_p, gradient):
-    """Write the log pseudo-likelihood of each row, and add its derivatives to the gradient.
+    """Write the log pseudo-likelihood of each row, and add its gradient to ``gradient``.
 
     ``site_log_p[r]`` is set to the sum over i of log p(x_i | rest of row r). The sum over rows of
     ``weights[r] * d site_log_p[r] / d flat`` is added to ``gradient``, unless it has no entries.

@@ -1,4 +1,4 @@
-"""Softplus sums and means of a layer in float64, from one exponential per unit.
+"""Softplus sums and unit means of an RBM layer in float64, with one exponential per unit.
 
 A call of exp costs about 4 ns, because numba has no vector library. The exponential of this module
 costs about 0.5 ns. Its relative error is below 2e-15 if the result is above 1e-17.
@@ -21,7 +21,10 @@ C13 = 1 / 6227020800
 
 @inlined
 def fill_exponentials(x, bits):
-    """Replace x <= 0 by exp(x), at least exp(-708); ``bits`` is scratch of dtype int64."""
+    """Replace each x <= 0 by exp(x), but at least by exp(-708).
+
+    ``bits`` is scratch of dtype int64.
+    """
     for j in range(x.size):
         v = max(x[j], LOWEST)
         n = np.floor(v * LOG2_E + 0.5)
@@ -37,10 +40,10 @@ def fill_exponentials(x, bits):
 
 @kernel
 def softplus_sums_and_means(activation, bias, sums, means):
-    """Write the sum of softplus(activation + bias) over units, and the probability of each unit.
+    """Write the sum of softplus(activation + bias) over units, and the mean of each unit.
 
-    ``means`` receives the probabilities. It is shaped like ``activation``, or has no rows if the
-    probabilities are not needed.
+    ``means`` receives the probabilities of the state 1. It is shaped like ``activation``, or has no
+    rows if the probabilities are not needed.
     """
     n = bias.size
     x, bits = np.empty(n), np.empty(n, np.int64)

@@ -1,4 +1,4 @@
-"""Log-potentials and expected statistics of factor graphs of tables."""
+"""Log-potentials and expected statistics of discrete factor graphs."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ._jit import inlined, kernel
 
 @inlined
 def table_index(a, x, clique_ptr, clique_vars, strides, table_start):
-    """Return the position of clique a's entry at state x in the flat parameters."""
+    """Return the index, in the concatenated tables, of clique a's entry for state x."""
     index = table_start[a]
     for p in range(clique_ptr[a], clique_ptr[a + 1]):
         index += x[clique_vars[p]] * strides[p]
@@ -16,7 +16,7 @@ def table_index(a, x, clique_ptr, clique_vars, strides, table_start):
 
 @inlined
 def fill_entries(conditionals, x, entry):
-    """Set ``entry[a]`` to the position of clique a's entry at state x in the flat parameters."""
+    """Set ``entry[a]`` to the index, in the concatenated tables, of clique a's entry for x."""
     for a in range(entry.size):
         entry[a] = table_index(
             a,
@@ -30,7 +30,7 @@ def fill_entries(conditionals, x, entry):
 
 @inlined
 def clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at):
-    """Set ``at[r]`` to the flat index of clique a's table entry for the state XT[:, r]."""
+    """Set ``at[r]`` to the index, in the concatenated tables, of clique a's entry for XT[:, r]."""
     at[:] = table_start[a]
     for p in range(clique_ptr[a], clique_ptr[a + 1]):
         x = XT[clique_vars[p]]
@@ -41,7 +41,7 @@ def clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at):
 
 @kernel
 def log_potentials(XT, flat, clique_ptr, clique_vars, strides, table_start, out):
-    """Set ``out[r]`` to the sum of the entries of all cliques at the state in column r of XT."""
+    """Set ``out[r]`` to the log-potential (sum of table entries) of the state in column r of XT."""
     at = np.empty(XT.shape[1], dtype=np.int64)
     out[:] = 0.0
     for a in range(table_start.size):
@@ -52,7 +52,7 @@ def log_potentials(XT, flat, clique_ptr, clique_vars, strides, table_start, out)
 
 @kernel
 def add_moments(XT, weights, clique_ptr, clique_vars, strides, table_start, out):
-    """Add to ``out[e]`` the total weight of the columns of XT whose state selects entry e."""
+    """Add to ``out[e]`` the total weight of the states (columns of XT) that select entry e."""
     at = np.empty(XT.shape[1], dtype=np.int64)
     for a in range(table_start.size):
         clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at)
@@ -62,7 +62,10 @@ def add_moments(XT, weights, clique_ptr, clique_vars, strides, table_start, out)
 
 @kernel
 def add_binary_moments(gram, total, n_states, clique_ptr, clique_vars, strides, table_start, out):
-    """Add the moments of a binary pairwise graph, given ``gram = X' diag(w) X``."""
+    """Add the weighted count of each table entry of a binary pairwise factor graph to ``out``.
+
+    ``gram`` is ``X' diag(w) X`` for the states X and the weights w.
+    """
     for a in range(table_start.size):
         p = clique_ptr[a]
         start = table_start[a]
@@ -88,9 +91,10 @@ def add_binary_moments(gram, total, n_states, clique_ptr, clique_vars, strides, 
 
 @kernel
 def binary_form(flat, n_states, clique_ptr, clique_vars, strides, table_start, coupling, bias):
-    """Fill coupling and bias so that log f = const + bias'x + x'coupling x / 2; return const.
+    """Convert the tables of a binary pairwise factor graph to couplings and biases.
 
-    Variables with one state are always 0, so their terms are 0.
+    Returns the constant of ``log f = constant + bias'x + x'coupling x / 2``. Variables with one
+    state are always 0, so their terms are 0.
     """
     constant = 0.0
     for a in range(table_start.size):
@@ -122,7 +126,10 @@ def binary_form(flat, n_states, clique_ptr, clique_vars, strides, table_start, c
 
 @kernel
 def incidence(clique_ptr, clique_vars, strides, n_variables):
-    """Return the cliques of each variable in compressed rows: pointers, cliques and strides."""
+    """Return the cliques that contain each variable, in compressed sparse rows.
+
+    Returns the row pointers, the cliques, and the strides of the variables in the tables.
+    """
     ptr = np.zeros(n_variables + 1, dtype=np.int64)
     for p in range(clique_vars.size):
         ptr[clique_vars[p] + 1] += 1

@@ -35,7 +35,7 @@ class Batch(NamedTuple):
 
     @property
     def shown(self):
-        """Modelled variables: the targets of a conditional model, otherwise the rows ``X``."""
+        """Values of the modelled variables: the targets of a conditional model, otherwise ``X``."""
         return self.X if self.Y is None else self.Y
 
     def take(self, which):

@@ -8,7 +8,7 @@ SECOND_PRESS_DELAY = 1.0  # seconds; terminals may send one press of Ctrl-C twic
 
 
 class InterruptLater:
-    """Context manager that delays Ctrl-C until its block has ended.
+    """Context manager that delays Ctrl-C until the ``with`` block has ended.
 
     A second Ctrl-C, at least one second after the first one, interrupts immediately. The delay has
     two reasons. An exception while compiled code receives a numpy random generator ends the
@@ -28,7 +28,7 @@ class InterruptLater:
         return self
 
     def __exit__(self, *exception):
-        """Restore the handler of Python, and raise the delayed KeyboardInterrupt."""
+        """Restore Python's signal handler, and raise the delayed KeyboardInterrupt."""
         if self.is_active:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             if self.first_press is not None and exception[0] is None:

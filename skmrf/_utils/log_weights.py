@@ -4,7 +4,7 @@ import numpy as np
 
 
 def logsumexp(log_weights):
-    """Return the log of the sum of exponentials, which is -inf for an empty sum."""
+    """Return the log of the sum of exponentials; an empty sum gives -inf."""
     top = np.max(log_weights, initial=-np.inf)
     if not np.isfinite(top):
         return float(top)
@@ -17,7 +17,7 @@ def log_mean_exp(log_weights):
 
 
 def normalized_weights(log_weights, n):
-    """Return weights that sum to one: equal weights for ``None``, zeros if all are -inf."""
+    """Convert log weights to weights that sum to one: equal for None, zeros if all are -inf."""
     if log_weights is None:
         return np.full(n, 1.0 / max(n, 1))
     total = logsumexp(log_weights)
@@ -27,7 +27,7 @@ def normalized_weights(log_weights, n):
 
 
 def effective_sample_size(log_weights):
-    """Return Kish's effective sample size, which is 1 to n, or 0 if all weights are zero."""
+    """Return Kish's effective sample size, from 1 to n, or 0 if all weights are zero."""
     log_weights = np.asarray(log_weights, dtype=float)
     top = log_weights.max(initial=-np.inf)
     if top == -np.inf:

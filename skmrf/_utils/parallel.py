@@ -6,7 +6,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 
 def run_parts(function, parts, n_jobs):
-    """Call a function with the arguments of each part, on the active joblib backend.
+    """Call a function with each tuple of arguments, in parallel on the active joblib backend.
 
     Results are returned as soon as they are available, in the order of the parts. The backends of
     Ray and multiprocessing return all results at the end.
@@ -29,7 +29,7 @@ def run_parts(function, parts, n_jobs):
 
 
 def run_blocks(function, blocks, n_jobs, *, long=False):
-    """Call a function with the arguments of each block of one step, in threads.
+    """Call a function with the arguments of each block of a computation, in parallel threads.
 
     The threads run in the process of the caller even if the active joblib backend is Dask, Ray or
     a process pool, unless the blocks are ``long``. A fit has thousands of steps, and sending the

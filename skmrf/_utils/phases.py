@@ -1,4 +1,4 @@
-"""Phases: states or moments that estimate one of the two expectations of the gradient."""
+"""Phases of the gradient: states or moments that estimate one of its two expectations."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ Theta = dict[str, np.ndarray]
 
 
 class States(NamedTuple):
-    """Phase given by weighted states: data, chains, particles or maximisers.
+    """Phase of the gradient given by weighted states: data, chains, particles or maximisers.
 
     Attributes
     ----------
@@ -29,12 +29,12 @@ class States(NamedTuple):
 
     @property
     def weights(self):
-        """Normalised weights of the rows, which sum to one, ndarray of shape (n_rows,)."""
+        """Row weights that are normalised to sum to one, ndarray of shape (n_rows,)."""
         return normalized_weights(self.log_weights, self.visible.shape[0])
 
 
 class CliqueMoments(NamedTuple):
-    """Phase given by expected sufficient statistics.
+    """Phase of the gradient given by expected sufficient statistics.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class CliqueMoments(NamedTuple):
 
 
 class CliquePoints(NamedTuple):
-    """Phase given by weighted points of each variable and each edge, such as quadrature points.
+    """Phase of the gradient given by weighted points of variables and edges (quadrature).
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class CliquePoints(NamedTuple):
 
 
 class UnitMoments(NamedTuple):
-    """Phase of a bipartite model, given by the expected states of the units in each row.
+    """Phase of the gradient of a bipartite model, given by expected units in each row.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class UnitMoments(NamedTuple):
 
 
 class LabelMoments(NamedTuple):
-    """Phase of a label model, given by the label probabilities of each row.
+    """Phase of the gradient of a label model, given by label probabilities of each row.
 
     Attributes
     ----------

@@ -7,7 +7,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class LogPartition:
-    """Log partition function with an interval and the method that computed it.
+    """Log partition function with an uncertainty interval and the method that computed it.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class LogPartition:
     ess: float = np.inf
 
     def __float__(self):
-        """Return the value in nats."""
+        """Return the log partition function in nats."""
         return float(self.value)
 
 
@@ -80,7 +80,7 @@ class Marginals:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Joint state with its unnormalised log-probability.
+    """Joint state of all variables, with its unnormalised log-probability.
 
     Attributes
     ----------

@@ -20,5 +20,5 @@ def find_unique_rows(rows):
 
 
 def float_type(array):
-    """Return float32 if the array has this type, otherwise float64."""
+    """Return float32 if the array has the dtype float32, otherwise float64."""
     return np.float32 if np.asarray(array).dtype == np.float32 else np.float64

@@ -19,7 +19,7 @@ def generator(random_state):
 
 
 def integer_seed(rng):
-    """Draw an int that can seed a function that does not accept a Generator."""
+    """Draw an integer seed for functions that do not accept a numpy Generator."""
     return int(rng.integers(N_SEEDS))
 
 

@@ -146,7 +146,7 @@ def _check_strength(strength):
 
 
 def _encode(columns, gap):
-    """Return integer codes of the categories, 0 for the gap, in the smallest dtype."""
+    """Return integer codes of the categories in the smallest dtype; the gap has the code 0."""
     names = range(len(columns))
     for name, column in zip(names, columns, strict=True):
         if missing_mask(column).any():
@@ -156,7 +156,7 @@ def _encode(columns, gap):
             )
     categories = [c.tolist() for c in find_categories(columns, names)]
     if gap is not None and not any(gap in levels for levels in categories):
-        raise ValueError(f"No column has the category gap={gap!r}.")
+        raise ValueError(f"No column has the category gap={gap!r}; give a category, or None.")
     tables = [
         {v: 0 if gap is not None and v == gap else s for s, v in enumerate(levels, 1)}
         for levels in categories
@@ -170,14 +170,20 @@ def _encode(columns, gap):
 
 
 def _min_agreements(n_columns, identity):
-    """Return the smallest number of equal columns of similar rows, indexed by compared columns."""
+    """Return how many columns must be equal for two rows to be similar.
+
+    The result is indexed by the number of compared columns.
+    """
     compared = np.arange(n_columns + 1)
     shares = compared / np.maximum(compared, 1)[:, None]
     return (shares < identity).sum(axis=1)
 
 
 def _count_similar(codes, counts, min_agreements, has_gap):
-    """Count the rows similar to each unique row; ``counts`` are the numbers of duplicates."""
+    """Count the rows that are similar to each unique row.
+
+    ``counts`` are the numbers of duplicates of the unique rows.
+    """
     size = max(1, isqrt(BLOCK_BYTES // np.min_scalar_type(codes.shape[1]).itemsize))
     blocks = [slice(s, s + size) for s in range(0, len(codes), size)]
     n_similar = np.zeros(len(codes), dtype=np.int64)

@@ -137,7 +137,7 @@ def _check_numbers(V):
 
 
 def _check_image_shape(V, image_shape):
-    """Return height and width of the images."""
+    """Check the shape of the images, and return their height and width."""
     if V.ndim not in (2, 3):
         raise ValueError(
             "V must have shape (n, height * width) or (n, height, width); got an array of shape "

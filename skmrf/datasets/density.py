@@ -142,7 +142,7 @@ def _hint(name, home):
 
 
 def _find(name, home):
-    """Return the three splits from the first folder that contains them, or None."""
+    """Return the train, valid and test rows from the first folder with all three, or None."""
     for folder in (home / FOLDER, home):
         packed = folder / f"{name}.npz"
         if packed.is_file():
@@ -213,7 +213,7 @@ def _parse(name, text, origin, remedy):
 
 
 def digest(parts):
-    """Return the sha256 of the packed rows of train, valid and test, concatenated."""
+    """Return the SHA-256 digest of the packed rows of train, valid and test, concatenated."""
     total = hashlib.sha256()
     for split in SPLITS:
         total.update(np.packbits(parts[split], axis=1).tobytes())
@@ -221,7 +221,10 @@ def digest(parts):
 
 
 def _check(name, parts, origin, remedy):
-    """Return the splits; raise if their shapes or digest differ from the registered ones."""
+    """Check the shapes and the digest of train, valid and test against the registry.
+
+    Returns the three splits.
+    """
     info = registry()["sets"][name]
     for split in SPLITS:
         shape = (info["rows"][split], info["n_features"])

@@ -227,7 +227,7 @@ def _fetch(name, readers, download_parts, data_home, download_if_missing):
 
 
 def _read(name, read, content, origin, remedy):
-    """Parse and check the content of a file or download; ``origin`` names it in errors."""
+    """Parse and check the content of a file or download, named ``origin`` in error messages."""
     try:
         parts = read(content)
     except READ_ERRORS as error:
@@ -238,7 +238,7 @@ def _read(name, read, content, origin, remedy):
 
 
 def _check(name, parts, origin, remedy):
-    """Check the shapes and the digest, and return the parts with labels of dtype int64."""
+    """Check the shapes and the digest of a data set; return it with labels of dtype int64."""
     for split, n in SETS[name]["rows"].items():
         for part, shape in ((split, (n, N_PIXELS)), (f"{split}_labels", (n,))):
             if parts[part].shape != shape:
@@ -257,7 +257,7 @@ def _check(name, parts, origin, remedy):
 
 
 def digest(name, parts):
-    """Return the sha256 of the images of all splits and then their labels, all as uint8."""
+    """Return the SHA-256 digest of the images of all splits, followed by the labels, as uint8."""
     total = hashlib.sha256()
     for ending in ("", "_labels"):
         for split in SETS[name]["rows"]:
@@ -305,7 +305,7 @@ def _openml_parser():
 
 
 def _split_digits(table):
-    """Split the table of OpenML, which has the training rows first."""
+    """Split OpenML's MNIST table into training rows, which are first, and test rows."""
     n = SETS["mnist"]["rows"]["train"]
     images, labels = table.data.astype(np.uint8), table.target.astype(np.uint8)
     return {
@@ -340,7 +340,7 @@ def _read_original_silhouettes(content):
 
 
 def _arrange_silhouettes(images, labels, class_names):
-    """Return images in C order, labels and class names as one dict."""
+    """Return the images (in row-major order), labels and class names as one dict."""
     class_names = np.asarray(class_names, dtype=str)
     if class_names.shape != (N_CLASSES,):
         raise ValueError(f"classnames has shape {class_names.shape}, expected ({N_CLASSES},)")

@@ -217,7 +217,7 @@ def _torus(n):
 
 
 def _lattice(kind, n, min_rows):
-    """Return a grid graph with at least ``min_rows`` rows, nodes numbered row by row."""
+    """Return a grid or torus graph with at least ``min_rows`` rows, numbered row by row."""
     if _count_rows(n) < min_rows:
         below = next((m for m in range(n - 1, 0, -1) if _count_rows(m) >= min_rows), None)
         above = next(m for m in count(n + 1) if _count_rows(m) >= min_rows)

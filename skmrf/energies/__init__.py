@@ -1,7 +1,7 @@
 """Energies: unnormalised log-probabilities with their parameters and gradients.
 
-An energy never samples and never learns. :class:`Energy` defines the interface of all energies.
-``skmrf.energies.protocols`` defines the methods that only some energies have.
+An energy contains no sampling and no learning algorithm. :class:`Energy` defines the interface of
+all energies. ``skmrf.energies.protocols`` defines the methods that only some energies have.
 """
 
 from .base import Energy

@@ -9,7 +9,7 @@ from .._utils.phases import Theta
 
 
 class Energy(ABC):
-    """Unnormalised log-probability ``log f(x; theta)`` with its parameters.
+    """Base class of energies: unnormalised log-probability ``log f(x; theta)`` and parameters.
 
     This class declares the methods that all energies have. The protocols in
     ``skmrf.energies.protocols`` declare the methods that only some energies have. Algorithms
@@ -62,7 +62,7 @@ class Energy(ABC):
 
     @abstractmethod
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient ``E_positive[d log f] - E_negative[d log f]``.
+        """Return the gradient: expected ``d log f`` of the positive minus the negative phase.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class Energy(ABC):
         """
 
     def at(self, batch):
-        """Return the distribution of the rows of a batch.
+        """Return the energy given the inputs of a batch, or the energy itself without inputs.
 
         A conditional energy returns its distribution given the inputs of the batch. Any other
         energy returns itself.
@@ -110,7 +110,7 @@ class Energy(ABC):
         return self
 
     def tempered(self, beta):
-        """Return the energy of ``f ** beta``.
+        """Return the tempered energy, whose unnormalised probability is ``f ** beta``.
 
         Parameters
         ----------

@@ -64,12 +64,14 @@ class BipartiteEnergy(LayeredEnergy):
             or weights.shape != (len(visible_bias), len(hidden_bias))
         ):
             raise ValueError(
-                "weights must be (n_visible, n_hidden), visible_bias (n_visible,) and hidden_bias "
-                f"(n_hidden,); got {weights.shape}, {visible_bias.shape} and {hidden_bias.shape}."
+                "weights must have shape (n_visible, n_hidden), visible_bias (n_visible,) and "
+                f"hidden_bias (n_hidden,); got {weights.shape}, {visible_bias.shape} and "
+                f"{hidden_bias.shape}."
             )
         if not all(np.isfinite(a).all() for a in (weights, visible_bias, hidden_bias)):
             raise ValueError(
-                "weights and biases must be finite; for zero potentials use a FactorGraph."
+                "weights and biases must be finite; for states of probability zero use a "
+                "FactorGraph."
             )
         self.theta = {
             "weights": weights,
@@ -78,23 +80,23 @@ class BipartiteEnergy(LayeredEnergy):
         }
 
     def __repr__(self):
-        """Return a summary with the numbers of units."""
+        """Return a summary with the numbers of visible and hidden units."""
         n_visible, n_hidden = self.weights.shape
         return f"BipartiteEnergy(n_visible={n_visible}, n_hidden={n_hidden})"
 
     @property
     def weights(self):
-        """Weights W, shape (n_visible, n_hidden)."""
+        """Weights W between visible and hidden units, shape (n_visible, n_hidden)."""
         return self.theta["weights"]
 
     @property
     def visible_bias(self):
-        """Visible biases c, shape (n_visible,) or (n_rows, n_visible)."""
+        """Biases c of the visible units, shape (n_visible,) or (n_rows, n_visible)."""
         return self.theta["visible_bias"]
 
     @property
     def hidden_bias(self):
-        """Hidden biases b, shape (n_hidden,) or (n_rows, n_hidden)."""
+        """Biases b of the hidden units, shape (n_hidden,) or (n_rows, n_hidden)."""
         return self.theta["hidden_bias"]
 
     @property
@@ -109,7 +111,7 @@ class BipartiteEnergy(LayeredEnergy):
 
     @property
     def sweep_work(self):
-        """Cost of a Gibbs sweep of one chain, in units of drawing one variable (about 20 ns)."""
+        """Cost of a Gibbs sweep of one chain, relative to drawing one variable (about 20 ns)."""
         # 0.05 ns per weight (matrix products) and 2 ns per unit, measured.
         n_visible, n_hidden = self.weights.shape
         return (0.5 * n_visible * n_hidden / 10 + 2.0 * (n_visible + n_hidden)) / 20
@@ -240,7 +242,7 @@ class BipartiteEnergy(LayeredEnergy):
         return -out
 
     def raised(self, V):
-        """Return the function of beta that gives the scaled log marginal of ``f ** beta``."""
+        """Return a function that computes the scaled log marginal of ``f ** beta`` for any beta."""
         V = self.dense(V)
         visible_bias, hidden_bias = self._biases(len(V))
         activation, visible_sums = V @ self.weights, bias_sums(V, visible_bias)
@@ -254,7 +256,7 @@ class BipartiteEnergy(LayeredEnergy):
         return at
 
     def along(self, other, V):
-        """Return :meth:`log_marginal` of ``interpolate(other, beta)`` as a function of beta."""
+        """Return :meth:`log_marginal` of ``interpolate(other, beta)``, as a function of beta."""
         V = self.dense(V)
         first, last = V @ self.weights + self.hidden_bias, V @ other.weights + other.hidden_bias
         sums_first, sums_last = (bias_sums(V, e._biases(len(V))[0]) for e in (self, other))
@@ -270,12 +272,12 @@ class BipartiteEnergy(LayeredEnergy):
         return at
 
     def conditionals(self):
-        """Return the weights and biases that the block Gibbs kernel uses."""
+        """Return the weights and biases for the kernel of layer-wise Gibbs sampling."""
         biases = (np.atleast_2d(b) for b in (self.visible_bias, self.hidden_bias))
         return BipartiteConditionals(self.weights, *biases)
 
     def moments(self, phase):
-        """Return the expected sufficient statistics under a phase, shaped like ``theta``."""
+        """Return the expected sufficient statistics of a phase, in the shapes of ``theta``."""
         if not isinstance(phase, States):
             return phase.moments
         n = phase.visible.shape[0]
@@ -288,7 +290,7 @@ class BipartiteEnergy(LayeredEnergy):
         return out
 
     def _weighted_statistics(self, states):
-        """Return the weighted sum of statistics of all (visible, hidden, weights) triples."""
+        """Return the weighted sum of the statistics of (visible, hidden, weights) triples."""
         V = [self.dense(visible) for visible, _, _ in states]
         H = [
             self.hidden_means(v) if hidden is None else np.asarray(hidden, v.dtype)
@@ -300,7 +302,7 @@ class BipartiteEnergy(LayeredEnergy):
         return {"weights": V.T @ H, "visible_bias": weights @ V, "hidden_bias": H.sum(axis=0)}
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient ``E_positive[d log f] - E_negative[d log f]``."""
+        """Return the gradient: expected ``d log f`` of the positive minus the negative phase."""
         phases = (positive, 1.0), (negative, -1.0)
         if all(isinstance(p, States) and p.visible.shape[0] <= CHUNK for p, _ in phases):
             signed = [(p.visible, p.hidden, sign * self._weights(p)) for p, sign in phases]
@@ -313,7 +315,7 @@ class BipartiteEnergy(LayeredEnergy):
         return normalized_weights(phase.log_weights, n).astype(self.weights.dtype)
 
     def from_table_moments(self, flat):
-        """Return the expected sufficient statistics, shaped like ``theta``, from clique marginals.
+        """Convert clique marginals to expected sufficient statistics, shaped like ``theta``.
 
         Raises
         ------
@@ -323,8 +325,9 @@ class BipartiteEnergy(LayeredEnergy):
         n_units = self.n_variables
         if not self.weights.all():
             raise ValueError(
-                "Some weights are zero. The factor graph has no pair table for them, so its clique "
-                "marginals do not contain their expected statistics."
+                "Some weights are zero. The factor graph has no table for a zero weight, so its "
+                "clique marginals do not give the expected statistic of this weight. Use "
+                "skmrf.exact.expectations.exact_model(energy) with sparse=False."
             )
         on = flat[: 2 * n_units].reshape(-1, 2)[:, 1]
         visible, hidden = np.split(on, [self.weights.shape[0]])

@@ -169,7 +169,7 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
         return BipartiteEnergy(self.weights, visible[0], hidden[0])
 
     def gradient(self, positive, negative, batch):
-        """Return ``E_positive[d log f] - E_negative[d log f]``, averaged over the rows of a batch.
+        """Return the batch's mean gradient: ``d log f`` of the positive minus the negative phase.
 
         Parameters
         ----------

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class TableConditionals(NamedTuple):
-    """Tables of a factor graph with cliques of any order and variables of any number of states.
+    """Arrays for Gibbs sampling of a factor graph, with cliques and state spaces of any size.
 
     The cliques of variable ``i`` are ``var_clique[var_ptr[i]:var_ptr[i + 1]]``.
     :class:`~skmrf.energies.layout.Layout` explains how tables are stored.
@@ -88,10 +88,13 @@ class BipartiteConditionals(NamedTuple):
 
 
 def bias_rows(bias, n_rows):
-    """Return the biases as a matrix with one row, or with one row per row of states."""
+    """Return the biases as a matrix, with one row for all rows of states or one row for each."""
     bias = np.atleast_2d(bias)
     if len(bias) not in (1, n_rows):
-        raise ValueError(f"There are biases for {len(bias)} rows of states, but {n_rows} rows.")
+        raise ValueError(
+            f"The biases have {len(bias)} rows, but the states have {n_rows} rows; give one row of "
+            "biases, or one for each row of states."
+        )
     return bias
 
 

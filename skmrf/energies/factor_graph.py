@@ -11,7 +11,7 @@ MAX_LOG_POTENTIAL_SUM = 1e306  # below the largest float, so that sums do not ov
 
 
 class FactorGraph(TableBackedEnergy, TableEnergy):
-    r"""Factor graph of log-potential tables.
+    r"""Factor graph of tables of log-potentials.
 
     .. math:: \log f(x) = \sum_a \theta_a(x_a)
 
@@ -76,7 +76,7 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
 
     @classmethod
     def from_layout(cls, layout, flat=None):
-        """Return the factor graph of a layout.
+        """Create a factor graph from a layout and a flat vector of log-potentials.
 
         Parameters
         ----------
@@ -99,8 +99,8 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
     def _check_flat(self, flat):
         if len(flat) != self.layout.n_parameters:
             raise ValueError(
-                f"log_potentials has {len(flat)} numbers, but the cliques need "
-                f"{self.layout.n_parameters}."
+                f"log_potentials has {len(flat)} numbers, but the tables of the cliques "
+                f"have {self.layout.n_parameters} entries in total."
             )
         return np.array(flat, dtype=float)
 
@@ -190,11 +190,11 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
         return self
 
     def gradient(self, positive, negative, batch=None):
-        """Return the clique marginals under the positive phase minus those under the negative."""
+        """Return the clique marginals of the positive phase minus those of the negative phase."""
         return {NAME: self.table_moments((positive, 1.0), (negative, -1.0))}
 
     def binary_gradient(self, coupling, bias):
-        """Return the derivatives by ``flat``, given those by couplings and biases (chain rule).
+        """Convert derivatives by couplings and biases to derivatives by ``flat`` (chain rule).
 
         Parameters
         ----------

@@ -21,7 +21,7 @@ def _format_clique(variables):
 
 
 def _check_n_states(n_states):
-    """Return a validated copy of the numbers of states."""
+    """Return a validated copy of the numbers of states of the variables."""
     # A copy, because kernels would index out of bounds if the caller changed the array later.
     n_states = np.asarray(n_states)
     if n_states.size == 0:
@@ -38,7 +38,7 @@ def _check_n_states(n_states):
 
 
 def _flatten(cliques):
-    """Return the cliques in compressed form: the start of each clique, and all variables."""
+    """Concatenate the variables of all cliques; return each clique's start and the variables."""
     try:
         lengths = np.fromiter((len(c) for c in cliques), dtype=np.int64, count=len(cliques))
         ptr = np.concatenate([[0], np.cumsum(lengths)])
@@ -80,7 +80,7 @@ def _check_members(ptr, variables, n_variables):
 
 
 def _table_geometry(n_states, ptr, variables):
-    """Return the strides (C order) and the sizes of the tables of all cliques."""
+    """Return the strides (C order) and the numbers of entries of the tables of all cliques."""
     cardinality = n_states[variables].astype(float)
     strides = np.ones(len(variables))
     sizes = np.ones(len(ptr) - 1)
@@ -132,7 +132,7 @@ class Layout:
 
     @classmethod
     def build(cls, n_states, cliques, tie=None):
-        """Lay out the tables of ``cliques``.
+        """Create the layout of the tables of ``cliques`` in one flat vector.
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class Layout:
 
     @property
     def structure(self):
-        """Arrays for kernels: ``(clique_ptr, clique_vars, strides, table_start)``."""
+        """Arrays of the cliques: ``(clique_ptr, clique_vars, strides, table_start)``."""
         return self.clique_ptr, self.clique_vars, self.strides, self.table_start
 
     @cached_property
@@ -224,12 +224,12 @@ class Layout:
 
     @cached_property
     def is_dense(self):
-        """True if so many pairs are cliques that matrix products are faster than loops."""
+        """True if so many pairs have a table that matrix products are faster than loops."""
         return 16 * np.count_nonzero(self.orders == 2) >= len(self.n_states) ** 2
 
     @cached_property
     def state_start(self):
-        """Start of each variable in a vector of all states of all variables."""
+        """Index of each variable's first state in a vector of the states of all variables."""
         return np.cumsum(self.n_states) - self.n_states
 
     def shape(self, a):
@@ -249,7 +249,7 @@ class Layout:
         return tuple(self.n_states[members].tolist())
 
     def split(self, flat):
-        """Return views of the tables of all cliques in a flat vector.
+        """Return the table of each clique, as a view of a flat vector.
 
         Parameters
         ----------
@@ -308,7 +308,7 @@ class Layout:
 
 
 def _find_table_owners(tie, ptr, variables, n_states):
-    """Return, for each clique, the first clique of its tied group, and validate the groups."""
+    """Validate groups of tied cliques, and return for each clique the first clique of its group."""
     owner = np.arange(len(ptr) - 1)
     tied_cliques = set()
     for group in tie or ():

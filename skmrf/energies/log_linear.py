@@ -64,7 +64,7 @@ def pair_basis(statistic, q_i, q_j):
 
 
 class _Block(NamedTuple):
-    """Tables of one shape: indices of their entries and parameters, and the flat basis tables."""
+    """Group of tables of one shape: indices of entries and parameters, and flat basis tables."""
 
     entries: np.ndarray
     parameters: np.ndarray
@@ -102,7 +102,7 @@ class LogLinearForm:
 
     @classmethod
     def build(cls, n_states, edges, statistic="table", unary=True):
-        """Create the structure of a model.
+        """Create the structure of a pairwise log-linear model.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class LogLinearForm:
 
     @cached_property
     def blocks(self):
-        """Return a dict from each array name in ``theta`` to its groups of tables of one shape."""
+        """Return the groups of equally shaped tables, by the array names of ``theta``."""
         q, n_unary = self.layout.n_states, len(self.unary_start) - 1
         tables = self.layout.table_start
         singles = [
@@ -172,7 +172,7 @@ class LogLinearForm:
         }
 
     def expand(self, theta):
-        """Return the tables that the parameters give.
+        """Compute the tables of log-potentials from the parameters.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class LogLinearForm:
         return flat
 
     def contract(self, flat):
-        """Apply the transpose of :meth:`expand`.
+        """Compute parameter derivatives from table derivatives (transpose of :meth:`expand`).
 
         It turns derivatives by the tables into derivatives by the parameters, and clique marginals
         into expected sufficient statistics.
@@ -215,7 +215,7 @@ class LogLinearForm:
 
     @cached_property
     def owner(self):
-        """Edge number of each pair parameter, shape (n_pair_parameters,)."""
+        """Index of the edge to which each pair parameter belongs, shape (n_pair_parameters,)."""
         return np.repeat(np.arange(len(self.edges)), np.diff(self.pair_start))
 
 
@@ -312,11 +312,11 @@ class LogLinearEnergy(TableBackedEnergy):
         return np.sqrt(np.bincount(self.form.owner, squares, minlength=len(self.form.edges)))
 
     def from_table_moments(self, flat):
-        """Return the expected sufficient statistics from clique marginals."""
+        """Convert clique marginals to expected sufficient statistics."""
         return self.form.contract(flat)
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient, which is zero for edges that are not ``alive``."""
+        """Return the gradient, which is zero for edges whose parameters are fixed at zero."""
         signed = ((positive, 1.0), (negative, -1.0))
         states = [(phase, sign) for phase, sign in signed if isinstance(phase, States)]
         gradient = self.form.contract(self.table_moments(*states))
@@ -326,7 +326,7 @@ class LogLinearEnergy(TableBackedEnergy):
         return self._zero_fixed_edges(gradient)
 
     def from_table_gradient(self, gradient):
-        """Return the gradient by ``theta``, given the gradient by :attr:`flat`.
+        """Convert the gradient by :attr:`flat` to the gradient by ``theta``.
 
         Parameters
         ----------

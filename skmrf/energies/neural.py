@@ -1,4 +1,4 @@
-"""Energy with neural-network potentials and a Gaussian base, for mixed variables."""
+"""Energy with neural potentials and a Gaussian base, for continuous and categorical variables."""
 
 from functools import cached_property
 from itertools import pairwise
@@ -19,7 +19,7 @@ INITIAL_OUTPUT_SCALE = 0.1  # of output weights, so that learning starts near th
 
 
 class Shape(NamedTuple):
-    """Numbers of hidden units of the networks.
+    """Numbers of hidden units of the neural networks.
 
     Parameters
     ----------
@@ -97,7 +97,10 @@ class NeuralEnergy(ContinuousEnergy):
         if len(np.unique(np.sort(self.edges, axis=1), axis=0)) < len(self.edges):
             raise ValueError("An edge is given twice; give every edge once.")
         if not all(layers and min(layers) > 0 for layers in self.shape):
-            raise ValueError(f"Networks need at least one layer of hidden units; got {self.shape}.")
+            raise ValueError(
+                "Each network needs at least one hidden layer, and each layer at least one unit; "
+                f"got {self.shape}."
+            )
         shapes = {
             "nodes": (n, n_parameters(1, self.n_slots, self.shape.nodes)),
             "edges": (len(self.edges), n_parameters(2, self.n_slots, self.shape.edges)),
@@ -134,7 +137,7 @@ class NeuralEnergy(ContinuousEnergy):
         dtype=np.float64,
         random_state=None,
     ):
-        """Create an energy with random networks whose outputs are small.
+        """Create an energy whose random networks have small outputs.
 
         The initial weights have the variance with which SELU units keep the variance of their
         inputs (LeCun's initialisation).
@@ -198,7 +201,7 @@ class NeuralEnergy(ContinuousEnergy):
     # Values -------------------------------------------------------------------------------
 
     def base(self, X):
-        """Return the log-density of the Gaussian base of each row, up to a constant.
+        """Return the log-density of each row under the Gaussian base, up to a constant.
 
         Parameters
         ----------
@@ -243,7 +246,7 @@ class NeuralEnergy(ContinuousEnergy):
         return X
 
     def networks(self, X):
-        """Return the sum of all networks at each row, which is ``log f`` without the base.
+        """Return the summed network outputs of each row: ``log f`` without the Gaussian base.
 
         Parameters
         ----------
@@ -266,7 +269,7 @@ class NeuralEnergy(ContinuousEnergy):
         return nodes.sum(axis=0, dtype=float) + edges.sum(axis=0, dtype=float)
 
     def clique_values(self, points):
-        """Return the values of each network at the points of its variable or edge.
+        """Return the output of each network at the points of its variable or edge.
 
         Parameters
         ----------
@@ -290,14 +293,14 @@ class NeuralEnergy(ContinuousEnergy):
         return np.ascontiguousarray(x, dtype=self.theta["nodes"].dtype)
 
     def _members(self, kind, rows=False):
-        """Return the indices of each network's inputs, in rows of data or in clique points."""
+        """Return the index of each network input among the columns of data or clique points."""
         if kind == "nodes":
             return np.arange(self.n_variables)[:, None]
         # A copy: Ray passes read-only arrays, for which numba would compile the kernels again.
         return self.edges.copy() if rows else np.arange(2 * len(self.edges)).reshape(-1, 2)
 
     def _is_continuous(self, kind):
-        """Return whether each row of node or edge points belongs to a continuous variable."""
+        """Return whether each row of points of nodes or edges is of a continuous variable."""
         is_continuous = self.n_states == 0
         return is_continuous if kind == "nodes" else is_continuous[self.edges.ravel()]
 
@@ -311,7 +314,7 @@ class NeuralEnergy(ContinuousEnergy):
     # Gradients ----------------------------------------------------------------------------
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient ``E_positive[d log f] - E_negative[d log f]``.
+        """Return the gradient: expected ``d log f`` of the positive minus the negative phase.
 
         Parameters
         ----------
@@ -342,7 +345,7 @@ class NeuralEnergy(ContinuousEnergy):
         return gradient
 
     def add_gradient(self, X, weights, gradient):
-        """Add the derivatives of a weighted sum of ``log f`` over rows to a gradient.
+        """Add the derivatives of a weighted sum of ``log f`` over rows to a gradient array.
 
         Parameters
         ----------

@@ -80,7 +80,7 @@ class NeuralLabels(LabelEnergy):
         return cls(theta | {"labels": np.zeros(n_labels, dtype)}, networks, gain)
 
     def __repr__(self):
-        """Return a summary with the number of labels and the networks."""
+        """Return a summary with the number of labels and the sizes of the networks."""
         return f"NeuralLabels(n_labels={self.n_labels}, networks={self.networks!r})"
 
     @property
@@ -147,7 +147,7 @@ class NeuralLabels(LabelEnergy):
         return float(weights @ log_proba[rows, labels]), gradient
 
     def gradient(self, positive, negative, batch):
-        """Return ``E_positive[d log f] - E_negative[d log f]``, averaged over the rows of a batch.
+        """Return the batch's mean gradient: ``d log f`` of the positive minus the negative phase.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class NeuralLabels(LabelEnergy):
         return {k: np.full(v.shape, -1 if k == "labels" else 0) for k, v in self.theta.items()}
 
     def _label_energy(self, y):
-        """Return the energy that holds the networks of a label."""
+        """Return the :class:`NeuralEnergy` with the networks of one label."""
         return self.networks.with_theta(
             {k: self._label_rows(self.theta[k], y) for k in ("nodes", "edges")}
         )

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def pair_strengths(graph):
-    r"""Return the couplings and strengths of the pairs of variables that share a clique.
+    r"""Return the couplings and interaction strengths of all pairs of variables in a clique.
 
     The table of a pair is the sum over its cliques. A clique of more than two variables contributes
     the mean of its table over the other variables.
@@ -35,7 +35,7 @@ def pair_strengths(graph):
 
 
 def _pair_tables(graph):
-    """Return ``{(i, j): table}`` for i < j; tables are nan if a larger clique has zeros."""
+    """Return ``{(i, j): table}`` with i < j; a table is nan if a larger clique has zeros."""
     tables = {}
     for clique, table in zip(graph.cliques, graph.log_potentials, strict=True):
         for axes in combinations(range(len(clique)), 2):
@@ -65,14 +65,14 @@ def _couplings_and_strengths(tables):
 
 
 def _measure_finite(stack):
-    """Return the couplings and strengths of finite tables of one shape."""
+    """Return the couplings and interaction strengths of finite pair tables of one shape."""
     rows, columns = stack.mean(axis=2, keepdims=True), stack.mean(axis=1, keepdims=True)
     centred = stack - rows - columns + rows.mean(axis=1, keepdims=True)
     return centred[:, 0, 0], np.linalg.norm(centred, axis=(1, 2))
 
 
 def _measure_with_zeros(table):
-    """Return the coupling and strength of a table in which some states are impossible."""
+    """Return the coupling and interaction strength of a pair table with impossible states."""
     possible = table > -np.inf
     if np.isnan(table).any() or not possible.any():
         return np.nan, np.inf

@@ -58,11 +58,13 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         bias = np.array(bias, dtype=dtype)
         if bias.ndim != 1 or coupling.shape != (len(bias), len(bias)):
             raise ValueError(
-                f"coupling must be (n, n) and bias (n,); got {coupling.shape} and {bias.shape}."
+                "coupling must have shape (n, n), and bias must have shape (n,); got "
+                f"{coupling.shape} and {bias.shape}."
             )
         if not (np.isfinite(coupling).all() and np.isfinite(bias).all()):
             raise ValueError(
-                "coupling and bias must be finite; for zero potentials use a FactorGraph."
+                "coupling and bias must be finite; for states of probability zero use a "
+                "FactorGraph."
             )
         if not np.array_equal(coupling, coupling.T):
             raise ValueError("coupling must be symmetric; use (J + J.T) / 2.")
@@ -116,7 +118,7 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
 
     @cached_property
     def _binary(self):
-        """Return ``log f`` as a function of the codes 0 and 1: coupling, bias and constant."""
+        """Return coupling, bias and constant of ``log f`` as a function of codes 0 and 1."""
         low, high = self.states
         step = high - low
         coupling_sums = self.coupling.sum(axis=1)
@@ -126,7 +128,7 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         )
 
     def conditionals(self):
-        """Return ``log f`` as a function of the codes 0 and 1, for the Gibbs kernel."""
+        """Return coupling, bias and constant of ``log f`` in codes 0 and 1, for Gibbs sampling."""
         return self._binary
 
     def log_potential(self, X):
@@ -135,7 +137,7 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         return np.einsum("ij,ij->i", S, 0.5 * (S @ self.coupling) + self.bias)
 
     def moments(self, phase):
-        """Return the expected sufficient statistics under a phase, shaped like ``theta``."""
+        """Return the expected sufficient statistics of a phase, in the shapes of ``theta``."""
         if not isinstance(phase, States):
             return phase.moments
         S = self.decode(phase.visible)
@@ -146,7 +148,7 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         return {"coupling": pair.astype(dtype, copy=False), "bias": (weights @ S).astype(dtype)}
 
     def from_table_moments(self, flat):
-        """Return the expected sufficient statistics, shaped like ``theta``, from clique marginals.
+        """Convert clique marginals to expected sufficient statistics, shaped like ``theta``.
 
         Raises
         ------
@@ -157,8 +159,9 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         i, j = np.nonzero(np.triu(self.coupling, 1))
         if len(i) < n * (n - 1) // 2:
             raise ValueError(
-                "Some couplings are zero. The factor graph has no pair table for them, so its "
-                "clique marginals do not contain their expected statistics."
+                "Some couplings are zero. The factor graph has no table for a zero coupling, so "
+                "its clique marginals do not give the expected statistic of this coupling. Use "
+                "skmrf.exact.expectations.exact_model(energy) with sparse=False."
             )
         states = np.array(self.states)
         pair = np.zeros((n, n))
@@ -166,7 +169,7 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         return {"coupling": pair + pair.T, "bias": flat[: 2 * n].reshape(-1, 2) @ states}
 
     def mean_log_potential(self, moments):
-        """Return ``E[log f]`` in nats from expected sufficient statistics."""
+        """Return ``E[log f]`` in nats, computed from expected sufficient statistics."""
         pairs = 0.5 * np.vdot(self.coupling, moments["coupling"])
         return float(pairs + self.bias @ moments["bias"])
 

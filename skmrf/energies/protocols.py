@@ -84,7 +84,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
 
     @abstractmethod
     def moments(self, phase):
-        """Return the expected sufficient statistics under a phase.
+        """Return the expected sufficient statistics of a phase of the gradient.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
 
     @abstractmethod
     def from_table_moments(self, flat):
-        """Return the expected sufficient statistics from clique marginals.
+        """Convert clique marginals to expected sufficient statistics.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
 
     @property
     def sweep_work(self):
-        """Cost of a Gibbs sweep of one chain, in units of drawing one variable (about 20 ns)."""
+        """Cost of a Gibbs sweep of one chain, relative to drawing one variable (about 20 ns)."""
         return float(self.n_variables)
 
     def conditionals(self):
@@ -158,7 +158,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
         return self.factor_graph().condition(evidence)
 
     def gradient(self, positive, negative, batch=None):
-        """Return the difference of the expected statistics of the two phases."""
+        """Return the expected statistics of the positive minus those of the negative phase."""
         up, down = self.moments(positive), self.moments(negative)
         return {name: up[name] - down[name] for name in up}
 
@@ -178,7 +178,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
         return self.log_potential(V)
 
     def along(self, other, V):
-        """Return :meth:`log_marginal` of ``interpolate(other, beta)`` as a function of beta.
+        """Return :meth:`log_marginal` of ``interpolate(other, beta)``, as a function of beta.
 
         Terms that do not depend on beta are computed only once.
 
@@ -254,17 +254,17 @@ class LayeredEnergy(DiscreteEnergy):
     @property
     @abstractmethod
     def weights(self):
-        """Weights between the layers, shape (n_visible, n_hidden)."""
+        """Weights between visible and hidden units, shape (n_visible, n_hidden)."""
 
     @property
     @abstractmethod
     def visible_bias(self):
-        """Biases of the visible units, shape (n_visible,), or (n_rows, n_visible) per row."""
+        """Biases of the visible units, shape (n_visible,) or, for each row, (n_rows, n_visible)."""
 
     @property
     @abstractmethod
     def hidden_bias(self):
-        """Biases of the hidden units, shape (n_hidden,), or (n_rows, n_hidden) per row."""
+        """Biases of the hidden units, shape (n_hidden,) or, for each row, (n_rows, n_hidden)."""
 
     @abstractmethod
     def hidden_means(self, V):
@@ -313,7 +313,7 @@ class LayeredEnergy(DiscreteEnergy):
 
     @abstractmethod
     def raised(self, V):
-        r"""Return a function of beta that gives the scaled log marginal of ``f ** beta``.
+        r"""Return a function that computes the scaled log marginal of ``f ** beta`` for any beta.
 
         The scaled log marginal is :math:`\log \bigl( m^{\beta - 1} \sum_h f(v, h)^\beta \bigr)`,
         where m is the number of joint states of the latent variables. It is 0 at ``beta = 0`` and
@@ -359,7 +359,7 @@ class ConditionalLayeredEnergy(GibbsEnergy):
     @property
     @abstractmethod
     def weights(self):
-        """Weights between the layers, shape (n_visible, n_hidden)."""
+        """Weights between visible and hidden units, shape (n_visible, n_hidden)."""
 
     @abstractmethod
     def fields(self, X):
@@ -380,7 +380,7 @@ class ConditionalLayeredEnergy(GibbsEnergy):
 
 
 class LabelEnergy(Energy):
-    """Energy of one class label given a row.
+    """Energy of one class label given a row of inputs.
 
     The last column of the rows of ``log_potential(X)`` is the label's code.
     """
@@ -456,7 +456,7 @@ class ContinuousEnergy(FactorGraphConvertible):
 
     @abstractmethod
     def clique_values(self, points):
-        """Return the function of each variable and of each edge at its points.
+        """Return the log-potential of each variable and of each edge at given points.
 
         Parameters
         ----------

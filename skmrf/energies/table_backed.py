@@ -39,7 +39,7 @@ class TableEnergy(DiscreteEnergy):
 
     @abstractmethod
     def binary_gradient(self, coupling, bias):
-        """Return the derivatives by ``flat``, given those by couplings and biases (chain rule).
+        """Convert derivatives by couplings and biases to derivatives by ``flat`` (chain rule).
 
         Parameters
         ----------
@@ -55,7 +55,7 @@ class TableEnergy(DiscreteEnergy):
         """
 
     def from_table_moments(self, flat):
-        """Return the clique marginals under the name of the parameter array."""
+        """Return the clique marginals in a dict with the name of the parameter array."""
         (name,) = self.theta
         return {name: flat}
 
@@ -81,7 +81,7 @@ class TableBackedEnergy(DiscreteEnergy):
 
     @cached_property
     def _binary(self):
-        """Return the model as couplings and biases, or None if tables are faster or necessary."""
+        """Return couplings and biases of the model, or None if tables are faster or necessary."""
         layout, n_states = self.layout, self.layout.n_states
         if not layout.is_binary_pairwise or not (
             layout.is_dense or len(n_states) <= MAX_DENSE_VARIABLES
@@ -112,20 +112,20 @@ class TableBackedEnergy(DiscreteEnergy):
         return out
 
     def conditionals(self):
-        """Return couplings and biases, or else tables, for the Gibbs kernel."""
+        """Return the arrays for Gibbs sampling: couplings and biases, or else tables."""
         if self._binary is not None:
             return self._binary
         layout = self.layout
         return TableConditionals(self.flat, layout.n_states, *layout.structure, *layout.incidence)
 
     def moments(self, phase):
-        """Return the expected sufficient statistics under a phase, shaped like ``theta``."""
+        """Return the expected sufficient statistics of a phase, in the shapes of ``theta``."""
         if isinstance(phase, CliqueMoments):
             return phase.moments
         return self.from_table_moments(self.table_moments((phase, 1.0)))
 
     def table_moments(self, *signed_phases):
-        """Return the sum over phases of ``sign * E_phase[indicators of all table entries]``.
+        """Return the clique marginals of phases, multiplied by signs and summed over phases.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class TableBackedEnergy(DiscreteEnergy):
         return out
 
     def _add_gram(self, states, out):
-        """Add the weighted moments of binary rows to ``out``, computed by matrix products."""
+        """Add the weighted moments of binary rows to ``out``, by matrix products."""
         if not states:
             return
         n_states = self.layout.n_states

@@ -28,19 +28,19 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     )
 
     def _check_learner(self):
-        """Return the learner; raise an error if this estimator does not accept it."""
+        """Return the learner object; raise an error if this estimator cannot use the learner."""
         return make_learner(
             self.learner, self._energy_type, kind=self._learner_kind, owner=type(self).__name__
         )
 
     def _column_names(self):
-        """Return the names of the columns seen during fit, or their positions."""
+        """Return the column names seen during fit, or column positions if there are no names."""
         return column_names(self)
 
 
 @contextmanager
 def unchanged_on_error(estimator):
-    """Restore the attributes that ``fit`` has set on the estimator if it fails."""
+    """Restore the earlier attributes of the estimator if its ``fit`` raises an error."""
     before = dict(vars(estimator))
     try:
         yield

@@ -31,21 +31,21 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
     """
 
     def _draw(self, codes, rng):
-        """Return the encoded rows with missing entries drawn given the observed ones."""
+        """Return encoded rows whose missing entries are drawn given the observed entries."""
         raise NotImplementedError
 
     def _compute_log_partition(self):
-        """Return log Z of ``energy_``, a :class:`~skmrf._utils.results.LogPartition`."""
+        """Return log Z of the model as a :class:`~skmrf._utils.results.LogPartition`."""
         raise NotImplementedError
 
     def _encode(self, X):
-        """Return the encoded rows of a query."""
+        """Return the rows of ``X`` in the encoding of the fitted model."""
         check_is_fitted(self)
         encoder = self._encoder
         return encoder.encode(encoder.read(self, X))
 
     def _rng(self):
-        """Return a new generator with the seed of the fit, so that queries are reproducible."""
+        """Return a random generator with the seed of the fit, so that results are reproducible."""
         return np.random.default_rng(self._seed)
 
     def _log_partition(self):
@@ -61,12 +61,12 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
     @property
     def log_partition_(self):
-        """Log partition function log Z in nats. It is computed at the first access."""
+        """Log partition function log Z in nats, computed at the first access."""
         return self._log_partition().value
 
     @property
     def log_partition_interval_(self):
-        """Lower and upper limit of log Z in nats. They are equal if log Z is exact.
+        """Lower and upper limit of log Z in nats; both limits are equal if log Z is exact.
 
         The error of log Z is the same for all rows. Add ``log_partition_ - upper`` or
         ``log_partition_ - lower`` to a log-likelihood of :meth:`score_samples` or :meth:`score` to
@@ -147,7 +147,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
 
 def _warn_wide(result):
-    """Warn that the interval of log Z is wide."""
+    """Warn that the estimate of the log partition function is imprecise."""
     warn_caller(
         f"log Z has not converged: its interval, [{result.lower:.4g}, {result.upper:.4g}], is "
         f"{result.upper - result.lower:.3g} nats wide. Log-likelihoods have the same uncertainty. "

@@ -12,7 +12,7 @@ LOG_LOSS_WEIGHT = 1e-6  # per nat; small, so that it only decides between equal 
 
 
 def has_probabilities(estimator):
-    """Return True if the learner predicts probabilities; else raise an AttributeError."""
+    """Return True if the learner predicts probabilities, otherwise raise an AttributeError."""
     learner = vars(estimator).get("_fitted_learner") or estimator._check_learner()
     if not learner.probabilistic:
         raise AttributeError(
@@ -23,7 +23,7 @@ def has_probabilities(estimator):
 
 
 def log_odds(learner, energy, X, epoch, n_jobs=None):
-    """Return the log odds of each output, by the inference algorithm of a learner.
+    """Return the log odds of each output, computed with the inference algorithm of a learner.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def log_odds(learner, energy, X, epoch, n_jobs=None):
 
 
 def finite_log_odds(learner, energy, X, epoch, n_jobs=None):
-    """Return the result of :func:`log_odds` in float64; raise a ValueError if it is not finite.
+    """Return the log odds of each output in float64; raise a ValueError if any is not finite.
 
     In float64, the odds of a row depend on the other rows of ``X`` by rounding only.
     """
@@ -61,7 +61,8 @@ def finite_log_odds(learner, energy, X, epoch, n_jobs=None):
     wrong = np.flatnonzero(~np.isfinite(odds).all(axis=1))
     if wrong.size:
         raise ValueError(
-            f"Row {wrong[0]} of X holds numbers too large for the weights; check its values."
+            f"Row {wrong[0]} of X holds numbers too large: the log-odds of its outputs overflow. "
+            "Check the values of this row."
         )
     return odds
 

@@ -1,4 +1,4 @@
-"""Queries of discrete models without latent variables."""
+"""Scores, imputation and marginals of discrete models without latent variables."""
 
 from ..inference import row_queries
 from ..likelihood import log_partition_bounds
@@ -6,11 +6,11 @@ from ._density import EnergyEstimator
 
 
 class VisibleEstimator(EnergyEstimator):
-    """Base class of discrete models without latent variables."""
+    """Base class of estimators of discrete models without latent variables."""
 
     @property
     def _graph(self):
-        """Model as a factor graph."""
+        """Fitted model as a factor graph."""
         if "graph" not in self._cache:
             self._cache["graph"] = self.energy_.factor_graph()
         return self._cache["graph"]

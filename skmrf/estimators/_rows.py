@@ -6,7 +6,7 @@ from .._utils.log_weights import check_sample_weight
 
 
 def weighted_rows(data, sample_weight):
-    """Return the rows with positive weight, together with their log weights.
+    """Return the rows that have a positive weight, together with the logs of their weights.
 
     Parameters
     ----------
@@ -28,12 +28,12 @@ def weighted_rows(data, sample_weight):
 
 
 def sample_weights(data):
-    """Return the weights of the rows of a batch, shape (n_rows,), or None if they are equal."""
+    """Return the row weights of a batch, shape (n_rows,), or None if all weights are equal."""
     return None if data.log_weights is None else np.exp(data.log_weights)
 
 
 def hold_out(data, parameters, rng, *, min_rows=1):
-    """Split the rows into training rows and rows that early stopping scores.
+    """Split the rows into training rows and held-out rows for early stopping.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""State of one call of fit or partial_fit."""
+"""One call of fit or partial_fit: callbacks, checkpoint, random numbers and initial energy."""
 
 from contextlib import nullcontext
 
@@ -11,7 +11,7 @@ from ..training.reports import EpochReports
 
 
 class FitSession:
-    """State of one call of ``fit`` or ``partial_fit``, besides rows and parameters.
+    """Callbacks, checkpoint, random numbers and initial energy of one ``fit`` or ``partial_fit``.
 
     The state consists of the callbacks, the checkpoint, the random numbers and the initial energy.
 
@@ -55,7 +55,7 @@ class FitSession:
             self._checkpoint = checkpoints.NoCheckpoint()
 
     def fit_sub_estimator(self, name, sub_estimator, sample_weight):
-        """Fit another estimator to the same rows before training, and return it.
+        """Fit a sub-estimator to the training rows, and return the fitted sub-estimator.
 
         After Ctrl-C in its fit, nothing is written to the checkpoint.
         """
@@ -65,7 +65,7 @@ class FitSession:
         return fitted
 
     def begin(self, data, *encoding):
-        """Set the random numbers of training: new ones, or those of a checkpoint.
+        """Set the random generator of training: a new generator, or the one of a checkpoint.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class FitSession:
         self.rng = self._checkpoint.begin(rng, self._estimator, *given)
 
     def train(self, learner, data, settings, attributes):
-        """Train, and return the final state of the training loop.
+        """Run the training loop and return its final state.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class FitSession:
         return state
 
     def _run(self, learner, data, settings):
-        """Run the loop. The first state is passed without a reference to it, to save memory."""
+        """Run the training loop, without a second reference to its first state, to save memory."""
         checkpoint, n_jobs = self._checkpoint, self.parameters.n_jobs
         self._set_first_state(learner, data, settings)
         if checkpoint.ended:
@@ -125,7 +125,7 @@ class FitSession:
         return state
 
     def _set_first_state(self, learner, data, settings):
-        """Set the first state of the loop and release the initial energy."""
+        """Set the first state of the training loop, and release the initial energy."""
         resumed = self._checkpoint.take_saved()
         if resumed is not None:
             self._first_state, self.seed = resumed
@@ -143,7 +143,7 @@ class FitSession:
         return state
 
     def attributes(self, state):
-        """Return the fitted attributes that all estimators have, for a state of the loop."""
+        """Return the fitted attributes that all estimators have, given the training state."""
         parameters = self.parameters
         energy = state.result(parameters.average and parameters.penalty == "l2")
         return fitted_attributes(
@@ -159,7 +159,7 @@ class FitSession:
 
 
 def fitted_attributes(energy, *, seed=0, history=None, n_iter=0, converged=True):
-    """Return the fitted attributes that all estimators have.
+    """Return the fitted attributes that all estimators have, such as ``n_iter_``.
 
     Parameters
     ----------

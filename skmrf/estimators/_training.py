@@ -43,7 +43,7 @@ class TrainingParameters:
 
     @classmethod
     def of(cls, estimator, partial=False):
-        """Return the validated parameters of an estimator."""
+        """Return the training parameters of an estimator, after validation."""
         names = [field.name for field in fields(cls) if field.name != "is_partial"]
         parameters = cls(**{name: getattr(estimator, name) for name in names})
         parameters._check()
@@ -67,11 +67,11 @@ class TrainingParameters:
             check_number("max_iter", self.max_iter, low=1, integer=True)
 
     def resumes(self, estimator):
-        """Return whether training continues from an earlier fit of the estimator."""
+        """Return whether training continues from an earlier fit of the same estimator."""
         return self.warm_start and "energy_" in vars(estimator)
 
     def stops_early(self, n_rows, min_rows):
-        """Return whether rows are held out for early stopping.
+        """Return whether early stopping holds out some of the rows.
 
         With ``early_stopping="auto"`` they are if there are at least ``min_rows`` rows, unless the
         optimizer is L-BFGS.
@@ -81,7 +81,7 @@ class TrainingParameters:
         return bool(self.early_stopping)
 
     def check_memory(self, n_parameters, what, remedy):
-        """Raise a ValueError if training ``n_parameters`` needs more than ``max_bytes``."""
+        """Raise a ValueError if learning ``n_parameters`` needs more memory than ``max_bytes``."""
         check_memory(n_parameters, self.max_bytes, what, remedy)
 
     def settings(
@@ -144,13 +144,16 @@ class TrainingParameters:
         )
 
     def has_default_rate(self, optimizer):
-        """Return whether the estimator chooses the schedule; a deterministic solver has none."""
+        """Return whether training uses the estimator's default learning-rate schedule.
+
+        A deterministic solver has no schedule.
+        """
         is_default = isinstance(self.learning_rate, str) and self.learning_rate == "adaptive"
         return is_default and optimizer is not None
 
 
 def check_memory(n_parameters, max_bytes, what, remedy):
-    """Raise a ValueError if training ``n_parameters`` needs more than ``max_bytes``."""
+    """Raise a ValueError if learning ``n_parameters`` needs more memory than ``max_bytes``."""
     needed = 8.0 * N_ARRAYS * n_parameters
     if needed > max_bytes:
         raise ValueError(
@@ -160,7 +163,7 @@ def check_memory(n_parameters, max_bytes, what, remedy):
 
 
 def is_solvable(learner, data):
-    """Return whether a deterministic solver can maximise the learner's objective on these rows."""
+    """Return whether a deterministic solver can maximise the learner's objective on the rows."""
     if not learner.deterministic:
         return False
     return learner.objective_takes_missing or not has_missing(data.shown)

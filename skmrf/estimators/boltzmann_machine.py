@@ -277,7 +277,7 @@ class BoltzmannMachine(VisibleEstimator):
         return self
 
     def _check_same_states(self, states):
-        """Raise a ValueError if training cannot continue because the states have changed."""
+        """Raise a ValueError unless ``states`` has the values of the previous fit."""
         if states != self.energy_.states:
             raise ValueError(
                 f"Training cannot continue with states={self.states!r}, because the previous fit "
@@ -285,7 +285,7 @@ class BoltzmannMachine(VisibleEstimator):
             )
 
     def _encode_training(self, X, states, reset):
-        """Return the encoder and the codes of training rows."""
+        """Return the encoder of the two states, and the training rows as state codes."""
         rows = numeric_rows(self, X, reset=reset, remedy=TWO_STATES_ADVICE, missing=True)
         encoder = TwoStateEncoder(self._column_names(), states, self.binarize)
         return encoder, encoder.encode(rows)
@@ -315,6 +315,6 @@ def _score(energy, held_out):
 
 
 def _symmetric(energy):
-    """Return the energy with symmetric couplings; rounding makes moments slightly asymmetric."""
+    """Return the energy with exactly symmetric couplings, without the asymmetry from rounding."""
     coupling = 0.5 * (energy.coupling + energy.coupling.T)
     return PairwiseEnergy(coupling, energy.bias, energy.states)

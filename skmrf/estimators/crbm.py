@@ -306,7 +306,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         return TrainingParameters.of(self, partial)
 
     def _encode_outputs(self, X, y, classes, is_resumed):
-        """Return the encoding of the outputs and the batch of all rows."""
+        """Return the encoder of the outputs, and all rows as a batch with encoded outputs."""
         check_given(self, y)
         if is_resumed:
             encoder = OutputEncoder(self.classes_, self.output_shape_)
@@ -316,12 +316,12 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         return encoder, Batch(X, encoder.encode(y, X.shape[0]))
 
     def _scale(self, data, is_resumed):
-        """Return the rows with scaled inputs, and the scaler."""
+        """Return the batch with scaled inputs, and the scaler."""
         scaler = self.scaler_ if is_resumed else fit_scaler(data.X, sample_weights(data))
         return data._replace(X=scale_inputs(scaler, data.X)), scaler
 
     def _check_same_size(self, n_hidden):
-        """Raise a ValueError if training cannot continue because the number of units differs."""
+        """Raise a ValueError unless the previous fit has the same number of hidden units."""
         learned = self.energy_.weights.shape[1]
         if learned != n_hidden:
             raise ValueError(
@@ -330,7 +330,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             )
 
     def _initial_energy(self, data, n_hidden, parameters):
-        """Return the initial energy: small random weights, so that hidden units differ."""
+        """Return the initial energy: small random weights, with which the hidden units differ."""
         n_inputs, n_visible = data.X.shape[1], data.Y.shape[1]
         parameters.check_memory(
             n_visible * n_hidden + n_inputs * (n_visible + n_hidden),
@@ -367,7 +367,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     # Queries ------------------------------------------------------------------------------
 
     def decision_function(self, X):
-        """Return the log odds of each output, by the inference algorithm of the learner.
+        """Return the log odds of each output, computed with the inference algorithm of the learner.
 
         Parameters
         ----------
@@ -476,7 +476,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
 
 def _adaptive_rate(optimizer, max_updates):
-    """Return the default schedule; its last halving fits into the updates that are allowed."""
+    """Return the default learning-rate schedule, whose halvings fit into ``max_updates``."""
     rate = FIRST_RATES.get(type(optimizer).__name__.lower(), optimizer.default_rate)
     window = int(np.clip(max_updates // N_WINDOWS, 1, WINDOW))
     return AdaptiveRate(rate, window, COSINE, N_HALVINGS)

@@ -314,7 +314,10 @@ class DiscreteMRF(VisibleEstimator):
         return self
 
     def _structure_learner(self):
-        """Return an unfitted structure learner with the same categories, or None."""
+        """Return an unfitted copy of the structure learner in ``cliques``, or None without one.
+
+        The copy has the same categories as the estimator.
+        """
         vars(self).pop("structure_", None)
         if not isinstance(self.cliques, BaseEstimator):
             return None
@@ -330,7 +333,7 @@ class DiscreteMRF(VisibleEstimator):
         return CategoryEncoder(names, resolve_categories(self.categories, columns, names))
 
     def _layout(self, encoder, structure):
-        """Return the layout of the tables.
+        """Return the layout of the tables of log-potentials: cliques, shapes and tied parameters.
 
         Parameters
         ----------
@@ -378,7 +381,10 @@ class DiscreteMRF(VisibleEstimator):
 
 
 def _independent_columns(layout, data, tie):
-    """Return the initial energy: log frequencies of each column, zero for all other tables."""
+    """Return the initial energy: independent columns with the frequencies of the rows.
+
+    All tables of several columns are zero.
+    """
     start = initial_values.independent_start(layout, data.X, tie, data.log_weights)
     return FactorGraph.from_layout(layout, start)
 
@@ -388,5 +394,5 @@ def _score(energy, held_out):
 
 
 def _with_singles(structure, n_features):
-    """Return all single columns and the edges of a fitted structure learner."""
+    """Return the cliques of a learned structure: each single column and each edge."""
     return [(i,) for i in range(n_features)] + [tuple(e) for e in structure.edges_.tolist()]

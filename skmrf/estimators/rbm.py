@@ -298,7 +298,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return self
 
     def _check_same_size(self):
-        """Raise a ValueError if training cannot continue because the number of units differs."""
+        """Raise a ValueError unless the previous fit has the same number of hidden units."""
         if self.n_components != self._n_features_out:
             raise ValueError(
                 f"Training cannot continue with n_components={self.n_components}, because the "
@@ -348,7 +348,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return TwoStateEncoder(self._column_names(), STATES, self.binarize)
 
     def _codes(self, X, reset):
-        """Return rows as zeros and ones, sparse if ``X`` is sparse; record or check columns."""
+        """Return ``X`` as zeros and ones, sparse if ``X`` is sparse; record or check columns."""
         X = numeric_rows(self, X, reset=reset, remedy=TWO_STATES_ADVICE, accept_sparse="csr")
         return self._encoder.encode_complete(X)
 
@@ -356,7 +356,10 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return gibbs_queries.draw_missing(self.energy_, codes, rng)
 
     def _compute_log_partition(self):
-        """Return log Z. Reverse chains start at training rows, so they cover the data's modes."""
+        """Return the log partition function.
+
+        Reverse annealing chains start at training rows, so that they cover the modes of the data.
+        """
         return log_partition_bounds(
             self.energy_,
             max_bytes=self.max_bytes,
@@ -368,7 +371,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     # Queries ------------------------------------------------------------------------------
 
     def transform(self, X):
-        """Return the probabilities of the hidden units given rows.
+        """Return the probability that each hidden unit is 1, given each row.
 
         Parameters
         ----------
@@ -386,7 +389,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return self.energy_.astype(dtype).hidden_means(self._codes(X, reset=False))
 
     def inverse_transform(self, X):
-        """Return the probabilities of the visible units given hidden units.
+        """Return the probability that each visible unit is 1, given the hidden units.
 
         Parameters
         ----------
@@ -485,7 +488,7 @@ def _score(energy, held_out):
 
 
 def _describe_hidden_units(energy, data, seed):
-    """Return the fitted attributes that are computed from some of the training rows."""
+    """Return the fitted attributes that are computed from a random subset of the training rows."""
     few = np.random.default_rng(seed).permutation(data.X.shape[0])[:N_DESCRIBED_ROWS]
     rows = dense_rows(data.X[few])
     H = energy.hidden_means(rows).astype(float)

@@ -252,7 +252,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
-        """Learn the graph.
+        """Learn the edges of the graph.
 
         Parameters
         ----------
@@ -356,7 +356,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     # Learning ------------------------------------------------------------------------------
 
     def _learn(self, X, sample_weight):
-        """Return the fitted attributes of a whole search."""
+        """Run the search for the graph, and return the fitted attributes."""
         search, learner = self._check_parameters()
         table = self._encode(X, sample_weight)
         reports = EpochReports(self, X, None, None)
@@ -380,7 +380,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         return fitted | {"_partial_estimation": None, "_interrupted": interrupted}
 
     def _learn_epoch(self, X, sample_weight):
-        """Return the fitted attributes after one more epoch."""
+        """Train for one more epoch, and return the fitted attributes."""
         search, learner = self._check_parameters()
         previous = vars(self).get("_partial_estimation")
         table = self._encode_part(X, sample_weight, resume=previous is not None)
@@ -397,7 +397,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         return fitted | {"_partial_estimation": estimation, "_interrupted": interrupted}
 
     def _select(self, search, rows, estimation, reports):
-        """Return new bootstraps, or None, and the selection with its estimation."""
+        """Return empty bootstrap counts (or None), the selected graph and the learning state."""
         estimation.reports = reports
         selection = search.select(rows, self._model(), estimation)
         estimation.reports = None  # it holds the rows
@@ -407,14 +407,14 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         return bootstraps, (selection, estimation)
 
     def _run_bootstraps(self, bootstraps, search, rows, estimation, reports):
-        """Run the bootstraps that are not done yet."""
+        """Run the remaining bootstrap repetitions of the search."""
         self._checkpoint.write(bootstraps)
         reports.checkpoint = self._checkpoint
         estimation = replace(estimation, reports=reports, n_jobs=self.n_jobs)
         run_bootstraps(bootstraps, self.n_bootstraps, rows, self._model(), search, estimation)
 
     def _results(self, selection, search, table, estimation, bootstraps):
-        """Return the fitted attributes of a selection."""
+        """Return the fitted attributes of a selected graph."""
         graph = FittedGraph(selection, table.columns, table.all_rows, search.control)
         fitted = graph.attributes(bootstraps) | {
             "path_": Bunch(**estimation.path.summary(table.columns.kept)),
@@ -435,7 +435,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     # Parameters ----------------------------------------------------------------------------
 
     def _check_parameters(self):
-        """Raise a ValueError unless the parameters are valid; return the search and the learner."""
+        """Raise a ValueError for invalid parameters; return the search strategy and the learner."""
         check_choice("statistic", self.statistic, STATISTICS)
         check_flag("unary", self.unary)
         check_number_or(("auto", None), "screen", self.screen, low=0, high=1, open_low=True)
@@ -461,20 +461,26 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     # Data ----------------------------------------------------------------------------------
 
     def _encode(self, X, sample_weight):
-        """Return the rows of a fit; edges are learned between columns that vary, each once."""
+        """Return the encoded table of ``fit``; the search skips constant and duplicate columns."""
         categories, rows = self._encode_rows(X, sample_weight, resume=False)
         same_states = self.statistic == "agreement"
         columns = Columns.from_codes(rows.X, rows.weights, same_states=same_states)
         return TrainingTable.from_rows(categories, rows, columns)
 
     def _encode_part(self, X, sample_weight, resume):
-        """Return rows of a fit in parts, in which a later part may tell repeated columns apart."""
+        """Return the encoded table of ``partial_fit``; the search skips constant columns.
+
+        Duplicate columns are kept, because they may differ in later rows.
+        """
         categories, rows = self._encode_rows(X, sample_weight, resume)
         columns = Columns(np.flatnonzero(rows.n_states > 1), [], [])
         return TrainingTable.from_rows(categories, rows, columns)
 
     def _encode_rows(self, X, sample_weight, resume):
-        """Return categories and rows; record the number and names of the columns, or check them."""
+        """Return the categories of the columns and the encoded rows of positive weight.
+
+        The number and the names of the columns are recorded, or checked if training resumes.
+        """
         columns, categories, names = read_training_columns(self, X, resume)
         if not resume and self.statistic == "agreement" and max(map(len, categories)) > 2:
             categories = unite_categories(categories)

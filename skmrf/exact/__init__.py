@@ -1,1 +1,1 @@
-"""Exact inference: variable elimination, enumeration, and sums over one layer."""
+"""Exact inference: variable elimination, enumeration of states, and sums over one layer."""

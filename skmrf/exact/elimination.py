@@ -52,7 +52,7 @@ def prepare(layout, observed=None, *, maximised=None, max_bytes=DEFAULT_MAX_BYTE
 
 
 def memory_message(cost, max_bytes):
-    """Return the error message for a forecast that exceeds ``max_bytes``."""
+    """Return the error message for an elimination that needs more than ``max_bytes``."""
     more = "at least " if cost.order is None else ""
     return (
         f"Exact inference needs {more}{cost.bytes:.4g} bytes (largest table 2^"
@@ -62,15 +62,16 @@ def memory_message(cost, max_bytes):
 
 
 def _row_chunks(plan, n_rows):
-    """Return slices of rows whose messages fit into a fixed number of floats."""
+    """Split the rows of evidence into slices whose messages have a limited size."""
     size = int(np.clip(MESSAGES_A_CHUNK // max(plan.n_messages, 1), 1, 1024))
     return [slice(s, min(s + size, n_rows)) for s in range(0, n_rows, size)]
 
 
 def _bucket_runs(plan, n_rows, cut=0):
-    """Split the buckets into short ranges, so that Ctrl-C is handled between two kernel calls.
+    """Split the buckets into short ranges, one for each kernel call.
 
-    No range contains buckets from both sides of ``cut``.
+    Ctrl-C is handled between two kernel calls. No range contains buckets from both sides of
+    ``cut``.
     """
     entries = plan.tree.outer * plan.tree.inner * n_rows
     runs, first, total = [], 0, 0
@@ -89,7 +90,7 @@ def _n_buckets(plan):
 
 
 def _table_starts(plan, layout, X):
-    """Return the index where each clique's table starts, given the evidence of each row."""
+    """Return the index of each clique's first table entry, given the evidence of each row."""
     out = np.empty((len(X), layout.n_cliques), dtype=np.int64)
     clamped_starts(
         X,
@@ -104,9 +105,11 @@ def _table_starts(plan, layout, X):
 
 
 def _upward(plan, flat, X, n_summed):
-    """Return the upward messages, the table starts and the logarithm of the total of each row.
+    """Compute the upward messages of an elimination, and the log total of each row.
 
-    The first ``n_summed`` buckets sum over their variables, the others maximise.
+    Returns the messages, the index of each clique's first table entry, and the log totals (sums or
+    maxima over all states). The first ``n_summed`` buckets sum over their variables, the other
+    buckets maximise.
     """
     starts = _table_starts(plan, plan.layout, X)
     messages = np.empty((len(X), plan.n_messages))
@@ -223,7 +226,7 @@ def single_marginals(plan, flat, X=None):
 
 
 def expected_moments(plan, flat, X=None, weights=None, *, layout=None):
-    """Return the sum over rows of the clique marginals given the evidence, weighted by row.
+    """Return the weighted sum over rows of the clique marginals given each row's evidence.
 
     Parameters
     ----------
@@ -264,9 +267,10 @@ def expected_moments(plan, flat, X=None, weights=None, *, layout=None):
 
 
 def _complete_rows(plan, flat, X, n_summed, first, uniforms_of):
-    """Sample or maximise the variables of the buckets from ``first`` on, for each row of X.
+    """Sample or maximise unobserved variables of each row of X.
 
-    Returns the completed rows and the log totals of the rows.
+    The variables of bucket ``first`` and of all later buckets are set. Returns the completed rows
+    and the log totals of the rows.
     """
     X, totals = X.copy(), [np.zeros(0)]
     for c in _row_chunks(plan, len(X)):
@@ -283,7 +287,7 @@ def _no_uniforms(n_rows):
 
 
 def maximise(plan, flat, X=None):
-    """Return a most probable completion of each row.
+    """Return a most probable joint state given the evidence of each row.
 
     Parameters
     ----------
@@ -305,7 +309,7 @@ def maximise(plan, flat, X=None):
 
 
 def marginal_map(plan, flat, X=None):
-    r"""Return the most probable states of some variables, summed over the others (marginal MAP).
+    r"""Return the joint mode of some variables with all others summed out (marginal MAP).
 
     .. math:: \max_{x_B} \log \sum_{x_A} f(x_A, x_B, e)
 

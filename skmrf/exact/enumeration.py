@@ -1,4 +1,4 @@
-"""Exact sums over all states of dense energies of binary variables, in float64.
+"""Exact sums over all states of binary models with dense couplings, in float64.
 
 The states are enumerated in blocks of bounded memory. The sum, its logarithm and the expected
 statistics are accumulated relative to the largest term so far.
@@ -40,7 +40,7 @@ class RunningSum:
         return float(self.top + np.log(self.total))
 
     def rescale(self, top):
-        """Rescale the sums if ``top`` is a new largest log weight, and return the largest one."""
+        """Rescale the sums if ``top`` is a new largest log weight; return the largest value."""
         if top > self.top:
             shrink = np.exp(self.top - top)
             self.total *= shrink
@@ -55,7 +55,7 @@ class RunningSum:
 
 
 def binary_states(n_bits, first=0, last=None):
-    """Return all states of ``n_bits`` bits, or the rows ``first`` to ``last - 1`` of them.
+    """Return all states of ``n_bits`` bits as rows, or only the rows ``first`` to ``last - 1``.
 
     Parameters
     ----------
@@ -103,20 +103,23 @@ class LayerSum:
 
     @property
     def n_block_units(self):
-        """Return the number of units whose states make up a block."""
+        """Return the number of units whose states are enumerated in one block."""
         small, large = self.layer_sizes
         return min(small, max(4, int(np.log2(BLOCK / max(large, 1)))))
 
     @property
     def bytes(self):
-        """Return the peak memory in bytes: activations and means of a block, weights and states."""
+        """Return the peak memory of the sum, in bytes.
+
+        The memory contains the activations and means of a block, the weights and the states.
+        """
         small, large = self.layer_sizes
         block = 2.0**self.n_block_units * (2 * large + 3 * small + 4) + 4.0 * small * large
         return FLOAT_BYTES * block
 
     @property
     def log2_terms(self):
-        """Return log2 of the number of exponentials to compute."""
+        """Return the base-2 logarithm of the number of exponentials to compute."""
         small, large = self.layer_sizes
         return small + np.log2(max(large, 1))
 
@@ -126,11 +129,11 @@ class LayerSum:
         return self.log2_terms <= np.log2(QUICK_TERMS)
 
     def fits(self, max_bytes):
-        """Return whether memory and time are within their limits."""
+        """Return whether the sum fits into ``max_bytes`` and its time limit."""
         return self.bytes <= max_bytes and self.log2_terms <= np.log2(MAX_TERMS)
 
     def limit_message(self, max_bytes):
-        """Return the error message for a sum that exceeds the limits."""
+        """Return the error message for a sum that exceeds the limit of memory or of its size."""
         small, large = self.layer_sizes
         return (
             f"Exact inference needs {self.bytes:.4g} bytes and 2^{self.log2_terms:.1f} operations "
@@ -141,14 +144,14 @@ class LayerSum:
         )
 
     def _orient_by_size(self, energy):
-        """Return the weights (small, large) and the biases of both layers, in float64."""
+        """Return the weights and the biases with the smaller layer first, in float64."""
         W, c, b = (
             energy.theta[k].astype(float) for k in ("weights", "visible_bias", "hidden_bias")
         )
         return (W.T, b, c) if self.n_hidden <= self.n_visible else (W, c, b)
 
     def log_partition(self, energy):
-        """Return log Z of an energy, in nats."""
+        """Return the log partition function log Z of an energy, in nats."""
         return self._sum(energy, moments=False).log_total
 
     def expected(self, energy):
@@ -187,7 +190,7 @@ def _iterate_states(n_bits):
 
 
 def _add_block(sums, outer, states, weights, means):
-    """Add the weighted statistics of the joint states that begin with ``outer``."""
+    """Add the weighted statistics of one block: the states whose first units are ``outer``."""
     pairs, small, large = sums
     slow, weighted = len(outer), np.column_stack([weights, states * weights[:, None]])
     found = weighted.T @ means
@@ -200,7 +203,7 @@ def _add_block(sums, outer, states, weights, means):
 
 @dataclass(frozen=True)
 class TwoBlockSum:
-    r"""Sum over the states of two halves of the variables of a ``PairwiseEnergy``.
+    r"""Sum over all states of a ``PairwiseEnergy``, whose variables are split into two halves.
 
     .. math:: \log f(a, b) = f_A(a) + f_B(b) + a^\top J_{AB}\, b
 
@@ -222,18 +225,21 @@ class TwoBlockSum:
 
     @property
     def half_sizes(self):
-        """Return the number of variables of the first and of the second half."""
+        """Return the number of variables in the first and in the second half."""
         return self.n_variables - self.n_variables // 2, self.n_variables // 2
 
     @property
     def n_block_rows(self):
-        """Return the number of states of the first half in a block."""
+        """Return how many states of the first half of the variables make up one block."""
         first, second = self.half_sizes
         return 2 ** max(0, min(first, int(np.log2(BLOCK)) - second))
 
     @property
     def bytes(self):
-        """Return the peak memory in bytes: log-potentials, probabilities and states of a block."""
+        """Return the peak memory of the sum, in bytes.
+
+        The memory contains the log-potentials, probabilities and states of a block.
+        """
         n, (_, second) = self.n_variables, self.half_sizes
         states = (self.n_block_rows + 2.0**second) * 3 * (second + 3)
         return FLOAT_BYTES * (2.0 * self.n_block_rows * 2**second + states + 4 * n * n)
@@ -249,11 +255,11 @@ class TwoBlockSum:
         return self.n_variables <= self.MAX_VARIABLES
 
     def fits(self, max_bytes):
-        """Return whether memory and time are within their limits."""
+        """Return whether the sum fits into ``max_bytes`` and its time limit."""
         return self.is_quick and self.bytes <= max_bytes
 
     def limit_message(self, max_bytes):
-        """Return the error message for a sum that exceeds the limits."""
+        """Return the error message for a sum that exceeds the limit of memory or of its size."""
         return (
             f"Exact inference needs {self.bytes:.4g} bytes to enumerate the "
             f"2^{self.n_variables} joint states in blocks. The limits are "
@@ -262,7 +268,7 @@ class TwoBlockSum:
         )
 
     def log_partition(self, energy):
-        """Return log Z of an energy, in nats."""
+        """Return the log partition function log Z of an energy, in nats."""
         return self._sum(energy, moments=False).log_total
 
     def expected(self, energy):
@@ -304,7 +310,11 @@ class _HalfStates:
 
 
 def _add_table(sums, A, B, weights):
-    """Add the statistics of states A and B; the weights have a row per A and a column per B."""
+    """Add the weighted statistics of all pairs of states of the two halves.
+
+    ``weights`` has a row for each state A of the first half, and a column for each state B of the
+    second half.
+    """
     first, second, cross, mean = sums
     row_sums, column_sums = weights.sum(axis=1), weights.sum(axis=0)
     first += A.T @ (A * row_sums[:, None])

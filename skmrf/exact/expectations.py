@@ -2,9 +2,9 @@
 
 :func:`exact_model` returns an object with ``log_partition(energy) -> float`` and
 ``expected(energy) -> (moments, log_z)``, where ``moments`` has the keys and shapes of
-``energy.theta``. The choice depends on the protocols of the energy and on the memory limit. The
-object holds no parameters: it can be used for every energy of the same structure
-(``with_theta``).
+``energy.theta``. The choice of the method depends on the protocols that the energy implements and
+on the memory limit. The object holds no parameters: it can be used for every energy of the same
+structure (``with_theta``).
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,9 @@ MAX_WEIGHTS_PER_UNIT = 4  # non-zero weights per unit, up to which elimination m
 
 
 def exact_model(energy, *, max_bytes=DEFAULT_MAX_BYTES, sparse=False):
-    """Return an object that computes exact sums of energies of this structure.
+    """Select an exact method for log Z and the expected statistics of an energy.
+
+    The returned object can be used for all energies of the same structure.
 
     Parameters
     ----------
@@ -91,7 +93,7 @@ def quick_exact_model(energy, *, max_bytes=DEFAULT_MAX_BYTES):
 
 
 def _candidates(energy, sparse):
-    """Return the exact methods for an energy, the preferred one first."""
+    """Return the exact methods for an energy, with the preferred method first."""
     if isinstance(energy, LayeredEnergy):
         return _layered_candidates(energy, sparse)
     if isinstance(energy, BinaryPairwiseEnergy):
@@ -138,7 +140,7 @@ def exact_tables(energy):
 
 @dataclass
 class GraphTables:
-    """Tables of a factor graph, without a change.
+    """Tables of the factor graph of an energy, without conversion.
 
     Parameters
     ----------
@@ -149,11 +151,11 @@ class GraphTables:
     layout: Layout
 
     def flat(self, energy):
-        """Return the log-potentials of all tables."""
+        """Return the log-potentials of all tables of an energy, concatenated."""
         return energy.factor_graph().flat
 
     def moments(self, energy, flat):
-        """Return the expected statistics with the keys and shapes of theta."""
+        """Return the expected statistics, with the keys and shapes of ``energy.theta``."""
         return energy.from_table_moments(flat)
 
 
@@ -166,10 +168,10 @@ class NonZeroTables(GraphTables):
         return cls(energy.factor_graph().layout)
 
     def moments(self, energy, flat):
-        """Raise a ValueError, because statistics of zero couplings are not computed."""
+        """Raise a ValueError, because expected statistics of zero couplings are not computed."""
         raise ValueError(
-            "The tables of the non-zero couplings do not give the expected statistics of the "
-            "other couplings. Use exact_model(energy) with sparse=False."
+            "With sparse=True, the expected statistics of zero couplings and weights are not "
+            "computed. Use exact_model(energy) with sparse=False."
         )
 
 
@@ -187,20 +189,20 @@ class PairTables:
 
     @cached_property
     def layout(self):
-        """Return the layout: one table per variable, then one table per pair."""
+        """Return the layout: one table per variable, then one table per pair of variables."""
         n = self.n_variables
         cliques = [(v,) for v in range(n)] + list(combinations(range(n), 2))
         return Layout.build(np.full(n, 2), cliques)
 
     def flat(self, energy):
-        """Return the log-potentials of all tables."""
+        """Return the log-potentials of all tables of an energy, concatenated."""
         states, outer = _statistics(energy)
         pairs = energy.coupling[np.triu_indices(self.n_variables, 1)]
         single = np.multiply.outer(energy.bias, states)
         return np.concatenate([single.ravel(), np.multiply.outer(pairs, outer).ravel()])
 
     def moments(self, energy, flat):
-        """Return the expected statistics with the keys and shapes of theta."""
+        """Return the expected statistics, with the keys and shapes of ``energy.theta``."""
         n = self.n_variables
         states, outer = _statistics(energy)
         coupling = np.zeros((n, n))
@@ -209,14 +211,14 @@ class PairTables:
 
 
 def _statistics(energy):
-    """Return the two state values of an energy, and the products of all pairs of them."""
+    """Return the two state values of a binary energy, and the products of all pairs of values."""
     states = np.array(energy.states)
     return states, np.multiply.outer(states, states).ravel()
 
 
 @dataclass
 class EliminationSum:
-    """Exact sums by variable elimination.
+    """Exact log Z and expected statistics by variable elimination.
 
     Parameters
     ----------
@@ -228,18 +230,18 @@ class EliminationSum:
 
     @cached_property
     def cost(self):
-        """Return the forecast of memory and time."""
+        """Return the forecast of the memory and time of the elimination."""
         return forecast(self.tables.layout)
 
     @cached_property
     def plan(self):
-        """Return the bucket tree, which is built when it is first needed."""
+        """Return the bucket tree, which is built at the first use."""
         none = np.zeros(len(self.tables.layout.n_states), dtype=bool)
         return build_tree(self.tables.layout, none, none, self.cost)
 
     @property
     def entries(self):
-        """Return the number of entries of all tables, inf if no order is cheap enough."""
+        """Return the number of table entries of the elimination; inf if it is too large."""
         return self.cost.entries if self.cost.order is not None else np.inf
 
     @property
@@ -248,7 +250,7 @@ class EliminationSum:
         return self.entries <= MAX_ENTRIES
 
     def fits(self, max_bytes):
-        """Return whether the memory is within its limit."""
+        """Return whether the elimination needs at most ``max_bytes`` of memory."""
         return self.cost.order is not None and self.cost.bytes <= max_bytes
 
     def limit_message(self, max_bytes):
@@ -256,10 +258,10 @@ class EliminationSum:
         return memory_message(self.cost, max_bytes)
 
     def log_partition(self, energy):
-        """Return log Z of an energy, in nats."""
+        """Return the log partition function log Z of an energy, in nats."""
         return float(log_partitions(self.plan, self.tables.flat(energy))[0])
 
     def expected(self, energy):
-        """Return the expected statistics, with the keys and shapes of theta, and log Z."""
+        """Return the expected statistics (a dict like ``energy.theta``) and log Z."""
         flat, log_z = expected_moments(self.plan, self.tables.flat(energy))
         return self.tables.moments(energy, flat), float(log_z[0])

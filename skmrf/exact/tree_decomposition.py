@@ -1,4 +1,4 @@
-"""Elimination orders and bucket trees: the cost of exact inference and its index arrays."""
+"""Elimination orders, their cost, and bucket trees (index arrays) for exact inference."""
 
 import math
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ class Forecast:
 
 
 def forecast(layout, observed=None, maximised=None):
-    """Search an elimination order and forecast its memory and time.
+    """Search for an elimination order, and forecast its memory and time.
 
     The search tries min-fill and min-size orders with random ties, and an order of small bandwidth.
     It keeps the order that needs the fewest bytes.
@@ -88,7 +88,11 @@ def forecast(layout, observed=None, maximised=None):
 
 
 def _order_heuristics(layout, bits):
-    """Yield the weights of (fill, table size, rank) and the ranks of the variables."""
+    """Yield the settings of several greedy searches for an elimination order.
+
+    The settings are the weights of (fill, table size, rank) in the score of a variable, and the
+    ranks of the variables.
+    """
     n = len(layout.n_states)
     rng = np.random.default_rng(0)  # only breaks ties; the same order on every call
     by_fill, by_size = np.array([1.0, 1e-3, 1e-6]), np.array([1e-3, 1.0, 1e-6])
@@ -100,12 +104,18 @@ def _order_heuristics(layout, bits):
 
 
 def _largest_score(n):
-    """Return an upper bound of fill + log table size + rank for n variables."""
+    """Return an upper bound on the score of a variable in a greedy search with n variables.
+
+    The score is fill + log table size + rank.
+    """
     return n * (n + math.log(MAX_STATES)) + 1.0
 
 
 def _band_rank(bits):
-    """Return the rank in an order of small bandwidth, which suits long strips and grids."""
+    """Return the rank of each variable in an order of small bandwidth.
+
+    An order of small bandwidth suits long strips and grids.
+    """
     n = len(bits)
     dense = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")[:, :n]
     order = reverse_cuthill_mckee(csr_array(dense), symmetric_mode=True)
@@ -115,7 +125,7 @@ def _band_rank(bits):
 
 
 def _forecast_order(order, log_sizes, n_states, complete):
-    """Return the forecast of an order from the sizes of its tables."""
+    """Return the forecast of memory and time of an elimination order, given its table sizes."""
     if len(order) == 0:
         return Forecast(0.0, 0.0, 0.0, order)
     with np.errstate(over="ignore"):
@@ -128,9 +138,10 @@ def _forecast_order(order, log_sizes, n_states, complete):
 
 
 def _peak_bytes(layout, order):
-    """Return the bytes of the arrays of :func:`build_tree` and of the messages of one row.
+    """Return the peak memory of an elimination for one row of evidence, in bytes.
 
-    Only shapes are used; no large array is allocated.
+    The memory contains the arrays of :func:`build_tree` and the messages. Only shapes are used; no
+    large array is allocated.
     """
     position, cliques_of_bucket = _buckets(layout, order)
     separators, children = _eliminate_symbolically(layout, order, position, cliques_of_bucket)
@@ -148,9 +159,10 @@ def _peak_bytes(layout, order):
 
 
 def _count_outer_variables(cards):
-    """Return how many of a bucket's variables, the slowest ones, index blocks.
+    """Return how many variables of a bucket index its blocks of table entries.
 
-    The other variables index entries within a block.
+    Blocks are indexed by the variables that change slowest. The other variables index entries
+    within a block.
     """
     split, inner = len(cards) - 1, cards[-1]
     while split > 0 and inner * cards[split - 1] <= BLOCK:
@@ -161,7 +173,7 @@ def _count_outer_variables(cards):
 
 @dataclass(frozen=True)
 class BucketTree:
-    """Index arrays of an elimination, for one layout and one set of observed variables.
+    """Index arrays of a variable elimination, for one layout and one set of observed variables.
 
     Attributes
     ----------
@@ -236,7 +248,7 @@ def _start_indices(sizes):
 
 
 def _buckets(layout, order):
-    """Return the position of each variable in the order, and the cliques of each bucket.
+    """Return each variable's position in the elimination order, and the cliques of each bucket.
 
     The position of an observed variable is -1. A clique belongs to the bucket of its first
     eliminated variable, or to bucket -1 if all its variables are observed.
@@ -251,7 +263,10 @@ def _buckets(layout, order):
 
 
 def _eliminate_symbolically(layout, order, position, cliques_of_bucket):
-    """Return the separator (latest eliminated first) and the child buckets of each bucket."""
+    """Return the separator and the child buckets of each bucket.
+
+    The variables of a separator are in reverse elimination order.
+    """
     gathered = [set() for _ in order]
     children = [[] for _ in order]
     separators = []
@@ -269,7 +284,7 @@ def _eliminate_symbolically(layout, order, position, cliques_of_bucket):
 
 
 class _SourceOffsets:
-    """Collector of the offset blocks of the tables and messages that enter each bucket."""
+    """Collector of the index arrays of the tables and messages that each bucket sums."""
 
     def __init__(self, layout, separators):
         self.layout = layout
@@ -280,7 +295,11 @@ class _SourceOffsets:
         self.filled = 0
 
     def add_bucket(self, scope, cliques, children):
-        """Add the sources of a bucket, and return (outer, inner, number of sources)."""
+        """Add the tables and child messages (sources) of a bucket, and return its sizes.
+
+        Returns (outer, inner, number of sources): the bucket has ``outer`` blocks of ``inner``
+        entries.
+        """
         cards = self.layout.n_states[scope].astype(np.int64)
         split = _count_outer_variables(cards.tolist())
         for a in cliques:
@@ -306,7 +325,10 @@ class _SourceOffsets:
         return self.filled - len(block)
 
     def arrays(self):
-        """Return the arrays source_bucket, source_clique, outer_at, inner_at and offsets."""
+        """Return the index arrays of the tables and messages (sources) of all buckets.
+
+        The arrays are source_bucket, source_clique, outer_at, inner_at and offsets.
+        """
         rows = np.array(self.rows, dtype=np.int64).reshape(-1, 4)
         columns = [np.ascontiguousarray(c) for c in rows.T]
         return *columns, np.concatenate([*self.offsets, np.zeros(0, np.int64)])

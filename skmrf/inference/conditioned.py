@@ -15,14 +15,15 @@ from ..likelihood.bounds import exact_fits
 from ..samplers import chained_bp
 
 ZERO_PROBABILITY_MESSAGE = (
-    "None of {} draws has a positive probability: the evidence is impossible, or zero potentials "
-    'hide the possible states. Use method="exact", or increase n_samples or clip.'
+    "None of {} draws has a positive probability: the evidence is impossible, or the draws "
+    'miss the possible states because of zero potentials. Use method="exact", or increase '
+    "n_samples or clip."
 )
 
 
 @dataclass
 class ConditionedModel:
-    """Model with evidence and the settings of an inference query.
+    """Model with evidence, a memory limit and a random state, for one call of inference.
 
     Attributes
     ----------
@@ -60,22 +61,28 @@ class ConditionedModel:
         return self.row >= 0
 
     def choose_method(self, method, methods, fallback):
-        """Return the method; for "auto", "exact" if it is feasible, else the fallback."""
+        """Return the method.
+
+        "auto" selects "exact" if exact inference is feasible, otherwise the fallback.
+        """
         check_choice("method", method, ("auto", *methods))
         if method != "auto":
             return method
         return "exact" if self.is_exact_feasible() else fallback
 
     def make_rng(self):
-        """Return a random generator; only methods that draw random numbers call this."""
+        """Return a random generator for ``random_state``.
+
+        Only methods that draw random numbers call this.
+        """
         return check_generator(self.random_state)
 
     def is_exact_feasible(self, **options):
-        """Return whether variable elimination fits in memory and time."""
+        """Return whether variable elimination is feasible within the limits of memory and time."""
         return exact_fits(self.graph.layout, self.observed, self.max_bytes, **options)
 
     def prepare_elimination(self, **options):
-        """Return the bucket tree of variable elimination."""
+        """Return the plan of variable elimination given the evidence: a bucket tree."""
         return elimination.prepare(
             self.graph.layout, self.observed, max_bytes=self.max_bytes, **options
         )
@@ -85,14 +92,14 @@ class ConditionedModel:
         return self.graph.condition(self.evidence)
 
     def insert_evidence(self, X):
-        """Return rows of all variables from rows of the unobserved variables."""
+        """Insert the observed states into rows of the unobserved variables."""
         out = np.repeat(self.row[None], len(X), axis=0)
         out[:, ~self.observed] = X
         return out
 
 
 def restrict_order(order, observed):
-    """Return an order of all variables as an order of the variables of the conditional model.
+    """Remove observed variables from an order, and renumber the unobserved variables.
 
     Conditioning numbers the unobserved variables from 0. A string (the name of an order) is
     returned unchanged.
@@ -104,6 +111,6 @@ def restrict_order(order, observed):
 
 
 def call_method(methods, method, model, options, **arguments):
-    """Check the options of a method and call it."""
+    """Check the options of an inference method, and call the method."""
     check_options(method, methods[method], options)
     return methods[method](model, **arguments, **options)

@@ -15,7 +15,7 @@ from .conditioned import ZERO_PROBABILITY_MESSAGE, restrict_order
 
 
 def _build_marginals(model, single, flat, *, residual, n_iter, converged, method):
-    """Split flat arrays by variable and by clique, and return them as Marginals."""
+    """Return flat arrays of probabilities as Marginals, split by variable and by clique."""
     graph = model.graph
     single = np.split(single, np.cumsum(graph.n_states))[:-1]
     cliques = graph.layout.untied().split(flat)

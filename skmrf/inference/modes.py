@@ -1,4 +1,4 @@
-"""MAP states and marginal MAP states by each inference method."""
+"""Most probable (MAP) states and marginal MAP states by each inference method."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ from ..variational import belief_propagation, decimation
 
 
 def exact_mode(model):
-    """Compute a MAP state by max-product variable elimination."""
+    """Compute a most probable (MAP) state by max-product variable elimination."""
     return elimination.maximise(model.prepare_elimination(), model.graph.flat, model.row[None])[0]
 
 
 def annealed_mode(model, *, n_chains=64, n_sweeps=500, n_jobs=None):
-    """Search a MAP state by simulated annealing."""
+    """Search for a most probable (MAP) state by simulated annealing."""
     best, _ = gibbs_queries.anneal(
         model.conditional_graph(),
         model.make_rng(),
@@ -25,7 +25,7 @@ def annealed_mode(model, *, n_chains=64, n_sweeps=500, n_jobs=None):
 
 
 def decimated_mode(model, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
-    """Search a MAP state by max-product belief propagation with decimation."""
+    """Search for a most probable (MAP) state by max-product propagation with decimation."""
     propagation = belief_propagation.Propagation(schedule, damping, max_iter, tol)
     return decimation.decimate(model.graph, propagation, evidence=model.row)[0]
 
@@ -34,7 +34,7 @@ MODES = {"exact": exact_mode, "annealing": annealed_mode, "decimation": decimate
 
 
 def exact_marginal_mode(model, maximised):
-    """Compute a marginal MAP state by elimination: sums first, then maxima."""
+    """Compute a marginal MAP state by variable elimination: sums first, then maxima."""
     plan = model.prepare_elimination(maximised=maximised)
     states, value = elimination.marginal_map(plan, model.graph.flat, model.row[None])
     return states[0], float(value[0])
@@ -43,7 +43,7 @@ def exact_marginal_mode(model, maximised):
 def bp_marginal_mode(
     model, maximised, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8
 ):
-    """Search a marginal MAP state by mixed-product belief propagation.
+    """Search for a marginal MAP state by mixed-product belief propagation.
 
     The value of the decoded state is its Bethe approximation by sum-product propagation.
     """

@@ -1,4 +1,4 @@
-"""Public functions of inference."""
+"""Public inference functions: log partition function, marginals, MAP states and samples."""
 
 import numbers
 from collections.abc import Iterable
@@ -152,7 +152,10 @@ def marginals(
 
 
 def _drop_fallback_options(options, method, chosen):
-    """Return the options; none if "auto" chose "exact", as they are meant for its fallback."""
+    """Return the options, or no options if "auto" chose "exact".
+
+    With "auto", options belong to the fallback method.
+    """
     return {} if method == "auto" and chosen == "exact" else options
 
 
@@ -165,7 +168,7 @@ def map_assignment(
     random_state=None,
     **options,
 ):
-    """Return a most probable joint state given evidence.
+    """Return a most probable joint state (MAP state) given evidence.
 
     Parameters
     ----------
@@ -222,7 +225,7 @@ def marginal_map(
     random_state=None,
     **options,
 ):
-    r"""Return the most probable joint state of some variables, summing over the others.
+    r"""Return the most probable joint state of some variables, summed over all others.
 
     .. math:: \max_{x_B} \log \sum_{x_A} f(x_A, x_B)
 

@@ -1,4 +1,4 @@
-"""Inference for many rows with missing entries, with one elimination per missing pattern."""
+"""Inference for rows with missing entries: one elimination per pattern of missing entries."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..samplers import gibbs_queries
 
 
 def _missing_patterns(X):
-    """Yield the mask of observed variables and the row indices of each missing pattern."""
+    """Yield, for each pattern of missing entries, the mask of observed variables and the rows."""
     observed = X != MISSING
     packed = np.packbits(observed, axis=1)
     _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
@@ -28,7 +28,10 @@ def _is_exact_feasible(graph, observed, max_bytes):
 
 
 def _run_elimination(query, graph, observed, X, rows, max_bytes):
-    """Run an exact query on some rows of X; errors carry the row index in X."""
+    """Run exact inference on some rows of X.
+
+    Errors give the index of the row in X.
+    """
     plan = elimination.prepare(graph.layout, observed, max_bytes=max_bytes)
     try:
         return query(plan, graph.flat, X[rows])
@@ -41,7 +44,7 @@ def _row_evidence(row):
 
 
 def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
-    """Return the log of the sum of ``f`` over the missing entries of each row.
+    """Return the log of ``f`` of each row, summed over the states of the missing entries.
 
     The sum is exact where variable elimination fits. Otherwise it is estimated by annealed
     importance sampling, row by row.
@@ -191,7 +194,7 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
 
 
 def _impute_rows(graph, X, max_bytes, impute_exactly, approximate):
-    """Impute the rows of each missing pattern exactly if feasible, else approximately."""
+    """Impute missing entries, exactly for rows where that is feasible, else approximately."""
     out = X.copy()
     for observed, rows in _missing_patterns(X):
         if observed.all():
@@ -207,5 +210,5 @@ def warn_inexact_samples():
     """Warn that samples are states of Gibbs chains, not exact draws."""
     warn_caller(
         "Exact sampling does not fit in memory. The samples are states of Gibbs chains, which only "
-        "approximate the distribution.",
+        "approximate the distribution. For exact samples, increase max_bytes.",
     )

@@ -22,7 +22,10 @@ DECIMAL = decimal.Context(
 
 
 def find_first_repeat(owner, values):
-    """Return the index of the first value that occurs before with the same owner, or None."""
+    """Return the index of the first value that repeats an earlier value of the same owner.
+
+    Returns None if no value is repeated. An owner is, for example, a clique.
+    """
     order = np.lexsort((values, owner))
     is_repeat = (np.diff(owner[order]) == 0) & (np.diff(values[order]) == 0)
     return int(order[1:][is_repeat].min()) if is_repeat.any() else None
@@ -39,7 +42,7 @@ def count_entries(n_states, ptr, variables):
 
 
 def take_log(flat, tokens, at, is_entry):
-    """Take logarithms in place.
+    """Replace potentials by log-potentials in place; raise an error at an invalid potential.
 
     ``is_entry`` marks the tokens from number ``at`` on that ``flat`` was read from.
     """

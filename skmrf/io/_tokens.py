@@ -64,7 +64,7 @@ class Tokens:
         return self.text[self.start[i] : self.start[i + 1]].rstrip()
 
     def rindex(self, token):
-        """Return the number of the last token that equals ``token``, or -1."""
+        """Return the index of the last token that equals ``token``, or -1."""
         i = bisect_left(self.start, self.text.rfind(token))
         return i if i < len(self) and self[i] == token else -1
 
@@ -78,7 +78,7 @@ class Tokens:
         return self.text.count(b"\n", 0, at) + 1, min(i, len(self)) - first + 1
 
     def error(self, i, expected, found=None):
-        """Return a ValueError with the position of token ``i``, what was expected and found."""
+        """Return a ValueError with the position of token ``i``, the expected and the found text."""
         if found is None and i >= len(self):
             found = "the end of the file"
         elif found is None:
@@ -90,19 +90,19 @@ class Tokens:
         )
 
     def check_end(self, i, after):
-        """Raise if the file does not end before token ``i``."""
+        """Raise an error if the file has a token ``i``."""
         if i < len(self):
             raise self.error(i, f"the end of the file after {after}")
 
     def are_digits(self):
-        """Return which tokens consist of digits only."""
+        """Return a mask of the tokens that consist of digits only."""
         text = np.frombuffer(self.text, dtype=np.uint8)
         return ~np.logical_or.reduceat(~(IS_DIGIT | IS_SPACE)[text], self.start[:-1])
 
     def count(self, i, what, low=0, min_tokens=1):
-        """Return the number of ``what`` that token ``i`` declares.
+        """Read token ``i``, which declares the number of items (``what``) that follow.
 
-        The rest of the file must have at least ``min_tokens`` tokens for each of them.
+        The rest of the file must have at least ``min_tokens`` tokens for each item.
         """
         token = self[i] if i < len(self) else b""
         high = (len(self) - i - 1) // min_tokens
@@ -114,7 +114,10 @@ class Tokens:
         raise self.error(i, f"the number of {what} (an integer, {bound})")
 
     def lists(self, first, n, what, low=0):
-        """Return the ``n + 1`` token numbers that bound ``n`` consecutive lists k x_1 ... x_k."""
+        """Return the ``n + 1`` token indices that bound ``n`` consecutive lists of tokens.
+
+        A list is the number k of its items, followed by the items x_1 ... x_k.
+        """
         bounds = [first]
         for _ in range(n):
             bounds.append(bounds[-1] + 1 + self.count(bounds[-1], what, low))

@@ -1,4 +1,4 @@
-"""Evidence in the UAI format."""
+"""Reading of evidence files in the UAI format."""
 
 from ._files import MAX_BYTES
 from ._tokens import Tokens
@@ -68,7 +68,7 @@ def read_evidence(path, *, max_bytes=MAX_BYTES):
 
 
 def _find_first_pair(tokens, numbers):
-    """Return the token number of the first (variable, state) pair; raise if the count is wrong."""
+    """Return the token index of the first (variable, state) pair; raise if the count is wrong."""
     first = 2 if len(numbers) % 2 == 0 and numbers[0] == 1 else 1
     n_observed = numbers[first - 1]
     end = first + 2 * n_observed

@@ -1,4 +1,4 @@
-"""Factor graphs in the libDAI format."""
+"""Reading and writing of factor graphs in the libDAI format."""
 
 import numpy as np
 
@@ -102,7 +102,7 @@ def read_fg(path, *, max_bytes=MAX_BYTES):
 
 
 def _read_heads(tokens):
-    """Return the first token, the number of variables and of listed entries of each factor."""
+    """Return each factor's first token index, number of variables and number of entries."""
     n_factors = tokens.count(0, "factors")
     at, heads = 1, []
     for a in range(n_factors):
@@ -125,7 +125,10 @@ class _NumericTokens:
         self.are_digits = tokens.are_digits()
 
     def integers(self, places, what, high, low=0):
-        """Return the tokens at ``places`` as integers; ``high`` is a number or an array."""
+        """Return the tokens at ``places`` as integers from ``low`` to ``high``.
+
+        ``high`` is a number, or an array with one limit for each token.
+        """
         values = self.floats[places]
         wrong = ~self.are_digits[places] | (values < low) | (values > high)
         if wrong.any():
@@ -143,7 +146,7 @@ def _concatenate_ranges(first, lengths, step=1):
 
 
 def _read_variables(file, heads, orders):
-    """Return the sorted labels, the variables of all factors, and the numbers of states."""
+    """Return the sorted labels, the variables of all factors, and their numbers of states."""
     place = _concatenate_ranges(heads + 1, orders)
     labels = file.integers(place, "a label", MAX_LABEL)
     owner = np.repeat(np.arange(len(orders)), orders)
@@ -178,7 +181,10 @@ def _check_sizes(tokens, heads, sizes, max_bytes):
 
 
 def _read_tables(file, at, counts, sizes):
-    """Return the log-potentials of all factors; the entries of factor a follow token at[a]."""
+    """Return the log-potentials of all factors, concatenated.
+
+    The entries of factor a follow the token ``at[a]``.
+    """
     tokens = file.tokens
     place = _concatenate_ranges(at + 1, counts, step=2)
     index = file.integers(place, "the index of an entry", np.repeat(sizes - 1, counts))

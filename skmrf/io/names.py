@@ -56,7 +56,7 @@ class NamedFactorGraph(FactorGraph):
 
 
 def check_names(names, energy, n_variables, default):
-    """Return the given variable names, or those of the energy, or ``default(i)``."""
+    """Return variable names: the given names, the names of the energy, or ``default(i)``."""
     if names is None:
         names = (
             energy.names
@@ -71,7 +71,7 @@ def check_names(names, energy, n_variables, default):
 
 
 def check_categories(categories, energy, n_states):
-    """Return the given state names, or those of the energy, or the state codes."""
+    """Return state names: the given names, the names of the energy, or the state codes."""
     if categories is None:
         named = isinstance(energy, NamedFactorGraph)
         categories = energy.categories if named else [range(q) for q in n_states]

@@ -112,15 +112,18 @@ def to_pgmpy(
 
 
 def _make_names(names, energy, n_variables):
-    """Return variable names that are all true, because pgmpy treats false ones as missing."""
+    """Return variable names for pgmpy, none of which is false (such as 0 or an empty string).
+
+    pgmpy treats false names as missing.
+    """
     result = check_names(names, energy, n_variables, lambda i: f"x{i}")
     if names is None and not all(result):  # labels of a libDAI file start at 0
         result = check_names([f"x{name}" for name in result], None, n_variables, str)
     if not result or not all(result):
         shown = f"the names {result[:8]}" if result else "no variables"
         raise ValueError(
-            "pgmpy needs at least one variable, and it treats names that are false, such as 0 and "
-            f"'', as missing; got {shown}."
+            "pgmpy needs at least one variable, and it treats names such as 0 and '' as missing; "
+            f"got {shown}. Give other names in names=."
         )
     return result
 
@@ -165,7 +168,8 @@ def _shift_into_range(cliques, tables, constant, normalize):
         a = int(too_wide[0])
         raise ValueError(
             f"Log-potentials of clique {cliques[a]} are from {bottom[a]:.6g} to {top[a]:.6g}; "
-            "their exponentials, which pgmpy needs, do not fit in the range of floats."
+            "their exponentials, which pgmpy needs, do not fit in the range of floats. Set the "
+            "smallest log-potentials to -inf."
         )
     shift = high if normalize else _distribute(low, high, constant)
     if not normalize and not MIN_LOG <= (top + shift).sum() <= MAX_LOG:
@@ -178,7 +182,10 @@ def _shift_into_range(cliques, tables, constant, normalize):
 
 
 def _distribute(low, high, total):
-    """Return numbers from ``low`` to ``high`` that sum to ``total``, as few as possible nonzero."""
+    """Return numbers between ``low`` and ``high`` that sum to ``total``.
+
+    As few numbers as possible are nonzero.
+    """
     shift = np.clip(0.0, low, high)
     rest = total - shift.sum()
     margin = np.abs((high if rest > 0 else low) - shift)
@@ -254,7 +261,10 @@ def from_pgmpy(model):
 
 
 def _get_nodes_and_factors(model, models):
-    """Return the nodes and factors of a model; some nodes of a factor graph are factors."""
+    """Return the nodes and the factors of a pgmpy model.
+
+    Some nodes of a factor graph of pgmpy are factors.
+    """
     if isinstance(model, models.DiscreteBayesianNetwork):
         model.check_model()
         return list(model.nodes()), [cpd.to_factor() for cpd in model.get_cpds()]

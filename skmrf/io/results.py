@@ -1,4 +1,4 @@
-"""Inference results in the UAI format."""
+"""Reading of inference results in the UAI format."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Models in the UAI format."""
+"""Reading and writing of models in the UAI format."""
 
 import numpy as np
 
@@ -95,7 +95,10 @@ def read_uai(path, *, max_bytes=MAX_BYTES):
 
 
 def _read_cliques(tokens, at, n_variables):
-    """Read the cliques from token ``at`` on; return ((pointers, variables), next token)."""
+    """Read the cliques of the model, which start at token ``at``.
+
+    Returns ((pointers, variables), index of the next token).
+    """
     n_cliques = tokens.count(at, "cliques")
     first = at + 1
     bounds = tokens.lists(first, n_cliques, "variables of the clique")
@@ -134,7 +137,10 @@ def _read_tables(tokens, at, sizes):
 
 
 def _find_table_heads(tokens, at, sizes):
-    """Return the tokens that declare the table sizes; raise if the file is too short or long."""
+    """Return the indices of the tokens that declare the table sizes.
+
+    Raises an error if the file is too short or too long.
+    """
     starts = at + np.cumsum(np.append(0.0, sizes + 1.0))
     present = np.count_nonzero(starts[:-1] < len(tokens))
     heads = starts[:present].astype(np.int64)

@@ -1,4 +1,4 @@
-"""Base class of learners, and the positive phase that most of them share."""
+"""Base class of learners, and the positive phase of the gradient that most learners use."""
 
 from abc import ABC, abstractmethod
 
@@ -49,7 +49,7 @@ class Learner(BaseEstimator, ABC):
 
     @abstractmethod
     def init(self, energy, batch, rng):
-        """Return the state before the first step.
+        """Return the learner's state before the first training step.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class Learner(BaseEstimator, ABC):
         """
 
     def resume(self, energy, batch, state, rng):
-        """Return the state with which training continues, on the same or on other rows.
+        """Return the learner's state with which training continues, on the same or on other rows.
 
         The new state keeps the parts of the old one that do not depend on the rows. By default it
         keeps nothing.
@@ -92,7 +92,7 @@ class Learner(BaseEstimator, ABC):
 
     @abstractmethod
     def step(self, energy, batch, state, rng):
-        """Return one estimate of both phases, the new state, and diagnostics.
+        """Return one estimate of each phase of the gradient, the new state, and diagnostics.
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class Learner(BaseEstimator, ABC):
         """
 
     def objective(self, energy, batch, state):
-        """Return the objective of a batch and its gradient.
+        """Return the objective to maximise for a batch of rows, and its gradient.
 
         Parameters
         ----------
@@ -137,11 +137,14 @@ class Learner(BaseEstimator, ABC):
         gradient : dict of str to ndarray
             Derivatives by the parameters, shaped like ``energy.theta``.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no deterministic objective.")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no deterministic objective. Use a stochastic optimizer, "
+            'such as optimizer="sgd".'
+        )
 
 
 class DataPhase:
-    """Positive phase of the gradient.
+    """Positive phase of the gradient: the expectation under the training data.
 
     Without missing entries and latent variables, it consists of the moments of all training rows,
     which are computed once. Latent variables are averaged out given the rows of a batch. Missing
@@ -168,7 +171,7 @@ class DataPhase:
             self.moments = CliqueMoments(energy.moments(phase))
 
     def batch_states(self, energy, batch):
-        """Return the rows of a batch as a phase, after one imputation sweep.
+        """Return the weighted rows of a batch, with missing entries imputed by one Gibbs sweep.
 
         Parameters
         ----------
@@ -188,7 +191,7 @@ class DataPhase:
         return States(X, None, batch.log_weights)
 
     def __call__(self, energy, batch):
-        """Return the positive phase of a batch.
+        """Return the positive phase of the gradient for a batch of rows.
 
         Parameters
         ----------
@@ -231,7 +234,7 @@ class DataPhase:
         return dense_rows(X[rng.choice(X.shape[0], size=n_rows, p=weights)])
 
     def reference(self, name, energy, batch):
-        """Return the distribution at inverse temperature 0 of a tempered path.
+        """Return the distribution at inverse temperature 0, where a tempered path starts.
 
         Parameters
         ----------
@@ -256,7 +259,7 @@ class DataPhase:
         return self.marginals(energy, batch)
 
     def marginals(self, energy, batch):
-        """Return the product of the marginal state frequencies of the training rows.
+        """Return independent variables with the state frequencies of the training rows.
 
         Parameters
         ----------
@@ -284,7 +287,7 @@ def has_missing(X):
 
 
 def unique_rows(batch: Batch):
-    """Return the distinct rows and their weights, which sum to one."""
+    """Return the distinct rows of a batch, and row weights that sum to one."""
     weights = normalized_weights(batch.log_weights, len(batch.X))
     first, which = find_unique_rows(batch.X)
     return batch.X[first], np.bincount(which, weights=weights, minlength=len(first))

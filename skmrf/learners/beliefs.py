@@ -1,4 +1,4 @@
-"""Base class of learners of continuous models, which keep a mixture approximation."""
+"""Base class of learners of continuous models that keep a mixture approximation of the model."""
 
 from abc import abstractmethod
 
@@ -7,7 +7,7 @@ from .base import Learner
 
 
 class BeliefLearner(Learner):
-    """Learner that keeps a Gaussian mixture as an approximation of the model.
+    """Base class of learners that keep a Gaussian mixture as an approximation of the model.
 
     The mixture is called the beliefs. The state of the learner stores it in the attribute
     ``mixture``; otherwise the learner must override :meth:`proposal`.
@@ -17,7 +17,7 @@ class BeliefLearner(Learner):
 
     @abstractmethod
     def beliefs(self, energy, state):
-        """Return the mixture that approximates the model during training.
+        """Return the Gaussian mixture that approximates the model during training.
 
         Parameters
         ----------
@@ -34,7 +34,7 @@ class BeliefLearner(Learner):
 
     @abstractmethod
     def final_beliefs(self, energy, state):
-        """Return the mixture that approximates the fitted model.
+        """Return the Gaussian mixture that approximates the fitted model.
 
         Parameters
         ----------
@@ -50,7 +50,7 @@ class BeliefLearner(Learner):
         """
 
     def proposal(self, energy, state):
-        """Return a proposal distribution: the last mixture plus a component for the base.
+        """Return a proposal distribution: the last mixture plus the model's Gaussian base.
 
         Parameters
         ----------

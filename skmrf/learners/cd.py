@@ -14,7 +14,7 @@ from .conditional import MeanFieldPrediction
 
 @dataclass
 class CDState:
-    """State of the learner: positive phase, and one generator per block of rows of a batch."""
+    """State of the CD learner: positive phase, and one random generator per block of batch rows."""
 
     data: DataPhase
     generators: list
@@ -58,12 +58,12 @@ class CD(MeanFieldPrediction):
         check_choice("start", self.start, ("data", "random"))
 
     def init(self, energy, batch, rng):
-        """Return the positive phase and one random generator per block of rows."""
+        """Return the initial state: positive phase, and one random generator per block of rows."""
         self._check()
         return CDState(DataPhase(energy, batch, rng), spawn_generators(rng, batch.X.shape[0]))
 
     def resume(self, energy, batch, state, rng):
-        """Return the state for new training rows, with the generators of the old state."""
+        """Return the state for new training rows, with the random generators of the old state."""
         n_blocks = -(-batch.X.shape[0] // BLOCK)
         if not isinstance(state, CDState) or n_blocks > len(state.generators):
             return self.init(energy, batch, rng)
@@ -71,7 +71,7 @@ class CD(MeanFieldPrediction):
         return CDState(DataPhase(energy, batch, rng), state.generators)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of the states of short Gibbs chains."""
+        """Return both phases of the gradient, the negative phase from short Gibbs chains."""
         positive = state.data.batch_states(energy, batch)
         start = self._initial_states(energy, positive, rng)
         n_blocks = -(-len(start) // BLOCK)

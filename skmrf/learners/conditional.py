@@ -1,4 +1,4 @@
-"""Base classes of learners of conditional models: outputs Y of zeros and ones given inputs X."""
+"""Base classes of learners of conditional models, which predict binary outputs Y from inputs X."""
 
 from abc import abstractmethod
 
@@ -12,7 +12,7 @@ N_MEAN_FIELD_ITER = 50  # for predictions of learners that do not train by mean 
 
 
 class ConditionalLearner(Learner):
-    """Learner of a layered model given inputs.
+    """Base class of learners of conditional models, whose layers of units depend on inputs.
 
     It also computes the predictions of the model, by its own method of inference.
 
@@ -30,7 +30,7 @@ class ConditionalLearner(Learner):
 
     @abstractmethod
     def infer(self, energy, X, epoch) -> UnitBeliefs:
-        """Return the beliefs of the units given inputs.
+        """Return the log odds of all visible and hidden units given inputs.
 
         Parameters
         ----------
@@ -49,18 +49,18 @@ class ConditionalLearner(Learner):
 
 
 class MeanFieldPrediction(ConditionalLearner):
-    """Base class of learners that predict by mean field."""
+    """Base class of learners that predict outputs by mean-field inference."""
 
     def infer(self, energy, X, epoch) -> UnitBeliefs:
-        """Return the mean-field beliefs of the units given inputs."""
+        """Return the log odds of all units given inputs, by mean-field inference."""
         return mean_field(energy.weights, *energy.fields(X), max_iter=N_MEAN_FIELD_ITER)
 
 
 class StatelessLearner(ConditionalLearner):
-    """Base class of learners that pass nothing from one step to the next."""
+    """Base class of learners without a state that is passed from one step to the next."""
 
     def init(self, energy, batch, rng):
-        """Check the parameters; the state is None."""
+        """Check the parameters and return None, because the learner has no state."""
         self.check()
 
     def check(self):
@@ -68,7 +68,7 @@ class StatelessLearner(ConditionalLearner):
 
 
 class LimitedInference(StatelessLearner):
-    """Base class of learners with a limit on iterations that grows with the epoch."""
+    """Base class of learners whose limit on inference iterations can grow with the epochs."""
 
     def __init__(self, n_iter=40, growth=0, tol=1e-3):
         self.n_iter = n_iter
@@ -82,12 +82,12 @@ class LimitedInference(StatelessLearner):
         check_number("tol", self.tol, low=0)
 
     def limits(self, epoch):
-        """Return the inference options of an epoch, counted from 0."""
+        """Return the maximum number of iterations and the tolerance in epoch 0, 1, and so on."""
         return {"max_iter": self.n_iter + self.growth * epoch, "tol": self.tol}
 
 
 def condition_on_batch(energy, batch):
-    """Return the positive phase of a batch and the model given its inputs.
+    """Return the positive phase of a batch, and the model given the inputs of the batch.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def condition_on_batch(energy, batch):
 
 
 def inference_info(beliefs):
-    """Return the share of rows whose inference converged and the mean number of iterations."""
+    """Return the share of rows whose inference converged, and the mean number of iterations."""
     return {
         "inference_converged": float(beliefs.converged.mean()),
         "inference_iterations": float(beliefs.n_iter.mean()),

@@ -7,7 +7,7 @@ from .base import Learner
 
 
 class ConditionalLikelihood(Learner):
-    """Maximum conditional likelihood of labels, parametrised by differences from initial networks.
+    """Maximum conditional likelihood of labels; the parameters are changes of initial networks.
 
     The parameters of the trained energy are differences from ``origin``, in double precision.
     Networks are evaluated in single precision.
@@ -28,21 +28,21 @@ class ConditionalLikelihood(Learner):
         self.row_weights = row_weights
 
     def shifted(self, energy):
-        """Return the energy with the parameters origin plus theta, in single precision."""
+        """Return the energy with the parameters ``origin + theta``, in single precision."""
         theta = {k: (v + energy.theta[k]).astype(np.float32) for k, v in self.origin.items()}
         return energy.with_theta(theta)
 
     def init(self, energy, batch, rng):
-        """Return None: the learner has no state."""
+        """Return None, because the learner has no state."""
         return
 
     def step(self, energy, batch, state, rng):
-        """Raise a NotImplementedError: only a deterministic solver can use this learner."""
+        """Raise a NotImplementedError, because only a deterministic solver can use this learner."""
         raise NotImplementedError(
             "ConditionalLikelihood needs a deterministic solver. Set optimizer=None in "
             "skmrf.training.settings.Settings."
         )
 
     def objective(self, energy, batch, state):
-        """Return the weighted log-likelihood of the labels in nats and its gradient."""
+        """Return the weighted log-likelihood of the labels in nats, and its gradient."""
         return self.shifted(energy).objective(batch.X, batch.Y, self.row_weights)

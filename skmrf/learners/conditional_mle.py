@@ -6,7 +6,7 @@ from .conditional import LimitedInference, condition_on_batch, inference_info
 
 
 class MLEBP(LimitedInference):
-    r"""Likelihood gradient by sum-product belief propagation.
+    r"""Likelihood gradient of conditional models by sum-product belief propagation.
 
     The negative phase of a row consists of the beliefs of its units and of pairs of units given its
     inputs, after at most ``n_iter + growth * epoch`` iterations. Predictions use the same beliefs.
@@ -28,18 +28,18 @@ class MLEBP(LimitedInference):
     """
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of beliefs given the inputs."""
+        """Return both phases of the gradient, the negative phase from belief propagation."""
         positive, model = condition_on_batch(energy, batch)
         beliefs = propagate(*model.conditionals(), pairs=True, **self.limits(batch.epoch))
         return positive, _moments(beliefs), state, inference_info(beliefs)
 
     def infer(self, energy, X, epoch):
-        """Return the beliefs of the units given inputs, by belief propagation."""
+        """Return the log odds of all units given inputs, by belief propagation."""
         return propagate(energy.weights, *energy.fields(X), **self.limits(epoch))
 
 
 class MLEMF(LimitedInference):
-    """Likelihood gradient by mean field, which bounds log Z from below.
+    """Likelihood gradient of conditional models by mean field, which bounds log Z from below.
 
     Training maximises an upper bound of the likelihood, so the likelihood itself may decrease.
     Predictions use mean field too.
@@ -60,13 +60,13 @@ class MLEMF(LimitedInference):
     """
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of mean-field beliefs given the inputs."""
+        """Return both phases of the gradient, the negative phase from mean field."""
         positive, model = condition_on_batch(energy, batch)
         beliefs = mean_field(*model.conditionals(), pairs=True, **self.limits(batch.epoch))
         return positive, _moments(beliefs), state, inference_info(beliefs)
 
     def infer(self, energy, X, epoch):
-        """Return the mean-field beliefs of the units given inputs."""
+        """Return the log odds of all units given inputs, by mean-field inference."""
         return mean_field(energy.weights, *energy.fields(X), **self.limits(epoch))
 
 

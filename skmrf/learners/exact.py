@@ -14,7 +14,7 @@ from .base import Learner, has_missing, unique_rows
 
 @dataclass
 class ExactState:
-    """State of the learner: summation method of the model, and positive phase."""
+    """State of the Exact learner: method that sums over all states, and positive phase."""
 
     model: Any
     data: Any
@@ -40,7 +40,7 @@ class VisiblePhase:
 
     @classmethod
     def from_batch(cls, energy, batch, max_bytes):
-        """Compute the statistics of the complete rows and group the other rows by pattern."""
+        """Sum the statistics of complete rows, and group the other rows by missing entries."""
         X, weights = unique_rows(batch)
         full = (X != MISSING).all(axis=1)
         complete = {name: np.zeros_like(v) for name, v in energy.theta.items()}
@@ -56,7 +56,7 @@ class VisiblePhase:
         return cls(complete, tables, partial)
 
     def phase(self, energy, batch):
-        """Return the positive phase and the mean unnormalised log-likelihood of the rows."""
+        """Return the positive phase and the mean unnormalised log-likelihood of all rows."""
         positive, value = self.complete, energy.mean_log_potential(self.complete)
         for plan, X, weights in self.partial:
             flat = self.tables.flat(energy)
@@ -68,7 +68,7 @@ class VisiblePhase:
 
 
 def _group_by_pattern(layout, X, weights, max_bytes):
-    """Return (elimination plan, rows, weights) for each pattern of missing entries."""
+    """Return (elimination plan, rows, weights) of the rows with each pattern of missing entries."""
     patterns, inverse = np.unique(X != MISSING, axis=0, return_inverse=True)
     groups = []
     for p, observed in enumerate(patterns):
@@ -79,7 +79,7 @@ def _group_by_pattern(layout, X, weights, max_bytes):
 
 
 class LatentPhase:
-    """Positive phase of a batch, for models with latent variables, which are averaged out."""
+    """Positive phase of a batch, for models whose latent variables are averaged out."""
 
     def __init__(self, batch):
         if has_missing(batch.X):
@@ -126,25 +126,25 @@ class Exact(Learner):
         self.max_bytes = max_bytes
 
     def init(self, energy, batch, rng):
-        """Return the summation method of the model, and the positive phase."""
+        """Return the initial state: the method that sums over all states, and positive phase."""
         model = expectations.exact_model(energy, max_bytes=self.max_bytes)
         if energy.has_latent:
             return ExactState(model, LatentPhase(batch))
         return ExactState(model, VisiblePhase.from_batch(energy, batch, self.max_bytes))
 
     def _phases(self, energy, batch, state):
-        """Return both phases and the mean log-likelihood."""
+        """Return both phases of the gradient and the mean log-likelihood."""
         expected, log_z = state.model.expected(energy)
         positive, value = state.data.phase(energy, batch)
         expected = {k: v.astype(energy.theta[k].dtype, copy=False) for k, v in expected.items()}
         return positive, CliqueMoments(expected), value - log_z
 
     def objective(self, energy, batch, state):
-        """Return the mean log-likelihood in nats and its gradient, shaped like theta."""
+        """Return the mean log-likelihood in nats, and its gradient in the shapes of theta."""
         positive, negative, value = self._phases(energy, batch, state)
         return value, energy.gradient(positive, negative, batch)
 
     def step(self, energy, batch, state, rng):
-        """Return both exact phases and the log-likelihood of the batch."""
+        """Return both phases of the gradient and the log-likelihood of the batch, all exact."""
         positive, negative, value = self._phases(energy, batch, state)
         return positive, negative, state, {"log_likelihood": value}

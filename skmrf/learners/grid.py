@@ -1,4 +1,4 @@
-"""Exact likelihood gradient of models with at most three continuous variables, by a grid."""
+"""Exact likelihood gradient by a grid, for models with at most three continuous variables."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ N_COMPONENTS = 5
 
 
 class GridState(NamedTuple):
-    """State of the learner: grid points, their log-weights, and initial beliefs."""
+    """State of the Grid learner: grid points, their log-weights, and initial mixture."""
 
     X: np.ndarray
     log_weights: np.ndarray
@@ -25,7 +25,7 @@ class GridState(NamedTuple):
 
 
 class Grid(BeliefLearner):
-    """Likelihood gradient by a sum over a grid of all variables.
+    """Likelihood gradient by a sum over a grid of points of all variables.
 
     It is for models with at most three continuous variables, and shows the error of approximate
     learners on such models. Its objective is deterministic, so ``optimizer="lbfgs"`` finds a local
@@ -50,7 +50,7 @@ class Grid(BeliefLearner):
         self.n_points = n_points
 
     def init(self, energy, batch, rng):
-        """Return the grid and the initial beliefs."""
+        """Return the initial state: the grid, and a first mixture that approximates the model."""
         check_number("n_points", self.n_points, low=3, integer=True)
         if not grid_fits(energy):
             raise ValueError(
@@ -62,7 +62,7 @@ class Grid(BeliefLearner):
         return GridState(*grid(energy, self.n_points), mixture)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of the weighted grid points."""
+        """Return both phases of the gradient, the negative phase from weighted grid points."""
         negative = States(state.X, None, state.log_weights + energy.log_potential(state.X))
         X = batch.X
         if np.isnan(X).any():
@@ -70,13 +70,13 @@ class Grid(BeliefLearner):
         return States(X, None, batch.log_weights), negative, state, {}
 
     def beliefs(self, energy, state):
-        """Return a mixture that approximates the model, by inference from the initial beliefs."""
+        """Return a mixture that approximates the model, inferred from the initial mixture."""
         return infer(energy, state.mixture, QuadratureSettings()).mixture
 
     final_beliefs = beliefs
 
     def objective(self, energy, batch, state):
-        """Return the mean log-likelihood of the rows in nats and its gradient."""
+        """Return the mean log-likelihood of the rows in nats, and its gradient."""
         logs = state.log_weights + energy.log_potential(state.X)
         weights = normalized_weights(batch.log_weights, len(batch.X))
         value = weights @ energy.log_potential(batch.X) - logsumexp(logs)

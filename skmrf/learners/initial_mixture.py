@@ -1,4 +1,4 @@
-"""Initial mixture beliefs: clusters of the training rows."""
+"""Initial mixture approximation of a model, from clusters of the training rows."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ SHRINKAGE = 5.0  # weight, in rows, of the covariance of the base in that of a c
 
 
 def first_mixture(energy, batch, n_components, diagonal, rng):
-    """Return a mixture of clusters of the rows, with covariances shrunk towards the base."""
+    """Return a mixture of row clusters, with covariances shrunk towards the Gaussian base."""
     weights = normalized_weights(batch.log_weights, len(batch.X))
     rows = impute_normal(batch.X, energy.n_states, weights, rng)
     labels = _cluster_labels(rows, weights, n_components, rng)
@@ -27,7 +27,7 @@ def first_mixture(energy, batch, n_components, diagonal, rng):
 
 
 def normal_beliefs(energy):
-    """Return the distribution of the base as a mixture of one component.
+    """Return the Gaussian base of a model as a mixture of one component.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def normal_beliefs(energy):
 
 
 def impute_normal(X, n_states, weights, rng):
-    """Impute missing entries by draws from one normal component that is fitted to the rows.
+    """Impute missing entries by draws from one mixture component that is fitted to the rows.
 
     Draws and fits alternate, so that the covariance is that of imputed rows.
 
@@ -103,7 +103,7 @@ def _cluster_labels(X, weights, n_components, rng):
 
 
 def _estimate_component(energy, X, weights, n_clusters, diagonal):
-    """Return the number of rows, mean, covariance and state probabilities of a cluster."""
+    """Return the row count, mean, covariance and state probabilities of one cluster of rows."""
     count = weights.sum() * len(X)
     weights = weights / weights.sum()
     numbers = X[:, energy.numbers]

@@ -9,7 +9,7 @@ from .conditional import StatelessLearner
 
 
 class LR(StatelessLearner):
-    """Exact likelihood gradient of a model without hidden units.
+    """Exact likelihood gradient of a conditional model without hidden units.
 
     Such a model is a logistic regression of each output. The objective is deterministic and
     concave, so ``optimizer="lbfgs"`` finds the maximum.
@@ -27,12 +27,12 @@ class LR(StatelessLearner):
     has_hidden = False
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of the output probabilities."""
+        """Return both phases of the gradient, the negative phase from output probabilities."""
         positive, negative, _ = _phases(energy, batch)
         return positive, negative, state, {}
 
     def objective(self, energy, batch, state):
-        """Return the mean log-likelihood of outputs given inputs in nats and its gradient."""
+        """Return the mean log-likelihood of outputs given inputs in nats, and its gradient."""
         positive, negative, fields = _phases(energy, batch)
         V = positive.visible.astype(float)
         losses = (np.logaddexp(0.0, fields) - V * fields).sum(axis=1)

@@ -11,7 +11,7 @@ SCHEDULES = "sequential", "parallel"
 
 
 class MaxMargin(StatelessLearner):
-    """Base class of max-margin learners, with a Hamming loss that is weighted by output."""
+    """Base class of max-margin learners, whose Hamming loss has a weight for each output."""
 
     probabilistic = False
 
@@ -24,12 +24,12 @@ class MaxMargin(StatelessLearner):
             weight = np.array(np.nan)
         if weight.ndim > 1 or not np.isfinite(weight).all() or (weight < 0).any():
             raise ValueError(
-                "loss_weight must be a number, or one for every output, none of them negative; "
-                f"got {self.loss_weight!r}."
+                "loss_weight must be a number of at least 0, or a list of such numbers, one per "
+                f"output; got {self.loss_weight!r}."
             )
 
     def init(self, energy, batch, rng):
-        """Check the parameters; the state is None."""
+        """Check the parameters and return None, because the learner has no state."""
         self.check()
         weight = np.asarray(self.loss_weight)
         if weight.ndim and weight.size != batch.Y.shape[1]:
@@ -38,12 +38,12 @@ class MaxMargin(StatelessLearner):
             )
 
     def augmented(self, visible_fields, V):
-        """Return the fields of the visible units plus the loss of wrong outputs."""
+        """Return the biases of the visible units with the Hamming loss of wrong outputs added."""
         weight = np.asarray(self.loss_weight, dtype=V.dtype)
         return visible_fields + weight * (1 - 2 * V)
 
     def loss(self, V, predicted):
-        """Return the weighted Hamming loss of each row."""
+        """Return the weighted Hamming loss of the predicted outputs of each row."""
         return (np.asarray(self.loss_weight, dtype=V.dtype) * (predicted != V)).sum(axis=1)
 
 
@@ -87,7 +87,7 @@ class MSSVM(MaxMargin):
         check_choice("schedule", self.schedule, SCHEDULES)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of the loss-augmented maximisers."""
+        """Return both phases of the gradient, the negative phase from loss-augmented inference."""
         positive, model = condition_on_batch(energy, batch)
         V = positive.visible
         fields = self.augmented(model.visible_bias, V), model.hidden_bias
@@ -105,7 +105,7 @@ class MSSVM(MaxMargin):
         return propagate(energy.weights, *fields, product="mixed", max_iter=self.max_iter)
 
     def infer(self, energy, X, epoch):
-        """Return log odds of each output, which are positive if it is 1 in the maximiser."""
+        """Return log odds of each output; a positive value predicts that the output is 1."""
         return self._maximise(energy, *energy.fields(X))
 
 
@@ -140,7 +140,7 @@ class LSSVM(MaxMargin):
         self.max_iter = max_iter
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of the joint maximisers."""
+        """Return both phases of the gradient, the negative phase from joint maximisation."""
         (V, means, _), model = condition_on_batch(energy, batch)
         fields = self.augmented(model.visible_bias, V), model.hidden_bias
         beliefs = propagate(energy.weights, *fields, product="max", max_iter=self.max_iter)
@@ -152,6 +152,6 @@ class LSSVM(MaxMargin):
         return positive, negative, state, inference_info(beliefs)
 
     def infer(self, energy, X, epoch):
-        """Return the max-marginal log odds of the units."""
+        """Return the log odds of all units given inputs, by max-product belief propagation."""
         fields = energy.fields(X)
         return propagate(energy.weights, *fields, product="max", max_iter=self.max_iter)

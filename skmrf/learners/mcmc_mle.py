@@ -11,7 +11,7 @@ from .particles import ParticleLearner, Particles
 
 
 class _ReweightingLearner(ParticleLearner):
-    """Base class of learners that reweight the particles of an earlier model."""
+    """Base class of learners that reweight particles drawn from an earlier model."""
 
     def check(self):
         """Raise a ValueError if a parameter is invalid."""
@@ -28,13 +28,13 @@ class _ReweightingLearner(ParticleLearner):
         return Particles(data, reference, energy, first.X[chosen], weights, generators, extra=0)
 
     def _reweight(self, energy, state):
-        """Return the particles with normalised weights for the new model."""
+        """Return the particles with normalised importance weights for the new model."""
         density = state.energy.along(energy, state.X)
         log_weights = state.log_weights + density(1.0) - density(0.0)
         return replace(state, energy=energy, log_weights=log_weights - logsumexp(log_weights))
 
     def _resample_and_move(self, state, rng):
-        """Return resampled particles with equal weights, after Gibbs sweeps."""
+        """Resample the particles by weight, and return them after Gibbs sweeps."""
         n = len(state.X)
         X = state.X[resample(state.log_weights, n, rng)]
         X, _ = sweep(state.energy, X, state.generators, n_sweeps=self.n_sweeps)
@@ -89,7 +89,7 @@ class MCMCMLE(_ReweightingLearner):
         check_count(self, "reset")
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of reweighted particles."""
+        """Return both phases of the gradient, the negative phase from reweighted particles."""
         positive = state.data(energy, batch)
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)
@@ -133,7 +133,7 @@ class ParticleFilteredMCMCMLE(_ReweightingLearner):
         self.reference = reference
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of reweighted particles."""
+        """Return both phases of the gradient, the negative phase from reweighted particles."""
         positive = state.data(energy, batch)
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)

@@ -13,14 +13,14 @@ from .base import DataPhase, Learner
 
 @dataclass
 class MeanFieldState:
-    """State of the learner: positive phase and last product distribution."""
+    """State of the MeanField learner: positive phase and last mean-field distribution."""
 
     data: DataPhase
     single: np.ndarray | None = None
 
 
 class MeanField(Learner):
-    r"""Moments by naive mean field.
+    r"""Likelihood gradient with moments of the model from naive mean field.
 
     The negative phase consists of the moments of the product distribution with the best lower bound
     on :math:`\log Z`, so the gradient is that of an upper bound of the log-likelihood. A product
@@ -47,20 +47,20 @@ class MeanField(Learner):
         self.tol = tol
 
     def init(self, energy, batch, rng):
-        """Return the positive phase, without a product distribution."""
+        """Return the initial state: the positive phase, and no mean-field distribution yet."""
         check_number("max_iter", self.max_iter, low=1, integer=True)
         check_number("tol", self.tol, low=0)
         return MeanFieldState(DataPhase(energy, batch, rng))
 
     def resume(self, energy, batch, state, rng):
-        """Return the state for new training rows, with the last product distribution."""
+        """Return the state for new training rows, with the last mean-field distribution."""
         fresh = self.init(energy, batch, rng)
         if not isinstance(state, MeanFieldState):  # of another learner
             return fresh
         return replace(fresh, single=state.single)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of the mean-field moments."""
+        """Return both phases of the gradient, the negative phase from mean-field moments."""
         positive = state.data(energy, batch)
         result = mean_field.mean_field(
             energy, start=state.single, max_iter=self.max_iter, tol=self.tol

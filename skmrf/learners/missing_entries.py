@@ -32,20 +32,20 @@ class GibbsImputer:
             self.X[is_missing, i] = drawn[:, 0]
 
     def _find_chains(self, batch):
-        """Return the indices of the rows of a batch with missing entries, and of their chains."""
+        """Return the indices of a batch's rows with missing entries, and of their Gibbs chains."""
         row_numbers = np.arange(len(batch.X)) if batch.rows is None else batch.rows
         incomplete = np.flatnonzero(np.isin(row_numbers, self.rows))
         return incomplete, np.searchsorted(self.rows, row_numbers[incomplete])
 
     def impute(self, batch):
-        """Return the rows of a batch with the currently imputed values."""
+        """Return the rows of a batch, with the current imputed values for missing entries."""
         incomplete, chains = self._find_chains(batch)
         X = batch.shown.copy()
         X[incomplete] = self.X[chains]
         return X
 
     def update(self, energy, batch):
-        """Make one Gibbs sweep over the missing entries of a batch; return its imputed rows."""
+        """Make one Gibbs sweep over the missing entries of a batch; return the imputed rows."""
         incomplete, chains = self._find_chains(batch)
         X = batch.shown.copy()
         if len(incomplete):

@@ -1,10 +1,12 @@
 """Base class and state of particle learners.
 
 Particles are states of the visible variables that represent a model. After each parameter update,
-a particle learner can reweight them to the new model, resample them by their weights, and move them
-by a Markov kernel that leaves the new model invariant. Persistent contrastive divergence only moves
-them (by Gibbs sweeps), and so do tempered transitions and parallel tempering, with longer moves.
-MCMC maximum likelihood mainly reweights. Sequential Monte Carlo does all three along a path.
+a particle learner can reweight the particles to the new model, resample the particles by weight,
+and move the particles by a Markov kernel that leaves the new model invariant. Persistent
+contrastive divergence only moves particles, by Gibbs sweeps. Tempered transitions and parallel
+tempering also only move particles, but by longer moves. MCMC maximum likelihood mainly reweights
+particles. Sequential Monte Carlo reweights, resamples and moves particles along a path of
+distributions.
 
 Reference: H. Xiong, S. Szedmak, J. Piater, "Towards maximum likelihood: learning undirected
 graphical models using persistent sequential Monte Carlo", ACML (2014), Algorithm 2.
@@ -25,7 +27,7 @@ from .base import DataPhase, Learner
 
 @dataclass
 class Particles:
-    """State of a particle learner.
+    """State of a particle learner: positive phase, weighted particles, and random generators.
 
     Attributes
     ----------
@@ -65,12 +67,12 @@ class Particles:
 
     @property
     def phase(self):
-        """Negative phase: the particles and their weights."""
+        """Negative phase of the gradient: the particles and their weights."""
         return States(self.X, self.hidden, self.log_weights)
 
 
 class ParticleLearner(Learner):
-    """Base class of learners whose negative phase is a set of particles.
+    """Base class of learners whose negative phase is a set of weighted particles.
 
     A subclass implements :meth:`start` and :meth:`step`. The state is a :class:`Particles`. Call
     ``state.data`` for the positive phase; ``state.phase`` after a step is the negative phase.
@@ -81,7 +83,7 @@ class ParticleLearner(Learner):
 
     @abstractmethod
     def start(self, energy, data, batch, rng):
-        """Return the initial particles, given the positive phase ``data``."""
+        """Return the initial particles of a model, given its positive phase ``data``."""
 
     def init(self, energy, batch, rng):
         """Check the parameters and return the initial particles."""
@@ -90,7 +92,7 @@ class ParticleLearner(Learner):
         return replace(first, learner=identity_of(self))
 
     def resume(self, energy, batch, state, rng):
-        """Return the old particles with a new positive phase, if they are from an equal learner."""
+        """Return the old particles with a new positive phase, if the learner has not changed."""
         if not isinstance(state, Particles) or state.learner != identity_of(self):
             return self.init(energy, batch, rng)
         return replace(state, data=DataPhase(energy, batch, rng))

@@ -46,7 +46,7 @@ class PCD(ParticleLearner):
         check_count(self, optional=("n_chains", "n_sweeps"))
 
     def start(self, energy, data, batch, rng):
-        """Return chains that start at training rows."""
+        """Return Gibbs chains that start at training rows."""
         is_layered = isinstance(energy, LayeredEnergy)
         n_chains = self.n_chains
         if n_chains is None:
@@ -62,7 +62,7 @@ class PCD(ParticleLearner):
         return Particles(data, reference, energy, X, None, generators, extra=hidden)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of the chains after the sweeps."""
+        """Return both phases of the gradient, the negative phase from persistent Gibbs chains."""
         positive = state.data(energy, batch)
         move = self._alternate if isinstance(energy, LayeredEnergy) else self._sweep
         after = replace(move(energy, state), energy=energy)
@@ -73,7 +73,7 @@ class PCD(ParticleLearner):
         return replace(state, X=X)
 
     def _alternate(self, energy, state):
-        """Return the chains after layer-wise sweeps, with the hidden means for the gradient."""
+        """Return the chains after layer-wise Gibbs sweeps, with the means of their hidden units."""
         blocks = blocks_of(len(state.X))
         n_sweeps = self.n_sweeps or LAYERED_SWEEPS
         X, means, H = sweep_from_hidden(energy, state.extra, state.generators, blocks, n_sweeps)

@@ -18,7 +18,7 @@ CHUNK_SIZE = 2**22
 
 @dataclass
 class PseudoState:
-    """Distinct training rows and their weights, or the imputer of rows with missing entries."""
+    """State of the learner: distinct rows and weights, or the imputer if entries are missing."""
 
     X: np.ndarray
     weights: np.ndarray
@@ -26,7 +26,7 @@ class PseudoState:
 
 
 def site_log_likelihood(energy, X, weights=None):
-    r"""Return the pseudo-log-likelihood of each row and the gradient of its weighted sum.
+    r"""Return the pseudo-log-likelihood of each row, and the gradient of the weighted sum of rows.
 
     .. math:: \sum_i \log p(x_i \mid x_{-i})
 
@@ -60,7 +60,7 @@ def site_log_likelihood(energy, X, weights=None):
 
 
 def _binary_log_likelihood(energy, conditionals, X, weights):
-    """Return the result of :func:`site_log_likelihood` for binary variables and pairs."""
+    """Compute :func:`site_log_likelihood` for a model of binary variables and pairs."""
     coupling, bias, _ = conditionals
     values = np.empty(len(X))
     pair, single = np.zeros_like(coupling), np.zeros_like(bias)
@@ -99,7 +99,7 @@ class PseudoLikelihood(Learner):
     objective_takes_missing = False
 
     def init(self, energy, batch, rng):
-        """Return the distinct training rows, or the imputer of rows with missing entries."""
+        """Return the initial state: distinct rows, or an imputer if entries are missing."""
         if (batch.X == MISSING).any():
             return PseudoState(batch.X[:0], np.zeros(0), GibbsImputer(batch, energy.n_states, rng))
         return PseudoState(*unique_rows(batch), None)
@@ -114,7 +114,7 @@ class PseudoLikelihood(Learner):
         return float(weights @ values), {name: gradient}
 
     def step(self, energy, batch, state, rng):
-        """Return the gradient of the pseudo-log-likelihood as the positive phase."""
+        """Return the pseudo-likelihood gradient as positive phase, and a zero negative phase."""
         X = batch.X if state.imputer is None else state.imputer.update(energy, batch)
         weights = normalized_weights(batch.log_weights, len(X))
         value, gradient = self._evaluate(energy, X, weights)

@@ -128,17 +128,17 @@ class PSMC(ParticleLearner):
         )
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of weighted particles."""
+        """Return both phases of the gradient, the negative phase from weighted particles."""
         positive = state.data(energy, batch)
         state, info = self.move(energy, state, rng)
         return positive, state.phase, state, info
 
     def move(self, energy, state, rng):
-        """Return the particles of the new model, some of them fresh, and diagnostics."""
+        """Return the state with particles of the new model, some of them fresh, and diagnostics."""
         return REFRESH[self.refresh](self, energy, state, rng)
 
     def _move_along(self, path, X, generators, rng, log_weights=None):
-        """Return particles at the end of a path, by sequential Monte Carlo."""
+        """Move particles to the end of a path of distributions by sequential Monte Carlo."""
         return run_smc(
             path,
             X,
@@ -150,7 +150,7 @@ class PSMC(ParticleLearner):
         )
 
     def follow(self, energy, state, rng, X, log_weights):
-        """Move all particles along the path from the last parameters to the new ones."""
+        """Move all particles along the path from the last parameters to the new parameters."""
         path = Interpolation(state.energy, energy)
         particles = self._move_along(path, X, state.generators, rng, log_weights)
         particles.log_ratio += state.log_partition
@@ -159,7 +159,7 @@ class PSMC(ParticleLearner):
         return state, {k: v for k, v in info.items() if not k.startswith("log_partition")}
 
     def old_and_fresh(self, state, rng):
-        """Return resampled persistent particles, and fresh particles from the reference."""
+        """Return resampled persistent particles, and new particles from the reference."""
         n_fresh = self._n_fresh(len(state.X))
         old = state.X[resample(state.log_weights, len(state.X) - n_fresh, rng)]
         return old, state.reference.sample(n_fresh, rng)
@@ -204,7 +204,7 @@ def _move_persistent(learner, energy, state, rng):
 
 
 def _update_state(energy, state, particles):
-    """Return the state with the particles of a new model, and diagnostics."""
+    """Return the learner's state with the particles of a new model, and diagnostics."""
     state = replace(
         state,
         energy=energy,

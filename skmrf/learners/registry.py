@@ -56,7 +56,7 @@ def _abstract_methods(learner):
 
 
 def _check_requires(learner):
-    """Raise a TypeError unless ``requires`` is a tuple of protocols."""
+    """Raise a TypeError unless a learner's ``requires`` is a tuple of energy protocols."""
     requires = learner.requires
     is_valid = isinstance(requires, tuple) and all(
         isinstance(p, type) and issubclass(p, Energy) for p in requires
@@ -69,7 +69,7 @@ def _check_requires(learner):
 
 
 def accepted(energy_type, kind=Learner):
-    """Return the registered learners that can train energies of a type.
+    """Return the registered learners that can train energies of a given class.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def accepted(energy_type, kind=Learner):
 
 
 def unmet_requirements(learner, energy_type, kind=Learner):
-    """Return the names of the requirements that a learner and a type of energies do not meet.
+    """Return the names of a learner's requirements that an energy class does not meet.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def unmet_requirements(learner, energy_type, kind=Learner):
 
 
 def check_learner(learner, energy_type, *, kind=Learner, owner="This energy"):
-    """Raise a ValueError unless a learner can train energies of a type.
+    """Raise a ValueError unless a learner can train energies of a given class.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def check_learner(learner, energy_type, *, kind=Learner, owner="This energy"):
 
 
 def _describe(unmet, energy_type, kind):
-    """Return the unmet requirements as a clause of an error message."""
+    """Return a clause for an error message that lists the unmet requirements."""
     protocols = [name for name in unmet if name != kind.__name__]
     reasons = []
     if protocols:
@@ -147,7 +147,7 @@ def _describe(unmet, energy_type, kind):
 
 
 def make_learner(learner, energy_type, *, kind=Learner, owner):
-    """Return a learner by name, or the instance itself, after checking its requirements.
+    """Return a learner by name, or the given learner instance, after checking its requirements.
 
     Parameters
     ----------

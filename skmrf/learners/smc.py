@@ -72,7 +72,7 @@ class SMC(ParticleLearner):
         return self._draw_particles(energy, empty, rng)[0]
 
     def _draw_particles(self, energy, state, rng):
-        """Return the state with new particles of the model, and diagnostics."""
+        """Draw new particles of the model, and return the new state and diagnostics."""
         particles, generators = run_smc_from_reference(
             state.reference,
             energy,
@@ -93,7 +93,7 @@ class SMC(ParticleLearner):
         return state, smc_info(particles)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of new weighted particles."""
+        """Return both phases of the gradient, the negative phase from new weighted particles."""
         positive = state.data(energy, batch)
         state, info = self._draw_particles(energy, state, rng)
         return positive, state.phase, state, info

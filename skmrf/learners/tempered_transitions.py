@@ -11,7 +11,7 @@ from .particles import ParticleLearner, Particles
 
 
 class TemperedTransitions(ParticleLearner):
-    r"""Persistent chains with tempered transitions.
+    r"""Learner with persistent Gibbs chains that move by tempered transitions.
 
     The negative phase consists of the current states of chains. In each step, each chain makes one
     Gibbs sweep and one tempered transition.
@@ -46,13 +46,13 @@ class TemperedTransitions(ParticleLearner):
         check_choice("reference", self.reference, REFERENCES)
 
     def start(self, energy, data, batch, rng):
-        """Return chains that start at training rows."""
+        """Return Gibbs chains that start at training rows."""
         X = data.draw_rows(batch, self.n_chains, rng)
         reference = data.reference(self.reference, energy, batch)
         return Particles(data, reference, energy, X, None, spawn_generators(rng, self.n_chains))
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of the chains after the transitions."""
+        """Return both phases of the gradient, the negative phase from tempered transitions."""
         positive = state.data(energy, batch)
         betas = np.linspace(1.0, self.hottest, self.n_temperatures + 1)
         X, _ = sweep(energy, state.X, state.generators)

@@ -1,4 +1,4 @@
-"""Learner of models with neural potentials, by a mixture approximation of the model."""
+"""Learner of models with neural potentials, by a mixture that approximates the model."""
 
 from dataclasses import dataclass, replace
 
@@ -136,16 +136,16 @@ class Variational(BeliefLearner):
 
     @property
     def rule(self):
-        """Quadrature rule and entropy of the free energy."""
+        """Quadrature rule and entropy approximation of the free energy."""
         return QuadratureSettings(self.n_points, self.entropy, diagonal=self.covariance == "diag")
 
     @property
     def pace(self):
-        """Factor of the default initial learning rate of the estimator."""
+        """Factor by which the estimator multiplies its default initial learning rate."""
         return QUADRATURE_PACE if self.negative == "quadrature" else 1.0
 
     def init(self, energy, batch, rng):
-        """Return the initial beliefs, clusters of the rows."""
+        """Return the initial state, whose mixture consists of clusters of the training rows."""
         self._check()
         mixture = first_mixture(energy, batch, self.n_components, self.covariance == "diag", rng)
         return self._with_beliefs(VariationalState(mixture, []), energy, mixture)
@@ -162,7 +162,7 @@ class Variational(BeliefLearner):
         check_choice("covariance", self.covariance, ("full", "diag"))
 
     def resume(self, energy, batch, state, rng):
-        """Return the old state, without chains if their number has changed."""
+        """Return the old state, but drop its chains if the number of chains has changed."""
         self._check()
         if not isinstance(state, VariationalState):
             return self.init(energy, batch, rng)
@@ -171,15 +171,15 @@ class Variational(BeliefLearner):
         return state
 
     def beliefs(self, energy, state):
-        """Return the beliefs, or the base before the first inference."""
+        """Return the last mixture, or the Gaussian base before the first inference."""
         return state.mixture if state.is_inferred else normal_beliefs(energy)
 
     def final_beliefs(self, energy, state):
-        """Return the beliefs after more inference at the fitted model."""
+        """Return the mixture that approximates the fitted model, after more inference."""
         return infer(energy, state.mixture, self.rule).mixture
 
     def step(self, energy, batch, state, rng):
-        """Return both phases; the negative one consists of chains or of quadrature points."""
+        """Return both phases of the gradient, the negative phase from chains or quadrature."""
         info, n_updates = {}, state.n_updates - self.warmup
         if n_updates >= 0 and n_updates % (self.interval or DEFAULT_INTERVALS[self.negative]) == 0:
             state, info = self._infer(energy, state)
@@ -195,7 +195,7 @@ class Variational(BeliefLearner):
         return States(X, None, batch.log_weights), negative, state, info
 
     def _infer(self, energy, state):
-        """Return the state with beliefs of the current model, and diagnostics."""
+        """Update the mixture to the current model, and return the new state and diagnostics."""
         n_iter = self.n_iter if state.is_inferred else N_FIRST_ITER
         result = infer(energy, state.mixture, self.rule, max_iter=n_iter, step=state.step)
         state = replace(state, step=result.step, is_inferred=True)
@@ -208,7 +208,7 @@ class Variational(BeliefLearner):
         return replace(state, mixture=mixture, pool=pool, proposal=proposal)
 
     def _move_chains(self, energy, state, rng):
-        """Return the state after some Metropolis moves of the chains, and diagnostics."""
+        """Move the chains by Metropolis steps, and return the new state and diagnostics."""
         X = state.chains
         if X is None:
             X = state.proposal.sample(self.n_chains, rng)

@@ -1,4 +1,4 @@
-"""Estimation of the log partition function, with intervals."""
+"""Log partition function with lower and upper limits, exact or estimated."""
 
 from .ais import ais
 from .bounds import log_partition_bounds

@@ -156,7 +156,7 @@ def _estimate_with_longer_paths(path, max_width, rng):
 
 
 def _fit_reference(energy, n_chains, rng, n_jobs):
-    """Return a product distribution of approximate single marginals of the model."""
+    """Return a distribution of independent variables with approximate marginals of the model."""
     X = Product.uniform(energy.visible_states).sample(n_chains, rng)
     generators = spawn_generators(rng, n_chains)
     X, _ = sweep(energy, X, generators, n_sweeps=20, n_jobs=n_jobs)
@@ -164,7 +164,10 @@ def _fit_reference(energy, n_chains, rng, n_jobs):
 
 
 def _choose_betas(energy, reference, n_chains, schedule, rng):
-    """Return inverse temperatures between which all steps are about equally difficult."""
+    """Return the schedule of inverse temperatures.
+
+    Unless the schedule is linear, all steps of the schedule are about equally difficult.
+    """
     if schedule == "linear":
         return np.array([0.0, 1.0])
     X = reference.sample(n_chains, rng)
@@ -173,7 +176,7 @@ def _choose_betas(energy, reference, n_chains, schedule, rng):
 
 
 class _AnnealingPath(NamedTuple):
-    """Settings of the forward and reverse chains: model, path and start of the reverse chains."""
+    """Settings of forward and reverse annealing chains: model, path, start of reverse chains."""
 
     energy: Any
     reference: Product
@@ -183,7 +186,7 @@ class _AnnealingPath(NamedTuple):
     n_jobs: int | None
 
     def estimate(self, n_temperatures, max_width, rng):
-        """Run forward and reverse chains with ``n_temperatures`` steps, and return the interval."""
+        """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps."""
         energy, reference = self.energy, self.reference
         along = np.linspace(0.0, len(self.betas_of_schedule) - 1.0, n_temperatures + 1)
         betas = np.interp(along, np.arange(len(self.betas_of_schedule)), self.betas_of_schedule)

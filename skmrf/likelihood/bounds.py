@@ -15,7 +15,7 @@ from .chained_bp import bpchain
 
 
 def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=None):
-    """Return whether elimination fits ``max_bytes`` and takes about a minute at most.
+    """Return whether elimination needs at most ``max_bytes`` of memory and about a minute.
 
     This is a forecast: no large array is allocated.
 
@@ -69,7 +69,9 @@ def _exact_result(energy, model):
 
 
 def bethe(energy, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
-    """Compute the Bethe approximation of log Z: exact on trees, no bound on graphs with loops.
+    """Compute the Bethe approximation of log Z, which is exact on trees.
+
+    On graphs with loops the approximation is no bound.
 
     Parameters
     ----------

@@ -98,14 +98,14 @@ def bpchain(
         warn_caller(
             f"The interval of log Z by chained belief propagation is [{result.lower:.4g}, "
             f"{result.upper:.4g}] with an effective sample size of {result.ess:.1f} of {n_samples} "
-            f"({100 * draws.converged:.0f}% of the propagations converged): the chain misses a "
-            'part of the model. Increase n_samples or clip, or use method="ais".',
+            f"({100 * draws.converged:.0f}% of the propagations converged). The samples may "
+            'miss states of high probability. Increase n_samples or clip, or use method="ais".',
         )
     return result
 
 
 def _estimate(graph, chain, draws, max_width, rng):
-    """Return the interval of log Z from samples of the chain."""
+    """Return log Z and its interval, estimated from samples of chained belief propagation."""
     enumerated = EnumeratedStates(annealed_states(graph, draws.counts.sum(), rng))
     weights = enumerated.compute_weights(graph, draws)
     forward = weights.estimates()

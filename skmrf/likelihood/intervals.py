@@ -1,4 +1,4 @@
-"""Intervals of log Z with one-sided 97.5% limits, from forward and reverse importance weights."""
+"""Intervals of log Z with 97.5% limits, from forward and reverse importance weights."""
 
 import numpy as np
 from scipy.special import betaincinv
@@ -12,12 +12,15 @@ QUANTILE = 0.005  # at 0.025 a bootstrap of about 100 skewed weights gives too n
 
 
 def zero_probability_result(method):
-    """Return the result for samples that all have probability zero."""
+    """Return the estimate of log Z for samples that all have probability zero."""
     return LogPartition(-np.inf, np.inf, -np.inf, np.inf, False, method, False, 0.0)
 
 
 def _lower_margin(log_weights, rng):
-    """Return the distance from the log mean weight to its lower 97.5% limit, its error and ESS."""
+    """Return the margin, standard error and effective sample size of the log mean weight.
+
+    The margin is the distance to the lower 97.5% limit.
+    """
     n = len(log_weights)
     ess = effective_sample_size(log_weights)
     if ess == 0:
@@ -33,7 +36,9 @@ def _lower_margin(log_weights, rng):
 
 
 def _estimate_possible_mass(forward):
-    """Return the log mass of the reference outside of zero potentials, its upper margin and error.
+    """Return the log-probability that a reference sample is possible, its margin and its error.
+
+    A sample is possible if no potential is zero.
 
     The margin leads to an upper 97.5% limit. Reverse chains never enter zero potentials, so their
     mean weight estimates this mass divided by Z.

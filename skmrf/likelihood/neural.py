@@ -27,7 +27,7 @@ FINE = 0.5  # grid points are about evenly spaced within this distance from the 
 
 
 def grid_fits(energy):
-    """Return whether a grid over all variables is small enough.
+    """Return whether a grid over all variables has few enough points to compute log Z.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def grid_fits(energy):
 
 
 def grid(energy, n_points=None):
-    """Return grid points and their log weights, for sums that approximate integrals.
+    """Return grid points and log weights, with which weighted sums approximate integrals.
 
     The points along a continuous variable are ``m + c sinh t`` for evenly spaced t. They are dense
     where the data are, and sparse in the tails of a base that is much wider than the data.
@@ -80,7 +80,7 @@ def grid(energy, n_points=None):
 
 
 def grid_log_partition(energy, n_points=None):
-    """Compute log Z by a sum over a grid, with an error estimate from a grid of half the points.
+    """Compute log Z by a sum over a grid, and its error from a grid with half the points.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def neural_log_partition(
 
 
 def _anneal(energy, proposal, X, betas, rng):
-    """Return the log weights of chains that are annealed along the path, and their last states."""
+    """Return the log weights and last states of chains annealed from the proposal to the model."""
     moves = Metropolis(proposal)
     log_weights = np.zeros(len(X))
     for before, beta in pairwise(betas):

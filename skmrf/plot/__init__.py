@@ -1,8 +1,9 @@
-"""Display objects for fitted models, like those of scikit-learn. They need ``skmrf[plot]``.
+"""Display objects that plot fitted models, with the interface of scikit-learn displays.
 
-The class method ``from_estimator`` computes the values and plots them. The constructor accepts
-values that were computed before. The method ``plot`` plots them again, in given or in new axes.
-Matplotlib is imported when the first plot is made.
+The displays need the optional dependencies ``skmrf[plot]``. The class method ``from_estimator``
+computes the values and plots them. The constructor accepts values that were computed before. The
+method ``plot`` plots the values again, in given or in new axes. Matplotlib is imported when the
+first plot is made.
 """
 
 from .chains import ChainsDisplay

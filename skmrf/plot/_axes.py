@@ -26,7 +26,7 @@ def get_single_axes(ax, size):
 
 
 def get_panel_axes(ax, n_panels, size, n_columns=1):
-    """Return the axes of all panels: the given ones, or new ones with a size in inches."""
+    """Return the axes of all panels: the given axes, or new axes of a given size in inches."""
     if ax is None:
         n_rows = -(-n_panels // n_columns)
         figure = import_pyplot().figure(
@@ -81,7 +81,7 @@ def get_column_names(estimator):
 
 
 def get_pair_indices(pairs, names):
-    """Return pairs of column indices, the lower one first, from pairs of names or indices."""
+    """Convert pairs of column names or indices to pairs of indices, the lower index first."""
     result = []
     for pair in pairs:
         indices = [names.index(c) if c in names else c for c in pair]

@@ -71,7 +71,7 @@ class ChainsDisplay:
 
     @classmethod
     def from_traces(cls, traces, *, thin=1, ax=None, **kwargs):
-        """Plot the result of :func:`skmrf.samplers.trace_chains`.
+        """Plot the chain traces that :func:`skmrf.samplers.trace_chains` returned.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class ChainsDisplay:
         return cls.from_traces(traces, thin=thin, ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
-        """Plot the traces, and the swap rates if there are any.
+        """Plot the traces of the chains, and the swap rates if there are any.
 
         Parameters
         ----------

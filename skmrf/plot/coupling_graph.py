@@ -137,7 +137,7 @@ class CouplingGraphDisplay:
         ax=None,
         **kwargs,
     ):
-        """Plot the graph.
+        """Plot the interaction graph.
 
         Parameters
         ----------
@@ -183,11 +183,11 @@ class CouplingGraphDisplay:
         return self
 
     def _names_fit(self):
-        """Return whether all names fit inside the nodes."""
+        """Return whether the names of all columns fit inside the nodes."""
         return max(len(name) for name in self.names) <= MAX_INSIDE
 
     def _max_weight(self):
-        """Return the largest finite absolute weight."""
+        """Return the largest finite absolute weight of an edge."""
         sizes = [abs(w) for *_, w in self.graph_.edges(data="weight") if np.isfinite(w)]
         return max(sizes, default=1.0)
 
@@ -267,11 +267,14 @@ def _select_edges(weights, threshold, n_strongest):
 
 
 def _compute_positions(graph, layout):
-    """Return the positions of the columns; those without edges are in a row below the others."""
+    """Return the positions of the columns; columns without edges are in a row at the bottom."""
     if isinstance(layout, dict):
         absent = sorted(set(graph) - set(layout))
         if absent:
-            raise ValueError(f"layout has no position for the columns {absent[:8]}.")
+            raise ValueError(
+                f"layout has no position for the columns {absent[:8]}; give a position for each "
+                "column."
+            )
         return {i: tuple(map(float, layout[i])) for i in graph}
     check_choice("layout", layout, LAYOUTS)
     if layout == "circular":
@@ -291,7 +294,7 @@ def _compute_positions(graph, layout):
 
 
 def _get_weights(estimator):
-    """Return the couplings or strengths of all pairs, and whether they have signs."""
+    """Return the couplings or strengths of all pairs of columns, and whether they have signs."""
     if isinstance(estimator, BoltzmannMachine):
         return estimator.coupling_, True
     if isinstance(estimator, MRFStructureLearner):
@@ -305,7 +308,10 @@ def _get_weights(estimator):
 
 
 def _compute_weights(energy):
-    """Compute couplings or strengths of all pairs from tables, and whether they have signs."""
+    """Compute the couplings or strengths of all pairs of columns from tables.
+
+    Returns the values, and whether they have signs.
+    """
     pairs, couplings, strengths = pair_strengths(energy)
     signed = bool((energy.n_states <= 2).all()) and not np.isnan(couplings).any()
     weights = np.zeros((energy.n_variables, energy.n_variables))

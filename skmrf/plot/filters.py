@@ -55,7 +55,7 @@ class FiltersDisplay:
     def from_estimator(
         cls, estimator, *, image_shape=None, n_filters=64, sort="norm", ax=None, **kwargs
     ):
-        """Plot the filters of a fitted model.
+        """Plot the filters (hidden-unit weights) of a fitted model.
 
         Parameters
         ----------
@@ -101,7 +101,7 @@ class FiltersDisplay:
         return cls(weights[units].reshape(-1, *shape), units).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
-        """Plot the filters.
+        """Plot the filters (hidden-unit weights) as a grid of images.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class FiltersDisplay:
 
 
 def _compute_sort_keys(estimator, weights, sort):
-    """Return the numbers by which filters are sorted, the largest first."""
+    """Return the sort key of each filter; the filter with the largest key is first."""
     if sort == "norm":
         return np.linalg.norm(weights, axis=1)
     if not isinstance(estimator, RBM):

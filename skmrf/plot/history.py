@@ -99,7 +99,7 @@ class HistoryDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, names=None, x="epoch", ax=None, **kwargs):
-        """Plot ``history_`` of a fitted model.
+        """Plot the training history ``history_`` of a fitted model.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class HistoryDisplay:
         return display.plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
-        """Plot the history.
+        """Plot the training history.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ def _check_names(names, history):
 
 
 def _add_up_runs(counts):
-    """Make counts that restart with each run cumulative over all runs."""
+    """Convert counts that restart at each training run to cumulative counts over all runs."""
     counts = np.asarray(counts)
     restarts = np.flatnonzero(np.diff(counts) <= 0)
     before = np.zeros(len(counts), dtype=counts.dtype)

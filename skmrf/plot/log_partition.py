@@ -90,7 +90,9 @@ class LogPartitionDisplay:
         _check_dict("results", results, accepted)
         wrong = [k for k, v in results.items() if not isinstance(v, LogPartition)]
         if wrong or not results:
-            found = f"{type(results[wrong[0]]).__name__} for {wrong[0]!r}" if wrong else "none"
+            found = (
+                f"{type(results[wrong[0]]).__name__} for {wrong[0]!r}" if wrong else "an empty dict"
+            )
             raise TypeError(f"results must be a dict from names to {accepted}; got {found}.")
         return cls(dict(results)).plot(ax=ax, **kwargs)
 
@@ -140,7 +142,7 @@ class LogPartitionDisplay:
         return cls.from_results(results, ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
-        """Plot the results.
+        """Plot log Z with its limits for all results.
 
         Parameters
         ----------
@@ -178,7 +180,7 @@ class LogPartitionDisplay:
         return numbers.min() - margin, numbers.max() + margin
 
     def _plot_row(self, row, result, ends, kwargs):
-        """Plot the value and the limits of one result, or arrows if there are no limits."""
+        """Plot log Z and its limits for one result, or arrows if there are no limits."""
         value = np.clip(result.value, *ends)
         if result.lower == result.upper:
             marker, label = ("D", EXACT) if np.isfinite(result.value) else ("<", IMPOSSIBLE)

@@ -40,7 +40,7 @@ STYLES = {
 
 
 class MomentsDisplay:
-    r"""Plot that compares data and model by the moments of columns and of pairs of columns.
+    r"""Plot of data frequencies against model probabilities, for columns and pairs of columns.
 
     A moment is the probability of a state of one column, or of a pair of states of two columns.
     The left panel shows its frequency in the data against its probability under the model. The
@@ -107,7 +107,7 @@ class MomentsDisplay:
         ax=None,
         **kwargs,
     ):
-        r"""Compare the moments of a fitted model with those of a data set.
+        r"""Compare the probabilities of a fitted model with the frequencies of a data set.
 
         For a column with two states, only the upper state is plotted; for other columns, all
         states. For a pair of columns, all combinations of these states are plotted. Missing
@@ -174,7 +174,7 @@ class MomentsDisplay:
         return display.plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
-        """Plot the moments.
+        """Plot data frequencies, and their standardised differences, against model probabilities.
 
         Parameters
         ----------
@@ -216,7 +216,10 @@ class MomentsDisplay:
 
 
 class _Moments:
-    """Moments of columns and of pairs of columns: which states they are of, and their values."""
+    """Moments (probabilities of states) of columns and of pairs of columns.
+
+    The object stores the states of each moment, and computes frequencies and probabilities.
+    """
 
     def __init__(self, n_states, pairs):
         self.start = np.cumsum(n_states) - n_states
@@ -234,12 +237,12 @@ class _Moments:
         self.n_per_pair = np.array([len(a) for a in first], dtype=int)
 
     def get_kinds(self, pair_kinds):
-        """Return the kind of each moment, given the kind of each pair of columns."""
+        """Return the label of each moment ("column" or the given label of its pair of columns)."""
         kinds = np.repeat(np.array(pair_kinds, dtype=object), self.n_per_pair)
         return np.array([COLUMN] * len(self.single) + kinds.tolist(), dtype=object)
 
     def compute_frequencies(self, codes, weights):
-        """Return the frequencies of all moments and the effective numbers of observed rows.
+        """Return the data frequency of each moment, and the effective number of observed rows.
 
         The frequency is nan if no row has both entries of a pair.
         """
@@ -265,11 +268,14 @@ class _Moments:
         return frequencies, n_rows
 
     def _select(self, values):
-        """Select the moments, shape (n_moments,), from a matrix over pairs of states."""
+        """Return the values of all moments from a matrix with a row and a column for each state.
+
+        The result has shape (n_moments,).
+        """
         return np.concatenate([np.diagonal(values)[self.single], values[self.first, self.second]])
 
     def compute_probabilities(self, graph, max_bytes):
-        """Compute the probabilities of all moments by variable elimination.
+        """Compute the model probability of each moment by variable elimination.
 
         The marginals of the other columns are computed given each state of a column.
         """
@@ -330,7 +336,7 @@ def _get_pair_kinds(estimator, pairs):
 
 
 def _compute_standard_errors(frequencies, n_rows, model, n_draws):
-    """Return the standard errors of the differences of frequencies and model probabilities.
+    """Return the standard errors of the differences between frequencies and probabilities.
 
     Rows and draws are assumed to have the same probability: the probability of the model if it is
     exact, and otherwise the pooled frequency of rows and draws. It is clipped to at least half a

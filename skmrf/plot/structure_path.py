@@ -74,7 +74,7 @@ class StructurePathDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, pairs=None, ax=None, **kwargs):
-        """Plot ``path_`` of a fitted structure learner.
+        """Plot the edge parameters ``path_`` of a fitted structure learner.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class StructurePathDisplay:
             if pair not in edges:
                 raise ValueError(
                     f"The pair {self._format_edge(pair)} was never in the model, so it cannot be "
-                    "plotted."
+                    "plotted. Choose pairs from path_.edges."
                 )
         return {pair: COLOURS[1:][k % (len(COLOURS) - 1)] for k, pair in enumerate(chosen)}
 
@@ -195,12 +195,15 @@ class StructurePathDisplay:
 
 
 def _replace_zeros(values):
-    """Replace zeros by nan, because the edge is then not in the model."""
+    """Replace zeros by nan, because an edge with parameter zero is not in the model."""
     return np.where(values == 0.0, np.nan, values.astype(float))
 
 
 def _find_events(values, kept):
-    """Return the last records before removals and the first records after returns of an edge."""
+    """Return the records at which an edge was removed and at which it returned.
+
+    Returns the last records before removals, and the first records after returns.
+    """
     is_present = np.isfinite(values)
     gone = np.flatnonzero(is_present & ~np.append(is_present[1:], kept))
     back = np.flatnonzero(~is_present[:-1] & is_present[1:]) + 1

@@ -1,4 +1,4 @@
-"""Markov chains with a model as their invariant distribution, and tempered paths to a model."""
+"""Markov chains whose invariant distribution is a model, and tempered paths to a model."""
 
 from .gibbs import Product, blocks_of, spawn_generators, sweep
 from .parallel_tempering import parallel_tempering

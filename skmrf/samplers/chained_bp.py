@@ -1,4 +1,4 @@
-"""Chained belief propagation: variables sampled one after the other from BP conditionals."""
+"""Chained belief propagation: sampling of one variable after the other from its belief."""
 
 import numbers
 from dataclasses import dataclass, field
@@ -49,7 +49,7 @@ class ChainSettings:
     warm_start: bool = False
 
     def __post_init__(self):
-        """Check the settings."""
+        """Raise an error if a setting is invalid."""
         check_choice("conditionals", self.conditionals, CONDITIONALS)
         check_number("clip", self.clip, low=0, high=0.5)
         if not isinstance(self.how, belief_propagation.Propagation):
@@ -59,7 +59,7 @@ class ChainSettings:
 
 
 class Draws(NamedTuple):
-    """Samples of a chain; equal samples are merged if all conditionals are from belief propagation.
+    """Samples of chained belief propagation; equal samples are merged if no elimination was used.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Draws(NamedTuple):
 
 
 class Chain:
-    r"""Chained belief propagation on graphs of one layout.
+    r"""Sampler by chained belief propagation, for factor graphs of one layout.
 
     .. math:: q(x) = \prod_i b_i(x_i \mid x_{<i})
 
@@ -158,7 +158,7 @@ class Chain:
         return Draws(X, counts, log_q, prefixes.converged, prefixes.n_runs)
 
     def log_density(self, flat, X):
-        """Return the log-probability of sampling each row, in nats.
+        """Return the log-probability of sampling each row with this sampler, in nats.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class Chain:
         )
 
     def _sample_remaining(self, flat, X, counts, log_q, rng):
-        """Sample the remaining variables exactly given each prefix.
+        """Sample the remaining variables exactly given each prefix of sampled variables.
 
         After a prefix of probability zero the states are uniform.
         """
@@ -214,7 +214,7 @@ class Chain:
         return rows, np.ones(len(rows), dtype=np.int64), log_q
 
     def _log_remaining(self, flat, X, log_z):
-        """Return the log-probability of the remaining variables, given log Z of each prefix."""
+        """Return the log-probability of the remaining variables, given the log Z of each prefix."""
         log_f = FactorGraph.from_layout(self.layout, flat).log_potential(X)
         remaining = self.order[self.n_chained :]
         log_uniform = -float(np.log(self.layout.n_states[remaining]).sum())
@@ -223,7 +223,7 @@ class Chain:
 
 
 def _mask_of_first(order, n):
-    """Return a mask of the first n variables of an order."""
+    """Return a boolean mask of the first n variables in an order."""
     mask = np.zeros(len(order), dtype=bool)
     mask[order[:n]] = True
     return mask
@@ -243,7 +243,7 @@ def _resolve_order(layout, order):
 
 
 def check_order(order, n):
-    """Check that an order names each of n variables once, and return it as an array.
+    """Check that an order contains each of n variables once, and return the order as an array.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def check_order(order, n):
 
 
 def _count_chained(layout, order, conditionals, n_samples):
-    """Return the number of variables to sample from beliefs before elimination is used."""
+    """Return how many variables to sample by belief propagation before elimination is used."""
     if conditionals != "auto":
         return len(order) if conditionals == "bp" else 0
 

@@ -12,7 +12,7 @@ ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)
 
 
 class EnumeratedStates:
-    r"""Set :math:`A` of states that is summed over exactly, so that samples cover only the others.
+    r"""Set :math:`A` of states that is summed over exactly; samples cover the states outside of A.
 
     .. math:: Z = \sum_{x \in A} f(x) + \mathbb{E}_q \, 1[x \notin A] \, \frac{f(x)}{q(x)}
 
@@ -30,7 +30,7 @@ class EnumeratedStates:
         self._bytes = {row.tobytes() for row in self.X}
 
     def compute_weights(self, graph, draws):
-        """Return the log weights of these states and of the samples outside of the set.
+        """Return log weights of the enumerated states and of the samples outside of the set.
 
         Parameters
         ----------
@@ -51,7 +51,7 @@ class EnumeratedStates:
 
 
 class ImportanceWeights(NamedTuple):
-    """Log weights of enumerated states and of samples.
+    """Log importance weights of enumerated states and of samples.
 
     Attributes
     ----------
@@ -69,11 +69,11 @@ class ImportanceWeights(NamedTuple):
     per_draw: np.ndarray
 
     def estimates(self):
-        """Return the log of an unbiased estimate of Z from each sample."""
+        """Return the log of one unbiased estimate of the partition function Z per sample."""
         return np.logaddexp(logsumexp(self.enumerated), self.per_draw)
 
     def effective_size(self, log_q, log_z):
-        """Return the effective sample size K / E_p[p / q] of the K samples.
+        """Return the effective sample size K / E_p[p / q] of K samples from q for the model p.
 
         The expectation is a sum over the enumerated states plus an average over the samples outside
         of the set.
@@ -97,7 +97,7 @@ class ImportanceWeights(NamedTuple):
 
 
 def annealed_states(graph, n_chains, rng):
-    """Return the distinct last states of annealed Gibbs chains that have positive probability.
+    """Return the distinct last states of annealed Gibbs chains, without states of probability zero.
 
     Parameters
     ----------

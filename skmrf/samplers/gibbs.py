@@ -1,4 +1,4 @@
-"""Gibbs sampling of single variables or of whole layers, over blocks of chains."""
+"""Gibbs sampling of single variables or of whole layers, in blocks of chains."""
 
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ class Product(NamedTuple):
 
     @classmethod
     def uniform(cls, n_states):
-        """Return the uniform distribution.
+        """Return the uniform distribution over all states.
 
         Parameters
         ----------
@@ -56,7 +56,7 @@ class Product(NamedTuple):
 
     @classmethod
     def from_counts(cls, X, n_states, weights=None):
-        """Estimate the distribution from the state frequencies of rows.
+        """Estimate the distribution of independent variables from state frequencies of rows.
 
         Half a count is added to each state, so that no probability is zero.
 
@@ -87,7 +87,7 @@ class Product(NamedTuple):
         return cls(np.log(counts / np.repeat(total, n_states)), start)
 
     def log_probability(self, X):
-        """Return the log-probability of each row, in nats.
+        """Return the log-probability of each row of states, in nats.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class Product(NamedTuple):
         return self.log_p[X + self.start].sum(axis=1)
 
     def sample(self, n_rows, rng):
-        """Draw independent samples.
+        """Draw independent rows of states.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ def spawn_generators(rng, n_chains):
 
 
 def blocks_of(n_chains):
-    """Return the slices of chains that share a random generator.
+    """Return slices of 64 chains; the chains of a slice share a random generator.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def sweep(
 
 
 def _split_path(betas, updates_a_sweep):
-    """Split the path into short pieces, so that Ctrl-C is handled between two kernel calls."""
+    """Split a path of inverse temperatures into pieces, so that Ctrl-C works between two pieces."""
     length = max(1, UPDATES_A_CALL // max(updates_a_sweep, 1))
     return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
 
@@ -285,7 +285,7 @@ def _binary_block(conditionals, reference, betas, order, X, clamped, log_weights
 
 
 class _UniformNoise:
-    """Uniform random numbers for a layer, where each block of chains has its own generator."""
+    """Uniform random numbers for a layer of units; each block of chains has its own generator."""
 
     def __init__(self, generators, blocks, n_units, dtype):
         self.generators = generators
@@ -300,7 +300,7 @@ class _UniformNoise:
 
 
 def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, generators, blocks):
-    r"""Run Gibbs sweeps of a bipartite model along a path, by matrix products of all chains.
+    r"""Run Gibbs sweeps of all chains of a bipartite model along a path, by matrix products.
 
     A sweep samples hidden given visible units, then visible given hidden units. The target at beta,
     with the hidden units summed out, is
@@ -361,7 +361,7 @@ def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, genera
 
 
 def sweep_from_hidden(energy, H, generators, blocks, n_sweeps):
-    """Run Gibbs sweeps of a bipartite model that start at hidden states.
+    """Run Gibbs sweeps of a bipartite model that start from states of the hidden units.
 
     A sweep samples visible given hidden units, then hidden given visible units.
 

@@ -1,4 +1,4 @@
-"""Samples, averages and modes by Gibbs chains, for models without exact inference."""
+"""Samples, averages and most probable states by Gibbs chains, without exact inference."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ LOWEST_BETA, HIGHEST_BETA = 0.05, 12.0
 
 
 def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
-    """Draw samples by independent Gibbs chains after a tempered start.
+    """Draw samples by independent Gibbs chains, with annealing in the first half of the sweeps.
 
     During the first half of the sweeps the inverse temperature increases from 0 to 1. The second
     half is run at 1.
@@ -81,7 +81,7 @@ def draw_missing(energy, X, rng, *, n_sweeps=1000, n_jobs=None):
 
 
 def check_possible(energy, X):
-    """Raise an error if all chains are in states of probability zero; warn if some are.
+    """Raise an error if all chains have states of probability zero; warn if some chains do.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def check_possible(energy, X):
 
 
 def record_states(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=None):
-    """Record states that Gibbs chains visit, and estimate the error of their marginals.
+    """Record the states that Gibbs chains visit, and estimate the error of marginal probabilities.
 
     The error is the largest standard error of a single marginal, estimated from the differences
     between the chains.
@@ -156,7 +156,7 @@ def record_states(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_j
 
 
 def anneal(energy, rng, *, n_chains=64, n_sweeps=500, n_jobs=None):
-    """Search the most probable state by simulated annealing.
+    """Search for the most probable state by simulated annealing.
 
     Parameters
     ----------

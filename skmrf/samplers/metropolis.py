@@ -1,4 +1,4 @@
-"""Metropolis chains of continuous and discrete variables, with proposals from mixture beliefs."""
+"""Metropolis chains of continuous and discrete variables, with proposals from a mixture."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ TARGET_ACCEPTANCE = 0.3  # acceptance rate of random walks that the step size is
 
 @dataclass
 class Metropolis:
-    """Metropolis steps of many chains, which leave a target invariant.
+    """Metropolis steps of many chains, which leave a target distribution invariant.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Metropolis:
     size: float = 0.0
 
     def __post_init__(self):
-        """Set the default step size, and factorise the mean covariance of the components."""
+        """Set the default step size, and factorise the mean covariance of the mixture."""
         n = self.mixture.means.shape[1]
         self.size = self.size or SCALE / np.sqrt(max(n, 1))
         shares = np.exp(self.mixture.log_weights)
@@ -103,11 +103,11 @@ class Metropolis:
         )
 
     def propose_independent(self, X, rng):
-        """Return one independent sample of the mixture for each row of X."""
+        """Return one independent sample of the mixture for each chain (row of X)."""
         return self.mixture.sample(len(X), rng)
 
     def independence_log_ratio(self, X, logs, proposed, new):
-        """Return the log acceptance ratio of independent proposals."""
+        """Return the log acceptance ratio of independent proposals from the mixture."""
         return new - self.mixture.log_density(proposed) - logs + self.mixture.log_density(X)
 
     def accept_or_reject(self, X, logs, proposed, new, log_ratio, rng):
@@ -149,7 +149,7 @@ class Metropolis:
         self.size *= np.exp(np.clip(rate - TARGET_ACCEPTANCE, -0.3, 0.3))
 
     def propose_random_walk(self, X, rng):
-        """Return one random-walk proposal for each row of X."""
+        """Return one random-walk proposal for each chain (row of X)."""
         X = X.copy()
         numbers, discrete = self.mixture.numbers, self.mixture.discrete
         if len(numbers):

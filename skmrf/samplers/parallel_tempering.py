@@ -14,7 +14,7 @@ MEMORY = 0.99  # weight of the old value in the running mean of the rejection ra
 
 @dataclass
 class Replicas:
-    """Chains at all temperatures.
+    """State of parallel tempering: Markov chains at all temperatures.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Replicas:
 
     @classmethod
     def start(cls, betas, X, rng):
-        """Return replicas at ``betas`` with the states X.
+        """Create the chains at the inverse temperatures ``betas``, with the states X.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ def check_ladder(betas):
 
 
 def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
-    r"""Make sweeps at every temperature, then try swaps between half of the neighbours.
+    r"""Make Gibbs sweeps at every temperature, then try swaps of half of the neighbouring pairs.
 
     A swap of the states x at beta and y at beta' is accepted with probability
     :math:`\min(1, p_\beta(y) p_{\beta'}(x) / p_\beta(x) p_{\beta'}(y))`. Even and odd pairs
@@ -162,7 +162,7 @@ def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
 
 
 def _choose_swaps(path, X, betas, low, rng):
-    """Return which chains swap between two temperatures, and the mean probability of a swap."""
+    """Return which chains swap states between two temperatures, and the mean swap probability."""
     cold, hot = float(betas[low + 1]), float(betas[low])
     at_hot, at_cold = path.log_density(X[low]), path.log_density(X[low + 1])
     gain = at_hot(cold) - at_hot(hot) + at_cold(hot) - at_cold(cold)
@@ -171,7 +171,7 @@ def _choose_swaps(path, X, betas, low, rng):
 
 
 def _count_round_trips(last_end):
-    """Update which end each replica visited last, and return the fraction of new round trips."""
+    """Update the last visited end of the temperature ladder; return the share of round trips."""
     done = last_end[-1] == HOT
     last_end[0][last_end[0] == COLD] = HOT
     last_end[-1] = COLD
@@ -179,7 +179,7 @@ def _count_round_trips(last_end):
 
 
 def adapt_ladder(replicas):
-    """Return replicas at new inverse temperatures, which equalise the rejection rates of swaps.
+    """Return the chains with new inverse temperatures, which equalise the rejection rates of swaps.
 
     Parameters
     ----------

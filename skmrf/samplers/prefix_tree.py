@@ -1,4 +1,4 @@
-"""Prefixes of chained belief propagation, and the conditional of the next variable after each."""
+"""Chained belief propagation: prefixes of sampled variables, and the next conditional."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ ENTRIES_A_CALL = 2**23  # table entries times iterations; Ctrl-C is handled betw
 
 
 class Prefixes:
-    """Distinct prefixes of one length, with the log-probability of each.
+    """Distinct states of the variables sampled so far (prefixes), with their log-probabilities.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Prefixes:
         self._extend(depth, parent, state, p[which[parent], state])
 
     def append_states(self, depth, states):
-        """Append the given state to each prefix."""
+        """Append a given state of the next variable to each prefix."""
         p, which = self._conditionals(depth)
         self._extend(depth, np.arange(len(states)), states, p[which, states])
 
@@ -85,7 +85,7 @@ class Prefixes:
             self.messages = self.messages[parent]
 
     def _conditionals(self, depth):
-        """Return the distinct distributions of the next variable, and the index for each prefix."""
+        """Return the distinct distributions of the next variable, and their index per prefix."""
         scope = self.arranged.find_component(depth, depth)
         if len(self.messages):
             first, which = np.arange(len(self.X)), np.arange(len(self.X))
@@ -103,7 +103,7 @@ class Prefixes:
         return p / p.sum(axis=1, keepdims=True), which
 
     def _run(self, scope, starts, singles, ends):
-        """Run belief propagation for each row of starts, in short kernel calls."""
+        """Run belief propagation for each prefix, in short kernel calls."""
         visits = max(self.arranged.visits(scope.cliques), 1)
         rows = ENTRIES_A_CALL // (visits * self.how.max_iter)
         for s in range(0, len(starts), max(rows, 1)):

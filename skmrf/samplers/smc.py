@@ -1,4 +1,7 @@
-"""Sequential Monte Carlo along a path: reweight, resample and move, with adaptive steps."""
+"""Sequential Monte Carlo along a path of distributions, with adaptive steps.
+
+Each step along the path reweights, resamples and moves the particles.
+"""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -21,7 +24,7 @@ LOST_STEP = 0.05  # if all particles have probability zero, sweeps may reach pos
 
 
 class Tempering(NamedTuple):
-    r"""Path from independent variables to an energy: :math:`p_0^{1-\beta} f^\beta`.
+    r"""Path of distributions from independent variables to a model: :math:`p_0^{1-\beta} f^\beta`.
 
     With a uniform :math:`p_0` these are the tempered distributions of the energy.
 
@@ -37,7 +40,7 @@ class Tempering(NamedTuple):
     energy: Energy
 
     def log_density(self, X):
-        """Return the log-density of the rows of X as a function of beta.
+        """Return the log-density of each row of X on the path, as a function of beta.
 
         Parameters
         ----------
@@ -58,7 +61,7 @@ class Tempering(NamedTuple):
         return lambda beta: (1 - beta) * at_reference + beta * value if beta else at_reference
 
     def move(self, X, beta, generators, n_sweeps):
-        """Run Gibbs sweeps at ``beta``.
+        """Run Gibbs sweeps at the inverse temperature ``beta``.
 
         Parameters
         ----------
@@ -81,7 +84,7 @@ class Tempering(NamedTuple):
 
 
 class Interpolation(NamedTuple):
-    r"""Path between two parameter vectors of the same kind of energy.
+    r"""Path of models between two parameter vectors of the same kind of energy.
 
     .. math:: \theta_\beta = (1 - \beta) \theta_\mathrm{first} + \beta \theta_\mathrm{last}
 
@@ -97,7 +100,7 @@ class Interpolation(NamedTuple):
     last: Energy
 
     def log_density(self, X):
-        """Return the log-density of the rows of X as a function of beta.
+        """Return the log-density of each row of X on the path, as a function of beta.
 
         Parameters
         ----------
@@ -113,7 +116,7 @@ class Interpolation(NamedTuple):
         return self.first.along(self.last, X)
 
     def move(self, X, beta, generators, n_sweeps):
-        """Run Gibbs sweeps at ``beta``.
+        """Run Gibbs sweeps of the model at the position ``beta`` on the path.
 
         Parameters
         ----------
@@ -168,12 +171,12 @@ class SMCResult:
 
     @property
     def n_temperatures(self):
-        """Return the number of steps."""
+        """Return the number of steps along the path."""
         return len(self.betas) - 1
 
 
 def resample(log_weights, n, rng):
-    """Resample indices systematically: each index occurs about n * weight times.
+    """Resample n indices systematically: each index occurs about n * weight times.
 
     Parameters
     ----------
@@ -197,7 +200,7 @@ def resample(log_weights, n, rng):
 
 
 def equal_log_weights(n):
-    """Return equal log weights of n particles, normalised.
+    """Return n equal log weights, whose weights sum to one.
 
     Parameters
     ----------
@@ -213,7 +216,7 @@ def equal_log_weights(n):
 
 
 def run_smc(path, X, generators, rng, *, ess_threshold=0.9, n_sweeps=1, log_weights=None):
-    """Move particles from the beginning of a path to its end by sequential Monte Carlo.
+    """Move particles from the start to the end of a path by sequential Monte Carlo.
 
     Every step is the longest one that keeps the effective sample size at ``ess_threshold`` or
     above, or the rest of the path if that is shorter. After every step but the last one the
@@ -264,7 +267,7 @@ def run_smc(path, X, generators, rng, *, ess_threshold=0.9, n_sweeps=1, log_weig
 
 
 def run_smc_from_reference(reference, energy, n, rng, *, ess_threshold=0.9, n_sweeps=1):
-    """Move independent samples of a reference to an energy by sequential Monte Carlo.
+    """Move independent samples of a reference to a model by sequential Monte Carlo.
 
     Parameters
     ----------
@@ -296,7 +299,7 @@ def run_smc_from_reference(reference, energy, n, rng, *, ess_threshold=0.9, n_sw
 
 
 def _resample_particles(particles, rng):
-    """Return particles with equal weights, resampled by their old weights."""
+    """Resample particles by weight, and return them with equal weights."""
     n = len(particles.X)
     chosen = resample(particles.log_weights, n, rng)
     return replace(
@@ -308,7 +311,7 @@ def _resample_particles(particles, rng):
 
 
 def _reweight_particles(particles, log_weights):
-    """Return particles with normalised weights, whose total is added to ``log_ratio``."""
+    """Normalise the weights of particles, and add the log of their sum to ``log_ratio``."""
     total, n = logsumexp(log_weights), len(log_weights)
     if total == -np.inf:
         return replace(
@@ -329,7 +332,7 @@ def _reweight_particles(particles, log_weights):
 
 
 def _longest_step(density, beta, log_weights, ess_threshold, guess):
-    """Return the end of the longest step that keeps a sufficient ESS, and the log weights there.
+    """Return the longest step with a sufficient effective sample size, and its log weights.
 
     The log of the effective fraction decreases about as the square of a short step. This gives the
     next step to try, between a step that is too short and one that is too long.

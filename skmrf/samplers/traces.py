@@ -20,7 +20,7 @@ ADAPT_EVERY = 100
 
 @dataclass(frozen=True)
 class ChainTraces:
-    """Recorded states of Gibbs chains after their warm-up.
+    """Recorded states of Gibbs chains after their burn-in.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ def _check_arguments(energy, n_chains, n_sweeps, n_discarded, thin):
 
 
 def _choose_betas(energy, betas, n_chains, n_discarded, rng):
-    """Return the given inverse temperatures, or evenly spaced and then adapted ones."""
+    """Return the given inverse temperatures, or adapt evenly spaced inverse temperatures."""
     if not isinstance(betas, numbers.Integral):
         return check_ladder(betas)
     check_number("betas", betas, low=2, integer=True)
@@ -181,7 +181,7 @@ def _start_replicas(energy, betas, n_chains, generator):
 
 
 def _run_plain_chains(energy, n_chains, schedule, generator):
-    """Return the states of a block of chains, shape (n_chains, n_draws, n_visible)."""
+    """Run a block of Gibbs chains, and return states of shape (n_chains, n_draws, n_visible)."""
     n_discarded, n_draws, thin = schedule
     X = Product.uniform(energy.visible_states).sample(n_chains, generator)
     generators = [generator]
@@ -194,7 +194,7 @@ def _run_plain_chains(energy, n_chains, schedule, generator):
 
 
 def _run_tempered_chains(betas, energy, n_chains, schedule, generator):
-    """Return the states of the coldest chains, the swap probabilities and the round trips."""
+    """Return the states of the coldest chains, swap probabilities and numbers of round trips."""
     n_discarded, n_draws, thin = schedule
     replicas, reference = _start_replicas(energy, betas, n_chains, generator)
     for _ in range(n_discarded):
@@ -210,7 +210,7 @@ def _run_tempered_chains(betas, energy, n_chains, schedule, generator):
 
 
 def _average_swap_probabilities(swap_probabilities, n_chains):
-    """Return the mean swap probability of each pair over sweeps and blocks of chains."""
+    """Average the swap probabilities of each pair of temperatures over sweeps and blocks."""
     mean = np.average(swap_probabilities, axis=0, weights=n_chains)
     has_value = ~np.isnan(mean)
     n_values = has_value.sum(axis=0)
@@ -219,7 +219,7 @@ def _average_swap_probabilities(swap_probabilities, n_chains):
 
 
 def _insert_evidence(visited, evidence, n_variables):
-    """Insert the evidence into the recorded states of the other visible variables."""
+    """Add the observed states (evidence) to the recorded states of the other variables."""
     if not evidence:
         return visited
     states = np.empty((*visited.shape[:2], n_variables), dtype=STATE)

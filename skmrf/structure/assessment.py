@@ -16,7 +16,7 @@ MAX_UNTESTED_SHARE = 0.25  # of the variables; above it, no pair is tested
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """Chi-square tests of all pairs: Wald tests of edges, score tests of other pairs.
+    """Chi-square tests of all pairs of variables: Wald tests of edges, score tests of non-edges.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Assessment:
 
     @property
     def log_p(self):
-        """Symmetric matrix of the logarithms of the p-values; 0 where nothing was tested."""
+        """Symmetric matrix of the log p-values of all pairs; 0 for pairs that were not tested."""
         out = np.zeros(self.statistic.shape)
         tested = self.dof > 0
         out[tested] = log_tail(self.statistic[tested], self.dof[tested])
@@ -42,12 +42,12 @@ class Assessment:
 
     @property
     def p(self):
-        """P-values of all pairs ``i < j``, in the order of ``numpy.triu_indices(n, 1)``."""
+        """P-values of all pairs of variables ``i < j``, as ordered by ``numpy.triu_indices``."""
         return np.exp(self.log_p[np.triu_indices(len(self.statistic), 1)])
 
 
 def assess(energy, rows, imputed, fits, rng, n_jobs=None):
-    """Return Wald tests of the edges, by the likelihood.
+    """Return Wald tests of the edges of a maximum likelihood estimate.
 
     Standard errors are from the covariance of the sufficient statistics under the model. With more
     than 2,000 statistics they are from the conditional likelihoods of the variables (sandwich
@@ -80,13 +80,13 @@ def assess(energy, rows, imputed, fits, rng, n_jobs=None):
 
 
 def assess_nodes(fits, rows, n_jobs=None):
-    """Return Wald tests of the edges, by nodewise regressions ``fits`` on ``rows``."""
+    """Return Wald tests of the edges, by the nodewise regressions ``fits`` of ``rows``."""
     values, _ = fits.wald()
     return _assess_edges(fits, values, fits.covariances, rows, np.ones(len(values)), n_jobs)
 
 
 def _assess_edges(fits, values, covariances, rows, observed_share, n_jobs):
-    """Return the tests of the edges, given their Wald statistics.
+    """Return the tests of all edges, given the Wald statistic of each edge.
 
     Wald tests fail for edges with a joint state that never occurs. These edges get the
     likelihood-ratio test of the conditional likelihoods.
@@ -105,7 +105,7 @@ def _assess_edges(fits, values, covariances, rows, observed_share, n_jobs):
 
 
 def _degrees_of_freedom(form, rows):
-    """Return the number of parameters of each edge, without those of states that never occur."""
+    """Return the number of parameters of each edge, not counting states that never occur."""
     if form.statistic == "agreement":
         return np.ones(len(form.edges), dtype=int)
     free = np.array([len(np.unique(column)) - 1 for column in rows.X.T])
@@ -113,7 +113,10 @@ def _degrees_of_freedom(form, rows):
 
 
 def add_score_tests(assessment, fits, rows, n_jobs=None):
-    """Add score tests of all pairs that are no edges, except where they take too long."""
+    """Add score tests of all pairs that are not edges.
+
+    Variables whose tests would take too long are left out.
+    """
     if len(assessment.statistic) < 2:
         return assessment
     tested = _select_testable_variables(fits.form, len(rows.X))
@@ -126,7 +129,10 @@ def add_score_tests(assessment, fits, rows, n_jobs=None):
 
 
 def _select_testable_variables(form, n_rows):
-    """Return a mask of the variables to test; those of most states are left out to save time."""
+    """Return a mask of the variables to test.
+
+    To save time, the variables with the most states are left out.
+    """
     q = form.layout.n_states
     free = q - 1.0 if form.statistic == "table" else np.ones(len(q))
     needed = n_rows * (free**2).sum() ** 2
@@ -147,7 +153,10 @@ def _select_testable_variables(form, n_rows):
 
 
 def _covariances(energy, rows, imputed, fits, rng):
-    """Return the covariances of the edges, scaled to the number of rows that observe both ends."""
+    """Return the covariance of each edge's parameters.
+
+    The covariance is scaled to the number of rows in which both variables of the edge are observed.
+    """
     few = sum(v.size for v in energy.theta.values()) <= MAX_STATISTICS
     covariances = parameter_covariances(energy, imputed, rng) if few else fits.covariances
     scale = rows.count / np.maximum(rows.count_observed(energy.form.edges), 1.0)
@@ -155,7 +164,7 @@ def _covariances(energy, rows, imputed, fits, rng):
 
 
 def _has_empty_cell(form, rows):
-    """Return a mask of the edges with a joint state that never occurs."""
+    """Return a mask of the edges whose variables have a joint state that never occurs."""
     q = form.layout.n_states
     out = np.zeros(len(form.edges), dtype=bool)
     for e, (i, j) in enumerate(form.edges.tolist()):

@@ -1,4 +1,4 @@
-"""Bootstrap of the search: repetitions on rows drawn with replacement."""
+"""Bootstrap: repetitions of the graph search on rows drawn with replacement."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from .path import Path
 
 @dataclass
 class Bootstraps:
-    """Edge counts of the bootstraps so far.
+    """Number of bootstrap repetitions that selected each edge.
 
     Attributes
     ----------
@@ -33,24 +33,27 @@ class Bootstraps:
 
     @classmethod
     def start(cls, n_columns, rng):
-        """Return the state before the first bootstrap."""
+        """Return the initial state: a seed, and edge counts of zero."""
         root = rng.integers(0, 2**63, size=2).tolist()
         return cls(root, 0, np.zeros((n_columns, n_columns), dtype=int))
 
     def add(self, edges):
-        """Count the edges of one more bootstrap."""
+        """Count the edges that one more bootstrap repetition selected."""
         self.counts[edges[:, 0], edges[:, 1]] += 1
         self.n_done += 1
 
     def frequencies(self):
-        """Return the share of the bootstraps with each edge; None before the first bootstrap."""
+        """Return the share of bootstrap repetitions that selected each edge.
+
+        The result is None before the first repetition.
+        """
         if not self.n_done:
             return None
         return (self.counts + self.counts.T) / self.n_done
 
 
 def run_bootstraps(bootstraps, n_bootstraps, rows, model, search, estimation):
-    """Run the remaining bootstraps and count their edges in ``bootstraps``.
+    """Run the remaining bootstrap repetitions, and count the selected edges in ``bootstraps``.
 
     A callback can stop the bootstraps early. Ctrl-C stops them with a warning.
 
@@ -84,7 +87,7 @@ def run_bootstraps(bootstraps, n_bootstraps, rows, model, search, estimation):
 
 
 def _select_on_sample(rows, model, search, learner, schedule, seed):
-    """Return the edges selected on rows drawn with replacement."""
+    """Return the edges that the search selects on rows drawn with replacement."""
     rng = np.random.default_rng(seed)
     n_drawn = max(1, round(rows.count))
     drawn = rng.multinomial(n_drawn, rows.weights / rows.count)

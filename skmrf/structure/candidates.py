@@ -1,4 +1,4 @@
-"""Candidate pairs of the search."""
+"""Candidate pairs of variables, among which the graph search selects edges."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ MAX_PARTNERS = 64
 
 
 def candidate_pairs(rows, model):
-    """Return the candidate pairs of the search.
+    """Return the pairs of variables among which the graph search selects edges.
 
     If ``model.screen`` is None, all pairs are candidates. If it is a number, the candidates are the
     pairs that tests of independence find at this false discovery rate, and each variable has at
@@ -45,7 +45,7 @@ def candidate_pairs(rows, model):
 
 
 def _small_pairs(rows, model, pairs):
-    """Return the pairs with so few parameters that the rows suffice for n - 1 such pairs."""
+    """Return pairs with few parameters: the rows suffice for n - 1 such pairs of each variable."""
     n_parameters = model.free_parameters(rows.n_states)[pairs].prod(axis=1)
     small = (len(rows.n_states) - 1) * n_parameters <= rows.count / ROWS_PER_PARAMETER
     return pairs[small & (n_parameters[small].sum() <= MAX_PARAMETERS)]
@@ -58,7 +58,7 @@ def _dependent_pairs(rows, model, level, max_partners):
 
 
 def difference(edges, others):
-    """Return the edges that are not in ``others``."""
+    """Return the rows of ``edges`` that are not in ``others``."""
     excluded = set(map(tuple, others.tolist()))
     kept = [tuple(e) not in excluded for e in edges.tolist()]
     return edges[np.array(kept, dtype=bool)]

@@ -8,7 +8,7 @@ N_TERMS = 8
 
 
 def quadratic_forms(vectors, matrices, floor):
-    """Return ``v^T M^-1 v`` and its degrees of freedom.
+    """Return the quadratic form ``v^T M^-1 v`` of each vector, and its degrees of freedom.
 
     The inverse is taken over the eigenvectors with eigenvalues above the floor. Their number is the
     degrees of freedom.

@@ -1,4 +1,4 @@
-"""Columns of the search: constant and duplicate columns are left out."""
+"""Columns that the graph search uses, without constant and duplicate columns."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ MAX_COINCIDENCE = 1e-3  # largest probability of equality by chance of a duplica
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Columns of the search, without constant and duplicate columns.
+    """Columns that the graph search uses, without constant and duplicate columns.
 
     Two columns are duplicates if their states correspond one to one.
 
@@ -33,7 +33,9 @@ class Columns:
 
     @classmethod
     def from_codes(cls, X, weights, same_states=False):
-        """Find the constant and duplicate columns of state codes, MISSING where not observed.
+        """Find the constant and duplicate columns in an array of state codes.
+
+        Entries that are not observed have the code MISSING.
 
         Both columns are kept if they may be equal by chance, as with few rows or rare states. With
         ``same_states``, duplicates of more than two states must have the same codes.
@@ -57,7 +59,7 @@ class Columns:
 
 
 def coincidence_probability(codes, weights):
-    r"""Return the probability that a random permutation of a column is a duplicate of it.
+    r"""Return the probability that a random permutation of a column duplicates the column.
 
     .. math:: \frac{m \prod_s n_s!}{N!}
 
@@ -90,7 +92,7 @@ def relabel_states(column):
 
 
 def duplicate_table(X, original, duplicate, n_states):
-    """Return log-potentials that allow only the observed joint states of two duplicates."""
+    """Return a table of log-potentials that allows only observed joint states of two duplicates."""
     observed = X[:, original] != MISSING
     table = np.full((n_states[original], n_states[duplicate]), -np.inf)
     table[X[observed, original], X[observed, duplicate]] = 0.0

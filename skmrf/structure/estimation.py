@@ -32,12 +32,12 @@ BATCH_ENTRIES = 2**18
 
 
 def adapt_learner(learner):
-    """Return the learner, wrapped in an adapter if it learns tables only."""
+    """Return the learner, wrapped in an adapter if the learner supports factor graphs only."""
     return TableLearnerAdapter(learner) if unmet_requirements(learner, LogLinearEnergy) else learner
 
 
 class TableLearnerAdapter(Learner):
-    """Adapter of a learner of tables to a :class:`LogLinearEnergy`.
+    """Adapter with which a learner of factor graphs learns a :class:`LogLinearEnergy`.
 
     The learner receives the energy as a factor graph, so :class:`~skmrf.energies.FactorGraph` must
     satisfy its ``requires``.
@@ -55,7 +55,7 @@ class TableLearnerAdapter(Learner):
 
     @property
     def deterministic(self):
-        """True if the wrapped learner has an objective."""
+        """True if the wrapped learner has a deterministic objective."""
         return self.learner.deterministic
 
     @property
@@ -72,19 +72,19 @@ class TableLearnerAdapter(Learner):
         return self.learner.resume(energy.graph, batch, state, rng)
 
     def step(self, energy, batch, state, rng):
-        """Return the phases of the wrapped learner in terms of the free parameters."""
+        """Return both phases of the wrapped learner as moments of the energy's free parameters."""
         phases = self.learner.step(energy.graph, batch, state, rng)
         positive, negative = (_convert_moments(energy, phase) for phase in phases[:2])
         return positive, negative, *phases[2:]
 
     def objective(self, energy, batch, state):
-        """Return the objective of the wrapped learner and its gradient in the free parameters."""
+        """Return the wrapped learner's objective and its gradient by the free parameters."""
         value, gradient = self.learner.objective(energy.graph, batch, state)
         return value, energy.from_table_gradient(gradient[NAME])
 
 
 def _convert_moments(energy, phase):
-    """Return the phase with its moments shaped like the parameters of the energy."""
+    """Convert the moments of a phase to the shape of the energy's parameters."""
     if isinstance(phase, CliqueMoments):
         return CliqueMoments(energy.from_table_moments(phase.moments[NAME]))
     return phase
@@ -92,7 +92,7 @@ def _convert_moments(energy, phase):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Training settings that are parameters of the estimator."""
+    """Training settings that are parameters of the structure learner."""
 
     optimizer: Any
     learning_rate: Any
@@ -142,14 +142,14 @@ class Schedule:
 
 
 def _warm_start_rate(rows):
-    """Return a learning rate schedule for a warm start, longer for more rows."""
+    """Return a learning-rate schedule for a warm start, which is longer for more rows."""
     window = int(np.clip(DRAWS_PER_ROW * rows.count / N_CHAINS / LAST_STAGE, 100, MAX_WINDOW))
     return training.AdaptiveRate(FIRST_RATE, window, n_halvings=N_HALVINGS)
 
 
 @dataclass
 class Estimation:
-    """Learner, settings and state of parameter learning.
+    """Learner, training settings and progress of the learning of a graph's parameters.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class Estimation:
         return self._run(learner, rows, settings, state)
 
     def learn_epoch(self, energy, rows: Rows, restriction):
-        """Learn for one more epoch, removing edges between updates.
+        """Learn the parameters for one more epoch, and remove edges between updates.
 
         ``energy`` (the initial values) and ``restriction`` are used in the first epoch only. Later
         epochs resume from the stored state. The rows may differ between epochs.

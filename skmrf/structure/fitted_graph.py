@@ -1,4 +1,4 @@
-"""Fitted attributes of a structure learner, in terms of the columns of the data."""
+"""Fitted attributes of a structure learner, indexed by the columns of the data."""
 
 import numpy as np
 from scipy.stats import norm
@@ -13,7 +13,7 @@ Z_975 = norm.ppf(0.975)
 
 
 class FittedGraph:
-    """Selected graph in terms of the columns of the data.
+    """Selected graph whose nodes are the columns of the data.
 
     Parameters
     ----------
@@ -46,16 +46,19 @@ class FittedGraph:
 
     @property
     def has_scalar_couplings(self):
-        """True if each edge has a single parameter (a coupling)."""
+        """True if each edge has only one parameter, a coupling."""
         return self.energy.form.statistic == "agreement" or bool((self.rows.n_states <= 2).all())
 
     @property
     def strength(self):
-        """Norm of the parameters of each edge, shape (n_columns, n_columns)."""
+        """Norm of each edge's parameters as a symmetric matrix, shape (n_columns, n_columns)."""
         return self._edge_matrix(self.energy.strengths(), np.inf)
 
     def attributes(self, bootstraps):
-        """Return the fitted attributes that describe the graph; ``bootstraps`` may be None."""
+        """Return the fitted attributes that describe the selected graph.
+
+        ``bootstraps`` may be None.
+        """
         fitted = {
             "edges_": self.edges,
             "coupling_": self.coupling(),
@@ -70,7 +73,7 @@ class FittedGraph:
         return fitted
 
     def coupling(self):
-        """Return the matrix of couplings, or the list of the centred tables of all edges."""
+        """Return the matrix of couplings, or a list with the centred table of each edge."""
         if self.has_scalar_couplings:
             out = self._edge_matrix(0.5 * self.energy.theta["pairs"], np.inf)
             for (i, j), sign in zip(self.columns.duplicates, self._duplicate_signs(), strict=True):
@@ -80,7 +83,7 @@ class FittedGraph:
         return self._sort_edges([*tables, *self._duplicate_tables()])
 
     def intervals(self):
-        """Return the 95% limits of the couplings or tables of all edges."""
+        """Return the 95% confidence limits of the coupling or the table of each edge."""
         covariances = self.selection.assessment.covariances
         if self.has_scalar_couplings:
             return self._coupling_intervals(covariances)
@@ -93,7 +96,7 @@ class FittedGraph:
         return self._sort_edges([*limits, *(np.stack([t, t]) for t in self._duplicate_tables())])
 
     def p_values(self):
-        """Return the p-values of all pairs, adjusted for multiple tests."""
+        """Return the p-values of all pairs of columns, adjusted for multiple tests."""
         n = len(self.columns.kept)
         out = np.ones((n, n))
         upper = np.triu_indices(n, 1)
@@ -101,7 +104,7 @@ class FittedGraph:
         return self._pair_matrix(np.minimum(out, out.T), 1.0, self.columns.duplicate_p)
 
     def probabilities(self):
-        """Return the posterior probability of each pair, given the tests of all pairs."""
+        """Return the posterior probability that each pair of columns is an edge."""
         n = len(self.columns.kept)
         out = np.zeros((n, n))
         upper = np.triu_indices(n, 1)
@@ -110,7 +113,7 @@ class FittedGraph:
         return self._pair_matrix(out + out.T, 0.0, 1.0)
 
     def frequencies(self, kept):
-        """Return the bootstrap frequencies of all pairs, given those of the kept columns."""
+        """Extend the bootstrap edge frequencies of the kept columns to all columns."""
         return self._pair_matrix(kept, 0.0, 1.0)
 
     def model(self):
@@ -127,14 +130,14 @@ class FittedGraph:
         return FactorGraph(self.rows.n_states, list(tables), list(tables.values()))
 
     def _edge_matrix(self, learned, duplicates):
-        """Return a symmetric matrix of one number per edge; zero elsewhere."""
+        """Return a symmetric matrix with one number per edge, and zero for all other pairs."""
         out = np.zeros((len(self.rows.n_states), len(self.rows.n_states)))
         values = np.concatenate([learned, np.full(self.n_duplicates, duplicates)])[self.order]
         out[self.edges[:, 0], self.edges[:, 1]] = values
         return out + out.T
 
     def _pair_matrix(self, matrix, diagonal, duplicates):
-        """Return a matrix of all columns, given the matrix of the kept columns.
+        """Extend a matrix of the kept columns to a matrix of all columns.
 
         The other entries are ``diagonal``, except those between duplicates.
         """
@@ -148,11 +151,11 @@ class FittedGraph:
         return out
 
     def _sort_edges(self, values):
-        """Return values of the selected edges and the duplicates, in the order of ``edges``."""
+        """Sort the values of selected edges and duplicate pairs in the order of ``edges``."""
         return [values[k] for k in self.order]
 
     def _duplicate_signs(self):
-        """Return 1 for binary duplicates with equal states and -1 for opposite states."""
+        """Return a sign per pair of binary duplicates: 1 for equal states, -1 for opposite ones."""
         signs = []
         for i, j in self.columns.duplicates:
             row = np.flatnonzero(self.rows.X[:, i] >= 0)[0]
@@ -166,7 +169,7 @@ class FittedGraph:
         ]
 
     def _parameters_and_bases(self):
-        """Yield the parameters and the basis tables of each selected edge."""
+        """Yield, for each selected edge, the parameters and the basis tables that they multiply."""
         form = self.energy.form
         q = form.layout.n_states
         for theta, (i, j) in zip(self.energy.edge_parameters(), form.edges.tolist(), strict=True):
@@ -180,7 +183,7 @@ class FittedGraph:
 
 
 def edge_attributes(fitted):
-    """Return the attributes of the edges of ``graph_``, given a dict of the fitted attributes."""
+    """Return the edge attributes of the networkx graph, given a dict of the fitted attributes."""
     coupling, strength = fitted["coupling_"], fitted["strength_"]
     has_scalar_couplings = not isinstance(coupling, list)
     attributes = {

@@ -17,7 +17,7 @@ N_CHAINS, BURN_IN, THINNING = 1_024, 100, 5
 
 
 def sufficient_statistics(form, X):
-    """Return the sufficient statistics of each row, those of variables before those of edges."""
+    """Return each row's sufficient statistics: first of single variables, then of edges."""
     q = form.layout.n_states
     columns = [contrasts(q[i])[X[:, i]] for i in range(len(form.unary_start) - 1)]
     for i, j in form.edges.tolist():
@@ -47,7 +47,7 @@ def fisher_information(energy, rows, rng):
 
 
 def _sample_chains(energy, rows, n_draws, rng):
-    """Yield the states of Gibbs chains after burn-in, with thinning."""
+    """Yield the states of all Gibbs chains after burn-in, once every few sweeps (thinning)."""
     p = rows.weights / rows.count
     X = rows.X[rng.choice(len(rows.X), size=N_CHAINS, p=p)]
     generators = spawn_generators(rng, N_CHAINS)
@@ -58,7 +58,7 @@ def _sample_chains(energy, rows, n_draws, rng):
 
 
 def _covariance(parts):
-    """Return the covariance over equally likely parts (statistics, weights that sum to one)."""
+    """Return the covariance of statistics that are given in equally likely weighted parts."""
     shift, mean, second, n_parts = None, 0.0, 0.0, 0
     for T, weights in parts:
         shift = (

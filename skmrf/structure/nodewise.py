@@ -47,14 +47,14 @@ class NodeFits:
     node_parameters: list
 
     def wald(self):
-        """Return the Wald statistics and degrees of freedom of the edges, both (n_edges,)."""
+        """Return the Wald statistic and degrees of freedom of each edge, both shaped (n_edges,)."""
         return wald_statistics(
             self.form, self.theta["pairs"], self.covariances
         ), _degrees_of_freedom(self.form)
 
 
 def wald_statistics(form, parameters, covariances):
-    """Return the Wald statistic of each edge; 0 for edges to a variable of one state."""
+    """Return the Wald statistic of each edge; 0 if a variable of the edge has only one state."""
     free, lengths = _degrees_of_freedom(form), np.diff(form.pair_start)
     statistic = np.zeros(len(free))
     for d in np.unique(lengths[free > 0]):
@@ -121,7 +121,7 @@ def fit_nodes(X, weights, form, *, n_jobs=None):
 
 
 def likelihood_ratio(fits, X, weights, edges, *, n_jobs=None):
-    """Return likelihood-ratio statistics of edges, from the regressions of both ends.
+    """Return likelihood-ratio statistics of edges, from regressions of both variables of an edge.
 
     The statistic is twice the log-likelihood that is lost without the edge. Each edge is dropped
     alone, and the other parameters are refitted.
@@ -169,7 +169,10 @@ def likelihood_ratio(fits, X, weights, edges, *, n_jobs=None):
 
 
 def _fit_node(node, columns, weights):
-    """Return the parameters, their sandwich covariance and the log-likelihood."""
+    """Fit a variable's regression; return parameters, their covariance and log-likelihood.
+
+    The covariance is estimated by the sandwich formula.
+    """
     if node.n_states == 1:
         return np.zeros(0), np.zeros((0, 0)), 0.0
     regression = Regression(node, columns, weights)
@@ -179,7 +182,7 @@ def _fit_node(node, columns, weights):
 
 
 def _likelihood_losses(node, columns, weights, is_tested, theta, log_likelihood):
-    """Return the loss of log-likelihood without each tested edge; 0 for other edges."""
+    """Return the decrease of log-likelihood without each tested edge; 0 for untested edges."""
     losses = np.zeros(len(node.edges))
     for k in np.flatnonzero(is_tested[node.edges]):
         start = np.delete(theta, node.edge_slices[k])
@@ -189,6 +192,6 @@ def _likelihood_losses(node, columns, weights, is_tested, theta, log_likelihood)
 
 
 def _degrees_of_freedom(form):
-    """Return the degrees of freedom of each edge; 0 at variables of one state."""
+    """Return the degrees of freedom of each edge; 0 if one of its variables has only one state."""
     q = form.layout.n_states[form.edges]
     return np.where((q > 1).all(axis=1), np.diff(form.pair_start), 0)

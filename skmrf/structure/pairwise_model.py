@@ -1,4 +1,4 @@
-"""Settings of the pairwise model: parameters, candidate pairs and memory."""
+"""Settings of a pairwise model: parameters of edges, candidate pairs and memory limit."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from ..energies.log_linear import LogLinearEnergy, LogLinearForm, contrasts
 
 @dataclass(frozen=True)
 class PairwiseModel:
-    """Pairwise log-linear model with given sufficient statistics.
+    """Settings of a pairwise log-linear model.
 
     Attributes
     ----------
@@ -30,11 +30,14 @@ class PairwiseModel:
     max_bytes: float = 4 * 2**30
 
     def form(self, n_states, edges):
-        """Return the parameterisation of a graph."""
+        """Return the parameterisation of a log-linear model with these edges."""
         return LogLinearForm.build(n_states, edges, self.statistic, self.unary)
 
     def free_parameters(self, n_states):
-        """Return one factor per variable; their products are the numbers of parameters of edges."""
+        """Return a factor of each variable.
+
+        An edge has as many parameters as the product of the factors of its variables.
+        """
         return n_states - 1.0 if self.statistic == "table" else np.ones(len(n_states))
 
     def independent(self, rows, edges):

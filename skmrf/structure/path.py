@@ -1,4 +1,4 @@
-"""Parameters of all edges over the updates of learning."""
+"""Record of the edge parameters during learning."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ MAX_ENTRIES = 2**24
 
 
 class Path:
-    """Record of the parameters of all edges over the updates of learning.
+    """Record of the parameters of all edges during learning.
 
     Edges with one parameter are recorded by its value, other edges by the norm of their
     parameters. When the number of records exceeds its limit, every second record is dropped, and
@@ -27,21 +27,24 @@ class Path:
         self.calls = 0
 
     def __getstate__(self):
-        """Return the state with lists, as some file formats have no tuples as dictionary keys."""
+        """Return the state for pickling, with lists instead of dictionaries.
+
+        Some file formats do not support tuples as dictionary keys.
+        """
         return vars(self) | {"columns": list(self.columns), "removed": list(self.removed.items())}
 
     def __setstate__(self, state):
-        """Restore the dictionaries from their lists."""
+        """Restore a pickled state, with dictionaries instead of lists."""
         vars(self).update(state)
         self.columns = {tuple(edge): k for k, edge in enumerate(state["columns"])}
         self.removed = {tuple(edge): at for edge, at in state["removed"]}
 
     def begin(self):
-        """Start another run of the training loop."""
+        """Note the start of another run of the training loop."""
         self.before = self.now
 
     def record(self, update, energy):
-        """Record the parameters after an update of this run of the training loop."""
+        """Record the edge parameters after an update of this training run."""
         self.now = self.before + update
         self.calls += 1
         if self.calls % self.every:
@@ -63,7 +66,10 @@ class Path:
         return [self.columns[edge] for edge in map(tuple, edges.tolist())]
 
     def remove(self, edges, update=0):
-        """Record that edges were removed at an update of this run; 0 is the end of the last run."""
+        """Record that edges were removed.
+
+        ``update`` counts the updates of this run; 0 is the end of the last run.
+        """
         at = self.before + update if update else self.now
         self.removed |= dict.fromkeys(map(tuple, edges.tolist()), at)
 
@@ -73,7 +79,10 @@ class Path:
             self.removed.pop(edge, None)
 
     def summary(self, original):
-        """Return the record as arrays; ``original`` maps variables to columns of the data."""
+        """Return the record as a dict of arrays.
+
+        ``original`` maps variables to columns of the data.
+        """
         edges = np.array(list(self.columns), dtype=np.int64).reshape(-1, 2)
         parameters = np.zeros((len(self.values), len(edges)), dtype=np.float32)
         for row, values in zip(parameters, self.values, strict=True):
@@ -87,7 +96,10 @@ class Path:
 
 
 def _edge_values(energy, columns):
-    """Return the signed parameter or the norm of each edge, in the columns of a path."""
+    """Return the value of each edge at its index in ``columns``.
+
+    The value is the signed parameter of an edge with one parameter, otherwise the norm.
+    """
     single = np.diff(energy.form.pair_start) == 1
     values = energy.strengths()
     first = energy.form.pair_start[:-1][single]
@@ -98,7 +110,7 @@ def _edge_values(energy, columns):
 
 
 class Recorder(SilentReports):
-    """Reports that record the path of the parameters, then call the wrapped reports."""
+    """Reports of epochs that record the edge parameters, then call the wrapped reports."""
 
     def __init__(self, path, reports):
         self.path = path
@@ -106,11 +118,11 @@ class Recorder(SilentReports):
         self.stopped = False
 
     def begin(self):
-        """Begin the wrapped reports."""
+        """Call ``begin`` of the wrapped reports."""
         self.reports.begin()
 
     def end(self, state):
-        """Record the parameters; return whether the wrapped reports stop the training."""
+        """Record the edge parameters; return whether the wrapped reports stop training."""
         self.path.record(state.step, state.energy)
         self.stopped = bool(self.reports.end(state))
         return self.stopped

@@ -28,7 +28,7 @@ MAX_ITER, TOL = 500, 1e-4
 
 
 class Penalized(Search):
-    """Selection of the edges whose parameters are not zero under a penalty.
+    """Selection of the edges whose parameters are not zero in a penalised estimate.
 
     After the selection, the parameters of the selected edges are learned without the penalty.
     During the selection, missing entries are sampled from independent columns. This can miss weak
@@ -67,7 +67,7 @@ class Penalized(Search):
         check_number_or(("ebic", "cv"), "alpha", self.alpha, low=0, open_low=True)
 
     def first_edges(self, rows, model, estimation):
-        """Return the edges that are not zero under the penalty, and the number of candidate pairs.
+        """Return the edges with nonzero parameters and the number of candidate pairs.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class Penalized(Search):
         return edges, len(pairs)
 
     def _nonzero_edges(self, rows, edges, model, estimation):
-        """Return the edges whose parameters are not zero; record the strength and the path."""
+        """Return the edges with nonzero parameters; record the penalty strength and the path."""
         start = model.independent(rows, edges)
         # an edge is in one term of a likelihood, but in two terms of a pseudo-likelihood
         scale = 1.0 if isinstance(estimation.learner, PseudoLikelihood) else 0.5
@@ -147,7 +147,7 @@ class Nodewise(Penalized):
 
 
 def choose_alpha(rows, start, name, criterion, estimation):
-    """Return the penalty strength that is best by EBIC or by cross-validation.
+    """Return the penalty strength that EBIC or cross-validation selects.
 
     After Ctrl-C it is the best of the strengths that were evaluated. The rows must have no missing
     entries, and ``start`` must be the model of independent variables.
@@ -162,7 +162,7 @@ def choose_alpha(rows, start, name, criterion, estimation):
 
 
 def _choose_by_ebic(rows, start, name, alphas, estimation):
-    """Return the strength of the smallest EBIC on the path and on a finer grid around the best."""
+    """Return the penalty strength with the smallest EBIC on a coarse and then a finer grid."""
     scores, unit = [], "penalties"
     criteria = _ebic_scores(rows, start, name, alphas, estimation.n_jobs)
     _collect(scores, criteria, len(alphas), unit, estimation)
@@ -177,7 +177,7 @@ def _choose_by_ebic(rows, start, name, alphas, estimation):
 
 
 def _collect(scores, values, n, unit, estimation):
-    """Append the values to the scores; on Ctrl-C after the first value, warn and stop."""
+    """Append values to the list of scores; on Ctrl-C after the first value, warn and stop."""
     try:
         scores.extend(values)
     except KeyboardInterrupt:
@@ -188,13 +188,13 @@ def _collect(scores, values, n, unit, estimation):
 
 
 def _ebic_scores(rows, start, name, alphas, n_jobs):
-    """Yield the EBIC of each strength."""
+    """Yield the EBIC of the estimate with each penalty strength."""
     for energy in _penalised_energies(rows, start, name, alphas):
         yield ebic(rows, energy, n_jobs)
 
 
 def _held_out_scores(rows, start, name, alphas, fold):
-    """Yield, for each fold, the list of held-out pseudo-log-likelihoods of all strengths."""
+    """Yield, for each fold, the held-out pseudo-log-likelihood with each penalty strength."""
     for k in range(fold.max() + 1):
         train, test = rows.reweight(1.0 * (fold != k)), rows.reweight(1.0 * (fold == k))
         yield [
@@ -204,14 +204,14 @@ def _held_out_scores(rows, start, name, alphas, fold):
 
 
 def _pseudo_likelihood(rows, start):
-    """Return the pseudo-log-likelihood of the rows as a function of an energy."""
+    """Return a function of an energy: the pseudo-log-likelihood of the rows and its gradient."""
     learner = TableLearnerAdapter(PseudoLikelihood())
     state = learner.init(start, rows.batch, None)
     return lambda energy: learner.objective(energy, rows.batch, state)
 
 
 def _largest_alpha(rows, start, name):
-    """Return the smallest strength for which no edge remains."""
+    """Return the smallest penalty strength with which no edge remains."""
     _, gradient = _pseudo_likelihood(rows, start)(start)
     pairs, owner = gradient["pairs"], start.form.owner
     sizes = np.maximum(np.bincount(owner), 1)
@@ -220,7 +220,7 @@ def _largest_alpha(rows, start, name):
 
 
 def _alpha_path(rows, start, name):
-    """Return decreasing strengths; no edge remains for the first."""
+    """Return decreasing penalty strengths; with the first of them no edge remains."""
     return (
         PATH_MARGIN
         * _largest_alpha(rows, start, name)
@@ -229,7 +229,7 @@ def _alpha_path(rows, start, name):
 
 
 def _penalised_energies(rows, energy, name, alphas):
-    """Yield the penalised pseudo-likelihood estimate of each strength, with warm starts."""
+    """Yield the penalised pseudo-likelihood estimate with each penalty strength, by warm starts."""
     learner = TableLearnerAdapter(PseudoLikelihood())
     settings = Settings(
         optimizer=None,

@@ -1,4 +1,4 @@
-"""Search strategies and their learners by name."""
+"""Choice of search strategies and of their learners by name."""
 
 from ..energies import FactorGraph
 from ..learners import PCD
@@ -21,7 +21,7 @@ SEARCHES = {
 
 
 def make_search(search):
-    """Return the search strategy of a name; return a strategy unchanged."""
+    """Return the search strategy with the given name; return an instance unchanged."""
     if isinstance(search, Search):
         return search
     if isinstance(search, str) and search in SEARCHES:
@@ -33,7 +33,7 @@ def make_search(search):
 
 
 def make_search_learner(learner, search, owner):
-    """Return the learner of a search, checked against the energy and the search.
+    """Return the learner of a search strategy; raise an error if the two are incompatible.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ MIN_ROWS_PER_PATTERN = 2  # with fewer rows per pattern, grouping rows saves no 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """Design of the regression of a variable on its neighbours.
+    """Specification of the logistic regression of a variable on its neighbours.
 
     The logits of states 1, 2, ... relative to state 0 are ``theta @ loadings @ regressors``. The
     regressors are a constant and codes of the neighbours. All states of the variable share them.
@@ -54,13 +54,13 @@ class Node:
 
     @cached_property
     def edge_slices(self):
-        """Slices of the parameter vector, one per edge."""
+        """Slice of the parameter vector for each edge."""
         ends = np.cumsum([0] + [len(block) for block in self.blocks])
         return [slice(a, b) for a, b in pairwise(ends[len(self.blocks) - len(self.edges) :])]
 
     @cached_property
     def loadings(self):
-        """Matrix of all loadings, shape (n_parameters, n_states - 1, n_regressors)."""
+        """Coefficients from parameters to logits, (n_parameters, n_states - 1, n_regressors)."""
         width = sum(block.shape[2] for block in self.blocks)
         out = np.zeros((self.n_parameters, self.n_states - 1, width))
         row = column = 0
@@ -71,7 +71,7 @@ class Node:
         return out
 
     def regressors(self, states):
-        """Return regressors (n_regressors, n) from states of the neighbours (n_edges, n)."""
+        """Return the regressors, (n_regressors, n), for states of the neighbours, (n_edges, n)."""
         constant = len(self.blocks) - len(self.edges)
         parts = [np.ones((constant, states.shape[1]))]
         for codes, column in zip(self.codes, states, strict=True):
@@ -79,14 +79,14 @@ class Node:
         return np.concatenate(parts)
 
     def log_probabilities(self, theta, regressors):
-        """Return the log-probabilities of the states, shape (n_states, n_rows)."""
+        """Return the log-probability of each state of the variable, shape (n_states, n_rows)."""
         k, m = self.loadings.shape[1:]
         logits = np.zeros((k + 1, regressors.shape[1]))
         logits[1:] = np.tensordot(theta, self.loadings, axes=1).reshape(k, m) @ regressors
         return log_softmax(logits, axis=0)
 
     def drop_edge(self, k):
-        """Return the node without its k-th edge."""
+        """Return the specification of the regression without the k-th edge."""
         keep = np.arange(len(self.edges)) != k
         block = len(self.blocks) - len(self.edges) + k
         return Node(
@@ -100,7 +100,7 @@ class Node:
 
 
 def build_nodes(form):
-    """Return the Node of each variable.
+    """Return the :class:`Node` of each variable, which specifies its regression.
 
     A variable of one state has no parameters and is no neighbour of other variables.
     """
@@ -124,14 +124,14 @@ def build_nodes(form):
 
 @lru_cache(maxsize=256)
 def _encode_pair(statistic, q_i, q_j, first):
-    """Return codes of the states of j, and the loadings that give the basis tables from them."""
+    """Return codes of the states of variable j, and their loadings in the logits of variable i."""
     codes = contrasts(q_j).T if statistic == "table" else np.eye(min(q_i, q_j), q_j)
     return codes, relative_basis(statistic, q_i, q_j, first) @ codes.T
 
 
 @lru_cache(maxsize=256)
 def relative_basis(statistic, q_i, q_j, first):
-    """Return the basis tables of a pair, axis i first, relative to state 0 of i."""
+    """Return the basis tables of a pair (i, j), minus the entries of state 0 of variable i."""
     if first:
         return _subtract_first_row(pair_basis(statistic, q_i, q_j))
     return _subtract_first_row(pair_basis(statistic, q_j, q_i).transpose(0, 2, 1))
@@ -142,7 +142,7 @@ def _subtract_first_row(tables):
 
 
 class Patterns:
-    """Unique patterns of the states of a variable's neighbours.
+    """Unique joint states of a variable's neighbours in the rows.
 
     If few patterns repeat, each row is its own pattern.
 
@@ -166,7 +166,7 @@ class Patterns:
             self._split(columns[j], codes.shape[1])
 
     def _split(self, column, n_states):
-        """Split the patterns by the states of another neighbour."""
+        """Split the patterns by the states of one more neighbour."""
         cells = self.inverse * n_states + column
         first = np.full(len(self.first) * n_states, -1)
         first[cells] = np.arange(len(cells))
@@ -175,16 +175,16 @@ class Patterns:
         self.first = first[occurs]
 
     def __len__(self):
-        """Return the number of patterns."""
+        """Return the number of unique patterns."""
         return len(self.first)
 
     def regressors(self, chunk):
-        """Return the regressors of a slice of the patterns."""
+        """Return the regressors of the patterns in a slice."""
         return self.node.regressors(self.columns[np.ix_(self.node.partners, self.first[chunk])])
 
     @property
     def states(self):
-        """States of the variable, shape (n_rows,)."""
+        """State of the variable in each row, shape (n_rows,)."""
         return self.columns[self.node.variable].astype(np.int64)
 
     def counts(self, weights):
@@ -206,14 +206,14 @@ class Regression:
         self.patterns = ChunkedCodes(patterns.regressors, len(patterns), 2 * m + (k + 1) ** 2)
 
     def iter_chunks(self, theta):
-        """Yield regressors, log-probabilities, counts and total counts of chunks of patterns."""
+        """Yield regressors, log-probabilities, state counts and total counts, chunk by chunk."""
         for chunk, regressors in self.patterns.iter_chunks():
             counts = self.counts[:, chunk]
             log_p = self.node.log_probabilities(theta, regressors)
             yield regressors, log_p, counts, counts.sum(axis=0)
 
     def log_likelihood(self, theta):
-        """Return the log-likelihood without and with the ridge penalty."""
+        """Return two values: the log-likelihood, and the log-likelihood minus the ridge penalty."""
         value = sum(np.vdot(counts, log_p) for _, log_p, counts, _ in self.iter_chunks(theta))
         return value, value - RIDGE / 2 * theta @ theta
 
@@ -228,7 +228,10 @@ class Regression:
         return gradient, information
 
     def meat(self, theta):
-        """Return the sum of outer products of the row scores, plus the ridge (sandwich formula)."""
+        """Return the middle matrix of the sandwich covariance.
+
+        The matrix is the sum of outer products of the row scores, plus the ridge.
+        """
         outer = RIDGE * np.eye(len(theta))
         for z, log_p, counts, total in self.iter_chunks(theta):
             observed, p = counts[1:], np.exp(log_p[1:])
@@ -239,11 +242,11 @@ class Regression:
         return outer
 
     def _to_parameters(self, products):
-        """Transform a matrix over regressors and states to a matrix over parameters."""
+        """Convert a matrix indexed by regressors and states to a matrix indexed by parameters."""
         return self.loadings @ products.reshape(2 * (self.loadings.shape[1],)) @ self.loadings.T
 
     def maximise(self, theta):
-        """Maximise by damped Newton steps; return theta, its log-likelihood and information."""
+        """Fit by damped Newton steps; return parameters, log-likelihood and Fisher information."""
         log_likelihood, value = self.log_likelihood(theta)
         for _ in range(MAX_NEWTON):
             gradient, information = self.derivatives(theta)
@@ -258,7 +261,7 @@ class Regression:
         return theta, log_likelihood, self.derivatives(theta)[1]
 
     def _halve_step(self, theta, step, value):
-        """Halve the step until the objective does not decrease; return None if it always does."""
+        """Halve the step until the objective does not decrease; return None if every step fails."""
         slack = 1e-12 * abs(value)
         for _ in range(MAX_HALVINGS):
             log_likelihood, new = self.log_likelihood(theta + step)
@@ -269,7 +272,10 @@ class Regression:
 
 
 class ChunkedCodes:
-    """Codes of rows or patterns, computed chunk by chunk; a single chunk is cached."""
+    """Numeric codes of rows or patterns, computed chunk by chunk.
+
+    A single chunk is cached.
+    """
 
     def __init__(self, encode, n, entries_per_row):
         step = max(1, CHUNK_ENTRIES // max(entries_per_row, 1))
@@ -279,7 +285,7 @@ class ChunkedCodes:
 
     @classmethod
     def from_binary(cls, X):
-        """Encode rows (n_rows, n_variables) of variables with two states as -1 and 1."""
+        """Encode rows of two-state variables as -1 and 1."""
         return cls(lambda rows: 2.0 * X[rows] - 1.0, len(X), X.shape[1])
 
     def iter_chunks(self):
@@ -289,7 +295,7 @@ class ChunkedCodes:
 
 
 def indicator_covariances(p, weights):
-    """Return weighted covariances of the indicators of the states, shape (k, k, n)."""
+    """Return weighted covariances of the indicator variables of k states, shape (k, k, n)."""
     out = -p[:, None] * p * weights
     k = np.arange(len(p))
     out[k, k] += p * weights
@@ -297,7 +303,7 @@ def indicator_covariances(p, weights):
 
 
 def weighted_gram(covariances, left, right):
-    """Return sums of ``covariances[a, b] left[c] right[d]``, shape (k, n_left, k, n_right)."""
+    """Sum ``covariances[a, b] left[c] right[d]`` over rows, shape (k, n_left, k, n_right)."""
     k = len(covariances)
     out = np.empty((k, len(left), k, right.shape[1]))
     for a in range(k):

@@ -126,7 +126,7 @@ class EdgeRemoval:
         self.n_updates = 0
 
     def update(self, energy, positive, negative, info):
-        """Return the energy without the edges whose norm is below the threshold."""
+        """Return the energy without the edges whose parameters have a norm below the threshold."""
         self.n_updates += 1
         if self.n_updates <= self.warmup:
             return energy
@@ -138,7 +138,7 @@ class EdgeRemoval:
 
 
 def _select_remaining(rows, energy, model, estimation):
-    """Return the edges that were not removed, with their parameters and tests."""
+    """Return the selection of the remaining edges, with their parameters and tests."""
     edges = energy.form.edges
     remaining = edges[energy.alive]
     final = transfer_parameters(energy, model.independent(rows, remaining))

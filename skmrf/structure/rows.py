@@ -18,7 +18,7 @@ IMPUTATION_SWEEPS = 20
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Weighted rows of state codes.
+    """Training rows as state codes, with sample weights.
 
     Attributes
     ----------
@@ -36,12 +36,12 @@ class Rows:
 
     @property
     def count(self):
-        """Sum of the weights: the number of rows."""
+        """Weighted number of rows: the sum of the weights."""
         return float(self.weights.sum())
 
     @cached_property
     def batch(self):
-        """Batch of all rows for the training loop."""
+        """All rows as one batch for the training loop."""
         equal = (self.weights == self.weights[0]).all()
         return Batch(self.X, None, None if equal else np.log(self.weights))
 
@@ -61,7 +61,7 @@ class Rows:
         return self._observed_pair_counts[edges[:, 0], edges[:, 1]]
 
     def smoothed_frequencies(self, i):
-        """Return the frequencies of the observed states of variable i, with half a pseudo-count."""
+        """Return the state frequencies of variable i, with half a pseudo-count per state."""
         observed = self.X[:, i] != MISSING
         counts = np.bincount(
             self.X[observed, i], self.weights[observed], minlength=self.n_states[i]
@@ -69,7 +69,7 @@ class Rows:
         return (counts + 0.5) / (counts.sum() + 0.5 * len(counts))
 
     def impute(self, energy, rng):
-        """Return the rows with missing entries drawn given the observed ones by Gibbs chains."""
+        """Impute missing entries by Gibbs chains, given the observed entries."""
         if not self.has_missing:
             return self
         observed = self.X != MISSING
@@ -80,14 +80,14 @@ class Rows:
         return Rows(X, self.weights, self.n_states)
 
     def reweight(self, factors):
-        """Return the rows of positive factor, with weights multiplied by the factors."""
+        """Multiply the row weights by factors; return the rows with positive factors."""
         kept = factors > 0
         return Rows(self.X[kept], self.weights[kept] * factors[kept], self.n_states)
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
-    """Encoded training table.
+    """Encoded training rows, with all columns and with the columns of the graph search.
 
     Attributes
     ----------
@@ -108,20 +108,20 @@ class TrainingTable:
 
     @classmethod
     def from_rows(cls, categories, rows, columns):
-        """Return the table of the given rows and columns."""
+        """Return the table for encoded rows and the columns that the graph search uses."""
         kept = columns.kept
         X = np.ascontiguousarray(rows.X[:, kept])
         return cls(categories, rows, columns, Rows(X, rows.weights, rows.n_states[kept]))
 
 
 def positive_rows(codes, categories, sample_weight):
-    """Return the rows of positive weight; warn if the weights sum to less than 2."""
+    """Return the rows with positive weight; warn if the weights sum to less than 2."""
     weights = check_sample_weight(sample_weight, len(codes))
     weights = np.ones(len(codes)) if weights is None else weights
     if sample_weight is not None and weights.sum() < 2.0:
         warn_caller(
-            f"sample_weight sums to {weights.sum():.3g}, which counts as that many rows. If the "
-            "weights are normalised, multiply them by the number of independent rows."
+            f"sample_weight sums to {weights.sum():.3g}, and this sum is used as the number of "
+            "rows. If the weights are normalised, multiply them by the number of independent rows."
         )
     n_states = np.array([len(c) for c in categories])
     return Rows(codes, weights, n_states).reweight(1.0 * (weights > 0))

@@ -22,7 +22,7 @@ ROUNDING_SHARE = 1e-8  # information below this share of its total may be roundi
 
 
 def score_tests(fits, X, weights, form, tested, *, n_jobs=None):
-    """Return score (Rao) tests of all pairs of the tested variables that are no edges.
+    """Return score (Rao) tests of the pairs of tested variables that are not edges.
 
     The score is that of the nodewise regressions, with their fitted parameters projected out. Its
     variance is the Fisher information of the model.
@@ -56,7 +56,7 @@ def score_tests(fits, X, weights, form, tested, *, n_jobs=None):
 
 
 def _two_state_scores(fits, X, weights, form, tested, n_jobs):
-    """Return statistics and degrees of freedom, both (n, n), for variables of two states.
+    """Return score statistics and degrees of freedom, both (n, n), for two-state variables.
 
     Row i is from the regression of variable i. The states of the other variable are coded as -1
     and 1, so each sum over rows is a matrix product.
@@ -87,7 +87,7 @@ def _two_state_scores(fits, X, weights, form, tested, n_jobs):
 
 
 def _table_scores(fits, X, weights, form, tested, n_jobs):
-    """Return statistics and ranks, both (n, n), for variables of any numbers of states."""
+    """Return score statistics and degrees of freedom, both (n, n), for any numbers of states."""
     columns = np.ascontiguousarray(X.T)
     q = form.layout.n_states
     start = np.concatenate([[0], np.cumsum(np.where(tested, q, 0))])
@@ -108,7 +108,7 @@ def _table_scores(fits, X, weights, form, tested, n_jobs):
 
 
 class _StateSums:
-    """Sums over rows, grouped by the states of all other variables, for the score tests."""
+    """Sums over rows that the score tests need, for each state of all other variables."""
 
     def __init__(self, node, theta, patterns, weights, start):
         p, k, m = node.loadings.shape
@@ -139,7 +139,7 @@ class _StateSums:
         self.information = RIDGE * np.eye(p) + loadings @ information @ loadings.T
 
     def tests(self, entries, basis):
-        """Return statistics and ranks of partners, given the columns of their states."""
+        """Return score statistics and degrees of freedom of several partner variables."""
         score = np.tensordot(self.score[:, entries], basis, axes=((0, 2), (1, 2)))
         cross = np.tensordot(self.cross[:, :, entries], basis, axes=((1, 3), (1, 2)))
         p, n, d = cross.shape
@@ -155,7 +155,7 @@ class _StateSums:
 
 
 def _state_weights(groups, n_groups, columns, weights, start):
-    """Return the total row weight of each state of all variables in each group of rows."""
+    """Return, for each group of rows, the total weight of each state of each variable."""
     out = np.empty((n_groups, start[-1]))
     for column, (a, b) in zip(columns, pairwise(start.tolist()), strict=True):
         if a == b:
@@ -173,7 +173,7 @@ def _test_all_nodes(test_node, fits, form, n_jobs):
 
 
 def _symmetrise(form, directed):
-    """Return the mean statistic and the larger degrees of freedom of both directions."""
+    """Combine the tests of i on j and of j on i: mean statistic, larger degrees of freedom."""
     statistic, dof = (directed[0] + directed[0].T) / 2, np.maximum(directed[1], directed[1].T)
     for values in (statistic, dof):
         values[form.edges[:, 0], form.edges[:, 1]] = 0

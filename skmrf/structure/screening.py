@@ -15,7 +15,7 @@ MAX_EXACT_FLOAT32 = 2**24
 
 
 class ScreenedPairs(NamedTuple):
-    """Pairs of dependent variables.
+    """Pairs of variables for which independence is rejected.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class ScreenedPairs(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """Limits on the parameters and partners of each variable.
+    """Limits on the numbers of parameters and of partners of each variable.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ def screen(X, weights, n_states, *, level, budget=None):
 
 
 def count_observed_pairs(X, weights):
-    """Return the weighted number of rows that observe both variables, shape (n, n)."""
+    """Return, for each pair, the weighted number of rows with both observed, shape (n, n)."""
     n_rows, n = X.shape
     counts = np.zeros((n, n))
     step = max(1, BLOCK_ENTRIES // (8 * max(n, 1)))
@@ -97,7 +97,7 @@ def count_observed_pairs(X, weights):
 
 
 def _pairs_below_level(X, weights, n_states, level):
-    """Return the pairs with p at most ``level``, their statistics and degrees of freedom.
+    """Return pairs with p-value at most ``level``, their statistics and degrees of freedom.
 
     The threshold of Benjamini and Hochberg never exceeds the level, so it rejects no other pair.
     """
@@ -121,7 +121,10 @@ def _pairs_below_level(X, weights, n_states, level):
 
 
 def _variable_blocks(n_states, n_rows):
-    """Yield blocks of variables with equal numbers of states, to bound the one-hot columns."""
+    """Yield blocks of variables with equal numbers of states.
+
+    The size of the blocks bounds the memory of the one-hot columns.
+    """
     columns = min(BLOCK_COLUMNS, BLOCK_ENTRIES // max(n_rows, 1))
     for q in np.unique(n_states[n_states > 1]).tolist():
         members = np.flatnonzero(n_states == q)
@@ -131,7 +134,7 @@ def _variable_blocks(n_states, n_rows):
 
 
 def _exact_dtype(weights):
-    """Return single precision if all counts are exact in it, else double precision."""
+    """Return float32 if float32 represents all weighted counts exactly, otherwise float64."""
     whole = (weights == np.floor(weights)).all() and weights.sum() <= MAX_EXACT_FLOAT32
     return np.float32 if whole else np.float64
 
@@ -142,7 +145,10 @@ def _one_hot(X, variables, q, dtype):
 
 
 def _pearson(tables):
-    """Return chi-square statistics and degrees of freedom of tables of shape (..., q, r)."""
+    """Return Pearson's chi-square statistics of contingency tables, and degrees of freedom.
+
+    The shape of the tables is (..., q, r).
+    """
     rows, columns = tables.sum(axis=-1, keepdims=True), tables.sum(axis=-2, keepdims=True)
     total = np.maximum(rows.sum(axis=-2, keepdims=True), np.finfo(float).tiny)
     expected = rows * columns / total
@@ -153,7 +159,7 @@ def _pearson(tables):
 
 
 def _select_within_budget(edges, order, budget):
-    """Return a mask of the edges, added in this order, that are within the limits of both ends."""
+    """Add edges in the given order; return a mask of edges within both variables' limits."""
     kept = np.zeros(len(edges), dtype=bool)
     degree, used = np.zeros(len(budget.free), dtype=int), np.zeros(len(budget.free))
     sizes = budget.free[edges].prod(axis=1)

@@ -23,7 +23,7 @@ N_MATRICES = 4  # matrices of shape (n_parameters, n_parameters) held at once fo
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Selected graph with its parameters and tests.
+    """Graph that a search strategy selected, with its parameters and tests.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Search(BaseEstimator):
         """Raise a ValueError unless the strategy supports the learner."""
 
     def select(self, rows, model, estimation):
-        """Return the selected graph.
+        """Select the graph, and return it with its parameters and tests.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class Search(BaseEstimator):
         return select_in_rounds(rows, edges, model, self, estimation, n_candidates=n_candidates)
 
     def first_edges(self, rows, model, estimation):
-        """Return the edges of the first round and the number of candidate pairs.
+        """Return the edges with which the first round starts, and the number of candidate pairs.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class Search(BaseEstimator):
         return edges, len(edges)
 
     def select_more(self, rows, model, estimation):
-        """Return the selected graph after one more epoch of learning.
+        """Continue the search by one epoch of learning, and return the selected graph.
 
         Parameters
         ----------
@@ -141,7 +141,9 @@ class Search(BaseEstimator):
         NotImplementedError
             If the strategy cannot continue a selection, see ``takes_partial_fit``.
         """
-        raise NotImplementedError(f"{type(self).__name__} cannot continue a selection.")
+        raise NotImplementedError(
+            f"The search strategy {type(self).__name__} does not support partial_fit. Use fit."
+        )
 
     def keep(self, energy, assessment):
         """Return a mask of the edges to keep after a round of learning.
@@ -161,7 +163,9 @@ class Search(BaseEstimator):
         return np.ones(len(energy.form.edges), dtype=bool)
 
     def revise(self, rows, edges, assessment, model, entered, n_jobs):
-        """Return the edges of the next round after a round that removed no edge.
+        """Return the edges of the next round.
+
+        This method is called after a round in which :meth:`keep` removed no edge.
 
         Parameters
         ----------
@@ -187,7 +191,7 @@ class Search(BaseEstimator):
 
 
 def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
-    """Repeat rounds of learning and selection until a round changes nothing.
+    """Repeat rounds of learning and edge selection until a round leaves the edges unchanged.
 
     A round learns the parameters of all edges and removes the edges that ``search.keep`` rejects.
     If it rejects none, ``search.revise`` returns the edges of the next round.
@@ -275,7 +279,7 @@ def estimate_parameters(rows, edges, model, estimation, previous=None):
 
 
 def fit_conditionals(rows, energy, model, n_jobs):
-    """Fit the conditional likelihood of each variable; check the memory first."""
+    """Fit the regression of each variable on its neighbours, after a check of the memory."""
     form = energy.form
     sizes = np.diff(form.pair_start).astype(float)
     ends = form.edges.ravel()
@@ -292,7 +296,7 @@ def fit_conditionals(rows, energy, model, n_jobs):
 
 
 def transfer_parameters(source, target):
-    """Return ``target`` with the unary parameters of ``source`` and those of the shared edges."""
+    """Copy the parameters of single variables and of shared edges from ``source`` to ``target``."""
     edges = map(tuple, source.form.edges.tolist())
     learned = dict(zip(edges, source.edge_parameters(), strict=True))
     target_edges = map(tuple, target.form.edges.tolist())

@@ -32,7 +32,7 @@ class Thresholding(Search):
         check_number("threshold", self.threshold, low=0)
 
     def keep(self, energy, assessment):
-        """Return a mask of the edges whose norm is at least the threshold.
+        """Return a mask of the edges whose parameters have a norm of at least the threshold.
 
         Parameters
         ----------

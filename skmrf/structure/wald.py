@@ -54,7 +54,7 @@ class WaldTests(Search):
         check_flag("re_entry", self.re_entry)
 
     def keep(self, energy, assessment):
-        """Return a mask of the edges that are significant by their tests.
+        """Return a mask of the edges whose Wald tests are significant.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class WaldTests(Search):
         return edges
 
     def _is_significant(self, assessment):
-        """Return a matrix (n, n) that is True for the significant pairs ``i < j``."""
+        """Return a mask of the significant pairs ``i < j``, shape (n, n)."""
         n = len(assessment.statistic)
         significant = np.zeros((n, n), dtype=bool)
         significant[np.triu_indices(n, 1)] = (
@@ -121,7 +121,7 @@ class WaldTests(Search):
 
 
 def most_significant(log_p):
-    """Return the pairs ``i < j`` with the smallest log p-value of all pairs of i and of j.
+    """Return pairs that have the smallest p-value of all pairs with either of their variables.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The training loop and its parts."""
+"""Training loop, optimizers, learning rates, penalties, callbacks and checkpoints."""
 
 from .callbacks import EarlyStopping, ScoreMonitor
 from .checkpoints import Checkpoint

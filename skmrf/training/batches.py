@@ -9,7 +9,7 @@ MASK_RATIO = 16  # a mask sorts faster than np.sort if a batch has at least one 
 
 
 def random_order(data, rng):
-    """Return the indices of all rows in random order, resampled by weight if there are weights.
+    """Return row indices in random order; rows with weights are resampled by weight.
 
     Batches of resampled rows estimate the phases without bias. Batches of weighted rows would be
     biased, because a batch with a small total weight would count as much as one with a large one.

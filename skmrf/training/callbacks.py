@@ -1,4 +1,4 @@
-"""Callbacks that score the model after each epoch, with or without targets."""
+"""Callbacks that score the model after each epoch, on rows with or without targets."""
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class ScoreMonitor:
         return self.should_stop()
 
     def should_stop(self):
-        """Return whether to stop; a monitor never does."""
+        """Return False, because a score monitor never stops a fit."""
         return False
 
 
@@ -83,7 +83,7 @@ class EarlyStopping(ScoreMonitor):
         self.min_delta = min_delta
 
     def should_stop(self):
-        """Return whether the last ``patience`` scores are not better than the best one before."""
+        """Return whether none of the last ``patience`` scores exceeds the best earlier score."""
         if len(self.scores) <= self.patience:
             return False
         best = np.max(self.scores[: -self.patience])

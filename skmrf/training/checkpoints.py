@@ -17,7 +17,7 @@ from ..energies import TableEnergy
 
 
 class NoCheckpoint:
-    """Placeholder for fits without a checkpoint, which writes nothing.
+    """Placeholder that writes nothing, for fits without a checkpoint.
 
     Attributes
     ----------
@@ -28,18 +28,18 @@ class NoCheckpoint:
     ended = False
 
     def begin(self, rng, estimator, *inputs):
-        """Return the random generator of the fit: ``rng``, as there is no file."""
+        """Return ``rng``, the random generator of the fit, because there is no file."""
         return rng
 
     def take_saved(self):
-        """Return None, as there is no saved state."""
+        """Return None, because there is no saved state."""
         return
 
     def set_fixed(self, value):
-        """Do nothing, as there is no file."""
+        """Do nothing, because there is no file."""
 
     def write(self, state, *, ended=False):
-        """Do nothing, as there is no file."""
+        """Do nothing, because there is no file."""
 
 
 class FileCheckpoint(NoCheckpoint):
@@ -60,7 +60,7 @@ class FileCheckpoint(NoCheckpoint):
         self._saved = None
 
     def begin(self, rng, estimator, *inputs):
-        """Return the random generator to start with: ``rng``, or that of the fit in the file.
+        """Return the random generator of the fit in the file, or ``rng`` if there is no file.
 
         The parameters of the estimator and the ``inputs`` of ``fit`` identify a fit.
         """
@@ -71,20 +71,20 @@ class FileCheckpoint(NoCheckpoint):
         saved = self._read()
         if saved["identity"] != identity:
             raise ValueError(
-                f"{self.path} is of another fit: with other parameters, rows, weights, initial "
-                "values, or another version of skmrf. Delete it, or give this fit another path."
+                f"{self.path} is of another fit: its parameters, rows, weights, initial values or "
+                "version of skmrf differ. Delete the file, or give Checkpoint another path."
             )
         self._saved, self.ended = (saved["state"], saved["fixed"]), saved["ended"]
         self._fit = {"identity": identity, "rng": saved["rng"]}
         return deepcopy(saved["rng"])
 
     def take_saved(self):
-        """Return the state and the fixed value from the file, or None; later calls return None."""
+        """Return the saved state and fixed value once; return None later or without a file."""
         saved, self._saved = self._saved, None
         return saved
 
     def set_fixed(self, value):
-        """Set the fixed value, such as a seed, which is written together with each state."""
+        """Set a value, such as a seed, that is written to the file together with each state."""
         self._fit["fixed"] = value
 
     def _read(self):
@@ -101,7 +101,7 @@ class FileCheckpoint(NoCheckpoint):
         raise ValueError(f"{self.path} is not a checkpoint file. Give Checkpoint another path.")
 
     def write(self, state, *, ended=False):
-        """Write the state if the interval since the last write is over, or if the fit ended."""
+        """Write the state if the fit has ended or the interval since the last write is over."""
         if not ended and time.monotonic() - self._write_time < self.interval:
             return
         temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}-{get_ident()}.part")
@@ -121,7 +121,7 @@ class FileCheckpoint(NoCheckpoint):
 
 
 class Checkpoint:
-    """Callback that writes a fit to a file and resumes the same fit from there.
+    """Callback that writes a fit to a file and resumes the same fit from this file.
 
     To resume a fit that was killed, call ``fit`` with the same arguments. The fit continues after
     the last epoch in the file and returns the same model as an uninterrupted fit, bit for bit. If
@@ -187,7 +187,7 @@ class Checkpoint:
         self.interval = interval
 
     def setup(self, estimator, context):
-        """Prepare the file before a fit."""
+        """Prepare the checkpoint file before a fit."""
         if not hasattr(estimator, "_checkpoint"):
             raise TypeError(
                 f"Checkpoint works with the estimators of skmrf only; got a "
@@ -207,14 +207,14 @@ class Checkpoint:
         estimator._checkpoint = FileCheckpoint(self.path, self.interval)
 
     def teardown(self, estimator, context):
-        """Detach the checkpoint after a fit."""
+        """Remove the checkpoint from the estimator after a fit."""
         vars(estimator).pop("_checkpoint", None)
 
     def on_fit_task_begin(self, estimator, context):
         """Do nothing when a task begins."""
 
     def on_fit_task_end(self, estimator, context):
-        """Do nothing when a task ends: the fit writes its state itself."""
+        """Do nothing when a task ends, because the fit writes its state itself."""
 
 
 def describe_energy(energy):
@@ -236,7 +236,7 @@ def describe_energy(energy):
 
 
 def _hash_fit(estimator, inputs):
-    """Return a hash of the version, the parameters and the inputs that identify a fit."""
+    """Return a hash of the package version, the parameters and the inputs, to identify a fit."""
     parameters = {k: v for k, v in estimator.get_params(deep=False).items() if k != "n_jobs"}
     return joblib.hash(
         _canonical_text([__version__, type(estimator).__name__, parameters, *inputs])
@@ -244,7 +244,7 @@ def _hash_fit(estimator, inputs):
 
 
 def _canonical_text(value):
-    """Return a text that is equal for equal values, also if their types differ."""
+    """Return a text that is equal for equal values, even if their types differ."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):

@@ -9,7 +9,7 @@ from .._utils.warn import warn_caller
 
 
 def complete_moments(energy, data):
-    """Return the clique moments of the complete rows, or an empty dict if there are none.
+    """Return the clique moments of the rows without missing entries, or {} if there are none.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def complete_moments(energy, data):
 
 
 def estimate_resolution(moments, data):
-    """Return the squared norm below which a gradient is only sampling noise.
+    """Return the squared gradient norm below which a gradient is only sampling noise.
 
     It is a hundredth of the squared standard error of the moments of the data.
 
@@ -74,7 +74,7 @@ def count_unobserved(moments):
 
 
 def summarise_pairs(energy, data):
-    """Return the resolution of a ``PairwiseEnergy`` and its number of unobserved pair states.
+    """Return the noise floor of the gradient, and the number of pair states that never occur.
 
     Both are computed from the complete rows. They are 0 if there are no complete rows.
 
@@ -108,7 +108,7 @@ def summarise_pairs(energy, data):
 
 
 def _pair_variance(states, high, low, mixed):
-    """Return the sum of the variances of all statistics, given joint probabilities of pairs."""
+    """Return the sum of the variances of all pair statistics, given joint pair probabilities."""
     lower, upper = states
     values = np.array([upper * upper, lower * lower, upper * lower])
     p = np.stack([high, low, mixed + mixed.T])

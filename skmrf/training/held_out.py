@@ -16,7 +16,7 @@ N_SITES = 16  # of each row, for a pseudo-likelihood
 
 
 def held_out_score(layout, held_out):
-    """Return a function that scores a model with tables on held-out rows.
+    """Return a function that scores a model with tables of log-potentials on held-out rows.
 
     The score is the mean log-likelihood if exact elimination is cheap, else the mean
     pseudo-log-likelihood of the complete rows.
@@ -50,7 +50,7 @@ def held_out_score(layout, held_out):
     complete = (held_out.X != MISSING).all(axis=1)
     if not complete.any():
         raise ValueError(
-            "early_stopping=True needs complete held-out rows for a model of this size, but each "
+            "This model is too large to score held-out rows with missing entries, but each "
             "held-out row has a missing entry. Set early_stopping=False."
         )
     share = weights[complete] / weights[complete].sum()
@@ -58,7 +58,7 @@ def held_out_score(layout, held_out):
 
 
 def layered_score(energy, held_out):
-    """Return a function that scores a model with two layers on held-out rows.
+    """Return a function that scores a two-layer model on held-out rows.
 
     The score is the mean log-likelihood if a layer has at most 12 units. Else it is an estimate of
     the mean pseudo-log-likelihood from 16 random variables of each row.

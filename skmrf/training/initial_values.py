@@ -67,7 +67,7 @@ def log_odds(codes, log_weights=None):
 
 
 def conditional_layers(data, n_hidden, rng):
-    """Return initial values for a conditional energy of two layers.
+    """Return initial parameters of a conditional energy with two layers.
 
     Parameters
     ----------
@@ -95,12 +95,12 @@ def conditional_layers(data, n_hidden, rng):
 
 
 def _random_weights(rng, shape, n_terms):
-    """Return normal random weights, so small that a sum of ``n_terms`` of them is of order one."""
+    """Return normal random weights, scaled so that a sum of ``n_terms`` weights is of order one."""
     return rng.normal(0.0, 1.0 / np.sqrt(max(n_terms, 1)), size=shape).astype(np.float32)
 
 
 def _count_rows(mask, log_weights):
-    """Return the number of marked rows of each column, or their total weight."""
+    """Return the number, or the total weight, of the rows that are marked in each column."""
     if log_weights is None:
         return np.asarray(mask.sum(axis=0)).ravel()
     weights = np.exp(log_weights)

@@ -1,4 +1,4 @@
-"""Training loop, which is independent of the classes of energies and learners."""
+"""Training loop for any class of energies and any class of learners."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -19,7 +19,7 @@ from .state import Progress, recover
 
 
 def run(learner, data, settings, state, reports=None, start_epoch=None):
-    """Train until convergence or until a limit is reached.
+    """Train until convergence or until a limit of the settings is reached.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def run(learner, data, settings, state, reports=None, start_epoch=None):
 
 
 def _train(rule, settings, progress, reports):
-    """Train by a stepping rule until it is done, a limit is reached, or a callback stops it."""
+    """Train until the stepping rule is done, a limit is reached, or a callback stops training."""
     rule.begin(progress)
     while not _is_over(rule, settings, progress.state):
         reports.begin()
@@ -141,7 +141,7 @@ def _warn_inference(state, settings):
 
 
 class SolverIteration:
-    """Stepping rule whose epochs are iterations of a deterministic solver.
+    """Stepping rule in which one epoch is one iteration of a deterministic solver.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class SolverIteration:
         self.max_epochs = MAX_UPDATES if settings.max_iter is None else settings.max_iter
 
     def begin(self, progress):
-        """Create the solver, and its state unless the run resumes one."""
+        """Create the solver, and its initial state unless the run resumes a saved state."""
         state, settings = progress.state.learner, self.settings
         self.objective = partial(self.learner.objective, batch=self.data, state=state)
         self.solver = make_solver(settings.penalty, settings.tol, settings.multiplicity)
@@ -178,7 +178,7 @@ class SolverIteration:
             progress.update(optimizer=solver_state, converged=solver_state.converged)
 
     def advance(self, progress):
-        """Make one iteration and return the objective and the largest entry of its gradient."""
+        """Make one iteration and return the objective and the largest entry of the gradient."""
         iteration = self.solver.step(progress.state.energy, progress.state.optimizer)
         energy, solver_state = run_with_objective(iteration, self.objective)
         progress.update(
@@ -199,12 +199,12 @@ class SolverIteration:
         return state.converged
 
     def finish(self, progress):
-        """Drop the state of the solver."""
+        """Remove the state of the solver from the training state."""
         progress.update(n_averaged=0, optimizer=None)
 
 
 def run_with_objective(requests, objective):
-    """Run a generator that yields energies, and send it their objective and gradient.
+    """Run a generator that yields energies, and send it each energy's objective and gradient.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def run_with_objective(requests, objective):
 
 
 class StochasticEpoch:
-    """Stepping rule whose epochs are passes over the rows in minibatches.
+    """Stepping rule in which one epoch is one pass over the rows in minibatches.
 
     Parameters
     ----------
@@ -256,10 +256,10 @@ class StochasticEpoch:
             self.max_epochs = -(-settings.max_updates // n_batches)
 
     def begin(self, progress):
-        """Do nothing: the state of :func:`start` is complete."""
+        """Do nothing, because the state from :func:`start` is complete."""
 
     def advance(self, progress):
-        """Make one update per batch of random rows and return the mean diagnostics."""
+        """Make one update per random minibatch, and return the mean diagnostics of the epoch."""
         progress.update(converged=False)
         order = random_order(self.data, progress.state.rng)
         diagnostics = Diagnostics()
@@ -272,16 +272,16 @@ class StochasticEpoch:
         return diagnostics.summary()
 
     def is_done(self, state):
-        """Return whether an epoch of this run has converged."""
+        """Return whether training has converged in an epoch of this run."""
         return state.epoch > state.start_epoch and self.has_converged(state)
 
     def has_converged(self, state):
-        """Return whether the schedule has ended, after enough updates."""
+        """Return whether the learning-rate schedule has ended and enough updates were made."""
         has_enough = self.settings.max_iter is not None or state.step >= self.settings.min_updates
         return state.converged and has_enough
 
     def finish(self, progress):
-        """Do nothing: the next run continues from this state."""
+        """Do nothing, because the next run continues from this state."""
 
 
 class Diagnostics:
@@ -307,7 +307,7 @@ class Diagnostics:
 
 
 def update(learner, batch, settings, state):
-    """Return the state after one gradient step, and the diagnostics of the step."""
+    """Return the training state after one gradient step, and the diagnostics of this step."""
     energy, penalty = state.energy, settings.penalty
     positive, negative, learner_state, info = learner.step(energy, batch, state.learner, state.rng)
     gradient = energy.gradient(positive, negative, batch)
@@ -341,7 +341,7 @@ def update(learner, batch, settings, state):
 
 
 def _subtract(penalty_gradient, gradient):
-    """Return the gradient minus that of the penalty, and reuse the arrays of the latter."""
+    """Subtract the penalty's gradient from the gradient, and reuse the penalty's arrays."""
     if penalty_gradient is None:
         return gradient
     out = penalty_gradient
@@ -354,7 +354,7 @@ def _root_mean_square(gradient):
 
 
 def _average(averaged, theta, n, recency):
-    """Add the n-th iterate to the mean in place, with a weight of about ``n ** recency``."""
+    """Add the n-th parameters to their running mean, with a weight of about ``n ** recency``."""
     share = (1 + recency) / (n + recency)
     for k, v in theta.items():
         update_running_mean(averaged[k].reshape(-1), v.reshape(-1), share)

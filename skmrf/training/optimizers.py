@@ -26,7 +26,7 @@ class Optimizer(BaseEstimator, ABC):
 
     @abstractmethod
     def init(self, theta):
-        """Return the state before the first step, a dict of arrays.
+        """Return the optimizer's state before the first step, a dict of arrays.
 
         After an interrupted update, the loop calls it again.
         """
@@ -45,7 +45,7 @@ class SGD(Optimizer):
     default_rate = 0.1
 
     def init(self, theta):
-        """Return an empty state."""
+        """Return an empty state, because SGD needs no state."""
         return {}
 
     def step(self, theta, gradient, rate, state):
@@ -71,7 +71,7 @@ class Momentum(Optimizer):
         self.momentum = momentum
 
     def init(self, theta):
-        """Return the state before the first step: zeros, shaped like theta."""
+        """Return the optimizer's state before the first step: zeros, shaped like theta."""
         return {k: np.zeros_like(v) for k, v in theta.items()}
 
     def step(self, theta, gradient, rate, state):
@@ -109,7 +109,7 @@ class Adam(Optimizer):
         self.epsilon = epsilon
 
     def init(self, theta):
-        """Return the state before the first step: zeros, shaped like theta, and a counter."""
+        """Return the optimizer's state before the first step: zeros like theta, and a counter."""
         names = "mean", "square"
         return {"t": 0} | {m: {k: np.zeros_like(v) for k, v in theta.items()} for m in names}
 
@@ -139,7 +139,7 @@ class AdamSizes(Mapping):
         self.constants = rate, correction, epsilon
 
     def __getitem__(self, k):
-        """Return the step sizes of an array of theta."""
+        """Return the step size of each parameter in one array of theta."""
         sizes = np.empty_like(self.squares[k])
         adam_step_sizes(self.squares[k].reshape(-1), *self.constants, sizes.reshape(-1))
         return sizes
@@ -154,7 +154,7 @@ class AdamSizes(Mapping):
 
 
 def _output_array(theta, gradient):
-    """Return an array for new parameters; reuse that of the gradient if possible."""
+    """Return an array for new parameters, if possible the array of the gradient."""
     fits = gradient.dtype == theta.dtype and gradient.flags.c_contiguous
     return gradient if fits and gradient.flags.writeable else np.empty(theta.shape, theta.dtype)
 

@@ -1,4 +1,4 @@
-"""Fits in independent parts, which are reported to scikit-learn's callbacks."""
+"""Fits that consist of independent parts, and their reports to scikit-learn's callbacks."""
 
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -34,7 +34,7 @@ class PartReports:
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
 
     def begin(self, rng, *inputs):
-        """Return the random generator to start with; ``inputs`` identify a saved fit."""
+        """Return the random generator of the fit; ``inputs`` identify a fit in the checkpoint."""
         self.checkpoint = self.estimator._checkpoint
         rng = self.checkpoint.begin(rng, self.estimator, *inputs)
         self.done, _ = self.checkpoint.take_saved() or ([], None)
@@ -42,7 +42,7 @@ class PartReports:
         return rng
 
     def learn(self, name, plural, function, parts, *, n_jobs=None, brief=None):
-        """Return the list of ``function(*part)`` over all parts.
+        """Fit all parts and return the list of the results ``function(*part)``.
 
         Parts in the checkpoint are not fitted again. After Ctrl-C, the interrupted part and the
         later ones are dropped, or replaced by ``brief(*part)`` if ``brief`` is not None. An
@@ -77,7 +77,7 @@ class PartReports:
             self.checkpoint.write(self.done)
 
     def finish(self, attributes):
-        """Report the end of the fit with a dict of the fitted attributes."""
+        """Report the end of the fit and its fitted attributes to the callbacks."""
         if not self.interrupted and not self.checkpoint.ended:
             self.checkpoint.write(self.done, ended=True)
         self.root.call_on_fit_task_end(
@@ -86,7 +86,7 @@ class PartReports:
 
 
 def warn_interrupted(n_done, n, plural, rest="the others are dropped"):
-    """Warn that Ctrl-C ended a sequence of parts early.
+    """Warn that Ctrl-C ended a fit before all of its parts were complete.
 
     Parameters
     ----------

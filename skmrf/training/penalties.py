@@ -1,9 +1,10 @@
 """Penalties on the parameters, which are subtracted from the mean log-likelihood.
 
-A penalty has a smooth part (``value`` and ``gradient``) and a proximal map (``prox``, the identity
-for smooth penalties). Parameters of group -1 (tables of single variables) are not penalised. If an
-array of theta contains a parameter twice, as a symmetric matrix does, the parameter is penalised
-once. ``multiplicity`` is the number of entries of an array that are the same parameter.
+A penalty has a smooth part (``value`` and ``gradient``) and a proximal map (``prox``). The proximal
+map of a smooth penalty is the identity. Parameters in the penalty group -1, such as tables of
+single variables, are not penalised. If an array of theta contains a parameter twice, as a symmetric
+matrix does, the parameter is penalised once. ``multiplicity`` is the number of entries of an array
+that are the same parameter.
 """
 
 import numpy as np
@@ -21,7 +22,7 @@ class NoPenalty:
         return 0.0
 
     def gradient(self, theta):
-        """Return None, which stands for a zero gradient."""
+        """Return None, which means a zero gradient."""
         return
 
     def prox(self, theta, sizes):
@@ -116,7 +117,7 @@ class GroupL1(NoPenalty):
         self.sizes = {k: np.bincount(g[g >= 0].ravel()) for k, g in groups.items()}
 
     def _norms(self, k, v):
-        """Return the mask of penalised entries of an array and the norm of each group."""
+        """Return the mask of the penalised entries of an array, and the norm of each group."""
         is_penalised = self.groups[k] >= 0
         squared_norms = np.bincount(
             self.groups[k][is_penalised], v[is_penalised] ** 2, minlength=len(self.sizes[k])
@@ -129,7 +130,7 @@ class GroupL1(NoPenalty):
         return self.alpha * _sum_parameters(norms, self.multiplicity)
 
     def prox(self, theta, sizes):
-        """Shrink the norm of each table, with the mean step size of its entries."""
+        """Shrink the norm of each table; the step size is the mean over the table's entries."""
         out = {}
         for k, v in theta.items():
             is_penalised, norms = self._norms(k, v)
@@ -144,14 +145,14 @@ class GroupL1(NoPenalty):
 
 
 def _entry_strengths(alpha, penalised):
-    """Return the strength of the penalty on each entry, or one number if all are equal."""
+    """Return the penalty strength of each entry, or one number if all strengths are equal."""
     if penalised.all():
         return float(alpha)
     return alpha * penalised if penalised.any() else 0.0
 
 
 def _sum_parameters(terms, multiplicity):
-    """Return the sum of arrays that are shaped like theta, counting each parameter once."""
+    """Sum the entries of arrays that are shaped like theta, counting each parameter once."""
     return sum(float(v.sum()) / multiplicity.get(k, 1) for k, v in terms.items())
 
 

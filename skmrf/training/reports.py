@@ -8,13 +8,13 @@ from .checkpoints import NoCheckpoint
 
 
 class SilentReports:
-    """Reports for a run without callbacks, which do nothing."""
+    """Placeholder that reports nothing, for a run without callbacks."""
 
     def begin(self):
-        """Report the beginning of an epoch."""
+        """Do nothing when an epoch begins."""
 
     def end(self, state):
-        """Report the end of an epoch and return whether to stop."""
+        """Return False when an epoch ends, because no callback can stop the run."""
         return False
 
 
@@ -50,7 +50,7 @@ class EpochReports:
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
 
     def fit(self, name, sub_estimator, sample_weight):
-        """Fit a sub-estimator to the same rows, as a task of this name."""
+        """Fit a sub-estimator to the same rows, and report the fit as a task with this name."""
         task = self.root.subcontext(task_name=name)
         with propagate_callbacks(task, sub_estimator):
             task.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
@@ -69,7 +69,7 @@ class EpochReports:
         return self._end_task(self.epoch, self.summary and (lambda: self.summary(state)))
 
     def finish(self, attributes=None):
-        """Report the end of the fit; ``attributes()`` returns the fitted attributes, if given."""
+        """Report the end of the fit; ``attributes``, if given, returns the fitted attributes."""
         self._end_task(self.root, attributes)
 
     def _end_task(self, task, attributes):
@@ -79,6 +79,6 @@ class EpochReports:
 
 
 def propagate_callbacks(task, part):
-    """Return a context in which the tasks of a part are subtasks of ``task``."""
+    """Return a context manager in which the tasks of a part are subtasks of ``task``."""
     takes_callbacks = isinstance(part, CallbackSupportMixin)
     return task.propagate_callback_context(part) if takes_callbacks else nullcontext()

@@ -1,7 +1,8 @@
 """Learning-rate schedules.
 
-A schedule gives the rate of each update ``t = 0, 1, ...``. It stores its parameters only. The loop
-passes each gradient to ``observe``, together with a small state that can be pickled.
+A schedule gives the learning rate of each update ``t = 0, 1, ...``. A schedule object stores its
+parameters only. The training loop passes each gradient to ``observe``, together with the state of
+the schedule, which is small and can be pickled.
 """
 
 import numpy as np
@@ -11,14 +12,14 @@ from .._utils.parameters import check_number
 
 
 class _Schedule(BaseEstimator):
-    """Base class of schedules, which never ends training."""
+    """Base class of learning-rate schedules, which by default never end training."""
 
     def init(self):
-        """Return the state before the first update."""
+        """Return the state of the schedule before the first update."""
         return {"t": 0}
 
     def observe(self, gradient, state, resolution):
-        """Advance by one update, given its gradient.
+        """Advance the schedule by one update, given the gradient of this update.
 
         Parameters
         ----------
@@ -41,7 +42,7 @@ class _Schedule(BaseEstimator):
         return {"t": state["t"] + 1}, False, False
 
     def new_window(self, state):
-        """Return the state without sums of gradients, which an interruption may have changed."""
+        """Return the state without sums of gradients, which may be wrong after an interruption."""
         return state
 
 
@@ -58,7 +59,7 @@ class ConstantRate(_Schedule):
         self.rate = rate
 
     def value(self, state):
-        """Return the rate of the next update."""
+        """Return the learning rate of the next update."""
         return self.rate
 
 
@@ -81,7 +82,7 @@ class StepRate(_Schedule):
         self.every = every
 
     def value(self, state):
-        """Return the rate of the next update."""
+        """Return the learning rate of the next update."""
         return self.rate * self.drop ** (state["t"] // self.every)
 
 
@@ -101,7 +102,7 @@ class InverseRate(_Schedule):
         self.b = b
 
     def value(self, state):
-        """Return the rate of the next update."""
+        """Return the learning rate of the next update."""
         return 1.0 / (self.a + self.b * state["t"])
 
 
@@ -133,19 +134,19 @@ class AdaptiveRate(_Schedule):
         self.n_halvings = n_halvings
 
     def init(self):
-        """Return the state before the first update."""
+        """Return the state of the schedule before the first update."""
         return {"t": 0, "halvings": 0, "window": int(self.window), "first": None, "second": None}
 
     def value(self, state):
-        """Return the rate of the next update."""
+        """Return the learning rate of the next update."""
         return self.rate * 0.5 ** state["halvings"]
 
     def new_window(self, state):
-        """Return the state at the beginning of a new window."""
+        """Return the state at the beginning of a new window of updates."""
         return dict(state, t=0, first=None, second=None)
 
     def observe(self, gradient, state, resolution):
-        """Add a gradient to the window; at its end, decide whether to halve the rate."""
+        """Add a gradient to the window of updates; at its end, decide whether to halve the rate."""
         state = dict(state, t=state["t"] + 1)
         half = "first" if state["t"] <= state["window"] // 2 else "second"
         if state[half] is None:
@@ -166,7 +167,7 @@ class AdaptiveRate(_Schedule):
 
 
 def _mean_square(state):
-    """Return the squared norm of the mean gradient of a window."""
+    """Return the squared norm of the mean gradient of a window of updates."""
     first, second = state["first"], state["second"]
     total = sum(float(np.sum((first[k] + second[k]) ** 2)) for k in first)
     return total / state["window"] ** 2
@@ -188,7 +189,7 @@ RATES = {
 
 
 def make_rate(rate, optimizer=None):
-    """Return a learning-rate schedule by name, a constant rate, or the instance itself.
+    """Return a learning-rate schedule from a name, a constant rate, or a schedule instance.
 
     Parameters
     ----------

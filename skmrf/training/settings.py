@@ -16,7 +16,7 @@ class NoRestriction:
     """Restriction that leaves the parameters unchanged."""
 
     def update(self, energy, positive, negative, info):
-        """Return the energy with which training continues, such as one with fewer edges."""
+        """Return the energy with which training continues; other restrictions can remove edges."""
         return energy
 
 

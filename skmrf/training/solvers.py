@@ -3,9 +3,9 @@
 A solver makes one iteration at a time. Its state can be pickled, and a solver that continues from
 a pickled state gives the same result, bit for bit.
 
-Solvers use reverse communication. Their methods ``start`` and ``step`` are generators. They yield
-the energies at which they need the objective, are sent its value and gradient, and return their
-result.
+Solvers use reverse communication: the methods ``start`` and ``step`` of a solver are generators.
+Each generator yields an energy where it needs the objective. The caller then sends the value and
+the gradient of the objective to the generator. At the end the generator returns its result.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ MIN_STEP_SIZE = 1e-12
 
 @dataclass(frozen=True)
 class SolverState:
-    """State of a solver; the energy is stored separately.
+    """State of a solver; the energy is stored separately from this state.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ def make_solver(penalty, tol, multiplicity=None):
 
 
 class LBFGS:
-    """Limited-memory BFGS with 20 pairs and a line search for the strong Wolfe conditions.
+    """L-BFGS with the last 20 steps and a line search for the strong Wolfe conditions.
 
     It computes in double precision. The parameters are those of :func:`make_solver`.
 
@@ -127,13 +127,13 @@ class LBFGS:
         self.multiplicity = multiplicity or {}
 
     def start(self, energy):
-        """Return the state before the first iteration."""
+        """Return the state of the solver before the first iteration."""
         value, gradient = yield from self._evaluate(energy)
         length = np.sqrt(_inner(gradient, gradient, self.multiplicity))
         return self._state(value, gradient, (), 1.0 / length if length > 0 else 1.0)
 
     def step(self, energy, state):
-        """Return the energy and the state after one more iteration."""
+        """Return the energy and the state of the solver after one more iteration."""
         direction = _newton_direction(state.gradient, state.pairs, state.gamma, self.multiplicity)
         slope = _inner(state.gradient, direction, self.multiplicity)
         if state.pairs and 0 <= slope <= MIN_GAIN * max(1.0, abs(state.value)):
@@ -180,7 +180,7 @@ class LBFGS:
         return (yield from wolfe_point(evaluate, first))
 
     def _update_pairs(self, state, point, direction):
-        """Return the pairs and gamma after a step; a step of non-concave curvature adds none."""
+        """Return the L-BFGS pairs and scale after a step; non-concave curvature adds no pair."""
         s = point.step * _to_vector(direction, self.multiplicity)
         y = _to_vector(state.gradient, self.multiplicity)
         y = y - _to_vector(point.gradient, self.multiplicity)
@@ -192,7 +192,7 @@ class LBFGS:
 
 @dataclass(frozen=True)
 class Trial:
-    """Point of a line search.
+    """Trial point of a line search.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ class Trial:
 
 
 def _newton_direction(gradient, pairs, gamma, multiplicity):
-    """Return the approximate inverse Hessian times the gradient, by the two-loop recursion."""
+    """Return the approximate inverse Hessian times the gradient, by the L-BFGS recursion."""
     q, alphas = _to_vector(gradient, multiplicity), []
     for s, y, rho in reversed(pairs):
         alphas.append(rho * (s @ q))
@@ -233,7 +233,7 @@ def _to_vector(arrays, multiplicity):
 
 
 def _to_arrays(vector, like, multiplicity):
-    """Invert :func:`_to_vector`; the arrays have the shapes of ``like``."""
+    """Split a vector from :func:`_to_vector` into arrays with the shapes of ``like``."""
     parts = np.split(vector, np.cumsum([v.size for v in like.values()])[:-1])
     return {
         k: part.reshape(v.shape) * np.sqrt(multiplicity.get(k, 1))
@@ -270,12 +270,12 @@ class FISTA:
         self.multiplicity = multiplicity or {}
 
     def start(self, energy):
-        """Return the state before the first iteration."""
+        """Return the state of the solver before the first iteration."""
         yield from ()
         return FISTAState(-np.inf, np.inf)
 
     def step(self, energy, state):
-        """Return the energy and the state after one more iteration."""
+        """Return the energy and the state of the solver after one more iteration."""
         base = energy.theta if state.extrapolated is None else state.extrapolated
         value, gradient = state.evaluated or (yield energy.with_theta(base))
         new, step_size, evaluated = yield from self._backtrack(
@@ -296,7 +296,7 @@ class FISTA:
         )
 
     def _extrapolate(self, theta, base, new, momentum):
-        """Return the extrapolated parameters and the new momentum.
+        """Return the extrapolated parameters and the new momentum coefficient.
 
         The extrapolated parameters are None if they are the new ones. The momentum restarts if the
         angle between the step and the change of the parameters is obtuse.
@@ -311,7 +311,7 @@ class FISTA:
         return {k: new[k] + beta * (new[k] - theta[k]) for k in new}, new_momentum
 
     def _backtrack(self, energy, theta, value, gradient, step_size):
-        """Halve the step until the quadratic model is a lower bound of the objective."""
+        """Halve the step size until a quadratic approximation bounds the objective from below."""
         while True:
             moved = {k: v + step_size * gradient[k] for k, v in theta.items()}
             new = self.penalty.prox(moved, dict.fromkeys(theta, step_size))
@@ -368,7 +368,7 @@ def wolfe_point(evaluate, first):
 
 
 def _interpolate(low, high):
-    """Return the step that maximises the cubic through two points, or the middle step."""
+    """Return the step length at the maximum of a cubic through two points, or the midpoint."""
     width = high.step - low.step
     mean = (high.value - low.value) / width
     curvature = low.slope + high.slope - 3.0 * mean

@@ -75,7 +75,7 @@ class LoopState:
 
     @property
     def best_epoch(self):
-        """Epoch of the trained energy: the best by held-out score, or the last one."""
+        """Epoch of the trained energy: the epoch of best held-out score, or the last epoch."""
         if self.best is None:
             return max(self.epoch - 1, 0)
         scores = self.history.columns["validation_score"]
@@ -91,7 +91,7 @@ class LoopState:
 
 
 def start(energy, learner, data, settings, rng):
-    """Return the state before the first epoch.
+    """Return the training state before the first epoch.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def start(energy, learner, data, settings, rng):
 
 
 def resume(state, learner, data, settings):
-    """Return a state from which training continues, on the same or on other rows.
+    """Return the training state from which a run continues, on the same or on other rows.
 
     An optimizer or a schedule starts anew if its parameters have changed. A schedule that has ended
     also starts anew.
@@ -176,7 +176,7 @@ def resume(state, learner, data, settings):
 
 
 def recover(state, settings):
-    """Return a usable state after an interrupted update: that of the last complete update.
+    """Return the training state after the last complete update, if an update was interrupted.
 
     Arrays that an update modifies in place start anew.
     """
@@ -205,7 +205,7 @@ def _identities(settings):
 
 
 class Progress:
-    """Holder of the only reference to the state of a run.
+    """Container of the training state of a run; no other object refers to the state.
 
     As there is no other reference, arrays that an update replaces are freed at once. After an
     interruption, the state is that of the last complete update.
@@ -225,11 +225,11 @@ class Progress:
         self.state = state
 
     def update(self, **changes):
-        """Replace the state by a copy with changed attributes."""
+        """Replace the training state by a copy with changed attributes."""
         self.state = replace(self.state, **changes)
 
     def record(self, info, settings):
-        """Add the diagnostics of an epoch to the history, and update the best energy.
+        """Add the diagnostics of an epoch to the history, and update the best energy so far.
 
         Parameters
         ----------
@@ -250,7 +250,7 @@ class Progress:
 
 
 def _score(state, settings):
-    """Return the score of the current energy, and the best score with its energy."""
+    """Return the score of the current energy, and the best score so far with its energy."""
     energy = replace(state, best=None).result(settings.average)
     score, best = settings.score(energy, state), state.best
     return score, (score, energy) if best is None or score > best[0] else best

@@ -1,1 +1,1 @@
-"""Variational inference: belief propagation, mean field, and mixture beliefs."""
+"""Variational inference: belief propagation, mean field, and mixture distributions."""

@@ -1,4 +1,4 @@
-"""Factor graphs with reordered variables, and the index arrays of message passing."""
+"""Factor graphs with reordered variables, and index arrays for message passing."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from ..energies.layout import Layout
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Factor graph whose variables are in a given order, with the arrays of message passing.
+    """Factor graph with variables in a given order, and index arrays for message passing.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Arrangement:
     graph: Graph
 
     def tables(self, flat):
-        """Return the model's parameters in the form of the kernels."""
+        """Return log-potentials and scaled potentials of all tables, given the parameters."""
         size, start = self.layout.table_size, self.layout.table_start
         logs = flat[self.source] / np.repeat(self.graph.counting, size)
         top = np.maximum.reduceat(logs, start) if len(logs) else logs
@@ -45,11 +45,14 @@ class Arrangement:
         return Tables(logs, np.exp(logs - np.repeat(top, size)))
 
     def visits(self, cliques=slice(None)):
-        """Return about how many table entries an iteration visits: each entry once per variable."""
+        """Return the approximate number of table entries that an iteration reads.
+
+        Each entry is read once for each variable of its clique.
+        """
         return int(self.layout.table_size[cliques] @ self.layout.orders[cliques])
 
     def work(self):
-        """Return new work arrays for one run."""
+        """Allocate the messages and scratch arrays of one run of belief propagation."""
         n_messages = int(self.graph.message_start[-1])
         n_totals = int(self.graph.state_start[-1])
         largest = int(self.layout.table_size.max(initial=1))
@@ -77,7 +80,7 @@ class Arrangement:
         return out
 
     def find_component(self, n_clamped, root):
-        """Return the component of a variable when the variables before it are clamped."""
+        """Return the connected component of a variable in the graph without clamped variables."""
         n, m = len(self.order), self.layout.n_cliques
         seen = np.zeros(n + m, dtype=bool)
         cliques, variables = np.empty(m, dtype=np.int64), np.empty(n, dtype=np.int64)
@@ -85,7 +88,7 @@ class Arrangement:
         return Scope(n_clamped, cliques[:a], variables[:v], 1)
 
     def components(self, n_clamped):
-        """Return all components of the unclamped variables, concatenated."""
+        """Return all connected components of the graph without clamped variables, concatenated."""
         n, m = len(self.order), self.layout.n_cliques
         seen = np.zeros(n + m, dtype=bool)
         cliques, variables = np.empty(m, dtype=np.int64), np.empty(n, dtype=np.int64)
@@ -97,7 +100,10 @@ class Arrangement:
         return Scope(n_clamped, cliques[:a], variables[:v], v)
 
     def in_model_order(self, singles, tables):
-        """Return values of states and table entries in the order of the model's untied tables."""
+        """Reorder values of states and of table entries from the given order to the model's order.
+
+        The result for table entries has the order of the model's untied tables.
+        """
         n_states = self.layout.n_states
         parts = np.split(singles, np.cumsum(n_states)[:-1])
         singles = np.concatenate([*(parts[k] for k in np.argsort(self.order)), np.zeros(0)])
@@ -107,7 +113,7 @@ class Arrangement:
 
 
 def arrange(layout, order=None, *, counting=None, maximised=None):
-    """Reorder the variables of a layout.
+    """Reorder the variables of a factor graph, and build index arrays for message passing.
 
     Parameters
     ----------
@@ -142,7 +148,7 @@ def arrange(layout, order=None, *, counting=None, maximised=None):
 
 
 def _offsets(arranged, clique, strides):
-    """Return the offset of each entry of the arranged tables within the model's table."""
+    """Return the offset of each reordered table entry in the corresponding table of the model."""
     rest = np.arange(arranged.n_parameters) - arranged.table_start[clique]
     offset = np.zeros(arranged.n_parameters, dtype=np.int64)
     for back in range(int(arranged.orders.max(initial=0))):

@@ -1,4 +1,4 @@
-"""Loopy belief propagation on factor graphs of tables of any order."""
+"""Loopy belief propagation on discrete factor graphs with cliques of any size."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,7 +24,7 @@ ENTRIES_A_CALL = 2**23
 
 @dataclass(frozen=True)
 class Propagation:
-    """Settings of the message passing.
+    """Settings of belief propagation: schedule, damping, iteration limit and tolerance.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Propagation:
     tol: float = 1e-8
 
     def __post_init__(self):
-        """Check the settings."""
+        """Check the settings of belief propagation."""
         check_choice("schedule", self.schedule, tuple(SCHEDULES))
         if isinstance(self.damping, str) and self.damping != "auto":
             raise ValueError(f'damping must be "auto" or a number; got {self.damping!r}.')
@@ -58,7 +58,7 @@ class Propagation:
         check_number("tol", self.tol, low=0, high=0.5)  # the residual is 1 before the first update
 
     def codes(self, max_iter=None):
-        """Return the settings in the form of the kernels."""
+        """Return the settings encoded as numbers, for the compiled loops."""
         damping = AUTO_DAMPING if self.damping == "auto" else float(self.damping)
         limit = self.max_iter if max_iter is None else max_iter
         return RunSettings(SCHEDULES[self.schedule], limit, float(self.tol), damping)
@@ -150,7 +150,7 @@ def belief_propagation(
 
 
 def pass_messages(arranged, flat, how, x=None, start=None):
-    """Run belief propagation in an arranged graph.
+    """Run belief propagation in a factor graph with reordered variables.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def pass_messages(arranged, flat, how, x=None, start=None):
 
 
 def _check_messages(start, n_messages):
-    """Check messages that a run starts from, and return them as an array."""
+    """Check the initial messages of a run, and return them as an array."""
     start = np.asarray(start, dtype=float)
     if start.shape != (n_messages,) or np.isnan(start).any():
         raise ValueError(
@@ -217,7 +217,7 @@ def _check_messages(start, n_messages):
 
 
 def _find_clamped_cliques(layout, n_clamped):
-    """Return a mask of the cliques without a free variable."""
+    """Return a mask of the cliques whose variables are all clamped."""
     owner = np.repeat(np.arange(layout.n_cliques), layout.orders)
     whole = np.ones(layout.n_cliques, dtype=bool)
     whole[owner[layout.clique_vars >= n_clamped]] = False

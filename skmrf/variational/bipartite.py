@@ -1,4 +1,4 @@
-r"""Inference in bipartite models of binary units whose fields differ by row.
+r"""Approximate inference in bipartite models of binary units, with fields (biases) for each row.
 
 .. math:: \log f(v, h) = v^\top W h + v^\top b^v + h^\top b^h
 
@@ -31,7 +31,7 @@ BOUNDS = {kind: kind.type(0.98 * np.log(np.finfo(kind).max)) for kind in LIMITS}
 
 
 class UnitBeliefs(NamedTuple):
-    """Beliefs of the units of a bipartite model, one row per instance.
+    """Log odds of the visible and hidden units of a bipartite model, one row per instance.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ def propagate(
     pairs=False,
     n_jobs=None,
 ):
-    """Run belief propagation, with messages stored as ratios.
+    """Run belief propagation in a bipartite model, with each message stored as a ratio.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def mean_field(weights, visible_fields, hidden_fields, *, max_iter=100, tol=1e-3
 
 
 def unit_probabilities(log_odds):
-    """Return the probabilities of units from their log odds.
+    """Convert the log odds of units to probabilities.
 
     Parameters
     ----------
@@ -230,9 +230,10 @@ def unit_probabilities(log_odds):
 
 
 def _prepare_couplings(weights):
-    """Return the prepared weights, reused from the last call if its weights were equal.
+    """Prepare the weights for inference, or reuse the result of the last call.
 
-    The preparation takes as long as two iterations of a row. Large weights are not kept.
+    The result is reused if the weights are equal. The preparation takes as long as two iterations
+    of a row. Large weights are not kept.
     """
     last = _scratch.couplings
     if last is not None and last.match(weights):
@@ -246,7 +247,7 @@ def _prepare_couplings(weights):
 
 
 class _Couplings:
-    """Weights in the form of the kernels: ratios, and bounds of segments."""
+    """Weights prepared for inference: exponentials (ratios), and bounds of segments."""
 
     def __init__(self, weights):
         self.given = weights
@@ -254,7 +255,7 @@ class _Couplings:
         self.bound = BOUNDS[self.dtype]
 
     def _compute_ratios(self, weights, dtype):
-        """Compute the ratios, in the given dtype or in the one that the weights need."""
+        """Compute the exponentials of the weights, in the given dtype or in float64 if needed."""
         self.dtype, self.weights = dtype, weights.astype(dtype, copy=False)
         n_visible, n_hidden = weights.shape
         largest, limit = (dtype.type(x) for x in LIMITS[dtype])
@@ -267,7 +268,7 @@ class _Couplings:
         self.to_visible = _split_rows(self.weights.T, to_visible, limit)
 
     def match(self, weights):
-        """Return whether these are the couplings of ``weights``."""
+        """Return whether this object was prepared from weights equal to ``weights``."""
         given = self.given
         return (
             (given.dtype, given.shape) == (weights.dtype, weights.shape)
@@ -277,12 +278,12 @@ class _Couplings:
 
     @cached_property
     def by_visible(self):
-        """Return the ratios with visible units as rows."""
+        """Return the exponentials of the weights, with visible units as rows."""
         return np.ascontiguousarray(self.ratios[:, : len(self.weights)].T)
 
 
 class _ScratchArrays(local):
-    """Scratch arrays that a thread keeps between calls, as allocating them is slow.
+    """Scratch arrays that each thread keeps between calls, because allocation is slow.
 
     Rows start at cache lines, so an array can have more columns than requested. Arrays of more than
     ``MAX_KEPT_BYTES`` bytes are not kept.
@@ -293,7 +294,7 @@ class _ScratchArrays(local):
         self.couplings = None
 
     def get(self, name, n_rows, n_columns, dtype):
-        """Return a scratch array whose rows start at cache lines."""
+        """Return the scratch array with the given name, whose rows start at cache lines."""
         key = n_rows, n_columns, dtype
         last, rows = self.kept.get(name, (None, None))
         if last != key:
@@ -305,7 +306,7 @@ class _ScratchArrays(local):
 
 
 def _allocate_aligned(n_rows, n_columns, dtype):
-    """Return a new array whose rows are whole cache lines."""
+    """Allocate an array whose rows start at cache lines and fill whole cache lines."""
     width = -(-n_columns * dtype.itemsize // CACHE_LINE) * CACHE_LINE
     buffer = np.empty(n_rows * width + CACHE_LINE, dtype=np.uint8)
     start = -buffer.__array_interface__["data"][0] % CACHE_LINE
@@ -317,7 +318,7 @@ _scratch = _ScratchArrays()
 
 
 def check_weights(weights):
-    """Return the dtype of the arithmetic, and raise an error if the weights are too large.
+    """Return the dtype for computations with the weights; raise an error if they are too large.
 
     Parameters
     ----------
@@ -340,17 +341,18 @@ def check_weights(weights):
         dtype = np.dtype(np.float64)
     if not largest <= LIMITS[dtype][0]:
         raise ValueError(
-            f"Inference takes weights of absolute value up to {LIMITS[dtype][0]:g}; the largest "
-            f"is {largest:g}. Use a smaller learning_rate, or alpha > 0."
+            "Approximate inference needs weights of absolute value at most "
+            f"{LIMITS[dtype][0]:g}; the largest absolute value is {largest:g}. Use a "
+            "smaller learning_rate, or alpha > 0."
         )
     return dtype
 
 
 def _split_rows(weights, totals, limit):
-    """Return the bounds of segments of rows whose column sums of either sign are limited.
+    """Split the rows of the weights into segments with limited column sums; return the bounds.
 
-    ``totals`` are these sums over all rows, two per column. A segment of one row may exceed the
-    limit.
+    The positive and the negative weights of a column are summed separately. ``totals`` are the sums
+    over all rows, two per column. A segment of one row may exceed the limit.
     """
     n = len(weights)
     if totals.max(initial=0.0) <= limit:
@@ -361,7 +363,7 @@ def _split_rows(weights, totals, limit):
 
 
 def _run_in_blocks(run, couplings, rows, options, max_iter, n_jobs):
-    """Return the results of blocks of rows, in order."""
+    """Run inference in blocks of rows, and return the results of the blocks in order."""
     work, n_rows = 2 * couplings.weights.size * max_iter, len(rows[0])
     size = int(min(max(MESSAGES_A_CALL // max(work, 1), 1), MAX_BLOCK_ROWS))
     n_blocks = max(-(-n_rows // size), 1)

@@ -1,4 +1,4 @@
-"""Joint modes by decimation: max-product belief propagation with clamping."""
+"""Search for a joint mode by decimation: max-product belief propagation with clamping."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ MAX_BACKTRACKS = 1000
 
 
 class Decimated(NamedTuple):
-    """Joint state found by decimation.
+    """Result of decimation: a joint state and the fraction of converged runs.
 
     Attributes
     ----------
@@ -31,7 +31,10 @@ class Decimated(NamedTuple):
 
 
 class _SearchState(NamedTuple):
-    """State of the search: clamped variables, banned states, and how many to clamp next."""
+    """State of a decimation search: clamped variables and excluded states.
+
+    If ``one_at_a_time`` is true, the next step clamps only one variable.
+    """
 
     row: np.ndarray
     banned: tuple  # pairs of a variable and a state that is impossible given the row
@@ -39,7 +42,7 @@ class _SearchState(NamedTuple):
 
 
 def decimate(graph, how=None, *, evidence=None):
-    """Search a joint mode by max-product belief propagation with clamping.
+    """Search for a joint mode by repeated max-product belief propagation and clamping.
 
     The search repeats two steps until every variable is clamped: run max-product propagation, then
     clamp variables to their best states and slice the tables. If the run converged, all variables
@@ -103,7 +106,11 @@ def decimate(graph, how=None, *, evidence=None):
 
 
 def _backtrack(levels):
-    """Remove the last level, and forbid the level before to repeat its step."""
+    """Undo the last clamping step of the search, and prevent its repetition.
+
+    If the step clamped one variable, the state of the variable is excluded. If the step clamped
+    several variables, the search then clamps only one variable.
+    """
     wrong = levels.pop()
     if not levels:
         raise ImpossibleEvidence(0)
@@ -115,7 +122,7 @@ def _backtrack(levels):
 
 
 def _max_product(graph, level, how):
-    """Return the max-marginals given the clamped variables, without the banned states."""
+    """Return the max-marginals given the clamped variables and without the excluded states."""
     flat = graph.flat.copy()
     first = graph.layout.state_start
     for i, s in level.banned:
@@ -126,7 +133,11 @@ def _max_product(graph, level, how):
 
 
 def _clamp_next(level, beliefs, n_states):
-    """Return the row with one more variable clamped, or with all decided variables clamped."""
+    """Clamp all variables with a max-marginal close to 1, or only the most certain variable.
+
+    Only one variable is clamped if ``level`` requires it, if the run did not converge, or if no
+    max-marginal is close to 1. Returns the new row of states.
+    """
     first = np.cumsum(n_states) - n_states
     top = np.maximum.reduceat(beliefs.single, first)
     modes = np.flatnonzero(beliefs.single >= np.repeat(top, n_states) - TIE)
@@ -142,7 +153,10 @@ def _clamp_next(level, beliefs, n_states):
 
 
 def _add_single_tables(graph):
-    """Return the same model with a table of zeros for each variable before the other tables."""
+    """Return an equivalent model with an additional table of zeros for each variable.
+
+    The additional tables come before the tables of the model.
+    """
     n = graph.n_variables
     layout = Layout.build(graph.n_states, [(i,) for i in range(n)] + list(graph.cliques))
     tables = [np.zeros(int(graph.n_states.sum())), *(t.ravel() for t in graph.log_potentials)]

@@ -1,7 +1,8 @@
-"""Free energy of mixture beliefs in models with neural potentials, by quadrature.
+"""Variational free energy of mixture distributions in models with neural potentials.
 
-Beliefs are improved by natural-gradient steps. Each component takes the Newton-like steps of Lin,
-Khan and Schmidt (2019), and precisions stay positive definite (Lin, Schmidt and Khan, 2020).
+Expectations are computed by quadrature. The mixture distributions (beliefs) are improved by
+natural-gradient steps. Each component takes the Newton-like steps of Lin, Khan and Schmidt (2019),
+and its precision matrix stays positive definite (Lin, Schmidt and Khan, 2020).
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ FIRST_STEP, LARGEST_STEP = 0.2, 0.5
 
 @dataclass(frozen=True)
 class QuadratureSettings:
-    """Settings of the expectations under mixture beliefs.
+    """Settings for expectations under a mixture: quadrature points, entropy and covariances.
 
     Parameters
     ----------
@@ -45,10 +46,12 @@ class QuadratureSettings:
 
 
 def _joint_log_density(mixture, n_draws):
-    """Return the expectations of log b under each component, from points of its own.
+    """Return the expectation of the log density of a mixture under each of its components.
 
-    With r_l the responsibility of component l at a point and v_l its score there, the gradient of
-    log b is g = sum r_l v_l and its Hessian sum r_l (v_l v_l' - P_l) - g g' for the precisions P_l.
+    The mixture density is b. If there are several components, the expectation under a component is
+    a mean over sample points of this component. With r_l the responsibility of component l at a
+    point and v_l its score there, the gradient of log b is g = sum r_l v_l and its Hessian sum r_l
+    (v_l v_l' - P_l) - g g' for the precisions P_l.
     """
     if mixture.n_components == 1:
         return _single_log_density(mixture)
@@ -71,7 +74,10 @@ def _joint_log_density(mixture, n_draws):
 
 
 def _sample_points(mixture, n_draws):
-    """Return points of each component, shape (n_components, n, n_variables), and their states."""
+    """Return quasi-random points of each component, and their states of discrete variables.
+
+    The points have shape (n_components, n, n_variables).
+    """
     m, D = mixture.means.shape[1], mixture.tables.shape[1]
     normal, uniform = _sobol_points(m, D, n_draws)
     totals = np.cumsum(mixture.tables, axis=2)[:, None]
@@ -85,9 +91,9 @@ def _sample_points(mixture, n_draws):
 
 @lru_cache(maxsize=32)
 def _sobol_points(m, D, n):
-    """Return Sobol points of m standard normals and D uniforms, and their mirror images.
+    """Return Sobol points of m standard normal and D uniform variables, and mirrored points.
 
-    The mirror image of a point has the negative normals and the same uniforms.
+    The mirror image of a point has the negative normal variables and the same uniform variables.
     """
     from scipy.stats import qmc  # slow to import
 
@@ -98,7 +104,10 @@ def _sobol_points(m, D, n):
 
 
 def _table_gains(mixture, logs, states):
-    """Return E of log b under each component given each state of each discrete variable."""
+    """Return the expected log density of a mixture given each state of each discrete variable.
+
+    There is one expectation for each component of the mixture.
+    """
     gains = np.zeros_like(mixture.tables)
     log_tables = np.maximum(mixture.log_tables, -700.0)
     for d in range(gains.shape[1]):
@@ -121,7 +130,11 @@ def _single_log_density(mixture):
 
 @np.errstate(invalid="ignore")  # for states of probability zero, whose weight is zero, too
 def _bethe_terms(mixture, edges, degrees, grid):
-    """Return the values of ``(d_i - 1) log b_i`` and ``-log b_ij`` at the points."""
+    """Return the entropy terms of the Bethe free energy at the quadrature points.
+
+    The terms are ``(d_i - 1) log b_i`` for variables of degree ``d_i``, and ``-log b_ij`` for
+    edges.
+    """
     nodes = np.empty(grid.points.nodes.shape)
     for i in range(len(nodes)):
         one = mixture.marginal([i])
@@ -140,7 +153,7 @@ def _bethe_terms(mixture, edges, degrees, grid):
 
 
 def free_energy(energy, mixture, rule):
-    """Return minus the free energy, an estimate of log Z, and the expectations of log f - log b.
+    """Return the negative free energy (an estimate of log Z), and expectations of log f - log b.
 
     With ``entropy="joint"`` the value is a lower bound of log Z up to the error of the quadrature.
     If the beliefs were maximised at the same points, this error is upwards.
@@ -175,7 +188,7 @@ def free_energy(energy, mixture, rule):
 
 
 def _quadratic_expectations(energy, mixture):
-    """Return the expectations of the quadratic term of log f."""
+    """Return the expectations of the quadratic term of the log-potential log f."""
     P, centred = energy.precision, mixture.means - energy.mean
     slopes = -centred @ P
     values = 0.5 * (slopes * centred).sum(axis=1)
@@ -235,7 +248,7 @@ def _step_tables(mixture, gains):
 
 
 class InferenceResult(NamedTuple):
-    """Result of :func:`infer`.
+    """Result of :func:`infer`: mixture distribution, negative free energy and convergence.
 
     Attributes
     ----------
@@ -259,7 +272,7 @@ class InferenceResult(NamedTuple):
 
 
 def infer(energy, start, rule, *, max_iter=100, tol=1e-4, step=FIRST_STEP):
-    """Minimise the free energy over mixture beliefs, starting from given ones.
+    """Minimise the free energy over mixture distributions, starting from a given mixture.
 
     A step that decreases the value (minus the free energy) is undone, and the step size is halved.
 

@@ -15,7 +15,7 @@ SUM_TOLERANCE = 1e-6
 
 
 class MeanField(NamedTuple):
-    """Product distribution and the lower bound on log Z that it gives.
+    """Result of mean field: a product distribution and its lower bound on log Z.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ def mean_field(graph, *, start=None, max_iter=1000, tol=1e-9):
 
 
 def clique_moments(graph, single, layout=None):
-    """Return the distributions of the cliques under a product distribution.
+    """Return the joint distribution of each clique under a product distribution.
 
     They are the expected statistics for a gradient.
 
@@ -147,14 +147,14 @@ def clique_moments(graph, single, layout=None):
 
 
 def _tables(graph):
-    """Return tables and incidence arrays for the kernels."""
+    """Return the tables of a factor graph and the cliques of each variable, for compiled loops."""
     lay = graph.layout
     structure = lay.clique_ptr, lay.clique_vars, lay.strides, lay.table_start
     return TableConditionals(graph.flat, lay.n_states, *structure, *lay.incidence)
 
 
 def _start_indices(n_states):
-    """Return the index where the distribution of each variable starts."""
+    """Return the index of each variable's first probability in the concatenated distributions."""
     return np.cumsum(n_states) - n_states
 
 
@@ -163,7 +163,7 @@ def _uniform(n_states):
 
 
 def _check_start(start, n_states, first):
-    """Check that the start contains distributions, and return a copy that sums exactly to one."""
+    """Check the initial distributions, and return a copy in which each sums exactly to one."""
     start = np.array(start, dtype=float)
     if start.shape != (n_states.sum(),):
         raise ValueError(
@@ -188,7 +188,7 @@ def _buffer(layout):
 
 
 def _plan_kernel_calls(layout):
-    """Return ranges of variables, and the number of sweeps over them, for one kernel call each."""
+    """Return the range of variables of each kernel call, and the number of sweeps per call."""
     ptr, clique, _ = layout.incidence
     entries = np.concatenate([[0], np.cumsum(layout.table_size[clique])])[ptr] + np.arange(len(ptr))
     n_runs = int(entries[-1] // ENTRIES_A_CALL) + 1

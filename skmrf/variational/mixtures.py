@@ -1,4 +1,4 @@
-"""Mixture beliefs: Gaussian over continuous variables, independent over discrete variables."""
+"""Mixture distributions with Gaussian continuous and independent discrete variables."""
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -13,7 +13,9 @@ TINY = 1e-300
 
 @dataclass(frozen=True)
 class Mixture:
-    r"""Mixture whose components are Gaussian over numbers and independent over discrete variables.
+    r"""Mixture distribution with Gaussian continuous and independent discrete variables.
+
+    Continuous variables are called numbers.
 
     .. math:: b(x) = \sum_k \alpha_k N(x_c; \mu_k, C_k) \prod_d \pi_{kd}(x_d)
 
@@ -40,7 +42,7 @@ class Mixture:
     tables: np.ndarray
 
     def __getstate__(self):
-        """Return the fields only, so that cached properties are not pickled."""
+        """Return the fields of the mixture without cached properties, for pickling."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
@@ -60,22 +62,28 @@ class Mixture:
 
     @cached_property
     def roots(self):
-        """Return the Cholesky factors of the covariances."""
+        """Return the Cholesky factors of the components' covariance matrices."""
         return np.linalg.cholesky(self.covariances)
 
     @cached_property
     def whitening(self):
-        """Return the inverses of the Cholesky factors."""
+        """Return the inverse Cholesky factors of the components' covariance matrices."""
         return np.linalg.inv(self.roots)
 
     @property
     def log_tables(self):
-        """Return the logarithms of the tables, -inf beyond the last state."""
+        """Return the log-probabilities of the states of discrete variables.
+
+        Entries beyond the last state of a variable are -inf.
+        """
         with np.errstate(divide="ignore"):
             return np.log(self.tables)
 
     def marginal(self, variables):
-        """Return the marginal mixture of some variables, given in ascending order."""
+        """Return the marginal distribution of some variables as a mixture.
+
+        ``variables`` contains indices in ascending order.
+        """
         keep = np.isin(np.arange(len(self.n_states)), variables)
         c, d = np.flatnonzero(keep[self.numbers]), np.flatnonzero(keep[self.discrete])
         return replace(
@@ -217,7 +225,7 @@ class Mixture:
         return np.minimum(states, self.n_states[self.discrete] - 1)
 
     def impute(self, X, rng):
-        """Impute missing entries by samples given the other entries of their row.
+        """Impute the missing entries of each row by samples given its observed entries.
 
         Parameters
         ----------
@@ -261,7 +269,9 @@ class Mixture:
 
 
 def logsumexp(logs, axis=0, keepdims=False):
-    """Return the log of sums of exponentials along an axis; not all entries may be -inf.
+    """Return the log of the sum of exponentials along an axis.
+
+    Each sum needs at least one entry that is not -inf.
 
     Parameters
     ----------
@@ -283,7 +293,7 @@ def logsumexp(logs, axis=0, keepdims=False):
 
 
 def average_mixtures(mixtures):
-    """Return the equally weighted mixture of several mixtures.
+    """Combine several mixtures into one mixture with equal weights.
 
     Parameters
     ----------
@@ -306,7 +316,7 @@ def average_mixtures(mixtures):
 
 
 def _missing_patterns(X):
-    """Return a code for the set of observed entries of each row, shape (n_rows,)."""
+    """Return, for each row, an integer that identifies which entries of the row are missing."""
     packed = np.packbits(~np.isnan(X), axis=1)
     if not packed.shape[1]:
         return np.zeros(len(X), np.int64)

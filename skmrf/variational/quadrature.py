@@ -1,6 +1,7 @@
-"""Gauss-Hermite quadrature of functions of variables and edges, under mixture beliefs.
+"""Gauss-Hermite quadrature of functions of variables and of edges, under a mixture.
 
-Expectations only need the values of a function, because derivatives are in score form.
+Only the values of a function are needed. The expectations of its derivatives follow from these
+values and from the derivatives of the log density (the score).
 """
 
 from functools import lru_cache
@@ -33,12 +34,12 @@ class Expectations(NamedTuple):
     gains: np.ndarray
 
     def add(self, other, sign=1.0):
-        """Return the expectations of the sum of two functions; ``sign`` scales the second one."""
+        """Return the expectations of a sum of two functions, the second multiplied by ``sign``."""
         return Expectations(*(a + sign * b for a, b in zip(self, other, strict=True)))
 
 
 class Quadrature(NamedTuple):
-    """Quadrature points of all components.
+    """Quadrature points and weights of all components of a mixture.
 
     Attributes
     ----------
@@ -106,13 +107,13 @@ def quadrature(mixture, edges, n_points):
 
 
 def _concatenate_components(x):
-    """Return an array with the points of all components of a clique in one row."""
+    """Reshape an array so that each row contains the points of all components for a clique."""
     L, n, S = x.shape
     return np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(n, L * S)
 
 
 def _quadrature_nodes(mixture, n_points):
-    """Return the points and weights of each variable under each component."""
+    """Return the quadrature points and weights of each variable under each component."""
     numeric = mixture.n_states == 0
     n_slots = mixture.tables.shape[2] if (~numeric).any() else 0
     x, w = _gauss_hermite(n_points) if numeric.any() else (np.zeros(0), np.zeros(0))
@@ -138,7 +139,10 @@ def _gauss_hermite(n_points):
 
 
 def _moments(mixture):
-    """Return mean and variance of each variable under each component; 0 and 1 for discrete ones."""
+    """Return mean and variance of each variable under each component of a mixture.
+
+    Discrete variables have mean 0 and variance 1.
+    """
     L, n = mixture.n_components, len(mixture.n_states)
     mean, variance = np.zeros((L, n)), np.ones((L, n))
     mean[:, mixture.numbers] = mixture.means
@@ -153,7 +157,7 @@ def _pair_roots(variance, covariance, i, j):
 
 
 def integrate(mixture, edges, grid, node_values, edge_values):
-    """Return the expectations of a sum of functions of variables and edges.
+    """Return the expectations of a sum of functions, one for each variable and each edge.
 
     Parameters
     ----------
@@ -203,7 +207,7 @@ def _edge_total(grid, v):
 
 
 class _EdgeMoments(NamedTuple):
-    """Moments of edge values within components, by the standard normal points of both ends."""
+    """Moments of edge functions within components, in standard normal coordinates."""
 
     first: np.ndarray
     second: np.ndarray
@@ -229,7 +233,7 @@ def _integrate_edges(grid, v):
 
 
 def _add_edges(total, moments, edges, n_states, roots):
-    """Add the contributions of edges to the slopes, curvatures and gains of their ends.
+    """Add the expected derivatives and gains of edge functions to the totals of the variables.
 
     With R the Cholesky factor of a pair's covariance, the slope is R^-T m and the curvature
     R^-T M R^-1 for the moments m, M of the standard normals.

@@ -36,12 +36,12 @@ class TreeReweighted(NamedTuple):
 
 
 def tree_reweighted(graph, how=None, *, evidence=None):
-    r"""Run tree-reweighted propagation, and compute an upper bound that holds for any messages.
+    r"""Run tree-reweighted belief propagation, and compute an upper bound on log Z.
 
-    A forest :math:`T` is a set of cliques whose bipartite graph with the variables has no cycle.
-    For a distribution over forests let :math:`\rho_a` be the probability that :math:`T` contains
-    clique :math:`a`. For any messages :math:`\lambda`, converged or not, and
-    :math:`b_i = \sum_{a \ni i} \rho_a \lambda_{a \to i}`,
+    The bound holds for any messages. A forest :math:`T` is a set of cliques whose bipartite graph
+    with the variables has no cycle. For a distribution over forests let :math:`\rho_a` be the
+    probability that :math:`T` contains clique :math:`a`. For any messages :math:`\lambda`,
+    converged or not, and :math:`b_i = \sum_{a \ni i} \rho_a \lambda_{a \to i}`,
 
     .. math::
 
@@ -134,7 +134,7 @@ def spanning_forests(layout):
 
 
 def _free_message_mask(layout, row):
-    """Return a mask of the entries of a run's messages that go to unobserved variables."""
+    """Return a mask of the message entries that belong to unobserved variables."""
     observed = row != MISSING
     order = np.concatenate([np.flatnonzero(observed), np.flatnonzero(~observed)])
     arranged = arrange(layout, order).layout
@@ -143,7 +143,7 @@ def _free_message_mask(layout, row):
 
 
 def _upper_bound(graph, forests, counting, messages):
-    """Return the mean log partition function of the forests, given the messages."""
+    """Return an upper bound on log Z: the mean log partition function of spanning forests."""
     arranged = arrange(graph.layout, counting=counting)
     fields, terms = _reparametrise(arranged, graph.flat, messages)
     union, tables = _join_forests(arranged.layout, forests, fields, terms)
@@ -159,7 +159,10 @@ def _has_possible_states(layout, flat):
 
 
 def _reparametrise(arranged, flat, messages):
-    """Return the fields b of all variables and the terms of the cliques, each as a flat array."""
+    """Reparametrise a model by messages; return the fields of variables and terms of cliques.
+
+    Both results are flat arrays. The fields are b in :func:`tree_reweighted`.
+    """
     layout, counting = arranged.layout, arranged.graph.counting
     q = layout.n_states[layout.clique_vars]
     owner = np.repeat(np.repeat(np.arange(layout.n_cliques), layout.orders), q)
@@ -175,7 +178,7 @@ def _reparametrise(arranged, flat, messages):
 
 
 def _sum_messages(layout, messages):
-    """Return for each table entry the sum of its clique's messages at the states of the entry."""
+    """Return, for each table entry, the sum of its clique's messages at the entry's states."""
     q = layout.n_states[layout.clique_vars]
     begin = np.cumsum(q) - q
     clique = np.repeat(np.arange(layout.n_cliques), layout.table_size)
@@ -190,7 +193,7 @@ def _sum_messages(layout, messages):
 
 
 def _join_forests(layout, forests, fields, terms):
-    """Build one graph of all forests, where each forest has its own copy of every variable."""
+    """Build one factor graph of all spanning forests, each with its own copy of every variable."""
     n, m = len(layout.n_states), len(forests)
     tree, clique = np.nonzero(forests)
     orders = layout.orders[clique]
@@ -205,5 +208,5 @@ def _join_forests(layout, forests, fields, terms):
 
 
 def _concatenate_ranges(first, length):
-    """Return the concatenated ranges of ``length[k]`` integers from ``first[k]`` on."""
+    """Concatenate ranges of ``length[k]`` consecutive integers, each starting at ``first[k]``."""
     return np.repeat(first - np.cumsum(length) + length, length) + np.arange(length.sum())

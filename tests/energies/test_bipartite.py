@@ -335,7 +335,7 @@ def test_wrong_number_of_bias_rows_raises(seed):
     own, _ = energy_with_row_biases(energy, 6, np.random.default_rng(seed))
     V, _ = draw_rows(energy, 9, seed)
     for call in (own.hidden_means, own.free_energy, lambda V: sweep(own, V, [None])):
-        with pytest.raises(ValueError, match=r"biases for 6 rows of states, but 9 rows\."):
+        with pytest.raises(ValueError, match="biases have 6 rows, but the states have 9 rows"):
             call(V)
 
 
@@ -374,7 +374,8 @@ def test_penalty_groups_are_hidden_units():
 
 
 SHAPES = (
-    "weights must be (n_visible, n_hidden), visible_bias (n_visible,) and hidden_bias (n_hidden,)"
+    "weights must have shape (n_visible, n_hidden), visible_bias (n_visible,) and hidden_bias "
+    "(n_hidden,)"
 )
 
 
@@ -386,11 +387,11 @@ SHAPES = (
         ((np.zeros((1, 1)), 0.0, [0.0]), f"{SHAPES}; got (1, 1), () and (1,)."),
         (
             ([[np.inf]], [0.0], [0.0]),
-            "weights and biases must be finite; for zero potentials use a FactorGraph.",
+            "weights and biases must be finite; for states of probability zero use a FactorGraph.",
         ),
         (
             ([[0.0]], [0.0], [np.nan]),
-            "weights and biases must be finite; for zero potentials use a FactorGraph.",
+            "weights and biases must be finite; for states of probability zero use a FactorGraph.",
         ),
     ],
 )

@@ -51,7 +51,7 @@ from skmrf.energies.layout import Layout
             [(0, 1)],
             np.zeros(5),
             None,
-            "log_potentials has 5 numbers, but the cliques need 6.",
+            "log_potentials has 5 numbers, but the tables of the cliques have 6 entries in total.",
         ),
         (
             [2, 2],
@@ -159,7 +159,7 @@ def test_infinite_table_size_raises():
         Layout.build([2] * 1200, [range(1200)])
 
 
-NOT_FINITE = "coupling and bias must be finite; for zero potentials use a FactorGraph."
+NOT_FINITE = "coupling and bias must be finite; for states of probability zero use a FactorGraph."
 
 
 @pytest.mark.parametrize(
@@ -169,13 +169,13 @@ NOT_FINITE = "coupling and bias must be finite; for zero potentials use a Factor
             np.zeros((2, 3)),
             [0, 0],
             (0, 1),
-            "coupling must be (n, n) and bias (n,); got (2, 3) and (2,).",
+            "coupling must have shape (n, n), and bias must have shape (n,); got (2, 3) and (2,).",
         ),
         (
             np.zeros((2, 2)),
             [0],
             (0, 1),
-            "coupling must be (n, n) and bias (n,); got (2, 2) and (1,).",
+            "coupling must have shape (n, n), and bias must have shape (n,); got (2, 2) and (1,).",
         ),
         ([[0, 1], [2, 0]], [0, 0], (0, 1), "coupling must be symmetric; use (J + J.T) / 2."),
         (

@@ -425,8 +425,8 @@ def test_valid_arguments():
         (3, ((3,), (2,)), r"theta\['nodes'\] must be of shape \(2, 11\); got \(2, 8\)"),
         (4, np.zeros(3), "There are 2 continuous variables, so mean must have shape"),
         (5, np.eye(1), r"There are 2 continuous variables, .*; got \(2,\) and \(1, 1\)"),
-        (3, ((), (2,)), "Networks need at least one layer of hidden units"),
-        (3, ((2,), (2, 0)), "Networks need at least one layer of hidden units"),
+        (3, ((), (2,)), "Each network needs at least one hidden layer"),
+        (3, ((2,), (2, 0)), "Each network needs at least one hidden layer"),
         (5, np.diag([1.0, 0.0]), "precision must be symmetric and positive definite"),
         (
             5,

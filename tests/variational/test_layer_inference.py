@@ -132,7 +132,7 @@ def test_weights_changed_in_place(dtype, row, seed):
     for size in 1.0, -2.0, 40.0, np.nan, 0.5:
         weights[row, 1] = size
         if np.isnan(size):
-            with pytest.raises(ValueError, match="weights of absolute value up to"):
+            with pytest.raises(ValueError, match="weights of absolute value at most"):
                 propagate(weights, *fields)
         else:
             same_as_in_a_new_thread(weights, *fields)

@@ -1,4 +1,4 @@
-"""Densities of classes: common parameters, fits, and imputation of missing entries."""
+"""Class densities of a classifier: common parameters, fits, and imputation."""
 
 import warnings
 from copy import copy
@@ -16,7 +16,7 @@ BLOCK_SIZE = 1024  # rows that are imputed together, to bound memory
 
 
 def density_parameters(graph, table):
-    """Return the parameters of the densities that depend on the rows of all classes.
+    """Return the parameters of the class densities that depend on the rows of all classes.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def density_parameters(graph, table):
 
 
 def _common_covariance(X, labels, weights):
-    """Return the pooled covariance of the classes and the strength of the shrinkage towards it."""
+    """Return the pooled covariance of the classes, and the weight of shrinkage towards it."""
     weights = np.ones(len(X)) if weights is None else weights
     X, numbers, rng = X.copy(), np.zeros(X.shape[1], int), np.random.default_rng(0)
     for k in range(labels.max() + 1):
@@ -54,7 +54,10 @@ def _common_covariance(X, labels, weights):
 
 
 def fit_density_briefly(density, rows, y, weights):
-    """Fit a copy of the density for one epoch; a thread may still train the density itself."""
+    """Fit a copy of the density for one epoch.
+
+    The density itself stays unchanged, because a thread may still train it.
+    """
     density = clone(density).set_params(max_iter=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -88,14 +91,14 @@ def make_class_imputer(table, densities):
 
 
 def class_log_joint(densities, log_prior, rows):
-    """Return the log of prior times density of each class, shape (n_rows, n_classes)."""
+    """Return ``log p(x, y)`` of each row and each class, shape (n_rows, n_classes)."""
     if not len(rows):
         return np.empty((0, len(densities)))
     return np.stack([density.score_samples(rows) for density in densities], axis=1) + log_prior
 
 
 def impute_rows(densities, log_joint, rows, rng):
-    """Impute missing entries: draw a class by Bayes' rule, then the entries from its mixture.
+    """Impute missing entries: draw a class by Bayes' rule, then entries from the class mixture.
 
     Draws from the model itself (``density="mrf"``) would take a hundred times as long.
 

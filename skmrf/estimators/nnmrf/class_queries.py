@@ -1,4 +1,4 @@
-"""Queries of classifiers that have a density of each class."""
+"""Predictions, scores and samples of classifiers that have a density of each class."""
 
 from copy import copy
 
@@ -50,7 +50,7 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
         return np.logaddexp.reduce(joint, axis=1, keepdims=True) + self._log_proba(rows)
 
     def score_samples(self, X):
-        """Return the log-density ``log p(x)`` of each row, by the densities of the classes.
+        """Return the log-density ``log p(x)`` of each row under the mixture of class densities.
 
         Parameters
         ----------
@@ -81,18 +81,18 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
         return self._log_proba(self._encode(X))
 
     def _encode(self, X):
-        """Return encoded rows, with continuous columns standardised over all classes."""
+        """Return the rows in the encoding of the fit: standardised numbers and state codes."""
         check_is_fitted(self)
         self._check_rule()
         return self._columns.encode(self._columns.read(self, X))
 
     def _log_joint(self, rows):
-        """Return the log of prior times density of encoded rows, shape (n_rows, n_classes)."""
+        """Return ``log p(x, y)`` of encoded rows for each class, shape (n_rows, n_classes)."""
         with np.errstate(divide="ignore"):
             return class_log_joint(self._current_densities(), np.log(self.class_prior_), rows)
 
     def _current_densities(self):
-        """Return the densities with the current value of the parameter ``density``."""
+        """Return the class densities with the current value of the parameter ``density``."""
         check_choice("density", self.density, ("mixture", "mrf"))
         if all(density.density == self.density for density in self.densities_):
             return self.densities_

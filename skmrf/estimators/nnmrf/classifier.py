@@ -276,7 +276,7 @@ class NNMRFClassifier(DensityClassifier):
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
-        """Learn a density of each class and, with ``rule="conditional"``, the ensemble.
+        """Learn a density of each class and, if ``rule="conditional"``, an ensemble of networks.
 
         Parameters
         ----------
@@ -349,12 +349,12 @@ class NNMRFClassifier(DensityClassifier):
         return Table(codes, labels, classes, weights, columns)
 
     def _shared_parameters(self):
-        """Return the parameters that the densities have in common with the classifier."""
+        """Return the classifier's parameters that its class densities also have."""
         params = self.get_params(deep=False)
         return {k: v for k, v in params.items() if k not in CLASSIFIER_PARAMETERS}
 
     def _label_edges(self, table, rng):
-        """Return the graph of the ensemble; raise a ValueError if it needs too much memory."""
+        """Return the edges of the ensemble; raise a ValueError if they need too much memory."""
         n, n_states, weights = len(table.rows), table.columns.n_states, table.weights
         weights = np.full(n, 1 / n) if weights is None else weights / weights.sum()
         full = impute_normal(table.rows, n_states, weights, rng)
@@ -364,7 +364,7 @@ class NNMRFClassifier(DensityClassifier):
         return edges
 
     def _learn_ensemble(self, table, edges, densities, rng, reports):
-        """Return the ensemble, or None after Ctrl-C before its first model."""
+        """Return the learned ensemble, or None if Ctrl-C stopped the fit before its first model."""
         ensemble = None
         if not reports.interrupted:
             try:

@@ -267,7 +267,7 @@ class NNMRFDensity(EnergyEstimator):
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
-        """Learn the networks.
+        """Learn the neural networks of the density.
 
         Parameters
         ----------
@@ -467,7 +467,7 @@ class NNMRFDensity(EnergyEstimator):
 
 
 def _standardise(columns, data):
-    """Return the columns and the rows, with continuous columns on the scale of weighted rows."""
+    """Return the encoder and the rows, standardised by weighted means and deviations."""
     if data.log_weights is not None:
         weights = normalized_weights(data.log_weights, len(data.X))
         X, columns = columns.standardised(data.X, weights)

@@ -8,7 +8,7 @@ N_FOLDS, SHRINKAGES = 5, (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.
 
 
 def shrunk_covariance(X, weights, target, shrinkage="auto"):
-    """Return the mean of rows and their covariance, shrunk towards a target.
+    """Return the mean and the covariance of the rows; the covariance is shrunk to a target.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def shrunk_covariance(X, weights, target, shrinkage="auto"):
 
 
 def select_class_shrinkage(X, labels, weights, target):
-    """Return the weight of the target with which Gaussians of classes predict best.
+    """Return the shrinkage weight with which class-wise Gaussians predict left-out rows best.
 
     The weight is selected by cross-validation of the log-likelihood. It is the same for all
     classes, because classes with few rows cannot determine their own (compare regularised
@@ -66,7 +66,7 @@ def select_class_shrinkage(X, labels, weights, target):
 
 
 def _folds(n):
-    """Return the indices of kept and of left-out rows for each fold."""
+    """Return, for each cross-validation fold, the indices of kept and of left-out rows."""
     order = np.random.default_rng(0).permutation(n)
     fold = np.arange(n) % min(N_FOLDS, n)
     return [(order[fold != k], order[fold == k]) for k in range(fold.max() + 1)]
@@ -77,12 +77,12 @@ def _shrink(S, target, share):
 
 
 def _min_shrinkage(n, m):
-    """Return the smallest weight of the target; constant columns thus have a positive variance."""
+    """Return the smallest shrinkage weight, which gives constant columns a positive variance."""
     return 0.01 * m / (n + m)
 
 
 def gaussian_base(X, numbers, weights, edges, target=None, shrinkage="auto"):
-    """Return the mean and the precision of a Gaussian with the edges of a graph.
+    """Return the mean and the precision matrix of a Gaussian with the edges of a graph.
 
     The Gaussian has the shrunk covariances of the rows on the edges of the graph.
 
@@ -144,7 +144,10 @@ def _covariance(X, weights):
 
 
 def _log_densities(residuals, covariance):
-    """Return Gaussian log-densities up to a constant, -1e300 if the covariance is not definite."""
+    """Return Gaussian log-densities up to a constant.
+
+    The log-densities are -1e300 if the covariance is not positive definite.
+    """
     try:
         root = np.linalg.cholesky(covariance)
     except np.linalg.LinAlgError:
@@ -154,7 +157,7 @@ def _log_densities(residuals, covariance):
 
 
 def precision_on_graph(covariance, edges, *, max_iter=100, tol=1e-8):
-    """Return the precision of the Gaussian with given covariances on the edges of a graph.
+    """Return the precision matrix of a Gaussian with given covariances on the edges of a graph.
 
     The Gaussian has no other couplings. Each variable is regressed on its neighbours in turn
     (Hastie, Tibshirani and Friedman, The Elements of Statistical Learning, algorithm 17.1). Nearly
@@ -186,7 +189,7 @@ def precision_on_graph(covariance, edges, *, max_iter=100, tol=1e-8):
 
 
 def _make_positive_definite(precision):
-    """Return the matrix with its couplings halved until it is positive definite."""
+    """Halve the off-diagonal entries of a precision matrix until it is positive definite."""
     diagonal = np.diag(precision)
     size = np.sqrt(np.outer(diagonal, diagonal))
     while len(size) and np.linalg.eigvalsh(precision / size)[0] < 1e-9:

@@ -1,4 +1,4 @@
-"""Initial values of networks, the quadratic term, and checks before training continues."""
+"""Initial networks and quadratic term of the model, and checks before training continues."""
 
 import joblib
 import numpy as np
@@ -28,13 +28,13 @@ def check_layers(name, layers):
 
 
 def fixed_parameters(density):
-    """Return the parameters that later fits must keep to continue training."""
+    """Return the parameters that must not change if a later fit continues training."""
     kept = {k: getattr(density, k) for k in FIXED_PARAMETERS}
     return kept | {"graph": density.graph if isinstance(density.graph, str) else None}
 
 
 def check_same_model(density, energy, fixed, names):
-    """Raise a ValueError if training cannot continue because the model differs.
+    """Raise a ValueError if a parameter of the model has changed since the previous fit.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def correlation(X, weights):
 
 
 def initial_energy(density, data, columns, rng):
-    """Return the initial energy: small random networks and the quadratic term.
+    """Return the initial energy, with small random networks and the quadratic term.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def initial_energy(density, data, columns, rng):
 
 
 def _quadratic_term(density, X, weights, columns, edges):
-    """Return the mean and the precision of the quadratic term."""
+    """Return the mean and the precision matrix of the energy's quadratic term."""
     numbers = columns.continuous
     if density.base == "gaussian":
         target = _shrinkage_target(density.prior_covariance, columns)
@@ -119,7 +119,7 @@ def _quadratic_term(density, X, weights, columns, edges):
 
 
 def _shrinkage_target(prior_covariance, columns):
-    """Return the shrinkage target of the covariance of standardised columns, or None."""
+    """Return ``prior_covariance`` on the scale of standardised columns, or None."""
     if prior_covariance is None:
         return None
     m = len(columns.continuous)

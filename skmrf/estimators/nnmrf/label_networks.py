@@ -1,4 +1,4 @@
-"""Ensemble of conditional models of the labels."""
+"""Ensemble of conditional models of the class labels given the columns."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from ...training.settings import Settings
 
 
 class MemberKind(NamedTuple):
-    """Initial values and penalty of a kind of ensemble members.
+    """Settings of a kind of ensemble members: initial values and penalty.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ N_ARRAYS = 80  # arrays of the size of the parameters in memory, most of them of
 
 @dataclass(frozen=True)
 class LabelEnsemble:
-    """Weighted mean of conditional models of the labels.
+    """Weighted mean of conditional models of the class labels given the columns.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class LabelEnsemble:
 
 
 def check_memory(n_states, edges, node_layers, edge_layers, n_labels, max_bytes):
-    """Raise a ValueError if the parameters of a member need more than ``max_bytes``."""
+    """Raise a ValueError if learning one ensemble member needs more than ``max_bytes``."""
     slots = int(max(n_states.max(initial=1), 1))
     n = len(n_states) * n_parameters(1, slots, node_layers)
     n = n_labels * (1 + n + len(edges) * n_parameters(2, slots, edge_layers))
@@ -101,7 +101,7 @@ def check_memory(n_states, edges, node_layers, edge_layers, n_labels, max_bytes)
 
 
 def member_tasks(networks, completions, labels, weights, rng, max_iter=None):
-    """Return the arguments of :func:`learn_member` for all members.
+    """Return the arguments with which :func:`learn_member` learns each ensemble member.
 
     There is a member for each kind and each fold. It is learned without the rows of the fold. The
     weights of the kinds maximise the likelihood of the rows left out (stacking). Members of a kind
@@ -158,7 +158,7 @@ def member_tasks(networks, completions, labels, weights, rng, max_iter=None):
 
 
 def combine_members(learned, left):
-    """Return the weighted ensemble of learned members.
+    """Return the ensemble of the learned members, with stacking weights.
 
     Parameters
     ----------
@@ -179,7 +179,10 @@ def combine_members(learned, left):
 
 
 def assign_folds(labels, rng):
-    """Return the fold of each row, stratified by class; -1 for the only row of a class."""
+    """Return the cross-validation fold of each row, stratified by class.
+
+    The fold is -1 if no other row has the same class.
+    """
     order = rng.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     folds = np.empty(len(labels), int)
@@ -189,7 +192,7 @@ def assign_folds(labels, rng):
 
 
 def subsample_rows(rows, labels, rng):
-    """Return a stratified subsample of rows, or all rows if there are few.
+    """Return a subsample of the rows that is stratified by class, or all rows if there are few.
 
     Parameters
     ----------
@@ -220,7 +223,7 @@ def subsample_rows(rows, labels, rng):
 
 
 def _kind_weights(logs, weights):
-    """Return the weights of the kinds, from the folds whose members are all learned."""
+    """Return the stacking weight of each kind, from the folds whose members are all learned."""
     n = len(MEMBER_KINDS)
     complete_folds = [np.stack(logs[m : m + n]) for m in range(0, len(logs) - n + 1, n)]
     if not complete_folds:
@@ -231,7 +234,7 @@ def _kind_weights(logs, weights):
 
 
 def stacking_weights(logs, weights, n_iter=100):
-    """Return the mixture weights of the kinds that maximise the likelihood, by EM.
+    """Return the weights of the kinds of members that maximise the likelihood, by EM.
 
     Parameters
     ----------
@@ -258,7 +261,7 @@ def stacking_weights(logs, weights, n_iter=100):
 
 
 def _build_ensemble(members, shares):
-    """Return the ensemble of members, without the kinds that have small weights."""
+    """Return the ensemble without the kinds of members that have small weights."""
     kinds = np.arange(len(members)) % len(shares)
     weights = (shares / np.maximum(np.bincount(kinds, minlength=len(shares)), 1))[kinds]
     kept = np.flatnonzero(shares[kinds] >= MIN_KIND_WEIGHT)
@@ -266,7 +269,7 @@ def _build_ensemble(members, shares):
 
 
 def learn_member(first, kind, rows, left, max_iter):
-    """Learn one member with a limited number of iterations.
+    """Learn one ensemble member, with a limited number of iterations.
 
     Parameters
     ----------

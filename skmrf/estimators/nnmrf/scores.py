@@ -42,7 +42,10 @@ def held_out_score(learner, held_out, density):
 
 
 def _model_score(learner, X, weights):
-    """Return the score of complete rows under the model, with log Z by importance sampling."""
+    """Return a function that computes the mean log-likelihood of complete rows.
+
+    The function estimates log Z by importance sampling.
+    """
     rng = np.random.default_rng(0)
 
     def score(energy, state):
@@ -55,7 +58,7 @@ def _model_score(learner, X, weights):
 
 
 def observed_log_potential(energy, proposal, codes, log_partition, seed):
-    """Return the log of the integral of the model over the missing entries of each row.
+    """Return the log of the unnormalised density, integrated over the missing entries of each row.
 
     Parameters
     ----------
@@ -86,7 +89,7 @@ def observed_log_potential(energy, proposal, codes, log_partition, seed):
 
 
 def draw_by_importance(energy, proposal, codes, rng):
-    """Draw the missing entries of each row: one of 100 imputations, by its importance weight.
+    """Impute each row with one of 100 imputations, drawn in proportion to importance weights.
 
     Parameters
     ----------
@@ -112,6 +115,6 @@ def draw_by_importance(energy, proposal, codes, rng):
 
 
 def _draw_candidates(energy, proposal, row, rng):
-    """Draw imputations of a row from the proposal; return them and their log weights."""
+    """Draw imputations of a row from the proposal; return imputed rows and log weights."""
     X = proposal.impute(np.tile(row, (N_CANDIDATES, 1)), rng)
     return X, energy.log_potential(X) - proposal.log_density(X)
