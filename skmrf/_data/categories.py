@@ -227,6 +227,8 @@ def check_categories(categories, names):
         )
     out = []
     for values, name in zip(categories, names, strict=True):
+        if isinstance(values, str) or not hasattr(values, "__len__"):
+            raise ValueError(f"The categories of column {name!r} must be a list; got {values!r}.")
         array = _to_numeric(_object_array(values))
         if len(array) == 0 or len(set(array.tolist())) < len(array):
             raise ValueError(

@@ -57,4 +57,6 @@ def check_sample_weight(sample_weight, n_rows):
         raise ValueError(
             "All sample weights are zero; at least one row must have a positive weight."
         )
-    return weights
+    with np.errstate(over="ignore"):
+        is_sum_finite = np.isfinite(weights.sum())
+    return weights if is_sum_finite else weights / weights.max()

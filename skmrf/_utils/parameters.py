@@ -1,6 +1,7 @@
 """Parameter validation."""
 
 import inspect
+import math
 import numbers
 
 import numpy as np
@@ -15,7 +16,7 @@ def check_choice(name, value, choices):
 
 def check_auto(name, value):
     """Return the value if it is "auto", or raise a ValueError."""
-    if value != "auto":
+    if not isinstance(value, str) or value != "auto":
         raise ValueError(f'{name} must be True, False or "auto"; got {value!r}.')
     return value
 
@@ -56,7 +57,7 @@ def check_number(name, value, *, low=None, high=None, integer=False, open_low=Fa
     if (
         isinstance(value, bool | np.bool_)
         or not isinstance(value, number_type)
-        or not np.isfinite(value)
+        or not _is_finite(value)
     ):
         raise ValueError(f"{name} must be {what}; got {value!r}.")
     too_low = low is not None and (value <= low if open_low else value < low)
@@ -65,6 +66,14 @@ def check_number(name, value, *, low=None, high=None, integer=False, open_low=Fa
         bounds = [f"{sign} {low}"] * (low is not None) + [f"<= {high}"] * (high is not None)
         raise ValueError(f"{name} must be {what} {' and '.join(bounds)}; got {value!r}.")
     return value
+
+
+def _is_finite(value):
+    """Return whether a number is finite as a float; large integers are not."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def check_number_or(names, name, value, **bounds):

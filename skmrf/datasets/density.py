@@ -2,20 +2,18 @@
 
 import hashlib
 import json
-import zipfile
-import zlib
 from functools import cache
 from importlib import resources
 
 import numpy as np
 from sklearn.utils import Bunch
 
+from ._archives import ARCHIVE_ERRORS, HEADER_BYTES, open_archive
 from ._remote import ENVIRONMENT, data_home_path, download, write_whole
 
 FOLDER = "density20"
 SPLITS = ("train", "valid", "test")
 REPLACE_HINT = "Delete it and fetch the data set again, or replace it with an intact copy."
-ARCHIVE_ERRORS = (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 def fetch_density_benchmark(name, *, data_home=None, download_if_missing=True):
@@ -155,9 +153,10 @@ def _find(name, home):
 
 
 def _read_packed(name, path):
+    rows, expected = registry()["sets"][name]["rows"], registry()["sets"][name]["n_features"]
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            n, expected = int(archive["n_vars"]), registry()["sets"][name]["n_features"]
+        with open_archive(path, sum(rows.values()) * expected + HEADER_BYTES) as archive:
+            n = int(archive["n_vars"])
             if n != expected:
                 raise ValueError(f"n_vars is {n}, expected {expected}")
             packed = {s: archive[f"{s}_packed"] for s in SPLITS}

@@ -13,8 +13,9 @@ from sklearn.datasets import fetch_openml
 from sklearn.utils import Bunch
 
 from .._utils.parameters import check_number
+from ._archives import ARCHIVE_ERRORS, HEADER_BYTES, open_archive
 from ._remote import ENVIRONMENT, data_home_path, download, write_whole
-from .density import ARCHIVE_ERRORS, REPLACE_HINT
+from .density import REPLACE_HINT
 
 SHAPE = 28, 28
 N_PIXELS = math.prod(SHAPE)
@@ -265,6 +266,11 @@ def digest(name, parts):
     return total.hexdigest()
 
 
+def _max_bytes(name):
+    """Return the size of all images and labels in double precision."""
+    return 8 * (N_PIXELS + 1) * sum(SETS[name]["rows"].values()) + HEADER_BYTES
+
+
 def _describe(name):
     rows = ", ".join(f"{n} {split}" for split, n in SETS[name]["rows"].items())
     return (
@@ -277,7 +283,7 @@ def _describe(name):
 
 
 def _read_digits(content):
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+    with open_archive(io.BytesIO(content), _max_bytes("mnist")) as archive:
         images = {split: archive[f"x_{split}"] for split in ("train", "test")}
         labels = {f"{split}_labels": archive[f"y_{split}"] for split in ("train", "test")}
     parts = {split: x.reshape(len(x), -1) for split, x in images.items()} | labels
@@ -322,7 +328,7 @@ SPLIT_NAMES = {"train": "train", "valid": "val", "test": "test"}  # our names: n
 
 
 def _read_packed_silhouettes(content):
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+    with open_archive(io.BytesIO(content), _max_bytes("caltech101_silhouettes")) as archive:
         images = {
             split: np.unpackbits(archive[f"{name}_packed"], axis=1, count=N_PIXELS)
             for split, name in SPLIT_NAMES.items()

@@ -311,7 +311,8 @@ def _find_table_owners(tie, ptr, variables, n_states):
     """Validate groups of tied cliques, and return for each clique the first clique of its group."""
     owner = np.arange(len(ptr) - 1)
     tied_cliques = set()
-    for group in tie or ():
+    groups = () if tie is None else tie
+    for group in groups if hasattr(groups, "__iter__") else (tie,):
         if not _holds_integers(group):
             raise ValueError(
                 f"tie must be groups of clique numbers, such as [[0, 1], [2, 3]]; got {tie!r}."

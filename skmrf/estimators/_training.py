@@ -3,7 +3,9 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from .._utils.parameters import check_flag, check_number
+import numpy as np
+
+from .._utils.parameters import check_auto, check_flag, check_number
 from ..learners.base import has_missing
 from ..training import optimizers, penalties, schedules
 from ..training.settings import Settings
@@ -54,6 +56,8 @@ class TrainingParameters:
         )
 
     def _check(self):
+        if not isinstance(self.early_stopping, bool | np.bool_):
+            check_auto("early_stopping", self.early_stopping)
         check_flag("average", self.average)
         check_flag("warm_start", self.warm_start)
         check_number("tol", self.tol, low=0)
@@ -126,7 +130,8 @@ class TrainingParameters:
             energy.penalty_groups(),
             energy.multiplicity,
         )
-        name = default_optimizer if self.optimizer == "auto" else self.optimizer
+        is_auto = isinstance(self.optimizer, str) and self.optimizer == "auto"
+        name = default_optimizer if is_auto else self.optimizer
         solvable = is_solvable(learner, data)
         optimizer = optimizers.make_optimizer(name, solvable, penalty, self.penalty)
         return Settings(

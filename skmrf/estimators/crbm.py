@@ -11,7 +11,7 @@ from .._data.scaling import fit_scaler, scale_inputs
 from .._data.targets import OutputEncoder, check_given, check_two_labels
 from .._utils.batch import Batch
 from .._utils.log_weights import check_sample_weight
-from .._utils.parameters import check_auto, check_number
+from .._utils.parameters import check_number
 from .._utils.randomness import check_generator
 from .._utils.rows import dense_rows
 from ..energies import ConditionalBipartiteEnergy
@@ -301,8 +301,6 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     def _check_parameters(self, partial):
         check_number("n_components", self.n_components, low=1, integer=True)
-        if not isinstance(self.early_stopping, bool | np.bool_):
-            check_auto("early_stopping", self.early_stopping)
         return TrainingParameters.of(self, partial)
 
     def _encode_outputs(self, X, y, classes, is_resumed):

@@ -3,6 +3,7 @@
 import os
 import time
 from copy import deepcopy
+from hashlib import blake2b
 from pathlib import Path
 from threading import get_ident
 
@@ -14,6 +15,9 @@ from .._utils.parameters import check_number
 from .._utils.warn import warn_caller
 from .._version import __version__
 from ..energies import TableEnergy
+
+DIGEST_BYTES = 32  # at the end of a file
+BYTES_PER_READ = 2**20
 
 
 class NoCheckpoint:
@@ -88,17 +92,14 @@ class FileCheckpoint(NoCheckpoint):
         self._fit["fixed"] = value
 
     def _read(self):
-        try:
-            saved = joblib.load(self.path)
-            if {"identity", "rng", "state", "fixed", "ended"} <= set(saved):
-                return saved
-        except OSError:
-            raise
-        except Exception as error:
-            raise ValueError(
-                f"{self.path} is not a checkpoint file: {error}. Give Checkpoint another path."
-            ) from error
-        raise ValueError(f"{self.path} is not a checkpoint file. Give Checkpoint another path.")
+        with open(self.path, "rb") as file:
+            if _is_intact(file):
+                file.seek(0)
+                return joblib.load(file)
+        raise ValueError(
+            f"{self.path} is not a checkpoint file of this version, or it is damaged. Delete it, "
+            "or give Checkpoint another path."
+        )
 
     def write(self, state, *, ended=False):
         """Write the state if the fit has ended or the interval since the last write is over."""
@@ -106,7 +107,10 @@ class FileCheckpoint(NoCheckpoint):
             return
         temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}-{get_ident()}.part")
         try:
-            joblib.dump(self._fit | {"state": state, "ended": ended}, temporary)
+            with open(temporary, "wb") as file:
+                hashed = _HashedFile(file)
+                joblib.dump(self._fit | {"state": state, "ended": ended}, hashed)
+                file.write(hashed.digest.digest())
             os.replace(temporary, self.path)
         except (OSError, KeyboardInterrupt) as error:
             if isinstance(error, KeyboardInterrupt) and not ended:
@@ -118,6 +122,38 @@ class FileCheckpoint(NoCheckpoint):
         finally:
             temporary.unlink(missing_ok=True)
         self._write_time = time.monotonic()
+
+
+class _HashedFile:
+    """Binary file to write to, with the digest of what was written."""
+
+    def __init__(self, file):
+        self.file = file
+        self.digest = blake2b(digest_size=DIGEST_BYTES)
+
+    def write(self, content):
+        """Write bytes and add them to the digest."""
+        self.digest.update(content)
+        return self.file.write(content)
+
+    def tell(self):
+        """Return the position in the file."""
+        return self.file.tell()
+
+
+def _is_intact(file):
+    """Return whether a file ends with the digest of the bytes before it.
+
+    Nothing is unpickled, so a damaged file cannot crash the process.
+    """
+    n_left = file.seek(0, os.SEEK_END) - DIGEST_BYTES
+    file.seek(0)
+    digest = blake2b(digest_size=DIGEST_BYTES)
+    while n_left > 0:
+        content = file.read(min(n_left, BYTES_PER_READ))
+        digest.update(content)
+        n_left -= len(content)
+    return file.read() == digest.digest()
 
 
 class Checkpoint:
@@ -135,8 +171,8 @@ class Checkpoint:
     ----------
     path : str or path-like
         Name of the file. Each write replaces the whole file. A fit that is killed during a write
-        leaves the previous file, and a temporary file that ends in ``.part``. The file is a pickle:
-        do not load one that you do not trust.
+        leaves the previous file, and a temporary file that ends in ``.part``. A digest at the end
+        of the file detects damage. The file is a pickle: do not load one that you do not trust.
     interval : float, default=60.0
         Minimum number of seconds between two writes. With 0, the file is written after each epoch
         or part. The end of a fit is always written.
@@ -147,8 +183,8 @@ class Checkpoint:
         From ``fit``: the estimator is not one of this package, such as a ``GridSearchCV``.
     ValueError
         From ``fit``: the file is of another fit (with other parameters, rows, weights, initial
-        values or version of skmrf), the file is not a checkpoint, or the estimator has two
-        checkpoints.
+        values or version of skmrf), the file is not a checkpoint or is damaged, or the estimator
+        has two checkpoints.
     FileNotFoundError, IsADirectoryError
         From ``fit``: the folder of the file does not exist, or the path is a folder.
 

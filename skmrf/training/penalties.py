@@ -181,4 +181,4 @@ def make_penalty(name, alpha, groups, multiplicity=None):
     """
     check_choice("penalty", name, PENALTIES)
     check_number("alpha", alpha, low=0)
-    return PENALTIES[name](alpha, groups, multiplicity) if alpha > 0 else NoPenalty()
+    return PENALTIES[name](float(alpha), groups, multiplicity) if alpha > 0 else NoPenalty()

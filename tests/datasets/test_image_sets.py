@@ -1,6 +1,7 @@
 """Tests of image data sets and image corruption."""
 
 import re
+import tracemalloc
 import urllib.error
 import urllib.request
 from types import SimpleNamespace
@@ -173,6 +174,21 @@ def test_detects_wrong_shapes(digits, objects, tmp_path):
     save_objects(tmp_path / OBJECTS_FILE, objects | {"class_names": NAMES[1:]}, "npz")
     with pytest.raises(ValueError, match=r"classnames has shape \(100,\), expected \(101,\)"):
         fetch_caltech101_silhouettes(data_home=tmp_path)
+
+
+@pytest.mark.usefixtures("digits")
+def test_large_arrays_are_not_decompressed(tmp_path):
+    """An archive of 400 kB whose arrays have 400 MB is refused without reading them."""
+    path = tmp_path / DIGITS_FILE
+    path.parent.mkdir(exist_ok=True)
+    names = "x_train", "y_train", "x_test", "y_test"
+    np.savez_compressed(path, **dict.fromkeys(names, np.zeros(10**8, dtype=np.uint8)))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"its arrays have 4000005\d\d bytes, expected at most"):
+        fetch_mnist(data_home=tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10**7
 
 
 @pytest.mark.parametrize("damage", ["empty", "garbage", "truncated", "npy", "keys"])

@@ -58,6 +58,11 @@ BAD_PARAMETERS = [
     ({"cliques": [(1, 1)]}, r"Clique \(1, 1\) has column 1 twice; give each column once"),
     ({"cliques": nx.path_graph(3)}, "has column 2, but the columns are 0 to 1"),
     ({"cliques": [(0, 1)], "tie": [[0, 5]]}, "tie names clique 5, but there are 1 cliques"),
+    ({"tie": 3}, r"tie must be groups of clique numbers, such as .*; got 3"),
+    ({"categories": np.arange(2)}, r"The categories of column 0 must be a list; got np.int64\(0\)"),
+    ({"optimizer": np.array(["sgd", "adam"])}, r"optimizer must be one of .*; got array"),
+    ({"early_stopping": np.ones(2)}, r'early_stopping must be True, False or "auto"; got array'),
+    ({"alpha": 10**400}, "alpha must be a number; got 1000"),
     ({"categories": [[0, 1]]}, "categories has 1 lists, but X has 2 columns; give one list per"),
     ({"categories": [[0, 0], [0, 1]]}, "categories of column 0 must be distinct"),
     ({"categories": [[0], [0, 1]]}, "Column 0 has the category 1, which was not seen in fit"),
@@ -465,3 +470,13 @@ def test_bad_labels_of_classes(labels, message):
     with pytest.raises(ValueError, match=message):
         model.fit(numbers(20), labels)
     assert not_fitted(model)
+
+
+def test_huge_weights_and_penalties():
+    """Numbers near the largest double precision number have the effect that they should have."""
+    model = DiscreteMRF(learner="exact", alpha=0.1)
+    expected = model.fit(X, sample_weight=np.arange(1, 21)).score_samples(X)
+    found = clone(model).fit(X, sample_weight=1e306 * np.arange(1, 21)).score_samples(X)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    independent = DiscreteMRF(learner="exact", alpha=10**30).fit(X)
+    np.testing.assert_allclose(independent.log_potentials_[-1], 0.0, atol=1e-12)

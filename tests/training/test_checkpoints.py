@@ -248,6 +248,27 @@ def test_checkpoint_of_another_fit_raises(tmp_path):
     assert_same(same.fit(rows, sample_weight=np.ones(len(rows))), before)
 
 
+def test_damaged_files_raise(tmp_path, seed):
+    """A flipped bit, zeroed bytes and appended bytes are detected before anything is unpickled."""
+    path = tmp_path / "fit"
+    model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path, 0))
+    model.fit(X)
+    intact = np.frombuffer(path.read_bytes(), dtype=np.uint8)
+    rng = np.random.default_rng(seed)
+    for position in rng.integers(len(intact), size=100):
+        flipped, zeroed = intact.copy(), intact.copy()
+        flipped[position] ^= 1 << rng.integers(8)
+        zeroed[position : position + 50] = 0
+        for damaged in (flipped, zeroed, np.append(intact, flipped[position])):
+            if np.array_equal(damaged, intact):
+                continue
+            path.write_bytes(damaged.tobytes())
+            with pytest.raises(ValueError, match=r"fit is not a checkpoint file .* damaged"):
+                model.fit(X)
+    path.write_bytes(intact.tobytes())
+    assert model.fit(X).n_iter_ == 6
+
+
 def test_invalid_files_and_paths_raise(tmp_path):
     path = tmp_path / "fit"
     model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path, 0))

@@ -1,6 +1,5 @@
 """Densities of continuous and categorical columns with neural potentials."""
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
@@ -9,7 +8,7 @@ from ..._data.frames import column_names, read_columns
 from ..._data.mixed import learn_columns, warn_degenerate
 from ..._utils.batch import Batch
 from ..._utils.log_weights import normalized_weights
-from ..._utils.parameters import check_auto, check_choice, check_number_or
+from ..._utils.parameters import check_choice, check_number_or
 from ..._utils.randomness import check_generator
 from ...energies import NeuralEnergy
 from ...learners import BeliefLearner
@@ -33,6 +32,7 @@ RATE_WITHOUT_HELD_OUT = AdaptiveRate(window=200, cosine=1.0, n_halvings=1)
 RECENCY = 8.0  # recent iterates have large weights, because iterates keep improving
 MIN_PATIENCE = 300  # updates without a better score
 MAX_UPDATES = 3000
+MAX_BASE = 1e6  # a larger one makes networks vanish in the rounding of the base
 
 
 class NNMRFDensity(EnergyEstimator):
@@ -73,8 +73,8 @@ class NNMRFDensity(EnergyEstimator):
     base : "gaussian" or float, default="gaussian"
         Quadratic term of the continuous columns. "gaussian" is the quadratic term of a Gaussian: it
         has the covariances of the training rows on the edges of the graph, and no other
-        interactions. A positive float ``a`` means ``-a * sum(x**2)`` for standardised columns. The
-        paper uses 0.01.
+        interactions. A float ``a`` in (0, 1e6] means ``-a * sum(x**2)`` for standardised columns.
+        The paper uses 0.01.
     prior_covariance : array-like of shape (n_numbers, n_numbers), optional
         Target of the shrinkage of the covariance with ``base="gaussian"``. It has a row for each of
         the ``n_numbers`` continuous columns, in the units of the columns, and must be positive
@@ -356,11 +356,9 @@ class NNMRFDensity(EnergyEstimator):
         check_choice("density", self.density, ("mixture", "mrf"))
         for name in ("node_layers", "edge_layers"):
             check_layers(name, getattr(self, name))
-        check_number_or(("gaussian",), "base", self.base, low=0, open_low=True)
+        check_number_or(("gaussian",), "base", self.base, low=0, high=MAX_BASE, open_low=True)
         check_number_or(("auto",), "alpha", self.alpha, low=0)
         check_number_or(("auto",), "shrinkage", self.shrinkage, low=0, high=1)
-        if not isinstance(self.early_stopping, bool | np.bool_):
-            check_auto("early_stopping", self.early_stopping)
         return TrainingParameters.of(self, partial)
 
     def _learn_columns(self, X, rows):
