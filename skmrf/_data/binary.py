@@ -15,7 +15,7 @@ TWO_STATES_ADVICE = "give two states as numbers, or use DiscreteMRF for other ca
 
 @dataclass(frozen=True)
 class TwoStateEncoder:
-    """Encoder of numeric columns with two states as state codes 0 and 1.
+    """Encoder that converts numeric columns with two states to the state codes 0 and 1.
 
     Attributes
     ----------
@@ -32,19 +32,22 @@ class TwoStateEncoder:
     binarize: float | None
 
     def read(self, estimator, X):
-        """Return the rows that are passed to a fitted estimator as a numeric array."""
+        """Return ``X`` as a numeric array; raise an error unless it has the columns of ``fit``."""
         return numeric_rows(estimator, X, reset=False, remedy=TWO_STATES_ADVICE, missing=True)
 
     def encode(self, X):
-        """Return the state codes, shape (n_rows, n_columns), with MISSING for nan."""
+        """Return the state codes, shape (n_rows, n_columns); the code of nan is MISSING."""
         return two_state_codes(X, self.states, self.binarize, self.names)
 
     def encode_row(self, row):
-        """Return the state codes of one row, an object array (1, n_columns); None is missing."""
+        """Return the state codes of one row, in which None is a missing entry.
+
+        The row is an array of dtype object and shape (1, n_columns).
+        """
         return self.encode(row.astype(float))
 
     def encode_complete(self, X):
-        """Return int8 codes of complete rows, sparse if X is sparse and the lower state is 0."""
+        """Return int8 codes of complete rows: a sparse matrix if X is sparse and 0 has code 0."""
         if not issparse(X):
             return self.encode(X).astype(np.int8)
         if self.binarize is not None and self.binarize < 0:
@@ -63,7 +66,10 @@ class TwoStateEncoder:
         return codes
 
     def decode(self, codes):
-        """Return the states of complete codes, as integers if both states are integers."""
+        """Return the state of each code, as integers if both states are integers.
+
+        No code may be MISSING.
+        """
         states = np.array(self.states)
         whole = states.astype(int)
         return (whole if (whole == states).all() else states)[codes]

@@ -29,7 +29,7 @@ MAX_REAL_CATEGORIES = 50
 
 @dataclass(frozen=True)
 class CategoryEncoder:
-    """Encoder of categories as state codes.
+    """Encoder that converts categories to state codes.
 
     Attributes
     ----------
@@ -43,24 +43,27 @@ class CategoryEncoder:
     categories: list
 
     def read(self, estimator, X):
-        """Return the columns of rows that are passed to a fitted estimator."""
+        """Return the columns of X; raise a ValueError unless they are the columns of ``fit``."""
         return read_columns(estimator, X, reset=False)
 
     def encode(self, columns):
-        """Return the state codes, shape (n_rows, n_columns), with MISSING for missing entries."""
+        """Return the state codes, shape (n_rows, n_columns); missing entries have MISSING."""
         return encode(columns, self.categories, self.names)
 
     def encode_row(self, row):
-        """Return the state codes of one row, an object array (1, n_columns); None is missing."""
+        """Return the state codes of one row, in which None is a missing entry.
+
+        The row is an array of dtype object and shape (1, n_columns).
+        """
         return self.encode(list(row.T))
 
     def decode(self, codes):
-        """Return the categories of state codes without missing entries."""
+        """Return the category of each state code; no code may be MISSING."""
         return decode(codes, self.categories)
 
 
 def resolve_categories(categories, columns, names):
-    """Return the categories of each column for the parameter ``categories``.
+    """Return the categories of each column: those given by the user or those in the column.
 
     Parameters
     ----------
@@ -90,8 +93,8 @@ def read_training_columns(estimator, X, resume):
     """Return the columns of training rows, their categories and their names.
 
     If ``resume``, the number and the names of the columns are checked, and the categories are those
-    of the earlier fit. Otherwise they are recorded, and the categories are those of the parameter
-    ``categories`` of the estimator.
+    of the earlier fit. Otherwise the number and the names are recorded, and the estimator's
+    parameter ``categories`` determines the categories.
     """
     columns = read_columns(estimator, X, reset=not resume)
     names = column_names(estimator)
@@ -101,14 +104,14 @@ def read_training_columns(estimator, X, resume):
 
 
 def _is_missing(value):
-    """Return whether a value is None, nan, NaT or NA."""
+    """Return True if a value is None, nan, NaT or NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating) and np.isnan(value)
 
 
 def is_number(value):
-    """Return whether a value can be converted to a float."""
+    """Return True if a value can be converted to a float."""
     try:
         float(value)
     except (OverflowError, TypeError, ValueError):
@@ -117,7 +120,7 @@ def is_number(value):
 
 
 def missing_mask(column):
-    """Return a mask of the entries that are None, nan, NaT or NA."""
+    """Return a boolean mask: True where an entry is None, nan, NaT or NA."""
     if column.dtype.kind == "f":
         return np.isnan(column)
     if column.dtype.kind in "mM":
@@ -240,7 +243,7 @@ def check_categories(categories, names):
 
 
 def unite_categories(categories):
-    """Return, for each column, the union of the categories of all columns."""
+    """Return the union of the categories of all columns, once for each column."""
     values = [v for c in categories for v in c.tolist()]
     union = _sorted_unique(_to_numeric(_object_array(values)), "all")
     return [union] * len(categories)
@@ -254,7 +257,7 @@ def _object_array(values):
 
 
 def encode(columns, categories, names):
-    """Return the state codes of all entries, with MISSING for missing entries.
+    """Return the state codes of all entries; the code of a missing entry is MISSING.
 
     Raises
     ------
@@ -295,7 +298,7 @@ def _find_codes(values, known, name):
 
 
 def decode(X, categories):
-    """Return the categories of state codes, in a numeric array if all categories are numbers."""
+    """Return the category of each code; the array is numeric if all categories are numbers."""
     kinds = {c.dtype.kind for c in categories}
     if kinds <= set("biuf") and (kinds == {"b"} or "b" not in kinds):
         out = np.empty(X.shape, dtype=np.result_type(*[c.dtype for c in categories]))
@@ -308,5 +311,5 @@ def decode(X, categories):
 
 
 def _to_objects(values):
-    """Return the values as an object array, without conversion of times to integers."""
+    """Return the values as an object array; times are not converted to integers."""
     return np.fromiter(values, dtype=object, count=len(values))

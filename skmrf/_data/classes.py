@@ -1,4 +1,4 @@
-"""Training rows of several classes."""
+"""Checked and encoded training rows with class labels."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from .targets import check_given
 
 
 class Table(NamedTuple):
-    """Training rows with class labels.
+    """Encoded training rows with class labels.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Table(NamedTuple):
 
 
 def check_target(estimator, X, y):
-    """Return the labels of a classifier as a one-dimensional array.
+    """Check the class labels ``y``, and return them as a one-dimensional array.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def check_target(estimator, X, y):
 
 
 def check_priors(priors, shares):
-    """Return the prior probabilities of the classes.
+    """Check the parameter ``priors``, and return the prior probability of each class.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def _check_label_types(y):
 
 
 def check_classes(rows, labels, classes, columns):
-    """Warn of columns that are constant, binary, or have no observed entry in a class."""
+    """Warn if a column is constant, has only two values, or has no observed entry in a class."""
     degenerate = warn_degenerate(rows, columns.continuous, columns.names)
     for k, label in enumerate(classes.tolist()):
         here = rows[labels == k]
@@ -142,9 +142,10 @@ def check_classes(rows, labels, classes, columns):
 
 
 def impute_unobserved_columns(rows, labels):
-    """Return the rows with imputed values in columns without an observed entry in a class.
+    """Impute a column in the rows of a class if the class has no observed entry of the column.
 
-    The values are quantiles of the column over all classes, in random order.
+    The imputed values are quantiles of the column over all classes, in random order. Other missing
+    entries stay missing.
     """
     out, rng = rows.copy(), np.random.default_rng(0)
     for k in range(labels.max() + 1):

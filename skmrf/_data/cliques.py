@@ -1,4 +1,4 @@
-"""Conversion of the parameter ``cliques`` to arrays of variables."""
+"""Conversion of the parameter ``cliques`` to arrays of column indices."""
 
 import numbers
 
@@ -8,7 +8,7 @@ NAMES = ("independent", "pairwise")
 
 
 def resolve_cliques(cliques, n_features, names=None):
-    """Return the variables of all cliques, concatenated, and where each clique starts.
+    """Return the column indices of all cliques in one array, and the start of each clique.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Columns of arrays and of pandas and polars frames."""
+"""Access to the columns of arrays, pandas frames and polars frames."""
 
 from sklearn.utils.validation import check_array, validate_data
 
@@ -41,23 +41,23 @@ def column_types(X):
 
 
 def find_column_names(X, n_columns):
-    """Return the column names of a data frame, or the column positions of an array."""
+    """Return the column names of a data frame, or 0, 1, 2, ... for an array."""
     return list(getattr(X, "columns", range(n_columns)))
 
 
 def array_kind(X):
-    """Return numpy's code of an array's data type, such as ``"f"``, or an empty string."""
+    """Return the ``dtype.kind`` of an array, such as ``"f"``, or "" if it has no dtype."""
     return getattr(getattr(X, "dtype", None), "kind", "")
 
 
 def column_names(estimator):
-    """Return the column names seen during fit, or column positions if there are no names."""
+    """Return the column names seen during fit, or 0, 1, 2, ... if there are no names."""
     fitted = vars(estimator)
     return list(fitted.get("feature_names_in_", range(fitted["n_features_in_"])))
 
 
 def read_columns(estimator, X, *, reset):
-    """Return the columns of X, and record or check the number and the names of the columns.
+    """Record or check the number and the names of the columns, and return the columns of X.
 
     Parameters
     ----------

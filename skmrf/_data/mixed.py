@@ -16,7 +16,7 @@ MAX_STANDARDISED = 1e100  # so that squares are finite
 
 @dataclass(frozen=True)
 class Columns:
-    """Encoder of the columns of a table: standardised numbers and state codes.
+    """Encoder that standardises continuous columns and converts categories to state codes.
 
     Attributes
     ----------
@@ -49,15 +49,18 @@ class Columns:
         return n_states
 
     def read(self, estimator, X):
-        """Return the columns of rows that are passed to a fitted estimator."""
+        """Return the columns of X; raise a ValueError unless they are the columns of ``fit``."""
         return read_columns(estimator, X, reset=False)
 
     def encode_row(self, row):
-        """Return the encoded row of an object array (1, n_columns), in which None is missing."""
+        """Return one encoded row; in the given row, None is a missing entry.
+
+        The given row is an array of dtype object and shape (1, n_columns).
+        """
         return self.encode(list(row.T))
 
     def encode(self, columns):
-        """Return encoded rows: standardised numbers and state codes, with nan if missing.
+        """Return encoded rows: standardised numbers and state codes; missing entries are nan.
 
         The result has shape (n_rows, n_columns).
         """
@@ -73,7 +76,7 @@ class Columns:
         return X
 
     def decode(self, X):
-        """Return encoded rows in the user's units and categories.
+        """Convert encoded rows back to the user's units and categories.
 
         The array has the dtype object if a category is not numeric.
         """
@@ -87,7 +90,7 @@ class Columns:
         return out
 
     def standardised(self, X, weights):
-        """Return rows standardised by weighted moments, and the encoder with the new scale."""
+        """Standardise rows by weighted means and deviations; return them and the new encoder."""
         X, mean, scale = X.copy(), self.mean.copy(), self.scale.copy()
         for k, j in enumerate(self.continuous):
             centre, spread = _mean_and_scale(X[:, j], weights, self.names[j])
@@ -96,12 +99,12 @@ class Columns:
         return X, replace(self, mean=mean, scale=scale)
 
     def log_scale(self, X):
-        """Return the sum of log standard deviations over the observed numbers of each row."""
+        """Return, for each row, the sum of log ``scale`` over its observed continuous columns."""
         return ~np.isnan(X[:, self.continuous]) @ np.log(self.scale)
 
 
 def learn_columns(X, columns, names, categorical_features, categories, weights=None):
-    """Return the encoder of the columns of a table, given the parameters of an estimator.
+    """Interpret ``categorical_features`` and ``categories``, and return the fitted encoder.
 
     Parameters
     ----------
@@ -129,7 +132,7 @@ def learn_columns(X, columns, names, categorical_features, categories, weights=N
 
 
 def fit_columns(columns, names, categorical, categories, weights=None, declared=None):
-    """Return the encoder of the columns of a table.
+    """Return an encoder that is fitted to the columns of a table.
 
     Parameters
     ----------
@@ -222,7 +225,7 @@ def _mean_and_scale(x, weights, name):
 
 
 def warn_degenerate(X, continuous, names, where=""):
-    """Warn of continuous columns with one or two values, whose likelihood has no maximum.
+    """Warn of continuous columns with only one or two values: the likelihood has no maximum.
 
     Returns
     -------
@@ -254,7 +257,7 @@ def _degenerate_message(is_constant, names, where):
 
 
 def categorical_mask(categorical_features, X, names):
-    """Return a mask of the categorical columns.
+    """Return a boolean mask that is True for the categorical columns.
 
     Parameters
     ----------
@@ -308,7 +311,7 @@ def _find_position(column, names):
 
 
 def _categorical_dtypes(X, n):
-    """Return a mask of the columns of a data frame that have a categorical data type."""
+    """Return a boolean mask: True for the columns of a frame with a categorical data type."""
     types = column_types(X)
     if not types:
         return np.zeros(n, dtype=bool)
@@ -316,7 +319,7 @@ def _categorical_dtypes(X, n):
 
 
 def declared_categories(X, categorical):
-    """Return the categories that the data types of a frame's columns declare.
+    """Return the categories that pandas or polars data types declare for each column.
 
     Parameters
     ----------

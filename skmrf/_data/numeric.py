@@ -9,7 +9,7 @@ from .frames import array_kind, as_columns, find_column_names
 
 
 def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
-    """Return X as a numeric array, and record or check the number and names of its columns.
+    """Record or check the number and names of X's columns; return X as a numeric array.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
 def _raise_for_text(X, remedy, error=None):
     """Raise an error that names the first entry that is not a number, if there is one.
 
-    It is a TypeError with numpy's message if ``error`` is a TypeError, otherwise a ValueError.
+    If ``error`` is a TypeError, a TypeError with numpy's message is raised, otherwise a ValueError.
     """
     error_type, detail = ValueError, ""
     if isinstance(error, TypeError):
@@ -75,7 +75,7 @@ def _raise_for_text(X, remedy, error=None):
 
 
 def _values_to_check(column):
-    """Return the values of a column as a list, or no values if the data type is numeric."""
+    """Return the values of a column as a list; the list is empty if the data type is numeric."""
     if column.dtype.kind in "biuf":
         return []
     return (column.astype(str) if column.dtype.kind in "mM" else column).tolist()

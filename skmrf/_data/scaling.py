@@ -1,4 +1,4 @@
-"""Scaling of inputs."""
+"""Standardisation of input columns that are not binary."""
 
 import numpy as np
 from scipy.sparse import issparse
@@ -8,7 +8,7 @@ from .._utils.rows import dense_rows
 
 
 def fit_scaler(X, weights):
-    """Return a scaler that leaves binary columns unchanged, or None if all columns are binary."""
+    """Return a scaler of the columns that are not binary, or None if all columns are binary."""
     sparse = issparse(X)
     if sparse:
         others = np.unique(X.indices[(X.data != 0) & (X.data != 1)])
@@ -36,7 +36,7 @@ def fit_scaler(X, weights):
 
 
 def scale_inputs(scaler, X):
-    """Return the scaled inputs, or unchanged inputs if ``scaler`` is None."""
+    """Return the scaled inputs; if ``scaler`` is None, return the inputs unchanged."""
     if scaler is None:
         return X
     return scaler.transform(dense_rows(X) if scaler.with_mean else X)

@@ -11,7 +11,7 @@ from .._utils.rows import dense_rows
 
 @dataclass(frozen=True)
 class OutputEncoder:
-    """Encoder of binary outputs as zeros and ones.
+    """Encoder that converts binary outputs to zeros and ones.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ def check_two_labels(classes):
 
 
 def find_labels(y):
-    """Return the one or two labels of a single output."""
+    """Return the one or two labels of a single output; raise a ValueError if it is not binary."""
     assert_all_finite(y, input_name="y")
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     if kind != "binary":

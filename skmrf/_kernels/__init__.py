@@ -1,4 +1,4 @@
-"""Loops over arrays that numba compiles.
+"""Numerical loops that are compiled with numba.
 
 No other subpackage of skmrf imports numba.
 """

@@ -1,4 +1,4 @@
-"""Decorators that compile kernels with numba."""
+"""Decorators that compile numerical functions (kernels) with numba."""
 
 import numba
 from numba.core import cgutils
@@ -44,7 +44,7 @@ def _borrowed(_, array):
 if numba.config.DISABLE_JIT:
 
     def borrowed(array):
-        """Return the array unchanged, for runs without compilation."""
+        """Return the array unchanged; used if compilation is disabled."""
         return array
 else:
     #: Return a view of an array without reference counting. If arrays are read from tuples inside

@@ -1,4 +1,4 @@
-"""Adam and gradient steps, each computed in one pass over the parameters."""
+"""Adam steps and gradient steps, each computed in one loop over the parameters."""
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def adam_step(theta, gradient, mean, square, betas, corrections, rate, epsilon, 
 
 @kernel
 def adam_step_sizes(square, rate, correction, epsilon, sizes):
-    """Write the step size of each parameter in an Adam step to ``sizes``.
+    """Set ``sizes`` to the step size of each parameter in an Adam step.
 
     ``correction`` is the second of the two corrections of :func:`adam_step`.
     """
@@ -40,7 +40,7 @@ def adam_step_sizes(square, rate, correction, epsilon, sizes):
 
 @kernel
 def gradient_step(theta, gradient, rate):
-    """Replace ``gradient`` by ``theta + rate * gradient``."""
+    """Overwrite ``gradient`` with the new parameters ``theta + rate * gradient``."""
     rate = gradient.dtype.type(rate)
     for i in range(theta.size):
         gradient[i] = theta[i] + rate * gradient[i]

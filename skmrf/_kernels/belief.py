@@ -1,4 +1,4 @@
-"""Messages of one clique in belief propagation.
+"""Computation of the messages of one clique in belief propagation.
 
 The clamped variables have the lowest numbers. Each clique lists its variables in increasing order,
 so its table given the clamped variables is one contiguous slice of the whole table.
@@ -6,8 +6,9 @@ so its table given the clamped variables is one contiguous slice of the whole ta
 An edge is a pair of a clique and one of its variables. Messages go from cliques to variables.
 Cavities go from variables to cliques: the cavity of an edge is the belief of the variable without
 the message of this clique. Messages and cavities are logarithms, one per state of the edge's
-variable. A message of ``-inf`` excludes a state. ``n_excluded`` counts the messages of ``-inf``,
-and ``totals`` are the sums of all other messages.
+variable. A message of ``-inf`` excludes a state: the state has probability zero. For each
+state of each variable, ``n_excluded`` is the number of messages of ``-inf``, and ``totals`` is the
+sum of all other messages.
 """
 
 from typing import NamedTuple
@@ -40,7 +41,7 @@ class Graph(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Messages and scratch arrays that a run of belief propagation changes."""
+    """Messages and scratch arrays of a run of belief propagation."""
 
     messages: np.ndarray  # from cliques to variables
     cavities: np.ndarray  # from variables to cliques; the largest of each edge is 0
@@ -54,7 +55,7 @@ class Work(NamedTuple):
 
 @inlined
 def borrowed_graph(g):
-    """Return a factor graph with views of its arrays that have no reference counts."""
+    """Return the graph with array views without reference counts, for faster compiled loops."""
     return Graph(
         borrowed(g.n_states),
         borrowed(g.state_start),
@@ -72,7 +73,7 @@ def borrowed_graph(g):
 
 @inlined
 def borrowed_work(work):
-    """Return views of the messages and scratch arrays that have no reference counts."""
+    """Return array views without reference counts, for faster compiled loops."""
     return Work(
         borrowed(work.messages),
         borrowed(work.cavities),
@@ -87,7 +88,7 @@ def borrowed_work(work):
 
 @inlined
 def first_free_edge(g, a, n_clamped):
-    """Return the first edge between clique a and a variable that is not clamped."""
+    """Return the index of the first edge of clique a whose variable is not clamped."""
     p = g.clique_ptr[a]
     while p < g.clique_ptr[a + 1] and g.clique_vars[p] < n_clamped:
         p += 1
@@ -96,7 +97,7 @@ def first_free_edge(g, a, n_clamped):
 
 @inlined
 def update_cavity(g, work, p):
-    """Recompute the cavity (message to the clique) of edge p, and return its largest change.
+    """Recompute the message from variable to clique (cavity) of edge p; return the largest change.
 
     The change of a state is the change of its log message, relative if the log message is below -1.
     The log message of an excluded state is infinite, so its change is the change of the weight (the
@@ -118,9 +119,9 @@ def update_cavity(g, work, p):
 
 @inlined
 def update_binary_cavity(work, at, offset):
-    """Recompute the cavity (message to a clique) of a binary variable from its log-odds.
+    """Recompute the message from a binary variable to a clique (cavity); return the change.
 
-    No state of the variable may be excluded.
+    The message is computed from the log odds of the variable. Neither state may be excluded.
     """
     odds = work.totals[offset + 1] - work.messages[at + 1] - work.totals[offset] + work.messages[at]
     old = work.cavities[at + 1] - work.cavities[at]
@@ -136,7 +137,10 @@ def update_binary_cavity(work, at, offset):
 
 @inlined
 def update_cavity_states(work, at, offset, q):
-    """Recompute the cavity (message to a clique) of a variable that may have excluded states."""
+    """Recompute the message from a variable to a clique (cavity); return the largest change.
+
+    Some states of the variable can be excluded (have probability zero).
+    """
     top = -np.inf
     for s in range(q):
         value = work.totals[offset + s]
@@ -166,7 +170,10 @@ def update_cavity_states(work, at, offset, q):
 
 @inlined
 def fill_product_table(g, work, first, last, start, potentials):
-    """Set ``work.table`` to a clique's potentials times its incoming messages; return its size."""
+    """Multiply a clique's potentials by its incoming messages; return the number of entries.
+
+    ``work.table`` receives the products.
+    """
     size = 1
     work.table[0] = 1.0
     for p in range(last - 1, first - 1, -1):
@@ -184,9 +191,10 @@ def fill_product_table(g, work, first, last, start, potentials):
 
 @inlined
 def sum_binary_pair(g, work, first, start, potentials):
-    """Set ``work.sums`` to the marginals of the two variables of a binary pairwise clique.
+    """Compute the marginals of both variables of a clique of two binary variables.
 
-    The marginals are not normalised. They are the same as in :func:`sum_out_variables`.
+    ``work.sums`` receives the marginals, which are not normalised. They are the
+    same as in :func:`sum_out_variables`.
     """
     a, b = g.message_start[first], g.message_start[first + 1]
     x0, x1, y0, y1 = work.weights[a], work.weights[a + 1], work.weights[b], work.weights[b + 1]
@@ -200,9 +208,9 @@ def sum_binary_pair(g, work, first, start, potentials):
 
 @inlined
 def sum_out_variables(g, work, first, last, size):
-    """Set ``work.sums`` to the marginals of each variable of ``work.table``.
+    """Compute the marginals of each variable of a clique from ``work.table``.
 
-    The marginals are not normalised. ``work.table`` is overwritten.
+    ``work.sums`` receives the marginals, which are not normalised. ``work.table`` is overwritten.
     """
     at = 0
     for p in range(first, last):
@@ -221,7 +229,7 @@ def sum_out_variables(g, work, first, last, size):
 
 @inlined
 def count_lost_sums(g, work, first, last):
-    """Return the number of marginals in ``work.sums`` that may have lost terms by underflow."""
+    """Return how many marginals in ``work.sums`` may be too small because of underflow."""
     at = 0
     lost = 0
     for p in range(first, last):
@@ -236,7 +244,7 @@ def count_lost_sums(g, work, first, last):
 
 @inlined
 def messages_from_sums(g, work, first, last):
-    """Replace the marginals in ``work.sums`` by the log messages of a clique."""
+    """Convert the marginals in ``work.sums`` to log messages from a clique to its variables."""
     at = 0
     for p in range(first, last):
         q = g.n_states[g.clique_vars[p]]
@@ -258,7 +266,10 @@ def messages_from_sums(g, work, first, last):
 
 @inlined
 def fill_log_table(g, work, first, last, start, log_potentials):
-    """Set ``work.table`` to log-potentials plus incoming log messages; return its size."""
+    """Add a clique's incoming log messages to its log-potentials; return the number of entries.
+
+    ``work.table`` receives the sums.
+    """
     size = 1
     work.table[0] = 0.0
     for p in range(last - 1, first - 1, -1):
@@ -276,7 +287,10 @@ def fill_log_table(g, work, first, last, start, log_potentials):
 
 @inlined
 def messages_from_log_table(g, work, first, last, size, maximise):
-    """Set ``work.sums`` to a clique's log messages: log-sum-exp or maxima of the log table."""
+    """Compute a clique's log messages from ``work.table``, by log-sum-exp or by maximisation.
+
+    ``work.sums`` receives the messages.
+    """
     at = 0
     inner = size
     for p in range(first, last):
@@ -321,7 +335,7 @@ def log_add(a, b):
 
 @inlined
 def log_sum_at(work, size, inner, q, s):
-    """Return log-sum-exp over the log-table entries in which a given variable has state s.
+    """Return the log-sum-exp of the entries of ``work.table`` in which a variable has state s.
 
     The variable has q states and the stride ``inner`` in the table.
     """
@@ -334,8 +348,9 @@ def log_sum_at(work, size, inner, q, s):
 
 @inlined
 def messages_from_mixed_table(g, work, first, last, size):
-    """Set ``work.sums`` to the log messages of a clique with maximised and summed variables.
+    """Compute the log messages of a clique that has both maximised and summed variables.
 
+    ``work.sums`` receives the messages.
     The message to a maximised variable is the maximum, over the other maximised variables, of the
     sum over all summed variables. The message to a summed variable is the sum over the other summed
     variables, with each maximised variable in its state of largest belief. If this sum is zero, the

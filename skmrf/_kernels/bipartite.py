@@ -1,7 +1,7 @@
 """Belief propagation between two layers of binary units, with messages stored as ratios.
 
-A message is one positive number, the ratio ``m(1) / m(0)``. Its computation takes one division, and
-neither an exponential nor a logarithm. Let ``w = exp(W)``, let ``t`` be the odds of the belief of
+A message is one positive number, the ratio ``m(1) / m(0)``. Its computation takes one division,
+but no exponential and no logarithm. Let ``w = exp(W)``, let ``t`` be the odds of the belief of
 the sending unit, and let ``s`` be the last message in the opposite direction. Then the new message
 is
 
@@ -12,12 +12,12 @@ and ``t / (1 + t)``. Every sum then lies between ``min(1, w)`` and ``max(1, w)``
 overflows. Products of ratios are computed in segments, with one logarithm per segment. In each
 segment the sums of the positive and of the negative ``W`` are bounded.
 
-Rows are hidden units. Row j computes the messages that hidden unit j receives, from the messages
-that its neighbours received, then its belief, then the messages that it sends. All this happens
-while the row is in the CPU cache. Only the messages from hidden to visible units are stored. The
-messages to a hidden unit are kept as numerators and denominators, so that one division suffices.
-Rows of weights and of messages start at cache lines, because loads across two cache lines take as
-long as all arithmetic.
+Each row of the arrays belongs to one hidden unit. For each hidden unit, the loop computes three
+results: first the messages that the unit receives, from the messages that its neighbours received;
+then its belief; then the messages that it sends. All this happens while the row is in the CPU
+cache. Only the messages from hidden to visible units are stored. The messages to a hidden unit are
+kept as numerators and denominators, so that one division suffices. Rows of weights and of messages
+start at cache lines, because loads across two cache lines take as long as all arithmetic.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ BLOCK = 16  # hidden units whose beliefs are computed together, with vector inst
 
 @inlined
 def fill_ratios(weights, limit, out, positive, negative):
-    """Exponentiate a row of weights, and sum its positive and its negative weights.
+    """Exponentiate a row of weights; sum its positive and its negative weights separately.
 
     ``out`` receives the exponentials. ``positive`` and ``negative`` accumulate the weights by
     column. Returns the sum of the positive weights, the sum of the sizes of the negative weights,
@@ -73,7 +73,7 @@ def interleave(rows, out):
 
 @kernel
 def transpose_ratios(weights, limit, w, hidden_sums, visible_sums):
-    """Exponentiate and transpose the weights, and sum the weights of each unit by sign.
+    """Exponentiate and transpose the weights; sum each unit's positive and negative weights.
 
     ``weights`` has shape (n_visible, n_hidden), and ``w`` receives the exponentials of its
     transpose. The rows of ``w`` are whole cache lines; the entries after the last visible unit are
@@ -111,8 +111,9 @@ def transpose_ratios(weights, limit, w, hidden_sums, visible_sums):
 
 @kernel
 def split_segments(weights, limit, bounds, sums):
-    """Split the rows of a weight matrix into segments with limited column sums.
+    """Split the rows of a weight matrix into ranges (segments) with bounded column sums.
 
+    Products of the exponentials of the weights of a segment then do not overflow.
     The positive and the negative weights of a column are summed separately, and the number of
     segments is as small as possible. ``bounds`` has n_rows + 1 entries and receives the bounds of
     the segments; their number is returned. ``sums`` is scratch of shape (2, n_columns), which must
@@ -139,7 +140,7 @@ def split_segments(weights, limit, bounds, sums):
 
 @inlined
 def fill_beliefs(logits, bound, one, zero):
-    """Write the probabilities of the states 1 and 0 of each unit.
+    """Convert the logit of each unit to the probabilities of its states 1 and 0.
 
     Each probability is accurate even if it is close to zero.
     """
@@ -155,7 +156,7 @@ def fill_beliefs(logits, bound, one, zero):
 
 @inlined
 def update_beliefs(logits, bound, one, zero, before, tol):
-    """Update the beliefs of the units, and return how many changed by more than ``tol``."""
+    """Recompute the beliefs of the units; return how many changed by more than ``tol``."""
     for i in range(logits.size):
         before[i] = one[i]
     fill_beliefs(logits, bound, one, zero)
@@ -177,7 +178,7 @@ def add_log_factors(factors, logits, bits):
 
 @inlined
 def sum_segment_logs(ratios, segments):
-    """Return the sum of log ratios, with one logarithm for the product of each segment."""
+    """Return the sum of the logs of ``ratios``, computed with one logarithm per segment."""
     kind = ratios.dtype.type
     total = kind(0)
     for k in range(segments.size - 1):
@@ -234,9 +235,10 @@ def add_incoming_messages(w, sent, one, zero, product, segments, logits, product
 
 @inlined
 def send_first_messages(w, on, off, product, sent, factors):
-    """Write the messages from a hidden unit that has not received messages yet.
+    """Compute the messages from a hidden unit to the visible units in the first iteration.
 
-    ``sent`` receives the messages, and ``factors`` are multiplied by the messages.
+    The hidden unit has not received messages yet. ``sent`` receives the messages,
+    and ``factors`` are multiplied by the messages.
     """
     unit = w.dtype.type(1)
     if product == MAX:
@@ -253,7 +255,7 @@ def send_first_messages(w, on, off, product, sent, factors):
 
 @inlined
 def send_messages(w, one, on, off, product, rest, factors):
-    """Write the messages from a hidden unit to the visible units.
+    """Compute the messages from a hidden unit to the visible units.
 
     ``on`` and ``off`` are the probabilities of the states 1 and 0 of the hidden unit. ``rest`` is
     the array ``sent`` after :func:`add_incoming_messages`. The messages replace it, and ``factors``
@@ -290,7 +292,7 @@ def send_messages(w, one, on, off, product, rest, factors):
 
 @inlined
 def add_pairs(w, rest, one, logit, bound, pairs):
-    """Add the probability that a hidden unit and a visible unit are both 1 to ``pairs``.
+    """Add to ``pairs`` the probability that a hidden unit and each visible unit are both 1.
 
     ``pairs`` has one entry for each visible unit.
     """

@@ -1,4 +1,8 @@
-"""Coordinate ascent on ``log sum_h f(v, h)`` over the states v of the visible units."""
+"""Coordinate ascent for a state of the visible units with locally maximal probability.
+
+The objective is ``log sum_h f(v, h)``. It depends on the visible states v; the hidden units are
+summed out.
+"""
 
 import numpy as np
 
@@ -8,7 +12,7 @@ from .bipartite import fill_beliefs, sum_segment_logs
 
 @inlined
 def log_odds(w, state, one, zero, segments, factors):
-    """Return the log odds of the state 1 of a visible unit, without the bias of the unit.
+    """Return the log odds that a visible unit is 1, without the bias of the unit.
 
     The hidden units are summed out.
     """

@@ -40,7 +40,10 @@ class Tree(NamedTuple):
 
 @kernel
 def block_offsets(cards, strides, out):
-    """Write the offset of each joint state in a table; the last variable varies fastest."""
+    """Write the offset of each joint state in a table.
+
+    In the order of the joint states, the last variable varies fastest.
+    """
     out[0] = 0
     filled = 1
     for d in range(cards.size - 1, -1, -1):
@@ -52,7 +55,7 @@ def block_offsets(cards, strides, out):
 
 @kernel
 def clamped_starts(X, observed, clique_ptr, clique_vars, strides, table_start, out):
-    """Write the index of each clique's first table entry, given the evidence of each row."""
+    """Write the index of each clique's first table entry that agrees with each row's evidence."""
     for b in range(X.shape[0]):
         for a in range(table_start.size):
             start = table_start[a]
@@ -64,7 +67,10 @@ def clamped_starts(X, observed, clique_ptr, clique_vars, strides, table_start, o
 
 @inlined
 def fill_block(tree, k, b, o, flat, starts, messages, buffer):
-    """Sum the tables and child messages of bucket k in the buffer, for block o of its entries."""
+    """Write the sum of the tables and child messages of bucket k to ``buffer``.
+
+    The sum has one value for each entry of block o of the bucket's table. b is the row of evidence.
+    """
     inner = tree.inner[k]
     for i in range(inner):
         buffer[i] = 0.0
@@ -84,7 +90,7 @@ def fill_block(tree, k, b, o, flat, starts, messages, buffer):
 
 @kernel
 def pass_upward(tree, first, last, flat, starts, messages, maximise):
-    """Compute the upward messages of buckets first .. last - 1 by log-sum-exp or maximum."""
+    """Compute upward messages from bucket ``first`` to ``last - 1``, as log-sum-exp or maximum."""
     buffer = np.empty(tree.inner.max())
     for k in range(first, last):
         q = tree.q[k]
@@ -138,7 +144,7 @@ def pass_downward(
 
 @inlined
 def children_size(tree, k):
-    """Return the total number of entries of the messages from the child buckets of bucket k."""
+    """Return the total number of entries in all messages from the child buckets of bucket k."""
     size = 0
     for s in range(tree.source_ptr[k], tree.source_ptr[k + 1]):
         child = tree.source_bucket[s]
@@ -149,7 +155,7 @@ def children_size(tree, k):
 
 @inlined
 def add_block_beliefs(tree, k, b, o, belief, out_starts, weights, singles, moments, scratch):
-    """Add the probabilities of one block of a bucket to the marginals.
+    """Add the probabilities of one block of a bucket's table to the marginals.
 
     The block contributes to the marginals of the bucket's variable, of its cliques and of the
     separators between the bucket and its child buckets.
@@ -200,8 +206,9 @@ def update_child_messages(tree, k, b, messages, scratch):
 
 @kernel
 def choose_states(tree, first, flat, starts, messages, rows, X, uniforms):
-    """Sample or maximise variables in each row of X, from the last bucket to ``first``.
+    """Set variables in each row of X to sampled or to most probable states.
 
+    The variables of the buckets are set in turn, from the last bucket down to ``first``.
     Row r uses the upward messages of batch row ``rows[r]``. If ``uniforms`` has the shape (n_rows,
     n_buckets), each variable is drawn from its conditional distribution. If it has no columns, each
     variable is set to its most probable state.
@@ -243,9 +250,10 @@ def choose_states(tree, first, flat, starts, messages, rows, X, uniforms):
 
 @inlined
 def draw_categorical(scores, top, uniform):
-    """Return the first state whose cumulative probability exceeds a uniform number.
+    """Draw a state from its unnormalised log-probabilities with a uniform random number.
 
-    ``scores`` are unnormalised log-probabilities with maximum ``top``. They are overwritten.
+    Returns the first state whose cumulative probability exceeds ``uniform``. ``scores`` are
+    the unnormalised log-probabilities, and ``top`` is their maximum. ``scores`` is overwritten.
     """
     total = 0.0
     last = 0

@@ -96,7 +96,10 @@ def _exponential(x):
 
 
 def exponentials(x):
-    """Replace each x by exp(x), clipped to e^-87 .. e^87 (float32) or e^-708 .. e^708 (float64)."""
+    """Replace each entry x of an array by exp(x), after x is clipped.
+
+    x is clipped to -87 .. 87 (float32) or -708 .. 708 (float64).
+    """
     limit = RANGE if x.dtype == np.float32 else LONG_RANGE
     np.exp(np.clip(x, -limit, limit), out=x)
 

@@ -7,7 +7,10 @@ from ._jit import kernel
 
 @kernel
 def root_of(parent, i):
-    """Return the root of the tree that contains i, and shorten the path from i to the root."""
+    """Return the root of the tree that contains i, and shorten the path from i to the root.
+
+    A shorter path makes later calls faster.
+    """
     while parent[i] != i:
         parent[i] = parent[parent[i]]
         i = parent[i]
@@ -19,7 +22,7 @@ def grow_forest(order, clique_ptr, clique_vars, n_variables, taken):
     """Select cliques greedily, in the given order, such that they form a forest.
 
     A clique is selected if its variables are in different trees of the bipartite graph of cliques
-    and variables, so that this graph has no cycles. ``taken`` receives which cliques are selected.
+    and variables, so that this graph has no cycles. ``taken`` receives True for selected cliques.
     """
     parent = np.arange(n_variables)
     taken[:] = False

@@ -1,4 +1,4 @@
-"""Gaussian components and missing values: log-densities of observed entries, and imputation.
+"""Log-densities and imputation of rows with missing values, under Gaussian components.
 
 ``pattern[r]`` is an integer that identifies which entries of row r are missing. Rows are visited in
 ``order``, in which rows of the same pattern are adjacent, so that they share one Cholesky factor.
@@ -14,7 +14,10 @@ TINY = 1e-300  # lower bound of the square of a pivot
 
 @inlined
 def _find_entries(row, observed, entries):
-    """Write the positions of the observed (or missing) entries of a row; return their number."""
+    """Write the indices of the observed or of the missing entries of a row; return their number.
+
+    ``observed`` is True for the observed entries, False for the missing entries.
+    """
     m = 0
     for i in range(row.size):
         if np.isnan(row[i]) != observed:
@@ -25,7 +28,7 @@ def _find_entries(row, observed, entries):
 
 @inlined
 def _cholesky(matrix, entries, m, root):
-    """Write the Cholesky factor of the submatrix with the given rows and columns."""
+    """Write the Cholesky factor of the submatrix whose rows and columns are in ``entries``."""
     for a in range(m):
         for b in range(a + 1):
             total = matrix[entries[a], entries[b]]
@@ -74,7 +77,7 @@ def observed_log_densities(X, pattern, order, means, covariances, out):
 
 @kernel
 def draw_missing_values(X, pattern, order, chosen, means, precisions, noise):
-    r"""Draw the missing values of each row from its component, given the observed entries.
+    r"""Draw each row's missing values from the row's component, given its observed entries.
 
     Let P be the precision matrix, :math:`P_{mm} = L L^\top`, and z standard normal. The draw is
     :math:`\mu_m + L^{-\top} (z - L^{-1} P_{mo} (x_o - \mu_o))`, where m marks the missing and o the

@@ -51,7 +51,10 @@ def sweep_tables(
 
 @inlined
 def update_site(conditionals, reference, reference_at, beta, i, q, x, entry, scores, rng):
-    """Draw variable i given all others, and update the current table entries of its cliques."""
+    """Draw a state of variable i given all other variables, and update ``entry``.
+
+    ``entry`` contains the index of the current table entry of each clique.
+    """
     flat = conditionals.flat
     old = x[i]
     first, last = conditionals.var_ptr[i], conditionals.var_ptr[i + 1]

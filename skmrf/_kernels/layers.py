@@ -1,4 +1,4 @@
-"""Units of one layer of a bipartite model given the other layer: means, samples, softplus sums.
+"""Means, samples and softplus sums of one layer of a bipartite model, given the other layer.
 
 ``activation`` is the product of the other layer's states and the weights, without the bias. It has
 one row per chain. ``bias`` has one row for all chains, or one row per chain. The logit of a unit is
@@ -31,7 +31,7 @@ def unit_means(activation, bias, out):
 
 @inlined
 def log_product(x, total):
-    """Return total + sum of log(1 + x_j), for x in [0, 1]."""
+    """Return ``total`` plus the sum of ``log(1 + x_j)`` over all j, for x_j in [0, 1]."""
     for first in range(0, x.size, GROUP):
         product = 1.0
         for j in range(first, min(first + GROUP, x.size)):

@@ -1,9 +1,9 @@
-"""Mean field: coordinate ascent on the lower bound of log Z, and expected log-potentials.
+"""Mean-field coordinate ascent on the lower bound of log Z, and expected log-potentials.
 
 The approximation is a product of single-variable distributions, and ``single[single_start[i] + s]``
 is the probability of state s of variable i. Table entries with zero potential have no finite
-log-potential. Instead of an expected log-potential, they contribute their probability under the
-product. The sum of these probabilities is the zero mass.
+log-potential, so expectations of log-potentials leave them out. The sum of the probabilities of
+these entries under the product distribution is called the zero mass.
 """
 
 import numpy as np
@@ -15,7 +15,10 @@ RELATIVE = 1.0 + 1e-12  # zero masses within rounding errors are equal
 
 @inlined
 def joint_probabilities(a, skipped, n_states, clique_ptr, clique_vars, single, single_start, out):
-    """Write the joint probabilities of clique a without variable ``skipped``; return the count."""
+    """Write the probability of each joint state of clique a without variable ``skipped``.
+
+    If ``skipped`` is -1, no variable is left out. Returns the number of probabilities.
+    """
     out[0] = 1.0
     filled = 1
     for p in range(clique_ptr[a + 1] - 1, clique_ptr[a] - 1, -1):
@@ -58,7 +61,7 @@ def ascend(tables, single_start, first, last, n_sweeps, tol, buffer, single):
 
 @inlined
 def fill_field(tables, i, single, single_start, buffer, zero, field):
-    """Write the expected log-potential of each state of variable i, and its zero mass.
+    """Write the expected log-potential and the zero mass of each state of variable i.
 
     The zero mass is the probability of zero potentials, which the expectation leaves out.
     """
@@ -149,7 +152,7 @@ def expected_log_potential(tables, single_start, single, buffer):
 
 @kernel
 def add_products(single, single_start, n_states, clique_ptr, clique_vars, table_start, buffer, out):
-    """Add the mean-field probability of each table entry's joint state to ``out``."""
+    """Add to ``out[e]`` the mean-field probability of the joint state of table entry e."""
     for a in range(table_start.size):
         size = joint_probabilities(
             a, -1, n_states, clique_ptr, clique_vars, single, single_start, buffer

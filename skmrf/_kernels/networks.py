@@ -9,7 +9,7 @@ state selects one of ``n_slots`` rows of weights.
 
 A network is evaluated on a block of points. Its inputs, units and output are rows of one array.
 The rows are padded to a multiple of ``LANES`` points, so that vectorised loops have no remainder.
-The arrays have no reference counts, because updating them took as long as the arithmetic.
+The arrays have no reference counts, because updating the counts took as long as the arithmetic.
 """
 
 import numpy as np
@@ -26,13 +26,13 @@ SELU_SCALE, SELU_BOTTOM = 1.0507009873554805, 1.7580993408473766  # Klambauer et
 
 @inlined
 def _block_size(numbers):
-    """Return the number of points at which a network is evaluated together (one block)."""
+    """Return the number of points in a block; a network is evaluated at one block at a time."""
     return BLOCK * 4 // numbers.itemsize
 
 
 @inlined
 def _aligned_column(unit_buffer):
-    """Return the first column of the buffer that starts a cache line.
+    """Return the index of the first column of the buffer that starts a cache line.
 
     Loads that are not aligned with cache lines are slower.
     """
@@ -125,9 +125,9 @@ def _forward_output(target, sources, weights, one):
 
 @inlined
 def _load_inputs(inputs, members, begin, m, units):
-    """Copy a network's inputs at one block of points to ``units``; return the padded block size.
+    """Copy a network's inputs at one block of points; return the padded block size.
 
-    The inputs are the first rows of ``units``.
+    The first rows of ``units`` receive the inputs.
     """
     padded = m + -m % LANES
     for e in range(members.size):
@@ -165,7 +165,7 @@ def _add_categorical_weights(row, width, n_slots, discrete, members, units, targ
 def _forward_units(row, widths, n_slots, discrete, members, first_weights, units, top, bottom, one):
     """Compute the values of all hidden units and of the output unit of one network.
 
-    The last row but one of ``units`` receives the output, tanh(net).
+    The second-to-last row of ``units`` receives the output, tanh(net).
     """
     at, before, after = 0, 0, members.size
     for layer in range(widths.size):
@@ -301,7 +301,7 @@ def _backward_layer(row, at, sources, slopes, below, spare, gradient, top, botto
 
 @inlined
 def _backward_selu(source, slope, top, bottom):
-    """Multiply derivatives by the slope of SELU in place, and return the sum of the products."""
+    """Multiply ``slope`` by the derivative of SELU in place; return the sum of the products."""
     zero = top - top
     total = zero
     for p in range(source.size):
@@ -330,7 +330,7 @@ def _add_continuous_gradient(width, n_slots, discrete, members, first_weights, g
 
 @kernel
 def network_gradients(theta, widths, n_slots, inputs, discrete, members_of, weights, out):
-    """Add the parameter gradient of each network's weighted sum of values to ``out``.
+    """Add to ``out`` each network's parameter gradient of the weighted sum of its values.
 
     The first six parameters are those of :func:`network_values`.
 

@@ -9,7 +9,10 @@ WORD = 64
 
 @kernel
 def adjacency_bits(clique_ptr, clique_vars, free, n_variables):
-    """Return which free (unobserved) variables share a clique, as an adjacency matrix of bits."""
+    """Return the adjacency matrix of the free (unobserved) variables, stored as bits.
+
+    Two variables are adjacent if they share a clique.
+    """
     words = (n_variables + WORD - 1) // WORD
     bits = np.zeros((n_variables, words), dtype=np.uint64)
     for a in range(clique_ptr.size - 1):
@@ -52,7 +55,7 @@ def set_bits(row, out):
 
 @kernel
 def elimination_scores(bits, v, log_states, neighbours):
-    """Return how many edges the elimination of variable v adds, and the log size of its table."""
+    """Return the number of edges that eliminating variable v adds, and its table's log size."""
     degree = set_bits(bits[v], neighbours)
     missing = 0
     log_size = log_states[v]

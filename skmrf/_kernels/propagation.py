@@ -1,8 +1,8 @@
 """Runs of belief propagation: schedules, damping and stopping.
 
 There is one run for each row of ``starts``. The row contains the index of each clique's first table
-entry, given the states of the clamped variables. A run covers the cliques and variables of one or
-more connected components.
+entry that agrees with the states of the clamped variables. A run covers the cliques and
+variables of one or more connected components.
 """
 
 from typing import NamedTuple
@@ -65,8 +65,9 @@ class RunSettings(NamedTuple):
 
 @kernel
 def find_component(g, n_clamped, root, is_visited, cliques, variables):
-    """Write the cliques and variables that are connected with variable ``root``, nearest first.
+    """Write the cliques and variables of the connected component of variable ``root``.
 
+    They are written in breadth-first order.
     Returns the numbers of cliques and variables written. ``is_visited`` has one entry per variable,
     then one per clique, and is updated.
     """
@@ -122,7 +123,7 @@ def compute_messages(g, work, a, first, start, log_potentials, potentials):
 
 @inlined
 def store_messages(g, work, a, first, damping, absorb):
-    """Replace the messages from clique a by ``work.sums``, with damping.
+    """Replace the messages from clique a by the new messages in ``work.sums``, with damping.
 
     If ``absorb`` is true, the sums of messages in ``work.totals`` are updated, too.
     """
@@ -205,7 +206,7 @@ def iterate(
     place,
     priority,
 ):
-    """Run iteration t of belief propagation, and return the residual.
+    """Run iteration t of belief propagation, and return the residual (the largest change).
 
     An iteration has at most ``cliques.size`` clique updates.
     """
@@ -329,7 +330,7 @@ def read_beliefs(g, work, variables, n_read, out):
 
 @kernel
 def bethe_log_partition(graph, tables, starts, scope, messages, scratch, beliefs):
-    """Return the Bethe (or tree-reweighted) log partition function for given messages.
+    """Return the Bethe (or tree-reweighted) approximation of log Z for given messages.
 
     Cliques whose variables are all clamped are left out. The value is ``-inf`` if the messages
     exclude every state of a variable or a clique. If ``beliefs`` has entries, it receives the
@@ -389,7 +390,7 @@ def log_norm(work, offset, q):
 
 @inlined
 def cavity_shift(g, work, p):
-    """Return the constant that :func:`update_cavity` subtracted from the log message of edge p."""
+    """Return the constant that :func:`update_cavity` subtracts from the log message of edge p."""
     i = g.clique_vars[p]
     at = g.message_start[p]
     for s in range(g.n_states[i]):

@@ -47,7 +47,7 @@ def pseudo_likelihood(conditionals, X, weights, site_log_p, gradient):
 
 @inlined
 def log_softmax(scores, q, chosen):
-    """Return the log-probability of the chosen state, and replace scores by probabilities."""
+    """Return the log-probability of state ``chosen``, and replace the scores by probabilities."""
     top = -np.inf
     for s in range(q):
         top = max(top, scores[s])

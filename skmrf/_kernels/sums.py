@@ -21,7 +21,7 @@ C13 = 1 / 6227020800
 
 @inlined
 def fill_exponentials(x, bits):
-    """Replace each x <= 0 by exp(x), but at least by exp(-708).
+    """Replace each entry x <= 0 of an array by ``exp(max(x, -708))``.
 
     ``bits`` is scratch of dtype int64.
     """
@@ -40,7 +40,7 @@ def fill_exponentials(x, bits):
 
 @kernel
 def softplus_sums_and_means(activation, bias, sums, means):
-    """Write the sum of softplus(activation + bias) over units, and the mean of each unit.
+    """Write the mean of each unit, and each row's sum of softplus(activation + bias) over units.
 
     ``means`` receives the probabilities of the state 1. It is shaped like ``activation``, or has no
     rows if the probabilities are not needed.

@@ -1,4 +1,4 @@
-"""Log-potentials and expected statistics of discrete factor graphs."""
+"""Log-potentials, weighted counts and index arrays of discrete factor graphs."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ._jit import inlined, kernel
 
 @inlined
 def table_index(a, x, clique_ptr, clique_vars, strides, table_start):
-    """Return the index, in the concatenated tables, of clique a's entry for state x."""
+    """Return the index in the concatenated tables of clique a's entry for joint state x."""
     index = table_start[a]
     for p in range(clique_ptr[a], clique_ptr[a + 1]):
         index += x[clique_vars[p]] * strides[p]
@@ -16,7 +16,7 @@ def table_index(a, x, clique_ptr, clique_vars, strides, table_start):
 
 @inlined
 def fill_entries(conditionals, x, entry):
-    """Set ``entry[a]`` to the index, in the concatenated tables, of clique a's entry for x."""
+    """Write the index in the concatenated tables of each clique's entry for joint state x."""
     for a in range(entry.size):
         entry[a] = table_index(
             a,
@@ -30,7 +30,10 @@ def fill_entries(conditionals, x, entry):
 
 @inlined
 def clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at):
-    """Set ``at[r]`` to the index, in the concatenated tables, of clique a's entry for XT[:, r]."""
+    """Write the index in the concatenated tables of clique a's entry for each joint state.
+
+    ``at[r]`` receives the index for the joint state in column r of XT.
+    """
     at[:] = table_start[a]
     for p in range(clique_ptr[a], clique_ptr[a + 1]):
         x = XT[clique_vars[p]]
@@ -41,7 +44,10 @@ def clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at):
 
 @kernel
 def log_potentials(XT, flat, clique_ptr, clique_vars, strides, table_start, out):
-    """Set ``out[r]`` to the log-potential (sum of table entries) of the state in column r of XT."""
+    """Write the log-potential of each joint state: the sum of the table entries that it selects.
+
+    ``out[r]`` receives the log-potential of the joint state in column r of XT.
+    """
     at = np.empty(XT.shape[1], dtype=np.int64)
     out[:] = 0.0
     for a in range(table_start.size):
@@ -52,7 +58,11 @@ def log_potentials(XT, flat, clique_ptr, clique_vars, strides, table_start, out)
 
 @kernel
 def add_moments(XT, weights, clique_ptr, clique_vars, strides, table_start, out):
-    """Add to ``out[e]`` the total weight of the states (columns of XT) that select entry e."""
+    """Add the weighted count of each table entry of a factor graph to ``out``.
+
+    ``out[e]`` is increased by the sum of the weights of all joint states (columns of XT) that
+    select entry e.
+    """
     at = np.empty(XT.shape[1], dtype=np.int64)
     for a in range(table_start.size):
         clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at)
@@ -126,7 +136,7 @@ def binary_form(flat, n_states, clique_ptr, clique_vars, strides, table_start, c
 
 @kernel
 def incidence(clique_ptr, clique_vars, strides, n_variables):
-    """Return the cliques that contain each variable, in compressed sparse rows.
+    """Return the cliques that contain each variable, in compressed sparse row (CSR) format.
 
     Returns the row pointers, the cliques, and the strides of the variables in the tables.
     """

@@ -13,7 +13,7 @@ MAX_STATES = int(np.iinfo(STATE).max)
 def check_states(X, n_states):
     """Return state codes as a C-ordered array of dtype STATE, shape (n_rows, n_variables).
 
-    A code below 0, or not below ``n_states`` of its column, raises a ValueError.
+    A code that is negative, or at least ``n_states`` of its column, raises a ValueError.
     """
     X = np.asarray(X)
     n_states = np.asarray(n_states)

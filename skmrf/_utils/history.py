@@ -34,7 +34,7 @@ class History:
 
 
 class Latest(float):
-    """Diagnostic for which the history stores the last value of an epoch, not the mean.
+    """Diagnostic whose last value in an epoch is stored in the history, instead of its mean.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ def log_mean_exp(log_weights):
 
 
 def normalized_weights(log_weights, n):
-    """Convert log weights to weights that sum to one: equal for None, zeros if all are -inf."""
+    """Return weights that sum to one from log weights: equal for None, zeros if all are -inf."""
     if log_weights is None:
         return np.full(n, 1.0 / max(n, 1))
     total = logsumexp(log_weights)

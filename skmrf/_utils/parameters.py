@@ -69,7 +69,7 @@ def check_number(name, value, *, low=None, high=None, integer=False, open_low=Fa
 
 
 def _is_finite(value):
-    """Return whether a number is finite as a float; large integers are not."""
+    """Return whether a number is finite as a float; integers above the float range are not."""
     try:
         return math.isfinite(value)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Phases of the gradient: states or moments that estimate one of its two expectations."""
+"""Phases of the gradient: estimates of its two expectations, as states or as moments."""
 
 from typing import NamedTuple
 
@@ -67,7 +67,7 @@ class CliquePoints(NamedTuple):
 
 
 class UnitMoments(NamedTuple):
-    """Phase of the gradient of a bipartite model, given by expected units in each row.
+    """Phase of the gradient of a bipartite model, given by expected unit states of each row.
 
     Attributes
     ----------

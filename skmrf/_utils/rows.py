@@ -1,4 +1,4 @@
-"""Dense rows, unique rows and their data type."""
+"""Conversion to dense rows, unique rows, and the floating-point type of rows."""
 
 import numpy as np
 from scipy.sparse import issparse

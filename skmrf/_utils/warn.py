@@ -9,7 +9,7 @@ import sklearn
 
 
 def warn_caller(message, category=UserWarning):
-    """Warn with the line of the first caller outside of skmrf, scikit-learn and joblib."""
+    """Warn, and show the line of the first caller outside of skmrf, scikit-learn and joblib."""
     package = os.path.dirname(os.path.dirname(__file__))
     dependencies = (os.path.dirname(file) for file in (sklearn.__file__, joblib.__file__))
     skipped_folders = (package, *dependencies)

@@ -1,4 +1,4 @@
-"""Reading of npz archives whose content is not trusted."""
+"""Reading of npz archives from untrusted sources, with a limit on their size."""
 
 import zipfile
 import zlib
@@ -10,10 +10,10 @@ HEADER_BYTES = 2**16  # enough for the headers and the small arrays of an archiv
 
 
 def open_archive(file, max_bytes):
-    """Open an npz archive after checking how large its arrays are.
+    """Open an npz archive, or raise a ValueError if its arrays are larger than ``max_bytes``.
 
     A compressed archive can be a thousand times smaller than its arrays, so the sizes in its
-    directory are compared with a bound before anything is decompressed.
+    directory are compared with ``max_bytes`` before anything is decompressed.
 
     Parameters
     ----------

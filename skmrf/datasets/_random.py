@@ -1,4 +1,4 @@
-"""Random number generators and random cliques."""
+"""Random number generators, integer seeds and random cliques."""
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -24,5 +24,5 @@ def integer_seed(rng):
 
 
 def draw_clique(n_variables, size, rng):
-    """Draw ``size`` distinct variables uniformly and return them as a sorted tuple."""
+    """Draw ``size`` distinct variables uniformly at random, and return them as a sorted tuple."""
     return tuple(sorted(rng.choice(n_variables, size, replace=False, shuffle=False).tolist()))

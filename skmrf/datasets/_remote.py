@@ -12,7 +12,7 @@ TIMEOUT = 60.0  # seconds
 
 
 def data_home_path(data_home=None):
-    """Return the folder of the data sets.
+    """Return the folder in which data sets are stored.
 
     None means the environment variable ``SKMRF_DATA``, or ``~/skmrf_data`` if it is not set.
     """
@@ -37,7 +37,11 @@ def download(url, max_bytes, hint):
 
 
 def write_whole(path, write):
-    """Call ``write(file)`` on a temporary file, then move that file to ``path`` in one step."""
+    """Write a file so that ``path`` never holds an incomplete file.
+
+    ``write(file)`` writes the content to a temporary file, which is then moved to ``path`` in one
+    step.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:

@@ -63,7 +63,7 @@ def average_product_correction(strength):
 
 
 def similarity_weights(X, *, identity=0.8, gap=None):
-    r"""Compute row weights that decrease with the number of similar rows.
+    r"""Compute row weights that decrease as the number of similar rows increases.
 
     The weight of a row is :math:`1 / m`, where :math:`m` is the number of rows similar to it. Two
     rows are similar if they are equal in at least a fraction ``identity`` of the columns. The row
@@ -146,7 +146,7 @@ def _check_strength(strength):
 
 
 def _encode(columns, gap):
-    """Return integer codes of the categories in the smallest dtype; the gap has the code 0."""
+    """Encode the categories as integers of the smallest possible dtype; the gap has the code 0."""
     names = range(len(columns))
     for name, column in zip(names, columns, strict=True):
         if missing_mask(column).any():
@@ -172,7 +172,7 @@ def _encode(columns, gap):
 def _min_agreements(n_columns, identity):
     """Return how many columns must be equal for two rows to be similar.
 
-    The result is indexed by the number of compared columns.
+    Entry k of the returned array is this number for two rows of which k columns are compared.
     """
     compared = np.arange(n_columns + 1)
     shares = compared / np.maximum(compared, 1)[:, None]
@@ -180,7 +180,7 @@ def _min_agreements(n_columns, identity):
 
 
 def _count_similar(codes, counts, min_agreements, has_gap):
-    """Count the rows that are similar to each unique row.
+    """Return, for each unique row, the number of rows that are similar to it.
 
     ``counts`` are the numbers of duplicates of the unique rows.
     """
@@ -199,7 +199,7 @@ def _count_similar(codes, counts, min_agreements, has_gap):
 
 
 def _are_similar(a, b, min_agreements, has_gap):
-    """Return which pairs of rows of two blocks are similar, as booleans of shape (n_a, n_b)."""
+    """Return whether row i of a and row j of b are similar, a bool array of shape (n_a, n_b)."""
     n_columns = a.shape[1]
     agree = np.zeros((len(a), len(b)), dtype=np.min_scalar_type(n_columns))
     compared = np.zeros_like(agree) if has_gap else n_columns

@@ -168,7 +168,7 @@ def _square(n_pixels):
 
 
 def _check_size(size, shape):
-    """Return height and width of the patch; raise if it does not fit into the images."""
+    """Return height and width of the patch, or raise a ValueError if the patch is too large."""
     if isinstance(size, numbers.Number):
         size = size, size
     parts = _pair("size", size, "an integer or a pair (height, width)")

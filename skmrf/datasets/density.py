@@ -17,7 +17,7 @@ REPLACE_HINT = "Delete it and fetch the data set again, or replace it with an in
 
 
 def fetch_density_benchmark(name, *, data_home=None, download_if_missing=True):
-    """Load one binary data set of the density estimation benchmark.
+    """Load a binary data set of the standard benchmark for density estimation.
 
     The rows are split into train, validation and test sets as in the literature [1]_ [2]_. The
     table lists the numbers of columns and rows:
@@ -140,7 +140,7 @@ def _hint(name, home):
 
 
 def _find(name, home):
-    """Return the train, valid and test rows from the first folder with all three, or None."""
+    """Load the data set from the first folder that contains it; return None if none does."""
     for folder in (home / FOLDER, home):
         packed = folder / f"{name}.npz"
         if packed.is_file():
@@ -171,7 +171,7 @@ def _read_packed(name, path):
 
 
 def _download(name, home):
-    """Download and check the text files, and save them as a packed archive in ``home``."""
+    """Download and check a data set, save it as a packed archive in ``home``, and return it."""
     hint, parts = _hint(name, home), {}
     for split, rows in registry()["sets"][name]["rows"].items():
         url = _url(name, split)
@@ -192,7 +192,7 @@ def _download(name, home):
 
 
 def _parse(name, text, origin, remedy):
-    """Parse rows of comma-separated 0 and 1 into a uint8 array of shape (n_rows, n_features)."""
+    """Parse lines of comma-separated 0 and 1; return a uint8 array (n_rows, n_features)."""
     n = registry()["sets"][name]["n_features"]
     text = text.replace(b"\r\n", b"\n")
     text += b"" if text.endswith(b"\n") else b"\n"
@@ -212,7 +212,7 @@ def _parse(name, text, origin, remedy):
 
 
 def digest(parts):
-    """Return the SHA-256 digest of the packed rows of train, valid and test, concatenated."""
+    """Return the SHA-256 digest of the bit-packed rows of train, valid and test, in this order."""
     total = hashlib.sha256()
     for split in SPLITS:
         total.update(np.packbits(parts[split], axis=1).tobytes())

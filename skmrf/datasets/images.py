@@ -201,7 +201,7 @@ def fetch_caltech101_silhouettes(*, data_home=None, download_if_missing=True):
 
 
 def _fetch(name, readers, download_parts, data_home, download_if_missing):
-    """Return images, labels and metadata from the first file found, or download them."""
+    """Load a data set from the first file found; if there is none, download and save the data."""
     home = data_home_path(data_home)
     for folder in (home / name, home):
         for file, read in readers.items():
@@ -228,7 +228,7 @@ def _fetch(name, readers, download_parts, data_home, download_if_missing):
 
 
 def _read(name, read, content, origin, remedy):
-    """Parse and check the content of a file or download, named ``origin`` in error messages."""
+    """Parse and check the content of a file or download; error messages call it ``origin``."""
     try:
         parts = read(content)
     except READ_ERRORS as error:
@@ -239,7 +239,7 @@ def _read(name, read, content, origin, remedy):
 
 
 def _check(name, parts, origin, remedy):
-    """Check the shapes and the digest of a data set; return it with labels of dtype int64."""
+    """Check the shapes and the digest of a data set, and convert its labels to int64."""
     for split, n in SETS[name]["rows"].items():
         for part, shape in ((split, (n, N_PIXELS)), (f"{split}_labels", (n,))):
             if parts[part].shape != shape:
@@ -258,7 +258,7 @@ def _check(name, parts, origin, remedy):
 
 
 def digest(name, parts):
-    """Return the SHA-256 digest of the images of all splits, followed by the labels, as uint8."""
+    """Return the SHA-256 digest of the images of all splits and then all labels, as uint8."""
     total = hashlib.sha256()
     for ending in ("", "_labels"):
         for split in SETS[name]["rows"]:
@@ -267,7 +267,7 @@ def digest(name, parts):
 
 
 def _max_bytes(name):
-    """Return the size of all images and labels in double precision."""
+    """Return the size limit of an archive: all images and labels in double precision."""
     return 8 * (N_PIXELS + 1) * sum(SETS[name]["rows"].values()) + HEADER_BYTES
 
 
@@ -311,7 +311,7 @@ def _openml_parser():
 
 
 def _split_digits(table):
-    """Split OpenML's MNIST table into training rows, which are first, and test rows."""
+    """Split OpenML's MNIST table: training rows come first, test rows follow."""
     n = SETS["mnist"]["rows"]["train"]
     images, labels = table.data.astype(np.uint8), table.target.astype(np.uint8)
     return {

@@ -118,7 +118,7 @@ def make_ising(
 
 
 def _make_edges(kind, n, degree, rng):
-    """Return the edges as an array of shape (n_edges, 2)."""
+    """Return the edges of a named or given graph as an array of shape (n_edges, 2)."""
     if isinstance(kind, str):
         graph = _make_graph(kind, n, degree, rng)
         pairs = sorted(tuple(sorted(edge)) for edge in graph.edges())
@@ -231,7 +231,7 @@ def _lattice(kind, n, min_rows):
 
 
 def _count_rows(n):
-    """Return the largest divisor of n that is at most sqrt(n)."""
+    """Return the number of rows of a lattice of n nodes: the largest divisor up to sqrt(n)."""
     return next(a for a in range(isqrt(n), 0, -1) if n % a == 0)
 
 
@@ -291,7 +291,7 @@ RANDOM_GRAPHS = {
 
 
 def _check_finite(name, values, accepted):
-    """Return the values as a float array; raise if one is not finite."""
+    """Return the values as a float array, or raise a ValueError if a value is not finite."""
     try:
         values = np.asarray(values, dtype=float)
     except (TypeError, ValueError):

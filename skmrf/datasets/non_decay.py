@@ -1,4 +1,4 @@
-"""Ising models without correlation decay."""
+"""Ising models whose correlations do not decay with distance."""
 
 import numpy as np
 

@@ -127,7 +127,7 @@ def enumerate_structured_sequences(n_variables):
 
 
 def _extend(rows):
-    """Extend each row by one window in all valid ways, in the order of the rows."""
+    """Append the variables of the next window to each row, in all valid ways."""
     ends = _list_binary(STEP)
     longer = np.hstack([np.repeat(rows, len(ends), axis=0), np.tile(ends, (len(rows), 1))])
     return longer[longer[:, -WINDOW:].sum(axis=1) == ONES]

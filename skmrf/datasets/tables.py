@@ -89,7 +89,7 @@ def make_random_mrf(
 
 
 def _check_range(name, value, minimum, maximum):
-    """Check an integer or a tuple (low, high), and return it as a tuple ``(low, high)``."""
+    """Check an integer or a tuple (low, high), and convert an integer n to ``(n, n)``."""
     if not isinstance(value, tuple):
         value = (value, value)
     if len(value) != 2:
@@ -101,7 +101,7 @@ def _check_range(name, value, minimum, maximum):
 
 
 def _draw_states(n_states, n, rng):
-    """Draw or check the number of states of each variable, and return the numbers."""
+    """Return the number of states of each variable: a given list, or random numbers."""
     if not isinstance(n_states, list | np.ndarray):
         low, high = _check_range("n_states", n_states, 1, MAX_STATES)
         return rng.integers(low, high, size=n, endpoint=True)
@@ -118,8 +118,7 @@ def _draw_states(n_states, n, rng):
 def _draw_cliques(n, low, high, count, rng):
     """Draw distinct random cliques.
 
-    The number of variables of a clique is uniform over all numbers for which unused cliques are
-    left.
+    The size of each clique is drawn uniformly from the sizes of which an unused clique is left.
     """
     n_unused = {k: comb(n, k) for k in range(low, high + 1)}
     if count > sum(n_unused.values()):
@@ -149,7 +148,7 @@ def _draw_subsets(n, order, count, rng):
 
 
 def _draw_zeros(layout, fraction, rng):
-    """Draw which table entries have zero potential; one random joint state stays possible."""
+    """Choose random table entries with zero potential; at least one state stays possible."""
     state = rng.integers(layout.n_states)
     offsets = np.add.reduceat(layout.strides * state[layout.clique_vars], layout.clique_ptr[:-1])
     zero = rng.random(layout.n_parameters) < fraction

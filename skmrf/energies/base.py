@@ -9,7 +9,7 @@ from .._utils.phases import Theta
 
 
 class Energy(ABC):
-    """Base class of energies: unnormalised log-probability ``log f(x; theta)`` and parameters.
+    """Base class of energies, which compute a log-probability ``log f(x; theta)`` up to a constant.
 
     This class declares the methods that all energies have. The protocols in
     ``skmrf.energies.protocols`` declare the methods that only some energies have. Algorithms
@@ -62,7 +62,7 @@ class Energy(ABC):
 
     @abstractmethod
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient: expected ``d log f`` of the positive minus the negative phase.
+        """Return the gradient: ``E[d log f / d theta]`` under the data minus that under the model.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class Energy(ABC):
         """
 
     def at(self, batch):
-        """Return the energy given the inputs of a batch, or the energy itself without inputs.
+        """Return the energy given the inputs of a batch, or this energy if it has no inputs.
 
         A conditional energy returns its distribution given the inputs of the batch. Any other
         energy returns itself.

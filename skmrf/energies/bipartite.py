@@ -91,12 +91,12 @@ class BipartiteEnergy(LayeredEnergy):
 
     @property
     def visible_bias(self):
-        """Biases c of the visible units, shape (n_visible,) or (n_rows, n_visible)."""
+        """Visible biases c, shape (n_visible,), or (n_rows, n_visible) if they differ by row."""
         return self.theta["visible_bias"]
 
     @property
     def hidden_bias(self):
-        """Biases b of the hidden units, shape (n_hidden,) or (n_rows, n_hidden)."""
+        """Hidden biases b, shape (n_hidden,), or (n_rows, n_hidden) if they differ by row."""
         return self.theta["hidden_bias"]
 
     @property
@@ -111,7 +111,7 @@ class BipartiteEnergy(LayeredEnergy):
 
     @property
     def sweep_work(self):
-        """Cost of a Gibbs sweep of one chain, relative to drawing one variable (about 20 ns)."""
+        """Cost of a Gibbs sweep of one chain; the unit is one draw of a variable (about 20 ns)."""
         # 0.05 ns per weight (matrix products) and 2 ns per unit, measured.
         n_visible, n_hidden = self.weights.shape
         return (0.5 * n_visible * n_hidden / 10 + 2.0 * (n_visible + n_hidden)) / 20
@@ -219,7 +219,7 @@ class BipartiteEnergy(LayeredEnergy):
         return -self.free_energy(V)
 
     def free_energy(self, V):
-        """Return the free energy ``F(v)`` of each row of visible states.
+        """Return the free energy ``F(v) = -log sum_h f(v, h)`` of each row of visible states.
 
         Parameters
         ----------
@@ -242,7 +242,11 @@ class BipartiteEnergy(LayeredEnergy):
         return -out
 
     def raised(self, V):
-        """Return a function that computes the scaled log marginal of ``f ** beta`` for any beta."""
+        """Return a function that computes the scaled log marginal of ``f ** beta`` for any beta.
+
+        The function returns ``log(sum_h f(v, h) ** beta) + (beta - 1) * log(m)`` of each row, where
+        m is the number of joint states of the hidden units.
+        """
         V = self.dense(V)
         visible_bias, hidden_bias = self._biases(len(V))
         activation, visible_sums = V @ self.weights, bias_sums(V, visible_bias)
@@ -256,7 +260,7 @@ class BipartiteEnergy(LayeredEnergy):
         return at
 
     def along(self, other, V):
-        """Return :meth:`log_marginal` of ``interpolate(other, beta)``, as a function of beta."""
+        """Return a function of beta: :meth:`log_marginal` of ``interpolate(other, beta)``."""
         V = self.dense(V)
         first, last = V @ self.weights + self.hidden_bias, V @ other.weights + other.hidden_bias
         sums_first, sums_last = (bias_sums(V, e._biases(len(V))[0]) for e in (self, other))
@@ -272,12 +276,15 @@ class BipartiteEnergy(LayeredEnergy):
         return at
 
     def conditionals(self):
-        """Return the weights and biases for the kernel of layer-wise Gibbs sampling."""
+        """Return the weights and biases that layer-wise Gibbs sampling needs."""
         biases = (np.atleast_2d(b) for b in (self.visible_bias, self.hidden_bias))
         return BipartiteConditionals(self.weights, *biases)
 
     def moments(self, phase):
-        """Return the expected sufficient statistics of a phase, in the shapes of ``theta``."""
+        """Return the expected sufficient statistics of a phase (data or model).
+
+        The arrays have the names and shapes of ``theta``.
+        """
         if not isinstance(phase, States):
             return phase.moments
         n = phase.visible.shape[0]
@@ -290,7 +297,7 @@ class BipartiteEnergy(LayeredEnergy):
         return out
 
     def _weighted_statistics(self, states):
-        """Return the weighted sum of the statistics of (visible, hidden, weights) triples."""
+        """Sum the weighted sufficient statistics of several (visible, hidden, weights) triples."""
         V = [self.dense(visible) for visible, _, _ in states]
         H = [
             self.hidden_means(v) if hidden is None else np.asarray(hidden, v.dtype)
@@ -302,7 +309,11 @@ class BipartiteEnergy(LayeredEnergy):
         return {"weights": V.T @ H, "visible_bias": weights @ V, "hidden_bias": H.sum(axis=0)}
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient: expected ``d log f`` of the positive minus the negative phase."""
+        """Return the gradient: ``E[d log f / d theta]`` under the data minus that under the model.
+
+        The positive phase estimates the expectation under the data, the negative phase estimates
+        the expectation under the model.
+        """
         phases = (positive, 1.0), (negative, -1.0)
         if all(isinstance(p, States) and p.visible.shape[0] <= CHUNK for p, _ in phases):
             signed = [(p.visible, p.hidden, sign * self._weights(p)) for p, sign in phases]
@@ -335,7 +346,10 @@ class BipartiteEnergy(LayeredEnergy):
         return {"weights": pairs, "visible_bias": visible, "hidden_bias": hidden}
 
     def penalty_groups(self):
-        """Return the penalty groups: one group per hidden unit, which contains its weights."""
+        """Return the penalty groups: the weights of each hidden unit form one group.
+
+        Biases have the group number -1 and are not penalised.
+        """
         n_visible, n_hidden = self.weights.shape
         return {
             "weights": np.tile(np.arange(n_hidden), (n_visible, 1)),

@@ -135,7 +135,7 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
         return BipartiteEnergy.from_theta(theta)
 
     def log_potential(self, X):
-        """Return ``log f(v, h | x)`` of each row of inputs, visible and hidden states.
+        """Return ``log f(v, h | x)`` of each row, which holds inputs, visible and hidden states.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
         return BipartiteEnergy(self.weights, visible[0], hidden[0])
 
     def gradient(self, positive, negative, batch):
-        """Return the batch's mean gradient: ``d log f`` of the positive minus the negative phase.
+        """Return a batch's gradient: ``E[d log f / d theta]`` under the data minus under the model.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Arrays from which Gibbs kernels compute the conditionals ``p(x_i | rest)``."""
+"""Model parameters as arrays for Gibbs sampling from the conditionals ``p(x_i | rest)``."""
 
 from typing import NamedTuple
 
@@ -88,7 +88,7 @@ class BipartiteConditionals(NamedTuple):
 
 
 def bias_rows(bias, n_rows):
-    """Return the biases as a matrix, with one row for all rows of states or one row for each."""
+    """Return the biases as a matrix with one row (shared by all states) or ``n_rows`` rows."""
     bias = np.atleast_2d(bias)
     if len(bias) not in (1, n_rows):
         raise ValueError(
@@ -99,5 +99,5 @@ def bias_rows(bias, n_rows):
 
 
 def bias_sums(states, bias):
-    """Return the sum of the biases of the units that are 1, for each row of states."""
+    """Return, for each row of states, the sum of the biases of the units that are 1."""
     return states @ bias[0] if len(bias) == 1 else np.einsum("ij,ij->i", states, bias)

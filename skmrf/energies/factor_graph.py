@@ -190,23 +190,23 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
         return self
 
     def gradient(self, positive, negative, batch=None):
-        """Return the clique marginals of the positive phase minus those of the negative phase."""
+        """Return the gradient: the clique marginals of the positive minus the negative phase."""
         return {NAME: self.table_moments((positive, 1.0), (negative, -1.0))}
 
     def binary_gradient(self, coupling, bias):
-        """Convert derivatives by couplings and biases to derivatives by ``flat`` (chain rule).
+        """Return derivatives w.r.t. ``flat``, given those w.r.t. couplings and biases (chain rule).
 
         Parameters
         ----------
         coupling : ndarray of shape (n_variables, n_variables)
-            Derivatives by the couplings of the codes 0 and 1.
+            Derivatives with respect to the couplings of the codes 0 and 1.
         bias : ndarray of shape (n_variables,)
-            Derivatives by the biases of the codes 0 and 1.
+            Derivatives with respect to the biases of the codes 0 and 1.
 
         Returns
         -------
         ndarray of shape (n_parameters,)
-            Derivatives by the log-potentials.
+            Derivatives with respect to the log-potentials.
         """
         gram = coupling.copy()
         np.fill_diagonal(gram, bias)
@@ -215,7 +215,10 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
         return out
 
     def penalty_groups(self):
-        """Return the penalty groups: one group per table of two or more variables."""
+        """Return the penalty groups: each table of two or more variables is one group.
+
+        Tables of one variable have the group number -1 and are not penalised.
+        """
         lay = self.layout
         groups = np.full(lay.n_parameters, -1, dtype=np.int32)
         interacting = np.flatnonzero(lay.orders >= 2)

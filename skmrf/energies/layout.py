@@ -1,4 +1,4 @@
-"""Layout of the tables of a factor graph in one flat parameter vector."""
+"""Positions of the tables of a factor graph in one flat parameter vector."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +21,7 @@ def _format_clique(variables):
 
 
 def _check_n_states(n_states):
-    """Return a validated copy of the numbers of states of the variables."""
+    """Check the numbers of states of the variables, and return a copy."""
     # A copy, because kernels would index out of bounds if the caller changed the array later.
     n_states = np.asarray(n_states)
     if n_states.size == 0:
@@ -38,7 +38,7 @@ def _check_n_states(n_states):
 
 
 def _flatten(cliques):
-    """Concatenate the variables of all cliques; return each clique's start and the variables."""
+    """Return the start of each clique in the list of all cliques' variables, and this list."""
     try:
         lengths = np.fromiter((len(c) for c in cliques), dtype=np.int64, count=len(cliques))
         ptr = np.concatenate([[0], np.cumsum(lengths)])
@@ -60,7 +60,7 @@ def _holds_integers(clique):
 
 
 def _check_members(ptr, variables, n_variables):
-    """Raise a ValueError unless each clique contains existing variables, each once."""
+    """Raise a ValueError if a clique has a variable that does not exist or a variable twice."""
     owner = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
     outside = np.flatnonzero((variables < 0) | (variables >= n_variables))
     if outside.size:
@@ -132,7 +132,7 @@ class Layout:
 
     @classmethod
     def build(cls, n_states, cliques, tie=None):
-        """Create the layout of the tables of ``cliques`` in one flat vector.
+        """Create the layout that places the tables of ``cliques`` in one flat vector.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class Layout:
 
     @cached_property
     def incidence(self):
-        """Arrays ``(var_ptr, var_clique, var_stride)``: cliques and strides of each variable."""
+        """Cliques of each variable and its strides: ``(var_ptr, var_clique, var_stride)``."""
         return incidence(self.clique_ptr, self.clique_vars, self.strides, len(self.n_states))
 
     @cached_property
@@ -320,14 +320,14 @@ def _find_table_owners(tie, ptr, variables, n_states):
         members = [int(a) for a in group]
         for a in members:
             if not 0 <= a < len(owner):
-                raise ValueError(f"tie names clique {a}, but there are {len(owner)} cliques.")
+                raise ValueError(f"tie has clique {a}, but the cliques are 0 to {len(owner) - 1}.")
             if a in tied_cliques:
-                raise ValueError(f"tie names clique {a} twice; a clique can be in one group only.")
+                raise ValueError(f"tie has clique {a} twice; a clique can be in one group only.")
             tied_cliques.add(a)
         shapes = {tuple(n_states[variables[ptr[a] : ptr[a + 1]]].tolist()) for a in members}
         if len(shapes) > 1:
             raise ValueError(
-                f"tie groups the cliques {members}, whose tables have different shapes "
+                f"The cliques {members} are one group of tie, but their tables have the shapes "
                 f"{sorted(shapes)}; only tables of the same shape can be shared."
             )
         owner[members] = min(members) if members else 0

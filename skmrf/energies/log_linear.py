@@ -64,7 +64,7 @@ def pair_basis(statistic, q_i, q_j):
 
 
 class _Block(NamedTuple):
-    """Group of tables of one shape: indices of entries and parameters, and flat basis tables."""
+    """Tables of one shape: indices of their entries and parameters, and flattened basis tables."""
 
     entries: np.ndarray
     parameters: np.ndarray
@@ -133,7 +133,7 @@ class LogLinearForm:
 
     @cached_property
     def blocks(self):
-        """Return the groups of equally shaped tables, by the array names of ``theta``."""
+        """Return the tables grouped by shape, in a dict with the keys of ``theta``."""
         q, n_unary = self.layout.n_states, len(self.unary_start) - 1
         tables = self.layout.table_start
         singles = [
@@ -159,7 +159,7 @@ class LogLinearForm:
         return _Block(entries, parameters, basis)
 
     def zeros(self):
-        """Return the parameters of the uniform distribution.
+        """Return parameters that are all zero, which give the uniform distribution.
 
         Returns
         -------
@@ -191,21 +191,21 @@ class LogLinearForm:
         return flat
 
     def contract(self, flat):
-        """Compute parameter derivatives from table derivatives (transpose of :meth:`expand`).
+        """Apply the transpose of :meth:`expand` to derivatives or clique marginals.
 
-        It turns derivatives by the tables into derivatives by the parameters, and clique marginals
-        into expected sufficient statistics.
+        It converts derivatives with respect to the tables to derivatives with respect to the
+        parameters, and clique marginals to expected sufficient statistics.
 
         Parameters
         ----------
         flat : ndarray of shape (n_entries,)
-            Derivatives by the entries of all tables, or marginals of all cliques.
+            Derivatives with respect to the entries of all tables, or marginals of all cliques.
 
         Returns
         -------
         dict of str to ndarray
-            Derivatives by the parameters, or expected sufficient statistics, by the names "unary"
-            and "pairs".
+            Derivatives with respect to the parameters, or expected sufficient statistics. The keys
+            are "unary" and "pairs".
         """
         theta = self.zeros()
         for name, blocks in self.blocks.items():
@@ -316,7 +316,7 @@ class LogLinearEnergy(TableBackedEnergy):
         return self.form.contract(flat)
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient, which is zero for edges whose parameters are fixed at zero."""
+        """Return the gradient; it is zero for edges whose parameters are fixed at zero."""
         signed = ((positive, 1.0), (negative, -1.0))
         states = [(phase, sign) for phase, sign in signed if isinstance(phase, States)]
         gradient = self.form.contract(self.table_moments(*states))
@@ -326,17 +326,17 @@ class LogLinearEnergy(TableBackedEnergy):
         return self._zero_fixed_edges(gradient)
 
     def from_table_gradient(self, gradient):
-        """Convert the gradient by :attr:`flat` to the gradient by ``theta``.
+        """Convert the gradient w.r.t. :attr:`flat` to the gradient w.r.t. ``theta``.
 
         Parameters
         ----------
         gradient : ndarray of shape (n_entries,)
-            Derivatives by the entries of all tables.
+            Derivatives with respect to the entries of all tables.
 
         Returns
         -------
         dict of str to ndarray
-            Derivatives by the parameters; zero for edges that are not ``alive``.
+            Derivatives with respect to the parameters; zero for edges that are not ``alive``.
         """
         return self._zero_fixed_edges(self.form.contract(gradient))
 
@@ -345,7 +345,10 @@ class LogLinearEnergy(TableBackedEnergy):
         return gradient
 
     def penalty_groups(self):
-        """Return the penalty groups: one group per edge."""
+        """Return the penalty groups: the parameters of each edge form one group.
+
+        Parameters of single variables have the group number -1 and are not penalised.
+        """
         return {
             "unary": np.full(self.form.unary_start[-1], -1, dtype=np.int64),
             "pairs": self.form.owner,

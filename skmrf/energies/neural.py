@@ -1,4 +1,4 @@
-"""Energy with neural potentials and a Gaussian base, for continuous and categorical variables."""
+"""Energy of continuous and categorical variables: neural potentials plus a Gaussian base."""
 
 from functools import cached_property
 from itertools import pairwise
@@ -137,7 +137,7 @@ class NeuralEnergy(ContinuousEnergy):
         dtype=np.float64,
         random_state=None,
     ):
-        """Create an energy whose random networks have small outputs.
+        """Create an energy with random neural networks that have small outputs.
 
         The initial weights have the variance with which SELU units keep the variance of their
         inputs (LeCun's initialisation).
@@ -269,7 +269,7 @@ class NeuralEnergy(ContinuousEnergy):
         return nodes.sum(axis=0, dtype=float) + edges.sum(axis=0, dtype=float)
 
     def clique_values(self, points):
-        """Return the output of each network at the points of its variable or edge.
+        """Return the output of each network at given points of its variable or edge.
 
         Parameters
         ----------
@@ -293,14 +293,14 @@ class NeuralEnergy(ContinuousEnergy):
         return np.ascontiguousarray(x, dtype=self.theta["nodes"].dtype)
 
     def _members(self, kind, rows=False):
-        """Return the index of each network input among the columns of data or clique points."""
+        """Return the index of each network input: a column of X or a row of the clique points."""
         if kind == "nodes":
             return np.arange(self.n_variables)[:, None]
         # A copy: Ray passes read-only arrays, for which numba would compile the kernels again.
         return self.edges.copy() if rows else np.arange(2 * len(self.edges)).reshape(-1, 2)
 
     def _is_continuous(self, kind):
-        """Return whether each row of points of nodes or edges is of a continuous variable."""
+        """Return, for each row of the clique points, whether its variable is continuous."""
         is_continuous = self.n_states == 0
         return is_continuous if kind == "nodes" else is_continuous[self.edges.ravel()]
 
@@ -314,7 +314,7 @@ class NeuralEnergy(ContinuousEnergy):
     # Gradients ----------------------------------------------------------------------------
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient: expected ``d log f`` of the positive minus the negative phase.
+        """Return the gradient: ``E[d log f / d theta]`` under the data minus that under the model.
 
         Parameters
         ----------
@@ -345,7 +345,7 @@ class NeuralEnergy(ContinuousEnergy):
         return gradient
 
     def add_gradient(self, X, weights, gradient):
-        """Add the derivatives of a weighted sum of ``log f`` over rows to a gradient array.
+        """Add the gradient of the weighted sum of ``log f`` over rows to ``gradient``.
 
         Parameters
         ----------
@@ -377,7 +377,10 @@ class NeuralEnergy(ContinuousEnergy):
         )
 
     def penalty_groups(self):
-        """Return the penalty groups: one group of weights per network, without biases and scale."""
+        """Return the penalty groups: the weights of each network form one group.
+
+        Biases and scales have the group number -1 and are not penalised.
+        """
         groups, n_networks = {}, 0
         for kind, k in (("nodes", 1), ("edges", 2)):
             weights = _is_weight(k, self.n_slots, getattr(self.shape, kind))

@@ -1,4 +1,4 @@
-"""Conditional model of a class label with neural-network potentials."""
+"""Conditional model of a class label given a row; neural networks give the potentials."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from .protocols import LabelEnergy
 
 
 class NeuralLabels(LabelEnergy):
-    r"""Conditional Markov random field of one label, with neural-network potentials.
+    r"""Conditional Markov random field of a class label; neural networks give the potentials.
 
     .. math:: p(y | x) \propto \exp\Bigl(b_y + c \sum_i s_{yi} \tanh n_{yi}(x_i)
         + c \sum_{ij} s_{yij} \tanh n_{yij}(x_i, x_j)\Bigr)
@@ -93,7 +93,7 @@ class NeuralLabels(LabelEnergy):
         return NeuralLabels(theta, self.networks, self.gain)
 
     def log_potential(self, X):
-        """Return ``log f`` in nats of each row, whose last column is the label's code."""
+        """Return ``log f`` in nats of each row; the last column of X holds the label codes."""
         rows, labels = X[:, :-1], X[:, -1].astype(int)
         return self._scores(rows)[np.arange(len(X)), labels]
 
@@ -147,7 +147,7 @@ class NeuralLabels(LabelEnergy):
         return float(weights @ log_proba[rows, labels]), gradient
 
     def gradient(self, positive, negative, batch):
-        """Return the batch's mean gradient: ``d log f`` of the positive minus the negative phase.
+        """Return a batch's gradient: ``E[d log f / d theta]`` under the data minus under the model.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class NeuralLabels(LabelEnergy):
         return self._weighted_gradient(batch.X, residuals * weights[:, None])
 
     def _weighted_gradient(self, X, residuals):
-        """Return the derivatives of the sum of ``residuals * log f``, shaped like theta."""
+        """Return the gradient of the sum of ``residuals * log f`` over rows and labels."""
         gradient = {k: np.zeros_like(v) for k, v in self.theta.items()}
         gradient["labels"] += residuals.sum(axis=0)
         for y in range(self.n_labels):
@@ -177,7 +177,11 @@ class NeuralLabels(LabelEnergy):
         return gradient
 
     def penalty_groups(self):
-        """Return 0 for all parameters of networks and -1 (no penalty) for the label biases."""
+        """Return the penalty groups: all network parameters form one group.
+
+        The group number is 0 for network parameters. It is -1 for label biases, which are not
+        penalised.
+        """
         return {k: np.full(v.shape, -1 if k == "labels" else 0) for k, v in self.theta.items()}
 
     def _label_energy(self, y):

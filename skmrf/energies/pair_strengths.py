@@ -6,7 +6,7 @@ import numpy as np
 
 
 def pair_strengths(graph):
-    r"""Return the couplings and interaction strengths of all pairs of variables in a clique.
+    r"""Return the couplings and interaction strengths of all pairs that share a clique.
 
     The table of a pair is the sum over its cliques. A clique of more than two variables contributes
     the mean of its table over the other variables.
@@ -35,7 +35,7 @@ def pair_strengths(graph):
 
 
 def _pair_tables(graph):
-    """Return ``{(i, j): table}`` with i < j; a table is nan if a larger clique has zeros."""
+    """Return ``{(i, j): table}``, i < j; a table is nan if a larger clique has zero potentials."""
     tables = {}
     for clique, table in zip(graph.cliques, graph.log_potentials, strict=True):
         for axes in combinations(range(len(clique)), 2):

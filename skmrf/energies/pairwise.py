@@ -118,7 +118,7 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
 
     @cached_property
     def _binary(self):
-        """Return coupling, bias and constant of ``log f`` as a function of codes 0 and 1."""
+        """Return coupling, bias and constant that express ``log f`` in the codes 0 and 1."""
         low, high = self.states
         step = high - low
         coupling_sums = self.coupling.sum(axis=1)
@@ -128,7 +128,7 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         )
 
     def conditionals(self):
-        """Return coupling, bias and constant of ``log f`` in codes 0 and 1, for Gibbs sampling."""
+        """Return ``log f`` in the codes 0 and 1 for Gibbs sampling: coupling, bias, constant."""
         return self._binary
 
     def log_potential(self, X):
@@ -137,7 +137,10 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         return np.einsum("ij,ij->i", S, 0.5 * (S @ self.coupling) + self.bias)
 
     def moments(self, phase):
-        """Return the expected sufficient statistics of a phase, in the shapes of ``theta``."""
+        """Return the expected sufficient statistics of a phase (data or model).
+
+        The arrays have the names and shapes of ``theta``.
+        """
         if not isinstance(phase, States):
             return phase.moments
         S = self.decode(phase.visible)
@@ -174,7 +177,10 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         return float(pairs + self.bias @ moments["bias"])
 
     def penalty_groups(self):
-        """Return the penalty groups: one group per pair of variables."""
+        """Return the penalty groups: each pair of variables is one group.
+
+        Biases have the group number -1 and are not penalised.
+        """
         n = self.n_variables
         low, high = (
             np.minimum.outer(np.arange(n), np.arange(n)),

@@ -48,7 +48,7 @@ class FactorGraphConvertible(Energy):
 
 
 class GibbsEnergy(Energy):
-    """Energy whose visible variables Gibbs sampling can draw given the other variables.
+    """Energy whose visible variables can be drawn by Gibbs sampling.
 
     The data hold the *visible* variables. All other variables are latent. Chains and particles are
     states of the visible variables; the latent variables are summed out.
@@ -84,7 +84,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
 
     @abstractmethod
     def moments(self, phase):
-        """Return the expected sufficient statistics of a phase of the gradient.
+        """Return the expected sufficient statistics of a phase (data or model).
 
         Parameters
         ----------
@@ -129,11 +129,11 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
 
     @property
     def sweep_work(self):
-        """Cost of a Gibbs sweep of one chain, relative to drawing one variable (about 20 ns)."""
+        """Cost of a Gibbs sweep of one chain; the unit is one draw of a variable (about 20 ns)."""
         return float(self.n_variables)
 
     def conditionals(self):
-        """Return the arrays from which a Gibbs kernel computes ``p(x_i | rest)``.
+        """Return the arrays from which Gibbs sampling computes ``p(x_i | rest)``.
 
         Returns
         -------
@@ -158,7 +158,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
         return self.factor_graph().condition(evidence)
 
     def gradient(self, positive, negative, batch=None):
-        """Return the expected statistics of the positive minus those of the negative phase."""
+        """Return the gradient: expected statistics of the positive minus the negative phase."""
         up, down = self.moments(positive), self.moments(negative)
         return {name: up[name] - down[name] for name in up}
 
@@ -178,7 +178,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
         return self.log_potential(V)
 
     def along(self, other, V):
-        """Return :meth:`log_marginal` of ``interpolate(other, beta)``, as a function of beta.
+        """Return a function of beta: :meth:`log_marginal` of ``interpolate(other, beta)``.
 
         Terms that do not depend on beta are computed only once.
 
@@ -249,7 +249,7 @@ class BinaryPairwiseEnergy(DiscreteEnergy):
 
 
 class LayeredEnergy(DiscreteEnergy):
-    """Energy of a visible and a hidden layer of two-state units that are coupled across layers."""
+    """Energy of a visible and a hidden layer of two-state units; no coupling within a layer."""
 
     @property
     @abstractmethod
@@ -259,12 +259,12 @@ class LayeredEnergy(DiscreteEnergy):
     @property
     @abstractmethod
     def visible_bias(self):
-        """Biases of the visible units, shape (n_visible,) or, for each row, (n_rows, n_visible)."""
+        """Visible biases, shape (n_visible,), or (n_rows, n_visible) if they differ by row."""
 
     @property
     @abstractmethod
     def hidden_bias(self):
-        """Biases of the hidden units, shape (n_hidden,) or, for each row, (n_rows, n_hidden)."""
+        """Hidden biases, shape (n_hidden,), or (n_rows, n_hidden) if they differ by row."""
 
     @abstractmethod
     def hidden_means(self, V):
@@ -407,7 +407,7 @@ class LabelEnergy(Energy):
 
 
 class ContinuousEnergy(FactorGraphConvertible):
-    """Energy of continuous and discrete variables on the nodes and edges of a graph.
+    """Energy of continuous and discrete variables that interact along the edges of a graph.
 
     ``log f`` is the sum of a function of each variable, a function of each edge, and a quadratic
     term: the Gaussian base of the continuous variables.
@@ -436,7 +436,7 @@ class ContinuousEnergy(FactorGraphConvertible):
 
     @property
     def n_slots(self):
-        """Number of network inputs per variable: the largest number of states, at least 1."""
+        """Number of network inputs per variable: the most states of any variable, at least 1."""
         return int(max(self.n_states.max(initial=1), 1))
 
     @property
@@ -447,7 +447,7 @@ class ContinuousEnergy(FactorGraphConvertible):
     @property
     @abstractmethod
     def covariance(self):
-        """Covariance of the Gaussian base, ndarray of shape (n_continuous, n_continuous)."""
+        """Covariance matrix of the base, ndarray of shape (n_continuous, n_continuous)."""
 
     @property
     def degrees(self):

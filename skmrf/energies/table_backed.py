@@ -1,4 +1,4 @@
-"""Energies of tables of log-potentials: log-probabilities, conditionals and moments."""
+"""Energies that are sums of tables of log-potentials, one table per clique."""
 
 from abc import abstractmethod
 from functools import cached_property
@@ -39,23 +39,23 @@ class TableEnergy(DiscreteEnergy):
 
     @abstractmethod
     def binary_gradient(self, coupling, bias):
-        """Convert derivatives by couplings and biases to derivatives by ``flat`` (chain rule).
+        """Return derivatives w.r.t. ``flat``, given those w.r.t. couplings and biases (chain rule).
 
         Parameters
         ----------
         coupling : ndarray of shape (n_variables, n_variables)
-            Derivatives by the couplings of the codes 0 and 1.
+            Derivatives with respect to the couplings of the codes 0 and 1.
         bias : ndarray of shape (n_variables,)
-            Derivatives by the biases of the codes 0 and 1.
+            Derivatives with respect to the biases of the codes 0 and 1.
 
         Returns
         -------
         ndarray of shape (n_parameters,)
-            Derivatives by the log-potentials.
+            Derivatives with respect to the log-potentials.
         """
 
     def from_table_moments(self, flat):
-        """Return the clique marginals in a dict with the name of the parameter array."""
+        """Return the clique marginals in a dict whose key is the name of the parameters."""
         (name,) = self.theta
         return {name: flat}
 
@@ -81,7 +81,7 @@ class TableBackedEnergy(DiscreteEnergy):
 
     @cached_property
     def _binary(self):
-        """Return couplings and biases of the model, or None if tables are faster or necessary."""
+        """Return couplings and biases of the model, or None if tables are needed or faster."""
         layout, n_states = self.layout, self.layout.n_states
         if not layout.is_binary_pairwise or not (
             layout.is_dense or len(n_states) <= MAX_DENSE_VARIABLES
@@ -112,20 +112,23 @@ class TableBackedEnergy(DiscreteEnergy):
         return out
 
     def conditionals(self):
-        """Return the arrays for Gibbs sampling: couplings and biases, or else tables."""
+        """Return the arrays for Gibbs sampling: couplings and biases, or tables if needed."""
         if self._binary is not None:
             return self._binary
         layout = self.layout
         return TableConditionals(self.flat, layout.n_states, *layout.structure, *layout.incidence)
 
     def moments(self, phase):
-        """Return the expected sufficient statistics of a phase, in the shapes of ``theta``."""
+        """Return the expected sufficient statistics of a phase (data or model).
+
+        The arrays have the names and shapes of ``theta``.
+        """
         if isinstance(phase, CliqueMoments):
             return phase.moments
         return self.from_table_moments(self.table_moments((phase, 1.0)))
 
     def table_moments(self, *signed_phases):
-        """Return the clique marginals of phases, multiplied by signs and summed over phases.
+        """Return the sum of the clique marginals of several phases, each multiplied by a sign.
 
         Parameters
         ----------

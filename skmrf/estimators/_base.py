@@ -28,19 +28,19 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     )
 
     def _check_learner(self):
-        """Return the learner object; raise an error if this estimator cannot use the learner."""
+        """Return the learner object; raise an error if this estimator cannot use it."""
         return make_learner(
             self.learner, self._energy_type, kind=self._learner_kind, owner=type(self).__name__
         )
 
     def _column_names(self):
-        """Return the column names seen during fit, or column positions if there are no names."""
+        """Return the column names seen during fit, or 0, 1, 2, ... if there are no names."""
         return column_names(self)
 
 
 @contextmanager
 def unchanged_on_error(estimator):
-    """Restore the earlier attributes of the estimator if its ``fit`` raises an error."""
+    """Restore column names, their number and ``structure_`` if the estimator's ``fit`` fails."""
     before = dict(vars(estimator))
     try:
         yield

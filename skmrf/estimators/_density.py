@@ -1,4 +1,4 @@
-"""Base class of density estimators: log Z, samples and scores."""
+"""Base class of density estimators, which computes log Z, samples and scores."""
 
 import warnings
 
@@ -16,7 +16,7 @@ WIDE = r"The interval of log Z .* nats wide"  # matches warnings
 
 
 class EnergyEstimator(DensityMixin, LearnedEstimator):
-    """Base class of density estimators.
+    """Base class of density estimators, with methods for log Z, samples and scores.
 
     A subclass has the method :meth:`score_samples` and three members that queries need:
 
@@ -31,7 +31,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
     """
 
     def _draw(self, codes, rng):
-        """Return encoded rows whose missing entries are drawn given the observed entries."""
+        """Draw the missing entries of encoded rows given the observed entries."""
         raise NotImplementedError
 
     def _compute_log_partition(self):
@@ -45,7 +45,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         return encoder.encode(encoder.read(self, X))
 
     def _rng(self):
-        """Return a random generator with the seed of the fit, so that results are reproducible."""
+        """Return a new random generator with the seed of the fit, for reproducible results."""
         return np.random.default_rng(self._seed)
 
     def _log_partition(self):
@@ -61,7 +61,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
     @property
     def log_partition_(self):
-        """Log partition function log Z in nats, computed at the first access."""
+        """Logarithm log Z of the partition function in nats, computed at the first access."""
         return self._log_partition().value
 
     @property
@@ -147,7 +147,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
 
 def _warn_wide(result):
-    """Warn that the estimate of the log partition function is imprecise."""
+    """Warn that the interval of the estimated log partition function is wide."""
     warn_caller(
         f"log Z has not converged: its interval, [{result.lower:.4g}, {result.upper:.4g}], is "
         f"{result.upper - result.lower:.3g} nats wide. Log-likelihoods have the same uncertainty. "

@@ -1,4 +1,4 @@
-"""Log odds of the outputs of conditional models, and their score on held-out rows."""
+"""Log odds of the outputs of conditional models, and the score of held-out rows."""
 
 from contextlib import nullcontext
 
@@ -23,7 +23,7 @@ def has_probabilities(estimator):
 
 
 def log_odds(learner, energy, X, epoch, n_jobs=None):
-    """Return the log odds of each output, computed with the inference algorithm of a learner.
+    """Compute the log odds of each output with the inference algorithm of the learner.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def log_odds(learner, energy, X, epoch, n_jobs=None):
 def finite_log_odds(learner, energy, X, epoch, n_jobs=None):
     """Return the log odds of each output in float64; raise a ValueError if any is not finite.
 
-    In float64, the odds of a row depend on the other rows of ``X`` by rounding only.
+    In float64, the other rows of ``X`` change the odds of a row only by rounding errors.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         energy = energy.with_theta({k: v.astype(float) for k, v in energy.theta.items()})
@@ -70,8 +70,8 @@ def finite_log_odds(learner, energy, X, epoch, n_jobs=None):
 def output_score(learner, held_out, n_jobs=None):
     """Return a function that scores held-out rows for early stopping.
 
-    The score is the share of correct outputs. If two models have the same share, the log-loss
-    decides, provided that the learner has probabilities.
+    The score is the share of correctly predicted outputs. If two models have the same share and
+    the learner predicts probabilities, the model with the lower log-loss has the higher score.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Scores, imputation and marginals of discrete models without latent variables."""
+"""Log-likelihoods, imputation and marginals of discrete models without latent variables."""
 
 from ..inference import row_queries
 from ..likelihood import log_partition_bounds
@@ -36,7 +36,7 @@ class VisibleEstimator(EnergyEstimator):
         return self._row_query(row_queries.row_log_partitions, codes) - self.log_partition_
 
     def predict(self, X):
-        """Impute the missing entries of each row by their joint mode given the observed entries.
+        """Impute missing entries by their jointly most probable values given the observed entries.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Sample weights, and rows held out for early stopping."""
+"""Sample weights, and the rows that early stopping holds out."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from .._utils.log_weights import check_sample_weight
 
 
 def weighted_rows(data, sample_weight):
-    """Return the rows that have a positive weight, together with the logs of their weights.
+    """Return the rows with a positive weight; the batch also has the logs of the weights.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One call of fit or partial_fit: callbacks, checkpoint, random numbers and initial energy."""
+"""Callbacks, checkpoint, random numbers and initial energy of one fit or partial_fit."""
 
 from contextlib import nullcontext
 
@@ -13,7 +13,7 @@ from ..training.reports import EpochReports
 class FitSession:
     """Callbacks, checkpoint, random numbers and initial energy of one ``fit`` or ``partial_fit``.
 
-    The state consists of the callbacks, the checkpoint, the random numbers and the initial energy.
+    An object of this class exists during one call only. It runs the training loop.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class FitSession:
     def fit_sub_estimator(self, name, sub_estimator, sample_weight):
         """Fit a sub-estimator to the training rows, and return the fitted sub-estimator.
 
-        After Ctrl-C in its fit, nothing is written to the checkpoint.
+        If Ctrl-C stops the fit of the sub-estimator, nothing is written to the checkpoint.
         """
         fitted = self._reports.fit(name, sub_estimator, sample_weight)
         if vars(fitted).get("_interrupted", False):
@@ -65,7 +65,7 @@ class FitSession:
         return fitted
 
     def begin(self, data, *encoding):
-        """Set the random generator of training: a new generator, or the one of a checkpoint.
+        """Set the random generator of training: a new one, or the one saved in a checkpoint.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class FitSession:
         return state
 
     def _run(self, learner, data, settings):
-        """Run the training loop, without a second reference to its first state, to save memory."""
+        """Run the training loop; keep no reference to its first state, to save memory."""
         checkpoint, n_jobs = self._checkpoint, self.parameters.n_jobs
         self._set_first_state(learner, data, settings)
         if checkpoint.ended:
@@ -125,7 +125,7 @@ class FitSession:
         return state
 
     def _set_first_state(self, learner, data, settings):
-        """Set the first state of the training loop, and release the initial energy."""
+        """Set the first state of the training loop, and drop references to the initial energy."""
         resumed = self._checkpoint.take_saved()
         if resumed is not None:
             self._first_state, self.seed = resumed
@@ -143,7 +143,7 @@ class FitSession:
         return state
 
     def attributes(self, state):
-        """Return the fitted attributes that all estimators have, given the training state."""
+        """Return the fitted attributes that all estimators have, from a state of training."""
         parameters = self.parameters
         energy = state.result(parameters.average and parameters.penalty == "l2")
         return fitted_attributes(

@@ -71,14 +71,14 @@ class TrainingParameters:
             check_number("max_iter", self.max_iter, low=1, integer=True)
 
     def resumes(self, estimator):
-        """Return whether training continues from an earlier fit of the same estimator."""
+        """Return True if training continues from an earlier fit of the same estimator."""
         return self.warm_start and "energy_" in vars(estimator)
 
     def stops_early(self, n_rows, min_rows):
-        """Return whether early stopping holds out some of the rows.
+        """Return True if rows are held out for early stopping.
 
-        With ``early_stopping="auto"`` they are if there are at least ``min_rows`` rows, unless the
-        optimizer is L-BFGS.
+        With ``early_stopping="auto"``, rows are held out if there are at least ``min_rows`` rows
+        and the optimizer is not L-BFGS.
         """
         if isinstance(self.early_stopping, str):
             return n_rows >= min_rows and self.optimizer != "lbfgs"
@@ -149,9 +149,9 @@ class TrainingParameters:
         )
 
     def has_default_rate(self, optimizer):
-        """Return whether training uses the estimator's default learning-rate schedule.
+        """Return True if training uses the estimator's default learning-rate schedule.
 
-        A deterministic solver has no schedule.
+        A deterministic solver, such as L-BFGS, has no schedule.
         """
         is_default = isinstance(self.learning_rate, str) and self.learning_rate == "adaptive"
         return is_default and optimizer is not None
@@ -168,7 +168,7 @@ def check_memory(n_parameters, max_bytes, what, remedy):
 
 
 def is_solvable(learner, data):
-    """Return whether a deterministic solver can maximise the learner's objective on the rows."""
+    """Return True if a deterministic solver can maximise the learner's objective on the rows."""
     if not learner.deterministic:
         return False
     return learner.objective_takes_missing or not has_missing(data.shown)

@@ -23,10 +23,10 @@ class BoltzmannMachine(VisibleEstimator):
     .. math:: p(s) = \frac{1}{Z} \exp\Big( \sum_{i<j} J_{ij} s_i s_j + \sum_i b_i s_i \Big)
 
     Every column is a variable :math:`s_i` with two states and a bias :math:`b_i`. Every pair of
-    columns has a coupling :math:`J_{ij}`. The log-likelihood of complete rows is concave. Without a
-    penalty, the means and the pair moments of the model are those of the data at its maximum.
-    Missing entries are nan. In training, the data-dependent expectation is taken given the observed
-    entries of each row.
+    columns has a coupling :math:`J_{ij}`. The log-likelihood of complete rows is concave. At its
+    maximum without a penalty, the model has the same means and pair moments as the data. Missing
+    entries are nan. In training, the data-dependent expectation of a row is the expectation given
+    its observed entries.
 
     Parameters
     ----------
@@ -231,14 +231,14 @@ class BoltzmannMachine(VisibleEstimator):
 
     @property
     def coupling_(self):
-        """Couplings for the states -1 and 1, shape (n_features, n_features)."""
+        """Couplings when the variables take the values -1 and 1, shape (n_features, n_features)."""
         check_is_fitted(self)
         low, high = self.energy_.states
         return (0.5 * (high - low)) ** 2 * self.energy_.coupling
 
     @property
     def bias_(self):
-        """Biases for the states of the parameter ``states``, shape (n_features,)."""
+        """Biases when the variables take the values in ``states``, shape (n_features,)."""
         check_is_fitted(self)
         return self.energy_.bias
 
@@ -277,7 +277,7 @@ class BoltzmannMachine(VisibleEstimator):
         return self
 
     def _check_same_states(self, states):
-        """Raise a ValueError unless ``states`` has the values of the previous fit."""
+        """Raise a ValueError unless ``states`` is the same as in the previous fit."""
         if states != self.energy_.states:
             raise ValueError(
                 f"Training cannot continue with states={self.states!r}, because the previous fit "
@@ -315,6 +315,6 @@ def _score(energy, held_out):
 
 
 def _symmetric(energy):
-    """Return the energy with exactly symmetric couplings, without the asymmetry from rounding."""
+    """Return the energy with couplings made exactly symmetric; rounding errors are removed."""
     coupling = 0.5 * (energy.coupling + energy.coupling.T)
     return PairwiseEnergy(coupling, energy.bias, energy.states)

@@ -244,7 +244,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train for one epoch over ``X`` and ``y``, starting from the current parameters.
 
-        The rows of the first call determine how input columns are scaled.
+        The scales of the input columns are computed from the rows of the first call.
 
         Parameters
         ----------
@@ -304,7 +304,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         return TrainingParameters.of(self, partial)
 
     def _encode_outputs(self, X, y, classes, is_resumed):
-        """Return the encoder of the outputs, and all rows as a batch with encoded outputs."""
+        """Return the encoder of the outputs, and a batch of all rows with encoded outputs."""
         check_given(self, y)
         if is_resumed:
             encoder = OutputEncoder(self.classes_, self.output_shape_)
@@ -328,7 +328,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             )
 
     def _initial_energy(self, data, n_hidden, parameters):
-        """Return the initial energy: small random weights, with which the hidden units differ."""
+        """Return an energy with small random weights, so that the hidden units differ."""
         n_inputs, n_visible = data.X.shape[1], data.Y.shape[1]
         parameters.check_memory(
             n_visible * n_hidden + n_inputs * (n_visible + n_hidden),
@@ -365,7 +365,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     # Queries ------------------------------------------------------------------------------
 
     def decision_function(self, X):
-        """Return the log odds of each output, computed with the inference algorithm of the learner.
+        """Compute the log odds of each output with the inference algorithm of the learner.
 
         Parameters
         ----------
@@ -387,8 +387,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     def predict(self, X):
         """Return the predicted outputs of each row.
 
-        An output is its more probable state. For max-margin learners, the outputs of a row are its
-        best joint state.
+        Each output is predicted as its more probable state. With max-margin learners, the outputs
+        of a row are predicted jointly, as the joint state with the highest score.
 
         Parameters
         ----------
@@ -409,7 +409,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     def predict_proba(self, X):
         """Return the probabilities of each output.
 
-        This method does not exist with max-margin learners.
+        This method does not exist if ``learner`` is a max-margin learner.
 
         Parameters
         ----------
@@ -474,7 +474,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
 
 def _adaptive_rate(optimizer, max_updates):
-    """Return the default learning-rate schedule, whose halvings fit into ``max_updates``."""
+    """Return the default learning-rate schedule; all its halvings fit into ``max_updates``."""
     rate = FIRST_RATES.get(type(optimizer).__name__.lower(), optimizer.default_rate)
     window = int(np.clip(max_updates // N_WINDOWS, 1, WINDOW))
     return AdaptiveRate(rate, window, COSINE, N_HALVINGS)

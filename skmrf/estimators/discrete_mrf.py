@@ -1,4 +1,4 @@
-"""Discrete Markov random fields with tables of log-potentials."""
+"""Discrete Markov random fields whose parameters are tables of log-potentials."""
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -314,9 +314,9 @@ class DiscreteMRF(VisibleEstimator):
         return self
 
     def _structure_learner(self):
-        """Return an unfitted copy of the structure learner in ``cliques``, or None without one.
+        """Return an unfitted copy of ``cliques`` if it is a structure learner, otherwise None.
 
-        The copy has the same categories as the estimator.
+        The copy has the parameter ``categories`` of this estimator.
         """
         vars(self).pop("structure_", None)
         if not isinstance(self.cliques, BaseEstimator):
@@ -358,7 +358,7 @@ class DiscreteMRF(VisibleEstimator):
 
     @property
     def cliques_(self):
-        """Cliques as tuples of column indices."""
+        """Cliques, as tuples of column indices."""
         check_is_fitted(self)
         return self.energy_.cliques
 
@@ -381,9 +381,10 @@ class DiscreteMRF(VisibleEstimator):
 
 
 def _independent_columns(layout, data, tie):
-    """Return the initial energy: independent columns with the frequencies of the rows.
+    """Return the initial energy: a model without interactions between columns.
 
-    All tables of several columns are zero.
+    Each column has its state frequencies in the training rows. All tables of several columns are
+    zero.
     """
     start = initial_values.independent_start(layout, data.X, tie, data.log_weights)
     return FactorGraph.from_layout(layout, start)

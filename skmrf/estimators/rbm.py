@@ -1,4 +1,4 @@
-"""Restricted Boltzmann machines of binary data."""
+"""Restricted Boltzmann machines for binary data."""
 
 import numpy as np
 from scipy.sparse import issparse
@@ -38,7 +38,7 @@ N_DESCRIBED_ROWS = 1000  # training rows for hidden_means_ and hidden_stds_
 
 
 class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
-    r"""Restricted Boltzmann machine of binary data, learned by maximum likelihood.
+    r"""Restricted Boltzmann machine for binary data, learned by maximum likelihood.
 
     .. math:: p(v) = \frac{1}{Z} \sum_h \exp(v^\top W h + c^\top v + b^\top h)
 
@@ -348,7 +348,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return TwoStateEncoder(self._column_names(), STATES, self.binarize)
 
     def _codes(self, X, reset):
-        """Return ``X`` as zeros and ones, sparse if ``X`` is sparse; record or check columns."""
+        """Record or check the columns of X; return zeros and ones, sparse if X is sparse."""
         X = numeric_rows(self, X, reset=reset, remedy=TWO_STATES_ADVICE, accept_sparse="csr")
         return self._encoder.encode_complete(X)
 
@@ -358,7 +358,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     def _compute_log_partition(self):
         """Return the log partition function.
 
-        Reverse annealing chains start at training rows, so that they cover the modes of the data.
+        Reverse annealing chains start at training rows, so that the chains cover the data's modes.
         """
         return log_partition_bounds(
             self.energy_,
@@ -433,7 +433,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         r"""Return the log-likelihood of each row in nats.
 
         The log-likelihood is :math:`\log p(v) = -F(v) - \log Z`. The error of an estimated log Z is
-        the same for all rows; ``log_partition_interval_`` has its limits.
+        the same for all rows. The limits of log Z are in ``log_partition_interval_``.
 
         Parameters
         ----------
@@ -449,7 +449,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return -self.free_energy(X) - self.log_partition_
 
     def gibbs(self, X, *, random_state=None):
-        """Run one Gibbs step: sample the hidden units given the rows, then the visible units.
+        """Run one Gibbs step: sample hidden given visible units, then visible given hidden units.
 
         Parameters
         ----------
@@ -488,7 +488,7 @@ def _score(energy, held_out):
 
 
 def _describe_hidden_units(energy, data, seed):
-    """Return the fitted attributes that are computed from a random subset of the training rows."""
+    """Return fitted attributes of the hidden units, computed from a random subset of the rows."""
     few = np.random.default_rng(seed).permutation(data.X.shape[0])[:N_DESCRIBED_ROWS]
     rows = dense_rows(data.X[few])
     H = energy.hidden_means(rows).astype(float)

@@ -32,7 +32,7 @@ STATISTICS = ("table", "agreement")
 
 
 def _takes_partial_fit(estimator):
-    """Return whether the search strategy supports ``partial_fit``."""
+    """Return True if the search strategy supports ``partial_fit``."""
     return make_search(estimator.search).takes_partial_fit
 
 
@@ -291,9 +291,9 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
 
         This method exists only if ``search`` is "removal" or a
         :class:`~skmrf.structure.RemovalWhileLearning`. The first call, also after :meth:`fit`,
-        starts anew and fixes the categories and the candidates. Tests use the rows of the last call
-        only. There are no bootstraps. A column that repeats another one is treated like any other
-        column.
+        starts anew and fixes the categories and the candidate edges. Tests use the rows of the
+        last call only. There are no bootstrap repetitions. A column that repeats another one is
+        treated like any other column.
 
         Parameters
         ----------
@@ -314,7 +314,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         return self
 
     def score(self, X, y=None):
-        """Return the mean pseudo-log-likelihood of the rows without missing entries, in nats.
+        """Return the mean pseudo-log-likelihood in nats; rows with missing entries are left out.
 
         Parameters
         ----------
@@ -341,7 +341,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
 
     @property
     def graph_(self):
-        """Edges as a new networkx graph, with the attributes of each edge."""
+        """Learned graph as a new networkx graph, with the attributes of each edge."""
         check_is_fitted(self)
         return build_network(column_names(self), self.edges_, edge_attributes(vars(self)))
 
@@ -397,7 +397,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         return fitted | {"_partial_estimation": estimation, "_interrupted": interrupted}
 
     def _select(self, search, rows, estimation, reports):
-        """Return empty bootstrap counts (or None), the selected graph and the learning state."""
+        """Run the search once; return empty bootstrap counts or None, the graph and the state."""
         estimation.reports = reports
         selection = search.select(rows, self._model(), estimation)
         estimation.reports = None  # it holds the rows
@@ -461,14 +461,14 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     # Data ----------------------------------------------------------------------------------
 
     def _encode(self, X, sample_weight):
-        """Return the encoded table of ``fit``; the search skips constant and duplicate columns."""
+        """Encode the rows of ``fit``; the search skips constant and duplicate columns."""
         categories, rows = self._encode_rows(X, sample_weight, resume=False)
         same_states = self.statistic == "agreement"
         columns = Columns.from_codes(rows.X, rows.weights, same_states=same_states)
         return TrainingTable.from_rows(categories, rows, columns)
 
     def _encode_part(self, X, sample_weight, resume):
-        """Return the encoded table of ``partial_fit``; the search skips constant columns.
+        """Encode the rows of ``partial_fit``; the search skips constant columns.
 
         Duplicate columns are kept, because they may differ in later rows.
         """
@@ -477,7 +477,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         return TrainingTable.from_rows(categories, rows, columns)
 
     def _encode_rows(self, X, sample_weight, resume):
-        """Return the categories of the columns and the encoded rows of positive weight.
+        """Return the categories of the columns, and the encoded rows with a positive weight.
 
         The number and the names of the columns are recorded, or checked if training resumes.
         """

@@ -1,1 +1,1 @@
-"""Exact inference: variable elimination, enumeration of states, and sums over one layer."""
+"""Exact inference by variable elimination, enumeration of states, or sums over one layer."""

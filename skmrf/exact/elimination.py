@@ -62,16 +62,16 @@ def memory_message(cost, max_bytes):
 
 
 def _row_chunks(plan, n_rows):
-    """Split the rows of evidence into slices whose messages have a limited size."""
+    """Split the rows into slices, so that the messages of one slice have a limited size."""
     size = int(np.clip(MESSAGES_A_CHUNK // max(plan.n_messages, 1), 1, 1024))
     return [slice(s, min(s + size, n_rows)) for s in range(0, n_rows, size)]
 
 
 def _bucket_runs(plan, n_rows, cut=0):
-    """Split the buckets into short ranges, one for each kernel call.
+    """Split the buckets into short ranges, so that Ctrl-C takes effect soon.
 
-    Ctrl-C is handled between two kernel calls. No range contains buckets from both sides of
-    ``cut``.
+    Each range is one kernel call, and Ctrl-C is handled between two calls. No range contains
+    buckets from both sides of ``cut``.
     """
     entries = plan.tree.outer * plan.tree.inner * n_rows
     runs, first, total = [], 0, 0
@@ -90,7 +90,7 @@ def _n_buckets(plan):
 
 
 def _table_starts(plan, layout, X):
-    """Return the index of each clique's first table entry, given the evidence of each row."""
+    """Return the index of each clique's first table entry that agrees with a row's evidence."""
     out = np.empty((len(X), layout.n_cliques), dtype=np.int64)
     clamped_starts(
         X,
@@ -105,7 +105,7 @@ def _table_starts(plan, layout, X):
 
 
 def _upward(plan, flat, X, n_summed):
-    """Compute the upward messages of an elimination, and the log total of each row.
+    """Compute the upward messages, and for each row the log of the sum or maximum over states.
 
     Returns the messages, the index of each clique's first table entry, and the log totals (sums or
     maxima over all states). The first ``n_summed`` buckets sum over their variables, the other
@@ -125,7 +125,7 @@ def _no_evidence(layout):
 
 
 def log_partitions(plan, flat, X=None):
-    """Return the log partition function given the evidence of each row.
+    """Return, for each row, the log partition function given the evidence of the row.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def _downward(plan, flat, X, first_row, weights, singles, moments, out_layout):
 
 
 def single_marginals(plan, flat, X=None):
-    """Return the marginals of all variables given the evidence of each row.
+    """Return, for each row, the marginals of all variables given the evidence of the row.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def single_marginals(plan, flat, X=None):
 
 
 def expected_moments(plan, flat, X=None, weights=None, *, layout=None):
-    """Return the weighted sum over rows of the clique marginals given each row's evidence.
+    """Return clique marginals given each row's evidence, as a weighted sum over rows.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def expected_moments(plan, flat, X=None, weights=None, *, layout=None):
 
 
 def _complete_rows(plan, flat, X, n_summed, first, uniforms_of):
-    """Sample or maximise unobserved variables of each row of X.
+    """Set unobserved variables of each row of X to sampled or maximising states.
 
     The variables of bucket ``first`` and of all later buckets are set. Returns the completed rows
     and the log totals of the rows.
@@ -287,7 +287,7 @@ def _no_uniforms(n_rows):
 
 
 def maximise(plan, flat, X=None):
-    """Return a most probable joint state given the evidence of each row.
+    """Return, for each row, a most probable joint state given the evidence of the row.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Exact sums over all states of binary models with dense couplings, in float64.
+"""Exact sums over all states of binary models with dense couplings.
 
-The states are enumerated in blocks of bounded memory. The sum, its logarithm and the expected
-statistics are accumulated relative to the largest term so far.
+All computations are in float64. The states are enumerated in blocks of bounded memory. The sum,
+its logarithm and the expected statistics are accumulated relative to the largest term so far.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ FLOAT_BYTES = 8
 
 
 class RunningSum:
-    """Weighted sums of arrays, accumulated block by block from log weights.
+    """Weighted sums of arrays, accumulated block by block; the weights are given as logs.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class RunningSum:
         return float(self.top + np.log(self.total))
 
     def rescale(self, top):
-        """Rescale the sums if ``top`` is a new largest log weight; return the largest value."""
+        """Rescale the sums if ``top`` is a new largest log weight; return the largest so far."""
         if top > self.top:
             shrink = np.exp(self.top - top)
             self.total *= shrink
@@ -133,7 +133,7 @@ class LayerSum:
         return self.bytes <= max_bytes and self.log2_terms <= np.log2(MAX_TERMS)
 
     def limit_message(self, max_bytes):
-        """Return the error message for a sum that exceeds the limit of memory or of its size."""
+        """Return the error message for a sum that exceeds the memory limit or the size limit."""
         small, large = self.layer_sizes
         return (
             f"Exact inference needs {self.bytes:.4g} bytes and 2^{self.log2_terms:.1f} operations "
@@ -144,7 +144,7 @@ class LayerSum:
         )
 
     def _orient_by_size(self, energy):
-        """Return the weights and the biases with the smaller layer first, in float64."""
+        """Return weights and biases in float64, ordered so that the smaller layer comes first."""
         W, c, b = (
             energy.theta[k].astype(float) for k in ("weights", "visible_bias", "hidden_bias")
         )
@@ -190,7 +190,7 @@ def _iterate_states(n_bits):
 
 
 def _add_block(sums, outer, states, weights, means):
-    """Add the weighted statistics of one block: the states whose first units are ``outer``."""
+    """Add the weighted statistics of one block, in which the first units have states ``outer``."""
     pairs, small, large = sums
     slow, weighted = len(outer), np.column_stack([weights, states * weights[:, None]])
     found = weighted.T @ means
@@ -203,7 +203,7 @@ def _add_block(sums, outer, states, weights, means):
 
 @dataclass(frozen=True)
 class TwoBlockSum:
-    r"""Sum over all states of a ``PairwiseEnergy``, whose variables are split into two halves.
+    r"""Sum over all states of a ``PairwiseEnergy``, by matrix products of two halves.
 
     .. math:: \log f(a, b) = f_A(a) + f_B(b) + a^\top J_{AB}\, b
 
@@ -230,7 +230,7 @@ class TwoBlockSum:
 
     @property
     def n_block_rows(self):
-        """Return how many states of the first half of the variables make up one block."""
+        """Return the number of states of the first half of the variables in one block."""
         first, second = self.half_sizes
         return 2 ** max(0, min(first, int(np.log2(BLOCK)) - second))
 
@@ -259,7 +259,7 @@ class TwoBlockSum:
         return self.is_quick and self.bytes <= max_bytes
 
     def limit_message(self, max_bytes):
-        """Return the error message for a sum that exceeds the limit of memory or of its size."""
+        """Return the error message for a sum that exceeds the memory limit or the size limit."""
         return (
             f"Exact inference needs {self.bytes:.4g} bytes to enumerate the "
             f"2^{self.n_variables} joint states in blocks. The limits are "
@@ -310,7 +310,7 @@ class _HalfStates:
 
 
 def _add_table(sums, A, B, weights):
-    """Add the weighted statistics of all pairs of states of the two halves.
+    """Add the weighted statistics of all joint states of the two halves.
 
     ``weights`` has a row for each state A of the first half, and a column for each state B of the
     second half.

@@ -140,7 +140,7 @@ def exact_tables(energy):
 
 @dataclass
 class GraphTables:
-    """Tables of the factor graph of an energy, without conversion.
+    """Tables of the factor graph of an energy, used without conversion.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class PairTables:
 
 
 def _statistics(energy):
-    """Return the two state values of a binary energy, and the products of all pairs of values."""
+    """Return the two state values of a binary energy, and the four products of two values."""
     states = np.array(energy.states)
     return states, np.multiply.outer(states, states).ravel()
 

@@ -22,7 +22,7 @@ FLOAT_BYTES = 8
 
 @dataclass(frozen=True)
 class Forecast:
-    """Memory and time of an exact elimination, computed before any large array is allocated.
+    """Forecast of an elimination's memory and time, made before any large array is allocated.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ def forecast(layout, observed=None, maximised=None):
 
 
 def _order_heuristics(layout, bits):
-    """Yield the settings of several greedy searches for an elimination order.
+    """Yield the settings of greedy searches; each search gives one elimination order.
 
     The settings are the weights of (fill, table size, rank) in the score of a variable, and the
     ranks of the variables.
@@ -112,7 +112,7 @@ def _largest_score(n):
 
 
 def _band_rank(bits):
-    """Return the rank of each variable in an order of small bandwidth.
+    """Return the position of each variable in an order of small bandwidth.
 
     An order of small bandwidth suits long strips and grids.
     """
@@ -159,7 +159,7 @@ def _peak_bytes(layout, order):
 
 
 def _count_outer_variables(cards):
-    """Return how many variables of a bucket index its blocks of table entries.
+    """Return the number of variables of a bucket whose states select a block of table entries.
 
     Blocks are indexed by the variables that change slowest. The other variables index entries
     within a block.
@@ -284,7 +284,7 @@ def _eliminate_symbolically(layout, order, position, cliques_of_bucket):
 
 
 class _SourceOffsets:
-    """Collector of the index arrays of the tables and messages that each bucket sums."""
+    """Collector of index arrays: they locate the tables and messages that each bucket adds up."""
 
     def __init__(self, layout, separators):
         self.layout = layout
@@ -325,7 +325,7 @@ class _SourceOffsets:
         return self.filled - len(block)
 
     def arrays(self):
-        """Return the index arrays of the tables and messages (sources) of all buckets.
+        """Return the collected index arrays of all tables and messages (sources) of all buckets.
 
         The arrays are source_bucket, source_clique, outer_at, inner_at and offsets.
         """
@@ -335,7 +335,7 @@ class _SourceOffsets:
 
 
 def _row_major(cards):
-    """Return the strides of a table in which the last variable changes fastest."""
+    """Return the strides of a table in row-major order: the last variable changes fastest."""
     return np.concatenate([np.cumprod(cards[:0:-1])[::-1], np.ones(min(len(cards), 1))]).astype(
         np.int64
     )

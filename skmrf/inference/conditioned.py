@@ -1,4 +1,4 @@
-"""A model conditioned on evidence, and the choice of an inference method."""
+"""Model conditioned on evidence, and choice of the inference method."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -61,7 +61,7 @@ class ConditionedModel:
         return self.row >= 0
 
     def choose_method(self, method, methods, fallback):
-        """Return the method.
+        """Return the name of the inference method to use.
 
         "auto" selects "exact" if exact inference is feasible, otherwise the fallback.
         """
@@ -82,7 +82,7 @@ class ConditionedModel:
         return exact_fits(self.graph.layout, self.observed, self.max_bytes, **options)
 
     def prepare_elimination(self, **options):
-        """Return the plan of variable elimination given the evidence: a bucket tree."""
+        """Return the bucket tree, which is the plan of variable elimination given the evidence."""
         return elimination.prepare(
             self.graph.layout, self.observed, max_bytes=self.max_bytes, **options
         )
@@ -92,14 +92,14 @@ class ConditionedModel:
         return self.graph.condition(self.evidence)
 
     def insert_evidence(self, X):
-        """Insert the observed states into rows of the unobserved variables."""
+        """Return complete rows: the observed states, and states ``X`` of the other variables."""
         out = np.repeat(self.row[None], len(X), axis=0)
         out[:, ~self.observed] = X
         return out
 
 
 def restrict_order(order, observed):
-    """Remove observed variables from an order, and renumber the unobserved variables.
+    """Remove observed variables from a variable order, and renumber the others from 0.
 
     Conditioning numbers the unobserved variables from 0. A string (the name of an order) is
     returned unchanged.

@@ -1,4 +1,4 @@
-"""Marginal probabilities by each inference method."""
+"""Marginal probabilities: one function for each inference method."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from .conditioned import ZERO_PROBABILITY_MESSAGE, restrict_order
 
 
 def _build_marginals(model, single, flat, *, residual, n_iter, converged, method):
-    """Return flat arrays of probabilities as Marginals, split by variable and by clique."""
+    """Return a Marginals object, with flat arrays split by variable and by clique."""
     graph = model.graph
     single = np.split(single, np.cumsum(graph.n_states))[:-1]
     cliques = graph.layout.untied().split(flat)
@@ -23,7 +23,7 @@ def _build_marginals(model, single, flat, *, residual, n_iter, converged, method
 
 
 def _state_frequencies(model, X, log_weights=None):
-    """Return the weighted frequencies of the states of every variable and of every clique."""
+    """Return weighted state frequencies: of every variable, and of every clique."""
     n_states = model.graph.n_states
     states, size = (X + model.graph.layout.state_start).ravel(), int(n_states.sum())
     if log_weights is None:
@@ -52,7 +52,7 @@ def exact_marginals(model):
 
 
 def gibbs_marginals(model, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=None):
-    """Estimate marginals by averages over Gibbs chains."""
+    """Estimate marginals by state frequencies in Gibbs chains."""
     X, residual = gibbs_queries.record_states(
         model.conditional_graph(),
         model.make_rng(),

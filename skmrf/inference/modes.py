@@ -1,4 +1,4 @@
-"""Most probable (MAP) states and marginal MAP states by each inference method."""
+"""MAP (most probable) and marginal MAP states: one function for each inference method."""
 
 import numpy as np
 
@@ -25,7 +25,11 @@ def annealed_mode(model, *, n_chains=64, n_sweeps=500, n_jobs=None):
 
 
 def decimated_mode(model, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
-    """Search for a most probable (MAP) state by max-product propagation with decimation."""
+    """Search for a most probable (MAP) state by max-product belief propagation and decimation.
+
+    Decimation repeatedly clamps the variables with the clearest maximum, and continues with
+    the others.
+    """
     propagation = belief_propagation.Propagation(schedule, damping, max_iter, tol)
     return decimation.decimate(model.graph, propagation, evidence=model.row)[0]
 
@@ -34,7 +38,7 @@ MODES = {"exact": exact_mode, "annealing": annealed_mode, "decimation": decimate
 
 
 def exact_marginal_mode(model, maximised):
-    """Compute a marginal MAP state by variable elimination: sums first, then maxima."""
+    """Compute a marginal MAP state exactly: variable elimination sums first, then maximises."""
     plan = model.prepare_elimination(maximised=maximised)
     states, value = elimination.marginal_map(plan, model.graph.flat, model.row[None])
     return states[0], float(value[0])

@@ -152,9 +152,9 @@ def marginals(
 
 
 def _drop_fallback_options(options, method, chosen):
-    """Return the options, or no options if "auto" chose "exact".
+    """Return the options; return no options if method="auto" chose "exact".
 
-    With "auto", options belong to the fallback method.
+    With "auto", the options are for the fallback method only.
     """
     return {} if method == "auto" and chosen == "exact" else options
 
@@ -225,7 +225,7 @@ def marginal_map(
     random_state=None,
     **options,
 ):
-    r"""Return the most probable joint state of some variables, summed over all others.
+    r"""Return the most probable joint state of some variables, with all others summed out.
 
     .. math:: \max_{x_B} \log \sum_{x_A} f(x_A, x_B)
 

@@ -1,4 +1,4 @@
-"""Inference for rows with missing entries: one elimination per pattern of missing entries."""
+"""Inference for rows with missing entries: rows with equal missing columns form one batch."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..samplers import gibbs_queries
 
 
 def _missing_patterns(X):
-    """Yield, for each pattern of missing entries, the mask of observed variables and the rows."""
+    """Yield, for each pattern of missing entries, a mask of observed variables and row indices."""
     observed = X != MISSING
     packed = np.packbits(observed, axis=1)
     _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
@@ -44,7 +44,7 @@ def _row_evidence(row):
 
 
 def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
-    """Return the log of ``f`` of each row, summed over the states of the missing entries.
+    """Return, for each row, the log of the sum of ``f`` over the states of missing entries.
 
     The sum is exact where variable elimination fits. Otherwise it is estimated by annealed
     importance sampling, row by row.
@@ -158,7 +158,7 @@ def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
 
 
 def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
-    """Draw the missing entries of each row once, given its observed entries.
+    """Impute the missing entries of each row by one random draw given the observed entries.
 
     The draws are exact where variable elimination fits. Otherwise they are the last states of
     Gibbs chains, and a warning says so.
@@ -194,7 +194,7 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
 
 
 def _impute_rows(graph, X, max_bytes, impute_exactly, approximate):
-    """Impute missing entries, exactly for rows where that is feasible, else approximately."""
+    """Impute missing entries: exactly for rows where this is feasible, approximately for others."""
     out = X.copy()
     for observed, rows in _missing_patterns(X):
         if observed.all():

@@ -1,4 +1,4 @@
-"""Samples of joint states by each inference method."""
+"""Samples of joint states: one function for each inference method."""
 
 import numpy as np
 
@@ -28,7 +28,10 @@ def gibbs_samples(model, n_samples, *, n_sweeps=1000, n_jobs=None):
 def bpchain_samples(
     model, n_samples, *, n_steps=0, conditionals="auto", order="elimination", clip=0.0
 ):
-    """Draw samples by chained belief propagation and independence Metropolis-Hastings steps."""
+    """Draw samples by chained belief propagation, with optional Metropolis-Hastings steps.
+
+    These are independence steps: each proposal is a new draw by chained belief propagation.
+    """
     check_number("n_steps", n_steps, low=0, integer=True)
     conditional = model.conditional_graph()
     settings = chained_bp.ChainSettings(

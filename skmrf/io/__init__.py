@@ -1,4 +1,4 @@
-"""Model files (UAI and libDAI formats) and conversion to pgmpy, networkx and ArviZ."""
+"""Reading and writing of UAI and libDAI files, and conversion to pgmpy, networkx and ArviZ."""
 
 from .arviz import to_arviz
 from .evidence import read_evidence

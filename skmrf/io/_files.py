@@ -11,7 +11,7 @@ CHUNK = 2**20
 
 
 def read_bytes(path, max_bytes):
-    """Return the decompressed content of a file; raise if it has more than ``max_bytes`` bytes."""
+    """Return the decompressed content of a file; raise an error if it exceeds ``max_bytes``."""
     check_number("max_bytes", max_bytes, low=1, integer=True)
     path = os.fsdecode(path)
     chunks, size = [], 0

@@ -24,7 +24,8 @@ DECIMAL = decimal.Context(
 def find_first_repeat(owner, values):
     """Return the index of the first value that repeats an earlier value of the same owner.
 
-    Returns None if no value is repeated. An owner is, for example, a clique.
+    Returns None if no value is repeated. For example, the owner is a clique and the values are its
+    variables.
     """
     order = np.lexsort((values, owner))
     is_repeat = (np.diff(owner[order]) == 0) & (np.diff(values[order]) == 0)
@@ -42,7 +43,7 @@ def count_entries(n_states, ptr, variables):
 
 
 def take_log(flat, tokens, at, is_entry):
-    """Replace potentials by log-potentials in place; raise an error at an invalid potential.
+    """Replace potentials by log-potentials in place; raise an error if one is invalid.
 
     ``is_entry`` marks the tokens from number ``at`` on that ``flat`` was read from.
     """
@@ -75,7 +76,7 @@ def _exact_log(token):
 
 
 def cover_variables(graph):
-    """Add a table of zeros for each variable of the factor graph that is in no clique."""
+    """Add a table of zeros for each variable that is in no clique of the factor graph."""
     absent = np.setdiff1d(np.arange(graph.n_variables), graph.layout.clique_vars).tolist()
     if not absent:
         return graph
@@ -86,7 +87,7 @@ def cover_variables(graph):
 
 
 def format_potentials(graph):
-    """Return the potentials as strings of decimal numbers."""
+    """Return the potentials of a factor graph as strings of decimal numbers."""
     flat = graph.flat
     wrong = ~((np.abs(flat) <= MAX_LOG) | (flat == -np.inf))
     if wrong.any():

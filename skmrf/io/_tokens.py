@@ -1,4 +1,4 @@
-"""Tokens of a text file, with line numbers in error messages."""
+"""Parsing of a text file into tokens, with line numbers in error messages."""
 
 import os
 import re
@@ -29,14 +29,14 @@ def _blank_comments(text, comment):
 
 
 def _token_starts(text):
-    """Return the offset of each token, followed by the length of the text."""
+    """Return the offset of each token in the text, followed by the length of the text."""
     space = IS_SPACE[np.frombuffer(text, dtype=np.uint8)]
     first = np.flatnonzero(~space[:1])
     return np.concatenate([first, np.flatnonzero(space[:-1] > space[1:]) + 1, [len(text)]])
 
 
 class Tokens:
-    """Sequence of the tokens of a file, separated by white space, without comment lines.
+    """Sequence of the whitespace-separated tokens of a file, without comment lines.
 
     Tokens are numbered from 0. Only their offsets are stored, and numbers are parsed in blocks, so
     that the memory is proportional to the length of the text.
@@ -90,18 +90,19 @@ class Tokens:
         )
 
     def check_end(self, i, after):
-        """Raise an error if the file has a token ``i``."""
+        """Raise an error if the file does not end before token ``i``."""
         if i < len(self):
             raise self.error(i, f"the end of the file after {after}")
 
     def are_digits(self):
-        """Return a mask of the tokens that consist of digits only."""
+        """Return a boolean array: whether each token consists of digits only."""
         text = np.frombuffer(self.text, dtype=np.uint8)
         return ~np.logical_or.reduceat(~(IS_DIGIT | IS_SPACE)[text], self.start[:-1])
 
     def count(self, i, what, low=0, min_tokens=1):
-        """Read token ``i``, which declares the number of items (``what``) that follow.
+        """Read token ``i``, which declares how many items follow.
 
+        ``what`` is the name of the items in error messages.
         The rest of the file must have at least ``min_tokens`` tokens for each item.
         """
         token = self[i] if i < len(self) else b""
@@ -130,7 +131,7 @@ class Tokens:
             yield offset, self.text[self.start[first + offset] : self.start[stop]]
 
     def integers(self, first, n, what, low=0, high=MAX_INTEGER):
-        """Return ``n`` tokens as an array of integers from ``low`` to ``high``."""
+        """Read ``n`` tokens as integers; raise an error if one is not from ``low`` to ``high``."""
         expected = f"{what} (an integer from {low} to {high})"
         out = np.empty(n, dtype=np.int64)
         for offset, text in self._blocks(first, n):
@@ -145,7 +146,7 @@ class Tokens:
         return out
 
     def floats(self, first, n, expected):
-        """Return ``n`` tokens as an array of floats, nan and infinities included."""
+        """Read ``n`` tokens as floats; nan and infinities are allowed."""
         out = np.empty(n)
         for offset, text in self._blocks(first, n):
             tokens = text.split()

@@ -68,7 +68,10 @@ def read_evidence(path, *, max_bytes=MAX_BYTES):
 
 
 def _find_first_pair(tokens, numbers):
-    """Return the token index of the first (variable, state) pair; raise if the count is wrong."""
+    """Return the token index of the first (variable, state) pair.
+
+    Raises an error if the number of pairs is not the declared number.
+    """
     first = 2 if len(numbers) % 2 == 0 and numbers[0] == 1 else 1
     n_observed = numbers[first - 1]
     end = first + 2 * n_observed

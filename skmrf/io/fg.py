@@ -146,13 +146,13 @@ def _concatenate_ranges(first, lengths, step=1):
 
 
 def _read_variables(file, heads, orders):
-    """Return the sorted labels, the variables of all factors, and their numbers of states."""
+    """Return the sorted labels, each factor's variables, and each variable's number of states."""
     place = _concatenate_ranges(heads + 1, orders)
     labels = file.integers(place, "a label", MAX_LABEL)
     owner = np.repeat(np.arange(len(orders)), orders)
     repeat = find_first_repeat(owner, labels)
     if repeat is not None:
-        raise file.tokens.error(int(place[repeat]), "a variable that the factor does not have yet")
+        raise file.tokens.error(int(place[repeat]), "each variable at most once in the factor")
     unique_labels, first, variables = np.unique(labels, return_index=True, return_inverse=True)
     place = _concatenate_ranges(heads + 1 + orders, orders)
     declared = file.integers(place, "a number of states", MAX_STATES, low=1)
@@ -169,7 +169,7 @@ def _read_variables(file, heads, orders):
 
 
 def _check_sizes(tokens, heads, sizes, max_bytes):
-    """Return the table sizes as integers; raise if the tables exceed ``max_bytes``."""
+    """Return the table sizes as integers; raise an error if the tables exceed ``max_bytes``."""
     needed = 8.0 * sizes.sum()
     if needed > max_bytes:
         raise tokens.error(
@@ -191,7 +191,7 @@ def _read_tables(file, at, counts, sizes):
     owner = np.repeat(np.arange(len(counts)), counts)
     repeat = find_first_repeat(owner, index)
     if repeat is not None:
-        raise tokens.error(int(place[repeat]), "an entry that the factor does not have yet")
+        raise tokens.error(int(place[repeat]), "each entry at most once in the factor")
     values = file.floats[place + 1]
     is_value = np.zeros(len(tokens), dtype=bool)
     is_value[place + 1] = True

@@ -56,7 +56,10 @@ class NamedFactorGraph(FactorGraph):
 
 
 def check_names(names, energy, n_variables, default):
-    """Return variable names: the given names, the names of the energy, or ``default(i)``."""
+    """Return the given variable names, or default names if ``names`` is None.
+
+    The default names are the names in the energy or, if it has none, ``default(i)`` for variable i.
+    """
     if names is None:
         names = (
             energy.names
@@ -71,7 +74,10 @@ def check_names(names, energy, n_variables, default):
 
 
 def check_categories(categories, energy, n_states):
-    """Return state names: the given names, the names of the energy, or the state codes."""
+    """Return the given state names, or default names if ``categories`` is None.
+
+    The default names are the names in the energy or, if it has none, the state codes.
+    """
     if categories is None:
         named = isinstance(energy, NamedFactorGraph)
         categories = energy.categories if named else [range(q) for q in n_states]

@@ -112,9 +112,9 @@ def to_pgmpy(
 
 
 def _make_names(names, energy, n_variables):
-    """Return variable names for pgmpy, none of which is false (such as 0 or an empty string).
+    """Return variable names for pgmpy, which must not be 0 or an empty string.
 
-    pgmpy treats false names as missing.
+    pgmpy treats such names (names that are false in Python) as missing.
     """
     result = check_names(names, energy, n_variables, lambda i: f"x{i}")
     if names is None and not all(result):  # labels of a libDAI file start at 0
@@ -129,7 +129,7 @@ def _make_names(names, energy, n_variables):
 
 
 def _check_backend(config):
-    """Raise if pgmpy is not set to numpy and float64."""
+    """Raise an error if pgmpy is not set to numpy and float64."""
     if config.get_backend() != "numpy" or str(config.get_dtype()) != "float64":
         raise ValueError(
             f"pgmpy is set to {config.get_backend()} and {config.get_dtype()}, which would round "
@@ -138,7 +138,10 @@ def _check_backend(config):
 
 
 def _merge_cliques(graph):
-    """Merge cliques with the same variables; return cliques, tables and the sum of constants."""
+    """Merge cliques with the same variables; return the cliques, their tables and a constant.
+
+    The constant is the sum of the tables that have no variables.
+    """
     cliques, tables, constant = {}, {}, 0.0
     for clique, table in zip(graph.cliques, graph.log_potentials, strict=True):
         members = frozenset(clique)
@@ -159,7 +162,11 @@ def _merge_cliques(graph):
 
 
 def _shift_into_range(cliques, tables, constant, normalize):
-    """Add ``constant`` to the tables such that their exponentials are in the range of floats."""
+    """Shift the log tables such that their exponentials are in the range of floats.
+
+    If ``normalize`` is true, the largest entry of each table becomes 0. If it is false, the shifts
+    sum to ``constant``.
+    """
     finite = [table[table > -np.inf] for table in tables]
     top, bottom = (np.array([end(f) for f in finite]) for end in (np.max, np.min))
     low, high = MIN_LOG - bottom, (0.0 if normalize else MAX_LOG) - top
@@ -263,7 +270,7 @@ def from_pgmpy(model):
 def _get_nodes_and_factors(model, models):
     """Return the nodes and the factors of a pgmpy model.
 
-    Some nodes of a factor graph of pgmpy are factors.
+    In a factor graph of pgmpy, some of these nodes are factors and not variables.
     """
     if isinstance(model, models.DiscreteBayesianNetwork):
         model.check_model()
@@ -287,7 +294,7 @@ def _get_nodes_and_factors(model, models):
 
 
 def _add_states(states, name, new):
-    """Add the state names of a variable; raise if they differ from those of another factor."""
+    """Add a variable's state names; raise an error if another factor has different names."""
     old, codes = states.get(name, new), list(range(len(new)))
     differ = new != old and (codes not in (new, old) or set(new) == set(old))
     if len(old) != len(new) or differ:

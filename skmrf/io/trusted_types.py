@@ -1,4 +1,4 @@
-"""Trusted types for loading fitted estimators with ``skops.io.load(trusted=...)``."""
+"""List of trusted types for loading fitted estimators with ``skops.io.load(trusted=...)``."""
 
 import inspect
 import pkgutil

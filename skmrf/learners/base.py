@@ -1,4 +1,4 @@
-"""Base class of learners, and the positive phase of the gradient that most learners use."""
+"""Base class of learners, and the positive phase (data expectation) that most learners use."""
 
 from abc import ABC, abstractmethod
 
@@ -22,9 +22,9 @@ class Learner(BaseEstimator, ABC):
     """Base class of estimators of the log-likelihood gradient.
 
     The gradient is the expectation of the sufficient statistics under the data (positive phase)
-    minus that under the model (negative phase). A learner stores its parameters only, so it can be
-    cloned, and its parameters can be searched as ``learner__...``. Everything that a step passes
-    to the next step is in ``state``, which can be pickled.
+    minus their expectation under the model (negative phase). A learner stores only its parameters,
+    so scikit-learn can clone it and tune its parameters as ``learner__...``. Everything that a step
+    passes to the next step is in ``state``, which can be pickled.
 
     Attributes
     ----------
@@ -67,10 +67,10 @@ class Learner(BaseEstimator, ABC):
         """
 
     def resume(self, energy, batch, state, rng):
-        """Return the learner's state with which training continues, on the same or on other rows.
+        """Return the learner's state for continued training, on the same or on other rows.
 
-        The new state keeps the parts of the old one that do not depend on the rows. By default it
-        keeps nothing.
+        The new state keeps those parts of the old state that do not depend on the rows. By default,
+        it keeps nothing.
 
         Parameters
         ----------
@@ -234,7 +234,7 @@ class DataPhase:
         return dense_rows(X[rng.choice(X.shape[0], size=n_rows, p=weights)])
 
     def reference(self, name, energy, batch):
-        """Return the distribution at inverse temperature 0, where a tempered path starts.
+        """Return the distribution from which tempering starts, at inverse temperature 0.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class DataPhase:
         return self.marginals(energy, batch)
 
     def marginals(self, energy, batch):
-        """Return independent variables with the state frequencies of the training rows.
+        """Return a model without interactions, with the state frequencies of the training rows.
 
         Parameters
         ----------

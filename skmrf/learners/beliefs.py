@@ -1,4 +1,4 @@
-"""Base class of learners of continuous models that keep a mixture approximation of the model."""
+"""Base class of learners that approximate a continuous model by a Gaussian mixture."""
 
 from abc import abstractmethod
 
@@ -7,7 +7,7 @@ from .base import Learner
 
 
 class BeliefLearner(Learner):
-    """Base class of learners that keep a Gaussian mixture as an approximation of the model.
+    """Base class of learners that approximate the model by a Gaussian mixture during training.
 
     The mixture is called the beliefs. The state of the learner stores it in the attribute
     ``mixture``; otherwise the learner must override :meth:`proposal`.
@@ -50,7 +50,7 @@ class BeliefLearner(Learner):
         """
 
     def proposal(self, energy, state):
-        """Return a proposal distribution: the last mixture plus the model's Gaussian base.
+        """Return a proposal: the last mixture with the Gaussian base as an additional component.
 
         Parameters
         ----------

@@ -22,11 +22,11 @@ class PropagationState:
 
 
 class BP(Learner):
-    r"""Likelihood gradient with moments of the model from belief propagation.
+    r"""Likelihood gradient by belief propagation, which approximates the moments of the model.
 
-    The negative phase consists of the beliefs :math:`b_a(x_a)` of the cliques. The gradient is that
-    of the log-likelihood with the Bethe approximation instead of :math:`\log Z`. It is exact on
-    trees.
+    The negative phase consists of the beliefs :math:`b_a(x_a)` of the cliques. The result
+    is the gradient of the log-likelihood with the Bethe approximation in place of :math:`\log Z`.
+    It is exact on trees.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class BP(Learner):
         return beliefs, replace(state, messages=beliefs.messages), info
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from the beliefs of cliques."""
+        """Return both phases of the gradient; the beliefs of cliques are the negative phase."""
         positive = state.data(energy, batch)
         beliefs, state, info = self._propagate(energy, state)
         moments = energy.layout.tied(beliefs.cliques)
@@ -99,7 +99,7 @@ class BP(Learner):
 
 
 class BPCD(BP):
-    r"""Contrastive divergence with independent draws of each variable from its belief.
+    r"""Contrastive divergence that draws each variable independently from its belief (marginal).
 
     The negative phase consists of draws from :math:`\prod_i b_i(x_i)`: each variable is drawn from
     its own belief, independently of the others, as in the baseline of the paper on chained belief
@@ -147,7 +147,7 @@ class BPCD(BP):
         return super().init(energy, batch, rng)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from independent draws."""
+        """Return both phases of the gradient; independent draws are the negative phase."""
         positive = state.data(energy, batch)
         beliefs, state, info = self._propagate(energy, state)
         with np.errstate(divide="ignore"):

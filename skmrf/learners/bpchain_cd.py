@@ -20,7 +20,7 @@ MAX_ENUMERATED_ROWS = 2000
 
 @dataclass
 class ChainState:
-    """State of the BPChainCD learner: positive phase, sampler, and rows summed over exactly."""
+    """State of the BPChainCD learner: positive phase, sampler, and enumerated training rows."""
 
     data: DataPhase
     chain: Chain
@@ -129,7 +129,7 @@ class BPChainCD(Learner):
         return EnumeratedStates(frequent[(frequent != MISSING).all(axis=1)])
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from draws along the chain."""
+        """Return both phases of the gradient; the sampler's draws are the negative phase."""
         positive = state.data(energy, batch)
         draws = state.chain.draw(energy.flat, self.n_samples, rng)
         weights = state.enumerated.compute_weights(energy, draws)

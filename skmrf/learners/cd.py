@@ -71,7 +71,7 @@ class CD(MeanFieldPrediction):
         return CDState(DataPhase(energy, batch, rng), state.generators)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from short Gibbs chains."""
+        """Return both phases of the gradient; short Gibbs chains give the negative phase."""
         positive = state.data.batch_states(energy, batch)
         start = self._initial_states(energy, positive, rng)
         n_blocks = -(-len(start) // BLOCK)

@@ -23,10 +23,10 @@ class SearchState:
 class CDPercLoss(MeanFieldPrediction):
     r"""Perceptron loss with Gibbs chains that search for outputs of low free energy.
 
-    For each row, a Gibbs chain searches for outputs with a lower free energy than the true ones.
+    For each row, a Gibbs chain searches for outputs with a lower free energy than the true outputs.
     Its initial outputs are drawn with the probabilities :math:`\sigma(b^v + W^{vx} x)`, which
-    ignore the hidden units. The negative phase is the state of lowest free energy after any of the
-    ``n_sweeps`` sweeps. Predictions use mean field.
+    ignore the hidden units. The negative phase is the state of lowest free energy
+    among the states after each of the ``n_sweeps`` sweeps. Predictions use mean field.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class CDPercLoss(MeanFieldPrediction):
         return SearchState(spawn_generators(rng, batch.X.shape[0]))
 
     def resume(self, energy, batch, state, rng):
-        """Return the old random generators, or new generators for more rows than before."""
+        """Return the old random generators, or new ones if there are more rows than before."""
         n_blocks = -(-batch.X.shape[0] // BLOCK)
         if not isinstance(state, SearchState) or n_blocks > len(state.generators):
             return self.init(energy, batch, rng)
@@ -56,7 +56,7 @@ class CDPercLoss(MeanFieldPrediction):
         return state
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from low-energy outputs."""
+        """Return both phases of the gradient; outputs of low free energy are the negative phase."""
         positive, model = condition_on_batch(energy, batch)
         shape, dtype = positive.visible.shape, positive.visible.dtype
         drawn = rng.random(shape, dtype=dtype) < unit_probabilities(model.visible_bias)

@@ -1,4 +1,4 @@
-"""Base classes of learners of conditional models, which predict binary outputs Y from inputs X."""
+"""Base classes of learners for conditional models of binary outputs Y given inputs X."""
 
 from abc import abstractmethod
 
@@ -12,9 +12,9 @@ N_MEAN_FIELD_ITER = 50  # for predictions of learners that do not train by mean 
 
 
 class ConditionalLearner(Learner):
-    """Base class of learners of conditional models, whose layers of units depend on inputs.
+    """Base class of learners for conditional models: both layers of units depend on inputs.
 
-    It also computes the predictions of the model, by its own method of inference.
+    A learner also computes the predictions of the model, with its own inference method.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class StatelessLearner(ConditionalLearner):
 
 
 class LimitedInference(StatelessLearner):
-    """Base class of learners whose limit on inference iterations can grow with the epochs."""
+    """Base class of learners with a limit on inference iterations that can grow in each epoch."""
 
     def __init__(self, n_iter=40, growth=0, tol=1e-3):
         self.n_iter = n_iter
@@ -82,7 +82,7 @@ class LimitedInference(StatelessLearner):
         check_number("tol", self.tol, low=0)
 
     def limits(self, epoch):
-        """Return the maximum number of iterations and the tolerance in epoch 0, 1, and so on."""
+        """Return the maximum number of iterations and the tolerance in ``epoch`` (0, 1, ...)."""
         return {"max_iter": self.n_iter + self.growth * epoch, "tol": self.tol}
 
 

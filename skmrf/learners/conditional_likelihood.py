@@ -7,7 +7,7 @@ from .base import Learner
 
 
 class ConditionalLikelihood(Learner):
-    """Maximum conditional likelihood of labels; the parameters are changes of initial networks.
+    """Maximum conditional likelihood of labels; the parameters are changes to initial networks.
 
     The parameters of the trained energy are differences from ``origin``, in double precision.
     Networks are evaluated in single precision.

@@ -28,7 +28,7 @@ class MLEBP(LimitedInference):
     """
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from belief propagation."""
+        """Return both phases of the gradient; belief propagation gives the negative phase."""
         positive, model = condition_on_batch(energy, batch)
         beliefs = propagate(*model.conditionals(), pairs=True, **self.limits(batch.epoch))
         return positive, _moments(beliefs), state, inference_info(beliefs)
@@ -41,8 +41,8 @@ class MLEBP(LimitedInference):
 class MLEMF(LimitedInference):
     """Likelihood gradient of conditional models by mean field, which bounds log Z from below.
 
-    Training maximises an upper bound of the likelihood, so the likelihood itself may decrease.
-    Predictions use mean field too.
+    Training maximises an upper bound of the likelihood, so the likelihood may decrease while the
+    bound increases. Predictions use mean field too.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class MLEMF(LimitedInference):
     """
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from mean field."""
+        """Return both phases of the gradient; mean field gives the negative phase."""
         positive, model = condition_on_batch(energy, batch)
         beliefs = mean_field(*model.conditionals(), pairs=True, **self.limits(batch.epoch))
         return positive, _moments(beliefs), state, inference_info(beliefs)

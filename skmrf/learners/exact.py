@@ -40,7 +40,7 @@ class VisiblePhase:
 
     @classmethod
     def from_batch(cls, energy, batch, max_bytes):
-        """Sum the statistics of complete rows, and group the other rows by missing entries."""
+        """Sum the statistics of complete rows, and group other rows by their missing entries."""
         X, weights = unique_rows(batch)
         full = (X != MISSING).all(axis=1)
         complete = {name: np.zeros_like(v) for name, v in energy.theta.items()}
@@ -68,7 +68,7 @@ class VisiblePhase:
 
 
 def _group_by_pattern(layout, X, weights, max_bytes):
-    """Return (elimination plan, rows, weights) of the rows with each pattern of missing entries."""
+    """Return (elimination plan, rows, weights) for each pattern of missing entries."""
     patterns, inverse = np.unique(X != MISSING, axis=0, return_inverse=True)
     groups = []
     for p, observed in enumerate(patterns):
@@ -98,16 +98,17 @@ class LatentPhase:
 class Exact(Learner):
     r"""Exact maximum likelihood.
 
-    The negative phase is a sum over all states, which is computed by variable elimination. A
-    :class:`~skmrf.energies.PairwiseEnergy` with at most 24 variables is summed by enumeration in
-    two blocks, a :class:`~skmrf.energies.BipartiteEnergy` over the states of its smaller layer. The
-    positive phase of a row with missing entries is the exact expectation given its observed
-    entries. The objective is the mean log-likelihood of the observed entries,
+    The negative phase is a sum over all states. In general, it is computed by variable elimination.
+    For a :class:`~skmrf.energies.PairwiseEnergy` with at most 24 variables, it is computed by
+    enumeration in two blocks. For a :class:`~skmrf.energies.BipartiteEnergy`, it is computed by
+    enumeration of the states of the smaller layer. The positive phase of a row with missing entries
+    is the exact expectation given the observed entries of the row. The objective is the mean
+    log-likelihood of the observed entries,
 
     .. math:: \sum_r w_r \log p(x_r^\mathrm{obs}; \theta).
 
     A deterministic solver maximises it. For models with latent variables, the default is stochastic
-    steps on batches, where only the choice of the rows is random.
+    steps on batches, in which only the choice of the rows is random.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Exact likelihood gradient by a grid, for models with at most three continuous variables."""
+"""Likelihood gradient by summation over a grid, for at most three continuous variables."""
 
 from typing import NamedTuple
 
@@ -27,9 +27,9 @@ class GridState(NamedTuple):
 class Grid(BeliefLearner):
     """Likelihood gradient by a sum over a grid of points of all variables.
 
-    It is for models with at most three continuous variables, and shows the error of approximate
-    learners on such models. Its objective is deterministic, so ``optimizer="lbfgs"`` finds a local
-    maximum.
+    It is for models with at most three continuous variables. On such models, it can be used to
+    measure the error of approximate learners. Its objective is deterministic, so
+    ``optimizer="lbfgs"`` finds a local maximum.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Grid(BeliefLearner):
         return GridState(*grid(energy, self.n_points), mixture)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from weighted grid points."""
+        """Return both phases of the gradient; weighted grid points are the negative phase."""
         negative = States(state.X, None, state.log_weights + energy.log_potential(state.X))
         X = batch.X
         if np.isnan(X).any():
@@ -70,7 +70,7 @@ class Grid(BeliefLearner):
         return States(X, None, batch.log_weights), negative, state, {}
 
     def beliefs(self, energy, state):
-        """Return a mixture that approximates the model, inferred from the initial mixture."""
+        """Return a mixture that is fitted to the model, starting from the initial mixture."""
         return infer(energy, state.mixture, QuadratureSettings()).mixture
 
     final_beliefs = beliefs

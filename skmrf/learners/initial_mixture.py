@@ -13,7 +13,10 @@ SHRINKAGE = 5.0  # weight, in rows, of the covariance of the base in that of a c
 
 
 def first_mixture(energy, batch, n_components, diagonal, rng):
-    """Return a mixture of row clusters, with covariances shrunk towards the Gaussian base."""
+    """Return a mixture with one component for each cluster of rows.
+
+    The covariance of each component is shrunk towards the covariance of the Gaussian base.
+    """
     weights = normalized_weights(batch.log_weights, len(batch.X))
     rows = impute_normal(batch.X, energy.n_states, weights, rng)
     labels = _cluster_labels(rows, weights, n_components, rng)
@@ -27,7 +30,7 @@ def first_mixture(energy, batch, n_components, diagonal, rng):
 
 
 def normal_beliefs(energy):
-    """Return the Gaussian base of a model as a mixture of one component.
+    """Return the Gaussian base of a model as a mixture with one component.
 
     Parameters
     ----------
@@ -52,7 +55,7 @@ def normal_beliefs(energy):
 def impute_normal(X, n_states, weights, rng):
     """Impute missing entries by draws from one mixture component that is fitted to the rows.
 
-    Draws and fits alternate, so that the covariance is that of imputed rows.
+    Draws and fits alternate, so that the covariance is estimated from imputed rows.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ class MaxMargin(StatelessLearner):
             )
 
     def augmented(self, visible_fields, V):
-        """Return the biases of the visible units with the Hamming loss of wrong outputs added."""
+        """Return the visible biases after adding the Hamming loss of wrong outputs."""
         weight = np.asarray(self.loss_weight, dtype=V.dtype)
         return visible_fields + weight * (1 - 2 * V)
 
@@ -87,7 +87,7 @@ class MSSVM(MaxMargin):
         check_choice("schedule", self.schedule, SCHEDULES)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from loss-augmented inference."""
+        """Return both phases of the gradient; loss-augmented inference gives the negative phase."""
         positive, model = condition_on_batch(energy, batch)
         V = positive.visible
         fields = self.augmented(model.visible_bias, V), model.hidden_bias
@@ -118,8 +118,8 @@ class LSSVM(MaxMargin):
         - \max_h \log f(v, h | x)
 
     with the Hamming loss :math:`\Delta` and the unnormalised probability :math:`f`. Predictions are
-    the outputs of the joint maximiser of outputs and hidden units. The joint maxima are found by
-    max-product belief propagation.
+    the outputs in the most probable joint state of outputs and hidden units. The joint maxima are
+    found by max-product belief propagation.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class LSSVM(MaxMargin):
         self.max_iter = max_iter
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from joint maximisation."""
+        """Return both phases of the gradient; joint maximisation gives the negative phase."""
         (V, means, _), model = condition_on_batch(energy, batch)
         fields = self.augmented(model.visible_bias, V), model.hidden_bias
         beliefs = propagate(energy.weights, *fields, product="max", max_iter=self.max_iter)

@@ -89,7 +89,7 @@ class MCMCMLE(_ReweightingLearner):
         check_count(self, "reset")
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from reweighted particles."""
+        """Return both phases of the gradient; reweighted particles are the negative phase."""
         positive = state.data(energy, batch)
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)
@@ -103,9 +103,9 @@ class MCMCMLE(_ReweightingLearner):
 class ParticleFilteredMCMCMLE(_ReweightingLearner):
     r"""Particle-filtered MCMC maximum likelihood.
 
-    The negative phase consists of weighted particles. They are reweighted from each model to the
-    next. They are resampled and moved by Gibbs sweeps only when the effective sample size, relative
-    to the number of particles, is less than ``ess_threshold``.
+    The negative phase consists of weighted particles. After each parameter update, they
+    are reweighted to the new model. They are resampled and moved by Gibbs sweeps only when the
+    effective sample size, relative to the number of particles, is less than ``ess_threshold``.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class ParticleFilteredMCMCMLE(_ReweightingLearner):
         self.reference = reference
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from reweighted particles."""
+        """Return both phases of the gradient; reweighted particles are the negative phase."""
         positive = state.data(energy, batch)
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)

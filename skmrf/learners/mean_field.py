@@ -20,12 +20,12 @@ class MeanFieldState:
 
 
 class MeanField(Learner):
-    r"""Likelihood gradient with moments of the model from naive mean field.
+    r"""Likelihood gradient by naive mean field, which approximates the moments of the model.
 
     The negative phase consists of the moments of the product distribution with the best lower bound
-    on :math:`\log Z`, so the gradient is that of an upper bound of the log-likelihood. A product
-    distribution ignores the dependence between variables. Couplings therefore grow until it has
-    converged to one mode.
+    on :math:`\log Z`, so the result is the gradient of an upper bound of the log-likelihood. A
+    product distribution ignores the dependence between variables. Couplings therefore grow until
+    the product distribution has converged to one mode.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class MeanField(Learner):
         return replace(fresh, single=state.single)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from mean-field moments."""
+        """Return both phases of the gradient; mean-field moments are the negative phase."""
         positive = state.data(energy, batch)
         result = mean_field.mean_field(
             energy, start=state.single, max_iter=self.max_iter, tol=self.tol

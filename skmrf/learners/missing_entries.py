@@ -32,7 +32,7 @@ class GibbsImputer:
             self.X[is_missing, i] = drawn[:, 0]
 
     def _find_chains(self, batch):
-        """Return the indices of a batch's rows with missing entries, and of their Gibbs chains."""
+        """Return the indices of a batch's incomplete rows, and the indices of their chains."""
         row_numbers = np.arange(len(batch.X)) if batch.rows is None else batch.rows
         incomplete = np.flatnonzero(np.isin(row_numbers, self.rows))
         return incomplete, np.searchsorted(self.rows, row_numbers[incomplete])

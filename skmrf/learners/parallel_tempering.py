@@ -15,7 +15,7 @@ ADAPT_EVERY = 100
 
 
 class ParallelTempering(ParticleLearner):
-    r"""Learner by parallel tempering, whose chains at several temperatures swap states.
+    r"""Learner by parallel tempering: chains at several temperatures swap their states.
 
     In each step, the chains at all inverse temperatures make a Gibbs sweep, and then chains at
     neighbouring temperatures swap their states. The chains at inverse temperature 1 are the
@@ -60,7 +60,7 @@ class ParallelTempering(ParticleLearner):
         return check_ladder(self.betas)
 
     def start(self, energy, data, batch, rng):
-        """Return Gibbs chains at all temperatures, which start at training rows."""
+        """Return Gibbs chains at all temperatures; each chain starts at a training row."""
         reference = data.reference(self.reference, energy, batch)
         betas = self._inverse_temperatures()
         X = np.stack([data.draw_rows(batch, self.n_chains, rng) for _ in betas])
@@ -68,7 +68,7 @@ class ParallelTempering(ParticleLearner):
         return Particles(data, reference, energy, X[-1], None, [], extra=(replicas, 0))
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from chains at temperature 1."""
+        """Return both phases of the gradient; chains at temperature 1 are the negative phase."""
         positive = state.data(energy, batch)
         replicas, age = state.extra
         replicas, info = parallel_tempering(energy, state.reference, replicas, rng)

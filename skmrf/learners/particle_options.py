@@ -16,7 +16,7 @@ def check_count(learner, *names, optional=()):
 
 
 def n_particles_of(learner, energy):
-    """Return the number of particles, by default smaller for models with a hidden layer."""
+    """Return the number of particles; the default is smaller for models with a hidden layer."""
     if learner.n_particles is not None:
         return learner.n_particles
     return LAYERED_PARTICLES if energy.has_latent else N_PARTICLES

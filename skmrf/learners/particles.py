@@ -92,7 +92,7 @@ class ParticleLearner(Learner):
         return replace(first, learner=identity_of(self))
 
     def resume(self, energy, batch, state, rng):
-        """Return the old particles with a new positive phase, if the learner has not changed."""
+        """Return the old particles and a new positive phase; a changed learner starts again."""
         if not isinstance(state, Particles) or state.learner != identity_of(self):
             return self.init(energy, batch, rng)
         return replace(state, data=DataPhase(energy, batch, rng))

@@ -26,7 +26,7 @@ class PseudoState:
 
 
 def site_log_likelihood(energy, X, weights=None):
-    r"""Return the pseudo-log-likelihood of each row, and the gradient of the weighted sum of rows.
+    r"""Return the pseudo-log-likelihood of each row, and the gradient of their weighted sum.
 
     .. math:: \sum_i \log p(x_i \mid x_{-i})
 
@@ -60,7 +60,7 @@ def site_log_likelihood(energy, X, weights=None):
 
 
 def _binary_log_likelihood(energy, conditionals, X, weights):
-    """Compute :func:`site_log_likelihood` for a model of binary variables and pairs."""
+    """Compute :func:`site_log_likelihood` for a pairwise model of binary variables."""
     coupling, bias, _ = conditionals
     values = np.empty(len(X))
     pair, single = np.zeros_like(coupling), np.zeros_like(bias)
@@ -86,8 +86,7 @@ class PseudoLikelihood(Learner):
     The objective is :math:`\sum_r w_r \sum_i \log p(x_{ri} \mid x_{r,-i}; \theta)`, the
     log-likelihood of each variable given all others. It needs no partition function. Missing
     entries are imputed by Gibbs chains, one for each incomplete row, which persist between steps;
-    training is then stochastic. Only the difference of the two phases that a step returns has a
-    meaning.
+    training is then stochastic. A step returns two phases; only their difference has a meaning.
 
     References
     ----------

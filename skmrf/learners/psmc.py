@@ -18,18 +18,20 @@ class PSMC(ParticleLearner):
 
     The negative phase consists of weighted particles. Sequential Monte Carlo moves the particles of
     one model to the next model along a path of distributions by adaptive steps. Each step
-    reweights, resamples and moves the particles. It is the longest step after which the effective
-    sample size, relative to the number of particles, is at least ``ess_threshold``.
+    reweights, resamples and moves the particles. Each step is as long as possible, under the
+    condition that the effective sample size after the step, relative to the number of particles, is
+    at least ``ess_threshold``.
 
-    Before that, some particles can be replaced by fresh draws from a product distribution
+    Before these steps, some particles can be replaced by fresh draws from a product distribution
     :math:`p_0`, so that the particles can find modes again that they have lost. The parameter
     ``refresh`` selects the path:
 
     - "temper": fresh and persistent particles together move along the tempered path
       :math:`p_0^{1-\beta} f_{\theta}^\beta`.
-    - "split": the fresh particles move along the tempered path. The persistent ones move along the
-      path :math:`\theta_\beta = (1-\beta)\theta_{t-1} + \beta\theta_t` between the parameters. This
-      takes half the work of "temper", and both groups have a valid target at every step.
+    - "split": the fresh particles move along the tempered path. The persistent particles move
+      along the path :math:`\theta_\beta = (1-\beta)\theta_{t-1} + \beta\theta_t` between the
+      parameters. This takes half the work of "temper", and both groups have a valid target at
+      every step.
     - "none": there are no fresh particles, and all move along the path between the parameters.
       Modes that the particles have lost stay lost.
 
@@ -128,13 +130,13 @@ class PSMC(ParticleLearner):
         )
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from weighted particles."""
+        """Return both phases of the gradient; weighted particles are the negative phase."""
         positive = state.data(energy, batch)
         state, info = self.move(energy, state, rng)
         return positive, state.phase, state, info
 
     def move(self, energy, state, rng):
-        """Return the state with particles of the new model, some of them fresh, and diagnostics."""
+        """Move old and fresh particles to the new model; return the new state and diagnostics."""
         return REFRESH[self.refresh](self, energy, state, rng)
 
     def _move_along(self, path, X, generators, rng, log_weights=None):
@@ -159,7 +161,7 @@ class PSMC(ParticleLearner):
         return state, {k: v for k, v in info.items() if not k.startswith("log_partition")}
 
     def old_and_fresh(self, state, rng):
-        """Return resampled persistent particles, and new particles from the reference."""
+        """Return resampled persistent particles, and new particles drawn from the reference."""
         n_fresh = self._n_fresh(len(state.X))
         old = state.X[resample(state.log_weights, len(state.X) - n_fresh, rng)]
         return old, state.reference.sample(n_fresh, rng)

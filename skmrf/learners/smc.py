@@ -26,9 +26,9 @@ class SMC(ParticleLearner):
 
     The negative phase consists of weighted particles. In each training step, new particles are
     drawn from a product distribution :math:`p_0` and moved along the tempered path
-    :math:`p_0^{1-\beta} f^\beta`, from :math:`\beta = 0` to 1, by adaptive steps. Each is the
-    longest step after which the effective sample size, relative to the number of particles, is at
-    least ``ess_threshold``.
+    :math:`p_0^{1-\beta} f^\beta`, from :math:`\beta = 0` to 1, by adaptive steps. Each step is
+    as long as possible, under the condition that the effective sample size after the step, relative
+    to the number of particles, is at least ``ess_threshold``.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class SMC(ParticleLearner):
         return self._draw_particles(energy, empty, rng)[0]
 
     def _draw_particles(self, energy, state, rng):
-        """Draw new particles of the model, and return the new state and diagnostics."""
+        """Draw new particles for the model, and return the new state and diagnostics."""
         particles, generators = run_smc_from_reference(
             state.reference,
             energy,
@@ -93,7 +93,7 @@ class SMC(ParticleLearner):
         return state, smc_info(particles)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from new weighted particles."""
+        """Return both phases of the gradient; new weighted particles are the negative phase."""
         positive = state.data(energy, batch)
         state, info = self._draw_particles(energy, state, rng)
         return positive, state.phase, state, info

@@ -1,4 +1,4 @@
-"""Learner of models with neural potentials, by a mixture that approximates the model."""
+"""Learner for models with neural potentials; a Gaussian mixture approximates the model."""
 
 from dataclasses import dataclass, replace
 
@@ -60,12 +60,12 @@ class VariationalState:
 class Variational(BeliefLearner):
     r"""Maximum likelihood with a mixture approximation of the model.
 
-    The mixture :math:`b = \sum_k \alpha_k b_k` is called the beliefs. It starts as clusters of the
-    rows, and then natural-gradient steps on the free energy fit it to the model. Markov chains of
-    the model estimate the negative phase. The beliefs are their proposal distribution: a chain can
-    jump to a draw from the beliefs, and its random walks have the covariance of the components. In
-    the paper, the negative phase is the expectation under the beliefs alone, which is biased
-    because the beliefs do not represent the model exactly.
+    The mixture :math:`b = \sum_k \alpha_k b_k` is called the beliefs. The initial components are
+    clusters of the rows. Natural-gradient steps on the free energy then fit the mixture to the
+    model. Markov chains of the model estimate the negative phase. The beliefs are the proposal
+    distribution of these chains: a chain can jump to a draw from the beliefs, and its random walks
+    have the covariance of the components. In the paper, the negative phase is the expectation under
+    the beliefs alone. This is biased, because the beliefs do not represent the model exactly.
 
     Parameters
     ----------
@@ -175,11 +175,11 @@ class Variational(BeliefLearner):
         return state.mixture if state.is_inferred else normal_beliefs(energy)
 
     def final_beliefs(self, energy, state):
-        """Return the mixture that approximates the fitted model, after more inference."""
+        """Fit the mixture to the trained model, starting from the last mixture, and return it."""
         return infer(energy, state.mixture, self.rule).mixture
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient, the negative phase from chains or quadrature."""
+        """Return both phases of the gradient; chains or quadrature give the negative phase."""
         info, n_updates = {}, state.n_updates - self.warmup
         if n_updates >= 0 and n_updates % (self.interval or DEFAULT_INTERVALS[self.negative]) == 0:
             state, info = self._infer(energy, state)

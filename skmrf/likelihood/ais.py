@@ -1,4 +1,4 @@
-"""Annealed importance sampling in the forward and the reverse direction."""
+"""Log partition function by annealed importance sampling in both directions."""
 
 from typing import Any, NamedTuple
 
@@ -156,7 +156,7 @@ def _estimate_with_longer_paths(path, max_width, rng):
 
 
 def _fit_reference(energy, n_chains, rng, n_jobs):
-    """Return a distribution of independent variables with approximate marginals of the model."""
+    """Return a reference: independent variables with approximately the model's marginals."""
     X = Product.uniform(energy.visible_states).sample(n_chains, rng)
     generators = spawn_generators(rng, n_chains)
     X, _ = sweep(energy, X, generators, n_sweeps=20, n_jobs=n_jobs)
@@ -164,7 +164,7 @@ def _fit_reference(energy, n_chains, rng, n_jobs):
 
 
 def _choose_betas(energy, reference, n_chains, schedule, rng):
-    """Return the schedule of inverse temperatures.
+    """Return the schedule of inverse temperatures between 0 (reference) and 1 (model).
 
     Unless the schedule is linear, all steps of the schedule are about equally difficult.
     """
@@ -176,7 +176,7 @@ def _choose_betas(energy, reference, n_chains, schedule, rng):
 
 
 class _AnnealingPath(NamedTuple):
-    """Settings of forward and reverse annealing chains: model, path, start of reverse chains."""
+    """Settings of annealing chains: model, reference, schedule, start of the reverse chains."""
 
     energy: Any
     reference: Product

@@ -1,4 +1,4 @@
-"""Log partition function with limits, by every available method."""
+"""Methods that compute the log partition function with lower and upper limits."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from .chained_bp import bpchain
 
 
 def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=None):
-    """Return whether elimination needs at most ``max_bytes`` of memory and about a minute.
+    """Return whether variable elimination fits into ``max_bytes`` and about one minute.
 
     This is a forecast: no large array is allocated.
 

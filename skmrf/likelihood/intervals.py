@@ -1,4 +1,4 @@
-"""Intervals of log Z with 97.5% limits, from forward and reverse importance weights."""
+"""Intervals of log Z from forward and reverse importance weights, with one-sided 97.5% limits."""
 
 import numpy as np
 from scipy.special import betaincinv
@@ -12,12 +12,12 @@ QUANTILE = 0.005  # at 0.025 a bootstrap of about 100 skewed weights gives too n
 
 
 def zero_probability_result(method):
-    """Return the estimate of log Z for samples that all have probability zero."""
+    """Return the result if all samples have probability zero: log Z = -inf, not converged."""
     return LogPartition(-np.inf, np.inf, -np.inf, np.inf, False, method, False, 0.0)
 
 
 def _lower_margin(log_weights, rng):
-    """Return the margin, standard error and effective sample size of the log mean weight.
+    """Return the lower margin, standard error and effective sample size of the log mean weight.
 
     The margin is the distance to the lower 97.5% limit.
     """
@@ -36,7 +36,7 @@ def _lower_margin(log_weights, rng):
 
 
 def _estimate_possible_mass(forward):
-    """Return the log-probability that a reference sample is possible, its margin and its error.
+    """Return the log-probability that a reference sample is possible, with margin and error.
 
     A sample is possible if no potential is zero.
 
@@ -49,7 +49,7 @@ def _estimate_possible_mass(forward):
 
 
 def interval(forward, backward, max_width, rng, method):
-    """Return the log partition function and its interval from forward and reverse log weights.
+    """Estimate the log partition function and its interval from forward and reverse weights.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Log partition function of models with neural potentials, by a grid or by annealing."""
+"""Log partition function of models with neural potentials: sum over a grid, or annealing."""
 
 from itertools import pairwise
 
@@ -27,7 +27,7 @@ FINE = 0.5  # grid points are about evenly spaced within this distance from the 
 
 
 def grid_fits(energy):
-    """Return whether a grid over all variables has few enough points to compute log Z.
+    """Return whether the grid over all variables is small enough to compute log Z by a sum.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def grid_fits(energy):
 
 
 def grid(energy, n_points=None):
-    """Return grid points and log weights, with which weighted sums approximate integrals.
+    """Return grid points and log weights; weighted sums over the points approximate integrals.
 
     The points along a continuous variable are ``m + c sinh t`` for evenly spaced t. They are dense
     where the data are, and sparse in the tails of a base that is much wider than the data.
@@ -187,7 +187,7 @@ def neural_log_partition(
 
 
 def _anneal(energy, proposal, X, betas, rng):
-    """Return the log weights and last states of chains annealed from the proposal to the model."""
+    """Anneal chains from the proposal to the model; return log weights and last states."""
     moves = Metropolis(proposal)
     log_weights = np.zeros(len(X))
     for before, beta in pairwise(betas):

@@ -2,8 +2,8 @@
 
 The displays need the optional dependencies ``skmrf[plot]``. The class method ``from_estimator``
 computes the values and plots them. The constructor accepts values that were computed before. The
-method ``plot`` plots the values again, in given or in new axes. Matplotlib is imported when the
-first plot is made.
+method ``plot`` plots the values again, in given axes or in new ones. Matplotlib is imported when
+the first plot is made.
 """
 
 from .chains import ChainsDisplay

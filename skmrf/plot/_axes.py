@@ -21,12 +21,12 @@ def import_pyplot():
 
 
 def get_single_axes(ax, size):
-    """Return the given axes, or the axes of a new figure with a size in inches."""
+    """Return the given axes, or the axes of a new figure of a given size in inches."""
     return get_panel_axes(ax, 1, size)[0]
 
 
 def get_panel_axes(ax, n_panels, size, n_columns=1):
-    """Return the axes of all panels: the given axes, or new axes of a given size in inches."""
+    """Return the axes of all panels: the given axes, or new ones of a given size in inches."""
     if ax is None:
         n_rows = -(-n_panels // n_columns)
         figure = import_pyplot().figure(
@@ -49,7 +49,7 @@ def hide_frame(axes):
 
 
 def merge_line_style(default, kwargs):
-    """Override default line properties by ``kwargs``, which may use abbreviations such as "lw"."""
+    """Replace default line properties by ``kwargs``; abbreviations such as "lw" are allowed."""
     from matplotlib import cbook
     from matplotlib.lines import Line2D
 
@@ -62,7 +62,7 @@ def format_count(number, noun):
 
 
 def check_estimator(display, estimator, accepted):
-    """Raise if the estimator is not fitted or not of an accepted class."""
+    """Raise an error if the estimator is not fitted or its class is not accepted."""
     if not isinstance(estimator, accepted):
         names = ", ".join(kind.__name__ for kind in accepted)
         raise TypeError(

@@ -22,8 +22,9 @@ from ._axes import (
 class ChainsDisplay:
     """Trace plot of Gibbs chains, with the swap rates of tempered chains.
 
-    The first panel shows the log-potential of each chain. Chains that mix well all cover the same
-    range and return to every level. A chain that stays at a level of its own is stuck in a mode.
+    The first panel shows the log-potential of each chain. If chains mix well, all of them cover
+    the same range of values repeatedly. A chain that stays in a range of its own is stuck in a
+    mode.
     For tempered chains, a second panel shows how often neighbouring temperatures swap states.
 
     Parameters

@@ -183,7 +183,7 @@ class CouplingGraphDisplay:
         return self
 
     def _names_fit(self):
-        """Return whether the names of all columns fit inside the nodes."""
+        """Return True if the names of all columns fit inside the nodes."""
         return max(len(name) for name in self.names) <= MAX_INSIDE
 
     def _max_weight(self):
@@ -228,7 +228,7 @@ class CouplingGraphDisplay:
             self.ax_.annotate(textwrap.fill(self.names[i], LINE_LENGTH), place, **style)
 
     def _draw_legend(self):
-        """Draw the legend: colours, and the strengths that two line widths represent."""
+        """Draw the legend: the colours, and the edge strengths that two line widths represent."""
         from matplotlib.lines import Line2D
 
         kind = "coupling" if self.signed else "strength"
@@ -256,7 +256,7 @@ class CouplingGraphDisplay:
 
 
 def _select_edges(weights, threshold, n_strongest):
-    """Return the graph of the strongest edges, with all columns as nodes."""
+    """Return a graph with all columns as nodes and only the strongest edges."""
     rows, columns = np.nonzero(np.triu(np.abs(weights) > threshold, 1))
     order = np.argsort(-np.abs(weights[rows, columns]), kind="stable")[:n_strongest]
     graph = nx.Graph()
@@ -267,7 +267,7 @@ def _select_edges(weights, threshold, n_strongest):
 
 
 def _compute_positions(graph, layout):
-    """Return the positions of the columns; columns without edges are in a row at the bottom."""
+    """Return the position of each column; by default, unconnected columns are at the bottom."""
     if isinstance(layout, dict):
         absent = sorted(set(graph) - set(layout))
         if absent:
@@ -294,7 +294,7 @@ def _compute_positions(graph, layout):
 
 
 def _get_weights(estimator):
-    """Return the couplings or strengths of all pairs of columns, and whether they have signs."""
+    """Return couplings or strengths of all pairs of columns, and True if they are couplings."""
     if isinstance(estimator, BoltzmannMachine):
         return estimator.coupling_, True
     if isinstance(estimator, MRFStructureLearner):
@@ -310,7 +310,7 @@ def _get_weights(estimator):
 def _compute_weights(energy):
     """Compute the couplings or strengths of all pairs of columns from tables.
 
-    Returns the values, and whether they have signs.
+    Couplings have signs, strengths have not. The second result is True for couplings.
     """
     pairs, couplings, strengths = pair_strengths(energy)
     signed = bool((energy.n_states <= 2).all()) and not np.isnan(couplings).any()

@@ -1,4 +1,4 @@
-"""Plots of hidden-unit weights as images."""
+"""Plots of the weights of hidden units as images."""
 
 import numpy as np
 
@@ -133,7 +133,7 @@ class FiltersDisplay:
 
 
 def _compute_sort_keys(estimator, weights, sort):
-    """Return the sort key of each filter; the filter with the largest key is first."""
+    """Return the sort key of each filter; filters with larger keys are plotted first."""
     if sort == "norm":
         return np.linalg.norm(weights, axis=1)
     if not isinstance(estimator, RBM):
@@ -144,7 +144,7 @@ def _compute_sort_keys(estimator, weights, sort):
 
 
 def _check_image_shape(image_shape, n_pixels, output_shape):
-    """Return height and width of the filters; raise if they do not fit the visible units."""
+    """Return the image height and width; raise a ValueError if they do not fit the weights."""
     if image_shape is None:
         side = int(np.sqrt(n_pixels) + 0.5)
         image_shape = output_shape if len(output_shape) == 2 else (side, side)
@@ -163,7 +163,7 @@ def _check_image_shape(image_shape, n_pixels, output_shape):
 
 
 def _tile(filters):
-    """Arrange the filters in a grid, row by row, with nan between them."""
+    """Arrange the filters in a grid, row by row, with a border of nan between them."""
     n, height, width = filters.shape
     n_columns = min(n, int(np.ceil(np.sqrt(n * height / width))))
     n_rows = -(-n // n_columns)

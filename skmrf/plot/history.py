@@ -1,4 +1,4 @@
-"""Plots of training history."""
+"""Plots of the training history."""
 
 import numpy as np
 
@@ -192,7 +192,7 @@ class HistoryDisplay:
 
 
 def _set_scale(axes, values, logarithmic):
-    """Use a logarithmic axis for a wide range of values; start at 0 if the value is constant."""
+    """Set the y-axis: logarithmic for a wide range, starting at 0 for a constant value."""
     finite = values[np.isfinite(values)]
     low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
     if logarithmic and low > 0 and high > 30 * low:

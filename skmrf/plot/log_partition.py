@@ -1,4 +1,4 @@
-"""Plots of log-partition functions with intervals."""
+"""Plots of log partition functions (log Z) with intervals."""
 
 import numpy as np
 
@@ -173,7 +173,7 @@ class LogPartitionDisplay:
         return self
 
     def _compute_ends(self):
-        """Return the limits of the axis, which includes all finite numbers and a margin."""
+        """Return the limits of the axis: the range of all finite numbers, with a margin."""
         numbers = [n for r in self.results.values() for n in (r.lower, r.value, r.upper)]
         numbers = np.array([n for n in numbers if np.isfinite(n)] or [0.0])
         margin = 0.12 * np.ptp(numbers) or 0.5

@@ -1,4 +1,4 @@
-"""Plots that compare model probabilities with data frequencies."""
+"""Plots that compare the probabilities of a model with the frequencies in data."""
 
 from itertools import combinations
 
@@ -45,8 +45,9 @@ class MomentsDisplay:
     A moment is the probability of a state of one column, or of a pair of states of two columns.
     The left panel shows its frequency in the data against its probability under the model. The
     right panel shows the difference in standard errors. For rows sampled from the model, 95 % of
-    the differences are between -2 and 2. For the training rows, differences are smaller. Pairs in
-    no clique are a test of the model, because their moments were not fitted.
+    the differences are between -2 and 2. For the training rows, the differences tend to be
+    smaller, because the model was fitted to them. Pairs in no clique test the model, because their
+    moments were not fitted.
 
     Parameters
     ----------
@@ -216,7 +217,7 @@ class MomentsDisplay:
 
 
 class _Moments:
-    """Moments (probabilities of states) of columns and of pairs of columns.
+    """Moments: probabilities of states of columns and of pairs of columns.
 
     The object stores the states of each moment, and computes frequencies and probabilities.
     """
@@ -237,14 +238,14 @@ class _Moments:
         self.n_per_pair = np.array([len(a) for a in first], dtype=int)
 
     def get_kinds(self, pair_kinds):
-        """Return the label of each moment ("column" or the given label of its pair of columns)."""
+        """Return the label of each moment: "column", or the given label of its pair of columns."""
         kinds = np.repeat(np.array(pair_kinds, dtype=object), self.n_per_pair)
         return np.array([COLUMN] * len(self.single) + kinds.tolist(), dtype=object)
 
     def compute_frequencies(self, codes, weights):
         """Return the data frequency of each moment, and the effective number of observed rows.
 
-        The frequency is nan if no row has both entries of a pair.
+        The frequency is nan if the column, or the pair of columns, is observed in no row.
         """
         size = int(self.n_states.sum())
         counts, (total, squared) = np.zeros((size, size)), np.zeros((2, *(len(self.start),) * 2))
@@ -268,7 +269,7 @@ class _Moments:
         return frequencies, n_rows
 
     def _select(self, values):
-        """Return the values of all moments from a matrix with a row and a column for each state.
+        """Select the moments from a matrix that has one row and one column for each state.
 
         The result has shape (n_moments,).
         """
@@ -277,7 +278,8 @@ class _Moments:
     def compute_probabilities(self, graph, max_bytes):
         """Compute the model probability of each moment by variable elimination.
 
-        The marginals of the other columns are computed given each state of a column.
+        The joint probability of two states is the probability of the first state, multiplied by
+        the marginal of the second state given the first state.
         """
         exact = inference.marginals(graph, method="exact", max_bytes=max_bytes)
         single = np.concatenate(exact.single)
@@ -295,14 +297,14 @@ class _Moments:
 
 
 def _encode(estimator, X):
-    """Return the state codes of the rows, sparse if X is sparse and the estimator is an RBM."""
+    """Return the state codes of the rows; they are sparse if an RBM is given a sparse X."""
     if issparse(X) and isinstance(estimator, RBM):
         return estimator._codes(X, reset=False)
     return estimator._encode(X)
 
 
 def _choose_pairs(n_columns, n_pairs, rng):
-    """Return all pairs of columns, or ``n_pairs`` random ones if there are more."""
+    """Return all pairs of columns, or ``n_pairs`` random pairs if there are more than that."""
     pairs = np.array(list(combinations(range(n_columns), 2)), dtype=int).reshape(-1, 2)
     if len(pairs) <= n_pairs:
         return pairs
@@ -310,7 +312,7 @@ def _choose_pairs(n_columns, n_pairs, rng):
 
 
 def _use_exact(estimator, method):
-    """Return whether the probabilities are computed by variable elimination."""
+    """Return True if the probabilities are computed by variable elimination."""
     if isinstance(estimator, RBM):
         if method == "exact":
             raise ValueError(
@@ -339,8 +341,8 @@ def _compute_standard_errors(frequencies, n_rows, model, n_draws):
     """Return the standard errors of the differences between frequencies and probabilities.
 
     Rows and draws are assumed to have the same probability: the probability of the model if it is
-    exact, and otherwise the pooled frequency of rows and draws. It is clipped to at least half a
-    row, so that the standard errors are positive.
+    exact, and otherwise the pooled frequency of rows and draws. With n rows, it is clipped to
+    between 0.5 / n and 1 - 0.5 / n, so that the standard errors are positive.
     """
     n_rows = np.maximum(n_rows, 1)
     pooled = model

@@ -151,7 +151,7 @@ class StructurePathDisplay:
         return self
 
     def _choose_colours(self, pairs):
-        """Return a colour for each edge in ``pairs``."""
+        """Return a dict with a colour for each edge that the user lists in ``pairs``."""
         edges = {tuple(map(int, edge)) for edge in self.edges}
         chosen = get_pair_indices([] if pairs is None else pairs, list(self.names))
         for pair in chosen:
@@ -200,9 +200,9 @@ def _replace_zeros(values):
 
 
 def _find_events(values, kept):
-    """Return the records at which an edge was removed and at which it returned.
+    """Find the records at which one edge was removed and at which it was added again.
 
-    Returns the last records before removals, and the first records after returns.
+    Returns the last record before each removal, and the first record after each return.
     """
     is_present = np.isfinite(values)
     gone = np.flatnonzero(is_present & ~np.append(is_present[1:], kept))

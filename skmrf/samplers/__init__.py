@@ -1,4 +1,4 @@
-"""Markov chains whose invariant distribution is a model, and tempered paths to a model."""
+"""Sampling algorithms: Gibbs sampling, tempering, Metropolis chains and sequential Monte Carlo."""
 
 from .gibbs import Product, blocks_of, spawn_generators, sweep
 from .parallel_tempering import parallel_tempering

@@ -1,4 +1,4 @@
-"""Chained belief propagation: sampling of one variable after the other from its belief."""
+"""Chained belief propagation: sampling each variable in turn from its estimated conditional."""
 
 import numbers
 from dataclasses import dataclass, field
@@ -59,7 +59,9 @@ class ChainSettings:
 
 
 class Draws(NamedTuple):
-    """Samples of chained belief propagation; equal samples are merged if no elimination was used.
+    """Samples of chained belief propagation, with their counts and log-probabilities.
+
+    Equal samples are merged, unless variable elimination was used.
 
     Attributes
     ----------
@@ -84,7 +86,7 @@ class Draws(NamedTuple):
 
 
 class Chain:
-    r"""Sampler by chained belief propagation, for factor graphs of one layout.
+    r"""Sampler by chained belief propagation, for factor graphs with the same layout.
 
     .. math:: q(x) = \prod_i b_i(x_i \mid x_{<i})
 
@@ -193,7 +195,7 @@ class Chain:
         )
 
     def _sample_remaining(self, flat, X, counts, log_q, rng):
-        """Sample the remaining variables exactly given each prefix of sampled variables.
+        """Sample the remaining variables exactly, given the sampled variables (prefix).
 
         After a prefix of probability zero the states are uniform.
         """
@@ -214,7 +216,10 @@ class Chain:
         return rows, np.ones(len(rows), dtype=np.int64), log_q
 
     def _log_remaining(self, flat, X, log_z):
-        """Return the log-probability of the remaining variables, given the log Z of each prefix."""
+        """Return the log-probability of the remaining variables given the sampled variables.
+
+        ``log_z`` holds the log partition function of the remaining variables of each row.
+        """
         log_f = FactorGraph.from_layout(self.layout, flat).log_potential(X)
         remaining = self.order[self.n_chained :]
         log_uniform = -float(np.log(self.layout.n_states[remaining]).sum())
@@ -272,7 +277,7 @@ def check_order(order, n):
 
 
 def _count_chained(layout, order, conditionals, n_samples):
-    """Return how many variables to sample by belief propagation before elimination is used."""
+    """Return the number of variables to sample by belief propagation; elimination does the rest."""
     if conditionals != "auto":
         return len(order) if conditionals == "bp" else 0
 

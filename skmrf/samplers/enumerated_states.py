@@ -12,7 +12,7 @@ ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)
 
 
 class EnumeratedStates:
-    r"""Set :math:`A` of states that is summed over exactly; samples cover the states outside of A.
+    r"""Set :math:`A` of states with an exact sum; samples estimate the sum over all other states.
 
     .. math:: Z = \sum_{x \in A} f(x) + \mathbb{E}_q \, 1[x \notin A] \, \frac{f(x)}{q(x)}
 
@@ -30,7 +30,9 @@ class EnumeratedStates:
         self._bytes = {row.tobytes() for row in self.X}
 
     def compute_weights(self, graph, draws):
-        """Return log weights of the enumerated states and of the samples outside of the set.
+        """Return the log weights of the enumerated states and of the samples.
+
+        Samples that are among the enumerated states have the log weight -inf.
 
         Parameters
         ----------
@@ -69,7 +71,7 @@ class ImportanceWeights(NamedTuple):
     per_draw: np.ndarray
 
     def estimates(self):
-        """Return the log of one unbiased estimate of the partition function Z per sample."""
+        """Return, for each sample, the log of an unbiased estimate of the partition function Z."""
         return np.logaddexp(logsumexp(self.enumerated), self.per_draw)
 
     def effective_size(self, log_q, log_z):
@@ -97,7 +99,7 @@ class ImportanceWeights(NamedTuple):
 
 
 def annealed_states(graph, n_chains, rng):
-    """Return the distinct last states of annealed Gibbs chains, without states of probability zero.
+    """Return the distinct final states of annealed Gibbs chains; omit states of probability zero.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class Product(NamedTuple):
 
     @classmethod
     def from_counts(cls, X, n_states, weights=None):
-        """Estimate the distribution of independent variables from state frequencies of rows.
+        """Estimate each variable's state probabilities from the state frequencies in the rows.
 
         Half a count is added to each state, so that no probability is zero.
 
@@ -151,7 +151,7 @@ def spawn_generators(rng, n_chains):
 
 
 def blocks_of(n_chains):
-    """Return slices of 64 chains; the chains of a slice share a random generator.
+    """Return slices that divide chains into blocks of 64; a block has one random generator.
 
     Parameters
     ----------
@@ -244,13 +244,13 @@ def sweep(
 
 
 def _split_path(betas, updates_a_sweep):
-    """Split a path of inverse temperatures into pieces, so that Ctrl-C works between two pieces."""
+    """Split a path of inverse temperatures into pieces; Ctrl-C works between two pieces."""
     length = max(1, UPDATES_A_CALL // max(updates_a_sweep, 1))
     return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
 
 
 def _writeable(array):
-    """Return the array, or a copy if it is a read-only memory map from a process backend."""
+    """Return the array, or a copy if joblib passed a read-only memory map."""
     return array if array.flags.writeable else array.copy()
 
 
@@ -293,17 +293,17 @@ class _UniformNoise:
         self.array = np.empty((blocks[-1].stop, n_units), dtype=dtype)
 
     def draw(self):
-        """Return new uniform random numbers, in an array that is reused."""
+        """Overwrite ``array`` with new uniform random numbers, and return it."""
         for block, rng in zip(self.blocks, self.generators, strict=True):
             rng.random(out=self.array[block], dtype=self.array.dtype)
         return self.array
 
 
 def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, generators, blocks):
-    r"""Run Gibbs sweeps of all chains of a bipartite model along a path, by matrix products.
+    r"""Run Gibbs sweeps of a bipartite model along a path of inverse temperatures.
 
-    A sweep samples hidden given visible units, then visible given hidden units. The target at beta,
-    with the hidden units summed out, is
+    Matrix products update all chains together. A sweep samples hidden given visible units, then
+    visible given hidden units. The target at beta, with the hidden units summed out, is
 
     .. math:: p_0(v)^{1-\beta} e^{\beta c^\top v}
         \prod_j \frac{1 + e^{\beta (b_j + (v^\top W)_j)}}{2^{1-\beta}}
@@ -361,7 +361,7 @@ def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, genera
 
 
 def sweep_from_hidden(energy, H, generators, blocks, n_sweeps):
-    """Run Gibbs sweeps of a bipartite model that start from states of the hidden units.
+    """Run Gibbs sweeps of a bipartite model, starting from states of the hidden units.
 
     A sweep samples visible given hidden units, then hidden given visible units.
 

@@ -1,4 +1,4 @@
-"""Samples, averages and most probable states by Gibbs chains, without exact inference."""
+"""Approximate inference by Gibbs chains: samples, marginals and the most probable state."""
 
 import numpy as np
 
@@ -51,7 +51,7 @@ def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
 def draw_missing(energy, X, rng, *, n_sweeps=1000, n_jobs=None):
     """Sample the missing entries of each row given its other entries.
 
-    Each row has its own Gibbs chain, with the tempered start of :func:`draw`.
+    Each row has its own Gibbs chain, which is annealed as in :func:`draw`.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def check_possible(energy, X):
 
 
 def record_states(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=None):
-    """Record the states that Gibbs chains visit, and estimate the error of marginal probabilities.
+    """Record states of Gibbs chains, and estimate the error of marginal probabilities.
 
     The error is the largest standard error of a single marginal, estimated from the differences
     between the chains.

@@ -1,4 +1,4 @@
-"""Metropolis chains of continuous and discrete variables, with proposals from a mixture."""
+"""Metropolis chains of continuous and discrete variables; a mixture model gives the proposals."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ TARGET_ACCEPTANCE = 0.3  # acceptance rate of random walks that the step size is
 
 @dataclass
 class Metropolis:
-    """Metropolis steps of many chains, which leave a target distribution invariant.
+    """Metropolis steps of many chains; the steps leave a target distribution invariant.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Metropolis:
         )
 
     def adapt(self, rate):
-        """Increase or decrease the step size, depending on the acceptance rate of the last step."""
+        """Increase the step size if more than 30% of proposals were accepted, else decrease it."""
         self.size *= np.exp(np.clip(rate - TARGET_ACCEPTANCE, -0.3, 0.3))
 
     def propose_random_walk(self, X, rng):

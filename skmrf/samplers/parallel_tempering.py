@@ -95,11 +95,12 @@ def check_ladder(betas):
 
 
 def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
-    r"""Make Gibbs sweeps at every temperature, then try swaps of half of the neighbouring pairs.
+    r"""Run Gibbs sweeps at every temperature, then propose swaps between neighbouring temperatures.
 
     A swap of the states x at beta and y at beta' is accepted with probability
-    :math:`\min(1, p_\beta(y) p_{\beta'}(x) / p_\beta(x) p_{\beta'}(y))`. Even and odd pairs
-    alternate, so that states travel along the ladder instead of diffusing.
+    :math:`\min(1, p_\beta(y) p_{\beta'}(x) / p_\beta(x) p_{\beta'}(y))`. Each call proposes
+    swaps for half of the neighbouring pairs. Even and odd pairs alternate, so that states travel
+    along the ladder instead of diffusing.
 
     Parameters
     ----------
@@ -171,7 +172,7 @@ def _choose_swaps(path, X, betas, low, rng):
 
 
 def _count_round_trips(last_end):
-    """Update the last visited end of the temperature ladder; return the share of round trips."""
+    """Record which end of the ladder each replica visited last; count round trips per chain."""
     done = last_end[-1] == HOT
     last_end[0][last_end[0] == COLD] = HOT
     last_end[-1] = COLD
@@ -179,7 +180,7 @@ def _count_round_trips(last_end):
 
 
 def adapt_ladder(replicas):
-    """Return the chains with new inverse temperatures, which equalise the rejection rates of swaps.
+    """Return the chains with new inverse temperatures, chosen to make swap rejection rates equal.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Chained belief propagation: prefixes of sampled variables, and the next conditional."""
+"""Chained belief propagation: partial samples (prefixes), and sampling of the next variable."""
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class Prefixes:
         return self.n_converged / self.n_runs if self.n_runs else 1.0
 
     def sample_next(self, depth, rng):
-        """Sample the next variable of each prefix, with a multinomial draw over its states."""
+        """Sample the next variable of each prefix: draw multinomial counts of its states."""
         p, which = self._conditionals(depth)
         shares = rng.multinomial(self.counts, p[which])
         parent, state = np.nonzero(shares)
@@ -85,7 +85,7 @@ class Prefixes:
             self.messages = self.messages[parent]
 
     def _conditionals(self, depth):
-        """Return the distinct distributions of the next variable, and their index per prefix."""
+        """Return the distinct distributions of the next variable, and the index for each prefix."""
         scope = self.arranged.find_component(depth, depth)
         if len(self.messages):
             first, which = np.arange(len(self.X)), np.arange(len(self.X))
@@ -103,7 +103,7 @@ class Prefixes:
         return p / p.sum(axis=1, keepdims=True), which
 
     def _run(self, scope, starts, singles, ends):
-        """Run belief propagation for each prefix, in short kernel calls."""
+        """Run belief propagation for each prefix, in short calls so that Ctrl-C works."""
         visits = max(self.arranged.visits(scope.cliques), 1)
         rows = ENTRIES_A_CALL // (visits * self.how.max_iter)
         for s in range(0, len(starts), max(rows, 1)):

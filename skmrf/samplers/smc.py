@@ -24,7 +24,7 @@ LOST_STEP = 0.05  # if all particles have probability zero, sweeps may reach pos
 
 
 class Tempering(NamedTuple):
-    r"""Path of distributions from independent variables to a model: :math:`p_0^{1-\beta} f^\beta`.
+    r"""Path of distributions :math:`p_0^{1-\beta} f^\beta` from a reference to a model.
 
     With a uniform :math:`p_0` these are the tempered distributions of the energy.
 
@@ -40,7 +40,7 @@ class Tempering(NamedTuple):
     energy: Energy
 
     def log_density(self, X):
-        """Return the log-density of each row of X on the path, as a function of beta.
+        """Return a function of beta: the log-density of each row of X at this point of the path.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class Interpolation(NamedTuple):
     last: Energy
 
     def log_density(self, X):
-        """Return the log-density of each row of X on the path, as a function of beta.
+        """Return a function of beta: the log-density of each row of X at this point of the path.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class SMCResult:
 
 
 def resample(log_weights, n, rng):
-    """Resample n indices systematically: each index occurs about n * weight times.
+    """Draw n indices by systematic resampling: each index occurs about n * weight times.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def resample(log_weights, n, rng):
 
 
 def equal_log_weights(n):
-    """Return n equal log weights, whose weights sum to one.
+    """Return n equal log weights -log n, so that the weights sum to one.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def run_smc(path, X, generators, rng, *, ess_threshold=0.9, n_sweeps=1, log_weig
 
 
 def run_smc_from_reference(reference, energy, n, rng, *, ess_threshold=0.9, n_sweeps=1):
-    """Move independent samples of a reference to a model by sequential Monte Carlo.
+    """Sample a model by sequential Monte Carlo that starts from a reference distribution.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ def _resample_particles(particles, rng):
 
 
 def _reweight_particles(particles, log_weights):
-    """Normalise the weights of particles, and add the log of their sum to ``log_ratio``."""
+    """Normalise the weights, and add the log of the sum of the old weights to ``log_ratio``."""
     total, n = logsumexp(log_weights), len(log_weights)
     if total == -np.inf:
         return replace(
@@ -332,10 +332,11 @@ def _reweight_particles(particles, log_weights):
 
 
 def _longest_step(density, beta, log_weights, ess_threshold, guess):
-    """Return the longest step with a sufficient effective sample size, and its log weights.
+    """Return the end of the longest step with enough effective samples, and its log weights.
 
-    The log of the effective fraction decreases about as the square of a short step. This gives the
-    next step to try, between a step that is too short and one that is too long.
+    For short steps, the decrease of the log effective sample size is about proportional to the
+    square of the step length. This rule gives the next length to try. It lies between a length that
+    is too short and one that is too long.
     """
     here, rest = density(beta), 1.0 - beta
     close = min(CLOSE * (1.0 - ess_threshold), CLOSEST)

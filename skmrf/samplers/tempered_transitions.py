@@ -1,4 +1,4 @@
-"""Tempered transitions: annealing to a high temperature and back as one Metropolis proposal."""
+"""Tempered transitions: Metropolis proposals by annealing to a high temperature and back."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from .smc import Tempering
 
 
 def tempered_transition(energy, X, generators, rng, betas, reference):
-    r"""Make one tempered transition of each chain, which leaves the model invariant.
+    r"""Make one tempered transition of each chain; it leaves the model's distribution invariant.
 
     On the way up, the log weight of a chain increases at each temperature by the change of the
     log-density, and a Gibbs sweep follows. On the way down the same steps are made with reversed

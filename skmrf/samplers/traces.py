@@ -1,4 +1,4 @@
-"""Traces of Gibbs chains, plain or tempered: states and log-potentials of each sweep."""
+"""Recorded states and log-potentials of Gibbs chains, with or without parallel tempering."""
 
 import numbers
 from dataclasses import dataclass
@@ -160,7 +160,7 @@ def _check_arguments(energy, n_chains, n_sweeps, n_discarded, thin):
 
 
 def _choose_betas(energy, betas, n_chains, n_discarded, rng):
-    """Return the given inverse temperatures, or adapt evenly spaced inverse temperatures."""
+    """Return the given inverse temperatures; if a number is given, adapt evenly spaced ones."""
     if not isinstance(betas, numbers.Integral):
         return check_ladder(betas)
     check_number("betas", betas, low=2, integer=True)
@@ -194,7 +194,7 @@ def _run_plain_chains(energy, n_chains, schedule, generator):
 
 
 def _run_tempered_chains(betas, energy, n_chains, schedule, generator):
-    """Return the states of the coldest chains, swap probabilities and numbers of round trips."""
+    """Run parallel tempering; return states at beta = 1, swap probabilities and round trips."""
     n_discarded, n_draws, thin = schedule
     replicas, reference = _start_replicas(energy, betas, n_chains, generator)
     for _ in range(n_discarded):

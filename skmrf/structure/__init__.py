@@ -1,4 +1,4 @@
-"""Search strategies of structure learning: which pairs of columns are edges."""
+"""Search strategies of structure learning: they select the pairs of columns that are edges."""
 
 from .penalised import Nodewise, Penalized
 from .removal import RemovalWhileLearning

@@ -1,4 +1,4 @@
-"""Tests of all pairs of variables for a graph with learned parameters."""
+"""Chi-square tests of all pairs of variables, after the parameters of a graph are learned."""
 
 from dataclasses import dataclass
 
@@ -34,7 +34,7 @@ class Assessment:
 
     @property
     def log_p(self):
-        """Symmetric matrix of the log p-values of all pairs; 0 for pairs that were not tested."""
+        """Symmetric matrix of the log p-values of all pairs; 0 (p-value 1) for untested pairs."""
         out = np.zeros(self.statistic.shape)
         tested = self.dof > 0
         out[tested] = log_tail(self.statistic[tested], self.dof[tested])
@@ -42,12 +42,12 @@ class Assessment:
 
     @property
     def p(self):
-        """P-values of all pairs of variables ``i < j``, as ordered by ``numpy.triu_indices``."""
+        """P-values of all pairs of variables ``i < j``, in the order of ``numpy.triu_indices``."""
         return np.exp(self.log_p[np.triu_indices(len(self.statistic), 1)])
 
 
 def assess(energy, rows, imputed, fits, rng, n_jobs=None):
-    """Return Wald tests of the edges of a maximum likelihood estimate.
+    """Return Wald tests of the edges of a model that was fitted by maximum likelihood.
 
     Standard errors are from the covariance of the sufficient statistics under the model. With more
     than 2,000 statistics they are from the conditional likelihoods of the variables (sandwich
@@ -80,13 +80,13 @@ def assess(energy, rows, imputed, fits, rng, n_jobs=None):
 
 
 def assess_nodes(fits, rows, n_jobs=None):
-    """Return Wald tests of the edges, by the nodewise regressions ``fits`` of ``rows``."""
+    """Return Wald tests of the edges, computed from nodewise regressions ``fits`` on ``rows``."""
     values, _ = fits.wald()
     return _assess_edges(fits, values, fits.covariances, rows, np.ones(len(values)), n_jobs)
 
 
 def _assess_edges(fits, values, covariances, rows, observed_share, n_jobs):
-    """Return the tests of all edges, given the Wald statistic of each edge.
+    """Return a Wald or likelihood-ratio test of each edge, given the Wald statistics.
 
     Wald tests fail for edges with a joint state that never occurs. These edges get the
     likelihood-ratio test of the conditional likelihoods.
@@ -105,7 +105,7 @@ def _assess_edges(fits, values, covariances, rows, observed_share, n_jobs):
 
 
 def _degrees_of_freedom(form, rows):
-    """Return the number of parameters of each edge, not counting states that never occur."""
+    """Return each edge's degrees of freedom; states that do not occur in the rows do not count."""
     if form.statistic == "agreement":
         return np.ones(len(form.edges), dtype=int)
     free = np.array([len(np.unique(column)) - 1 for column in rows.X.T])
@@ -113,7 +113,7 @@ def _degrees_of_freedom(form, rows):
 
 
 def add_score_tests(assessment, fits, rows, n_jobs=None):
-    """Add score tests of all pairs that are not edges.
+    """Return the assessment, extended by score tests of all pairs that are not edges.
 
     Variables whose tests would take too long are left out.
     """
@@ -129,7 +129,7 @@ def add_score_tests(assessment, fits, rows, n_jobs=None):
 
 
 def _select_testable_variables(form, n_rows):
-    """Return a mask of the variables to test.
+    """Return a mask of the variables whose pairs get score tests.
 
     To save time, the variables with the most states are left out.
     """
@@ -164,7 +164,7 @@ def _covariances(energy, rows, imputed, fits, rng):
 
 
 def _has_empty_cell(form, rows):
-    """Return a mask of the edges whose variables have a joint state that never occurs."""
+    """Return a mask of the edges for which at least one joint state never occurs in the rows."""
     q = form.layout.n_states
     out = np.zeros(len(form.edges), dtype=bool)
     for e, (i, j) in enumerate(form.edges.tolist()):

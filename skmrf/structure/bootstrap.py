@@ -1,4 +1,4 @@
-"""Bootstrap: repetitions of the graph search on rows drawn with replacement."""
+"""Bootstrap of the graph search: repeat it on rows that are drawn with replacement."""
 
 from dataclasses import dataclass
 
@@ -33,12 +33,12 @@ class Bootstraps:
 
     @classmethod
     def start(cls, n_columns, rng):
-        """Return the initial state: a seed, and edge counts of zero."""
+        """Return the state before the first repetition: a seed, and edge counts of zero."""
         root = rng.integers(0, 2**63, size=2).tolist()
         return cls(root, 0, np.zeros((n_columns, n_columns), dtype=int))
 
     def add(self, edges):
-        """Count the edges that one more bootstrap repetition selected."""
+        """Add one to the count of each edge that a further bootstrap repetition selected."""
         self.counts[edges[:, 0], edges[:, 1]] += 1
         self.n_done += 1
 
@@ -87,7 +87,7 @@ def run_bootstraps(bootstraps, n_bootstraps, rows, model, search, estimation):
 
 
 def _select_on_sample(rows, model, search, learner, schedule, seed):
-    """Return the edges that the search selects on rows drawn with replacement."""
+    """Draw rows with replacement, and return the edges that the search selects on them."""
     rng = np.random.default_rng(seed)
     n_drawn = max(1, round(rows.count))
     drawn = rng.multinomial(n_drawn, rows.weights / rows.count)

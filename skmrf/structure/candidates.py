@@ -1,4 +1,4 @@
-"""Candidate pairs of variables, among which the graph search selects edges."""
+"""Candidate pairs: the pairs of variables that the graph search considers as edges."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ MAX_PARTNERS = 64
 
 
 def candidate_pairs(rows, model):
-    """Return the pairs of variables among which the graph search selects edges.
+    """Return the candidate pairs: the pairs of variables that can become edges.
 
     If ``model.screen`` is None, all pairs are candidates. If it is a number, the candidates are the
     pairs that tests of independence find at this false discovery rate, and each variable has at
@@ -45,7 +45,11 @@ def candidate_pairs(rows, model):
 
 
 def _small_pairs(rows, model, pairs):
-    """Return pairs with few parameters: the rows suffice for n - 1 such pairs of each variable."""
+    """Return pairs with so few parameters that each variable can have n - 1 such pairs.
+
+    Each parameter needs 20 rows. No pair is returned if these pairs have more than 2,000
+    parameters together.
+    """
     n_parameters = model.free_parameters(rows.n_states)[pairs].prod(axis=1)
     small = (len(rows.n_states) - 1) * n_parameters <= rows.count / ROWS_PER_PARAMETER
     return pairs[small & (n_parameters[small].sum() <= MAX_PARAMETERS)]
@@ -65,6 +69,6 @@ def difference(edges, others):
 
 
 def union(edges, others):
-    """Return the edges of two disjoint arrays, in lexicographic order."""
+    """Return the edges of two arrays without common edges, in lexicographic order."""
     both = np.concatenate([edges, others])
     return both[np.lexsort(both.T[::-1])]

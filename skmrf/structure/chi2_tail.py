@@ -1,4 +1,4 @@
-"""Chi-square statistics and log tail probabilities of the chi-square distribution."""
+"""Chi-square statistics and their log p-values."""
 
 import numpy as np
 from scipy.special import chdtrc, gammaln, xlogy
@@ -30,7 +30,7 @@ def quadratic_forms(vectors, matrices, floor):
 
 
 def log_tail(statistic, dof):
-    """Return log P(chi-square > statistic), also where the probability underflows."""
+    """Return log P(chi-square > statistic), accurate even where P itself rounds to zero."""
     with np.errstate(divide="ignore"):
         log_p = np.log(chdtrc(dof, statistic))
     far = log_p < UNDERFLOW

@@ -1,4 +1,4 @@
-"""Columns that the graph search uses, without constant and duplicate columns."""
+"""Columns of the graph search, and detection of constant and duplicate columns."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ MAX_COINCIDENCE = 1e-3  # largest probability of equality by chance of a duplica
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Columns that the graph search uses, without constant and duplicate columns.
+    """Columns that the graph search uses, and duplicate columns that it does not use.
 
     Two columns are duplicates if their states correspond one to one.
 
@@ -59,7 +59,7 @@ class Columns:
 
 
 def coincidence_probability(codes, weights):
-    r"""Return the probability that a random permutation of a column duplicates the column.
+    r"""Return the probability that a randomly permuted column is a duplicate of the column.
 
     .. math:: \frac{m \prod_s n_s!}{N!}
 
@@ -81,7 +81,7 @@ def coincidence_probability(codes, weights):
 
 
 def relabel_states(column):
-    """Return the column with states numbered in the order of their first occurrence."""
+    """Return the column with its states renumbered in the order of their first occurrence."""
     values, first, inverse = np.unique(column, return_index=True, return_inverse=True)
     rank = np.empty(len(values), dtype=np.int32)
     observed = values != MISSING
@@ -92,7 +92,7 @@ def relabel_states(column):
 
 
 def duplicate_table(X, original, duplicate, n_states):
-    """Return a table of log-potentials that allows only observed joint states of two duplicates."""
+    """Return log-potentials of two duplicates: 0 for observed joint states, -inf for others."""
     observed = X[:, original] != MISSING
     table = np.full((n_states[original], n_states[duplicate]), -np.inf)
     table[X[observed, original], X[observed, duplicate]] = 0.0

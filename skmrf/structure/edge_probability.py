@@ -118,27 +118,27 @@ def z_from_chi2(statistic, dof):
 
 
 def _scale_grid(largest):
-    """Return the scale of each mixture component of edges, in standard deviations of the noise."""
+    """Return the effect scale of each edge component, in standard deviations of the noise."""
     span = np.log(2 * max(largest, MIN_SCALE) / MIN_SCALE)
     steps = np.arange(1 + np.ceil(span / LOG_RATIO))
     return MIN_SCALE * np.exp(LOG_RATIO * steps)
 
 
 def _bin_sizes(size):
-    """Round the sizes of z-values to a fine grid; return the unique sizes and their counts."""
+    """Round absolute z-values to a fine grid; return the unique values and their counts."""
     cells, counts = np.unique(np.rint(BINS_PER_LOG_UNIT * np.arcsinh(size)), return_counts=True)
     return np.sinh(cells / BINS_PER_LOG_UNIT), counts
 
 
 def _log_ratios(size, scales):
-    """Return the log density ratio of an edge to no edge, for each ``|z|`` and each scale."""
+    """Return the log of (density with an edge / density without), per ``|z|`` and scale."""
     variance = 1 + scales**2
     gain = np.square(size)[:, None] * (scales**2 / variance)
     return 0.5 * gain + np.log1p(gain) - 1.5 * np.log(variance)
 
 
 def _log_weights(size, counts, scales):
-    """Estimate the log weights of the mixture components by EM; the first is that of no edge."""
+    """Estimate the log mixture weights by EM; the first component is the one without an edge."""
     log_ratio = np.hstack([np.zeros((len(size), 1)), _log_ratios(size, scales)])
     ratio = np.exp(log_ratio - log_ratio.max(axis=1, keepdims=True))
     prior = np.r_[NULL_PRIOR_COUNT, np.full(len(scales), EDGE_PRIOR_COUNT / len(scales))]

@@ -1,4 +1,4 @@
-"""Learning of the parameters of a graph by the training loop."""
+"""Parameter learning for a given graph, with the training loop."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -32,12 +32,15 @@ BATCH_ENTRIES = 2**18
 
 
 def adapt_learner(learner):
-    """Return the learner, wrapped in an adapter if the learner supports factor graphs only."""
+    """Return a learner of :class:`LogLinearEnergy`: the learner itself, or an adapter of it.
+
+    The adapter is for learners that support factor graphs only.
+    """
     return TableLearnerAdapter(learner) if unmet_requirements(learner, LogLinearEnergy) else learner
 
 
 class TableLearnerAdapter(Learner):
-    """Adapter with which a learner of factor graphs learns a :class:`LogLinearEnergy`.
+    """Adapter that lets a learner of factor graphs learn a :class:`LogLinearEnergy`.
 
     The learner receives the energy as a factor graph, so :class:`~skmrf.energies.FactorGraph` must
     satisfy its ``requires``.
@@ -55,7 +58,7 @@ class TableLearnerAdapter(Learner):
 
     @property
     def deterministic(self):
-        """True if the wrapped learner has a deterministic objective."""
+        """True if the objective of the wrapped learner is deterministic."""
         return self.learner.deterministic
 
     @property
@@ -68,17 +71,17 @@ class TableLearnerAdapter(Learner):
         return self.learner.init(energy.graph, batch, rng)
 
     def resume(self, energy, batch, state, rng):
-        """Return the state of the wrapped learner for further training."""
+        """Return the state with which the wrapped learner continues training."""
         return self.learner.resume(energy.graph, batch, state, rng)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the wrapped learner as moments of the energy's free parameters."""
+        """Return the positive and negative phase as moments of the energy's free parameters."""
         phases = self.learner.step(energy.graph, batch, state, rng)
         positive, negative = (_convert_moments(energy, phase) for phase in phases[:2])
         return positive, negative, *phases[2:]
 
     def objective(self, energy, batch, state):
-        """Return the wrapped learner's objective and its gradient by the free parameters."""
+        """Return the wrapped learner's objective, and its gradient for the free parameters."""
         value, gradient = self.learner.objective(energy.graph, batch, state)
         return value, energy.from_table_gradient(gradient[NAME])
 
@@ -92,7 +95,7 @@ def _convert_moments(energy, phase):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Training settings that are parameters of the structure learner."""
+    """Training settings that the user sets as parameters of the structure learner."""
 
     optimizer: Any
     learning_rate: Any
@@ -142,14 +145,14 @@ class Schedule:
 
 
 def _warm_start_rate(rows):
-    """Return a learning-rate schedule for a warm start, which is longer for more rows."""
+    """Return a learning-rate schedule for a warm start; more rows give a longer schedule."""
     window = int(np.clip(DRAWS_PER_ROW * rows.count / N_CHAINS / LAST_STAGE, 100, MAX_WINDOW))
     return training.AdaptiveRate(FIRST_RATE, window, n_halvings=N_HALVINGS)
 
 
 @dataclass
 class Estimation:
-    """Learner, training settings and progress of the learning of a graph's parameters.
+    """Learner, training settings and training progress of structure learning.
 
     Attributes
     ----------
@@ -199,7 +202,7 @@ class Estimation:
     restriction: Any = None
 
     def learn(self, energy, rows: Rows, *, warm=False, penalty=None, restriction=None):
-        """Learn the parameters of a graph.
+        """Learn the parameters of a given graph.
 
         Parameters
         ----------

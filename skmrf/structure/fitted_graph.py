@@ -13,7 +13,7 @@ Z_975 = norm.ppf(0.975)
 
 
 class FittedGraph:
-    """Selected graph whose nodes are the columns of the data.
+    """Selected graph, whose nodes are all columns of the data.
 
     Parameters
     ----------
@@ -46,16 +46,16 @@ class FittedGraph:
 
     @property
     def has_scalar_couplings(self):
-        """True if each edge has only one parameter, a coupling."""
+        """True if each edge has a single parameter, which is called its coupling."""
         return self.energy.form.statistic == "agreement" or bool((self.rows.n_states <= 2).all())
 
     @property
     def strength(self):
-        """Norm of each edge's parameters as a symmetric matrix, shape (n_columns, n_columns)."""
+        """Symmetric (n_columns, n_columns) matrix with the norm of each edge's parameters."""
         return self._edge_matrix(self.energy.strengths(), np.inf)
 
     def attributes(self, bootstraps):
-        """Return the fitted attributes that describe the selected graph.
+        """Return a dict of the fitted attributes that describe the selected graph.
 
         ``bootstraps`` may be None.
         """
@@ -83,7 +83,7 @@ class FittedGraph:
         return self._sort_edges([*tables, *self._duplicate_tables()])
 
     def intervals(self):
-        """Return the 95% confidence limits of the coupling or the table of each edge."""
+        """Return lower and upper 95% confidence limits of each edge's coupling or table entries."""
         covariances = self.selection.assessment.covariances
         if self.has_scalar_couplings:
             return self._coupling_intervals(covariances)
@@ -104,7 +104,7 @@ class FittedGraph:
         return self._pair_matrix(np.minimum(out, out.T), 1.0, self.columns.duplicate_p)
 
     def probabilities(self):
-        """Return the posterior probability that each pair of columns is an edge."""
+        """Return, for each pair of columns, the posterior probability that it is an edge."""
         n = len(self.columns.kept)
         out = np.zeros((n, n))
         upper = np.triu_indices(n, 1)
@@ -113,7 +113,7 @@ class FittedGraph:
         return self._pair_matrix(out + out.T, 0.0, 1.0)
 
     def frequencies(self, kept):
-        """Extend the bootstrap edge frequencies of the kept columns to all columns."""
+        """Return the bootstrap edge frequencies of all columns, given those of the kept columns."""
         return self._pair_matrix(kept, 0.0, 1.0)
 
     def model(self):
@@ -137,7 +137,7 @@ class FittedGraph:
         return out + out.T
 
     def _pair_matrix(self, matrix, diagonal, duplicates):
-        """Extend a matrix of the kept columns to a matrix of all columns.
+        """Return a matrix over all columns, given a matrix over the kept columns.
 
         The other entries are ``diagonal``, except those between duplicates.
         """
@@ -155,7 +155,7 @@ class FittedGraph:
         return [values[k] for k in self.order]
 
     def _duplicate_signs(self):
-        """Return a sign per pair of binary duplicates: 1 for equal states, -1 for opposite ones."""
+        """Return, for each pair of binary duplicates, 1 for equal and -1 for opposite states."""
         signs = []
         for i, j in self.columns.duplicates:
             row = np.flatnonzero(self.rows.X[:, i] >= 0)[0]
@@ -169,7 +169,7 @@ class FittedGraph:
         ]
 
     def _parameters_and_bases(self):
-        """Yield, for each selected edge, the parameters and the basis tables that they multiply."""
+        """Yield, for each selected edge, its parameters and one basis table per parameter."""
         form = self.energy.form
         q = form.layout.n_states
         for theta, (i, j) in zip(self.energy.edge_parameters(), form.edges.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Covariance of the parameters by the Fisher information of the model."""
+"""Covariance of the estimated parameters, computed from the Fisher information of the model."""
 
 from itertools import pairwise, product
 
@@ -17,7 +17,7 @@ N_CHAINS, BURN_IN, THINNING = 1_024, 100, 5
 
 
 def sufficient_statistics(form, X):
-    """Return each row's sufficient statistics: first of single variables, then of edges."""
+    """Return the sufficient statistics of each row; single variables come first, then edges."""
     q = form.layout.n_states
     columns = [contrasts(q[i])[X[:, i]] for i in range(len(form.unary_start) - 1)]
     for i, j in form.edges.tolist():
@@ -47,7 +47,7 @@ def fisher_information(energy, rows, rng):
 
 
 def _sample_chains(energy, rows, n_draws, rng):
-    """Yield the states of all Gibbs chains after burn-in, once every few sweeps (thinning)."""
+    """Run Gibbs chains; after burn-in, yield the states of all chains once every few sweeps."""
     p = rows.weights / rows.count
     X = rows.X[rng.choice(len(rows.X), size=N_CHAINS, p=p)]
     generators = spawn_generators(rng, N_CHAINS)
@@ -58,7 +58,7 @@ def _sample_chains(energy, rows, n_draws, rng):
 
 
 def _covariance(parts):
-    """Return the covariance of statistics that are given in equally likely weighted parts."""
+    """Return the covariance of statistics that come in several parts, each of total weight 1."""
     shift, mean, second, n_parts = None, 0.0, 0.0, 0
     for T, weights in parts:
         shift = (
@@ -72,7 +72,7 @@ def _covariance(parts):
 
 
 def parameter_covariances(energy, rows, rng):
-    """Return the covariance matrix of the maximum likelihood parameters of each edge.
+    """Return, for each edge, the covariance matrix of its maximum likelihood parameters.
 
     The rows must have no missing entries. The ridge of the nodewise regressions is added to the
     information, so directions with little information have a large but finite variance.

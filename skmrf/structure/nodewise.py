@@ -1,4 +1,4 @@
-"""Nodewise regressions of all variables on their neighbours, and tests of edges."""
+"""Nodewise regressions (each variable on its neighbours) and tests of edges based on them."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from .regression import Regression, build_nodes
 
 @dataclass(frozen=True, eq=False)
 class NodeFits:
-    r"""Fitted regressions of all variables on their neighbours.
+    r"""Fitted nodewise regressions: each variable is regressed on its neighbours.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ def fit_nodes(X, weights, form, *, n_jobs=None):
 
 
 def likelihood_ratio(fits, X, weights, edges, *, n_jobs=None):
-    """Return likelihood-ratio statistics of edges, from regressions of both variables of an edge.
+    """Return the likelihood-ratio statistic of each given edge, computed by nodewise regressions.
 
     The statistic is twice the log-likelihood that is lost without the edge. Each edge is dropped
     alone, and the other parameters are refitted.
@@ -169,7 +169,7 @@ def likelihood_ratio(fits, X, weights, edges, *, n_jobs=None):
 
 
 def _fit_node(node, columns, weights):
-    """Fit a variable's regression; return parameters, their covariance and log-likelihood.
+    """Fit a variable's regression; return parameters, covariance and log-likelihood.
 
     The covariance is estimated by the sandwich formula.
     """
@@ -182,7 +182,7 @@ def _fit_node(node, columns, weights):
 
 
 def _likelihood_losses(node, columns, weights, is_tested, theta, log_likelihood):
-    """Return the decrease of log-likelihood without each tested edge; 0 for untested edges."""
+    """Return the log-likelihood lost when one tested edge is dropped; 0 for untested edges."""
     losses = np.zeros(len(node.edges))
     for k in np.flatnonzero(is_tested[node.edges]):
         start = np.delete(theta, node.edge_slices[k])

@@ -1,4 +1,4 @@
-"""Settings of a pairwise model: parameters of edges, candidate pairs and memory limit."""
+"""Settings of a pairwise model: edge parameters, candidate pairs and memory limit."""
 
 from dataclasses import dataclass
 
@@ -30,18 +30,22 @@ class PairwiseModel:
     max_bytes: float = 4 * 2**30
 
     def form(self, n_states, edges):
-        """Return the parameterisation of a log-linear model with these edges."""
+        """Return the parameterisation of a log-linear model with the given edges."""
         return LogLinearForm.build(n_states, edges, self.statistic, self.unary)
 
     def free_parameters(self, n_states):
-        """Return a factor of each variable.
+        """Return one factor per variable, from which the number of edge parameters is computed.
 
-        An edge has as many parameters as the product of the factors of its variables.
+        The number of parameters of an edge is the product of the factors of its two variables.
         """
         return n_states - 1.0 if self.statistic == "table" else np.ones(len(n_states))
 
     def independent(self, rows, edges):
-        """Return the model of independent variables, in which all edges have zero parameters."""
+        """Return a model without interactions: the parameters of all edges are zero.
+
+        With parameters of single variables, each variable has its smoothed state frequencies in
+        the rows.
+        """
         form = self.form(rows.n_states, edges)
         theta = form.zeros()
         for i in range(len(rows.n_states) if self.unary else 0):

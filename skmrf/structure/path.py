@@ -1,4 +1,4 @@
-"""Record of the edge parameters during learning."""
+"""Record of how the edge parameters change during learning."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ MAX_ENTRIES = 2**24
 
 
 class Path:
-    """Record of the parameters of all edges during learning.
+    """Record of how the parameters of all edges change during learning.
 
     Edges with one parameter are recorded by its value, other edges by the norm of their
     parameters. When the number of records exceeds its limit, every second record is dropped, and
@@ -40,7 +40,7 @@ class Path:
         self.removed = {tuple(edge): at for edge, at in state["removed"]}
 
     def begin(self):
-        """Note the start of another run of the training loop."""
+        """Begin another run of the training loop; update numbers continue from the last run."""
         self.before = self.now
 
     def record(self, update, energy):
@@ -74,7 +74,7 @@ class Path:
         self.removed |= dict.fromkeys(map(tuple, edges.tolist()), at)
 
     def enter(self, edges):
-        """Record that edges were added again."""
+        """Record that edges were added, so that they no longer count as removed."""
         for edge in map(tuple, edges.tolist()):
             self.removed.pop(edge, None)
 
@@ -96,7 +96,7 @@ class Path:
 
 
 def _edge_values(energy, columns):
-    """Return the value of each edge at its index in ``columns``.
+    """Return an array in which ``columns`` gives the index of each edge's value.
 
     The value is the signed parameter of an edge with one parameter, otherwise the norm.
     """
@@ -110,7 +110,7 @@ def _edge_values(energy, columns):
 
 
 class Recorder(SilentReports):
-    """Reports of epochs that record the edge parameters, then call the wrapped reports."""
+    """Progress reports that record the edge parameters, then call the wrapped reports."""
 
     def __init__(self, path, reports):
         self.path = path

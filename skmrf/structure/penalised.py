@@ -1,4 +1,4 @@
-"""Sparse estimation of edges under L1 and group L1 penalties."""
+"""Edge selection by L1 and group L1 penalties."""
 
 from dataclasses import replace
 
@@ -162,7 +162,7 @@ def choose_alpha(rows, start, name, criterion, estimation):
 
 
 def _choose_by_ebic(rows, start, name, alphas, estimation):
-    """Return the penalty strength with the smallest EBIC on a coarse and then a finer grid."""
+    """Return the penalty strength of smallest EBIC, from a coarse and then a finer grid."""
     scores, unit = [], "penalties"
     criteria = _ebic_scores(rows, start, name, alphas, estimation.n_jobs)
     _collect(scores, criteria, len(alphas), unit, estimation)
@@ -177,7 +177,10 @@ def _choose_by_ebic(rows, start, name, alphas, estimation):
 
 
 def _collect(scores, values, n, unit, estimation):
-    """Append values to the list of scores; on Ctrl-C after the first value, warn and stop."""
+    """Append values to the list of scores; on Ctrl-C, warn, stop and keep the values so far.
+
+    If there is no value yet, the KeyboardInterrupt is raised.
+    """
     try:
         scores.extend(values)
     except KeyboardInterrupt:
@@ -188,13 +191,13 @@ def _collect(scores, values, n, unit, estimation):
 
 
 def _ebic_scores(rows, start, name, alphas, n_jobs):
-    """Yield the EBIC of the estimate with each penalty strength."""
+    """Yield, for each penalty strength, the EBIC of the estimate."""
     for energy in _penalised_energies(rows, start, name, alphas):
         yield ebic(rows, energy, n_jobs)
 
 
 def _held_out_scores(rows, start, name, alphas, fold):
-    """Yield, for each fold, the held-out pseudo-log-likelihood with each penalty strength."""
+    """Yield, for each fold, a list: the held-out pseudo-log-likelihood per penalty strength."""
     for k in range(fold.max() + 1):
         train, test = rows.reweight(1.0 * (fold != k)), rows.reweight(1.0 * (fold == k))
         yield [
@@ -204,14 +207,14 @@ def _held_out_scores(rows, start, name, alphas, fold):
 
 
 def _pseudo_likelihood(rows, start):
-    """Return a function of an energy: the pseudo-log-likelihood of the rows and its gradient."""
+    """Return a function that maps an energy to the rows' pseudo-log-likelihood and its gradient."""
     learner = TableLearnerAdapter(PseudoLikelihood())
     state = learner.init(start, rows.batch, None)
     return lambda energy: learner.objective(energy, rows.batch, state)
 
 
 def _largest_alpha(rows, start, name):
-    """Return the smallest penalty strength with which no edge remains."""
+    """Return the smallest penalty strength at which all edges have zero parameters."""
     _, gradient = _pseudo_likelihood(rows, start)(start)
     pairs, owner = gradient["pairs"], start.form.owner
     sizes = np.maximum(np.bincount(owner), 1)
@@ -220,7 +223,7 @@ def _largest_alpha(rows, start, name):
 
 
 def _alpha_path(rows, start, name):
-    """Return decreasing penalty strengths; with the first of them no edge remains."""
+    """Return decreasing penalty strengths; at the first, all edges have zero parameters."""
     return (
         PATH_MARGIN
         * _largest_alpha(rows, start, name)
@@ -229,7 +232,10 @@ def _alpha_path(rows, start, name):
 
 
 def _penalised_energies(rows, energy, name, alphas):
-    """Yield the penalised pseudo-likelihood estimate with each penalty strength, by warm starts."""
+    """Yield the penalised estimate for each penalty strength, started at the estimate before.
+
+    The objective is the pseudo-likelihood.
+    """
     learner = TableLearnerAdapter(PseudoLikelihood())
     settings = Settings(
         optimizer=None,
@@ -248,7 +254,7 @@ def _penalised_energies(rows, energy, name, alphas):
 
 
 def ebic(rows, energy, n_jobs=None):
-    r"""Return the extended Bayesian information criterion (EBIC) of the nonzero edges.
+    r"""Return the extended Bayesian information criterion (EBIC) of the graph of nonzero edges.
 
     .. math:: \sum_i \left( -2 \ell_i + k_i \log N + 2 \gamma d_i \log(n - 1) \right)
 

@@ -1,4 +1,4 @@
-"""Choice of search strategies and of their learners by name."""
+"""Search strategies by name, and the learner of each search strategy."""
 
 from ..energies import FactorGraph
 from ..learners import PCD
@@ -21,7 +21,7 @@ SEARCHES = {
 
 
 def make_search(search):
-    """Return the search strategy with the given name; return an instance unchanged."""
+    """Return the search strategy of the given name; an instance is returned unchanged."""
     if isinstance(search, Search):
         return search
     if isinstance(search, str) and search in SEARCHES:

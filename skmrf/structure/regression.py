@@ -60,7 +60,7 @@ class Node:
 
     @cached_property
     def loadings(self):
-        """Coefficients from parameters to logits, (n_parameters, n_states - 1, n_regressors)."""
+        """Linear map from parameters to logits, (n_parameters, n_states - 1, n_regressors)."""
         width = sum(block.shape[2] for block in self.blocks)
         out = np.zeros((self.n_parameters, self.n_states - 1, width))
         row = column = 0
@@ -71,7 +71,7 @@ class Node:
         return out
 
     def regressors(self, states):
-        """Return the regressors, (n_regressors, n), for states of the neighbours, (n_edges, n)."""
+        """Return (n_regressors, n) regressors for neighbours' states of shape (n_edges, n)."""
         constant = len(self.blocks) - len(self.edges)
         parts = [np.ones((constant, states.shape[1]))]
         for codes, column in zip(self.codes, states, strict=True):
@@ -124,14 +124,14 @@ def build_nodes(form):
 
 @lru_cache(maxsize=256)
 def _encode_pair(statistic, q_i, q_j, first):
-    """Return codes of the states of variable j, and their loadings in the logits of variable i."""
+    """Return numeric codes of the states of j, and their loadings in the logits of i."""
     codes = contrasts(q_j).T if statistic == "table" else np.eye(min(q_i, q_j), q_j)
     return codes, relative_basis(statistic, q_i, q_j, first) @ codes.T
 
 
 @lru_cache(maxsize=256)
 def relative_basis(statistic, q_i, q_j, first):
-    """Return the basis tables of a pair (i, j), minus the entries of state 0 of variable i."""
+    """Return basis tables of a pair (i, j), with the row of state 0 of variable i subtracted."""
     if first:
         return _subtract_first_row(pair_basis(statistic, q_i, q_j))
     return _subtract_first_row(pair_basis(statistic, q_j, q_i).transpose(0, 2, 1))
@@ -166,7 +166,7 @@ class Patterns:
             self._split(columns[j], codes.shape[1])
 
     def _split(self, column, n_states):
-        """Split the patterns by the states of one more neighbour."""
+        """Split each pattern into one pattern per observed state of a further neighbour."""
         cells = self.inverse * n_states + column
         first = np.full(len(self.first) * n_states, -1)
         first[cells] = np.arange(len(cells))
@@ -179,7 +179,7 @@ class Patterns:
         return len(self.first)
 
     def regressors(self, chunk):
-        """Return the regressors of the patterns in a slice."""
+        """Return the regressors of the patterns ``chunk``, a slice."""
         return self.node.regressors(self.columns[np.ix_(self.node.partners, self.first[chunk])])
 
     @property
@@ -195,7 +195,7 @@ class Patterns:
 
 
 class Regression:
-    """Ridge-penalised logistic regression of a variable on its neighbours, with weighted rows."""
+    """Logistic regression of a variable on its neighbours, with ridge penalty and row weights."""
 
     def __init__(self, node, columns, weights):
         self.node = node
@@ -206,7 +206,7 @@ class Regression:
         self.patterns = ChunkedCodes(patterns.regressors, len(patterns), 2 * m + (k + 1) ** 2)
 
     def iter_chunks(self, theta):
-        """Yield regressors, log-probabilities, state counts and total counts, chunk by chunk."""
+        """Yield regressors, log-probabilities, state counts and total counts of each chunk."""
         for chunk, regressors in self.patterns.iter_chunks():
             counts = self.counts[:, chunk]
             log_p = self.node.log_probabilities(theta, regressors)
@@ -228,7 +228,7 @@ class Regression:
         return gradient, information
 
     def meat(self, theta):
-        """Return the middle matrix of the sandwich covariance.
+        """Return the middle matrix (meat) of the sandwich covariance.
 
         The matrix is the sum of outer products of the row scores, plus the ridge.
         """
@@ -242,11 +242,14 @@ class Regression:
         return outer
 
     def _to_parameters(self, products):
-        """Convert a matrix indexed by regressors and states to a matrix indexed by parameters."""
+        """Convert a matrix over (state, regressor) pairs to a matrix over parameters."""
         return self.loadings @ products.reshape(2 * (self.loadings.shape[1],)) @ self.loadings.T
 
     def maximise(self, theta):
-        """Fit by damped Newton steps; return parameters, log-likelihood and Fisher information."""
+        """Maximise the penalised log-likelihood by damped Newton steps, starting at ``theta``.
+
+        Returns parameters, log-likelihood and Fisher information.
+        """
         log_likelihood, value = self.log_likelihood(theta)
         for _ in range(MAX_NEWTON):
             gradient, information = self.derivatives(theta)
@@ -261,7 +264,10 @@ class Regression:
         return theta, log_likelihood, self.derivatives(theta)[1]
 
     def _halve_step(self, theta, step, value):
-        """Halve the step until the objective does not decrease; return None if every step fails."""
+        """Halve the Newton step until the objective does not decrease.
+
+        Returns the new parameters, log-likelihood and objective, or None if every step fails.
+        """
         slack = 1e-12 * abs(value)
         for _ in range(MAX_HALVINGS):
             log_likelihood, new = self.log_likelihood(theta + step)
@@ -289,13 +295,13 @@ class ChunkedCodes:
         return cls(lambda rows: 2.0 * X[rows] - 1.0, len(X), X.shape[1])
 
     def iter_chunks(self):
-        """Yield slices of the rows and the codes of each slice."""
+        """Yield each chunk as a slice, with its codes."""
         for chunk in self.chunks:
             yield chunk, self.encode(chunk) if self.cached is None else self.cached
 
 
 def indicator_covariances(p, weights):
-    """Return weighted covariances of the indicator variables of k states, shape (k, k, n)."""
+    """Return the weighted covariance matrix of k state indicators per row, shape (k, k, n)."""
     out = -p[:, None] * p * weights
     k = np.arange(len(p))
     out[k, k] += p * weights
@@ -303,7 +309,7 @@ def indicator_covariances(p, weights):
 
 
 def weighted_gram(covariances, left, right):
-    """Sum ``covariances[a, b] left[c] right[d]`` over rows, shape (k, n_left, k, n_right)."""
+    """Return ``covariances[a, b] left[c] right[d]`` summed over rows, indexed by (a, c, b, d)."""
     k = len(covariances)
     out = np.empty((k, len(left), k, right.shape[1]))
     for a in range(k):

@@ -1,4 +1,4 @@
-"""Removal of edges with small parameters while learning."""
+"""Removal of edges with small parameters while the parameters are learned."""
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class RemovalWhileLearning(Search):
         check_number("warmup", self.warmup, low=0, integer=True)
 
     def select(self, rows, model, estimation):
-        """Return the edges that remain after learning.
+        """Learn the parameters while weak edges are removed, and return the remaining edges.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class RemovalWhileLearning(Search):
         return _select_remaining(rows, energy, model, estimation)
 
     def select_more(self, rows, model, estimation):
-        """Return the edges that remain after one more epoch of learning.
+        """Continue for one more epoch of learning, and return the remaining edges.
 
         The first epoch starts with all candidate pairs.
 
@@ -138,7 +138,7 @@ class EdgeRemoval:
 
 
 def _select_remaining(rows, energy, model, estimation):
-    """Return the selection of the remaining edges, with their parameters and tests."""
+    """Return the remaining edges as a :class:`Selection`, with their parameters and tests."""
     edges = energy.form.edges
     remaining = edges[energy.alive]
     final = transfer_parameters(energy, model.independent(rows, remaining))

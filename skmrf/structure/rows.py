@@ -1,4 +1,4 @@
-"""Training rows of structure learning."""
+"""Encoded training rows of structure learning, with sample weights."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,7 +41,7 @@ class Rows:
 
     @cached_property
     def batch(self):
-        """All rows as one batch for the training loop."""
+        """One batch with all rows, for the training loop."""
         equal = (self.weights == self.weights[0]).all()
         return Batch(self.X, None, None if equal else np.log(self.weights))
 
@@ -55,13 +55,13 @@ class Rows:
         return count_observed_pairs(self.X, self.weights)
 
     def count_observed(self, edges):
-        """Return, for each edge, the weighted number of rows with both variables observed."""
+        """Return, for each edge, the weighted number of rows that observe both variables."""
         if not self.has_missing:
             return np.full(len(edges), self.count)
         return self._observed_pair_counts[edges[:, 0], edges[:, 1]]
 
     def smoothed_frequencies(self, i):
-        """Return the state frequencies of variable i, with half a pseudo-count per state."""
+        """Return the state frequencies of variable i, after 0.5 is added to each state count."""
         observed = self.X[:, i] != MISSING
         counts = np.bincount(
             self.X[observed, i], self.weights[observed], minlength=self.n_states[i]
@@ -69,7 +69,7 @@ class Rows:
         return (counts + 0.5) / (counts.sum() + 0.5 * len(counts))
 
     def impute(self, energy, rng):
-        """Impute missing entries by Gibbs chains, given the observed entries."""
+        """Return the rows with missing entries imputed by Gibbs chains, given the observed ones."""
         if not self.has_missing:
             return self
         observed = self.X != MISSING
@@ -87,7 +87,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
-    """Encoded training rows, with all columns and with the columns of the graph search.
+    """Encoded training rows: once with all columns, once with the columns of the graph search.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class TrainingTable:
 
 
 def positive_rows(codes, categories, sample_weight):
-    """Return the rows with positive weight; warn if the weights sum to less than 2."""
+    """Return the rows of positive sample weight; warn if the weights sum to less than 2."""
     weights = check_sample_weight(sample_weight, len(codes))
     weights = np.ones(len(codes)) if weights is None else weights
     if sample_weight is not None and weights.sum() < 2.0:

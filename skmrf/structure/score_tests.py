@@ -22,7 +22,7 @@ ROUNDING_SHARE = 1e-8  # information below this share of its total may be roundi
 
 
 def score_tests(fits, X, weights, form, tested, *, n_jobs=None):
-    """Return score (Rao) tests of the pairs of tested variables that are not edges.
+    """Return score (Rao) tests of all pairs of tested variables, except edges.
 
     The score is that of the nodewise regressions, with their fitted parameters projected out. Its
     variance is the Fisher information of the model.
@@ -108,7 +108,7 @@ def _table_scores(fits, X, weights, form, tested, n_jobs):
 
 
 class _StateSums:
-    """Sums over rows that the score tests need, for each state of all other variables."""
+    """Sums over rows for the score tests of one variable, for each state of each other one."""
 
     def __init__(self, node, theta, patterns, weights, start):
         p, k, m = node.loadings.shape
@@ -139,7 +139,7 @@ class _StateSums:
         self.information = RIDGE * np.eye(p) + loadings @ information @ loadings.T
 
     def tests(self, entries, basis):
-        """Return score statistics and degrees of freedom of several partner variables."""
+        """Return score statistics and degrees of freedom for several other variables."""
         score = np.tensordot(self.score[:, entries], basis, axes=((0, 2), (1, 2)))
         cross = np.tensordot(self.cross[:, :, entries], basis, axes=((1, 3), (1, 2)))
         p, n, d = cross.shape
@@ -173,7 +173,7 @@ def _test_all_nodes(test_node, fits, form, n_jobs):
 
 
 def _symmetrise(form, directed):
-    """Combine the tests of i on j and of j on i: mean statistic, larger degrees of freedom."""
+    """Average the statistics of both directions of a pair; take the larger degrees of freedom."""
     statistic, dof = (directed[0] + directed[0].T) / 2, np.maximum(directed[1], directed[1].T)
     for values in (statistic, dof):
         values[form.edges[:, 0], form.edges[:, 1]] = 0

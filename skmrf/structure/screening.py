@@ -1,4 +1,4 @@
-"""Screening of pairs of variables by tests of independence."""
+"""Screening: selection of dependent pairs of variables by tests of independence."""
 
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ class ScreenedPairs(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """Limits on the numbers of parameters and of partners of each variable.
+    """Limits on each variable: its number of parameters, and its number of partners.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ def screen(X, weights, n_states, *, level, budget=None):
 
 
 def count_observed_pairs(X, weights):
-    """Return, for each pair, the weighted number of rows with both observed, shape (n, n)."""
+    """Return the (n, n) matrix of the weighted numbers of rows that observe both variables."""
     n_rows, n = X.shape
     counts = np.zeros((n, n))
     step = max(1, BLOCK_ENTRIES // (8 * max(n, 1)))
@@ -97,7 +97,7 @@ def count_observed_pairs(X, weights):
 
 
 def _pairs_below_level(X, weights, n_states, level):
-    """Return pairs with p-value at most ``level``, their statistics and degrees of freedom.
+    """Return the pairs with p-value at most ``level``, with statistics and degrees of freedom.
 
     The threshold of Benjamini and Hochberg never exceeds the level, so it rejects no other pair.
     """
@@ -134,7 +134,7 @@ def _variable_blocks(n_states, n_rows):
 
 
 def _exact_dtype(weights):
-    """Return float32 if float32 represents all weighted counts exactly, otherwise float64."""
+    """Return float32 if it represents all weighted counts exactly, otherwise float64."""
     whole = (weights == np.floor(weights)).all() and weights.sum() <= MAX_EXACT_FLOAT32
     return np.float32 if whole else np.float64
 
@@ -159,7 +159,10 @@ def _pearson(tables):
 
 
 def _select_within_budget(edges, order, budget):
-    """Add edges in the given order; return a mask of edges within both variables' limits."""
+    """Let each variable keep edges in the given order, within its limits.
+
+    Returns a mask of the edges that both variables keep.
+    """
     kept = np.zeros(len(edges), dtype=bool)
     degree, used = np.zeros(len(budget.free), dtype=int), np.zeros(len(budget.free))
     sizes = budget.free[edges].prod(axis=1)

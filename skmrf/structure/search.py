@@ -1,4 +1,4 @@
-"""Base class of search strategies, and rounds of learning and selection."""
+"""Base class of search strategies, and search in rounds of learning and edge selection."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ N_MATRICES = 4  # matrices of shape (n_parameters, n_parameters) held at once fo
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Graph that a search strategy selected, with its parameters and tests.
+    """Graph that a search strategy selected, its parameters, and tests of its pairs.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Selection:
 
 
 class Search(BaseEstimator):
-    """Base class of search strategies, which decide which pairs of variables are edges.
+    """Base class of search strategies: a strategy selects which pairs of variables are edges.
 
     A strategy stores parameters only. It can be cloned, and a grid search can set its parameters
     as ``search__...``. By default :meth:`select` learns and selects in rounds, whose edges are
@@ -78,7 +78,7 @@ class Search(BaseEstimator):
         """Raise a ValueError unless the strategy supports the learner."""
 
     def select(self, rows, model, estimation):
-        """Select the graph, and return it with its parameters and tests.
+        """Select a graph; return it with its parameters and tests.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class Search(BaseEstimator):
         return select_in_rounds(rows, edges, model, self, estimation, n_candidates=n_candidates)
 
     def first_edges(self, rows, model, estimation):
-        """Return the edges with which the first round starts, and the number of candidate pairs.
+        """Return the edges of the first round, and the number of candidate pairs.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class Search(BaseEstimator):
 
 
 def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
-    """Repeat rounds of learning and edge selection until a round leaves the edges unchanged.
+    """Repeat rounds of learning and edge selection until a round does not change the edges.
 
     A round learns the parameters of all edges and removes the edges that ``search.keep`` rejects.
     If it rejects none, ``search.revise`` returns the edges of the next round.
@@ -219,7 +219,7 @@ def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
 
 
 def count_changes(before, after):
-    """Return the number of edges before a round, and the numbers of removed and added edges."""
+    """Return a dict: the number of edges before a round, and of removed and added edges."""
     return {
         "n_edges": len(before),
         "left": len(difference(before, after)),
@@ -236,7 +236,7 @@ def _warn_unconverged(n_rounds, n_rejected):
 
 
 def estimate_parameters(rows, edges, model, estimation, previous=None):
-    """Learn the parameters of a graph.
+    """Learn the parameters of a given graph.
 
     Learning starts at the maximum of the conditional likelihoods, which is near the maximum of the
     likelihood. With missing entries, imputation and the fit of the conditional likelihoods are
@@ -279,7 +279,7 @@ def estimate_parameters(rows, edges, model, estimation, previous=None):
 
 
 def fit_conditionals(rows, energy, model, n_jobs):
-    """Fit the regression of each variable on its neighbours, after a check of the memory."""
+    """Fit all nodewise regressions; raise a ValueError if they need too much memory."""
     form = energy.form
     sizes = np.diff(form.pair_start).astype(float)
     ends = form.edges.ravel()

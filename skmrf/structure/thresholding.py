@@ -1,4 +1,4 @@
-"""Search by thresholding the parameters of edges."""
+"""Graph search that removes edges with small parameters."""
 
 from .._utils.parameters import check_number
 from .search import Search
@@ -32,7 +32,7 @@ class Thresholding(Search):
         check_number("threshold", self.threshold, low=0)
 
     def keep(self, energy, assessment):
-        """Return a mask of the edges whose parameters have a norm of at least the threshold.
+        """Return a mask of the edges whose parameter norm is at least the threshold.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Search by Wald tests of edges and score tests of other pairs."""
+"""Graph search by Wald tests of edges and score tests of other pairs."""
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class WaldTests(Search):
         return self._is_significant(assessment)[tuple(energy.form.edges.T)]
 
     def revise(self, rows, edges, assessment, model, entered, n_jobs):
-        """Return the edges after forward selection and backward elimination.
+        """Return the edges of the next round, by forward selection and backward elimination.
 
         Both use the conditional likelihoods. A step adds a pair if no other pair with one of its
         ends is more significant. No pair is added twice, so that the search ends.
@@ -121,7 +121,7 @@ class WaldTests(Search):
 
 
 def most_significant(log_p):
-    """Return pairs that have the smallest p-value of all pairs with either of their variables.
+    """Return each pair with the smallest p-value among all pairs that share a variable with it.
 
     Parameters
     ----------

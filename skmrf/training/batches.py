@@ -23,8 +23,8 @@ def random_order(data, rng):
 def sort_rows(rows, data):
     """Return row indices in ascending order.
 
-    For large batches, a mask takes a tenth of the time of sorting. It needs distinct rows, but
-    weighted rows are resampled with repetitions.
+    For large batches, a mask takes a tenth of the time of sorting. A mask needs distinct rows, so
+    it is not used for weighted rows, which are resampled with repetitions.
     """
     n = data.X.shape[0]
     if data.log_weights is not None or MASK_RATIO * len(rows) < n:

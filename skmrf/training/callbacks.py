@@ -83,7 +83,7 @@ class EarlyStopping(ScoreMonitor):
         self.min_delta = min_delta
 
     def should_stop(self):
-        """Return whether none of the last ``patience`` scores exceeds the best earlier score."""
+        """Return whether the last ``patience`` epochs brought no improvement of the score."""
         if len(self.scores) <= self.patience:
             return False
         best = np.max(self.scores[: -self.patience])

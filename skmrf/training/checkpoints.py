@@ -83,7 +83,7 @@ class FileCheckpoint(NoCheckpoint):
         return deepcopy(saved["rng"])
 
     def take_saved(self):
-        """Return the saved state and fixed value once; return None later or without a file."""
+        """Return the saved state and fixed value at the first call; otherwise return None."""
         saved, self._saved = self._saved, None
         return saved
 
@@ -125,7 +125,7 @@ class FileCheckpoint(NoCheckpoint):
 
 
 class _HashedFile:
-    """Binary file to write to, with the digest of what was written."""
+    """Binary file for writing that computes the digest of the written bytes."""
 
     def __init__(self, file):
         self.file = file

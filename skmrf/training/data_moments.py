@@ -9,7 +9,7 @@ from .._utils.warn import warn_caller
 
 
 def complete_moments(energy, data):
-    """Return the clique moments of the rows without missing entries, or {} if there are none.
+    """Return the mean sufficient statistics of complete rows, or {} if no row is complete.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ def layered_score(energy, held_out):
     """Return a function that scores a two-layer model on held-out rows.
 
     The score is the mean log-likelihood if a layer has at most 12 units. Else it is an estimate of
-    the mean pseudo-log-likelihood from 16 random variables of each row.
+    the mean pseudo-log-likelihood from 16 randomly chosen variables of each row.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Initial values of the parameters: models of independent columns, and random weights."""
+"""Initial values of the parameters: models without interactions, and random weights."""
 
 import numpy as np
 from scipy.sparse import issparse
@@ -7,7 +7,7 @@ from .._utils.codes import MISSING
 
 
 def independent_start(layout, codes, tie, log_weights=None):
-    """Return the log-potentials of a model of independent columns.
+    """Return the log-potentials of a model without interactions between columns.
 
     The log frequencies of each column are added to the first table that contains the column.
 
@@ -100,7 +100,7 @@ def _random_weights(rng, shape, n_terms):
 
 
 def _count_rows(mask, log_weights):
-    """Return the number, or the total weight, of the rows that are marked in each column."""
+    """Return, for each column of a mask, the number or the total weight of its True entries."""
     if log_weights is None:
         return np.asarray(mask.sum(axis=0)).ravel()
     weights = np.exp(log_weights)

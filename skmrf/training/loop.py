@@ -103,7 +103,7 @@ def _is_over(rule, settings, state):
 
 
 def _is_past_best(settings, state):
-    """Return whether the last ``patience`` epochs of this run had no better held-out score."""
+    """Return whether the best held-out score of this run is at least ``patience`` epochs old."""
     if settings.score is None or state.epoch == state.start_epoch:
         return False
     scores = state.history.columns["validation_score"][state.start_epoch :]
@@ -341,7 +341,7 @@ def update(learner, batch, settings, state):
 
 
 def _subtract(penalty_gradient, gradient):
-    """Subtract the penalty's gradient from the gradient, and reuse the penalty's arrays."""
+    """Return the gradient minus the penalty's gradient, and overwrite the arrays of the penalty."""
     if penalty_gradient is None:
         return gradient
     out = penalty_gradient

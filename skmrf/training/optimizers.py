@@ -154,7 +154,7 @@ class AdamSizes(Mapping):
 
 
 def _output_array(theta, gradient):
-    """Return an array for new parameters, if possible the array of the gradient."""
+    """Return an array for new parameters; reuse the array of the gradient if possible."""
     fits = gradient.dtype == theta.dtype and gradient.flags.c_contiguous
     return gradient if fits and gradient.flags.writeable else np.empty(theta.shape, theta.dtype)
 

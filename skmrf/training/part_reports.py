@@ -45,8 +45,8 @@ class PartReports:
         """Fit all parts and return the list of the results ``function(*part)``.
 
         Parts in the checkpoint are not fitted again. After Ctrl-C, the interrupted part and the
-        later ones are dropped, or replaced by ``brief(*part)`` if ``brief`` is not None. An
-        interrupted part that returns its result so far is kept.
+        later ones are dropped, or replaced by ``brief(*part)`` if ``brief`` is not None. If
+        the interrupted part returns a partial result, this result is kept.
         """
         first = self.n_begun
         self.n_begun += len(parts)

@@ -69,7 +69,7 @@ class EpochReports:
         return self._end_task(self.epoch, self.summary and (lambda: self.summary(state)))
 
     def finish(self, attributes=None):
-        """Report the end of the fit; ``attributes``, if given, returns the fitted attributes."""
+        """Report the end of the fit; callbacks may call ``attributes`` for fitted attributes."""
         self._end_task(self.root, attributes)
 
     def _end_task(self, task, attributes):

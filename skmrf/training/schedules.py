@@ -42,7 +42,7 @@ class _Schedule(BaseEstimator):
         return {"t": state["t"] + 1}, False, False
 
     def new_window(self, state):
-        """Return the state without sums of gradients, which may be wrong after an interruption."""
+        """Return the state without sums of gradients; after an interruption, they may be wrong."""
         return state
 
 

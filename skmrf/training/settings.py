@@ -16,7 +16,7 @@ class NoRestriction:
     """Restriction that leaves the parameters unchanged."""
 
     def update(self, energy, positive, negative, info):
-        """Return the energy with which training continues; other restrictions can remove edges."""
+        """Return the energy unchanged; other restrictions return an energy with fewer edges."""
         return energy
 
 

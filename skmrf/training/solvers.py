@@ -180,7 +180,7 @@ class LBFGS:
         return (yield from wolfe_point(evaluate, first))
 
     def _update_pairs(self, state, point, direction):
-        """Return the L-BFGS pairs and scale after a step; non-concave curvature adds no pair."""
+        """Return the L-BFGS pairs and scale; a step with non-concave curvature adds no pair."""
         s = point.step * _to_vector(direction, self.multiplicity)
         y = _to_vector(state.gradient, self.multiplicity)
         y = y - _to_vector(point.gradient, self.multiplicity)
@@ -298,8 +298,8 @@ class FISTA:
     def _extrapolate(self, theta, base, new, momentum):
         """Return the extrapolated parameters and the new momentum coefficient.
 
-        The extrapolated parameters are None if they are the new ones. The momentum restarts if the
-        angle between the step and the change of the parameters is obtuse.
+        The extrapolated parameters are None if they equal the new parameters. The momentum
+        restarts if the angle between the step and the change of the parameters is obtuse.
         """
         back = {k: base[k] - new[k] for k in new}
         if _inner(back, {k: new[k] - theta[k] for k in new}, self.multiplicity) > 0:

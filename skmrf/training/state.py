@@ -65,7 +65,8 @@ class LoopState:
     def result(self, average=True):
         """Return the trained energy.
 
-        It is the best one by held-out score, else that of the averaged iterates, else the last one.
+        With held-out rows, it is the energy with the best score. Otherwise it is the energy of the
+        averaged iterates if there are any, else the last energy.
         """
         if self.best is not None:
             return self.best[1]
@@ -131,7 +132,7 @@ def start(energy, learner, data, settings, rng):
 
 
 def resume(state, learner, data, settings):
-    """Return the training state from which a run continues, on the same or on other rows.
+    """Return the training state for a continued run, on the same or on other rows.
 
     An optimizer or a schedule starts anew if its parameters have changed. A schedule that has ended
     also starts anew.
@@ -178,7 +179,7 @@ def resume(state, learner, data, settings):
 def recover(state, settings):
     """Return the training state after the last complete update, if an update was interrupted.
 
-    Arrays that an update modifies in place start anew.
+    Arrays that an update modifies in place are set to their initial values.
     """
     state.check_finite()
     return replace(

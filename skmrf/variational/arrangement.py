@@ -70,7 +70,10 @@ class Arrangement:
         )
 
     def starts(self, X, n_clamped):
-        """Return the index of each clique's first table entry, given the clamped columns."""
+        """Return the index of each clique's first table entry that agrees with a row, for all rows.
+
+        An entry agrees with a row if it has the states of the clamped variables in the row.
+        """
         lay = self.layout
         clamped = np.arange(len(self.order)) < n_clamped
         out = np.empty((len(X), lay.n_cliques), dtype=np.int64)
@@ -100,9 +103,10 @@ class Arrangement:
         return Scope(n_clamped, cliques[:a], variables[:v], v)
 
     def in_model_order(self, singles, tables):
-        """Reorder values of states and of table entries from the given order to the model's order.
+        """Convert values of states and of table entries to the order of the model.
 
-        The result for table entries has the order of the model's untied tables.
+        The arguments have the order of the arrangement. The result for table entries has
+        the order of the model's untied tables.
         """
         n_states = self.layout.n_states
         parts = np.split(singles, np.cumsum(n_states)[:-1])
@@ -148,7 +152,7 @@ def arrange(layout, order=None, *, counting=None, maximised=None):
 
 
 def _offsets(arranged, clique, strides):
-    """Return the offset of each reordered table entry in the corresponding table of the model."""
+    """Return the offset that each reordered table entry has in its table of the model."""
     rest = np.arange(arranged.n_parameters) - arranged.table_start[clique]
     offset = np.zeros(arranged.n_parameters, dtype=np.int64)
     for back in range(int(arranged.orders.max(initial=0))):

@@ -1,4 +1,4 @@
-r"""Approximate inference in bipartite models of binary units, with fields (biases) for each row.
+r"""Approximate inference in bipartite models of binary units, with biases (fields) for each row.
 
 .. math:: \log f(v, h) = v^\top W h + v^\top b^v + h^\top b^h
 
@@ -65,7 +65,9 @@ def propagate(
     pairs=False,
     n_jobs=None,
 ):
-    """Run belief propagation in a bipartite model, with each message stored as a ratio.
+    """Run belief propagation in a bipartite model of binary units.
+
+    Each message is stored as one number: its value for state 1 divided by its value for state 0.
 
     Parameters
     ----------
@@ -122,8 +124,9 @@ def propagate(
 
 
 def coordinate_ascent(weights, visible_fields, hidden_fields, start, *, max_iter=100, n_jobs=None):
-    """Maximise ``sum_h f(v, h)`` over ``v`` by updating one visible unit after the other.
+    """Search for the most probable states of the visible units by coordinate ascent.
 
+    Maximises ``sum_h f(v, h)`` over ``v`` by updating one visible unit after the other.
     Every change increases the sum, so the ascent ends at a state that no single change improves.
     This is mixed-product belief propagation with sequential updates, where the visible units send
     their states as messages to the hidden units.
@@ -247,7 +250,7 @@ def _prepare_couplings(weights):
 
 
 class _Couplings:
-    """Weights prepared for inference: exponentials (ratios), and bounds of segments."""
+    """Weights prepared for inference, with their exponentials and the bounds of segments."""
 
     def __init__(self, weights):
         self.given = weights
@@ -349,7 +352,7 @@ def check_weights(weights):
 
 
 def _split_rows(weights, totals, limit):
-    """Split the rows of the weights into segments with limited column sums; return the bounds.
+    """Split the rows of the weights into segments with bounded column sums; return the bounds.
 
     The positive and the negative weights of a column are summed separately. ``totals`` are the sums
     over all rows, two per column. A segment of one row may exceed the limit.

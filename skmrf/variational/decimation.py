@@ -122,7 +122,7 @@ def _backtrack(levels):
 
 
 def _max_product(graph, level, how):
-    """Return the max-marginals given the clamped variables and without the excluded states."""
+    """Run max-product propagation with clamped variables and without the excluded states."""
     flat = graph.flat.copy()
     first = graph.layout.state_start
     for i, s in level.banned:

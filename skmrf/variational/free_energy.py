@@ -21,7 +21,7 @@ FIRST_STEP, LARGEST_STEP = 0.2, 0.5
 
 @dataclass(frozen=True)
 class QuadratureSettings:
-    """Settings for expectations under a mixture: quadrature points, entropy and covariances.
+    """Settings of the variational free energy: quadrature points, entropy and covariances.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class QuadratureSettings:
 
 
 def _joint_log_density(mixture, n_draws):
-    """Return the expectation of the log density of a mixture under each of its components.
+    """Return the expected log density of a mixture under each of its components.
 
     The mixture density is b. If there are several components, the expectation under a component is
     a mean over sample points of this component. With r_l the responsibility of component l at a
@@ -74,7 +74,7 @@ def _joint_log_density(mixture, n_draws):
 
 
 def _sample_points(mixture, n_draws):
-    """Return quasi-random points of each component, and their states of discrete variables.
+    """Return quasi-random samples of each component, and the discrete states of the samples.
 
     The points have shape (n_components, n, n_variables).
     """
@@ -91,7 +91,7 @@ def _sample_points(mixture, n_draws):
 
 @lru_cache(maxsize=32)
 def _sobol_points(m, D, n):
-    """Return Sobol points of m standard normal and D uniform variables, and mirrored points.
+    """Return Sobol points of m standard normal and D uniform variables, and their mirror images.
 
     The mirror image of a point has the negative normal variables and the same uniform variables.
     """
@@ -153,10 +153,11 @@ def _bethe_terms(mixture, edges, degrees, grid):
 
 
 def free_energy(energy, mixture, rule):
-    """Return the negative free energy (an estimate of log Z), and expectations of log f - log b.
+    """Return the negative free energy of a mixture (an estimate of log Z) and its derivatives.
 
+    The derivatives follow from expectations of log f - log b, for the model f and the mixture b.
     With ``entropy="joint"`` the value is a lower bound of log Z up to the error of the quadrature.
-    If the beliefs were maximised at the same points, this error is upwards.
+    If the beliefs were optimised at the same points, this error makes the value too large.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Naive mean field: the product distribution with the best lower bound on log Z."""
+"""Naive mean field: a product distribution that maximises a lower bound on log Z."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -188,7 +188,10 @@ def _buffer(layout):
 
 
 def _plan_kernel_calls(layout):
-    """Return the range of variables of each kernel call, and the number of sweeps per call."""
+    """Return the range of variables of each kernel call, and the number of sweeps per call.
+
+    Each call is short, because Ctrl-C is handled between two calls.
+    """
     ptr, clique, _ = layout.incidence
     entries = np.concatenate([[0], np.cumsum(layout.table_size[clique])])[ptr] + np.arange(len(ptr))
     n_runs = int(entries[-1] // ENTRIES_A_CALL) + 1

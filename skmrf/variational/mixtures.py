@@ -1,4 +1,4 @@
-"""Mixture distributions with Gaussian continuous and independent discrete variables."""
+"""Mixture distributions over continuous and discrete variables."""
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -13,9 +13,10 @@ TINY = 1e-300
 
 @dataclass(frozen=True)
 class Mixture:
-    r"""Mixture distribution with Gaussian continuous and independent discrete variables.
+    r"""Mixture distribution over continuous and discrete variables.
 
-    Continuous variables are called numbers.
+    Within a component, the continuous variables are Gaussian, and the discrete variables are
+    independent of all other variables.
 
     .. math:: b(x) = \sum_k \alpha_k N(x_c; \mu_k, C_k) \prod_d \pi_{kd}(x_d)
 
@@ -225,7 +226,7 @@ class Mixture:
         return np.minimum(states, self.n_states[self.discrete] - 1)
 
     def impute(self, X, rng):
-        """Impute the missing entries of each row by samples given its observed entries.
+        """Impute the missing entries of each row by a random draw given its observed entries.
 
         Parameters
         ----------

@@ -1,7 +1,8 @@
-"""Gauss-Hermite quadrature of functions of variables and of edges, under a mixture.
+"""Gauss-Hermite quadrature for expectations under a mixture distribution.
 
-Only the values of a function are needed. The expectations of its derivatives follow from these
-values and from the derivatives of the log density (the score).
+The functions depend on one variable, or on an edge (a pair of variables). Only the
+values of a function are needed. The expectations of its derivatives follow from these values and
+from the derivatives of the log density (the score).
 """
 
 from functools import lru_cache
@@ -14,7 +15,9 @@ from .mixtures import TINY
 
 
 class Expectations(NamedTuple):
-    """Expectations of a function h of all variables, under each component of a mixture.
+    """Expectations of a function h and of its derivatives under each component of a mixture.
+
+    h is a function of all variables.
 
     Attributes
     ----------
@@ -34,7 +37,7 @@ class Expectations(NamedTuple):
     gains: np.ndarray
 
     def add(self, other, sign=1.0):
-        """Return the expectations of a sum of two functions, the second multiplied by ``sign``."""
+        """Return the expectations of h + ``sign`` g, where ``other`` has the expectations of g."""
         return Expectations(*(a + sign * b for a, b in zip(self, other, strict=True)))
 
 
@@ -63,7 +66,7 @@ class Quadrature(NamedTuple):
 
 
 def quadrature(mixture, edges, n_points):
-    """Return the quadrature points of a mixture for all variables and edges of a graph.
+    """Return quadrature points and weights of a mixture for each variable and each edge.
 
     Parameters
     ----------
@@ -107,7 +110,7 @@ def quadrature(mixture, edges, n_points):
 
 
 def _concatenate_components(x):
-    """Reshape an array so that each row contains the points of all components for a clique."""
+    """Reshape an array to one row per variable or edge, with the points of all components."""
     L, n, S = x.shape
     return np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(n, L * S)
 
@@ -157,7 +160,7 @@ def _pair_roots(variance, covariance, i, j):
 
 
 def integrate(mixture, edges, grid, node_values, edge_values):
-    """Return the expectations of a sum of functions, one for each variable and each edge.
+    """Return the expectations of a sum of functions of single variables and of edges.
 
     Parameters
     ----------
@@ -207,7 +210,7 @@ def _edge_total(grid, v):
 
 
 class _EdgeMoments(NamedTuple):
-    """Moments of edge functions within components, in standard normal coordinates."""
+    """Moments of the edge functions under each component, in standard normal coordinates."""
 
     first: np.ndarray
     second: np.ndarray

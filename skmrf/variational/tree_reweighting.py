@@ -103,7 +103,7 @@ def tree_reweighted(graph, how=None, *, evidence=None):
 
 
 def spanning_forests(layout):
-    """Return maximal forests of cliques that together contain every clique.
+    """Return several forests of cliques such that every clique is in at least one forest.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def _has_possible_states(layout, flat):
 
 
 def _reparametrise(arranged, flat, messages):
-    """Reparametrise a model by messages; return the fields of variables and terms of cliques.
+    """Rewrite a model, given messages, as fields of variables plus terms of cliques.
 
     Both results are flat arrays. The fields are b in :func:`tree_reweighted`.
     """

@@ -87,8 +87,8 @@ from skmrf.energies.layout import Layout
             [(0,), (1,), (2,)],
             [np.zeros(2), np.zeros(3), np.zeros(2)],
             [[0, 1]],
-            "tie groups the cliques [0, 1], whose tables have different shapes [(2,), (3,)]; only "
-            "tables of the same shape can be shared.",
+            "The cliques [0, 1] are one group of tie, but their tables have the shapes [(2,), (3,)]"
+            "; only tables of the same shape can be shared.",
         ),
         (
             [2, 2],
@@ -98,13 +98,13 @@ from skmrf.energies.layout import Layout
             "Clique 1 (1,) is tied, but its table differs from the table of its group. Give the "
             "same table to all cliques of a group.",
         ),
-        ([2], [(0,)], [np.zeros(2)], [[0, 1]], "tie names clique 1, but there are 1 cliques."),
+        ([2], [(0,)], [np.zeros(2)], [[0, 1]], "tie has clique 1, but the cliques are 0 to 0."),
         (
             [2],
             [(0,)],
             [np.zeros(2)],
             [[0], [0]],
-            "tie names clique 0 twice; a clique can be in one group only.",
+            "tie has clique 0 twice; a clique can be in one group only.",
         ),
         (
             [2] * 40,

@@ -193,8 +193,8 @@ MODEL_ERRORS = {
     "999999999999999999), found 'x'.",
     "MARKOV\n2\n2 2\n2\n1 0\n2 1 2\n2 1 1\n4 1 1 1 1": "line 6, token 3: expected one of the 2 "
     "variables, numbered from 0, found '2'.",
-    "MARKOV\n2\n2 2\n2\n1 0\n2 1 1\n2 1 1\n4 1 1 1 1": "line 6, token 3: expected a variable "
-    "that the clique does not have yet, found '1'.",
+    "MARKOV\n2\n2 2\n2\n1 0\n2 1 1\n2 1 1\n4 1 1 1 1": "line 6, token 3: expected each "
+    "variable at most once in the clique, found '1'.",
     "MARKOV\n1\n1\n2\n1 0\n65" + " 0" * 65: "line 6, token 1: expected at most 64 variables in "
     "a clique, found '65'.",
     "MARKOV\n2\n2 2\n1\n2 0 1\n\n8\n1 1 1 1": "line 7, token 1: expected 4, the number of "

@@ -343,5 +343,5 @@ def test_too_large_weights_raise(dtype, seed):
     for size in (300.1, -1e6, np.nan):
         weights[1, 1] = size
         for call in calls:
-            with pytest.raises(ValueError, match=r"takes weights of absolute value up to 300"):
+            with pytest.raises(ValueError, match=r"needs weights of absolute value at most 300"):
                 call(weights, visible, hidden)

@@ -1,4 +1,4 @@
-"""Class densities of a classifier: common parameters, fits, and imputation."""
+"""Class densities of a classifier: common parameters, short fits, and imputation."""
 
 import warnings
 from copy import copy
@@ -16,7 +16,7 @@ BLOCK_SIZE = 1024  # rows that are imputed together, to bound memory
 
 
 def density_parameters(graph, table):
-    """Return the parameters of the class densities that depend on the rows of all classes.
+    """Return the common parameters of the class densities, computed from all rows.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def density_parameters(graph, table):
 
 
 def _common_covariance(X, labels, weights):
-    """Return the pooled covariance of the classes, and the weight of shrinkage towards it."""
+    """Return the pooled within-class covariance, and the weight of shrinkage towards it."""
     weights = np.ones(len(X)) if weights is None else weights
     X, numbers, rng = X.copy(), np.zeros(X.shape[1], int), np.random.default_rng(0)
     for k in range(labels.max() + 1):
@@ -56,7 +56,7 @@ def _common_covariance(X, labels, weights):
 def fit_density_briefly(density, rows, y, weights):
     """Fit a copy of the density for one epoch.
 
-    The density itself stays unchanged, because a thread may still train it.
+    The given density is not changed, because another thread may still train it.
     """
     density = clone(density).set_params(max_iter=1)
     with warnings.catch_warnings():
@@ -98,9 +98,10 @@ def class_log_joint(densities, log_prior, rows):
 
 
 def impute_rows(densities, log_joint, rows, rng):
-    """Impute missing entries: draw a class by Bayes' rule, then entries from the class mixture.
+    """Impute missing entries: draw a class by Bayes' rule, then entries from its mixture.
 
-    Draws from the model itself (``density="mrf"``) would take a hundred times as long.
+    The mixture approximates the density of the class. Draws from the model itself
+    (``density="mrf"``) would take a hundred times as long.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ def impute_rows(densities, log_joint, rows, rng):
 
 
 def mean_log_proba(ensemble, densities, log_prior, rows, rng):
-    """Return ``log p(y | x)`` of the ensemble, averaged over imputations of missing entries.
+    """Return the log of the ensemble's ``p(y | x)`` after averaging it over imputations.
 
     The result has shape (n_rows, n_classes).
     """

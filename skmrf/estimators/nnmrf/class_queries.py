@@ -1,4 +1,4 @@
-"""Predictions, scores and samples of classifiers that have a density of each class."""
+"""Predictions, scores and samples of classifiers with one density for each class."""
 
 from copy import copy
 
@@ -13,7 +13,7 @@ from .class_densities import class_log_joint, mean_log_proba
 
 
 class DensityClassifier(ClassifierMixin, LearnedEstimator):
-    """Base class of classifiers that have a density of each class.
+    """Base class of classifiers with one density for each class.
 
     A subclass has the parameters ``rule`` and ``density``. Its method ``fit`` sets the attributes
     that queries need: ``classes_``, ``class_prior_``, ``densities_``, ``ensemble_``, the encoding
@@ -81,7 +81,7 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
         return self._log_proba(self._encode(X))
 
     def _encode(self, X):
-        """Return the rows in the encoding of the fit: standardised numbers and state codes."""
+        """Return the rows encoded as in ``fit``: standardised numbers and state codes."""
         check_is_fitted(self)
         self._check_rule()
         return self._columns.encode(self._columns.read(self, X))

@@ -1,4 +1,4 @@
-"""Classification of continuous and categorical columns with neural potentials."""
+"""Neural-network Markov random fields: a classifier for continuous and categorical columns."""
 
 import warnings
 
@@ -44,7 +44,7 @@ CLASSIFIER_PARAMETERS = "rule", "priors", "n_jobs"  # the densities have the oth
 
 
 class NNMRFClassifier(DensityClassifier):
-    r"""Classifier of continuous and categorical columns with neural potentials.
+    r"""Neural-network Markov random fields: a classifier for continuous and categorical columns.
 
     Each class has a density :math:`p(x | y)`: an :class:`NNMRFDensity` of the rows of the class.
     The covariance of a class is shrunk towards the pooled within-class covariance. The strength of
@@ -349,12 +349,12 @@ class NNMRFClassifier(DensityClassifier):
         return Table(codes, labels, classes, weights, columns)
 
     def _shared_parameters(self):
-        """Return the classifier's parameters that its class densities also have."""
+        """Return the parameters that the classifier and its class densities have in common."""
         params = self.get_params(deep=False)
         return {k: v for k, v in params.items() if k not in CLASSIFIER_PARAMETERS}
 
     def _label_edges(self, table, rng):
-        """Return the edges of the ensemble; raise a ValueError if they need too much memory."""
+        """Return the ensemble's edges; raise a ValueError if its networks need too much memory."""
         n, n_states, weights = len(table.rows), table.columns.n_states, table.weights
         weights = np.full(n, 1 / n) if weights is None else weights / weights.sum()
         full = impute_normal(table.rows, n_states, weights, rng)

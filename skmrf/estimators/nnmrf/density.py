@@ -1,4 +1,4 @@
-"""Densities of continuous and categorical columns with neural potentials."""
+"""Neural-network Markov random field: a density of continuous and categorical columns."""
 
 from sklearn.base import clone
 from sklearn.callback import with_callbacks
@@ -36,7 +36,7 @@ MAX_BASE = 1e6  # a larger one makes networks vanish in the rounding of the base
 
 
 class NNMRFDensity(EnergyEstimator):
-    r"""Density of continuous and categorical columns with neural potentials.
+    r"""Neural-network Markov random field: a density of continuous and categorical columns.
 
     The model is a Markov random field whose potentials are small neural networks:
 
@@ -448,7 +448,7 @@ class NNMRFDensity(EnergyEstimator):
 
     @property
     def edges_(self):
-        """Pairs of column indices that share a network, shape (n_edges, 2)."""
+        """Edges of the graph as pairs of column indices, shape (n_edges, 2)."""
         check_is_fitted(self)
         return self.energy_.edges
 
@@ -465,7 +465,7 @@ class NNMRFDensity(EnergyEstimator):
 
 
 def _standardise(columns, data):
-    """Return the encoder and the rows, standardised by weighted means and deviations."""
+    """Standardise rows by weighted means and deviations; return the updated encoder and rows."""
     if data.log_weights is not None:
         weights = normalized_weights(data.log_weights, len(data.X))
         X, columns = columns.standardised(data.X, weights)

@@ -1,4 +1,4 @@
-"""Gaussian estimates: shrunk covariances, and precision matrices on a graph."""
+"""Estimators of Gaussian models: shrunk covariances, and precision matrices on a graph."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ N_FOLDS, SHRINKAGES = 5, (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.
 
 
 def shrunk_covariance(X, weights, target, shrinkage="auto"):
-    """Return the mean and the covariance of the rows; the covariance is shrunk to a target.
+    """Return the mean and the covariance of the rows; shrink the covariance towards a target.
 
     Parameters
     ----------
@@ -44,11 +44,11 @@ def shrunk_covariance(X, weights, target, shrinkage="auto"):
 
 
 def select_class_shrinkage(X, labels, weights, target):
-    """Return the shrinkage weight with which class-wise Gaussians predict left-out rows best.
+    """Select one shrinkage weight for the Gaussians of all classes by cross-validation.
 
-    The weight is selected by cross-validation of the log-likelihood. It is the same for all
-    classes, because classes with few rows cannot determine their own (compare regularised
-    discriminant analysis, Friedman 1989).
+    The weight maximises the log-likelihood of left-out rows. It is the same for all classes,
+    because a class with few rows cannot determine its own weight (compare regularised discriminant
+    analysis, Friedman 1989).
     """
     weights = weights / weights.sum()
     if labels.max() == 0 or X.shape[1] == 0:
@@ -66,7 +66,7 @@ def select_class_shrinkage(X, labels, weights, target):
 
 
 def _folds(n):
-    """Return, for each cross-validation fold, the indices of kept and of left-out rows."""
+    """Return the indices of the training rows and of the left-out rows of each fold."""
     order = np.random.default_rng(0).permutation(n)
     fold = np.arange(n) % min(N_FOLDS, n)
     return [(order[fold != k], order[fold == k]) for k in range(fold.max() + 1)]
@@ -77,14 +77,15 @@ def _shrink(S, target, share):
 
 
 def _min_shrinkage(n, m):
-    """Return the smallest shrinkage weight, which gives constant columns a positive variance."""
+    """Return the smallest shrinkage weight; it makes the variance of constant columns positive."""
     return 0.01 * m / (n + m)
 
 
 def gaussian_base(X, numbers, weights, edges, target=None, shrinkage="auto"):
-    """Return the mean and the precision matrix of a Gaussian with the edges of a graph.
+    """Fit a Gaussian with the edges of a graph; return its mean and its precision matrix.
 
-    The Gaussian has the shrunk covariances of the rows on the edges of the graph.
+    On the edges of the graph, the covariances of the Gaussian are the shrunk covariances of the
+    rows. The precision is zero for pairs without an edge.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ def _covariance(X, weights):
 
 
 def _log_densities(residuals, covariance):
-    """Return Gaussian log-densities up to a constant.
+    """Return the Gaussian log-density of each row of residuals, up to a constant.
 
     The log-densities are -1e300 if the covariance is not positive definite.
     """
@@ -157,12 +158,12 @@ def _log_densities(residuals, covariance):
 
 
 def precision_on_graph(covariance, edges, *, max_iter=100, tol=1e-8):
-    """Return the precision matrix of a Gaussian with given covariances on the edges of a graph.
+    """Return the precision matrix of the Gaussian with given covariances on a graph's edges.
 
-    The Gaussian has no other couplings. Each variable is regressed on its neighbours in turn
-    (Hastie, Tibshirani and Friedman, The Elements of Statistical Learning, algorithm 17.1). Nearly
-    singular covariances may need more than ``max_iter`` sweeps. The covariances on the edges are
-    then approximate, but the precision is always positive definite.
+    The precision is zero for pairs without an edge. Each variable is regressed on its neighbours
+    in turn (Hastie, Tibshirani and Friedman, The Elements of Statistical Learning, algorithm 17.1).
+    Nearly singular covariances may need more than ``max_iter`` sweeps. The covariances on the edges
+    are then approximate, but the precision matrix is always positive definite.
     """
     n = len(covariance)
     if len(edges) == n * (n - 1) // 2:

@@ -1,4 +1,4 @@
-"""Graphs whose nodes are the columns of the data."""
+"""Conversion of the parameter ``graph`` to pairs of column indices."""
 
 from itertools import combinations
 
@@ -8,7 +8,7 @@ N_NEIGHBORS = 5
 
 
 def resolve_edges(graph, correlation, names):
-    """Return the edges of the graph that the parameter ``graph`` names or lists.
+    """Return the edges of the graph that is given by its name, as an object or as a list.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def resolve_edges(graph, correlation, names):
 
 
 def _list_pairs(graph):
-    """Return the edges of a networkx graph or of a list; raise a ValueError for non-pairs."""
+    """Return the edges of a networkx graph or a list; raise a ValueError if one is not a pair."""
     pairs = graph.edges() if hasattr(graph, "edges") else graph
     is_wrong_type = isinstance(pairs, str) or not hasattr(pairs, "__iter__")
     pairs = [] if is_wrong_type else list(pairs)

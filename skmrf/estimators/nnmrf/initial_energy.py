@@ -1,4 +1,4 @@
-"""Initial networks and quadratic term of the model, and checks before training continues."""
+"""Initial model (networks and quadratic term), and checks before training continues."""
 
 import joblib
 import numpy as np
@@ -28,7 +28,7 @@ def check_layers(name, layers):
 
 
 def fixed_parameters(density):
-    """Return the parameters that must not change if a later fit continues training."""
+    """Return the parameters that must stay the same when a later fit continues training."""
     kept = {k: getattr(density, k) for k in FIXED_PARAMETERS}
     return kept | {"graph": density.graph if isinstance(density.graph, str) else None}
 
@@ -74,7 +74,7 @@ def correlation(X, weights):
 
 
 def initial_energy(density, data, columns, rng):
-    """Return the initial energy, with small random networks and the quadratic term.
+    """Return the initial energy: networks with small random weights, and the quadratic term.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def _quadratic_term(density, X, weights, columns, edges):
 
 
 def _shrinkage_target(prior_covariance, columns):
-    """Return ``prior_covariance`` on the scale of standardised columns, or None."""
+    """Convert ``prior_covariance`` to the scale of standardised columns; None stays None."""
     if prior_covariance is None:
         return None
     m = len(columns.continuous)

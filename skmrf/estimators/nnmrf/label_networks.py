@@ -15,7 +15,7 @@ from ...training.settings import Settings
 
 
 class MemberKind(NamedTuple):
-    """Settings of a kind of ensemble members: initial values and penalty.
+    """Settings of one kind of ensemble members: scale of the initial weights, and penalty.
 
     Attributes
     ----------
@@ -101,11 +101,11 @@ def check_memory(n_states, edges, node_layers, edge_layers, n_labels, max_bytes)
 
 
 def member_tasks(networks, completions, labels, weights, rng, max_iter=None):
-    """Return the arguments with which :func:`learn_member` learns each ensemble member.
+    """Return the arguments of :func:`learn_member` for each ensemble member.
 
-    There is a member for each kind and each fold. It is learned without the rows of the fold. The
-    weights of the kinds maximise the likelihood of the rows left out (stacking). Members of a kind
-    differ in their initial networks, their rows, and their imputed entries.
+    There is one member for each pair of a kind and a fold. It is learned without the rows of the
+    fold. The weights of the kinds maximise the likelihood of the rows left out (stacking). Members
+    of the same kind differ in their initial networks, their rows, and their imputed entries.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def member_tasks(networks, completions, labels, weights, rng, max_iter=None):
 
 
 def combine_members(learned, left):
-    """Return the ensemble of the learned members, with stacking weights.
+    """Compute the stacking weights of the learned members, and return the ensemble.
 
     Parameters
     ----------
@@ -179,9 +179,9 @@ def combine_members(learned, left):
 
 
 def assign_folds(labels, rng):
-    """Return the cross-validation fold of each row, stratified by class.
+    """Return the number of the cross-validation fold of each row, stratified by class.
 
-    The fold is -1 if no other row has the same class.
+    The numbers start at 0. A row that is alone in its class has -1: no fold leaves it out.
     """
     order = rng.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
@@ -192,7 +192,7 @@ def assign_folds(labels, rng):
 
 
 def subsample_rows(rows, labels, rng):
-    """Return a subsample of the rows that is stratified by class, or all rows if there are few.
+    """Return a random subsample, stratified by class; return all rows if there are few.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def subsample_rows(rows, labels, rng):
 
 
 def _kind_weights(logs, weights):
-    """Return the stacking weight of each kind, from the folds whose members are all learned."""
+    """Compute the stacking weight of each kind from the folds whose members are all learned."""
     n = len(MEMBER_KINDS)
     complete_folds = [np.stack(logs[m : m + n]) for m in range(0, len(logs) - n + 1, n)]
     if not complete_folds:
@@ -234,7 +234,7 @@ def _kind_weights(logs, weights):
 
 
 def stacking_weights(logs, weights, n_iter=100):
-    """Return the weights of the kinds of members that maximise the likelihood, by EM.
+    """Compute, by EM, the weights of the kinds of members that maximise the likelihood.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def stacking_weights(logs, weights, n_iter=100):
 
 
 def _build_ensemble(members, shares):
-    """Return the ensemble without the kinds of members that have small weights."""
+    """Return the ensemble; members of kinds with a small weight are left out."""
     kinds = np.arange(len(members)) % len(shares)
     weights = (shares / np.maximum(np.bincount(kinds, minlength=len(shares)), 1))[kinds]
     kept = np.flatnonzero(shares[kinds] >= MIN_KIND_WEIGHT)

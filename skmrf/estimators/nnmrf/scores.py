@@ -1,4 +1,4 @@
-"""Scores and draws of densities with neural potentials."""
+"""Log-likelihoods and imputations of densities with neural-network potentials."""
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def held_out_score(learner, held_out, density):
 def _model_score(learner, X, weights):
     """Return a function that computes the mean log-likelihood of complete rows.
 
-    The function estimates log Z by importance sampling.
+    The returned function estimates log Z by importance sampling.
     """
     rng = np.random.default_rng(0)
 
@@ -58,7 +58,7 @@ def _model_score(learner, X, weights):
 
 
 def observed_log_potential(energy, proposal, codes, log_partition, seed):
-    """Return the log of the unnormalised density, integrated over the missing entries of each row.
+    """Integrate the unnormalised density over the missing entries of each row; return its log.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def observed_log_potential(energy, proposal, codes, log_partition, seed):
 
 
 def draw_by_importance(energy, proposal, codes, rng):
-    """Impute each row with one of 100 imputations, drawn in proportion to importance weights.
+    """Draw 100 imputations of each row; select one in proportion to importance weights.
 
     Parameters
     ----------
@@ -115,6 +115,6 @@ def draw_by_importance(energy, proposal, codes, rng):
 
 
 def _draw_candidates(energy, proposal, row, rng):
-    """Draw imputations of a row from the proposal; return imputed rows and log weights."""
+    """Draw imputations of a row from the proposal; return them and their log weights."""
     X = proposal.impute(np.tile(row, (N_CANDIDATES, 1)), rng)
     return X, energy.log_potential(X) - proposal.log_density(X)
