@@ -33,11 +33,11 @@ BLOCK = 16  # hidden units whose beliefs are computed together, with vector inst
 
 @inlined
 def fill_ratios(weights, limit, out, positive, negative):
-    """Exponentiate a row of weights; sum its positive and its negative weights separately.
+    """Write ``exp(w)`` of each weight of a row to ``out``, and sum weights by their sign.
 
-    ``out`` receives the exponentials. ``positive`` and ``negative`` accumulate the weights by
-    column. Returns the sum of the positive weights, the sum of the sizes of the negative weights,
-    and the number of weights whose size exceeds the limit.
+    ``positive`` and ``negative`` accumulate the weights by column. Returns the sum of the positive
+    weights, the sum of the sizes of the negative weights, and the number of weights whose size
+    exceeds the limit.
     """
     kind = out.dtype.type
     zero = kind(0)

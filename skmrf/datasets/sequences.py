@@ -17,7 +17,9 @@ MAX_ENUMERATED = 51  # 337,062 sequences, which take 138 MB
 
 
 def make_structured_sequences(n_variables, *, n_samples, random_state=None):
-    r"""Draw binary sequences with three ones and two zeros in every window of five.
+    r"""Draw binary sequences with three ones in each window of five.
+
+    Windows start at every second position.
 
     .. math:: p(x) = \frac{1}{M} \prod_{j = 0, 2, \ldots, n - 5}
               \mathbb{1} \Big[ \sum_{k=0}^{4} x_{j + k} = 3 \Big]
@@ -78,7 +80,9 @@ def make_structured_sequences(n_variables, *, n_samples, random_state=None):
 
 
 def enumerate_structured_sequences(n_variables):
-    """List all binary sequences with three ones and two zeros in every window of five.
+    """List all binary sequences with three ones in each window of five.
+
+    Windows start at every second position.
 
     The windows start at the positions 0, 2, 4, ..., as in :func:`make_structured_sequences` [1]_.
     The sequences are built window by window, so the cost grows with their number and not with

@@ -62,7 +62,10 @@ class Energy(ABC):
 
     @abstractmethod
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient: ``E[d log f / d theta]`` under the data minus that under the model.
+        """Return the gradient of the log-likelihood from the data and the model expectations.
+
+        The gradient is ``E[d log f / d theta]`` under the data minus that under the model, where
+        ``f`` is the unnormalised probability.
 
         Parameters
         ----------

@@ -17,9 +17,9 @@ def zero_probability_result(method):
 
 
 def _lower_margin(log_weights, rng):
-    """Return the lower margin, standard error and effective sample size of the log mean weight.
+    """Return how far the lower limit is below the log mean weight, and the estimate's accuracy.
 
-    The margin is the distance to the lower 97.5% limit.
+    Returns the distance to the lower 97.5% limit, the standard error and the effective sample size.
     """
     n = len(log_weights)
     ess = effective_sample_size(log_weights)

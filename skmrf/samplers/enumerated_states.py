@@ -12,7 +12,7 @@ ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)
 
 
 class EnumeratedStates:
-    r"""Set :math:`A` of states with an exact sum; samples estimate the sum over all other states.
+    r"""Set :math:`A` of states whose weights are summed exactly; samples estimate the rest of Z.
 
     .. math:: Z = \sum_{x \in A} f(x) + \mathbb{E}_q \, 1[x \notin A] \, \frac{f(x)}{q(x)}
 

@@ -40,7 +40,7 @@ class Path:
         self.removed = {tuple(edge): at for edge, at in state["removed"]}
 
     def begin(self):
-        """Begin another run of the training loop; update numbers continue from the last run."""
+        """Begin another run of the training loop; its updates are counted on from the last run."""
         self.before = self.now
 
     def record(self, update, energy):

@@ -166,7 +166,7 @@ class Patterns:
             self._split(columns[j], codes.shape[1])
 
     def _split(self, column, n_states):
-        """Split each pattern into one pattern per observed state of a further neighbour."""
+        """Split each pattern of neighbour states by the observed states of one more neighbour."""
         cells = self.inverse * n_states + column
         first = np.full(len(self.first) * n_states, -1)
         first[cells] = np.arange(len(cells))

@@ -293,7 +293,7 @@ EVIDENCE_ERRORS = {
     "states, found '0'.",
     "2\n1 0 1\n1 0 0": "line 1, token 1: expected evidence of one sample, found 2 samples.",
     "3\n0\n0\n0": "line 1, token 1: expected evidence of one sample, found 3 samples.",
-    "2 7 0 7 1": "line 1, token 4: expected a variable that was not named yet, found '7'.",
+    "2 7 0 7 1": "line 1, token 4: expected each variable at most once in the evidence, found '7'.",
     "1 -7 0": "line 1, token 2: expected a count, a variable or a state (an integer from 0 to "
     "999999999999999999), found '-7'.",
     "1 7 1.0": "line 1, token 3: expected a count, a variable or a state (an integer from 0 to "
