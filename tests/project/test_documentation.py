@@ -13,6 +13,7 @@ import pytest
 from learner_names import CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS, TABLE_LEARNERS
 
 import skmrf
+from skmrf.learners.registry import LEARNERS
 
 ROOT = Path(__file__).parents[2]
 DOC = ROOT / "doc"
@@ -224,6 +225,16 @@ def test_first_lines_have_commands():
     assert TEST in first
 
 
+@pytest.fixture
+def _restored_learners():
+    """Undo the registration of learners, which lasts as long as the process."""
+    known = dict(LEARNERS)
+    yield
+    LEARNERS.clear()
+    LEARNERS.update(known)
+
+
+@pytest.mark.usefixtures("_restored_learners")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_blocks_run(page, tmp_path, monkeypatch):

@@ -310,7 +310,7 @@ def test_failed_writes_warn_and_leave_no_broken_file(tmp_path, monkeypatch):
     for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
 
         def fail(state, file, error=error):
-            file.write_bytes(b"half")
+            file.write(b"half")
             if isinstance(error, OSError) or state["ended"]:
                 raise error
 
