@@ -85,8 +85,9 @@ BAD_PARAMETERS = [
     ({"learner": Variational(interval=0)}, "interval must be an integer >= 1; got 0"),
     ({"learner": Variational(covariance="x")}, r"covariance must be one of \['diag', 'full'\]"),
     ({"learner": Grid(2)}, "n_points must be an integer >= 3; got 2"),
-    ({"base": 0}, "base must be a number > 0; got 0"),
-    ({"base": -1.0}, "base must be a number > 0; got -1"),
+    ({"base": 0}, "base must be a number > 0 and <= 1000000.0; got 0"),
+    ({"base": -1.0}, "base must be a number > 0 and <= 1000000.0; got -1"),
+    ({"base": 1e300}, r"base must be a number > 0 and <= 1000000.0; got 1e\+300"),
     ({"base": "gauss"}, "base must be .*; got 'gauss'"),
     (
         {"node_layers": ()},
