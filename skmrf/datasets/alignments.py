@@ -172,7 +172,7 @@ def _encode(columns, gap):
 def _min_agreements(n_columns, identity):
     """Return how many columns must be equal for two rows to be similar.
 
-    Entry k of the returned array is this number for two rows of which k columns are compared.
+    Entry k of the returned array is this number if k columns of the two rows are compared.
     """
     compared = np.arange(n_columns + 1)
     shares = compared / np.maximum(compared, 1)[:, None]

@@ -118,7 +118,7 @@ def _draw_states(n_states, n, rng):
 def _draw_cliques(n, low, high, count, rng):
     """Draw distinct random cliques.
 
-    The size of each clique is drawn uniformly from the sizes of which an unused clique is left.
+    The size of each clique is drawn uniformly from the sizes that still have an unused clique.
     """
     n_unused = {k: comb(n, k) for k in range(low, high + 1)}
     if count > sum(n_unused.values()):

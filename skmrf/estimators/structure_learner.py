@@ -292,8 +292,8 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         This method exists only if ``search`` is "removal" or a
         :class:`~skmrf.structure.RemovalWhileLearning`. The first call, also after :meth:`fit`,
         starts anew and fixes the categories and the candidate edges. Tests use the rows of the
-        last call only. There are no bootstrap repetitions. A column that repeats another one is
-        treated like any other column.
+        last call only. There are no bootstrap repetitions. Columns that repeat
+        another column get no special treatment.
 
         Parameters
         ----------
