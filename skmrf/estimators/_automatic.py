@@ -32,7 +32,8 @@ MAX_PAIR_ENTRIES = 6_000_000
 MAX_EXACT_ENTRIES = 2**15  # of elimination, in all its passes of one gradient; about 5 ms
 MAX_PATH_WORK = 1.5e9  # rows times pairs of states in one pass of pseudo-likelihood
 PATH_ITERATIONS = 100
-PATH_TOL = 1e-4
+PATH_GAIN = 1e-4  # increase of the objective, in nats, at which a fit on the path ends
+FINAL_GAIN = 1e-6  # the same for the final fit
 MIN_ROWS_TO_SPLIT = 2000  # with fewer rows, cross-validation instead of one split
 MAX_CROSS_VALIDATED = 100_000  # parameters
 MIN_HELD_OUT, MAX_HELD_OUT = 500, 5000
@@ -81,7 +82,36 @@ class Plan(NamedTuple):
         return self.alpha == np.inf or self.interrupted
 
 
-def plan_fit(energy, data, learner, parameters):
+def continue_plan(previous, learner, parameters):
+    """Return the plan of continued training.
+
+    Parameters
+    ----------
+    previous : Plan
+        Choices of the earlier fit, with the current model and the new rows.
+    learner : Learner or None
+        Learner that was given; None for "auto".
+    parameters : TrainingParameters
+        Parameters of the estimator. The alpha may be "auto": the strength of the earlier fit, or
+        one divided by the number of rows if the earlier fit kept its reference model.
+
+    Returns
+    -------
+    Plan
+        Choices.
+    """
+    default = PCD() if parameters.is_partial else previous.learner
+    plan = previous._replace(
+        learner=learner or default or _choose_learner(previous.start, previous.data)
+    )
+    if not isinstance(parameters.alpha, str):
+        return plan._replace(alpha=parameters.alpha, reference=None, path=None)
+    if plan.alpha == np.inf:
+        plan = plan._replace(alpha=1.0 / effective_rows(plan.data))
+    return complete_rows(plan, parameters)
+
+
+def plan_fit(energy, data, learner, parameters, *, drop_zero_tables=False):
     """Choose the learner and the penalty strength of a fit where they are "auto".
 
     Parameters
@@ -94,6 +124,8 @@ def plan_fit(energy, data, learner, parameters):
         Learner that was given; None for "auto".
     parameters : TrainingParameters
         Parameters of the estimator. The alpha may be "auto".
+    drop_zero_tables : bool, default=False
+        Whether the model has only the cliques of the reference model if this model is best.
 
     Returns
     -------
@@ -110,7 +142,11 @@ def plan_fit(energy, data, learner, parameters):
             learner = PCD()
         return Plan(learner, parameters.alpha, energy, None, None, data)
     path_learner = _choose_learner(energy, data)
-    return _choose_penalty(energy, data, learner or path_learner, path_learner, parameters)
+    plan = _choose_penalty(energy, data, learner or path_learner, path_learner, parameters)
+    if drop_zero_tables and plan.alpha == np.inf:
+        small = plan.reference.without_zero_tables()
+        return plan._replace(start=small, reference=small)
+    return plan
 
 
 def choose_cliques(data, n_states):
@@ -245,7 +281,7 @@ def _path_settings(parameters, learner, data, reference, alpha):
         settings,
         optimizer=None,
         average=False,
-        tol=max(settings.tol, PATH_TOL),
+        min_gain=PATH_GAIN,
         max_iter=PATH_ITERATIONS,
         complete=False,
     )

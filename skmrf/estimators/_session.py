@@ -109,25 +109,31 @@ class FitSession:
         reports.finish((lambda: attributes(state)) if is_trained else None)
         return state
 
-    def keep(self, settings, *, interrupted=False):
-        """Return the initial energy as the result of training, without training.
+    def keep(self, settings, attributes, *, interrupted=False):
+        """Return the initial energy as the result of a training of one epoch without updates.
 
         Parameters
         ----------
         settings : Settings
             Settings of the training loop.
+        attributes : callable
+            ``state -> dict``, as in :meth:`train`.
         interrupted : bool, default=False
             Whether Ctrl-C ended the preparation of the training.
 
         Returns
         -------
         LoopState
-            State after zero epochs.
+            Final state.
         """
         state = loop_state.untrained(self.energy, settings, self.rng, interrupted=interrupted)
         self.energy = self._previous = None
         self.seed = int(self.rng.integers(2**63))
-        self._reports.finish(None)
+        reports = self._reports
+        reports.summary = attributes
+        reports.begin()
+        reports.end(state)
+        reports.finish(lambda: attributes(state))
         return state
 
     def _run(self, learner, data, settings):

@@ -15,7 +15,14 @@ from ..energies.layout import Layout
 from ..energies.protocols import BinaryPairwiseEnergy
 from ..training import data_moments, initial_values
 from ..training.held_out import held_out_score
-from ._automatic import Plan, choose_cliques, complete_rows, estimate_log_partition, plan_fit
+from ._automatic import (
+    FINAL_GAIN,
+    Plan,
+    choose_cliques,
+    continue_plan,
+    estimate_log_partition,
+    plan_fit,
+)
 from ._base import unchanged_on_error
 from ._queries import VisibleEstimator
 from ._rows import hold_out, weighted_rows
@@ -86,9 +93,10 @@ class DiscreteMRF(VisibleEstimator):
     max_iter : int, optional
         Maximum number of epochs, or of iterations of a deterministic solver. By default training
         continues until it converges, with at least 2000 and at most 20000 updates.
-    tol : float, default=1e-5
+    tol : float, default=1e-6
         Tolerance of deterministic solvers. They stop when no entry of the gradient (difference of a
-        clique marginal between data and model) is larger in absolute value.
+        clique marginal between data and model) is larger in absolute value. With ``alpha="auto"``
+        L-BFGS also stops when an iteration increases the objective by less than 1e-6 nats.
     average : bool, default=True
         Whether to return the mean of the iterates since the last change of the learning rate,
         instead of the last iterate. It has no effect with the penalties "l1" and "group-l1", or
@@ -189,7 +197,7 @@ class DiscreteMRF(VisibleEstimator):
         alpha="auto",
         batch_size=256,
         max_iter=None,
-        tol=1e-5,
+        tol=1e-6,
         average=True,
         early_stopping=False,
         validation_fraction=0.1,
@@ -317,7 +325,8 @@ class DiscreteMRF(VisibleEstimator):
                 layout = self._layout(encoder, structure, data)
                 self._check_size(layout, parameters)
                 start = _independent_columns(layout, data, self.tie)
-                plan = plan_fit(start, data, learner, parameters)
+                has_choice = isinstance(self.cliques, str) and self.cliques == "auto"
+                plan = plan_fit(start, data, learner, parameters, drop_zero_tables=has_choice)
                 fit.energy = plan.start
             attributes = self._train(fit, plan, parameters, encoder)
             vars(self).update(attributes)
@@ -336,6 +345,7 @@ class DiscreteMRF(VisibleEstimator):
             centre=plan.centre(parameters),
             score=_score(fit.energy, held_out),
             resolution=data_moments.estimate_resolution(moments, data),
+            min_gain=0.0 if plan.reference is None else FINAL_GAIN,
         )
         choices = {
             "categories_": encoder.categories,
@@ -349,7 +359,7 @@ class DiscreteMRF(VisibleEstimator):
             return fit.attributes(state) | choices
 
         if plan.is_final:
-            return attributes(fit.keep(settings, interrupted=plan.interrupted))
+            return attributes(fit.keep(settings, attributes, interrupted=plan.interrupted))
         state = fit.train(plan.learner, data, settings, attributes)
         if plan.alpha == 0:
             data_moments.warn_unbounded(data_moments.count_unobserved(moments))
@@ -362,12 +372,16 @@ class DiscreteMRF(VisibleEstimator):
 
     def _previous_plan(self, energy, data, learner, parameters):
         """Return the plan of continued training: learner, penalty and reference of the last fit."""
-        is_auto = isinstance(self.alpha, str)
-        alpha = self.alpha_ if is_auto else self.alpha
-        plan = Plan(learner or self.learner_, alpha, energy, None, None, data)
-        if is_auto:
-            plan = plan._replace(reference=self.reference_, path=self.regularization_path_)
-        return complete_rows(plan, parameters)
+        fitted = vars(self)
+        previous = Plan(
+            fitted.get("learner_"),
+            fitted.get("alpha_", np.inf),
+            energy,
+            fitted.get("reference_"),
+            fitted.get("regularization_path_"),
+            data,
+        )
+        return continue_plan(previous, learner, parameters)
 
     def _structure_learner(self):
         """Return an unfitted copy of ``cliques`` if it is a structure learner, otherwise None.

@@ -170,7 +170,9 @@ class SolverIteration:
         """Create the solver, and its initial state unless the run resumes a saved state."""
         state, settings = progress.state.learner, self.settings
         self.objective = partial(self.learner.objective, batch=self.data, state=state)
-        self.solver = make_solver(settings.penalty, settings.tol, settings.multiplicity)
+        self.solver = make_solver(
+            settings.penalty, settings.tol, settings.multiplicity, settings.min_gain
+        )
         if progress.state.optimizer is None:
             solver_state = run_with_objective(
                 self.solver.start(progress.state.energy), self.objective

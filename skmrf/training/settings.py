@@ -42,6 +42,8 @@ class Settings:
         convergence, after at least ``min_updates`` and at most ``max_updates`` updates.
     tol : float
         Largest gradient entry at which a deterministic solver stops.
+    min_gain : float
+        Increase of the objective in one iteration, in nats, at which L-BFGS has converged.
     average : bool
         Whether to keep and return the mean of the iterates since the last change of the rate.
     recency : float
@@ -74,6 +76,7 @@ class Settings:
     batch_size: int = 256
     max_iter: int | None = None
     tol: float = 1e-6
+    min_gain: float = 0.0
     average: bool = True
     recency: float = 0.0
     resolution: float = 0.0

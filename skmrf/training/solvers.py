@@ -90,7 +90,7 @@ class FISTAState(SolverState):
     step_size: float = 1.0
 
 
-def make_solver(penalty, tol, multiplicity=None):
+def make_solver(penalty, tol, multiplicity=None, min_gain=0.0):
     """Return a solver that maximises an objective minus a penalty.
 
     Parameters
@@ -103,13 +103,17 @@ def make_solver(penalty, tol, multiplicity=None):
         Number of entries of an array of theta that are the same parameter, such as 2 for a
         symmetric matrix. By default 1. Gradients are derivatives by parameters, so the derivative
         by one entry is the gradient divided by the multiplicity.
+    min_gain : float, default=0
+        Increase of the objective in one iteration, in nats, at which L-BFGS has converged.
 
     Returns
     -------
     LBFGS or FISTA
         Solver.
     """
-    return (LBFGS if penalty.smooth else FISTA)(penalty, tol, multiplicity)
+    if penalty.smooth:
+        return LBFGS(penalty, tol, multiplicity, min_gain)
+    return FISTA(penalty, tol, multiplicity)
 
 
 class LBFGS:
@@ -122,10 +126,11 @@ class LBFGS:
     J. Nocedal and S. J. Wright, "Numerical optimization" (2006), algorithms 7.4 and 7.5.
     """
 
-    def __init__(self, penalty, tol, multiplicity=None):
+    def __init__(self, penalty, tol, multiplicity=None, min_gain=0.0):
         self.penalty = penalty
         self.tol = max(tol, MIN_TOL)
         self.multiplicity = multiplicity or {}
+        self.min_gain = min_gain
 
     def start(self, energy):
         """Return the state of the solver before the first iteration."""
@@ -148,7 +153,8 @@ class LBFGS:
             return energy, replace(state, is_done=True, converged=False)
         pairs, gamma = self._update_pairs(state, point, direction)
         new = self._state(point.value, point.gradient, pairs, gamma)
-        if point.value - state.value <= MIN_GAIN * max(1.0, abs(state.value), abs(point.value)):
+        rounding = MIN_GAIN * max(1.0, abs(state.value), abs(point.value))
+        if point.value - state.value <= max(self.min_gain, rounding):
             new = replace(new, is_done=True, converged=True)
         return point.energy, new
 

@@ -148,8 +148,10 @@ def untrained(energy, settings, rng, *, interrupted=False):
     Returns
     -------
     LoopState
-        State that has converged, unless it was interrupted.
+        State after one epoch without updates. It has converged, unless it was interrupted.
     """
+    history = History()
+    history.append({"epoch": 1, "n_updates": 0})
     return LoopState(
         energy,
         {},
@@ -158,6 +160,8 @@ def untrained(energy, settings, rng, *, interrupted=False):
         _init_optimizer(settings, energy),
         settings.rate.init(),
         rng,
+        epoch=1,
+        history=history,
         converged=not interrupted,
         interrupted=interrupted,
         identities=_identities(settings),
