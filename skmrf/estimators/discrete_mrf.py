@@ -96,7 +96,7 @@ class DiscreteMRF(VisibleEstimator):
     tol : float, default=1e-6
         Tolerance of deterministic solvers. They stop when no entry of the gradient (difference of a
         clique marginal between data and model) is larger in absolute value. With ``alpha="auto"``
-        L-BFGS also stops when an iteration increases the objective by less than 1e-6 nats.
+        L-BFGS also stops when an iteration increases the objective by less than 1e-5 nats.
     average : bool, default=True
         Whether to return the mean of the iterates since the last change of the learning rate,
         instead of the last iterate. It has no effect with the penalties "l1" and "group-l1", or

@@ -11,6 +11,8 @@ import numpy as np
 
 from .._utils.parameters import check_choice, check_number
 
+FREE = 0.01  # factor of the penalty of entries of group -1, if there is a centre
+
 
 class NoPenalty:
     """No penalty."""
@@ -42,8 +44,8 @@ class L2(NoPenalty):
     multiplicity : dict of str to int, optional
         Number of entries of an array of theta that are the same parameter. By default 1.
     centre : dict of str to ndarray, optional
-        Parameters :math:`\theta_0` without penalty, shaped like theta. If given, all entries are
-        penalised. By default zero.
+        Parameters :math:`\theta_0` without penalty, shaped like theta. If given, the penalty of
+        entries of group -1 is multiplied by 0.01 instead of 0. By default zero.
     """
 
     def __init__(self, alpha, groups, multiplicity=None, centre=None):
@@ -51,7 +53,7 @@ class L2(NoPenalty):
         self.multiplicity = multiplicity or {}
         self.centre = centre
         self.weights = {
-            k: _entry_strengths(alpha, g >= 0) if centre is None else float(alpha)
+            k: _entry_strengths(alpha, np.where(g >= 0, 1.0, 0.0 if centre is None else FREE))
             for k, g in groups.items()
         }
 
@@ -157,11 +159,11 @@ class GroupL1(NoPenalty):
         return out
 
 
-def _entry_strengths(alpha, penalised):
+def _entry_strengths(alpha, factors):
     """Return the penalty strength of each entry, or one number if all strengths are equal."""
-    if penalised.all():
-        return float(alpha)
-    return alpha * penalised if penalised.any() else 0.0
+    if factors.size and factors.min() == factors.max():
+        return float(alpha * factors.flat[0])
+    return alpha * factors
 
 
 def _sum_parameters(terms, multiplicity):

@@ -153,8 +153,10 @@ class LBFGS:
             return energy, replace(state, is_done=True, converged=False)
         pairs, gamma = self._update_pairs(state, point, direction)
         new = self._state(point.value, point.gradient, pairs, gamma)
-        rounding = MIN_GAIN * max(1.0, abs(state.value), abs(point.value))
-        if point.value - state.value <= max(self.min_gain, rounding):
+        min_gain = MIN_GAIN * max(1.0, abs(state.value), abs(point.value))
+        if state.pairs:  # the first step has an arbitrary length
+            min_gain = max(min_gain, self.min_gain)
+        if point.value - state.value <= min_gain:
             new = replace(new, is_done=True, converged=True)
         return point.energy, new
 
