@@ -13,10 +13,11 @@ from .._utils.warn import warn_caller
 from ..energies.checks import check_energy
 from ..samplers import Product, Tempering, spawn_generators, sweep
 from ..samplers.smc import resample, run_smc
-from .intervals import interval, zero_probability_result
+from .intervals import TRUSTED_ESS, interval, zero_probability_result
 
 FIRST_TEMPERATURES = 1000
 GROWTH = 4
+SMALLEST_ESS_GROWTH = 1.1  # for a path that is four times as long
 MAX_TEMPERATURES = 64_000
 MAX_UPDATES = 1.5e9
 N_BURN_IN = 100
@@ -50,7 +51,8 @@ def ais(
         Number of forward chains and of reverse chains; at least 2.
     n_temperatures : int, optional
         Number of steps of the path. By default 1000, then four times as many until the interval is
-        at most ``max_width / 2`` wide or the next run would exceed a total of 1.5e9 variable
+        at most ``max_width / 2`` wide, the effective sample size no longer grows (as with zero
+        potentials, which no path can avoid), or the next run would exceed a total of 1.5e9 variable
         updates, which take about half a minute.
     schedule : {"adaptive", "linear"}, default="adaptive"
         Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
@@ -141,14 +143,19 @@ def _check_reference(reference, energy):
 
 
 def _estimate_with_longer_paths(path, max_width, rng):
-    n_temperatures, spent = FIRST_TEMPERATURES, 0.0
+    n_temperatures, spent, ess_before = FIRST_TEMPERATURES, 0.0, 0.0
+    # Without zero potentials, an effective sample size below 10 can stay low for some lengths of
+    # the path and then increase.
+    trusted_ess = 0.0 if path.has_zero_potentials() else TRUSTED_ESS
     while True:
         result = path.estimate(n_temperatures, max_width, rng)
+        is_growing = result.ess > SMALLEST_ESS_GROWTH * ess_before or result.ess < trusted_ess
+        ess_before = result.ess
         spent += 2.0 * n_temperatures * path.n_chains * path.energy.sweep_work
         n_temperatures *= GROWTH
         if (
             result.upper - result.lower <= 0.5 * max_width
-            or result.ess == 0  # a longer path has the same zero potentials
+            or not is_growing
             or n_temperatures > MAX_TEMPERATURES
             or spent * (1 + GROWTH) > MAX_UPDATES
         ):
@@ -184,6 +191,11 @@ class _AnnealingPath(NamedTuple):
     start: np.ndarray | None
     n_chains: int
     n_jobs: int | None
+
+    def has_zero_potentials(self):
+        """Return whether states of probability zero are common in samples of the reference."""
+        X = self.reference.sample(self.n_chains, np.random.default_rng(0))
+        return not self.energy.has_latent and bool((self.energy.log_potential(X) == -np.inf).any())
 
     def estimate(self, n_temperatures, max_width, rng):
         """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps."""
