@@ -122,3 +122,52 @@ def write_greedy_order(bits, free, log_states, weights, rank, max_log_size, orde
             for r in range(n_second_neighbours):
                 is_outdated[second_neighbours[r]] = True
     return order.size
+
+
+@kernel
+def write_window(bits, is_free, log_states, noise, max_log_size, order):
+    """Clamp variables until no table of a greedy elimination is larger than ``max_log_size``.
+
+    Each step eliminates the variable with the smallest table. If this table is too large, the step
+    clamps the variable with the largest table instead. ``noise`` is added to the log sizes, so that
+    different noise gives different windows. ``is_free`` is set to False for clamped variables, and
+    ``order`` receives the others. Returns the number of variables in ``order``. ``bits`` is
+    overwritten.
+    """
+    n = bits.shape[0]
+    size = np.zeros(n)
+    neighbours = np.empty(n, dtype=np.int64)
+    is_left, is_outdated = is_free.copy(), is_free.copy()
+    count = 0
+    while True:
+        smallest, largest = -1, -1
+        for v in range(n):
+            if not is_left[v]:
+                continue
+            if is_outdated[v]:
+                is_outdated[v] = False
+                size[v] = log_states[v]
+                for k in range(set_bits(bits[v], neighbours)):
+                    size[v] += log_states[neighbours[k]]
+            if smallest < 0 or size[v] + noise[v] < size[smallest] + noise[smallest]:
+                smallest = v
+            if largest < 0 or size[v] + 4.0 * noise[v] > size[largest] + 4.0 * noise[largest]:
+                largest = v
+        if smallest < 0:
+            return count
+        is_clamped = size[smallest] > max_log_size
+        v = largest if is_clamped else smallest
+        is_left[v] = False
+        if is_clamped:
+            is_free[v] = False
+        else:
+            order[count] = v
+            count += 1
+        for k in range(set_bits(bits[v], neighbours)):
+            u = neighbours[k]
+            is_outdated[u] = True
+            if not is_clamped:  # the neighbours of an eliminated variable become a clique
+                for w in range(bits.shape[1]):
+                    bits[u, w] |= bits[v, w]
+                bits[u, u // WORD] &= ~(np.uint64(1) << np.uint64(u % WORD))
+            bits[u, v // WORD] &= ~(np.uint64(1) << np.uint64(v % WORD))

@@ -111,6 +111,9 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training (initial weights, Markov chains and held-out rows) and of the
         estimate of log Z. An int makes fits reproducible.
+    verbose : int, default=0
+        Amount of progress messages. 0: none. 1: a line every few seconds with the epoch, the last
+        score in ``history_`` and the seconds that remain until ``max_iter``. 2: a line per epoch.
 
     Attributes
     ----------
@@ -193,6 +196,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         warm_start=False,
         n_jobs=None,
         random_state=None,
+        verbose=0,
     ):
         self.n_components = n_components
         self.learner = learner
@@ -213,6 +217,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._kernels.elimination import choose_states, clamped_starts, pass_downward, pass_upward
 from .._utils.codes import MISSING, STATE
+from .._utils.interrupts import check_time
 from .tree_decomposition import build_tree, forecast
 
 DEFAULT_MAX_BYTES = 4 * 2**30
@@ -114,6 +115,7 @@ def _upward(plan, flat, X, n_summed):
     starts = _table_starts(plan, plan.layout, X)
     messages = np.empty((len(X), plan.n_messages))
     for first, last in _bucket_runs(plan, len(X), n_summed):
+        check_time()
         pass_upward(plan.tree, first, last, flat, starts, messages, first >= n_summed)
     roots = plan.tree.message_start[plan.tree.is_root]
     total = messages[:, roots].sum(axis=1) + flat[starts[:, plan.constant_cliques]].sum(axis=1)
@@ -178,6 +180,7 @@ def _downward(plan, flat, X, first_row, weights, singles, moments, out_layout):
     out_starts = starts if out_layout is plan.layout else _table_starts(plan, out_layout, X)
     scratch = np.empty(plan.n_scratch)
     for first, last in reversed(_bucket_runs(plan, len(X))):
+        check_time()
         pass_downward(
             plan.tree,
             first,

@@ -1,10 +1,12 @@
 """Log partition function by annealed importance sampling in both directions."""
 
+from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._utils.codes import check_states
+from .._utils.interrupts import remaining_time
 from .._utils.parameters import check_choice, check_number
 from .._utils.randomness import check_generator
 from .._utils.results import LogPartition
@@ -21,6 +23,7 @@ SMALLEST_ESS_GROWTH = 1.1  # for a path that is four times as long
 MAX_TEMPERATURES = 64_000
 MAX_UPDATES = 1.5e9
 N_BURN_IN = 100
+N_REFERENCE_SWEEPS = 20
 
 
 def ais(
@@ -102,7 +105,9 @@ def ais(
         start = _check_start(start, energy)
     if reference is not None:
         _check_reference(reference, energy)
+    began = monotonic()
     reference = _fit_reference(energy, n_chains, rng, n_jobs) if reference is None else reference
+    n_affordable = N_REFERENCE_SWEEPS * remaining_time() / max(4.0 * (monotonic() - began), 1e-9)
     path = _AnnealingPath(
         energy,
         reference,
@@ -115,7 +120,8 @@ def ais(
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
         result = path.estimate(n_temperatures, max_width, rng)
     else:
-        result = _estimate_with_longer_paths(path, max_width, rng)
+        first = int(np.clip(n_affordable, 10, FIRST_TEMPERATURES))
+        result = _estimate_with_longer_paths(path, max_width, rng, first)
     if not result.converged:
         warn_caller(
             f"The interval of log Z by annealed importance sampling, [{result.lower:.4g}, "
@@ -142,13 +148,15 @@ def _check_reference(reference, energy):
         )
 
 
-def _estimate_with_longer_paths(path, max_width, rng):
-    n_temperatures, spent, ess_before = FIRST_TEMPERATURES, 0.0, 0.0
+def _estimate_with_longer_paths(path, max_width, rng, n_temperatures=FIRST_TEMPERATURES):
+    spent, ess_before = 0.0, 0.0
     # Without zero potentials, an effective sample size below 10 can stay low for some lengths of
     # the path and then increase.
     trusted_ess = 0.0 if path.has_zero_potentials() else TRUSTED_ESS
     while True:
+        began = monotonic()
         result = path.estimate(n_temperatures, max_width, rng)
+        seconds = monotonic() - began
         is_growing = result.ess > SMALLEST_ESS_GROWTH * ess_before or result.ess < trusted_ess
         ess_before = result.ess
         spent += 2.0 * n_temperatures * path.n_chains * path.energy.sweep_work
@@ -157,6 +165,7 @@ def _estimate_with_longer_paths(path, max_width, rng):
             result.upper - result.lower <= 0.5 * max_width
             or not is_growing
             or n_temperatures > MAX_TEMPERATURES
+            or GROWTH * seconds > remaining_time()
             or spent * (1 + GROWTH) > MAX_UPDATES
         ):
             return result
@@ -166,7 +175,7 @@ def _fit_reference(energy, n_chains, rng, n_jobs):
     """Return a reference: independent variables with approximately the model's marginals."""
     X = Product.uniform(energy.visible_states).sample(n_chains, rng)
     generators = spawn_generators(rng, n_chains)
-    X, _ = sweep(energy, X, generators, n_sweeps=20, n_jobs=n_jobs)
+    X, _ = sweep(energy, X, generators, n_sweeps=N_REFERENCE_SWEEPS, n_jobs=n_jobs)
     return Product.from_counts(X, energy.visible_states)
 
 

@@ -1,10 +1,15 @@
-"""Reports of epochs to scikit-learn's callbacks."""
+"""Reports of epochs to scikit-learn's callbacks, and as lines of text."""
 
 from contextlib import nullcontext
+from time import monotonic
 
 from sklearn.callback import CallbackSupportMixin
 
+from .._utils.parameters import check_flag, check_number
 from .checkpoints import NoCheckpoint
+
+SECONDS_BETWEEN_LINES = 3.0
+SCORES = ("validation_score", "objective", "loss", "gradient_rms", "gradient_max")
 
 
 class SilentReports:
@@ -16,6 +21,67 @@ class SilentReports:
     def end(self, state):
         """Return False when an epoch ends, because no callback can stop the run."""
         return False
+
+
+class ProgressLines:
+    """Lines of text about the progress of a fit, printed if ``estimator.verbose`` is positive.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Estimator with the parameter ``verbose``.
+    unit : str
+        Noun for a step of the fit, such as "epoch".
+    n_steps : int or None
+        Maximum number of steps; None if it is unknown.
+    """
+
+    def __init__(self, estimator, unit, n_steps):
+        self.verbose = getattr(estimator, "verbose", 0)
+        if isinstance(self.verbose, bool):
+            check_flag("verbose", self.verbose)
+        else:
+            check_number("verbose", self.verbose, low=0, integer=True)
+        self.name, self.unit, self.n_steps = type(estimator).__name__, unit, n_steps
+        self.n_done, self.last_line = 0, ""
+        self.start_time = self.print_time = monotonic()
+
+    def step(self, history=None):
+        """Count a step. Print a line if the last line was printed a few seconds ago.
+
+        Parameters
+        ----------
+        history : dict of str to list, optional
+            Diagnostics of the steps.
+        """
+        if not self.verbose:
+            return
+        self.n_done += 1
+        self.last_line = self._describe_score(history or {})
+        now = monotonic()
+        if self.verbose > 1 or now - self.print_time >= SECONDS_BETWEEN_LINES:
+            self.print_time = now
+            print(f"[{self.name}] {self._describe_steps(now)}{self.last_line}", flush=True)
+
+    def finish(self):
+        """Print a line at the end of the fit."""
+        if self.verbose:
+            seconds = monotonic() - self.start_time
+            what = f"{self.n_done} {self.unit}s{self.last_line}"
+            print(f"[{self.name}] finished: {what}, {seconds:.1f} s", flush=True)
+
+    def _describe_steps(self, now):
+        if self.n_steps is None or self.n_done > self.n_steps:
+            return f"{self.unit} {self.n_done}, {now - self.start_time:.0f} s"
+        left = (now - self.start_time) / self.n_done * (self.n_steps - self.n_done)
+        return f"{self.unit} {self.n_done} of at most {self.n_steps}, at most {left:.0f} s left"
+
+    @staticmethod
+    def _describe_score(history):
+        for name in SCORES:
+            if history.get(name):
+                return f", {name} {history[name][-1]:.6g}"
+        return ""
 
 
 class EpochReports:
@@ -45,6 +111,7 @@ class EpochReports:
         self.rows = {"X": X, "y": y}
         self.summary = None
         self.checkpoint = NoCheckpoint()
+        self.lines = ProgressLines(estimator, "epoch", max_iter)
         n_tasks = None if max_iter is None else max_iter + n_sub_estimators
         self.root = estimator._init_callback_context(max_subtasks=n_tasks)
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
@@ -66,10 +133,12 @@ class EpochReports:
     def end(self, state):
         """Write a checkpoint, report the end of an epoch, and return whether to stop."""
         self.checkpoint.write(state)
+        self.lines.step(getattr(getattr(state, "history", None), "columns", None))
         return self._end_task(self.epoch, self.summary and (lambda: self.summary(state)))
 
     def finish(self, attributes=None):
         """Report the end of the fit; callbacks may call ``attributes`` for fitted attributes."""
+        self.lines.finish()
         self._end_task(self.root, attributes)
 
     def _end_task(self, task, attributes):

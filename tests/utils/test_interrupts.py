@@ -156,7 +156,7 @@ def test_long_annealing_is_interrupted_soon(kind):
     energy = energy if kind == "binary" else energy.factor_graph()
     pressed = []
 
-    def interrupt(number, frame):
+    def interrupt(*_):
         pressed.append(time.process_time())
         signal.raise_signal(signal.SIGINT)
 
