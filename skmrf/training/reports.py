@@ -6,9 +6,11 @@ from time import monotonic
 from sklearn.callback import CallbackSupportMixin
 
 from .._utils.parameters import check_flag, check_number
+from .._utils.warn import warn_caller
 from .checkpoints import NoCheckpoint
 
 SECONDS_BETWEEN_LINES = 3.0
+LONG_EPOCH = 60.0  # seconds
 SCORES = ("validation_score", "objective", "loss", "gradient_rms", "gradient_max")
 
 
@@ -112,6 +114,7 @@ class EpochReports:
         self.summary = None
         self.checkpoint = NoCheckpoint()
         self.lines = ProgressLines(estimator, "epoch", max_iter)
+        self.max_iter, self.has_epochs = max_iter, False
         n_tasks = None if max_iter is None else max_iter + n_sub_estimators
         self.root = estimator._init_callback_context(max_subtasks=n_tasks)
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
@@ -127,14 +130,32 @@ class EpochReports:
 
     def begin(self):
         """Report the beginning of an epoch."""
+        self.epoch_start = monotonic()
         self.epoch = self.root.subcontext(task_name="epoch")
         self.epoch.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
 
     def end(self, state):
         """Write a checkpoint, report the end of an epoch, and return whether to stop."""
         self.checkpoint.write(state)
+        if not self.has_epochs:
+            self.has_epochs = True
+            self._warn_long_epoch(monotonic() - self.epoch_start)
         self.lines.step(getattr(getattr(state, "history", None), "columns", None))
         return self._end_task(self.epoch, self.summary and (lambda: self.summary(state)))
+
+    def _warn_long_epoch(self, seconds):
+        """Warn after a first epoch of more than a minute, with a forecast of the fit's duration."""
+        if seconds < LONG_EPOCH or self.max_iter == 1:
+            return
+        total = "max_iter=None sets no limit to their number"
+        if self.max_iter is not None:
+            hours = seconds * self.max_iter / 3600.0
+            total = f"the {self.max_iter} epochs of max_iter take up to {hours:.2g} hours"
+        warn_caller(
+            f"The first epoch took {seconds:.0f} seconds; {total}. Ctrl-C stops the fit and keeps "
+            "the model. To learn faster, use fewer columns, cliques or rows, merge rare "
+            "categories, or set a smaller max_iter."
+        )
 
     def finish(self, attributes=None):
         """Report the end of the fit; callbacks may call ``attributes`` for fitted attributes."""

@@ -1,6 +1,7 @@
 """Tests of the training loop and of its parts."""
 
 import pickle
+import re
 import tracemalloc
 import warnings
 from types import SimpleNamespace
@@ -581,3 +582,19 @@ def test_verbose_lines_are_seconds_apart(capsys, monkeypatch):
         "[RBM] epoch 6 of at most 8, at most 2 s left, objective 2.5",
         "[RBM] finished: 7 epochs, objective 3.5, 8.0 s",
     ]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("max_iter", "message"),
+    [(3, "epochs of max_iter take up to .* hours"), (None, "max_iter=None sets no limit")],
+)
+def test_long_first_epoch_warns(max_iter, message, monkeypatch):
+    """The duration of a long fit is forecast once, after its first epoch."""
+    X = np.random.default_rng(0).integers(2, size=(30, 3))
+    monkeypatch.setattr(reports, "LONG_EPOCH", 0.0)
+    with pytest.warns(UserWarning, match="The first epoch took 0 seconds") as caught:
+        DiscreteMRF("independent", "exact", max_iter=max_iter).fit(X)
+    found = [str(w.message) for w in caught if "first epoch" in str(w.message)]
+    assert len(found) == 1
+    assert re.search(message, found[0])
