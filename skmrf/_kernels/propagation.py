@@ -300,7 +300,7 @@ def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, si
             messages[b] = work.messages
 
 
-@kernel
+@inlined
 def update_priorities(g, work, a, first, n_clamped, heap, place, priority):
     """Raise the priority of the neighbours of clique a after its messages have changed."""
     sift_down(heap, place, priority, a)
