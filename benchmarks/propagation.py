@@ -1,4 +1,4 @@
-"""Cost of belief propagation and of chained belief propagation.
+"""Cost of belief propagation and of chained belief propagation, and quality of MAP states.
 
 The first table has nanoseconds per table entry and iteration, compared with vectorised numpy that
 stores all tables of one order in one array. The second table has the seconds for 1,000 samples of
@@ -6,9 +6,14 @@ stores all tables of one order in one array. The second table has the seconds fo
 kernels. There, each sample needs 20 iterations per variable on the whole graph, and sampled
 variables are clamped by 0/1 potentials. The table also has the largest difference of the
 probabilities of the same states.
+
+``--map-data FOLDER`` computes only a third table: the log10 score of the most probable state that
+each method finds for the models of a folder of UAI files (``NAME.uai.gz``, ``NAME.uai.evid.gz`` and
+the best known state ``NAME.uai.MAP.gz``), the median over the seeds 0, 1 and 2, and the seconds.
 """
 
 import time
+from pathlib import Path
 
 import numpy as np
 from _common import bars, interleaved, options, save
@@ -18,6 +23,8 @@ from skmrf._kernels.propagation import Tables, propagate
 from skmrf._utils.codes import STATE
 from skmrf.datasets import make_ising, make_multimodal_mrf, make_random_mrf
 from skmrf.energies import FactorGraph
+from skmrf.inference import map_assignment
+from skmrf.io import read_evidence, read_result, read_uai
 from skmrf.samplers.chained_bp import Chain, ChainSettings
 from skmrf.variational import arrangement
 from skmrf.variational.belief_propagation import Propagation
@@ -43,6 +50,9 @@ CHAIN = {
     "converged": "converged",
     "difference": "largest difference of q",
 }
+SEARCHES = ("annealing", "decimation", "local-search")
+MAPS = {"model": "model", "variables": "variables", "known": "best known"}
+MAPS |= {key: heading for m in SEARCHES for key, heading in ((m, m), (f"{m} s", "s"))}
 
 
 # Cost of an iteration ----------------------------------------------------------------------
@@ -206,8 +216,41 @@ def chain(instance, n, n_samples):
     }
 
 
+# Most probable states -----------------------------------------------------------------------
+
+
+def search_modes(path, seeds):
+    """Return a row with the log10 scores and the seconds of all methods for one UAI file."""
+    graph = read_uai(path)
+    name = path.name.removesuffix(".uai.gz")
+    evidence = read_evidence(path.with_name(f"{name}.uai.evid.gz"))
+    known = read_result(path.with_name(f"{name}.uai.MAP.gz"))
+    row = {"model": name, "variables": graph.n_variables}
+    row["known"] = _log10_score(graph, np.asarray(known.value))
+    for method in SEARCHES:
+        scores, seconds = [], []
+        for seed in seeds:
+            began = time.perf_counter()
+            how = {"evidence": evidence, "method": method, "random_state": seed}
+            scores.append(_log10_score(graph, map_assignment(graph, **how).states))
+            seconds.append(time.perf_counter() - began)
+        row |= {method: float(np.median(scores)), f"{method} s": float(np.median(seconds))}
+    return row
+
+
+def _log10_score(graph, states):
+    return float(graph.log_potential(states[None])[0] / np.log(10.0))
+
+
 def main(argv=None):
-    args = options(__doc__).parse_args(argv)
+    parser = options(__doc__)
+    parser.add_argument("--map-data", type=Path, help="folder of UAI files; only the third table")
+    args = parser.parse_args(argv)
+    if args.map_data is not None:
+        seeds = range(1 if args.fast else 3)
+        rows = [search_modes(path, seeds) for path in sorted(args.map_data.glob("*.uai.gz"))]
+        save(args, "propagation_map", rows, MAPS, ["Medians over seeds; wall time, one thread."])
+        return
     with threadpool_limits(1):
         rows = [cost(name, energy) for name, energy in models(args.fast)]
         note = f"Processor time, one thread, {ITERATIONS} iterations; medians of interleaved runs."

@@ -283,7 +283,7 @@ def query_cases():
             yield f"log_partition {name} {method}", ask
         for method in ("exact", "gibbs", "bp", "trw", "mean-field", "bpchain"):
             yield f"marginals {name} {method}", partial(_marginals, energy, method)
-        for method in ("exact", "annealing", "decimation"):
+        for method in ("exact", "local-search", "annealing", "decimation"):
             yield f"map {name} {method}", partial(_mode, energy, method)
         for method in ("exact", "bp"):
             yield f"marginal_map {name} {method}", partial(_marginal_mode, energy, method)
@@ -301,7 +301,9 @@ def _limits(function, energy, *method):
 
 
 def _seeded(method):
-    return {"random_state": 0} if method in ("gibbs", "bpchain", "annealing") else {}
+    return (
+        {"random_state": 0} if method in ("gibbs", "bpchain", "annealing", "local-search") else {}
+    )
 
 
 def _marginals(energy, method):

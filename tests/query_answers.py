@@ -37,6 +37,7 @@ METHODS = {
     },
     map_assignment: {
         "exact": [],
+        "local-search": ["n_windows", "n_chains", "n_sweeps", "n_jobs"],
         "annealing": ["n_chains", "n_sweeps", "n_jobs"],
         "decimation": PROPAGATION,
     },

@@ -22,11 +22,14 @@ def fit_scaler(X, weights):
         if sparse:  # the mean is not subtracted, so it is part of the scale
             scaler.scale_ = np.sqrt(scaler.var_ + scaler.mean_**2)
             scaler.scale_[scaler.scale_ == 0] = 1.0
-    wrong = np.flatnonzero(~np.isfinite(scaler.scale_ + scaler.mean_))
+    # The variance is checked too: where it overflows, StandardScaler sets the scale to 1.
+    means = 0.0 if sparse else scaler.mean_
+    wrong = np.flatnonzero(~np.isfinite(scaler.scale_ + scaler.var_ + means))
     if wrong.size:
+        largest = abs(X[:, [wrong[0]]]).max()
         raise ValueError(
-            f"Column {wrong[0]} of X holds numbers too large to be standardised; divide it by a "
-            "power of ten."
+            f"Column {wrong[0]} of X holds {largest:.4g}, which is too large to be standardised. "
+            "Remove the row if this is an outlier, or divide the column by a power of ten."
         )
     binary = np.setdiff1d(np.arange(X.shape[1]), others)
     scaler.scale_[binary] = 1.0

@@ -1,9 +1,16 @@
 """Decorators that compile numerical functions (kernels) with numba."""
 
+import sys
+from functools import wraps
+from threading import Timer, local
+from time import monotonic
+
 import numba
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
+
+from .._utils.interrupts import InterruptLater
 
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}  # without nnan and ninf, which would break -inf
 
@@ -12,15 +19,84 @@ def _compiler(cache):
     return numba.njit(nogil=True, cache=cache, fastmath=FASTMATH, error_model="numpy")
 
 
+class CompilationMessage(local):
+    """Message that is printed once, as soon as compilations have taken a few seconds.
+
+    Attributes
+    ----------
+    seconds : float
+        Time spent in compilations of the current thread.
+    depth : int
+        Number of unfinished compilations; a compilation also compiles the functions it calls.
+    """
+
+    SECONDS = 3.0
+    is_printed = False
+
+    def __init__(self):
+        self.seconds, self.depth = 0.0, 0
+
+    def compile(self, compile_function, signature):
+        """Compile a function for a signature, with delayed Ctrl-C, and count the time.
+
+        An exception in the finalizers that run during a compilation would end the process.
+        """
+        timer = Timer(max(0.0, self.SECONDS - self.seconds), self.show)
+        timer.daemon = True
+        is_outer = self.depth == 0
+        if is_outer and not CompilationMessage.is_printed:
+            timer.start()
+        began, self.depth = monotonic(), self.depth + 1
+        try:
+            with InterruptLater():
+                return compile_function(signature)
+        finally:
+            timer.cancel()
+            self.depth -= 1
+            self.seconds += is_outer * (monotonic() - began)
+
+    @classmethod
+    def show(cls):
+        """Print the message, unless it has been printed before."""
+        if cls.is_printed:
+            return
+        cls.is_printed = True
+        print(
+            "skmrf compiles functions at their first use, which can take a minute. The compiled "
+            "functions are stored on disk.",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+MESSAGE = CompilationMessage()
+
+
+def _report_compilations(compile_function):
+    """Return a function that compiles a signature and reports long compilations."""
+
+    @wraps(compile_function)
+    def compile_and_report(signature):
+        return MESSAGE.compile(compile_function, signature)
+
+    return compile_and_report
+
+
 def kernel(function):
     """Compile a function at its first call, and cache the machine code on disk.
 
-    The compiled function releases the global interpreter lock (GIL).
+    The compiled function releases the global interpreter lock (GIL). A function that Python code
+    calls returns numbers or nothing, and writes arrays to its arguments. If it returned an array,
+    numba would run Python code to make it, and Ctrl-C in that moment would raise a SystemError or
+    a RuntimeError instead of a KeyboardInterrupt.
     """
     try:
-        return _compiler(cache=True)(function)
+        compiled = _compiler(cache=True)(function)
     except RuntimeError:  # no folder for the cache is writable
-        return _compiler(cache=False)(function)
+        compiled = _compiler(cache=False)(function)
+    if not numba.config.DISABLE_JIT:
+        compiled.compile = _report_compilations(compiled.compile)
+    return compiled
 
 
 def inlined(function):

@@ -89,15 +89,19 @@ def fill_block(tree, k, b, o, flat, starts, messages, buffer):
 
 
 @kernel
-def pass_upward(tree, first, last, flat, starts, messages, maximise):
-    """Compute upward messages from bucket ``first`` to ``last - 1``, as log-sum-exp or maximum."""
+def pass_upward(tree, part, flat, starts, messages, maximise):
+    """Compute upward messages of some buckets, as log-sum-exp or maximum.
+
+    The buckets are ``part[0]`` to ``part[1] - 1``, and their blocks ``part[2]`` to ``part[3] - 1``.
+    """
+    first, last, first_block, last_block = part
     buffer = np.empty(tree.inner.max())
     for k in range(first, last):
         q = tree.q[k]
         rows = tree.inner[k] // q
         for b in range(messages.shape[0]):
-            out = tree.message_start[k]
-            for o in range(tree.outer[k]):
+            out = tree.message_start[k] + first_block * rows
+            for o in range(first_block, min(last_block, tree.outer[k])):
                 fill_block(tree, k, b, o, flat, starts, messages, buffer)
                 for r in range(rows):
                     top = buffer[r * q]
@@ -114,32 +118,59 @@ def pass_upward(tree, first, last, flat, starts, messages, maximise):
 
 @kernel
 def pass_downward(
-    tree, first, last, flat, starts, out_starts, messages, weights, singles, moments, scratch
+    tree, part, flat, starts, out_starts, messages, weights, singles, moments, scratch
 ):
-    """Compute marginals and downward messages, from bucket ``last - 1`` down to ``first``.
+    """Compute marginals and downward messages of some buckets, from the last bucket to the first.
 
-    The downward messages replace the upward messages. ``singles[b]`` receives the marginals of
-    variables. ``moments[0]`` (or ``moments[b]``) receives the weighted marginals of cliques at
-    ``out_starts``. Either array may have no columns.
+    ``part`` is that of :func:`pass_upward`. If it has only some blocks of a bucket, there may be
+    only one row, and the calls have the blocks in their order, because ``scratch`` is kept.
+    The downward messages, which are marginal probabilities of separators, replace the upward
+    messages. ``singles[b]`` receives the marginals of variables. ``moments[0]`` (or ``moments[b]``)
+    receives the weighted marginals of cliques at ``out_starts``. Either array may have no columns.
     """
+    first, last, first_block, last_block = part
     buffer = np.empty(tree.inner.max())
     for k in range(last - 1, first - 1, -1):
         q = tree.q[k]
         inner = tree.inner[k]
         for b in range(messages.shape[0]):
-            down = tree.message_start[k]
-            if tree.is_root[k]:
-                messages[b, down] = -messages[b, down]
-            scratch[: children_size(tree, k)] = 0.0
-            for o in range(tree.outer[k]):
+            down = tree.message_start[k] + first_block * (inner // q)
+            if first_block == 0:
+                if tree.is_root[k]:
+                    messages[b, down] = 1.0
+                scratch[: children_size(tree, k)] = 0.0
+            for o in range(first_block, min(last_block, tree.outer[k])):
                 fill_block(tree, k, b, o, flat, starts, messages, buffer)
-                for i in range(inner):
-                    buffer[i] = np.exp(buffer[i] + messages[b, down + i // q])
+                for r in range(inner // q):
+                    spread_mass(buffer[r * q : (r + 1) * q], messages[b, down + r])
                 down += inner // q
                 add_block_beliefs(
                     tree, k, b, o, buffer, out_starts, weights, singles, moments, scratch
                 )
-            update_child_messages(tree, k, b, messages, scratch)
+            if last_block >= tree.outer[k]:
+                update_child_messages(tree, k, b, messages, scratch)
+
+
+@inlined
+def spread_mass(scores, mass):
+    """Replace unnormalised log-probabilities by probabilities that sum to ``mass``.
+
+    The sum is computed here and not read from an upward message: a message of more than 1e14 nats
+    has no digits left for the log of a sum of equal terms.
+    """
+    top = scores[0]
+    for s in range(1, scores.size):
+        top = max(top, scores[s])
+    if mass == 0.0 or top == -np.inf:
+        scores[:] = 0.0
+    else:
+        total = 0.0
+        for s in range(scores.size):
+            scores[s] = np.exp(scores[s] - top)
+            total += scores[s]
+        scale = mass / total
+        for s in range(scores.size):
+            scores[s] *= scale
 
 
 @inlined
@@ -185,7 +216,7 @@ def add_block_beliefs(tree, k, b, o, belief, out_starts, weights, singles, momen
 def update_child_messages(tree, k, b, messages, scratch):
     """Set the downward message from bucket k to each of its child buckets.
 
-    The downward message is the log marginal of the separator minus the upward message.
+    The downward message has the marginal probability of each state of the separator.
     """
     received = 0
     for s in range(tree.source_ptr[k], tree.source_ptr[k + 1]):
@@ -195,12 +226,7 @@ def update_child_messages(tree, k, b, messages, scratch):
         start = tree.message_start[child]
         size = tree.outer[child] * tree.inner[child] // tree.q[child]
         for r in range(size):
-            mass = scratch[received + r]
-            up = messages[b, start + r]
-            if mass > 0.0 and up > -np.inf:
-                messages[b, start + r] = np.log(mass) - up
-            else:
-                messages[b, start + r] = -np.inf
+            messages[b, start + r] = scratch[received + r]
         received += size
 
 

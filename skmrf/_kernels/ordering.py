@@ -7,14 +7,19 @@ from ._jit import kernel
 WORD = 64
 
 
-@kernel
 def adjacency_bits(clique_ptr, clique_vars, free, n_variables):
     """Return the adjacency matrix of the free (unobserved) variables, stored as bits.
 
     Two variables are adjacent if they share a clique.
     """
-    words = (n_variables + WORD - 1) // WORD
-    bits = np.zeros((n_variables, words), dtype=np.uint64)
+    bits = np.zeros((n_variables, (n_variables + WORD - 1) // WORD), dtype=np.uint64)
+    add_adjacent_pairs(clique_ptr, clique_vars, free, bits)
+    return bits
+
+
+@kernel
+def add_adjacent_pairs(clique_ptr, clique_vars, free, bits):
+    """Set the bit of each pair of free variables that share a clique."""
     for a in range(clique_ptr.size - 1):
         for p in range(clique_ptr[a], clique_ptr[a + 1]):
             i = clique_vars[p]
@@ -24,7 +29,6 @@ def adjacency_bits(clique_ptr, clique_vars, free, n_variables):
                 j = clique_vars[r]
                 if free[j] and j != i:
                     bits[i, j // WORD] |= np.uint64(1) << np.uint64(j % WORD)
-    return bits
 
 
 @kernel
@@ -67,7 +71,6 @@ def elimination_scores(bits, v, log_states, neighbours):
     return (missing - degree) // 2, log_size
 
 
-@kernel
 def greedy_order(bits, free, log_states, weights, rank, max_log_size):
     """Return a greedy elimination order of the free variables and the log sizes of their tables.
 
@@ -75,20 +78,24 @@ def greedy_order(bits, free, log_states, weights, rank, max_log_size):
     rank)``, where fill is the number of edges that its elimination adds. The order ends at the
     first variable whose table is larger than ``max_log_size``. ``bits`` is overwritten.
     """
+    n_free = np.count_nonzero(free)
+    order, log_size = np.empty(n_free, dtype=np.int64), np.empty(n_free)
+    n = write_greedy_order(bits, free, log_states, weights, rank, max_log_size, order, log_size)
+    return order[:n], log_size[:n]
+
+
+@kernel
+def write_greedy_order(bits, free, log_states, weights, rank, max_log_size, order, log_size):
+    """Write a greedy elimination order and the log sizes of its tables; return its length."""
     n = bits.shape[0]
     score = np.full(n, np.inf)
     size = np.zeros(n)
     neighbours = np.empty(n, dtype=np.int64)
     second_neighbours = np.empty(n, dtype=np.int64)
     is_outdated = np.zeros(n, dtype=np.bool_)
-    n_free = 0
     for v in range(n):
-        if free[v]:
-            is_outdated[v] = True
-            n_free += 1
-    order = np.empty(n_free, dtype=np.int64)
-    log_size = np.empty(n_free)
-    for step in range(n_free):
+        is_outdated[v] = free[v]
+    for step in range(order.size):
         best = -1
         for v in range(n):
             if is_outdated[v]:
@@ -100,7 +107,7 @@ def greedy_order(bits, free, log_states, weights, rank, max_log_size):
         order[step] = best
         log_size[step] = size[best]
         if size[best] > max_log_size:
-            return order[: step + 1], log_size[: step + 1]
+            return step + 1
         degree = set_bits(bits[best], neighbours)
         score[best] = np.inf
         for k in range(degree):  # the neighbours of an eliminated variable become a clique
@@ -114,4 +121,53 @@ def greedy_order(bits, free, log_states, weights, rank, max_log_size):
             n_second_neighbours = set_bits(bits[neighbours[k]], second_neighbours)
             for r in range(n_second_neighbours):
                 is_outdated[second_neighbours[r]] = True
-    return order, log_size
+    return order.size
+
+
+@kernel
+def write_window(bits, is_free, log_states, noise, max_log_size, order):
+    """Clamp variables until no table of a greedy elimination is larger than ``max_log_size``.
+
+    Each step eliminates the variable with the smallest table. If this table is too large, the step
+    clamps the variable with the largest table instead. ``noise`` is added to the log sizes, so that
+    different noise gives different windows. ``is_free`` is set to False for clamped variables, and
+    ``order`` receives the others. Returns the number of variables in ``order``. ``bits`` is
+    overwritten.
+    """
+    n = bits.shape[0]
+    size = np.zeros(n)
+    neighbours = np.empty(n, dtype=np.int64)
+    is_left, is_outdated = is_free.copy(), is_free.copy()
+    count = 0
+    while True:
+        smallest, largest = -1, -1
+        for v in range(n):
+            if not is_left[v]:
+                continue
+            if is_outdated[v]:
+                is_outdated[v] = False
+                size[v] = log_states[v]
+                for k in range(set_bits(bits[v], neighbours)):
+                    size[v] += log_states[neighbours[k]]
+            if smallest < 0 or size[v] + noise[v] < size[smallest] + noise[smallest]:
+                smallest = v
+            if largest < 0 or size[v] + 4.0 * noise[v] > size[largest] + 4.0 * noise[largest]:
+                largest = v
+        if smallest < 0:
+            return count
+        is_clamped = size[smallest] > max_log_size
+        v = largest if is_clamped else smallest
+        is_left[v] = False
+        if is_clamped:
+            is_free[v] = False
+        else:
+            order[count] = v
+            count += 1
+        for k in range(set_bits(bits[v], neighbours)):
+            u = neighbours[k]
+            is_outdated[u] = True
+            if not is_clamped:  # the neighbours of an eliminated variable become a clique
+                for w in range(bits.shape[1]):
+                    bits[u, w] |= bits[v, w]
+                bits[u, u // WORD] &= ~(np.uint64(1) << np.uint64(u % WORD))
+            bits[u, v // WORD] &= ~(np.uint64(1) << np.uint64(v % WORD))

@@ -98,7 +98,7 @@ def find_component(g, n_clamped, root, is_visited, cliques, variables):
 def compute_messages(g, work, a, first, start, log_potentials, potentials):
     """Set ``work.sums`` to the log messages from clique a to its unclamped variables."""
     last = g.clique_ptr[a + 1]
-    n_maximised, size = 0, 1
+    n_maximised, size = np.int64(0), np.int64(1)  # one type, so that numba compiles once
     for p in range(first, last):
         n_maximised += g.maximised[g.clique_vars[p]]
         size *= g.n_states[g.clique_vars[p]]
@@ -114,11 +114,21 @@ def compute_messages(g, work, a, first, start, log_potentials, potentials):
     if is_precise:
         messages_from_sums(g, work, first, last)
     else:
-        fill_log_table(g, work, first, last, start, log_potentials)
-        if 0 < n_maximised < last - first:
-            messages_from_mixed_table(g, work, first, last, size)
-        else:
-            messages_from_log_table(g, work, first, last, size, n_maximised > 0)
+        compute_log_messages(g, work, first, last, start, log_potentials, size, n_maximised)
+
+
+# Functions that are called once per iteration, or that few models need, are compiled separately.
+# If everything is inlined into one function, its compilation takes twice as long.
+
+
+@kernel
+def compute_log_messages(g, work, first, last, start, log_potentials, size, n_maximised):
+    """Set ``work.sums`` to the messages of one clique, computed in the log domain."""
+    fill_log_table(g, work, first, last, start, log_potentials)
+    if 0 < n_maximised < last - first:
+        messages_from_mixed_table(g, work, first, last, size)
+    else:
+        messages_from_log_table(g, work, first, last, size, n_maximised > 0)
 
 
 @inlined
@@ -147,7 +157,7 @@ def store_messages(g, work, a, first, damping, absorb):
         at += g.n_states[i]
 
 
-@inlined
+@kernel
 def sum_messages(g, work, cliques, variables, n_clamped):
     """Recompute the sum of the incoming log messages of each variable."""
     for v in range(variables.size):
@@ -166,7 +176,7 @@ def sum_messages(g, work, cliques, variables, n_clamped):
                     work.totals[offset + s] += g.counting[a] * message
 
 
-@inlined
+@kernel
 def update_all_cavities(g, work, cliques, n_clamped):
     """Recompute all messages from variables to cliques (cavities); return the largest change."""
     change = 0.0
@@ -177,7 +187,7 @@ def update_all_cavities(g, work, cliques, n_clamped):
     return change
 
 
-@inlined
+@kernel
 def reset_messages(g, work, cliques, n_clamped):
     """Set the messages in both directions to uniform distributions."""
     for k in range(cliques.size):
@@ -306,7 +316,7 @@ def update_priorities(g, work, a, first, n_clamped, heap, place, priority):
                 sift_up(heap, place, priority, neighbour)
 
 
-@inlined
+@kernel
 def read_beliefs(g, work, variables, n_read, out):
     """Write the normalised belief of each variable (uniform if all its states are excluded)."""
     for v in range(n_read):

@@ -134,24 +134,24 @@ def binary_form(flat, n_states, clique_ptr, clique_vars, strides, table_start, c
     return constant
 
 
-@kernel
 def incidence(clique_ptr, clique_vars, strides, n_variables):
     """Return the cliques that contain each variable, in compressed sparse row (CSR) format.
 
     Returns the row pointers, the cliques, and the strides of the variables in the tables.
     """
     ptr = np.zeros(n_variables + 1, dtype=np.int64)
-    for p in range(clique_vars.size):
-        ptr[clique_vars[p] + 1] += 1
-    for i in range(n_variables):
-        ptr[i + 1] += ptr[i]
-    at = ptr[:-1].copy()
-    clique = np.empty(clique_vars.size, dtype=np.int32)
-    stride = np.empty(clique_vars.size, dtype=np.int32)
+    np.cumsum(np.bincount(clique_vars, minlength=n_variables), out=ptr[1:])
+    clique, stride = (np.empty(len(clique_vars), dtype=np.int32) for _ in range(2))
+    write_incidence(clique_ptr, clique_vars, strides, ptr[:-1].copy(), clique, stride)
+    return ptr, clique, stride
+
+
+@kernel
+def write_incidence(clique_ptr, clique_vars, strides, at, clique, stride):
+    """Write the cliques and strides of each variable, from position ``at`` of the variable on."""
     for a in range(clique_ptr.size - 1):
         for p in range(clique_ptr[a], clique_ptr[a + 1]):
             i = clique_vars[p]
             clique[at[i]] = a
             stride[at[i]] = strides[p]
             at[i] += 1
-    return ptr, clique, stride

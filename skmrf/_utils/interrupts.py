@@ -1,9 +1,12 @@
-"""Delayed keyboard interrupts."""
+"""Delayed keyboard interrupts, and time limits."""
 
 import signal
+from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import current_thread, main_thread
 from time import monotonic
 
+_DEADLINE = ContextVar("deadline", default=float("inf"))
 SECOND_PRESS_DELAY = 1.0  # seconds; terminals may send one press of Ctrl-C twice
 
 
@@ -39,3 +42,37 @@ class InterruptLater:
             self.first_press = monotonic()
         elif monotonic() > self.first_press + SECOND_PRESS_DELAY:
             signal.default_int_handler(number, frame)
+
+
+@contextmanager
+def limit_time(seconds):
+    """Limit the wall time of the computations in a ``with`` block, in the current thread.
+
+    Iterative computations read :func:`remaining_time` and stop early. Computations without a
+    partial result call :func:`check_time`.
+
+    Parameters
+    ----------
+    seconds : float or None
+        Time limit in seconds; None for no new limit. A limit of an outer block stays valid.
+    """
+    end = float("inf") if seconds is None else monotonic() + seconds
+    token = _DEADLINE.set(min(end, _DEADLINE.get()))
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def remaining_time():
+    """Return the seconds until the time limit; infinity without a time limit."""
+    return _DEADLINE.get() - monotonic()
+
+
+def check_time():
+    """Raise a TimeoutError if the time limit is exceeded."""
+    if remaining_time() < 0:
+        raise TimeoutError(
+            "The computation did not end within time_limit, and this method has no partial result. "
+            "Increase time_limit, or use another method."
+        )

@@ -3,8 +3,10 @@
 from contextlib import nullcontext
 
 from joblib import parallel_config
+from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.randomness import check_generator
+from .._utils.warn import warn_caller
 from ..training import checkpoints, loop
 from ..training import state as loop_state
 from ..training.reports import EpochReports
@@ -51,16 +53,19 @@ class FitSession:
         self._estimator = estimator
         self._reports = EpochReports(estimator, X, y, parameters.max_iter, n_sub_estimators)
         self._checkpoint = estimator._checkpoint  # set by the callbacks
+        self._is_interrupted = False  # Ctrl-C stopped the fit of a sub-estimator
         if parameters.is_partial:
             self._checkpoint = checkpoints.NoCheckpoint()
 
     def fit_sub_estimator(self, name, sub_estimator, sample_weight):
         """Fit a sub-estimator to the training rows, and return the fitted sub-estimator.
 
-        If Ctrl-C stops the fit of the sub-estimator, nothing is written to the checkpoint.
+        If Ctrl-C stops the fit of the sub-estimator, nothing is written to the checkpoint, and
+        :meth:`train` keeps the initial values.
         """
         fitted = self._reports.fit(name, sub_estimator, sample_weight)
         if vars(fitted).get("_interrupted", False):
+            self._is_interrupted = True
             self._checkpoint = checkpoints.NoCheckpoint()
         return fitted
 
@@ -140,6 +145,13 @@ class FitSession:
         """Run the training loop; keep no reference to its first state, to save memory."""
         checkpoint, n_jobs = self._checkpoint, self.parameters.n_jobs
         self._set_first_state(learner, data, settings)
+        if self._is_interrupted:
+            warn_caller(
+                "Interrupted before the parameters were learned; the model has their initial "
+                "values. Call fit again to learn them.",
+                ConvergenceWarning,
+            )
+            return loop_state.recover(self._release_first_state(), settings)
         if checkpoint.ended:
             return self._release_first_state()
         start_epoch = self._first_state.start_epoch

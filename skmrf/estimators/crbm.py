@@ -108,6 +108,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training: initial weights, minibatches, Markov chains and held-out rows.
         An int makes fits reproducible.
+    verbose : int, default=0
+        Amount of progress messages. 0: none. 1: a line every few seconds with the epoch, the last
+        score in ``history_`` and the seconds that remain until ``max_iter``. 2: a line per epoch.
 
     Attributes
     ----------
@@ -186,6 +189,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         warm_start=False,
         n_jobs=None,
         random_state=None,
+        verbose=0,
     ):
         self.n_components = n_components
         self.learner = learner
@@ -204,6 +208,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):

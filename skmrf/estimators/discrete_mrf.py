@@ -120,6 +120,9 @@ class DiscreteMRF(VisibleEstimator):
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training (Markov chains and held-out rows) and of the estimate of log Z.
         An int makes fits reproducible.
+    verbose : int, default=0
+        Amount of progress messages. 0: none. 1: a line every few seconds with the epoch, the last
+        score in ``history_`` and the seconds that remain until ``max_iter``. 2: a line per epoch.
 
     Attributes
     ----------
@@ -206,6 +209,7 @@ class DiscreteMRF(VisibleEstimator):
         warm_start=False,
         n_jobs=None,
         random_state=None,
+        verbose=0,
     ):
         self.cliques = cliques
         self.learner = learner
@@ -226,6 +230,7 @@ class DiscreteMRF(VisibleEstimator):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     @classmethod
     def from_energy(cls, energy, categories=None):

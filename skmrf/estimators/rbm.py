@@ -111,6 +111,9 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training (initial weights, Markov chains and held-out rows) and of the
         estimate of log Z. An int makes fits reproducible.
+    verbose : int, default=0
+        Progress messages. 0: none. 1: a line with epoch, score and time every few seconds. 2: a
+        line per epoch.
 
     Attributes
     ----------
@@ -193,6 +196,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         warm_start=False,
         n_jobs=None,
         random_state=None,
+        verbose=0,
     ):
         self.n_components = n_components
         self.learner = learner
@@ -213,6 +217,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
@@ -404,10 +409,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         check_is_fitted(self)
         H = check_array(X, dtype=(np.float64, np.float32))
         if H.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X must have a column for each of the {self._n_features_out} hidden units; got "
-                f"{H.shape[1]} columns."
-            )
+            n = self._n_features_out
+            raise ValueError(f"X must have {n} columns (hidden units); got {H.shape[1]} columns.")
         return self.energy_.astype(H.dtype).visible_means(H)
 
     def free_energy(self, X):
@@ -478,8 +481,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
 
 def _adaptive_rate(optimizer):
-    name = type(optimizer).__name__.lower()
-    first = FIRST_RATES.get(name, FIRST_RATES["adam"])
+    first = FIRST_RATES.get(type(optimizer).__name__.lower(), FIRST_RATES["adam"])
     return AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
 
 
@@ -492,8 +494,5 @@ def _describe_hidden_units(energy, data, seed):
     few = np.random.default_rng(seed).permutation(data.X.shape[0])[:N_DESCRIBED_ROWS]
     rows = dense_rows(data.X[few])
     H = energy.hidden_means(rows).astype(float)
-    return {
-        "hidden_means_": H.mean(axis=0),
-        "hidden_stds_": H.std(axis=0),
-        "_starts": rows[:N_STARTS],
-    }
+    found = {"hidden_means_": H.mean(axis=0), "hidden_stds_": H.std(axis=0)}
+    return found | {"_starts": rows[:N_STARTS]}

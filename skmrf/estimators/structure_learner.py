@@ -121,6 +121,9 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of Markov chains, imputations, folds and bootstraps. An int makes fits
         reproducible.
+    verbose : int, default=0
+        Amount of progress messages. 0: none. 1: a line every few seconds with the epoch or
+        bootstrap, and the last score in ``history_``. 2: a line per epoch or bootstrap.
 
     Attributes
     ----------
@@ -233,6 +236,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         max_bytes=4 * 2**30,
         n_jobs=None,
         random_state=None,
+        verbose=0,
     ):
         self.learner = learner
         self.search = search
@@ -249,6 +253,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         self.max_bytes = max_bytes
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):

@@ -9,10 +9,12 @@ import numpy as np
 
 from .._kernels.elimination import choose_states, clamped_starts, pass_downward, pass_upward
 from .._utils.codes import MISSING, STATE
+from .._utils.interrupts import check_time
 from .tree_decomposition import build_tree, forecast
 
 DEFAULT_MAX_BYTES = 4 * 2**30
 ENTRIES_A_CALL = 2**23
+ALL_BLOCKS = 2**62
 MESSAGES_A_CHUNK = 2**21
 UNIFORMS_A_CALL = 2**20
 
@@ -68,21 +70,37 @@ def _row_chunks(plan, n_rows):
 
 
 def _bucket_runs(plan, n_rows, cut=0):
-    """Split the buckets into short ranges, so that Ctrl-C takes effect soon.
+    """Split the computation into short calls of a kernel, so that Ctrl-C takes effect soon.
 
-    Each range is one kernel call, and Ctrl-C is handled between two calls. No range contains
-    buckets from both sides of ``cut``.
+    Each call has a slice of the rows and the tuple (first bucket, last bucket, first block, last
+    block). No call contains buckets from both sides of ``cut``. A bucket with large tables is split
+    by rows and by blocks.
     """
-    entries = plan.tree.outer * plan.tree.inner * n_rows
+    outer, inner = plan.tree.outer.tolist(), plan.tree.inner.tolist()
+    everything = slice(0, n_rows)
     runs, first, total = [], 0, 0
-    for k, e in enumerate(entries.tolist()):
-        total += e
-        if total >= ENTRIES_A_CALL or k + 1 == cut:
-            runs.append((first, k + 1))
+    for k in range(len(outer)):
+        entries = outer[k] * inner[k] * n_rows
+        if total and total + entries > 2 * ENTRIES_A_CALL:
+            runs.append((everything, (first, k, 0, ALL_BLOCKS)))
+            first, total = k, 0
+        total += entries
+        if entries > 2 * ENTRIES_A_CALL:
+            runs += _split_bucket(k, n_rows, outer[k], inner[k])
             first, total = k + 1, 0
-    if first < len(entries):
-        runs.append((first, len(entries)))
+        elif total >= ENTRIES_A_CALL or k + 1 == cut:
+            runs.append((everything, (first, k + 1, 0, ALL_BLOCKS)))
+            first, total = k + 1, 0
+    if first < len(outer):
+        runs.append((everything, (first, len(outer), 0, ALL_BLOCKS)))
     return runs
+
+
+def _split_bucket(k, n_rows, outer, inner):
+    """Split the computation of bucket k by rows, and the blocks of a row into short ranges."""
+    size = max(1, ENTRIES_A_CALL // inner)
+    ranges = [(o, min(o + size, outer)) for o in range(0, outer, size)]
+    return [(slice(b, b + 1), (k, k + 1, *blocks)) for b in range(n_rows) for blocks in ranges]
 
 
 def _n_buckets(plan):
@@ -113,8 +131,9 @@ def _upward(plan, flat, X, n_summed):
     """
     starts = _table_starts(plan, plan.layout, X)
     messages = np.empty((len(X), plan.n_messages))
-    for first, last in _bucket_runs(plan, len(X), n_summed):
-        pass_upward(plan.tree, first, last, flat, starts, messages, first >= n_summed)
+    for rows, part in _bucket_runs(plan, len(X), n_summed):
+        check_time()
+        pass_upward(plan.tree, part, flat, starts[rows], messages[rows], part[0] >= n_summed)
     roots = plan.tree.message_start[plan.tree.is_root]
     total = messages[:, roots].sum(axis=1) + flat[starts[:, plan.constant_cliques]].sum(axis=1)
     return messages, starts, total
@@ -177,17 +196,19 @@ def _downward(plan, flat, X, first_row, weights, singles, moments, out_layout):
     _check_possible(total, first_row)
     out_starts = starts if out_layout is plan.layout else _table_starts(plan, out_layout, X)
     scratch = np.empty(plan.n_scratch)
-    for first, last in reversed(_bucket_runs(plan, len(X))):
+    # from the last bucket to the first one, but the blocks of a bucket in their order
+    runs = sorted(_bucket_runs(plan, len(X)), key=lambda run: (-run[1][0], run[0].start))
+    for rows, part in runs:
+        check_time()
         pass_downward(
             plan.tree,
-            first,
-            last,
+            part,
             flat,
-            starts,
-            out_starts,
-            messages,
-            weights,
-            singles,
+            starts[rows],
+            out_starts[rows],
+            messages[rows],
+            weights[rows],
+            singles[rows],
             moments,
             scratch,
         )

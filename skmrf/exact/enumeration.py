@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._kernels.sums import softplus_sums_and_means
+from .._utils.interrupts import check_time
 
 BLOCK = 2**16  # floats in a table, so that it stays in the CPU cache
 MAX_TERMS = 2.0**37  # takes minutes
@@ -174,6 +175,7 @@ class LayerSum:
         means = np.empty_like(activation) if moments else np.empty((0, W.shape[1]))
         running = RunningSum(W.shape, len(W), W.shape[1])
         for (outer,) in _iterate_states(slow):
+            check_time()
             softplus_sums_and_means(activation, large_bias + outer @ W[:slow], sums, means)
             log_weights = sums + log_prior + outer @ small_bias[:slow]
             weights = np.exp(log_weights - running.rescale(log_weights.max()))
@@ -290,6 +292,7 @@ class TwoBlockSum:
         shapes = (first, first), (second, second), (first, second), first + second
         running = RunningSum(*shapes)
         for start in range(0, 2**first, self.n_block_rows):
+            check_time()
             left = _HalfStates(energy, slice(None, first), start, start + self.n_block_rows)
             ones = np.ones(len(left.states))
             table = np.column_stack([left.states @ J, left.log_potential, ones]) @ across.T

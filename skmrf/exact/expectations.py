@@ -13,6 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
+from .._utils.interrupts import remaining_time
 from ..energies import LayeredEnergy
 from ..energies.layout import Layout
 from ..energies.protocols import BinaryPairwiseEnergy
@@ -21,6 +22,7 @@ from .enumeration import LayerSum, TwoBlockSum
 from .tree_decomposition import build_tree, forecast
 
 MAX_ENTRIES = 1.5e9  # table entries that take about a minute
+ENTRIES_A_SECOND = MAX_ENTRIES / 60
 MAX_WEIGHTS_PER_UNIT = 4  # non-zero weights per unit, up to which elimination may be cheap
 
 
@@ -116,6 +118,11 @@ def _layered_candidates(energy, sparse):
     yield LayerSum(*energy.weights.shape)
     if sparse and np.count_nonzero(energy.weights) <= MAX_WEIGHTS_PER_UNIT * energy.n_variables:
         yield EliminationSum(NonZeroTables.from_energy(energy))
+
+
+def max_quick_entries():
+    """Return the number of table entries that take about a minute, or the remaining time."""
+    return min(MAX_ENTRIES, ENTRIES_A_SECOND * remaining_time())
 
 
 def exact_tables(energy):
@@ -247,7 +254,7 @@ class EliminationSum:
     @property
     def is_quick(self):
         """Return whether the elimination takes about a minute at most."""
-        return self.entries <= MAX_ENTRIES
+        return self.entries <= max_quick_entries()
 
     def fits(self, max_bytes):
         """Return whether the elimination needs at most ``max_bytes`` of memory."""

@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from .._kernels.elimination import Tree, block_offsets
 from .._kernels.ordering import adjacency_bits, greedy_order
 from .._utils.codes import MAX_STATES
+from .._utils.interrupts import remaining_time
 from ..energies.layout import Layout
 
 BLOCK = 1024
@@ -82,7 +83,7 @@ def forecast(layout, observed=None, maximised=None):
             -best.bytes,
         ):
             best = candidate
-        if best.order is None or best.bytes <= CHEAP_BYTES:
+        if best.order is None or best.bytes <= CHEAP_BYTES or remaining_time() < 0:
             break
     return best if best.order is None else replace(best, bytes=_peak_bytes(layout, best.order))
 

@@ -2,9 +2,14 @@
 
 import numpy as np
 
-from ..exact import elimination
+from .._utils.interrupts import limit_time, remaining_time
+from .._utils.parameters import check_number
+from ..exact import elimination, window_search
 from ..samplers import gibbs_queries
 from ..variational import belief_propagation, decimation
+
+MAX_DECIMATION_SECONDS = 10.0
+START_PROPAGATION = belief_propagation.Propagation(max_iter=50)
 
 
 def exact_mode(model):
@@ -24,6 +29,27 @@ def annealed_mode(model, *, n_chains=64, n_sweeps=500, n_jobs=None):
     return model.insert_evidence(best[None])[0]
 
 
+def local_search_mode(model, *, n_windows=100, n_chains=64, n_sweeps=500, n_jobs=None):
+    """Search for a most probable (MAP) state by annealing, decimation and local search.
+
+    The local search maximises exactly over random windows, each with most variables.
+    """
+    check_number("n_windows", n_windows, low=0, integer=True)
+    graph = model.conditional_graph()
+    rng, time = model.make_rng(), remaining_time()
+    with limit_time(0.2 * time if np.isfinite(time) else None):
+        best, _ = gibbs_queries.anneal(
+            graph, rng, n_chains=n_chains, n_sweeps=n_sweeps, n_jobs=n_jobs
+        )
+    with limit_time(min(0.2 * time, MAX_DECIMATION_SECONDS)):
+        starts = np.stack([best, decimation.decimate(graph, START_PROPAGATION).states])
+    if graph.n_variables <= window_search.MAX_VARIABLES:
+        best = window_search.WindowSearch(graph, rng, n_windows).improve(starts)
+    else:
+        best = starts[np.argmax(graph.log_potential(starts))]
+    return model.insert_evidence(best[None])[0]
+
+
 def decimated_mode(model, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):
     """Search for a most probable (MAP) state by max-product belief propagation and decimation.
 
@@ -34,7 +60,12 @@ def decimated_mode(model, *, schedule="sequential", damping="auto", max_iter=500
     return decimation.decimate(model.graph, propagation, evidence=model.row)[0]
 
 
-MODES = {"exact": exact_mode, "annealing": annealed_mode, "decimation": decimated_mode}
+MODES = {
+    "exact": exact_mode,
+    "local-search": local_search_mode,
+    "annealing": annealed_mode,
+    "decimation": decimated_mode,
+}
 
 
 def exact_marginal_mode(model, maximised):

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from .._utils.codes import check_evidence
+from .._utils.interrupts import limit_time, remaining_time
 from .._utils.parameters import check_choice, check_number
 from .._utils.results import Assignment
+from .._utils.warn import warn_caller
 from ..energies.checks import check_energy
 from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..likelihood import log_partition_bounds
@@ -24,6 +26,7 @@ def log_partition(
     evidence=None,
     method="auto",
     max_bytes=DEFAULT_MAX_BYTES,
+    time_limit=None,
     random_state=None,
     **options,
 ):
@@ -48,6 +51,10 @@ def log_partition(
         - "auto": "exact" if its forecast memory and time are small enough, else "ais".
     max_bytes : float, default=4 GiB
         Memory limit of "exact", in bytes.
+    time_limit : float, optional
+        Limit of the wall time in seconds. By default there is no limit. "ais" and the iterative
+        methods stop early: the result then has ``converged=False``. "exact" and "bpchain" raise a
+        TimeoutError. "auto" selects "exact" only if its forecast time is below the limit.
     random_state : int, Generator, RandomState or None, default=None
         Seed or generator of the methods that draw random numbers. Other methods ignore it.
     **options
@@ -78,9 +85,10 @@ def log_partition(
     if "order" in options:
         observed = np.isin(np.arange(len(energy.n_states)), list(evidence))
         options["order"] = restrict_order(options["order"], observed)
-    return log_partition_bounds(
-        conditioned, method=method, max_bytes=max_bytes, random_state=random_state, **options
-    )
+    with limit_time(check_time_limit(time_limit)):
+        return log_partition_bounds(
+            conditioned, method=method, max_bytes=max_bytes, random_state=random_state, **options
+        )
 
 
 def marginals(
@@ -89,6 +97,7 @@ def marginals(
     evidence=None,
     method="auto",
     max_bytes=DEFAULT_MAX_BYTES,
+    time_limit=None,
     random_state=None,
     **options,
 ):
@@ -113,6 +122,10 @@ def marginals(
         - "auto": "exact" if its forecast memory and time are small enough, else "gibbs".
     max_bytes : float, default=4 GiB
         Memory limit of "exact", in bytes.
+    time_limit : float, optional
+        Limit of the wall time in seconds. By default there is no limit. "gibbs" and the iterative
+        methods stop early: the result then has ``converged=False``. "exact" and "bpchain" raise a
+        TimeoutError. "auto" selects "exact" only if its forecast time is below the limit.
     random_state : int, Generator, RandomState or None, default=None
         Seed or generator of the methods that draw random numbers. Other methods ignore it.
     **options
@@ -147,8 +160,17 @@ def marginals(
     array([0.269, 0.731])
     """
     model = ConditionedModel.from_energy(energy, evidence, max_bytes, random_state)
-    chosen = model.choose_method(method, MARGINALS, "gibbs")
-    return call_method(MARGINALS, chosen, model, _drop_fallback_options(options, method, chosen))
+    with limit_time(check_time_limit(time_limit)):
+        chosen = model.choose_method(method, MARGINALS, "gibbs")
+        options = _drop_fallback_options(options, method, chosen)
+        return call_method(MARGINALS, chosen, model, options)
+
+
+def check_time_limit(time_limit):
+    """Check a time limit in seconds, and return it."""
+    if time_limit is not None:
+        check_number("time_limit", time_limit, low=0)
+    return time_limit
 
 
 def _drop_fallback_options(options, method, chosen):
@@ -165,6 +187,7 @@ def map_assignment(
     evidence=None,
     method="auto",
     max_bytes=DEFAULT_MAX_BYTES,
+    time_limit=None,
     random_state=None,
     **options,
 ):
@@ -177,21 +200,30 @@ def map_assignment(
     evidence : dict of int to int, optional
         State code of every observed variable, keyed by variable index. By default no variable is
         observed.
-    method : {"auto", "exact", "annealing", "decimation"}, default="auto"
+    method : {"auto", "exact", "local-search", "annealing", "decimation"}, default="auto"
         Inference method. Only "exact" proves that the state is optimal.
 
         - "exact": max-product variable elimination.
+        - "local-search": starts at the states of "annealing" and "decimation". Each move maximises
+          exactly over a random set of most variables, given the others. If several moves find
+          nothing better, a random draw disturbs the state.
         - "annealing": simulated annealing.
         - "decimation": max-product belief propagation that repeatedly clamps the variables with
           the clearest maximum and continues with the others.
-        - "auto": "exact" if its forecast memory and time are small enough, else "annealing".
+        - "auto": "exact" if its forecast memory and time are small enough, else
+          "local-search".
     max_bytes : float, default=4 GiB
         Memory limit of "exact", in bytes.
+    time_limit : float, optional
+        Limit of the wall time in seconds. By default there is no limit. "exact" raises a
+        TimeoutError, and the other methods return the best state found so far. "auto" selects
+        "exact" only if its forecast time is below the limit.
     random_state : int, Generator, RandomState or None, default=None
         Seed or generator of the methods that draw random numbers. Other methods ignore it.
     **options
         Options of the method:
 
+        - "local-search": ``n_windows`` (number of moves), ``n_chains``, ``n_sweeps``, ``n_jobs``.
         - "annealing": ``n_chains``, ``n_sweeps``, ``n_jobs``.
         - "decimation": ``schedule``, ``damping``, ``max_iter``, ``tol``.
 
@@ -199,6 +231,12 @@ def map_assignment(
     -------
     Assignment
         State codes of all variables and their unnormalised log-probability in nats.
+
+    Raises
+    ------
+    ValueError
+        If the evidence has probability zero, or if the method finds only states of probability
+        zero.
 
     Examples
     --------
@@ -209,9 +247,17 @@ def map_assignment(
     ([1, 0], True)
     """
     model = ConditionedModel.from_energy(energy, evidence, max_bytes, random_state)
-    chosen = model.choose_method(method, MODES, "annealing")
-    states = call_method(MODES, chosen, model, _drop_fallback_options(options, method, chosen))
+    with limit_time(check_time_limit(time_limit)):
+        chosen = model.choose_method(method, MODES, "local-search")
+        options = _drop_fallback_options(options, method, chosen)
+        states = call_method(MODES, chosen, model, options)
     value = float(model.graph.log_potential(states[None])[0])
+    if value == -np.inf:
+        raise ValueError(
+            f'method="{chosen}" found no state of positive probability: the evidence is '
+            'impossible, or zero potentials are hard to satisfy. Use method="exact", or replace '
+            "zero potentials by small positive ones."
+        )
     return Assignment(states, value, chosen == "exact", chosen)
 
 
@@ -222,6 +268,7 @@ def marginal_map(
     evidence=None,
     method="auto",
     max_bytes=DEFAULT_MAX_BYTES,
+    time_limit=None,
     random_state=None,
     **options,
 ):
@@ -246,6 +293,10 @@ def marginal_map(
         - "auto": "exact" if its forecast memory and time are small enough, else "bp".
     max_bytes : float, default=4 GiB
         Memory limit of "exact", in bytes.
+    time_limit : float, optional
+        Limit of the wall time in seconds. By default there is no limit. "exact" raises a
+        TimeoutError, and "bp" stops early. "auto" selects "exact" only if its forecast time is
+        below the limit.
     random_state : int, Generator, RandomState or None, default=None
         Ignored, because these methods draw no random numbers.
     **options
@@ -270,10 +321,11 @@ def marginal_map(
     maximised = _variable_mask(variables, model.graph.n_variables)
     check_choice("method", method, ("auto", *MARGINAL_MODES))
     chosen = method
-    if method == "auto":
-        chosen = "exact" if model.is_exact_feasible(maximised=maximised) else "bp"
-    options = _drop_fallback_options(options, method, chosen)
-    states, value = call_method(MARGINAL_MODES, chosen, model, options, maximised=maximised)
+    with limit_time(check_time_limit(time_limit)):
+        if method == "auto":
+            chosen = "exact" if model.is_exact_feasible(maximised=maximised) else "bp"
+        options = _drop_fallback_options(options, method, chosen)
+        states, value = call_method(MARGINAL_MODES, chosen, model, options, maximised=maximised)
     return Assignment(states, value, chosen == "exact", chosen)
 
 
@@ -296,6 +348,7 @@ def sample(
     evidence=None,
     method="auto",
     max_bytes=DEFAULT_MAX_BYTES,
+    time_limit=None,
     random_state=None,
     **options,
 ):
@@ -321,6 +374,10 @@ def sample(
         - "auto": "exact" if its forecast memory and time are small enough, else "gibbs".
     max_bytes : float, default=4 GiB
         Memory limit of "exact", in bytes.
+    time_limit : float, optional
+        Limit of the wall time in seconds. By default there is no limit. "gibbs" stops early and
+        warns, because its chains may not have converged. "exact" and "bpchain" raise a
+        TimeoutError. "auto" selects "exact" only if its forecast time is below the limit.
     random_state : int, Generator, RandomState or None, default=None
         Seed or generator of the samples.
     **options
@@ -344,8 +401,15 @@ def sample(
     """
     check_number("n_samples", n_samples, low=1, integer=True)
     model = ConditionedModel.from_energy(energy, evidence, max_bytes, random_state)
-    chosen = model.choose_method(method, SAMPLES, "gibbs")
-    if method == "auto" and chosen != "exact":
-        warn_inexact_samples()
-    options = _drop_fallback_options(options, method, chosen)
-    return call_method(SAMPLES, chosen, model, options, n_samples=n_samples)
+    with limit_time(check_time_limit(time_limit)):
+        chosen = model.choose_method(method, SAMPLES, "gibbs")
+        if method == "auto" and chosen != "exact":
+            warn_inexact_samples()
+        options = _drop_fallback_options(options, method, chosen)
+        X = call_method(SAMPLES, chosen, model, options, n_samples=n_samples)
+        if remaining_time() < 0:
+            warn_caller(
+                f"The chains stopped after time_limit={time_limit} seconds, and may not have "
+                "converged. Increase time_limit, or draw fewer samples."
+            )
+        return X

@@ -1,10 +1,12 @@
 """Log partition function by annealed importance sampling in both directions."""
 
+from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._utils.codes import check_states
+from .._utils.interrupts import remaining_time
 from .._utils.parameters import check_choice, check_number
 from .._utils.randomness import check_generator
 from .._utils.results import LogPartition
@@ -14,15 +16,16 @@ from ..energies import FactorGraph
 from ..energies.checks import check_energy
 from ..samplers import Product, Tempering, spawn_generators, sweep
 from ..samplers.smc import resample, run_smc
-from .intervals import interval, zero_probability_result
+from .intervals import TRUSTED_ESS, interval, zero_probability_result
 from .model_path import ModelPath, check_reference_model
 
 FIRST_TEMPERATURES = 1000
-FIRST_TEMPERATURES_FROM_MODEL = 100
 GROWTH = 4
+SMALLEST_ESS_GROWTH = 1.1  # for a path that is four times as long
 MAX_TEMPERATURES = 64_000
 MAX_UPDATES = 1.5e9
 N_BURN_IN = 100
+N_REFERENCE_SWEEPS = 20
 
 
 def ais(
@@ -53,7 +56,8 @@ def ais(
         Number of forward chains and of reverse chains; at least 2.
     n_temperatures : int, optional
         Number of steps of the path. By default 1000, then four times as many until the interval is
-        at most ``max_width / 2`` wide or the next run would exceed a total of 1.5e9 variable
+        at most ``max_width / 2`` wide, the effective sample size no longer grows (as with zero
+        potentials, which no path can avoid), or the next run would exceed a total of 1.5e9 variable
         updates, which take about half a minute.
     schedule : {"adaptive", "linear"}, default="adaptive"
         Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
@@ -103,12 +107,16 @@ def ais(
     check_choice("schedule", schedule, ("adaptive", "linear"))
     if start is not None:
         start = _check_start(start, energy)
+    began = monotonic()
+    reference = _fit_reference(energy, n_chains, rng, n_jobs) if reference is None else reference
+    n_affordable = N_REFERENCE_SWEEPS * remaining_time() / max(4.0 * (monotonic() - began), 1e-9)
     path = _make_path(energy, reference, schedule, start, n_chains, n_jobs, rng)
     if n_temperatures is not None:
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
         result = path.estimate(n_temperatures, max_width, rng)
     else:
-        result = _estimate_with_longer_paths(path, max_width, rng)
+        first = int(np.clip(n_affordable, 10, path.first_temperatures))
+        result = _estimate_with_longer_paths(path, max_width, rng, first)
     if not result.converged:
         warn_caller(
             f"The interval of log Z by annealed importance sampling, [{result.lower:.4g}, "
@@ -123,8 +131,6 @@ def _make_path(energy, reference, schedule, start, n_chains, n_jobs, rng):
     if isinstance(reference, FactorGraph):
         check_reference_model(reference, energy)
         return ModelPath(energy, reference, start, n_chains, n_jobs)
-    if reference is None:
-        reference = _fit_reference(energy, n_chains, rng, n_jobs)
     _check_reference(reference, energy)
     betas = _choose_betas(energy, reference, n_chains, schedule, rng)
     return _AnnealingPath(energy, reference, betas, start, n_chains, n_jobs)
@@ -148,18 +154,24 @@ def _check_reference(reference, energy):
         )
 
 
-def _estimate_with_longer_paths(path, max_width, rng):
-    is_from_model = isinstance(path, ModelPath)
-    n_temperatures = FIRST_TEMPERATURES_FROM_MODEL if is_from_model else FIRST_TEMPERATURES
-    spent = 0.0
+def _estimate_with_longer_paths(path, max_width, rng, n_temperatures):
+    spent, ess_before = 0.0, 0.0
+    # Without zero potentials, an effective sample size below 10 can stay low for some lengths of
+    # the path and then increase.
+    trusted_ess = 0.0 if path.has_zero_potentials() else TRUSTED_ESS
     while True:
+        began = monotonic()
         result = path.estimate(n_temperatures, max_width, rng)
+        seconds = monotonic() - began
+        is_growing = result.ess > SMALLEST_ESS_GROWTH * ess_before or result.ess < trusted_ess
+        ess_before = result.ess
         spent += 2.0 * n_temperatures * path.n_chains * path.energy.sweep_work
         n_temperatures *= GROWTH
         if (
             result.upper - result.lower <= 0.5 * max_width
-            or result.ess == 0  # a longer path has the same zero potentials
+            or not is_growing
             or n_temperatures > MAX_TEMPERATURES
+            or GROWTH * seconds > remaining_time()
             or spent * (1 + GROWTH) > MAX_UPDATES
         ):
             return result
@@ -169,7 +181,7 @@ def _fit_reference(energy, n_chains, rng, n_jobs):
     """Return a reference: independent variables with approximately the model's marginals."""
     X = Product.uniform(energy.visible_states).sample(n_chains, rng)
     generators = spawn_generators(rng, n_chains)
-    X, _ = sweep(energy, X, generators, n_sweeps=20, n_jobs=n_jobs)
+    X, _ = sweep(energy, X, generators, n_sweeps=N_REFERENCE_SWEEPS, n_jobs=n_jobs)
     return Product.from_counts(X, energy.visible_states)
 
 
@@ -194,6 +206,12 @@ class _AnnealingPath(NamedTuple):
     start: np.ndarray | None
     n_chains: int
     n_jobs: int | None
+    first_temperatures: int = FIRST_TEMPERATURES
+
+    def has_zero_potentials(self):
+        """Return whether states of probability zero are common in samples of the reference."""
+        X = self.reference.sample(self.n_chains, np.random.default_rng(0))
+        return not self.energy.has_latent and bool((self.energy.log_potential(X) == -np.inf).any())
 
     def estimate(self, n_temperatures, max_width, rng):
         """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps."""

@@ -7,7 +7,7 @@ from .._utils.results import LogPartition
 from ..energies.checks import check_energy
 from ..exact import expectations, tree_decomposition
 from ..exact.elimination import DEFAULT_MAX_BYTES
-from ..exact.expectations import MAX_ENTRIES
+from ..exact.expectations import max_quick_entries
 from ..variational import belief_propagation, tree_reweighting
 from ..variational import mean_field as naive
 from .ais import ais
@@ -16,6 +16,8 @@ from .chained_bp import bpchain
 
 def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=None):
     """Return whether variable elimination fits into ``max_bytes`` and about one minute.
+
+    A time limit of less than one minute replaces the minute.
 
     This is a forecast: no large array is allocated.
 
@@ -37,7 +39,8 @@ def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=
         True if both limits are met.
     """
     cost = tree_decomposition.forecast(layout, observed, maximised)
-    return cost.order is not None and cost.bytes <= max_bytes and cost.entries <= MAX_ENTRIES
+    is_small = cost.order is not None and cost.bytes <= max_bytes
+    return is_small and cost.entries <= max_quick_entries()
 
 
 def exact_log_partition(energy, *, max_bytes=DEFAULT_MAX_BYTES):

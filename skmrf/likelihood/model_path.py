@@ -47,6 +47,8 @@ class ModelPath(NamedTuple):
         Number of forward chains and of reverse chains.
     n_jobs : int or None
         Number of threads over blocks of chains.
+    first_temperatures : int
+        Number of steps of the first path, before longer paths.
     """
 
     energy: Any
@@ -54,6 +56,11 @@ class ModelPath(NamedTuple):
     start: np.ndarray | None
     n_chains: int
     n_jobs: int | None
+    first_temperatures: int = 100
+
+    def has_zero_potentials(self):
+        """Return whether the model has zero potentials."""
+        return bool(np.isinf(self.energy.flat).any())
 
     def estimate(self, n_temperatures, max_width, rng):
         """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps.

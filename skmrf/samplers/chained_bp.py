@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._utils.interrupts import check_time
 from .._utils.parameters import check_choice, check_number
 from ..energies import FactorGraph
 from ..exact import elimination, tree_decomposition
@@ -153,6 +154,7 @@ class Chain:
         """
         prefixes = self._empty_prefixes(flat, np.array([n_samples]))
         for depth in range(self.n_chained):
+            check_time()
             prefixes.sample_next(depth, rng)
         X, counts, log_q = prefixes.X[:, np.argsort(self.order)], prefixes.counts, prefixes.log_q
         if self.plan is not None:

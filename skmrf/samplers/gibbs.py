@@ -257,8 +257,8 @@ def _writeable(array):
 def _table_block(conditionals, reference, betas, order, X, clamped, log_weights, rng):
     X, log_weights = _writeable(X), _writeable(log_weights)
     work = len(X) * len(conditionals.clique_vars)
-    with InterruptLater():  # a kernel that uses a generator must not be interrupted
-        for piece in _split_path(betas, work):
+    for piece in _split_path(betas, work):
+        with InterruptLater():  # a kernel that uses a generator must not be interrupted
             sweep_tables(
                 conditionals,
                 reference.log_p,
@@ -278,8 +278,8 @@ def _binary_block(conditionals, reference, betas, order, X, clamped, log_weights
     field = np.empty(X.shape)
     binary_field(X, conditionals.coupling, conditionals.bias, field)
     state = reference.log_p, reference.start
-    with InterruptLater():
-        for piece in _split_path(betas, X.size * 8):
+    for piece in _split_path(betas, X.size * 8):
+        with InterruptLater():
             sweep_binary(conditionals, *state, piece, order, X, field, clamped, log_weights, rng)
     return X, log_weights, rng
 

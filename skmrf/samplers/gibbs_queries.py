@@ -3,11 +3,13 @@
 import numpy as np
 
 from .._utils.codes import MISSING
+from .._utils.interrupts import remaining_time
 from .._utils.parameters import check_number
 from .._utils.warn import warn_caller
 from .gibbs import Product, spawn_generators, sweep
 
 LOWEST_BETA, HIGHEST_BETA = 0.05, 12.0
+UPDATES_IN_A_PIECE = 2_000_000
 
 
 def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
@@ -43,8 +45,25 @@ def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
     betas = np.minimum(np.linspace(0.0, 2.0, n_sweeps + 1), 1.0)
     X = Product.uniform(energy.visible_states).sample(n_samples, rng)
     generators = spawn_generators(rng, n_samples)
-    X, _ = sweep(energy, X, generators, betas=betas, n_jobs=n_jobs)
+    X = _sweep_in_time(energy, X, generators, betas, n_jobs)
     check_possible(energy, X)
+    return X
+
+
+def _sweep_in_time(energy, X, generators, betas, n_jobs):
+    """Run Gibbs sweeps along a path of inverse temperatures.
+
+    With a time limit, the sweeps run in short pieces, and the sweeps that remain at the end of the
+    time are skipped.
+    """
+    if remaining_time() == np.inf:
+        return sweep(energy, X, generators, betas=betas, n_jobs=n_jobs)[0]
+    work = len(X) * energy.sweep_work
+    length = max(1, int(UPDATES_IN_A_PIECE // max(work, 1)))
+    for s in range(0, len(betas) - 1, length):
+        X, _ = sweep(energy, X, generators, betas=betas[s : s + length + 1], n_jobs=n_jobs)
+        if remaining_time() < 0:
+            break
     return X
 
 
@@ -147,6 +166,8 @@ def record_states(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_j
         between = max(1, n_sweeps // (2 * n_records))
         X, _ = sweep(energy, X, generators, n_sweeps=between, n_jobs=n_jobs)
         records.append(X)
+        if remaining_time() < 0:
+            break
     kept = np.stack(records)
     residual = 0.0
     for s in range(int(energy.visible_states.max(initial=0))):
@@ -187,7 +208,9 @@ def anneal(energy, rng, *, n_chains=64, n_sweeps=500, n_jobs=None):
     check_number("n_sweeps", n_sweeps, low=1, integer=True)
     betas = np.append(np.geomspace(LOWEST_BETA, HIGHEST_BETA, n_sweeps), 1e6)
     X = Product.uniform(energy.visible_states).sample(n_chains, rng)
-    X, _ = sweep(energy, X, spawn_generators(rng, n_chains), betas=betas, n_jobs=n_jobs)
+    generators = spawn_generators(rng, n_chains)
+    X = _sweep_in_time(energy, X, generators, betas[:-1], n_jobs)
+    X, _ = sweep(energy, X, generators, betas=betas[-2:], n_jobs=n_jobs)
     values = energy.log_potential(X)
     best = int(np.argmax(values))
     return X[best], float(values[best])

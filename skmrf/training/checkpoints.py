@@ -273,7 +273,8 @@ def describe_energy(energy):
 
 def _hash_fit(estimator, inputs):
     """Return a hash of the package version, the parameters and the inputs, to identify a fit."""
-    parameters = {k: v for k, v in estimator.get_params(deep=False).items() if k != "n_jobs"}
+    given = estimator.get_params(deep=False).items()
+    parameters = {k: v for k, v in given if k not in ("n_jobs", "verbose")}
     return joblib.hash(
         _canonical_text([__version__, type(estimator).__name__, parameters, *inputs])
     )

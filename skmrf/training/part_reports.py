@@ -5,7 +5,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.parallel import run_parts
 from .._utils.warn import warn_caller
-from .reports import propagate_callbacks
+from .reports import ProgressLines, propagate_callbacks
 
 
 class PartReports:
@@ -29,6 +29,7 @@ class PartReports:
         self.root = estimator._init_callback_context(
             max_subtasks=n_parts, sequential_subtasks=False
         )
+        self.lines = ProgressLines(estimator, "part", n_parts)
         self.n_begun = 0
         self.interrupted = False  # after Ctrl-C, no part is fitted or written
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
@@ -72,6 +73,7 @@ class PartReports:
 
     def _add(self, part):
         self.done.append(part)
+        self.lines.step()
         self.interrupted |= getattr(part, "_interrupted", False)
         if not self.interrupted:
             self.checkpoint.write(self.done)
@@ -80,6 +82,7 @@ class PartReports:
         """Report the end of the fit and its fitted attributes to the callbacks."""
         if not self.interrupted and not self.checkpoint.ended:
             self.checkpoint.write(self.done, ended=True)
+        self.lines.finish()
         self.root.call_on_fit_task_end(
             estimator=self.estimator, **self.rows, reconstruction_attributes=attributes
         )

@@ -1,10 +1,17 @@
-"""Reports of epochs to scikit-learn's callbacks."""
+"""Reports of epochs to scikit-learn's callbacks, and as lines of text."""
 
 from contextlib import nullcontext
+from time import monotonic
 
 from sklearn.callback import CallbackSupportMixin
 
+from .._utils.parameters import check_flag, check_number
+from .._utils.warn import warn_caller
 from .checkpoints import NoCheckpoint
+
+SECONDS_BETWEEN_LINES = 3.0
+LONG_EPOCH = 60.0  # seconds
+SCORES = ("validation_score", "objective", "loss", "gradient_rms", "gradient_max")
 
 
 class SilentReports:
@@ -16,6 +23,67 @@ class SilentReports:
     def end(self, state):
         """Return False when an epoch ends, because no callback can stop the run."""
         return False
+
+
+class ProgressLines:
+    """Lines of text about the progress of a fit, printed if ``estimator.verbose`` is positive.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Estimator with the parameter ``verbose``.
+    unit : str
+        Noun for a step of the fit, such as "epoch".
+    n_steps : int or None
+        Maximum number of steps; None if it is unknown.
+    """
+
+    def __init__(self, estimator, unit, n_steps):
+        self.verbose = getattr(estimator, "verbose", 0)
+        if isinstance(self.verbose, bool):
+            check_flag("verbose", self.verbose)
+        else:
+            check_number("verbose", self.verbose, low=0, integer=True)
+        self.name, self.unit, self.n_steps = type(estimator).__name__, unit, n_steps
+        self.n_done, self.last_line = 0, ""
+        self.start_time = self.print_time = monotonic()
+
+    def step(self, history=None):
+        """Count a step. Print a line if the last line was printed a few seconds ago.
+
+        Parameters
+        ----------
+        history : dict of str to list, optional
+            Diagnostics of the steps.
+        """
+        if not self.verbose:
+            return
+        self.n_done += 1
+        self.last_line = self._describe_score(history or {})
+        now = monotonic()
+        if self.verbose > 1 or now - self.print_time >= SECONDS_BETWEEN_LINES:
+            self.print_time = now
+            print(f"[{self.name}] {self._describe_steps(now)}{self.last_line}", flush=True)
+
+    def finish(self):
+        """Print a line at the end of the fit."""
+        if self.verbose:
+            seconds = monotonic() - self.start_time
+            what = f"{self.n_done} {self.unit}s{self.last_line}"
+            print(f"[{self.name}] finished: {what}, {seconds:.1f} s", flush=True)
+
+    def _describe_steps(self, now):
+        if self.n_steps is None or self.n_done > self.n_steps:
+            return f"{self.unit} {self.n_done}, {now - self.start_time:.0f} s"
+        left = (now - self.start_time) / self.n_done * (self.n_steps - self.n_done)
+        return f"{self.unit} {self.n_done} of at most {self.n_steps}, at most {left:.0f} s left"
+
+    @staticmethod
+    def _describe_score(history):
+        for name in SCORES:
+            if history.get(name):
+                return f", {name} {history[name][-1]:.6g}"
+        return ""
 
 
 class EpochReports:
@@ -45,6 +113,8 @@ class EpochReports:
         self.rows = {"X": X, "y": y}
         self.summary = None
         self.checkpoint = NoCheckpoint()
+        self.lines = ProgressLines(estimator, "epoch", max_iter)
+        self.max_iter, self.has_epochs = max_iter, False
         n_tasks = None if max_iter is None else max_iter + n_sub_estimators
         self.root = estimator._init_callback_context(max_subtasks=n_tasks)
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
@@ -60,16 +130,36 @@ class EpochReports:
 
     def begin(self):
         """Report the beginning of an epoch."""
+        self.epoch_start = monotonic()
         self.epoch = self.root.subcontext(task_name="epoch")
         self.epoch.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
 
     def end(self, state):
         """Write a checkpoint, report the end of an epoch, and return whether to stop."""
         self.checkpoint.write(state)
+        if not self.has_epochs:
+            self.has_epochs = True
+            self._warn_long_epoch(monotonic() - self.epoch_start)
+        self.lines.step(getattr(getattr(state, "history", None), "columns", None))
         return self._end_task(self.epoch, self.summary and (lambda: self.summary(state)))
+
+    def _warn_long_epoch(self, seconds):
+        """Warn after a first epoch of more than a minute, with a forecast of the fit's duration."""
+        if seconds < LONG_EPOCH or self.max_iter == 1:
+            return
+        total = "max_iter=None sets no limit to their number"
+        if self.max_iter is not None:
+            hours = seconds * self.max_iter / 3600.0
+            total = f"the {self.max_iter} epochs of max_iter take up to {hours:.2g} hours"
+        warn_caller(
+            f"The first epoch took {seconds:.0f} seconds; {total}. Ctrl-C stops the fit and keeps "
+            "the model. To learn faster, use fewer columns, cliques or rows, merge rare "
+            "categories, or set a smaller max_iter."
+        )
 
     def finish(self, attributes=None):
         """Report the end of the fit; callbacks may call ``attributes`` for fitted attributes."""
+        self.lines.finish()
         self._end_task(self.root, attributes)
 
     def _end_task(self, task, attributes):

@@ -15,6 +15,7 @@ from .._kernels.propagation import (
     propagate,
 )
 from .._utils.codes import MISSING, STATE, check_evidence_row
+from .._utils.interrupts import remaining_time
 from .._utils.parameters import check_choice, check_number
 from .arrangement import arrange
 
@@ -187,6 +188,8 @@ def pass_messages(arranged, flat, how, x=None, start=None):
             arranged.graph, tables, starts, scope, codes, n_iter, messages, work, singles, ends
         )
         n_iter, residual = n_iter + int(ends[0, 0]), float(ends[0, 1])
+        if remaining_time() < 0:
+            break
     beliefs = np.zeros(arranged.layout.n_parameters)
     value = bethe_log_partition(
         arranged.graph, tables, starts[0], scope, messages[0], work, beliefs

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._utils.codes import MISSING, STATE, check_evidence_row
+from .._utils.interrupts import remaining_time
 from ..energies import FactorGraph
 from ..energies.layout import Layout
 from ..exact.elimination import ImpossibleEvidence
@@ -54,7 +55,8 @@ def decimate(graph, how=None, *, evidence=None):
     If messages prove that the variables clamped last lead to probability zero, the search goes
     back. If several variables were clamped together, it clamps them one at a time. If only one
     variable was clamped, its state is ruled out. After 1000 such steps the search does not go back
-    any more, and the result can have probability zero.
+    any more, and the result can have probability zero. If a time limit expires, all variables are
+    clamped at once.
 
     Parameters
     ----------
@@ -93,7 +95,8 @@ def decimate(graph, how=None, *, evidence=None):
     while True:
         level = levels[-1]
         beliefs = _max_product(with_singles, level, how)
-        if beliefs.log_partition == -np.inf and n_backtracks < MAX_BACKTRACKS:
+        may_backtrack = n_backtracks < MAX_BACKTRACKS and remaining_time() > 0
+        if beliefs.log_partition == -np.inf and may_backtrack:
             n_backtracks += 1
             _backtrack(levels)
         elif (level.row != MISSING).all():
@@ -144,6 +147,8 @@ def _clamp_next(level, beliefs, n_states):
     owner, at = np.unique(np.repeat(np.arange(len(n_states)), n_states)[modes], return_index=True)
     states = modes[at] - first[owner]
     top[level.row != MISSING] = -1.0
+    if remaining_time() < 0:
+        return np.where(level.row == MISSING, states, level.row).astype(STATE)
     chosen = np.flatnonzero(top > 1.0 - CLAMP_TOLERANCE)
     if level.one_at_a_time or not beliefs.converged or len(chosen) == 0:
         chosen = np.flatnonzero(top >= top.max() - TIE)[:1]

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import entr
 
 from .._kernels.mean_field import add_products, ascend, expected_log_potential
+from .._utils.interrupts import remaining_time
 from .._utils.parameters import check_number
 from ..energies.conditionals import TableConditionals
 
@@ -106,6 +107,8 @@ def mean_field(graph, *, start=None, max_iter=1000, tol=1e-9):
         done = [ascend(tables, first, *run, n_sweeps, tol, buffer, single) for run in runs]
         n_iter += done[0][0]
         residual = max(change for _, change in done)
+        if remaining_time() < 0:
+            break
     zero, expected = expected_log_potential(tables, first, single, buffer)
     bound = -np.inf if zero > 0.0 else expected + entr(single).sum()
     return MeanField(single, float(bound), n_iter, float(residual), residual <= tol)

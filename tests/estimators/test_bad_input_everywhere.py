@@ -173,7 +173,7 @@ TABLE = {
             WORKS,
             boltzmann=OTHER_STATE,
             rbm=OTHER_STATE,
-            crbm="Column 0 of X holds numbers too large to be standardised; divide it",
+            crbm=r"Column 0 of X holds \d.*e\+3\d\d, which is too large to be standardised. Remove",
             discrete=WORKS,
         ),
     ),

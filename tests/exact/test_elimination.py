@@ -502,3 +502,21 @@ def test_single_state_variables_cost_nothing():
     flat = np.random.default_rng(0).normal(size=12)
     plan = elimination.prepare(layout)
     assert_allclose(elimination.log_partitions(plan, flat)[0], twins.log_sum(flat))
+
+
+@pytest.mark.parametrize("level", [1e14, 1.1e16, 1e300])
+def test_marginals_of_huge_potentials_are_normalised(level, seed):
+    """Equal potentials beyond 1e14 nats leave no digits for the log of their number."""
+    rng = np.random.default_rng(seed)
+    n = 6
+    cliques = [(i, i + 1) for i in range(n - 1)] + [(i,) for i in range(n)]
+    tables = [np.full((2, 3) if i % 2 == 0 else (3, 2), level) for i in range(n - 1)]
+    singles = [rng.normal(size=2 + i % 2) for i in range(n)]
+    graph = FactorGraph([2 + i % 2 for i in range(n)], cliques, tables + singles)
+    plan = elimination.prepare(graph.layout)
+    found = elimination.single_marginals(plan, graph.flat)[0]
+    moments, _ = elimination.expected_moments(plan, graph.flat)
+    for p in np.split(found, np.cumsum(graph.n_states)[:-1]):
+        assert_allclose(p.sum(), 1.0, rtol=1e-12)
+    for table in graph.layout.split(moments):
+        assert_allclose(table.sum(), 1.0, rtol=1e-12)

@@ -1,5 +1,6 @@
 """Tests of approximate inference by chains, belief propagation and mean field."""
 
+import time
 import warnings
 
 import numpy as np
@@ -13,6 +14,7 @@ from zoo import FINITE, MODERATE, ZOO, enumerate_states
 from skmrf._utils.codes import MISSING, STATE
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.exact import window_search
 from skmrf.inference import log_partition, map_assignment, marginal_map, marginals, sample
 from skmrf.variational.belief_propagation import Propagation, belief_propagation
 from skmrf.variational.mean_field import clique_moments, mean_field
@@ -20,6 +22,7 @@ from skmrf.variational.tree_reweighting import tree_reweighted
 
 TREES = ("chain", "zeros_binary", "tied_binary", "one_state", "disconnected", "isolated")
 TREES += ("uniform", "single_variable")
+ITERATIVE = ("bp", "bethe", "trw", "mean-field")  # may converge in the first call of the kernel
 BELIEFS = {"bp": belief_propagation, "trw": tree_reweighted}
 
 
@@ -77,17 +80,51 @@ def test_few_gibbs_chains_have_not_converged(seed):
     assert result.converged is False
 
 
+@pytest.mark.parametrize("method", ["annealing", "local-search"])
 @pytest.mark.parametrize("name", [*FINITE, "zeros_binary"])
-def test_map_assignment_by_annealing(name, seed):
+def test_map_assignment_by_search(name, method, seed):
     energy = ZOO[name](seed)
     for evidence in (None, some_evidence(energy, seed)[0]):
-        result = map_assignment(energy, evidence=evidence, method="annealing", random_state=seed)
+        result = map_assignment(energy, evidence=evidence, method=method, random_state=seed)
         log_given = posterior(energy, evidence or {})[2]
         assert_allclose(result.log_potential, log_given.max(), rtol=1e-12, atol=1e-12)
         assert_allclose(energy.log_potential(result.states[None]), [result.log_potential])
         assert all(result.states[i] == s for i, s in (evidence or {}).items())
         assert result.states.dtype == STATE
-        assert (result.optimal, result.method) == (False, "annealing")
+        assert (result.optimal, result.method) == (False, method)
+
+
+def test_local_search_finds_the_mode_of_a_frustrated_grid(seed, monkeypatch):
+    """Windows of narrow tables find the mode of a spin glass with 100 variables."""
+    monkeypatch.setattr(window_search, "LOG2_TABLE", (6, 8))
+    energy = make_ising(
+        "grid", n_variables=100, coupling=2.0, mixed_signs=True, field=0.5, random_state=seed
+    )
+    best = map_assignment(energy, method="exact").log_potential
+    few = {"n_chains": 8, "n_sweeps": 5, "random_state": seed}
+    annealed = map_assignment(energy, method="annealing", **few).log_potential
+    found = map_assignment(energy, method="local-search", n_windows=30, **few).log_potential
+    assert annealed <= found <= best + 1e-9
+    assert best - found <= 0.5 * (best - annealed)
+
+
+@each_method
+def test_time_limit(query, method, seed):
+    """A time limit of zero seconds stops every method early, or raises a TimeoutError."""
+    energy = make_ising("grid", n_variables=100, coupling=0.4, random_state=seed)
+    how = {"method": method, "random_state": seed, "time_limit": 0.0}
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        if method in ("exact", "bpchain"):
+            with pytest.raises(TimeoutError, match="did not end within time_limit"):
+                ask(query, energy, **how)
+        else:
+            result = ask(query, energy, **how)
+            assert method in ITERATIVE or not getattr(result, "converged", False)
+    assert time.process_time() - began < 5.0
+    with pytest.raises(ValueError, match="time_limit"):
+        ask(query, energy, method=method, time_limit=-1.0)
 
 
 @pytest.mark.parametrize("name", ["chain", "orders", "zero_one", "tied", "zeros_binary"])
@@ -389,7 +426,7 @@ def test_pairwise_energy_and_factor_graph_agree(query, method, seed):
     """A pairwise energy and its factor graph give equal results, with and without evidence."""
     energy = ZOO["zero_one"](seed)
     assert isinstance(energy, PairwiseEnergy)
-    drawn = method in ("gibbs", "annealing", "ais", "bpchain")
+    drawn = method in ("gibbs", "annealing", "local-search", "ais", "bpchain")
     for evidence in ({}, {1: 1, 4: 0}):
         how = {"evidence": evidence, "method": method, "random_state": seed}
         one, two = ask(query, energy, **how), ask(query, energy.factor_graph(), **how)

@@ -33,7 +33,7 @@ QUERIES = (log_partition, marginals, map_assignment, sample)
 APPROXIMATE = {
     log_partition: ("ais", {"n_chains": 64, "n_temperatures": 200}),
     marginals: ("gibbs", {"n_chains": 64, "n_sweeps": 100}),
-    map_assignment: ("annealing", {"n_chains": 16, "n_sweeps": 100}),
+    map_assignment: ("local-search", {"n_chains": 16, "n_sweeps": 100}),
     sample: ("gibbs", {"n_sweeps": 100}),
 }
 all_queries = pytest.mark.parametrize("query", QUERIES, ids=lambda q: q.__name__)
@@ -232,8 +232,15 @@ def test_log_partition_of_impossible_evidence(seed):
     with pytest.warns(UserWarning, match="inf nats wide"):
         result = log_partition(graph, evidence=IMPOSSIBLE, method="ais", random_state=seed)
     assert (result.lower, result.upper, result.converged) == (-np.inf, np.inf, False)
-    best = map_assignment(graph, evidence=IMPOSSIBLE, method="annealing", random_state=seed)
-    assert (best.log_potential, best.optimal) == (-np.inf, False)
+
+
+@pytest.mark.parametrize("method", ["local-search", "annealing", "decimation"])
+def test_mode_of_an_impossible_model_raises(method, seed):
+    """Two colours cannot colour a triangle, but each table alone is possible."""
+    differ = np.where(np.eye(2), -np.inf, 0.0)
+    graph = FactorGraph([2, 2, 2], [(0, 1), (1, 2), (0, 2)], [differ] * 3)
+    with pytest.raises(ValueError, match=r"no state of positive|probability zero"):
+        map_assignment(graph, method=method, random_state=seed)
 
 
 @pytest.mark.parametrize("name", ["orders", "zero_one", "constant_variables"])
@@ -322,6 +329,7 @@ def test_signatures(query):
         "evidence": None,
         "method": "auto",
         "max_bytes": 4 * 2**30,
+        "time_limit": None,
         "random_state": None,
     }
 

@@ -2,6 +2,7 @@
 
 import warnings
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from zoo import MODERATE, WITH_ZEROS, ZOO, random_tables
 from skmrf._utils.results import LogPartition
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, log_partition_bounds
+from skmrf.likelihood.ais import _estimate_with_longer_paths
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
 from skmrf.likelihood.intervals import _lower_margin
 from skmrf.likelihood.model_path import ModelPath
@@ -421,3 +423,37 @@ def test_reference_with_other_cliques_raises():
     energy = FactorGraph([2, 2], [(0, 1)], [np.zeros((2, 2))])
     with pytest.raises(ValueError, match="the same cliques in the same order"):
         ais(energy, reference=reference)
+
+
+class _ScriptedPath(NamedTuple):
+    """Annealing path whose runs have given effective sample sizes and wide intervals."""
+
+    sizes: list
+    lengths: list
+    zeros: bool
+    energy: PairwiseEnergy = PairwiseEnergy(np.zeros((2, 2)), np.zeros(2))
+    n_chains: int = 2
+
+    def has_zero_potentials(self):
+        return self.zeros
+
+    def estimate(self, n_temperatures, max_width, rng):
+        self.lengths.append(n_temperatures)
+        ess = self.sizes[len(self.lengths) - 1]
+        return LogPartition(0.0, 1.0, -9.0, 9.0, False, "ais", False, ess)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "zeros", "n_runs"),
+    [
+        ([15.0, 15.5, 16.0, 17.0], True, 2),
+        ([1.0, 1.0, 9.0, 9.0], True, 2),
+        ([15.0, 15.5, 16.0, 17.0], False, 2),
+        ([1.0, 1.0, 9.0, 20.0], False, 4),
+        ([15.0, 20.0, 30.0, 45.0], True, 4),
+    ],
+)
+def test_path_gets_longer_while_the_ess_grows(sizes, zeros, n_runs):
+    path = _ScriptedPath(sizes, [], zeros)
+    _estimate_with_longer_paths(path, 1.0, np.random.default_rng(0), 1000)
+    assert path.lengths == [1000, 4000, 16_000, 64_000][:n_runs]

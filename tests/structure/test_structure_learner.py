@@ -395,3 +395,20 @@ def test_refit_without_bootstraps_deletes_edge_frequency():
     learner.set_params(n_bootstraps=0).fit(X)
     assert not hasattr(learner, "edge_frequency_")
     assert not any("frequency" in edge for *_, edge in learner.graph_.edges(data=True))
+
+
+def test_interrupted_search_ends_the_fit_of_discrete_mrf():
+    """Ctrl-C in the structure search leaves a usable model with initial parameters."""
+    X = chain_rows(0)
+    search = learner(InterruptedExact(), max_iter=30)
+    model = DiscreteMRF(cliques=search, learner="exact", random_state=0)
+    with pytest.warns(ConvergenceWarning) as caught:
+        model.fit(X)
+    messages = [str(w.message) for w in caught]
+    assert any("Interrupted before the parameters were learned" in m for m in messages)
+    assert model.n_iter_ == 0
+    assert not model.converged_
+    assert np.isfinite(model.score(X))
+    assert model.sample(3, random_state=0).shape == (3, X.shape[1])
+    model.set_params(cliques="independent").fit(X)
+    assert model.converged_

@@ -1,6 +1,7 @@
 """Tests of the training loop and of its parts."""
 
 import pickle
+import re
 import tracemalloc
 import warnings
 from types import SimpleNamespace
@@ -8,10 +9,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from zoo import ZOO, model_rows
 
-from skmrf import DiscreteMRF
+from skmrf import (
+    RBM,
+    BoltzmannMachine,
+    CRBMStructuredPredictor,
+    DiscreteMRF,
+    MRFStructureLearner,
+    NNMRFClassifier,
+    NNMRFDensity,
+)
 from skmrf._utils.batch import Batch
 from skmrf._utils.history import History
 from skmrf._utils.log_weights import effective_sample_size
@@ -19,7 +29,15 @@ from skmrf._utils.phases import CliqueMoments
 from skmrf.estimators._rows import hold_out, weighted_rows
 from skmrf.estimators._training import TrainingParameters
 from skmrf.learners import PCD, Exact, Learner
-from skmrf.training import AdaptiveRate, ConstantRate, InverseRate, StepRate, loop, optimizers
+from skmrf.training import (
+    AdaptiveRate,
+    ConstantRate,
+    InverseRate,
+    StepRate,
+    loop,
+    optimizers,
+    reports,
+)
 from skmrf.training import state as loop_state
 from skmrf.training.batches import sort_rows, take_rows
 from skmrf.training.optimizers import OPTIMIZERS
@@ -518,3 +536,65 @@ def test_take_rows_copies_only_the_batch(layout, seed):
         batch, expected = SimpleNamespace(X=batch.X.toarray()), expected.toarray()
     np.testing.assert_array_equal(batch.X, expected)
     assert peak < 200_000  # the whole array has 3 to 6 MB
+
+
+QUICK = {"max_iter": 3, "random_state": 0}
+VERBOSE = {
+    "DiscreteMRF": (DiscreteMRF("independent", "pcd", **QUICK), "epoch 2 of at most 3, at most "),
+    "BoltzmannMachine": (BoltzmannMachine("pcd", **QUICK), "epoch 2 of at most 3, at most "),
+    "RBM": (RBM(2, **QUICK), "epoch 2 of at most 3, at most "),
+    "CRBMStructuredPredictor": (CRBMStructuredPredictor(2, "lr", **QUICK), "epoch 2 of at most 3"),
+    "NNMRFDensity": (NNMRFDensity(**QUICK), "epoch 2 of at most 3, at most "),
+    "NNMRFClassifier": (NNMRFClassifier(rule="bayes", **QUICK), "part 2 of at most 2"),
+    "MRFStructureLearner": (MRFStructureLearner("exact", **QUICK), "epoch 2, 0 s"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", VERBOSE)
+def test_verbose_prints_progress(name, capsys):
+    """A short fit prints a line at its end, and with verbose=2 a line at each step."""
+    model, expected = VERBOSE[name]
+    rng = np.random.default_rng(0)
+    X, y = rng.choice([-1, 1], size=(40, 3)), np.arange(40) % 2
+    X = np.maximum(X, 0) if name == "RBM" else X
+    X = X + rng.normal(size=X.shape) if name.startswith("NNMRF") else X
+    targets = (y,) if name in ("NNMRFClassifier", "CRBMStructuredPredictor") else ()
+    for verbose in (0, 1, 2):
+        clone(model).set_params(verbose=verbose).fit(X, *targets)
+        lines = capsys.readouterr().out.splitlines()
+        lines = [line for line in lines if line.startswith(f"[{name}] ")]
+        assert verbose == len(lines) if verbose < 2 else any(expected in line for line in lines)
+    for wrong in (-1, "yes", 0.5):
+        with pytest.raises(ValueError, match="verbose must be an integer"):
+            clone(model).set_params(verbose=wrong).fit(X, *targets)
+
+
+def test_verbose_lines_are_seconds_apart(capsys, monkeypatch):
+    times = iter(np.arange(100.0))
+    monkeypatch.setattr(reports, "monotonic", lambda: next(times))
+    lines = reports.ProgressLines(RBM(verbose=1), "epoch", 8)
+    for k in range(7):
+        lines.step({"objective": [-3.0, -2.5 + k]})
+    lines.finish()
+    assert capsys.readouterr().out.splitlines() == [
+        "[RBM] epoch 3 of at most 8, at most 5 s left, objective -0.5",
+        "[RBM] epoch 6 of at most 8, at most 2 s left, objective 2.5",
+        "[RBM] finished: 7 epochs, objective 3.5, 8.0 s",
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("max_iter", "message"),
+    [(3, "epochs of max_iter take up to .* hours"), (None, "max_iter=None sets no limit")],
+)
+def test_long_first_epoch_warns(max_iter, message, monkeypatch):
+    """The duration of a long fit is forecast once, after its first epoch."""
+    X = np.random.default_rng(0).integers(2, size=(30, 3))
+    monkeypatch.setattr(reports, "LONG_EPOCH", 0.0)
+    with pytest.warns(UserWarning, match="The first epoch took 0 seconds") as caught:
+        DiscreteMRF("independent", "exact", max_iter=max_iter).fit(X)
+    found = [str(w.message) for w in caught if "first epoch" in str(w.message)]
+    assert len(found) == 1
+    assert re.search(message, found[0])

@@ -170,6 +170,9 @@ class NNMRFClassifier(DensityClassifier):
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training: initial networks, Markov chains, held-out rows, folds and
         imputations. An int makes fits reproducible.
+    verbose : int, default=0
+        Amount of progress messages. 0: none. 1: a line every few seconds with the number of fitted
+        parts (classes or ensemble members) and the seconds that remain. 2: a line per part.
 
     Attributes
     ----------
@@ -248,6 +251,7 @@ class NNMRFClassifier(DensityClassifier):
         max_bytes=4 * 2**30,
         n_jobs=None,
         random_state=None,
+        verbose=0,
     ):
         self.graph = graph
         self.learner = learner
@@ -273,6 +277,7 @@ class NNMRFClassifier(DensityClassifier):
         self.max_bytes = max_bytes
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):

@@ -147,6 +147,9 @@ class NNMRFDensity(EnergyEstimator):
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training (initial networks, Markov chains and held-out rows) and of the
         estimate of log Z. An int makes fits reproducible.
+    verbose : int, default=0
+        Amount of progress messages. 0: none. 1: a line every few seconds with the epoch, the last
+        score in ``history_`` and the seconds that remain until ``max_iter``. 2: a line per epoch.
 
     Attributes
     ----------
@@ -238,6 +241,7 @@ class NNMRFDensity(EnergyEstimator):
         warm_start=False,
         n_jobs=None,
         random_state=None,
+        verbose=0,
     ):
         self.graph = graph
         self.learner = learner
@@ -264,6 +268,7 @@ class NNMRFDensity(EnergyEstimator):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
