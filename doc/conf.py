@@ -9,7 +9,7 @@ import skmrf
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import check_api  # noqa: E402
+import check_site  # noqa: E402
 import draw_map  # noqa: E402
 import list_capabilities  # noqa: E402
 
@@ -41,7 +41,7 @@ autosummary_ignore_module_all = False
 autosummary_imported_members = True
 autodoc_default_options = {
     "members": True,
-    "inherited-members": ", ".join(kind.__name__ for kind in check_api.BUILTINS),
+    "inherited-members": ", ".join(kind.__name__ for kind in check_site.BUILTINS),
     "special-members": "__call__",
 }
 # Names of other packages have no pages here, nor have those that begin with an underscore.
@@ -56,7 +56,7 @@ toc_object_entries_show_parents = "hide"
 # A table of methods on every page of a class, without those of tuples and floats.
 numpydoc_class_members_toctree = False
 numpydoc_show_inherited_class_members = {
-    name: not issubclass(kind, (tuple, float)) for name, kind in check_api.public_classes().items()
+    name: not issubclass(kind, (tuple, float)) for name, kind in check_site.public_classes().items()
 } | {f"skmrf._utils.results.{name}": False for name in ("LogPartition", "Marginals", "Assignment")}
 
 sphinx_gallery_conf = {
