@@ -49,7 +49,7 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 from skmrf import NNMRFClassifier
-from skmrf.datasets._remote import data_home_path
+from skmrf.datasets._files import data_home_path
 from skmrf.learners import Variational
 
 SETS = "Iris", "Seeds", "Sonar", "Banknote", "Leaf", "Glass", "Electricity", "Protein"

@@ -24,7 +24,6 @@ from .belief import (
     sum_out_variables,
     update_cavity,
 )
-from .heap import sift_down, sift_up
 
 FLOODING, SEQUENTIAL, RESIDUAL = 0, 1, 2
 AUTO_DAMPING = -1.0
@@ -61,6 +60,45 @@ class RunSettings(NamedTuple):
     max_iter: int
     tol: float
     damping: float
+
+
+@inlined
+def sift_up(heap, position, priority, item):
+    """Restore the order of a binary heap after the priority of an item has increased.
+
+    ``heap`` holds the items; the first one has the highest priority. ``position[item]`` is the
+    index of an item in the heap.
+    """
+    k = position[item]
+    while k > 0:
+        above = (k - 1) // 2
+        other = heap[above]
+        if priority[other] >= priority[item]:
+            break
+        heap[k] = other
+        position[other] = k
+        k = above
+    heap[k] = item
+    position[item] = k
+
+
+@inlined
+def sift_down(heap, position, priority, item):
+    """Restore the order of a binary heap after the priority of an item has decreased."""
+    k = position[item]
+    n = heap.size
+    while 2 * k + 1 < n:
+        below = 2 * k + 1
+        if below + 1 < n and priority[heap[below + 1]] > priority[heap[below]]:
+            below += 1
+        other = heap[below]
+        if priority[other] <= priority[item]:
+            break
+        heap[k] = other
+        position[other] = k
+        k = below
+    heap[k] = item
+    position[item] = k
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Parameter validation."""
+"""Parameter validation, and the identity of an estimator."""
 
 import inspect
 import math
@@ -91,3 +91,10 @@ def check_flag(name, value):
     """Raise a ValueError unless the value is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False; got {value!r}.")
+
+
+def identity_of(estimator):
+    """Return the class name and the parameters of an object; equal objects give equal results."""
+    if not hasattr(estimator, "get_params"):
+        return type(estimator).__name__
+    return type(estimator).__name__, repr(sorted(estimator.get_params().items()))

@@ -8,8 +8,15 @@ from importlib import resources
 import numpy as np
 from sklearn.utils import Bunch
 
-from ._archives import ARCHIVE_ERRORS, HEADER_BYTES, open_archive
-from ._remote import ENVIRONMENT, data_home_path, download, write_whole
+from ._files import (
+    ARCHIVE_ERRORS,
+    ENVIRONMENT,
+    HEADER_BYTES,
+    data_home_path,
+    download,
+    open_archive,
+    write_whole,
+)
 
 FOLDER = "density20"
 SPLITS = ("train", "valid", "test")

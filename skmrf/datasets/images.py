@@ -13,8 +13,15 @@ from sklearn.datasets import fetch_openml
 from sklearn.utils import Bunch
 
 from .._utils.parameters import check_number
-from ._archives import ARCHIVE_ERRORS, HEADER_BYTES, open_archive
-from ._remote import ENVIRONMENT, data_home_path, download, write_whole
+from ._files import (
+    ARCHIVE_ERRORS,
+    ENVIRONMENT,
+    HEADER_BYTES,
+    data_home_path,
+    download,
+    open_archive,
+    write_whole,
+)
 from .density import REPLACE_HINT
 
 SHAPE = 28, 28

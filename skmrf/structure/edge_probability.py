@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import expit, logsumexp, ndtri_exp
 
-from .chi2_tail import log_tail
+from .p_values import log_tail
 
 MIN_SCALE = 1.0  # in standard deviations of the noise; weaker edges look like no edges
 LOG_RATIO = 0.5 * np.log(2.0)  # log of the ratio of neighbouring scales

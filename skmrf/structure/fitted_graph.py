@@ -7,7 +7,7 @@ from ..energies import FactorGraph
 from ..energies.log_linear import pair_basis
 from .columns import duplicate_table
 from .edge_probability import edge_probabilities, z_from_chi2
-from .multiple_tests import adjust_p_values
+from .p_values import adjust_p_values
 
 Z_975 = norm.ppf(0.975)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._utils.parallel import run_blocks
-from .chi2_tail import quadratic_forms
+from .p_values import quadratic_forms
 from .regression import Regression, build_nodes
 
 

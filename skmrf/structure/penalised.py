@@ -12,9 +12,9 @@ from ..training import loop, penalties
 from ..training import state as loop_state
 from ..training.part_reports import warn_interrupted
 from ..training.settings import Settings
-from .candidates import candidate_pairs
 from .estimation import TableLearnerAdapter
 from .nodewise import fit_nodes
+from .screening import candidate_pairs
 from .search import Search
 
 PENALTIES = ("l1", "group-l1")

@@ -4,7 +4,7 @@ import numpy as np
 
 from .._utils.parameters import check_number
 from .assessment import add_score_tests, assess
-from .candidates import candidate_pairs
+from .screening import candidate_pairs
 from .search import (
     Search,
     Selection,

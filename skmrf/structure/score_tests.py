@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit
 
 from .._utils.parallel import run_blocks
-from .chi2_tail import quadratic_forms
+from .p_values import quadratic_forms
 from .regression import (
     RIDGE,
     ChunkedCodes,

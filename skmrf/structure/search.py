@@ -11,9 +11,9 @@ from .._utils.warn import warn_caller
 from ..energies.log_linear import LogLinearEnergy
 from ..learners import PCD
 from .assessment import Assessment, add_score_tests, assess
-from .candidates import candidate_pairs, difference
-from .multiple_tests import CONTROLS
 from .nodewise import fit_nodes
+from .p_values import CONTROLS
+from .screening import candidate_pairs, difference
 
 PCD_SWEEPS = 2  # sweeps per update; few suffice, as learning starts near the optimum
 MAX_ROUNDS = 20

@@ -4,9 +4,9 @@ import numpy as np
 
 from .._utils.parameters import check_flag, check_number
 from .assessment import add_score_tests, assess_nodes
-from .candidates import union
-from .multiple_tests import adjust_p_values
 from .nodewise import fit_nodes
+from .p_values import adjust_p_values
+from .screening import union
 from .search import Search
 
 

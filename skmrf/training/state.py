@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._utils.history import History
-from .._utils.identity import identity_of
+from .._utils.parameters import identity_of
 from ..learners.registry import check_learner
 
 

@@ -32,7 +32,6 @@ from skmrf.structure import (
     Thresholding,
     assessment,
     bootstrap,
-    information,
     wald,
 )
 from skmrf.structure.estimation import Estimation
@@ -196,11 +195,11 @@ def test_information_is_the_derivative_of_the_moments(draws, seed, monkeypatch):
             slopes.append((ends[0] - ends[1]) / (2 * h))
     if draws:
         monkeypatch.setattr(information, "MAX_ENUMERATED_STATES", 1)
-    found = information.fisher_information(energy, rows, rng)
+    found = assessment.fisher_information(energy, rows, rng)
     # 5 standard errors of a covariance of at least 20,000 nearly independent draws
-    atol = 5 * 1.5 / np.sqrt(information.MIN_DRAWS) if draws else 1e-8
+    atol = 5 * 1.5 / np.sqrt(assessment.MIN_DRAWS) if draws else 1e-8
     np.testing.assert_allclose(found, np.array(slopes), atol=atol)
-    covariances = information.parameter_covariances(energy, rows, rng)
+    covariances = assessment.parameter_covariances(energy, rows, rng)
     total = rows.count * np.array(slopes)
     inverse = np.linalg.inv(total + 0.01 * np.eye(len(total)))
     start = energy.form.unary_start[-1] + energy.form.pair_start
@@ -218,9 +217,9 @@ def test_sampled_covariance_is_corrected_for_bias(monkeypatch):
     monkeypatch.setattr(information, "N_CHAINS", 100)
     monkeypatch.setattr(information, "MIN_DRAWS", 200)
     monkeypatch.setattr(information, "_sample_chains", lambda *_: iter(parts))
-    T = information.sufficient_statistics(energy.form, rows.X[:200])
+    T = assessment.sufficient_statistics(energy.form, rows.X[:200])
     np.testing.assert_allclose(
-        information.fisher_information(energy, rows, rng),
+        assessment.fisher_information(energy, rows, rng),
         np.cov(T.T, bias=True) * 200 / (200 - 6 - 1),
         atol=1e-12,
     )

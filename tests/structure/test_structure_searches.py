@@ -32,12 +32,12 @@ from skmrf.structure import (
     penalised,
     search,
 )
-from skmrf.structure.candidates import candidate_pairs
 from skmrf.structure.nodewise import fit_nodes
 from skmrf.structure.pairwise_model import PairwiseModel
 from skmrf.structure.path import MAX_RECORDS, Path
 from skmrf.structure.removal import EdgeRemoval
 from skmrf.structure.rows import Rows
+from skmrf.structure.screening import candidate_pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
