@@ -194,7 +194,7 @@ def test_information_is_the_derivative_of_the_moments(draws, seed, monkeypatch):
                 ends.append(mean_statistics(energy.with_theta(dict(energy.theta, **{name: moved}))))
             slopes.append((ends[0] - ends[1]) / (2 * h))
     if draws:
-        monkeypatch.setattr(information, "MAX_ENUMERATED_STATES", 1)
+        monkeypatch.setattr(assessment, "MAX_ENUMERATED_STATES", 1)
     found = assessment.fisher_information(energy, rows, rng)
     # 5 standard errors of a covariance of at least 20,000 nearly independent draws
     atol = 5 * 1.5 / np.sqrt(assessment.MIN_DRAWS) if draws else 1e-8
@@ -213,10 +213,10 @@ def test_sampled_covariance_is_corrected_for_bias(monkeypatch):
     """The factor n / (n - k - 1) corrects the bias of the inverse of a sample covariance."""
     energy, rows, rng = a_fit(0, (2, 2, 2), 500, ((0, 1), (1, 2), (0, 2)))
     parts = [rows.X[:100], rows.X[100:200]]
-    monkeypatch.setattr(information, "MAX_ENUMERATED_STATES", 1)
-    monkeypatch.setattr(information, "N_CHAINS", 100)
-    monkeypatch.setattr(information, "MIN_DRAWS", 200)
-    monkeypatch.setattr(information, "_sample_chains", lambda *_: iter(parts))
+    monkeypatch.setattr(assessment, "MAX_ENUMERATED_STATES", 1)
+    monkeypatch.setattr(assessment, "N_CHAINS", 100)
+    monkeypatch.setattr(assessment, "MIN_DRAWS", 200)
+    monkeypatch.setattr(assessment, "_sample_chains", lambda *_: iter(parts))
     T = assessment.sufficient_statistics(energy.form, rows.X[:200])
     np.testing.assert_allclose(
         assessment.fisher_information(energy, rows, rng),

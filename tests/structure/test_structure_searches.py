@@ -28,8 +28,8 @@ from skmrf.structure import (
     Penalized,
     RemovalWhileLearning,
     Thresholding,
-    candidates,
     penalised,
+    screening,
     search,
 )
 from skmrf.structure.nodewise import fit_nodes
@@ -113,11 +113,11 @@ def test_candidate_pairs(n_rows, n_columns, screen, expected):
 
 
 def test_candidate_pairs_with_many_parameters(monkeypatch):
-    monkeypatch.setattr(candidates, "MAX_PARAMETERS", 4 * 6)
+    monkeypatch.setattr(screening, "MAX_PARAMETERS", 4 * 6)
     rng = np.random.default_rng(0)
     rows = Rows(rng.integers(0, 3, (5000, 4)).astype(STATE), np.ones(5000), np.full(4, 3))
     assert len(candidate_pairs(rows, PairwiseModel())) == 6
-    monkeypatch.setattr(candidates, "MAX_PARAMETERS", 4 * 6 - 1)
+    monkeypatch.setattr(screening, "MAX_PARAMETERS", 4 * 6 - 1)
     assert len(candidate_pairs(rows, PairwiseModel())) < 6
     assert len(candidate_pairs(rows, PairwiseModel(statistic="agreement"))) == 6
 
