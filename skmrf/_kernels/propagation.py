@@ -346,7 +346,7 @@ def update_priorities(g, work, a, first, n_clamped, heap, place, priority):
 
 @inlined
 def read_beliefs(g, work, variables, n_read, out):
-    """Write the normalised belief of each variable (uniform if all its states are excluded)."""
+    """Write the normalised belief of each variable (uniform if no state is possible)."""
     for v in range(n_read):
         i = variables[v]
         offset = g.state_start[i]
@@ -428,7 +428,7 @@ def log_norm(work, offset, q):
 
 @inlined
 def cavity_shift(g, work, p):
-    """Return the constant that :func:`update_cavity` subtracts from the log message of edge p."""
+    """Return the constant that normalises the log message of edge p in :func:`update_cavity`."""
     i = g.clique_vars[p]
     at = g.message_start[p]
     for s in range(g.n_states[i]):
