@@ -22,7 +22,7 @@ def check_auto(name, value):
 
 
 def check_covariance(name, value, n):
-    """Return a covariance matrix of n columns as floats, or raise a ValueError."""
+    """Return a covariance matrix of n columns as floats, or raise a ValueError if it is invalid."""
     try:
         cov = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -37,7 +37,7 @@ def check_covariance(name, value, n):
 
 
 def check_options(method, function, options, given=()):
-    """Raise a TypeError for an option that is not a keyword-only parameter of a function."""
+    """Raise a TypeError if an option is not a keyword-only parameter of a function."""
     allowed = [
         name
         for name, parameter in inspect.signature(function).parameters.items()
