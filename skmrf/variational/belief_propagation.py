@@ -150,7 +150,7 @@ def belief_propagation(
 
 
 def pass_messages(arranged, flat, how, x=None, start=None):
-    """Run belief propagation in a factor graph with reordered variables.
+    """Run belief propagation on a factor graph whose variables are reordered (an Arrangement).
 
     Parameters
     ----------
