@@ -90,7 +90,7 @@ def assess(energy, rows, imputed, fits, rng, n_jobs=None):
 
 
 def assess_nodes(fits, rows, n_jobs=None):
-    """Return Wald tests of the edges, computed from nodewise regressions ``fits`` on ``rows``."""
+    """Return Wald tests of the edges, computed from nodewise regressions (``fits``) of the rows."""
     values, _ = fits.wald()
     return _assess_edges(fits, values, fits.covariances, rows, np.ones(len(values)), n_jobs)
 
@@ -115,7 +115,7 @@ def _assess_edges(fits, values, covariances, rows, observed_share, n_jobs):
 
 
 def _degrees_of_freedom(form, rows):
-    """Return each edge's degrees of freedom; states that do not occur in the rows do not count."""
+    """Return the degrees of freedom of each edge's test, without states that never occur."""
     if form.statistic == "agreement":
         return np.ones(len(form.edges), dtype=int)
     free = np.array([len(np.unique(column)) - 1 for column in rows.X.T])
@@ -123,7 +123,7 @@ def _degrees_of_freedom(form, rows):
 
 
 def add_score_tests(assessment, fits, rows, n_jobs=None):
-    """Return the assessment, extended by score tests of all pairs that are not edges.
+    """Return the tests of the edges, extended by score tests of all other pairs.
 
     Variables whose tests would take too long are left out.
     """
@@ -214,7 +214,7 @@ def fisher_information(energy, rows, rng):
 
 
 def _sample_chains(energy, rows, n_draws, rng):
-    """Run Gibbs chains; after burn-in, yield the states of all chains once every few sweeps."""
+    """Run Gibbs chains, and yield the states of all chains every few sweeps after the burn-in."""
     p = rows.weights / rows.count
     X = rows.X[rng.choice(len(rows.X), size=N_CHAINS, p=p)]
     generators = spawn_generators(rng, N_CHAINS)
@@ -225,7 +225,7 @@ def _sample_chains(energy, rows, n_draws, rng):
 
 
 def _covariance(parts):
-    """Return the covariance of statistics that come in several parts, each of total weight 1."""
+    """Return the covariance matrix of statistics that are given in parts of total weight 1 each."""
     shift, mean, second, n_parts = None, 0.0, 0.0, 0
     for T, weights in parts:
         shift = (

@@ -29,7 +29,7 @@ class ScreenedPairs(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """Limits on each variable: its number of parameters, and its number of partners.
+    """Limits for each variable in the screening: number of parameters and number of partners.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ def count_observed_pairs(X, weights):
 
 
 def _pairs_below_level(X, weights, n_states, level):
-    """Return the pairs with p-value at most ``level``, with statistics and degrees of freedom.
+    """Return the pairs with a p-value of at most ``level``, and their test statistics.
 
     The threshold of Benjamini and Hochberg never exceeds the level, so it rejects no other pair.
     """
@@ -158,7 +158,7 @@ def _pearson(tables):
 
 
 def _select_within_budget(edges, order, budget):
-    """Let each variable keep edges in the given order, within its limits.
+    """Select edges in the given order, as long as both of their variables are within their limits.
 
     Returns a mask of the edges that both variables keep.
     """
@@ -216,7 +216,7 @@ def candidate_pairs(rows, model):
 
 
 def _small_pairs(rows, model, pairs):
-    """Return pairs with so few parameters that each variable can have n - 1 such pairs.
+    """Return the pairs with few parameters: each variable can have n - 1 such pairs.
 
     Each parameter needs 20 rows. No pair is returned if these pairs have more than 2,000
     parameters together.
@@ -233,13 +233,13 @@ def _dependent_pairs(rows, model, level, max_partners):
 
 
 def difference(edges, others):
-    """Return the rows of ``edges`` that are not in ``others``."""
+    """Return the edges (rows of ``edges``) that are not in ``others``."""
     excluded = set(map(tuple, others.tolist()))
     kept = [tuple(e) not in excluded for e in edges.tolist()]
     return edges[np.array(kept, dtype=bool)]
 
 
 def union(edges, others):
-    """Return the edges of two arrays without common edges, in lexicographic order."""
+    """Return all edges of two arrays, which have no common edge, in lexicographic order."""
     both = np.concatenate([edges, others])
     return both[np.lexsort(both.T[::-1])]
