@@ -116,7 +116,7 @@ def _draw_states(n_states, n, rng):
 
 
 def _draw_cliques(n, low, high, count, rng):
-    """Draw distinct random cliques.
+    """Draw distinct random cliques with numbers of variables between ``low`` and ``high``.
 
     The size of each clique is drawn uniformly from the sizes that still have an unused clique.
     """
@@ -148,7 +148,7 @@ def _draw_subsets(n, order, count, rng):
 
 
 def _draw_zeros(layout, fraction, rng):
-    """Choose random table entries with zero potential; at least one state stays possible."""
+    """Draw which table entries get potential zero; at least one joint state stays possible."""
     state = rng.integers(layout.n_states)
     offsets = np.add.reduceat(layout.strides * state[layout.clique_vars], layout.clique_ptr[:-1])
     zero = rng.random(layout.n_parameters) < fraction
@@ -345,7 +345,7 @@ def make_weighted_3sat(n_variables, *, n_clauses=None, random_state=None):
 
 
 def _draw_literals(count, rng):
-    """Draw the potentials of each clause, shape (count, 8)."""
+    """Draw the potentials of random weighted clauses of three literals, shape (count, 8)."""
     potentials = rng.uniform(*SATISFIED_RANGE, size=(count, 2**ORDER))
     falsifying = rng.integers(2**ORDER, size=count)
     potentials[np.arange(count), falsifying] = rng.uniform(*FALSIFIED_RANGE, size=count)
