@@ -114,7 +114,7 @@ class PSMC(ParticleLearner):
         return round(self.fraction * n)
 
     def start(self, energy, data, batch, rng):
-        """Return weighted particles of the initial model."""
+        """Return the initial particles: weighted samples of the initial model."""
         reference = data.reference(self.reference, energy, batch)
         particles, generators = run_smc_from_reference(
             reference,
@@ -136,13 +136,13 @@ class PSMC(ParticleLearner):
         )
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; weighted particles are the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, from particles."""
         positive = state.data(energy, batch)
         state, info = self.move(energy, state, rng)
         return positive, state.phase, state, info
 
     def move(self, energy, state, rng):
-        """Move old and fresh particles to the new model; return the new state and diagnostics."""
+        """Move old and new particles to the new model; return the new state and diagnostics."""
         return REFRESH[self.refresh](self, energy, state, rng)
 
     def _move_along(self, path, X, generators, rng, log_weights=None):
@@ -167,7 +167,7 @@ class PSMC(ParticleLearner):
         return state, {k: v for k, v in info.items() if not k.startswith("log_partition")}
 
     def old_and_fresh(self, state, rng):
-        """Return resampled persistent particles, and new particles drawn from the reference."""
+        """Return resampled old particles, and new particles drawn from the reference."""
         n_fresh = self._n_fresh(len(state.X))
         old = state.X[resample(state.log_weights, len(state.X) - n_fresh, rng)]
         return old, state.reference.sample(n_fresh, rng)

@@ -1,4 +1,4 @@
-"""Reports of epochs to scikit-learn's callbacks."""
+"""Reports of training epochs to scikit-learn's callbacks."""
 
 from contextlib import nullcontext
 
@@ -8,13 +8,13 @@ from .checkpoints import NoCheckpoint
 
 
 class SilentReports:
-    """Placeholder that reports nothing, for a run without callbacks."""
+    """Placeholder for runs without callbacks: it reports nothing."""
 
     def begin(self):
         """Do nothing when an epoch begins."""
 
     def end(self, state):
-        """Return False when an epoch ends, because no callback can stop the run."""
+        """Return False at the end of an epoch, because there is no callback to stop training."""
         return False
 
 
@@ -50,7 +50,7 @@ class EpochReports:
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
 
     def fit(self, name, sub_estimator, sample_weight):
-        """Fit a sub-estimator to the same rows, and report the fit as a task with this name."""
+        """Fit a sub-estimator to the same rows, and report its fit to the callbacks as a task."""
         task = self.root.subcontext(task_name=name)
         with propagate_callbacks(task, sub_estimator):
             task.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
@@ -59,17 +59,17 @@ class EpochReports:
         return fitted
 
     def begin(self):
-        """Report the beginning of an epoch."""
+        """Report the beginning of an epoch to the callbacks."""
         self.epoch = self.root.subcontext(task_name="epoch")
         self.epoch.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
 
     def end(self, state):
-        """Write a checkpoint, report the end of an epoch, and return whether to stop."""
+        """Write a checkpoint, report the end of an epoch, and return True to stop training."""
         self.checkpoint.write(state)
         return self._end_task(self.epoch, self.summary and (lambda: self.summary(state)))
 
     def finish(self, attributes=None):
-        """Report the end of the fit; callbacks may call ``attributes`` for fitted attributes."""
+        """Report the end of the fit to the callbacks, with a function for fitted attributes."""
         self._end_task(self.root, attributes)
 
     def _end_task(self, task, attributes):
