@@ -314,7 +314,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         return encoder, Batch(X, encoder.encode(y, X.shape[0]))
 
     def _scale(self, data, is_resumed):
-        """Return the batch with scaled inputs, and the scaler."""
+        """Return a batch with standardised inputs, and the scaler of the inputs."""
         scaler = self.scaler_ if is_resumed else fit_scaler(data.X, sample_weights(data))
         return data._replace(X=scale_inputs(scaler, data.X)), scaler
 
@@ -474,7 +474,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
 
 def _adaptive_rate(optimizer, max_updates):
-    """Return the default learning-rate schedule; all its halvings fit into ``max_updates``."""
+    """Return the default adaptive learning rate, which can be halved often enough."""
     rate = FIRST_RATES.get(type(optimizer).__name__.lower(), optimizer.default_rate)
     window = int(np.clip(max_updates // N_WINDOWS, 1, WINDOW))
     return AdaptiveRate(rate, window, COSINE, N_HALVINGS)

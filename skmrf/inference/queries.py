@@ -152,7 +152,7 @@ def marginals(
 
 
 def _drop_fallback_options(options, method, chosen):
-    """Return the options; return no options if method="auto" chose "exact".
+    """Return the options of a method; "auto" passes no options if it chose "exact".
 
     With "auto", the options are for the fallback method only.
     """
