@@ -53,7 +53,7 @@ COLUMNS = {
 
 
 def components():
-    """Return both Gaussians of the true model."""
+    """Return the two Gaussian components of the true mixture."""
     for mean, deviations, (a, b, c) in zip(MEANS, DEVIATIONS, CORRELATIONS, strict=True):
         correlation = np.array([[1, a, b], [a, 1, c], [b, c, 1]])
         yield multivariate_normal(mean, correlation * np.outer(deviations, deviations))
@@ -106,7 +106,7 @@ def as_paper(n_components, pool, seed):
 
 
 def floor(seed, **layers):
-    """Return networks on the Gaussian base, to be fitted with the exact gradient."""
+    """Return the default networks with the grid learner, which has the exact gradient."""
     return NNMRFDensity(
         learner=Grid(GRID_POINTS), optimizer="lbfgs", max_iter=EXACT_ITER, early_stopping=False,
         random_state=seed, **layers,
@@ -114,7 +114,7 @@ def floor(seed, **layers):
 
 
 def floor_of_paper(seed):
-    """Return the networks of the paper without its base, which is too wide for a grid."""
+    """Return the paper's networks with the grid learner and the default base."""
     return floor(seed, **{k: PAPER_SETTING[k] for k in ("node_layers", "edge_layers")})
 
 
@@ -176,7 +176,7 @@ def references(X, T):
 
 
 def settings(n_components, pools):
-    """Return pairs of components and pool size, one varied and the other fixed."""
+    """Return the pairs (components, pool size) of all fits; one of the two numbers varies."""
     pairs = [(k, FIXED_POOL) for k in n_components]
     return pairs + [(FIXED_COMPONENTS, t) for t in pools if (FIXED_COMPONENTS, t) not in pairs]
 

@@ -157,7 +157,7 @@ def split_rows(X, y, seed):
 
 
 def classifiers(protocol, n, seed):
-    """Return the other methods; the settings of the notebook are only in the paper's protocol."""
+    """Return the classifiers with which NNMRFClassifier is compared."""
     paper = protocol == "paper"
     layers = 3 * n, 5 * n, 3 * n
     models = {
@@ -337,7 +337,7 @@ def _log_prior(data):
 
 
 def own(method, protocol, data, binary, seed):
-    """Return accuracies, log densities and processor seconds of our estimator."""
+    """Return accuracies, log densities and processor seconds of NNMRFClassifier."""
     compile_kernels()
     found = data.scaled()[0] if protocol == "honest" else data
     model = ours(method, seed, binary)
@@ -421,7 +421,7 @@ def count_results(args, cells):
 
 
 def values(cells, kind):
-    """Return the results of each method over splits as a dict of arrays."""
+    """Return a dict of arrays: the results of each method in all splits."""
     found = {}
     for cell in cells:
         for part in cell.values():
@@ -450,7 +450,7 @@ def n_splits(results):
 
 
 def row_of(name, cells, kind, digits, paper):
-    """Return the row of a data set: text, mean and standard error of each method."""
+    """Return a data set's row of the table: mean and standard error of each method."""
     found = values(cells, kind)
     row = {"set": name, "splits": n_splits(found.values())}
     for method, numbers in found.items():
@@ -592,7 +592,7 @@ def write(args, name, rows, columns, xlabel, counts):
 
 
 def relative(row, methods):
-    """Return log densities minus that of the Gaussian, clipped to 30 nats."""
+    """Return the log densities minus the log density of a Gaussian, clipped to 30 nats."""
     found = {m: float(np.clip(row[m] - row["Gaussian"], -30, 30)) for m in methods if m in row}
     return {"set": row["set"]} | found
 

@@ -73,7 +73,7 @@ def strongest_pairs(X, truth):
 
 
 def strengths(X):
-    """Return increasing values of C for L1 regression, from the largest without neighbours."""
+    """Return increasing values of C for L1 regression; the first gives no neighbours."""
     S = 2.0 * X - 1.0
     gradient = S.T @ (X - X.mean(axis=0))
     np.fill_diagonal(gradient, 0.0)
@@ -363,7 +363,7 @@ def draw_paths(path, noisy, exact):
 
 
 def figure_3(args):
-    """Write the table and the figure of paths."""
+    """Make Figure 3: write the table and draw the paths of the edge parameters."""
     noisy = [by_chains(seed) for seed in range(3 if args.fast else 10)]
     exact = {rate: exact_moments(rate) for rate in (0.15, 0.1)}
     rows = [PUBLISHED]

@@ -32,7 +32,7 @@ def ring(n, seed):
 
 
 def plants(n, seed):
-    """Return a continuous column that depends on a categorical column, and the latter."""
+    """Return two columns: a continuous column that depends on a categorical column."""
     rng = np.random.default_rng(seed)
     codes = rng.permutation(np.resize(np.arange(3), n))
     return np.stack([3.0 * codes + rng.normal(size=n), codes], axis=1)
@@ -56,7 +56,7 @@ TABLES = {
 
 @functools.lru_cache
 def learned(kind, density, seed):
-    """Return a fitted model with large networks, which is cached and must not be changed."""
+    """Return a fitted NNMRFDensity with large networks; it is cached and must not be changed."""
     table, categorical = TABLES[kind]
     model = small(learner=Grid(31), optimizer="lbfgs", node_layers=(8,), edge_layers=(8,))
     model.set_params(density=density, categorical_features=categorical, max_iter=100)
@@ -102,7 +102,7 @@ def ensemble(*args, **parameters):
 
 
 def labelled(case, seed, n=23, n_labels=3):
-    """Return a model far from its initial values, with rows and labels."""
+    """Return a label model with random parameters, rows and labels."""
     n_states, edges = CASES[case]
     rng = np.random.default_rng(seed)
     networks = NeuralEnergy.random(
@@ -135,7 +135,7 @@ def kinds(n, seed):
 
 @functools.lru_cache
 def fitted(kind, seed):
-    """Return a fitted ensemble, which is cached and must not be changed."""
+    """Return a fitted NNMRFClassifier with an ensemble; it is cached and must not be changed."""
     make, categorical = {"rings": (rings, None), "kinds": (kinds, [1])}[kind]
     X, y = make(150, seed)
     model = ensemble(categorical_features=categorical, max_iter=40, random_state=seed)

@@ -42,7 +42,7 @@ def base_precision(rng, m, scale=0.3):
 
 
 def neural(seed, n_states, edges, *, scale=1.0):
-    """Return an energy whose networks are large compared to the base."""
+    """Return a neural energy whose networks are large compared to its Gaussian base."""
     rng = np.random.default_rng(seed)
     m = list(n_states).count(0)
     energy = NeuralEnergy.random(
@@ -61,7 +61,7 @@ def neural(seed, n_states, edges, *, scale=1.0):
 
 
 def smooth(seed, n_states, edges):
-    """Return an energy with smooth networks of one layer.
+    """Return a neural energy with smooth networks of one hidden layer.
 
     No unit has its kink near the data: half of the units are linear there, the others exponential.
     """
@@ -90,7 +90,7 @@ each_dtype = pytest.mark.parametrize("dtype", DTYPES)
 
 
 def layers(rng, n_visible, n_hidden, n_rows=1, *, scale=1.0, field=1.0, dtype=float):
-    """Return the weights and the biases of both layers."""
+    """Draw the weights and the biases of two layers of units."""
     weights = rng.normal(0.0, scale, size=(n_visible, n_hidden))
     visible = rng.normal(0.0, field, size=(n_rows, n_visible))
     hidden = rng.normal(0.0, field, size=(n_rows, n_hidden))
@@ -104,7 +104,7 @@ def log_marginals(weights, visible, hidden):
 
 
 def gains(scores, V, state):
-    """Return the change of a state's score if one unit is flipped, for each unit."""
+    """Return, for each unit, the change of a state's score if this unit is flipped."""
     number = {tuple(v): s for v, s in zip(V.astype(int).tolist(), scores, strict=True)}
     state = np.asarray(state, dtype=int)
     others = state ^ np.eye(len(state), dtype=int)

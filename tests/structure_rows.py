@@ -25,7 +25,7 @@ slow = pytest.mark.slow
 
 
 def strict(level=STRICT, **parameters):
-    """Return Wald tests of a strict level."""
+    """Return the search strategy of Wald tests, with a strict level."""
     return WaldTests(level=level, **parameters)
 
 
@@ -39,7 +39,7 @@ def chain_rows(seed, n_rows=1500, n_variables=5, coupling=0.5, field=0.0):
 
 
 def three_state_rows(seed, n_rows=1500):
-    """Return rows in which columns 0 and 1 often agree, and columns 2 and 3, too."""
+    """Return rows of three-state columns; columns 0 and 1 often agree, and so do 2 and 3."""
     rng = np.random.default_rng(seed + 700)
     X = rng.integers(0, 3, size=(n_rows, 4))
     for i, j in [(0, 1), (2, 3)]:
@@ -49,7 +49,7 @@ def three_state_rows(seed, n_rows=1500):
 
 
 def holes(X, share, *seed):
-    """Return rows with entries missing completely at random."""
+    """Replace a share of the entries by missing values, completely at random."""
     X = X.astype(float)
     X[np.random.default_rng([77, *seed]).random(X.shape) < share] = np.nan
     return X
@@ -101,7 +101,7 @@ FORMS = [("table", True), ("table", False), ("agreement", True), ("agreement", F
 
 
 def by_scipy(x, y):
-    """Return the p-value and statistic of scipy, for rows where both columns are observed."""
+    """Return the chi-square p-value and statistic of two columns, computed by scipy."""
     both = (x != MISSING) & (y != MISSING)
     a, i = np.unique(x[both], return_inverse=True)
     b, j = np.unique(y[both], return_inverse=True)
@@ -153,7 +153,7 @@ def parameters_of(form, i):
 
 
 def features(form, X, i):
-    """Return the statistics by row, state and parameter, from log-potentials of whole rows."""
+    """Return the sufficient statistics of a variable's regression, by row, state and parameter."""
     names = parameters_of(form, i)
     F = np.zeros((len(X), form.layout.n_states[i], len(names)))
     for k, (name, number) in enumerate(names):
@@ -168,7 +168,7 @@ def features(form, X, i):
 
 
 def derivatives(F, states, weights, theta):
-    """Return the log-likelihood, the scores of the rows and the information matrix."""
+    """Return a regression's log-likelihood, row scores and information matrix."""
     logits = F @ theta
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)

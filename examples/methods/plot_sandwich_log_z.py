@@ -95,9 +95,9 @@ figure.savefig(path, dpi=120)
 # The interval can also be wrong. We add a hidden unit that memorises one image with inverted
 # colours, so that most of the probability is near this image. No forward chain reaches this image.
 # If the reverse chains start at the final states of the forward chains, the interval is narrow and
-# wrong. If the reverse chains start at samples of the model, most of which are near the inverted
-# image, the interval is wide and contains the exact value. ``RBM`` starts the reverse chains at
-# training rows. Its ``score_samples`` subtracts the forward estimate, ``log_partition_``.
+# wrong. If the reverse chains start at samples of the model, the interval is wide and contains the
+# exact value: most of these samples are near the inverted image. ``RBM`` starts the reverse chains
+# at training rows. Its ``score_samples`` subtracts the forward estimate, ``log_partition_``.
 # ``log_partition_interval_`` has both limits of the interval.
 
 image = 1 - ink[0]

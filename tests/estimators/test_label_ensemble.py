@@ -50,7 +50,7 @@ def test_the_ensemble_is_the_mean_of_its_members(seed):
 
 
 def learned(seed, n=200, n_learned=None, **options):
-    """Return rows whose first column determines noisy labels, the labels, and an ensemble."""
+    """Return rows, noisy labels that depend on the first column, and a learned ensemble."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
     y = (X[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int)

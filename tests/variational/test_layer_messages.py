@@ -31,7 +31,7 @@ def forest(rng, n_visible, n_hidden):
 
 
 def trees(seed, n_models):
-    """Yield random forests with fields; every second one has a single hidden unit."""
+    """Yield two-layer models whose weights form a forest; every second has one hidden unit."""
     rng = np.random.default_rng(seed)
     for k in range(n_models):
         n_visible = int(rng.integers(1, 7))
