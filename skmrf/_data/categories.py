@@ -63,7 +63,7 @@ class CategoryEncoder:
 
 
 def resolve_categories(categories, columns, names):
-    """Return the categories of each column: those given by the user or those in the column.
+    """Return the categories of each column: the user's categories, or the values in the column.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ RELATIVE = 1.0 + 1e-12  # zero masses within rounding errors are equal
 
 @inlined
 def joint_probabilities(a, skipped, n_states, clique_ptr, clique_vars, single, single_start, out):
-    """Write the probability of each joint state of clique a without variable ``skipped``.
+    """Write the probability of each joint state of clique a's variables, except ``skipped``.
 
     If ``skipped`` is -1, no variable is left out. Returns the number of probabilities.
     """

@@ -159,7 +159,7 @@ class TableBackedEnergy(DiscreteEnergy):
         return out
 
     def _add_gram(self, states, out):
-        """Add the weighted moments of binary rows to ``out``, by matrix products."""
+        """Add the weighted clique frequencies of binary rows to ``out``, by matrix products."""
         if not states:
             return
         n_states = self.layout.n_states

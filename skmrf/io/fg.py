@@ -140,7 +140,7 @@ class _NumericTokens:
 
 
 def _concatenate_ranges(first, lengths, step=1):
-    """Concatenate the ranges ``first[a] + step * (0, 1, ..., lengths[a] - 1)`` for all a."""
+    """Concatenate ranges of integers with the given first values, common step, and lengths."""
     begin = np.cumsum(lengths) - lengths
     return np.repeat(first - step * begin, lengths) + step * np.arange(lengths.sum())
 

@@ -22,7 +22,7 @@ class PropagationState:
 
 
 class BP(Learner):
-    r"""Likelihood gradient by belief propagation, which approximates the moments of the model.
+    r"""Likelihood gradient by belief propagation, which approximates the model expectation.
 
     The negative phase consists of the beliefs :math:`b_a(x_a)` of the cliques. The result
     is the gradient of the log-likelihood with the Bethe approximation in place of :math:`\log Z`.

@@ -40,7 +40,7 @@ class VisiblePhase:
 
     @classmethod
     def from_batch(cls, energy, batch, max_bytes):
-        """Create the phase: sum statistics of complete rows, group rows with missing entries."""
+        """Create the positive phase: sum statistics of complete rows, group incomplete rows."""
         X, weights = unique_rows(batch)
         full = (X != MISSING).all(axis=1)
         complete = {name: np.zeros_like(v) for name, v in energy.theta.items()}

@@ -20,7 +20,7 @@ class MeanFieldState:
 
 
 class MeanField(Learner):
-    r"""Likelihood gradient by naive mean field, which approximates the moments of the model.
+    r"""Likelihood gradient by naive mean field, which approximates the model expectation.
 
     The negative phase consists of the moments of the product distribution with the best lower bound
     on :math:`\log Z`, so the result is the gradient of an upper bound of the log-likelihood. A

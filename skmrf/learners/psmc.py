@@ -158,7 +158,7 @@ class PSMC(ParticleLearner):
         )
 
     def follow(self, energy, state, rng, X, log_weights):
-        """Move all particles along the path from the last parameters to the new parameters."""
+        """Move all particles from the last model to the new model, along a path of models."""
         path = Interpolation(state.energy, energy)
         particles = self._move_along(path, X, state.generators, rng, log_weights)
         particles.log_ratio += state.log_partition

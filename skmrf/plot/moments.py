@@ -238,7 +238,7 @@ class _Moments:
         self.n_per_pair = np.array([len(a) for a in first], dtype=int)
 
     def get_kinds(self, pair_kinds):
-        """Return the plot label of each probability: "column", or the given label of its pair."""
+        """Return the label of each plotted probability: "column", or the label of its pair."""
         kinds = np.repeat(np.array(pair_kinds, dtype=object), self.n_per_pair)
         return np.array([COLUMN] * len(self.single) + kinds.tolist(), dtype=object)
 

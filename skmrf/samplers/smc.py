@@ -40,7 +40,7 @@ class Tempering(NamedTuple):
     energy: Energy
 
     def log_density(self, X):
-        """Return a function that maps beta to the log-densities of the rows of X on the path.
+        """Return a function of beta: the log-density of each row of X at position beta of the path.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class Tempering(NamedTuple):
         return lambda beta: (1 - beta) * at_reference + beta * value if beta else at_reference
 
     def move(self, X, beta, generators, n_sweeps):
-        """Run Gibbs sweeps at the inverse temperature ``beta``.
+        """Move states by Gibbs sweeps of the model at the inverse temperature ``beta``.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class Interpolation(NamedTuple):
     last: Energy
 
     def log_density(self, X):
-        """Return a function that maps beta to the log-densities of the rows of X on the path.
+        """Return a function of beta: the log-density of each row of X at position beta of the path.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class Interpolation(NamedTuple):
         return self.first.along(self.last, X)
 
     def move(self, X, beta, generators, n_sweeps):
-        """Run Gibbs sweeps of the model at the position ``beta`` on the path.
+        """Move states by Gibbs sweeps of the model at position ``beta`` of the path.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class SMCResult:
 
     @property
     def n_temperatures(self):
-        """Return the number of steps along the path."""
+        """Return the number of steps (temperatures) of the run along its path."""
         return len(self.betas) - 1
 
 

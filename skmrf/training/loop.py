@@ -341,7 +341,7 @@ def update(learner, batch, settings, state):
 
 
 def _subtract(penalty_gradient, gradient):
-    """Subtract the penalty's gradient from the gradient; the result overwrites the former."""
+    """Return the gradient minus the penalty's gradient, in the arrays of the penalty's gradient."""
     if penalty_gradient is None:
         return gradient
     out = penalty_gradient

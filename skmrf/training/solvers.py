@@ -368,7 +368,7 @@ def wolfe_point(evaluate, first):
 
 
 def _interpolate(low, high):
-    """Return the step length at the maximum of a cubic through two points, or the midpoint."""
+    """Return a step length between two trial points: the maximum of a cubic, or the midpoint."""
     width = high.step - low.step
     mean = (high.value - low.value) / width
     curvature = low.slope + high.slope - 3.0 * mean

@@ -45,7 +45,7 @@ class Arrangement:
         return Tables(logs, np.exp(logs - np.repeat(top, size)))
 
     def visits(self, cliques=slice(None)):
-        """Return the approximate number of table entries that an iteration reads.
+        """Return the approximate number of table entries that an iteration of messages reads.
 
         Each entry is read once for each variable of its clique.
         """

@@ -258,7 +258,7 @@ class _Couplings:
         self.bound = BOUNDS[self.dtype]
 
     def _compute_ratios(self, weights, dtype):
-        """Compute the exponentials of the weights, in the given dtype or in float64 if needed."""
+        """Compute the exponentials of the weights, in float64 if the given dtype is too small."""
         self.dtype, self.weights = dtype, weights.astype(dtype, copy=False)
         n_visible, n_hidden = weights.shape
         largest, limit = (dtype.type(x) for x in LIMITS[dtype])
