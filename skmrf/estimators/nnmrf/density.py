@@ -465,7 +465,7 @@ class NNMRFDensity(EnergyEstimator):
 
 
 def _standardise(columns, data):
-    """Standardise encoded rows by weighted means and deviations; return encoder and rows."""
+    """Standardise rows by weighted means and deviations; return the updated encoder and rows."""
     if data.log_weights is not None:
         weights = normalized_weights(data.log_weights, len(data.X))
         X, columns = columns.standardised(data.X, weights)
