@@ -55,7 +55,10 @@ SETTINGS = {  # the paper has no beliefs as moments; its printed algorithm is on
     "paper": [name for name in LEARNERS if name != "BP"],
     "best": [name for name in LEARNERS if name not in ("BPChain", "BP-CD")],
 }
-TITLES = {"paper": "the paper's start and rates", "best": "independent start, Adam from 0.1"}
+TITLES = {
+    "paper": "paper's initial values and learning rates",
+    "best": "initial model of independent columns, Adam",
+}
 REFERENCE_SECONDS = 20.0
 SIZES = {
     "multimodal": range(10, 32, 3),

@@ -32,7 +32,7 @@ COLUMNS = {
     "first": "first",
     "best": "best",
     "at": "at update",
-    "telling": "telling samples from data",
+    "telling": "accuracy, samples against data",
 }
 
 

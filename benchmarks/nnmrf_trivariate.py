@@ -253,12 +253,15 @@ def main(argv=None):
     problems = [problem(seed, N_TRAIN, N_TEST) for seed in range(n_seeds)]
     found = [references(*data) for data in problems]
     rows = [summary(name, None, None, [f[name] for f in found]) for name in found[0]]
+    entropy = -log_p(problems[0][1]).mean()
+    error = log_p(problems[0][1]).std() / N_TEST**0.5
     notes = (
-        f"KL in nats and the units of the data, by {N_TEST:,} test rows, of which the standard "
-        f"error of log p alone is {log_p(problems[0][1]).std() / N_TEST**0.5:.3f}; entropy of the "
-        f"truth by them: {-log_p(problems[0][1]).mean():.4f} nats.",
-        "The Gaussian mixture holds the truth: a reference, no rival. The Bethe value is no bound "
-        "of log Z, and what it gives is no KL divergence.",
+        f"KL divergences are in nats, estimated from {N_TEST:,} test rows. The standard error from "
+        f"the log density of the true model alone is {error:.3f}. The entropy of the true model, "
+        f"estimated from the same rows, is {entropy:.4f} nats.",
+        "The family of the Gaussian mixture contains the true model, so its row is a reference. "
+        "The Bethe value is not a bound of log Z, so the column with the Bethe value is not a KL "
+        "divergence.",
     )
     for name, n_components, pool, make in runs(args, pairs):
         results = [judge(make(seed), *data) for seed, data in enumerate(problems)]
