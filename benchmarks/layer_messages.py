@@ -43,7 +43,7 @@ COLUMNS = {
     "ratio": "matrix form / kernel",
     "ratio_new": "new weights",
     "ratio_double": "matrix form in float64 / kernel",
-    "limit": "bytes at the limit, share",
+    "limit": "time to move bytes / time",
 }
 
 

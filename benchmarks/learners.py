@@ -154,7 +154,7 @@ def table(rows, times):
     for name in names:
         columns[f"{name} early"] = f"{name}, {times[-1] / 10:g} s"
         columns[name] = f"{name}, {times[-1]:g} s"
-    return lines, columns | {"converged": "converged by then"}
+    return lines, columns | {"converged": "converged fits"}
 
 
 def draw(path, rows, times):

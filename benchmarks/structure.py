@@ -289,7 +289,7 @@ PATH_COLUMNS = {
     "crossing": "(0, 1) leads from update",
     "apart": "(1, 2) removed at",
     "ends": "(0, 9) removed at",
-    "right": "right of 45",
+    "right": "correct pairs of 45",
 }
 PUBLISHED = {"name": "paper", "crossing": 30, "apart": 2, "ends": 388, "right": 45}
 
