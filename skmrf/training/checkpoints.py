@@ -75,7 +75,7 @@ class FileCheckpoint(NoCheckpoint):
         saved = self._read()
         if saved["identity"] != identity:
             raise ValueError(
-                f"{self.path} is of another fit: its parameters, rows, weights, initial values or "
+                f"{self.path} belongs to another fit: its parameters, rows, weights, initial values or "
                 "version of skmrf differ. Delete the file, or give Checkpoint another path."
             )
         self._saved, self.ended = (saved["state"], saved["fixed"]), saved["ended"]
@@ -182,7 +182,7 @@ class Checkpoint:
     TypeError
         From ``fit``: the estimator is not one of this package, such as a ``GridSearchCV``.
     ValueError
-        From ``fit``: the file is of another fit (with other parameters, rows, weights, initial
+        From ``fit``: the file belongs to another fit (with other parameters, rows, weights, initial
         values or version of skmrf), the file is not a checkpoint or is damaged, or the estimator
         has two checkpoints.
     FileNotFoundError, IsADirectoryError
