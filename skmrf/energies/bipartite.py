@@ -242,7 +242,7 @@ class BipartiteEnergy(LayeredEnergy):
         return -out
 
     def raised(self, V):
-        """Return a function that maps beta to the scaled log marginals of ``f ** beta``.
+        """Return a function of beta: the scaled log sum over hidden states of ``f ** beta``.
 
         The function returns ``log(sum_h f(v, h) ** beta) + (beta - 1) * log(m)`` of each row, where
         m is the number of joint states of the hidden units.

@@ -313,7 +313,7 @@ class LayeredEnergy(DiscreteEnergy):
 
     @abstractmethod
     def raised(self, V):
-        r"""Return a function that maps beta to the scaled log marginals of ``f ** beta``.
+        r"""Return a function of beta: the scaled log sum over hidden states of ``f ** beta``.
 
         The scaled log marginal is :math:`\log \bigl( m^{\beta - 1} \sum_h f(v, h)^\beta \bigr)`,
         where m is the number of joint states of the latent variables. It is 0 at ``beta = 0`` and
@@ -447,7 +447,7 @@ class ContinuousEnergy(FactorGraphConvertible):
     @property
     @abstractmethod
     def covariance(self):
-        """Covariance matrix of the base, ndarray of shape (n_continuous, n_continuous)."""
+        """Covariance matrix of the Gaussian base, shape (n_continuous, n_continuous)."""
 
     @property
     def degrees(self):

@@ -66,7 +66,7 @@ class Path:
         return [self.columns[edge] for edge in map(tuple, edges.tolist())]
 
     def remove(self, edges, update=0):
-        """Record that edges were removed from the model, and when.
+        """Record the removal of edges from the model, with the number of the update.
 
         ``update`` counts the updates of this run; 0 is the end of the last run.
         """

@@ -32,7 +32,7 @@ class NoCheckpoint:
     ended = False
 
     def begin(self, rng, estimator, *inputs):
-        """Return ``rng``, the random generator of the fit, because there is no file."""
+        """Return ``rng`` unchanged, because no checkpoint file has another random generator."""
         return rng
 
     def take_saved(self):
@@ -40,10 +40,10 @@ class NoCheckpoint:
         return
 
     def set_fixed(self, value):
-        """Do nothing, because there is no file."""
+        """Do nothing, because there is no checkpoint file."""
 
     def write(self, state, *, ended=False):
-        """Do nothing, because there is no file."""
+        """Do nothing, because there is no checkpoint file."""
 
 
 class FileCheckpoint(NoCheckpoint):
@@ -75,8 +75,9 @@ class FileCheckpoint(NoCheckpoint):
         saved = self._read()
         if saved["identity"] != identity:
             raise ValueError(
-                f"{self.path} belongs to another fit: its parameters, rows, weights, initial values or "
-                "version of skmrf differ. Delete the file, or give Checkpoint another path."
+                f"{self.path} belongs to another fit: its parameters, rows, weights, initial "
+                "values or version of skmrf differ. Delete the file, or give Checkpoint another "
+                "path."
             )
         self._saved, self.ended = (saved["state"], saved["fixed"]), saved["ended"]
         self._fit = {"identity": identity, "rng": saved["rng"]}

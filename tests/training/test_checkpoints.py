@@ -241,7 +241,7 @@ def test_checkpoint_of_another_fit_raises(tmp_path):
         ({"random_state": 1}, rows, np.ones(len(rows))),
     ):
         other = DiscreteMRF(**SMALL | change).set_callbacks(Checkpoint(path))
-        with pytest.raises(ValueError, match=r"belongs to another fit: .*Delete the file, or give Ch"):
+        with pytest.raises(ValueError, match=r"belongs to another fit: .*Delete the file, or give"):
             other.fit(X_other, sample_weight=weights)
         assert not hasattr(other, "energy_")
     same = DiscreteMRF(n_jobs=2, **SMALL).set_callbacks(Checkpoint(path))
