@@ -474,7 +474,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
 
 def _adaptive_rate(optimizer, max_updates):
-    """Return the default adaptive learning rate, which can be halved often enough."""
+    """Return the default learning-rate schedule; all its halvings fit into ``max_updates``."""
     rate = FIRST_RATES.get(type(optimizer).__name__.lower(), optimizer.default_rate)
     window = int(np.clip(max_updates // N_WINDOWS, 1, WINDOW))
     return AdaptiveRate(rate, window, COSINE, N_HALVINGS)

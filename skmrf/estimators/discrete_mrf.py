@@ -333,7 +333,7 @@ class DiscreteMRF(VisibleEstimator):
         return CategoryEncoder(names, resolve_categories(self.categories, columns, names))
 
     def _layout(self, encoder, structure):
-        """Return the layout of the model: its cliques, the shapes of their tables, and ties.
+        """Return the layout of the tables of log-potentials: cliques, shapes and tied parameters.
 
         Parameters
         ----------

@@ -49,12 +49,12 @@ class L2(NoPenalty):
         self.weights = {k: _entry_strengths(alpha, g >= 0) for k, g in groups.items()}
 
     def value(self, theta):
-        """Return the value of the penalty for the parameters theta."""
+        """Return the penalty at theta."""
         terms = {k: self.weights[k] * v * v for k, v in theta.items()}
         return 0.5 * _sum_parameters(terms, self.multiplicity)
 
     def gradient(self, theta):
-        """Return the gradient of the penalty by the parameters theta."""
+        """Return the derivative of the penalty."""
         return {k: (self.weights[k] * v).astype(v.dtype, copy=False) for k, v in theta.items()}
 
 

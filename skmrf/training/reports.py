@@ -1,4 +1,4 @@
-"""Reports of training epochs to scikit-learn's callbacks."""
+"""Reports of epochs to scikit-learn's callbacks."""
 
 from contextlib import nullcontext
 
@@ -59,7 +59,7 @@ class EpochReports:
         return fitted
 
     def begin(self):
-        """Report the beginning of an epoch to the callbacks."""
+        """Report the beginning of an epoch."""
         self.epoch = self.root.subcontext(task_name="epoch")
         self.epoch.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
 
@@ -69,7 +69,7 @@ class EpochReports:
         return self._end_task(self.epoch, self.summary and (lambda: self.summary(state)))
 
     def finish(self, attributes=None):
-        """Report the end of the fit to the callbacks, with a function for fitted attributes."""
+        """Report the end of the fit; callbacks may call ``attributes`` for fitted attributes."""
         self._end_task(self.root, attributes)
 
     def _end_task(self, task, attributes):
