@@ -23,7 +23,7 @@ PACKAGES = ("skmrf", "numpy", "scipy", "numba", "scikit-learn", "pgmpy")
 
 
 def options(description, *, data=False, cells=False):
-    """Return a parser with ``--fast`` and ``--results``, and optionally the other options."""
+    """Return the command-line parser of a benchmark, with ``--fast`` and ``--results``."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--fast", action="store_true", help="small problems, about a minute")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for JSON and PNG")
@@ -45,7 +45,7 @@ def options(description, *, data=False, cells=False):
 
 
 def interleaved(functions, repeats=5):
-    """Return the median processor seconds of each function.
+    """Run functions in turn, repeatedly, and return the median processor seconds of each.
 
     The functions are called in turn, so that noise affects all of them equally. Processor time
     excludes other programs. Limit all libraries to one thread before the call.
@@ -145,7 +145,7 @@ def describe_machine():
 
 
 def save(args, name, rows, columns, notes=()):
-    """Print a table and write ``name.json``.
+    """Print the table of a benchmark, and write it to a JSON file.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def save(args, name, rows, columns, notes=()):
 
 
 def computed_from(n_results, n_missing=0):
-    """Return the line below a table with the number of results that it summarises.
+    """Return the text below a table that states the number of summarised results.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def write_tables(path, tables):
 
 
 def keep_larger_table(args, file, table, n_results):
-    """Return options with which new tables do not replace a table with more results.
+    """Return options that write to another folder if the existing table has more results.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ class TwoCopies(training.SGD):
 
 
 class StateSpace:
-    """All joint states of a few units, with their sufficient statistics and those of the data."""
+    """All joint states of a few units, with the sufficient statistics of states and of data."""
 
     def __init__(self, n_units, X):
         codes = np.indices((2,) * n_units).reshape(n_units, -1).T
@@ -128,7 +128,7 @@ class MonitoredLearner(Learner):
 
 
 def problem(trial, n_units=N_UNITS):
-    """Return rows sampled from a random target model, and the initial model."""
+    """Return the rows of a trial, sampled from a random target model, and the initial model."""
     rng = np.random.default_rng(trial)
     space = StateSpace(n_units, None)
     target = PairwiseEnergy(*_symmetrize(rng.normal(size=(n_units, n_units))), np.zeros(n_units))
@@ -142,7 +142,7 @@ def problem(trial, n_units=N_UNITS):
 
 
 def _symmetrize(W):
-    """Return a tuple with the coupling matrix of W."""
+    """Return the symmetric coupling matrix that the weights W represent."""
     J = W + W.T
     np.fill_diagonal(J, 0.0)
     return (J,)
@@ -180,7 +180,7 @@ def fit(scheme, name, trial, n_updates=None):
 
 
 def summary(rows):
-    """Return means and standard deviations over trials, and differences to the exact gradient."""
+    """Summarise the fits: means and standard deviations over trials, and differences to exact."""
     exact = {
         (r["scheme"], r["trial"]): r["log_likelihood"] for r in rows if r["learner"] == "exact"
     }
@@ -229,7 +229,7 @@ COLUMNS = {
 
 
 def paper_table(lines):
-    """Format the upper half of Table 1: the paper, our results, and ours minus exact gradient."""
+    """Format the upper half of Table 1: results of the paper, our results, and differences."""
     found = {(line["scheme"], line["learner"]): line for line in lines}
     table = []
     for scheme, printed in PAPER.items():

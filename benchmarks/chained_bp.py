@@ -55,7 +55,10 @@ SETTINGS = {  # the paper has no beliefs as moments; its printed algorithm is on
     "paper": [name for name in LEARNERS if name != "BP"],
     "best": [name for name in LEARNERS if name not in ("BPChain", "BP-CD")],
 }
-TITLES = {"paper": "the paper's start and rates", "best": "independent start, Adam from 0.1"}
+TITLES = {
+    "paper": "paper's initial values and learning rates",
+    "best": "initial model of independent columns, Adam",
+}
 REFERENCE_SECONDS = 20.0
 SIZES = {
     "multimodal": range(10, 32, 3),
@@ -79,7 +82,7 @@ class StepwiseRate(training.ConstantRate):
 
 
 class Budget(SilentReports):
-    """Reports that end a fit after the given processor seconds."""
+    """Progress reports that end a fit after the given processor seconds."""
 
     def __init__(self, seconds):
         self.deadline = time.process_time() + seconds
@@ -92,7 +95,7 @@ class Budget(SilentReports):
 
 
 def problem(task, n, instance):
-    """Return layout, training rows, and the log-likelihood of the true model if there is one."""
+    """Return a random problem: layout of the model, training rows, true log-likelihood."""
     if task == "sequences":
         X, cliques = make_structured_sequences(n, n_samples=3000, random_state=instance)
         return Layout.build(np.full(n, 2), cliques), X.astype(STATE), None
@@ -104,7 +107,7 @@ def problem(task, n, instance):
 
 
 def paper_start(layout, rng):
-    """Draw initial potentials |N(10, variance 10)|, at least 1e-3."""
+    """Draw the initial potentials of the paper: absolute values of draws from N(10, 10)."""
     potentials = np.abs(rng.normal(10.0, np.sqrt(10.0), size=layout.n_parameters))
     return FactorGraph.from_layout(layout, np.log(np.maximum(potentials, 1e-3)))
 
@@ -135,12 +138,12 @@ def fit(setting, task, layout, X, learner, seconds, seed):
 
 
 def log_likelihood(energy, log_z, X, rows):
-    """Return the mean log-likelihood of 100 training rows."""
+    """Return the mean exact log-likelihood of 100 training rows."""
     return {"log_likelihood": float(energy.log_potential(X[rows]).mean() - log_z)}
 
 
 def precision_and_recall(energy, log_z, states):
-    """Return the expected precision and recall of 5 M exact samples.
+    """Return the expected precision and recall of exact samples of a model of sequences.
 
     M is the number of sequences that satisfy the constraints.
     """

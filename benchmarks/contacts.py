@@ -39,21 +39,21 @@ COLUMNS = {
     "method": "method",
     "alpha": "alpha",
     "weights": "weights",
-    "gap": "gap in norm",
+    "gap": "gap symbol in norm",
     "apc": "APC",
     "top_fifth": "top L/5",
     "top_half": "top L/2",
     "top_all": "top L",
     "top_double": "top 2L",
     "edges": "edges far apart",
-    "right": "of them contacts",
+    "right": "contacts among them",
     "iterations": "iterations",
     "seconds": "fit s",
 }
 
 
 def read(data_home, step):
-    """Return every ``step``-th sequence, the distances of all pairs and the published scores."""
+    """Read an alignment: every ``step``-th sequence, distances of pairs and published scores."""
     home = Path(data_home or os.environ.get("SKMRF_DATA", "."))
     with np.load(home / "msa" / "PF00014_ArDCA.npz") as file:
         X, struct = file["msa"][::step], file["struct"].astype(float)
@@ -62,7 +62,7 @@ def read(data_home, step):
 
 
 def square(i, j, values, n):
-    """Return a symmetric matrix of the values of pairs."""
+    """Convert the values of all pairs of columns to a symmetric matrix."""
     out = np.zeros((n, n))
     out[i, j] = out[j, i] = values
     return out
@@ -92,7 +92,7 @@ def norms(model, with_gap=False):
 
 
 def centred(table):
-    """Return the table with rows and columns that sum to zero."""
+    """Return the centred table: all rows and columns sum to zero."""
     return table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
 
 
@@ -124,14 +124,14 @@ def precision(score, distance):
 
 
 def row(method, score, distance, **facts):
-    """Return one row of the table."""
+    """Return one row of the results table: the precision of ranked pairs."""
     found, n = precision(score, distance), len(score)
     tops = zip(TOPS, (n // 5, n // 2, n, 2 * n), strict=True)
     return {"method": method} | facts | {k: float(found[m - 1]) for k, m in tops}
 
 
 def chance(distance):
-    """Return the mean precision of random pairs."""
+    """Return the share of contacts among all pairs: the precision of a random ranking."""
     share = float((distance[np.triu_indices(len(distance), FAR + 1)] < CONTACT).mean())
     return {"method": "random"} | dict.fromkeys(TOPS, share)
 

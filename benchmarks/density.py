@@ -134,7 +134,7 @@ def fit_one(name, alpha, data_home, max_iter=None):
 
 
 def run_set(name, alphas, data_home, max_iter=None):
-    """Return the rows of all penalties, with a mark for the best validation score."""
+    """Fit a data set with all penalties; return rows, with a mark for the best validation."""
     data = fetch_density_benchmark(name, data_home=data_home)
     known = {"independent": reference(independent, data), "chow_liu": reference(chow_liu, data)}
     rows = []

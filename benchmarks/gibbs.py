@@ -64,7 +64,7 @@ def random_pairs(n, q, n_pairs, rng, scale=0.3):
 
 
 def models(fast):
-    """Yield names and models."""
+    """Yield the names and the models of the benchmark."""
     rng = np.random.default_rng(0)
     yield "3 x 3 grid", grid(3, rng)
     if not fast:
@@ -189,7 +189,7 @@ def largest_gap(found):
 
 
 def measure(name, graph, fast):
-    """Return one row: nanoseconds per update of each sampler, and differences of marginals."""
+    """Return one row of the table: nanoseconds per update, and differences of marginals."""
     rng = np.random.default_rng(1)
     X = Product.uniform(graph.n_states).sample(N_CHAINS, rng)
     runs = {

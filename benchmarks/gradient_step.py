@@ -130,7 +130,7 @@ def _table_moments(layout, X):
 
 @contextmanager
 def clock(places):
-    """Measure the seconds in the functions at ``places`` (owner, name), as a list of one float."""
+    """Measure the seconds that the functions at ``places`` take, in a list of one float."""
     total, depth = [0.0], [0]
 
     def add_clock(function):

@@ -43,12 +43,12 @@ COLUMNS = {
     "ratio": "matrix form / kernel",
     "ratio_new": "new weights",
     "ratio_double": "matrix form in float64 / kernel",
-    "limit": "bytes at the limit, share",
+    "limit": "time to move bytes / time",
 }
 
 
 def problem(n_visible, n_hidden, n_rows, dtype):
-    """Draw random weights and fields."""
+    """Draw the random weights and fields of two layers."""
     rng = np.random.default_rng(0)
     shapes = (n_visible, n_hidden), (n_rows, n_visible), (n_rows, n_hidden)
     scales = 0.1, 1.0, 1.0
@@ -135,7 +135,7 @@ def threads(n_visible, n_hidden, n_rows):
 
 
 def epoch_share(n_rows, n_outputs, n_hidden, repeats):
-    """Return the fraction of the time of an epoch in kernels and in matrix products.
+    """Return the share of an epoch's time that is spent in kernels and matrix products.
 
     The profiler measures their time. The total time is measured without the profiler, because the
     profiler takes time itself.
@@ -165,7 +165,7 @@ def epoch_share(n_rows, n_outputs, n_hidden, repeats):
 
 
 def seconds_in_products(profile):
-    """Return the seconds in kernels and in matrix products."""
+    """Return the seconds that a profile attributes to kernels and matrix products."""
     products = {"gradient", "fields", "_hidden_fields", "hidden_means"}
     return sum(
         v[2]

@@ -36,7 +36,7 @@ def strong_grid(side, _seed):
 
 
 def machine(n, seed):
-    """Generate a fully visible Boltzmann machine with couplings of both signs and many modes."""
+    """Generate a Boltzmann machine without hidden units, with couplings of both signs."""
     rng = np.random.default_rng(seed)
     coupling = rng.normal(scale=0.4, size=n * (n - 1) // 2)
     field = rng.normal(scale=0.3, size=n)
@@ -132,7 +132,7 @@ def mean_and_error(values):
 
 
 def gaps_of(rows, name, learner):
-    """Return the differences to the true model, an array of shape (n_seeds, n_times)."""
+    """Return log-likelihoods below the true model, an array of shape (n_seeds, n_times)."""
     return np.array([r["gaps"] for r in rows if (r["model"], r["learner"]) == (name, learner)])
 
 
@@ -154,7 +154,7 @@ def table(rows, times):
     for name in names:
         columns[f"{name} early"] = f"{name}, {times[-1] / 10:g} s"
         columns[name] = f"{name}, {times[-1]:g} s"
-    return lines, columns | {"converged": "converged by then"}
+    return lines, columns | {"converged": "converged fits"}
 
 
 def draw(path, rows, times):

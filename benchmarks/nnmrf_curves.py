@@ -32,7 +32,7 @@ COLUMNS = {
     "first": "first",
     "best": "best",
     "at": "at update",
-    "telling": "telling samples from data",
+    "telling": "accuracy, samples against data",
 }
 
 
@@ -75,7 +75,7 @@ def curve(model):
 
 
 def telling(model, X, y, seed):
-    """Draw samples of the classes; return them and the accuracy of forests against the data."""
+    """Draw samples of all classes, and measure how well forests separate them from the data."""
     samples = np.concatenate([draw_class(model, k, int((y == k).sum())) for k in model.classes_])
     both = np.concatenate([X, samples])
     forest = RandomForestClassifier(100, random_state=seed)

@@ -56,7 +56,7 @@ COLUMNS = {
 
 
 def averages():
-    """Return the matrix of shape (SMALL, SIDE) with the weights of old pixels in new pixels."""
+    """Return the matrix that averages SIDE pixels of an image row to SMALL pixels."""
     step = SIDE / SMALL
     left, old = step * np.arange(SMALL)[:, None], np.arange(SIDE)
     overlap = np.minimum(left + step, old + 1) - np.maximum(left, old)
@@ -104,7 +104,7 @@ class Gaussians:
 
 
 def model_of(method, seed, paper):
-    """Return an estimator that has predict_joint_log_proba."""
+    """Return the classifier with the given name."""
     if method == "GaussianNB":
         return GaussianNB()
     if method == "Gaussian":
@@ -135,7 +135,7 @@ def judge(method, images, seed, paper):
 
 
 def measured(method, model, X, y):
-    """Return accuracy, and log densities of images with their labels."""
+    """Return the accuracy and the mean log density of test images."""
     joint = model.predict_joint_log_proba(X)
     found = model.classes_[joint.argmax(axis=1)]
     logs = joint[np.arange(len(joint)), np.searchsorted(model.classes_, y)]

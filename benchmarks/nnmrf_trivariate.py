@@ -53,7 +53,7 @@ COLUMNS = {
 
 
 def components():
-    """Return both Gaussians of the true model."""
+    """Return the two Gaussian components of the true mixture."""
     for mean, deviations, (a, b, c) in zip(MEANS, DEVIATIONS, CORRELATIONS, strict=True):
         correlation = np.array([[1, a, b], [a, 1, c], [b, c, 1]])
         yield multivariate_normal(mean, correlation * np.outer(deviations, deviations))
@@ -106,7 +106,7 @@ def as_paper(n_components, pool, seed):
 
 
 def floor(seed, **layers):
-    """Return networks on the Gaussian base, to be fitted with the exact gradient."""
+    """Return the default networks with the grid learner, which has the exact gradient."""
     return NNMRFDensity(
         learner=Grid(GRID_POINTS), optimizer="lbfgs", max_iter=EXACT_ITER, early_stopping=False,
         random_state=seed, **layers,
@@ -114,7 +114,7 @@ def floor(seed, **layers):
 
 
 def floor_of_paper(seed):
-    """Return the networks of the paper without its base, which is too wide for a grid."""
+    """Return the paper's networks with the grid learner and the default base."""
     return floor(seed, **{k: PAPER_SETTING[k] for k in ("node_layers", "edge_layers")})
 
 
@@ -176,7 +176,7 @@ def references(X, T):
 
 
 def settings(n_components, pools):
-    """Return pairs of components and pool size, one varied and the other fixed."""
+    """Return the pairs (components, pool size) of all fits; one of the two numbers varies."""
     pairs = [(k, FIXED_POOL) for k in n_components]
     return pairs + [(FIXED_COMPONENTS, t) for t in pools if (FIXED_COMPONENTS, t) not in pairs]
 
@@ -253,12 +253,15 @@ def main(argv=None):
     problems = [problem(seed, N_TRAIN, N_TEST) for seed in range(n_seeds)]
     found = [references(*data) for data in problems]
     rows = [summary(name, None, None, [f[name] for f in found]) for name in found[0]]
+    entropy = -log_p(problems[0][1]).mean()
+    error = log_p(problems[0][1]).std() / N_TEST**0.5
     notes = (
-        f"KL in nats and the units of the data, by {N_TEST:,} test rows, of which the standard "
-        f"error of log p alone is {log_p(problems[0][1]).std() / N_TEST**0.5:.3f}; entropy of the "
-        f"truth by them: {-log_p(problems[0][1]).mean():.4f} nats.",
-        "The Gaussian mixture holds the truth: a reference, no rival. The Bethe value is no bound "
-        "of log Z, and what it gives is no KL divergence.",
+        f"KL divergences are in nats, estimated from {N_TEST:,} test rows. The standard error from "
+        f"the log density of the true model alone is {error:.3f}. The entropy of the true model, "
+        f"estimated from the same rows, is {entropy:.4f} nats.",
+        "The family of the Gaussian mixture contains the true model, so its row is a reference. "
+        "The Bethe value is not a bound of log Z, so the column with the Bethe value is not a KL "
+        "divergence.",
     )
     for name, n_components, pool, make in runs(args, pairs):
         results = [judge(make(seed), *data) for seed, data in enumerate(problems)]

@@ -49,7 +49,7 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 from skmrf import NNMRFClassifier
-from skmrf.datasets._remote import data_home_path
+from skmrf.datasets._files import data_home_path
 from skmrf.learners import Variational
 
 SETS = "Iris", "Seeds", "Sonar", "Banknote", "Leaf", "Glass", "Electricity", "Protein"
@@ -157,7 +157,7 @@ def split_rows(X, y, seed):
 
 
 def classifiers(protocol, n, seed):
-    """Return the other methods; the settings of the notebook are only in the paper's protocol."""
+    """Return the classifiers with which NNMRFClassifier is compared."""
     paper = protocol == "paper"
     layers = 3 * n, 5 * n, 3 * n
     models = {
@@ -337,7 +337,7 @@ def _log_prior(data):
 
 
 def own(method, protocol, data, binary, seed):
-    """Return accuracies, log densities and processor seconds of our estimator."""
+    """Return accuracies, log densities and processor seconds of NNMRFClassifier."""
     compile_kernels()
     found = data.scaled()[0] if protocol == "honest" else data
     model = ours(method, seed, binary)
@@ -421,7 +421,7 @@ def count_results(args, cells):
 
 
 def values(cells, kind):
-    """Return the results of each method over splits as a dict of arrays."""
+    """Return a dict of arrays: the results of each method in all splits."""
     found = {}
     for cell in cells:
         for part in cell.values():
@@ -450,7 +450,7 @@ def n_splits(results):
 
 
 def row_of(name, cells, kind, digits, paper):
-    """Return the row of a data set: text, mean and standard error of each method."""
+    """Return a data set's row of the table: mean and standard error of each method."""
     found = values(cells, kind)
     row = {"set": name, "splits": n_splits(found.values())}
     for method, numbers in found.items():
@@ -505,7 +505,7 @@ def accuracy_rows(cells, protocol):
             rows[-1] |= {f"{method} text": f"{rank:.2f}", f"{method} rank": float(rank)}
     columns = {"set": "set", "splits": "splits"}
     columns |= {f"{m} text": m for m in methods}
-    columns |= {"best": "best", "under best": "NNMRF under the best"}
+    columns |= {"best": "best", "under best": "best minus NNMRF"}
     columns |= {"reached": "within a s.e. of the paper"} if protocol == "paper" else {}
     return rows, columns | {f"{OURS} train": "NNMRF, train", f"{OURS} seconds": "fit s"}
 
@@ -525,7 +525,7 @@ def density_rows(cells, protocol):
         row["above"] = ", ".join(above)
     columns = {"set": "set", "splits": "splits"}
     columns |= {f"{m} text": m for m in methods}
-    columns |= {f"{OURS} width": "width of log Z", "above": "above NNMRF mixture"}
+    columns |= {f"{OURS} width": "width of log Z", "above": "methods above NNMRF mixture"}
     if protocol == "honest":
         columns |= {"degenerate": "constant columns", "n_scored": "test rows"}
     return rows, columns | {f"{OURS} seconds": "fit s"}
@@ -533,44 +533,56 @@ def density_rows(cells, protocol):
 
 ACCURACY_ORDER = OURS, BAYES, SETTING, *PAPER_METHODS[1:], "HistGradientBoosting"
 DENSITY_ORDER = (*(f"{m} {k}" for m in (OURS, SETTING) for k in (MIXTURE, MRF)), *DENSITIES)
-SPLITS_NOTE = "Mean ± standard error over random splits, four fifths to learn from."
+SPLITS_NOTE = (
+    "Values are means ± standard errors over random splits. Four fifths of the rows are training "
+    "rows."
+)
+PAPER_NOTE = " Values of the paper are in brackets."
 NOTES = {
     "nnmrf_accuracy": (
         SPLITS_NOTE,
-        "All methods behind a scaler fitted on the training part. Leaf: 30 species; Glass: without "
-        "id; Electricity: without stab, of which the sign is the label, and without "
-        "p1 = -(p2 + p3 + p4); Protein: lip and chg are categories to NNMRF, and a value not seen "
-        "in training is missing. Splits keep the shares of classes; a class of one row would only "
-        "be learned from (no set has one).",
-        "NNMRF is NNMRFClassifier by default, of which networks of labels classify; Bayes' rule: "
-        "by its densities, as in the paper. Mean ranks are among the others and the first.",
-        "SVC C=2, forest of 150 trees, kNN of 10, MLP of 3n, 5n, 3n units as in the paper; the "
-        "rest are scikit-learn's defaults.",
+        "All methods use the same scaler, which is fitted to the training rows. Leaf has 30 "
+        "species. Glass has no column id. Electricity has neither the column stab, whose sign is "
+        "the label, nor p1, which is -(p2 + p3 + p4). On Protein, NNMRF treats the columns lip and "
+        "chg as categorical, and categories that are not in the training rows as missing. Splits "
+        "are stratified by class.",
+        "NNMRF is NNMRFClassifier with default parameters, which classifies by networks that are "
+        "trained on the labels. \"Bayes' rule\" is the same classifier with Bayes' rule and its "
+        "densities, as in the paper. Mean ranks are ranks among NNMRF and the other methods, "
+        "without NNMRF, Bayes' rule.",
+        "As in the paper, SVC has C=2, the forest has 150 trees, kNN has 10 neighbours, and MLP "
+        "has layers of 3n, 5n and 3n units. Other parameters are the defaults of scikit-learn.",
     ),
     "nnmrf_density": (
         SPLITS_NOTE,
-        "Mean log p(x|y) of test rows, given their class, in nats and the units of the data. "
-        f"Classes of fewer than {MIN_ROWS} training rows are left out, and so are lip and chg of "
-        "Protein, for all methods.",
-        f"Gaussian: full covariance by maximum likelihood, {RIDGE:g} added to standardised "
-        "variances where it is singular; QDA: reg_param by 3-fold cross-validation of the log "
-        "density; GaussianMixture: 1 to 5 components by BIC; KernelDensity: bandwidth by "
-        "leave-one-out likelihood; each a class.",
-        "Constant columns: how many columns are constant in the training rows of a class, summed "
-        "over classes. Densities are unbounded there, and the numbers depend on the floors of the "
-        "methods. Width: of the interval of log Z by annealing, the widest of the classes.",
+        "Values are mean log densities log p(x|y) of test rows given their class, in nats and in "
+        f"the units of the data. Classes with fewer than {MIN_ROWS} training rows are omitted, and "
+        "so are the columns lip and chg of Protein, for all methods.",
+        "Each method fits one density for each class. Gaussian: full covariance by maximum "
+        f"likelihood; if it is singular, {RIDGE:g} is added to the standardised variances. QDA: "
+        "reg_param is selected by 3-fold cross-validation of the log density. GaussianMixture: BIC "
+        "selects 1 to 5 components. KernelDensity: the bandwidth maximises the leave-one-out "
+        "likelihood.",
+        '"Constant columns" is the number of columns that are constant in the training rows of a '
+        "class, summed over classes. Densities of such columns are unbounded, so the values depend "
+        'on the lower limit of the standard deviations in each method. "Width of log Z" is the '
+        "width of the interval of log Z by annealed importance sampling, for the class with the "
+        "widest interval.",
     ),
     "nnmrf_accuracy_paper": (
-        SPLITS_NOTE + " In brackets: as printed in the paper.",
-        "The paper's matrices: copies of rows fall on both sides of splits, Electricity holds its "
-        "label. Competitors on raw features, with the settings of the paper and its notebook.",
+        SPLITS_NOTE + PAPER_NOTE,
+        "The data are the data matrices of the paper: copies of the same row are in the training "
+        "and in the test rows, and a column of Electricity contains the label. The other methods "
+        "use the original columns, with the settings of the paper and of its notebook.",
     ),
     "nnmrf_density_paper": (
-        SPLITS_NOTE + " In brackets: as printed in the paper.",
-        "Mean joint log p(x, y) of test rows in nats and the units of the data. The paper's "
-        "NN-MRF column is by the Bethe value in place of log Z, which is no bound of it.",
-        f"Gaussian: a full covariance a class (MVN in the paper), {RIDGE:g} added to standardised "
-        "variances where it is singular: Electricity's p1 = -(p2 + p3 + p4).",
+        SPLITS_NOTE + PAPER_NOTE,
+        "Values are mean joint log densities log p(x, y) of test rows, in nats and in the units of "
+        "the data. The paper's values for NN-MRF use the Bethe value in place of log Z. The Bethe "
+        "value is not a bound of log Z.",
+        "Gaussian has a full covariance for each class (MVN in the paper). If the covariance is "
+        f"singular, {RIDGE:g} is added to the standardised variances, as on Electricity, where p1 "
+        "is -(p2 + p3 + p4).",
     ),
 }
 
@@ -592,7 +604,7 @@ def write(args, name, rows, columns, xlabel, counts):
 
 
 def relative(row, methods):
-    """Return log densities minus that of the Gaussian, clipped to 30 nats."""
+    """Return the log densities minus the log density of a Gaussian, clipped to 30 nats."""
     found = {m: float(np.clip(row[m] - row["Gaussian"], -30, 30)) for m in methods if m in row}
     return {"set": row["set"]} | found
 

@@ -133,7 +133,7 @@ def independent(train, X):
 
 
 def exact_scores(energy, sets):
-    """Return mean exact log-likelihoods, which is possible for few hidden units."""
+    """Return the mean exact log-likelihoods of the rows under a model with few hidden units."""
     log_z = float(inference.log_partition(energy.astype(np.float64), method="exact"))
     return {k: float(energy.log_marginal(X).mean() - log_z) for k, X in sets.items()}
 
@@ -169,7 +169,7 @@ class SkmrfRun:
         return self.state.step
 
     def continue_training(self, n_updates):
-        """Make more updates, with the rows of each epoch in random order."""
+        """Continue the training run by a number of updates."""
         start = time.process_time()
         n = n_updates * self.settings.batch_size
         while len(self.rows) < n:
@@ -193,7 +193,7 @@ class SkmrfRun:
         return held.X[resample(held.log_weights, len(held.X), rng)]
 
     def diagnostics(self):
-        """Return the mean diagnostics of the last fifth of the pieces."""
+        """Return the mean diagnostics of the last fifth of the training run."""
         columns = self.state.history.columns
         names = ("n_temperatures", "distinct", "acceptance", "least_swap_rate", "ess")
         last = {k: columns[k][-max(1, len(columns[k]) // 5) :] for k in names if k in columns}
@@ -255,7 +255,7 @@ def make(name, X, n_hidden, seed):
 
 
 def follow(run, budget, marks, spent, score):
-    """Continue a training run and return its scores at each mark of the budget."""
+    """Continue a training run; return its scores after each of the given processor seconds."""
     piece, curve = 1, []
     for mark in marks:
         while spent(run) < mark * budget:
@@ -299,7 +299,7 @@ def equal_time(args, train, test, n_hidden, names, seconds, log):
 
 
 def paper_schedule(train, test, biases, names, epochs, log):
-    """Train 784 x 10 units with the schedule of the paper from one kind of initial biases."""
+    """Train RBMs of 784 x 10 units with the schedule of the paper and given initial biases."""
     sets = {"train": train[:10_000], "test": test}
     for name in names:
         energy = first_energy(train, 10, np.random.default_rng(0), biases)

@@ -26,7 +26,7 @@ from skmrf.datasets import make_non_decay_mrf
 from skmrf.inference import sample
 from skmrf.learners import PCD
 from skmrf.structure import RemovalWhileLearning, Thresholding, WaldTests
-from skmrf.structure.multiple_tests import adjust_p_values
+from skmrf.structure.p_values import adjust_p_values
 
 N_MIDDLE, BETA, N_ROWS = 8, 0.6, 5_000
 ENERGY = make_non_decay_mrf(N_MIDDLE, beta=BETA)
@@ -73,7 +73,7 @@ def strongest_pairs(X, truth):
 
 
 def strengths(X):
-    """Return increasing values of C for L1 regression, from the largest without neighbours."""
+    """Return increasing values of C for L1 regression; the first gives no neighbours."""
     S = 2.0 * X - 1.0
     gradient = S.T @ (X - X.mean(axis=0))
     np.fill_diagonal(gradient, 0.0)
@@ -289,7 +289,7 @@ PATH_COLUMNS = {
     "crossing": "(0, 1) leads from update",
     "apart": "(1, 2) removed at",
     "ends": "(0, 9) removed at",
-    "right": "right of 45",
+    "right": "correct pairs of 45",
 }
 PUBLISHED = {"name": "paper", "crossing": 30, "apart": 2, "ends": 388, "right": 45}
 
@@ -363,7 +363,7 @@ def draw_paths(path, noisy, exact):
 
 
 def figure_3(args):
-    """Write the table and the figure of paths."""
+    """Make Figure 3: write the table and draw the paths of the edge parameters."""
     noisy = [by_chains(seed) for seed in range(3 if args.fast else 10)]
     exact = {rate: exact_moments(rate) for rate in (0.15, 0.1)}
     rows = [PUBLISHED]

@@ -132,7 +132,7 @@ def problem(graph, n, n_rows, seed):
 
 
 def non_decay(n, n_rows, seed):
-    """Return rows and edges of disjoint copies of the example of Liu and Page."""
+    """Return rows and edges of several independent copies of the example of Liu and Page."""
     size = ENERGY.n_variables
     X = sample(ENERGY, n_rows * (n // size), method="exact", random_state=seed)
     copies = size * np.arange(n // size)[:, None, None]
@@ -246,7 +246,7 @@ def mean_and_error(values, seeds):
 
 
 def compared(cells, n, n_rows):
-    """Return the rows of one size, on the problems that all never-stopped methods have."""
+    """Return the table rows of one size, for problems that all unstopped methods solved."""
     here = {k: c for k, c in cells.items() if k[1:3] == (n, n_rows)}
     met = [name for name in METHODS if any(name in c for c in here.values())]
     over = {name: max(c.get(name, {}).get("over", 0) for c in here.values()) for name in met}

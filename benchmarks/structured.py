@@ -102,7 +102,7 @@ def images(kind, data_home):
 
 
 def damaged(task, n_train, seed, data_home):
-    """Return pairs (inputs, outputs) for training, validation and test."""
+    """Return the damaged images (inputs) and whole images (outputs) of each data split."""
     kind, damage, how = (OCCLUDED | TASKS)[task]
     train, valid, test = images(kind, data_home)
     seeds = np.random.SeedSequence(seed).generate_state(3).tolist()

@@ -4,14 +4,16 @@ import re
 import sys
 from pathlib import Path
 
+from docutils.nodes import SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
+
 import skmrf
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import check_api  # noqa: E402
-import draw_map  # noqa: E402
-import list_capabilities  # noqa: E402
+import check_site  # noqa: E402
+import generate  # noqa: E402
 
 project = "skmrf"
 author = "The skmrf developers"
@@ -24,7 +26,6 @@ extensions = [
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
-    "mathml",
 ]
 html_math_renderer = "mathml"
 exclude_patterns = ["_build", "generated", "results"]
@@ -41,7 +42,7 @@ autosummary_ignore_module_all = False
 autosummary_imported_members = True
 autodoc_default_options = {
     "members": True,
-    "inherited-members": ", ".join(kind.__name__ for kind in check_api.BUILTINS),
+    "inherited-members": ", ".join(kind.__name__ for kind in check_site.BUILTINS),
     "special-members": "__call__",
 }
 # Names of other packages have no pages here, nor have those that begin with an underscore.
@@ -56,7 +57,7 @@ toc_object_entries_show_parents = "hide"
 # A table of methods on every page of a class, without those of tuples and floats.
 numpydoc_class_members_toctree = False
 numpydoc_show_inherited_class_members = {
-    name: not issubclass(kind, (tuple, float)) for name, kind in check_api.public_classes().items()
+    name: not issubclass(kind, (tuple, float)) for name, kind in check_site.public_classes().items()
 } | {f"skmrf._utils.results.{name}": False for name in ("LogPartition", "Marginals", "Assignment")}
 
 sphinx_gallery_conf = {
@@ -91,8 +92,10 @@ def _write_generated(_app):
     """Write the pictures and tables that are generated from the source code."""
     folder = HERE / "generated"
     folder.mkdir(exist_ok=True)
-    (folder / "map.svg").write_text(draw_map.draw(HERE.parent), encoding="utf-8")
-    (folder / "capabilities.md").write_text(list_capabilities.table(HERE.parent), encoding="utf-8")
+    (folder / "map.svg").write_text(generate.draw_map(HERE.parent), encoding="utf-8")
+    (folder / "capabilities.md").write_text(
+        generate.list_capabilities(HERE.parent), encoding="utf-8"
+    )
 
 
 SKLEARN = "https://scikit-learn.org/stable"
@@ -120,7 +123,30 @@ def _link(reference):
     return f"`{text} <{SKLEARN_PAGES[label]}>`__" if label in SKLEARN_PAGES else text
 
 
+BRACKET_SIZES = re.compile(r"\\(?:big|Big|bigg|Bigg)[lr]?(?![A-Za-z])")
+
+
+def _write_inline_formula(writer, node):
+    """Write an inline formula as MathML, which browsers render without scripts or a network."""
+    writer.body.append(_to_mathml(node, as_block=False))
+    raise SkipNode
+
+
+def _write_displayed_formula(writer, node):
+    """Write a displayed formula as MathML."""
+    writer.body.append(f'<div class="math">{_to_mathml(node, as_block=True)}</div>')
+    raise SkipNode
+
+
+def _to_mathml(node, as_block):
+    """Convert to MathML without TeX's bracket sizes, because brackets stretch by themselves."""
+    return tex2mathml(BRACKET_SIZES.sub("", node.astext()), as_block=as_block)
+
+
 def setup(app):
     """Connect the functions above; called by Sphinx."""
+    app.add_html_math_renderer(
+        "mathml", (_write_inline_formula, None), (_write_displayed_formula, None)
+    )
     app.connect("autodoc-process-docstring", _link_to_sklearn, priority=100)
     app.connect("builder-inited", _write_generated, priority=100)

@@ -2,7 +2,7 @@
 
 ``CAPABILITIES`` are functions of a case that raise an error if the capability does not work.
 ``EXCEPTIONS`` are the pairs of an estimator and a capability that it does not have, with the
-reason. ``doc/list_capabilities.py`` creates the table of the documentation from both.
+reason. ``doc/generate.py`` creates the table of the documentation from both.
 """
 
 import pickle

@@ -18,7 +18,7 @@ def quick(n_components=4, learner="mle-bp", max_iter=3, **parameters):
 
 
 def tied(n_rows=150, n_outputs=8, seed=0):
-    """Return outputs, each row one of two opposite patterns, and noisy copies of them as inputs."""
+    """Return inputs and outputs: outputs have one of two patterns, inputs are noisy copies."""
     rng = np.random.default_rng(seed)
     half = np.arange(n_outputs) < n_outputs // 2
     Y = np.where(rng.random((n_rows, 1)) < 0.5, half, ~half)
@@ -27,7 +27,7 @@ def tied(n_rows=150, n_outputs=8, seed=0):
 
 
 def real(X, seed=0):
-    """Return real-valued inputs instead of zeros and ones."""
+    """Add normal noise to binary inputs, so that they are real numbers."""
     return X + np.random.default_rng(seed).normal(0.0, 0.3, size=X.shape)
 
 

@@ -1,4 +1,4 @@
-"""Data of the models for the tests of displays."""
+"""Data, displays and their arguments, for the tests of displays."""
 
 import pandas as pd
 from sklearn.datasets import load_digits

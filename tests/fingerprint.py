@@ -148,7 +148,7 @@ def _fit_and_ask(model, X, ask, y=None, sample_weight=None):
 
 
 def _twice(model, X, ask, y=None):
-    """Return the numbers after two calls of partial_fit."""
+    """Return the fitted numbers of an estimator after two calls of partial_fit."""
     for half in np.split(np.arange(len(X)), 2):
         model.partial_fit(X[half], *(() if y is None else (y[half],)))
     return ask(model, X)
@@ -373,7 +373,7 @@ def _equal(old, new):
 
 
 def main(action, path, *groups):
-    """Record to a file, or compare with one."""
+    """Record the numbers in a file, or compare them with the numbers in a file."""
     found = record(groups or tuple(GROUPS))
     if action == "record":
         with open(path, "w") as file:

@@ -39,7 +39,7 @@ def chain_of(graph, conditionals="bp", order="index", how=PAPER, n_samples=1000,
 
 
 def density(chain, graph):
-    """Return the probability with which the chain draws each joint state."""
+    """Return the probability with which chained belief propagation draws each joint state."""
     log_q = chain.log_density(graph.flat, enumerate_states(graph)[0])
     assert not np.isnan(log_q).any()
     assert log_q.max() < 1e-11

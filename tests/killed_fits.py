@@ -1,4 +1,4 @@
-"""Fits that are interrupted by an error, for the tests of checkpoints."""
+"""Callback that ends a fit with an error, for the tests of checkpoints."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from skmrf import MRFStructureLearner, NNMRFClassifier
 
 
 class Killed(BaseException):
-    """Error that no code catches."""
+    """Error that ends a fit; no code of the package catches it."""
 
 
 class Killer:

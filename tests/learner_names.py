@@ -1,4 +1,4 @@
-"""Names of learners and of models, for the tests of learners."""
+"""Learners by class of energy, and names of small models, for the tests of learners."""
 
 from skmrf.energies import BipartiteEnergy, ConditionalBipartiteEnergy, FactorGraph, NeuralEnergy
 from skmrf.learners import BeliefLearner, ConditionalLearner, accepted

@@ -27,7 +27,7 @@ def logit(p):
 
 
 def messages(weights, received, belief):
-    """Return messages ``M[i, j]`` from units j with beliefs ``belief[j]`` to units i, (13), (14).
+    """Return the messages ``M[i, j]`` from units j to units i, equations (13) and (14).
 
     ``received[j, i]`` are the messages from units i to units j.
     """
@@ -45,7 +45,7 @@ def max_messages(weights, received, belief):
 
 
 def hard_messages(weights, _, belief):
-    """Return messages from units that are in their more probable state, (15)."""
+    """Return the messages from units that are in their more probable state, equation (15)."""
     return sigmoid(weights * (belief > 0.5))
 
 
@@ -56,7 +56,7 @@ TO_HIDDEN = {"sum": messages, "max": max_messages, "mixed": hard_messages}
 def propagate_matrices(
     weights, visible_field, hidden_field, *, product="sum", max_iter=100, tol=1e-3
 ):
-    """Run Algorithm 1.
+    """Run belief propagation between two layers by Algorithm 1 of the paper.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def propagate_matrices(
 
 
 def pair_beliefs(weights, to_visible, to_hidden, visible, hidden):
-    """Return the probabilities that both units are 1, (18)."""
+    """Return the probabilities that a visible and a hidden unit are both 1, equation (18)."""
     v, h = sigmoid(visible), sigmoid(hidden)
     to_hidden = to_hidden.T
     both = np.exp(weights) * np.outer(v, h) * (1 - to_visible) * (1 - to_hidden)

@@ -75,7 +75,7 @@ def write(folder, text, name="file"):
 
 
 def fails(read, path, message):
-    """Return the error message without the path, with which it must start."""
+    """Check that reading a file raises a ValueError with the path and the given message."""
     with pytest.raises(ValueError) as caught:
         read(path)
     assert str(caught.value) == f"{path}: {message}"

@@ -33,7 +33,7 @@ def check_draws(draws, states, p):
 
 
 def count(draws, states):
-    """Return the number of draws of each state."""
+    """Return how often each joint state was drawn."""
     radix = np.append(np.cumprod(states.max(axis=0, initial=0)[:0:-1] + 1)[::-1], 1)
     radix = radix[: states.shape[1]].astype(np.int64)
     codes = states @ radix
@@ -62,7 +62,7 @@ def check_means(values, expected):
 
 
 def check_mean_weight(log_weights, log_expected, largest_error=0.05):
-    """Check the mean of exponentials, and that its error is small enough."""
+    """Check the mean of importance weights, given by logs, and that its error is small."""
     weights = np.exp(np.asarray(log_weights) - log_expected)
     error = weights.std(ddof=1) / np.sqrt(len(weights))
     assert error < largest_error, f"the relative error is {error:.2g}"

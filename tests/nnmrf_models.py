@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from skmrf import NNMRFClassifier, NNMRFDensity
+from skmrf.energies import NeuralEnergy
+from skmrf.energies.neural_labels import NeuralLabels
 from skmrf.learners import Grid
 
 SMALL = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3, "random_state": 0}
@@ -30,7 +32,7 @@ def ring(n, seed):
 
 
 def plants(n, seed):
-    """Return a continuous column that depends on a categorical column, and the latter."""
+    """Return two columns: a continuous column that depends on a categorical column."""
     rng = np.random.default_rng(seed)
     codes = rng.permutation(np.resize(np.arange(3), n))
     return np.stack([3.0 * codes + rng.normal(size=n), codes], axis=1)
@@ -54,7 +56,7 @@ TABLES = {
 
 @functools.lru_cache
 def learned(kind, density, seed):
-    """Return a fitted model with large networks, which is cached and must not be changed."""
+    """Return a fitted NNMRFDensity with large networks; it is cached and must not be changed."""
     table, categorical = TABLES[kind]
     model = small(learner=Grid(31), optimizer="lbfgs", node_layers=(8,), edge_layers=(8,))
     model.set_params(density=density, categorical_features=categorical, max_iter=100)
@@ -84,3 +86,57 @@ def base_of(model):
     """Return the mean and covariance of the Gaussian base in the units of the data."""
     scale, mean = model._columns.scale, model._columns.mean
     return mean + scale * model.energy_.mean, scale * model.energy_.covariance * scale[:, None]
+
+
+LABEL_NETWORKS = SMALL | {"max_iter": 20}
+CASES = {
+    "numbers": ([0, 0, 0], [(0, 1), (2, 1)]),
+    "mixed": ([0, 3, 0, 2], [(0, 1), (2, 0), (1, 3)]),
+    "states": ([2, 3, 4], [(0, 1), (2, 1)]),
+    "no edges": ([0, 2], []),
+}
+
+
+def ensemble(*args, **parameters):
+    return NNMRFClassifier(*args, **LABEL_NETWORKS | parameters)
+
+
+def labelled(case, seed, n=23, n_labels=3):
+    """Return a label model with random parameters, rows and labels."""
+    n_states, edges = CASES[case]
+    rng = np.random.default_rng(seed)
+    networks = NeuralEnergy.random(
+        n_states, edges, node_layers=(3, 2), edge_layers=(4,), random_state=rng
+    )
+    model = NeuralLabels.random(networks, n_labels, 2.0, random_state=rng)
+    theta = {k: v + rng.normal(0, 0.5, v.shape) for k, v in model.theta.items()}
+    X = np.stack([rng.normal(size=n) if q == 0 else rng.integers(0, q, n) for q in n_states], 1)
+    return model.with_theta(theta), X, rng.integers(0, n_labels, n)
+
+
+def rings(n, seed):
+    """Return points on a ring, and points off it with the same mean and covariance."""
+    rng = np.random.default_rng(seed)
+    angle = rng.uniform(0, 2 * np.pi, n)
+    y = np.resize([0, 1], n)
+    radius = np.where(y, 2.0, 2.0 * np.sqrt(2) * rng.integers(0, 2, n))
+    X = np.stack([np.cos(angle), np.sin(angle)], axis=1) * radius[:, None]
+    return X + 0.3 * rng.normal(size=(n, 2)), y
+
+
+def kinds(n, seed):
+    """Return a continuous and several categorical columns, each related to the label."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.resize(["big", "big", "little"], n))
+    kind = np.where(y == "big", rng.integers(1, 3, n), rng.integers(0, 2, n))
+    X = np.stack([rng.normal(size=n) + (y == "big") + 0.5 * kind, kind], axis=1)
+    return X, y
+
+
+@functools.lru_cache
+def fitted(kind, seed):
+    """Return a fitted NNMRFClassifier with an ensemble; it is cached and must not be changed."""
+    make, categorical = {"rings": (rings, None), "kinds": (kinds, [1])}[kind]
+    X, y = make(150, seed)
+    model = ensemble(categorical_features=categorical, max_iter=40, random_state=seed)
+    return model.fit(X, y, sample_weight=np.where(y == y[0], 1.0, 1.5))

@@ -56,13 +56,13 @@ each_method = pytest.mark.parametrize(
 
 
 def ask(query, energy, **how):
-    """Run a query with 20 samples; marginal MAP is over the first two variables at most."""
+    """Call an inference function by name; samples and marginal MAP variables are set."""
     second = {sample: [20], marginal_map: [range(min(2, energy.n_variables))]}.get(query, [])
     return query(energy, *second, **how)
 
 
 def some_evidence(energy, seed):
-    """Return evidence from a possible state, with the states given it, their p and log f."""
+    """Return random evidence, all states, and their probabilities and log f given the evidence."""
     rng = np.random.default_rng(seed)
     states, log_f = enumerate_states(energy)
     x = states[rng.choice(np.flatnonzero(log_f > -np.inf))]
@@ -78,7 +78,7 @@ def posterior(energy, evidence):
 
 
 def same(left, right):
-    """Return whether two results are equal, including arrays."""
+    """Return True if two results of inference are equal in all fields."""
     if isinstance(left, np.ndarray):
         return np.array_equal(left, right)
     if isinstance(left, list):
@@ -89,7 +89,7 @@ def same(left, right):
 
 
 def assert_near(found, expected, n_independent):
-    """Check means of indicators within 5 sigma of that many independent draws."""
+    """Check that frequencies are within five standard errors of probabilities."""
     sigma = np.sqrt(np.maximum(expected * (1 - expected), 0.0) / n_independent)
     excess = np.abs(found - expected) / (5 * sigma + 5 / n_independent)
     assert excess.max() < 1, f"a marginal is {5 * excess.max():.1f} sigma off"

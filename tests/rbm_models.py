@@ -18,13 +18,13 @@ def law(energy):
 
 
 def draws(energy, n_rows, seed):
-    """Return exact samples."""
+    """Return exact samples of the visible units of a model."""
     V, log_p = law(energy)
     return V[np.random.default_rng(seed).choice(len(V), size=n_rows, p=np.exp(log_p))].astype(int)
 
 
 def bits(n_rows=120, n_columns=12, seed=0):
-    """Return rows with two kinds of patterns."""
+    """Return noisy rows of zeros and ones; each row has one of two opposite patterns."""
     rng = np.random.default_rng(seed)
     half = np.arange(n_columns) < n_columns // 2
     X = np.where(rng.random((n_rows, 1)) < 0.5, half, ~half)

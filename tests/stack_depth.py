@@ -89,7 +89,7 @@ def measure(fit):
 
 
 def main():
-    """Print a line per estimator."""
+    """Print the number of files on the deepest call stack of each estimator's fit."""
     for name, fit in fits().items():
         found = measure(fit)
         print(f"{name}: {len(set(found.deepest))} files")

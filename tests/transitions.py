@@ -22,7 +22,7 @@ def visible_states(energy):
 
 
 def law(energy, beta=1.0, reference=None):
-    """Return log-densities and probabilities of visible states at reference^(1 - beta) f^beta."""
+    """Return log-densities and probabilities of all visible states at an inverse temperature."""
     reference = Product.uniform(energy.visible_states) if reference is None else reference
     _, log_f = twins.visible_law(energy, beta, reference.log_probability)
     return log_f, np.exp(log_f - twins.log_sum(log_f))
@@ -88,7 +88,7 @@ def number_of(X, states):
 
 
 def frequencies(move, states, n):
-    """Return how many of n chains move from each state to each state."""
+    """Return the number of chains that move from each state to each other state."""
     X = np.repeat(states, n, axis=0)
     radix = np.append(np.cumprod((states.max(axis=0) + 1)[:0:-1])[::-1], 1)
     assert (np.diff(states @ radix) > 0).all()
@@ -117,6 +117,6 @@ def check_invariant(p, K, tolerance=1e-12):
 
 
 def densities(energy, reference, betas):
-    """Return the log-densities along the path, computed by the package."""
+    """Return the log-densities of all states along a path, computed by the package."""
     at = Tempering(reference, energy).log_density(visible_states(energy))
     return [at(beta) for beta in betas]

@@ -38,7 +38,7 @@ def moments(energy, X, weights):
 
 
 def visible_law(energy, beta=1.0, log_reference=None):
-    """Return all visible states, and log ``reference^(1 - beta) f^beta`` summed over latent states.
+    """Return all visible states and their log-densities at an inverse temperature beta.
 
     Each term is multiplied by ``m ** (beta - 1)``, where m is the number of latent states.
     """
@@ -69,7 +69,7 @@ def clique_marginals(states, p, energy):
 
 
 def consistent(states, evidence):
-    """Return which states agree with the evidence."""
+    """Return a mask of the states that agree with the evidence."""
     return np.array([all(x[v] == s for v, s in evidence.items()) for x in states], dtype=bool)
 
 
@@ -77,7 +77,7 @@ def consistent(states, evidence):
 
 
 def conditional(energy, x, i, beta=1.0, reference=None):
-    """Return p(x_i | rest) at ``reference^(1 - beta) f^beta``, from whole joint states."""
+    """Return the distribution of a variable given all others, at an inverse temperature beta."""
     rows = np.repeat(np.asarray(x)[None], energy.n_states[i], axis=0)
     rows[:, i] = np.arange(energy.n_states[i])
     scores = np.zeros(len(rows)) if beta == 0 else beta * naive_log_potential(energy, rows)
@@ -137,7 +137,7 @@ def site_kernel(energy, states, i, beta=1.0, reference=None):
 
 
 def differences(function, energy, h=1e-4):
-    """Return the derivatives of a function of an energy by each parameter, by differences."""
+    """Return the derivatives of a function of an energy by its parameters (finite differences)."""
     out = {name: np.zeros(array.shape) for name, array in energy.theta.items()}
     for name, array in energy.theta.items():
         for entry in np.ndindex(array.shape):
@@ -211,7 +211,7 @@ def mean_field_sweep(graph, singles):
 
 
 def product_bound(graph, singles):
-    """Return the mass of a product distribution on zero potentials, and its bound."""
+    """Return a product distribution's probability of zero potentials, and its bound on log Z."""
     states, log_f = enumerate_states(graph)
     p = np.array([np.prod([singles[i][s] for i, s in enumerate(x)]) for x in states])
     marginals = clique_marginals(states, p, graph)
@@ -242,7 +242,7 @@ def flooding(graph, n_iter, *, total=log_sum, damping=0.0, counting=None):
 
 
 def _answer(sums, heard, old):
-    """Return new log messages without the received ones; excluded states stay excluded."""
+    """Return log messages: marginals of the sender without the messages from the receiver."""
     free = (heard > -np.inf) & (sums > -np.inf)
     out = np.where(heard > -np.inf, -np.inf, 0.0)
     out[free] = sums[free] - heard[free]

@@ -44,7 +44,7 @@ def enumerate_states(energy):
 
 
 def model_rows(energy, n_rows, rng):
-    """Return exact draws, by enumeration."""
+    """Return exact samples of a model, drawn by enumeration of its states."""
     states, log_f = enumerate_states(energy)
     p = np.exp(log_f - log_f.max())
     return states[rng.choice(len(states), size=n_rows, p=p / p.sum())]
@@ -57,7 +57,7 @@ def possible_rows(energy, n_rows, rng):
 
 
 def brute(model, row):
-    """Return log p of the observed entries, and the probabilities of the complete rows."""
+    """Return, by enumeration, log p of observed entries, and probabilities of complete rows."""
     states, log_f = enumerate_states(model.energy_)
     values = np.column_stack([c[s] for c, s in zip(model.categories_, states.T, strict=True)])
     agrees = np.all(np.isnan(row) | (values == row), axis=1)

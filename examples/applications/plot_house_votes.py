@@ -12,9 +12,9 @@ party. A member who did not vote has a missing value.
 # Data
 # ----
 # The environment variable ``SKMRF_DATA`` names the folder of the real data. **If the file is not
-# there, the example uses simulated votes** of 435 members. They are drawn from a pairwise model
-# that was fitted to the real votes, so the graph is nearly the same. The output and the figures
-# name the source.
+# there, the example uses simulated votes** of 435 members. The simulated votes are drawn from a
+# pairwise model that was fitted to the real votes, so the graph is nearly the same. The output and
+# the figures say whether the votes are real or simulated.
 
 import os
 from pathlib import Path
@@ -68,8 +68,8 @@ print(
 # %%
 # Structure learning
 # ------------------
-# By default, the probability of at least one false edge is at most about 5 %. There are far fewer
-# edges than correlated pairs.
+# By default, the probability of at least one false edge is at most about 5 %. The graph has far
+# fewer edges than there are correlated pairs of columns.
 
 learner = MRFStructureLearner("pseudo-likelihood", random_state=0).fit(votes)
 codes = votes.apply(lambda column: column.astype("category").cat.codes.where(column.notna()))
@@ -98,9 +98,10 @@ figure.savefig(path, dpi=120)
 # %%
 # Predicting the party from a single vote
 # ---------------------------------------
-# :class:`~skmrf.DiscreteMRF` learns the joint distribution on this graph. (It also accepts the
-# structure learner itself as ``cliques``, and then fits it first.) A member with one known vote is
-# a row in which the party and fifteen votes are missing.
+# :class:`~skmrf.DiscreteMRF` learns the joint distribution on this graph. (``DiscreteMRF`` also
+# accepts an unfitted structure learner as ``cliques`` and fits the structure learner first.) To
+# predict the party from a single vote, we make a row in which the party and the fifteen other votes
+# are missing.
 
 cliques = [(i,) for i in range(17)] + [tuple(edge) for edge in learner.edges_.tolist()]
 model = DiscreteMRF(cliques, "exact", alpha=0.003).fit(votes)
@@ -110,8 +111,9 @@ for k, name in enumerate(votes.columns[1:]):
 republican = model.marginals(single)[0][:, 1].reshape(16, 2)
 
 # %%
-# Votes are sorted by how much they change the probability that the member is a republican. The
-# dotted line is the share of republicans.
+# The figure shows, for each vote, the probability that the member is a republican if the vote is
+# yes and if it is no. Votes are sorted by the difference of these two probabilities. The dotted
+# line is the share of republicans.
 
 # sphinx_gallery_thumbnail_number = 2
 

@@ -3,18 +3,19 @@ Ising model of neural spike trains
 ==================================
 
 The Ising model is the maximum entropy model with the firing rates and the pairwise correlations of
-the data. If it also predicts how many neurons fire at the same time, interactions of more than two
-neurons are not needed. :class:`~skmrf.BoltzmannMachine` fits it by exact maximum likelihood. A
-model of independent neurons is the baseline.
+the data. If this model also predicts how many neurons fire at the same time, interactions of more
+than two neurons are not needed. :class:`~skmrf.BoltzmannMachine` fits the Ising model by exact
+maximum likelihood. A model of independent neurons is the baseline.
 """
 
 # %%
 # Data
 # ----
-# The data are fifteen neurons in 40,000 time bins, from the ``maxent_toolbox`` repository. The
-# environment variable ``SKMRF_DATA`` names their folder. **If the file is not there, the example
-# uses simulated rows** from an Ising model with random couplings. The fitted Ising model is then
-# correct by construction. The output and the legend name the source.
+# The data are the spikes of fifteen neurons in 40,000 time bins, from the ``maxent_toolbox``
+# repository. The environment variable ``SKMRF_DATA`` names the folder of the data. **If the file is
+# not there, the example uses simulated rows** from an Ising model with random couplings. An Ising
+# model is then the correct model of the rows. The output and the legend say whether the data are
+# real or simulated.
 
 import os
 from pathlib import Path
@@ -44,7 +45,8 @@ print(f"{source}: {len(rows)} bins, a neuron fires in {rows.mean():.1%} of them"
 # %%
 # Two models
 # ----------
-# The training set is every second bin. Maximum likelihood is exact: it sums over 2 ** 15 states.
+# Every second time bin is a training row. The log-likelihood is computed exactly, by a sum over all
+# 2 ** 15 states.
 
 ising = BoltzmannMachine("exact", states=(0, 1), alpha=1e-5).fit(train)
 independent = DiscreteMRF("independent", "exact").fit(train)
@@ -54,8 +56,8 @@ for name, model in (("independent", independent), ("Ising", ising)):
 # %%
 # Predictions beyond pairs
 # ------------------------
-# Two statistics of the held-out bins were not fitted: the number of neurons that fire at the same
-# time, and the frequency of each pattern.
+# We compare the models with two statistics of the held-out bins that were not fitted: the number of
+# neurons that fire at the same time, and the frequency of each pattern of firing neurons.
 
 states = (np.arange(2**N)[:, None] >> np.arange(N)) & 1
 number = states.sum(axis=1)

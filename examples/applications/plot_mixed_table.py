@@ -77,9 +77,9 @@ print(train.head(3).round(1).to_string())
 # --------
 # Columns of the categorical type of pandas are categorical, all others are continuous. With
 # ``density="mrf"``, scores and samples come from the model itself, and log Z is estimated by
-# annealed importance sampling. The default uses the mixture that is learned with the model. It is
-# faster, but less accurate if there are many kinds of cars for few components. The baseline is a
-# model of independent columns.
+# annealed importance sampling. The default, ``density="mixture"``, uses the mixture distribution
+# that is learned with the model. The mixture is faster, but less accurate if it has too few
+# components for the kinds of cars. The baseline is a model of independent columns.
 
 model = NNMRFDensity(density="mrf", random_state=0).fit(take_logarithms(train))
 independent = NNMRFDensity("empty", density="mrf", random_state=0).fit(take_logarithms(train))
@@ -92,7 +92,8 @@ print(f"log Z between {low:.2f} and {high:.2f}")
 # %%
 # Synthetic rows
 # --------------
-# The joint distribution of age, price and fuel is similar in held-out and in synthetic cars.
+# The figure shows that the joint distribution of age, price and fuel is similar for held-out and
+# for synthetic cars.
 
 synthetic = draw(model, 1000)
 colours = dict(zip(FUELS, ["#3b75af", "#c8781e", "#4b9a5b"], strict=True))
@@ -116,7 +117,7 @@ scatter(panels[1], synthetic, "synthetic cars")
 panels[0].legend(frameon=False, markerscale=2)
 
 # %%
-# The shares of fuels and gearboxes agree, too.
+# The shares of fuels and gearboxes are also similar for held-out and for synthetic cars.
 
 many = simulate(1_000_000, rng)
 figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
@@ -132,8 +133,8 @@ axes.spines[["top", "right"]].set_visible(False)
 # %%
 # Multiple imputation
 # -------------------
-# ``sample`` draws the missing values given the observed ones. We impute each of these rows a
-# thousand times.
+# ``sample`` draws the missing values given the observed ones. We impute each of the following
+# incomplete rows a thousand times.
 
 N_TIMES = 1000
 known = pd.DataFrame(
@@ -152,8 +153,8 @@ completed = draw(model, N_TIMES * len(known), known.loc[known.index.repeat(N_TIM
 completed = {row: completed[k * N_TIMES :][:N_TIMES] for k, row in enumerate(known.index)}
 
 # %%
-# We compare the imputed values with similar cars in a large simulated table. These have the same
-# categories, and their continuous values differ by less than 10 %.
+# We compare the imputed values with similar cars in a large simulated table. A similar car has the
+# same categories, and its continuous values differ by less than 10 %.
 
 
 def find_similar(row):
@@ -215,8 +216,9 @@ axes.spines[["top", "right"]].set_visible(False)
 # %%
 # Outlier detection
 # -----------------
-# Each value of these three cars is common, but their combination is not. The log density of the
-# joint model is low. The model of independent columns does not detect them.
+# Each value of the following three cars is common, but the combination of the values is not. The
+# joint model gives these cars a low log density. The model of independent columns does not detect
+# these cars.
 
 odd = pd.DataFrame(
     {

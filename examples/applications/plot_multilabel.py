@@ -12,8 +12,9 @@ chain. The example takes about ten seconds.
 # %%
 # Data
 # ----
-# Segment *a* is at the top, the others follow clockwise, and *g* is in the middle. We add Gaussian
-# noise to the images. Its standard deviation is a quarter of the range of the grey levels.
+# Segment *a* is at the top, segments *b* to *f* follow clockwise, and *g* is in the middle. We add
+# Gaussian noise to the images, with a standard deviation of a quarter of the range of the grey
+# levels.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -4,8 +4,8 @@ Classifier comparison with outlier detection
 
 This example repeats scikit-learn's comparison of classifiers on three two-dimensional data sets,
 with :class:`~skmrf.NNMRFClassifier` in the first column. This classifier combines a discriminative
-network ensemble with a density for each class. So it also returns the log density of a point, which
-detects outliers. The example takes about twenty seconds.
+network ensemble with a density for each class. The classifier therefore also returns the log
+density of a point, which is low for outliers. The example takes about twenty seconds.
 """
 
 # %%

@@ -64,9 +64,10 @@ for name, model in models.items():
 # Missing pixels
 # --------------
 # Missing values are ``nan``. ``predict`` imputes the most probable joint state of the missing
-# pixels. ``marginals`` returns the probability of ink in each of them. ``sample`` draws completions
-# at random. With all pairs and half of the pixels missing, these results are approximate: they use
-# simulated annealing and Gibbs chains, and ``sample`` warns about it.
+# pixels. ``marginals`` returns the probability of ink in each missing pixel. ``sample`` draws
+# completions at random. If all pairs interact and half of the pixels are missing, exact inference
+# is not feasible. The results are then approximate, by simulated annealing and Gibbs chains, and
+# ``sample`` warns.
 
 warnings.filterwarnings("ignore", "Exact sampling does not fit")
 model = models["all pairs of pixels"]
@@ -105,8 +106,8 @@ axes.tick_params(left=False)
 # %%
 # Completions and samples
 # -----------------------
-# The figure shows the first test digit of each class. Compare the last two rows: the model of
-# independent pixels reproduces the mean image, but not the dependence between pixels.
+# The figure shows the first test digit of each class. The last two rows show samples of two models.
+# The model of independent pixels reproduces the mean image, but not the dependence between pixels.
 
 erased = np.where(np.random.default_rng(0).random(digits.shape) < 0.25, np.nan, digits)
 probability = np.column_stack([p[:, 1] for p in model.marginals(halves)])

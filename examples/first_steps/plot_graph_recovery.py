@@ -2,10 +2,10 @@
 Structure learning: recovering a graph from data
 ================================================
 
-In this graph, variables 0 and 9 share eight neighbours but have no edge between them. Nevertheless
-their correlation is larger than that of any pair of neighbours, so no threshold on correlations
-recovers the graph. :class:`~skmrf.MRFStructureLearner` tests whether two variables are dependent
-given all other variables, and finds exactly the true edges.
+In this graph, variables 0 and 9 share eight neighbours but have no edge between them. Nevertheless,
+the correlation of variables 0 and 9 is larger than the correlation of any two neighbours, so no
+threshold on correlations recovers the graph. :class:`~skmrf.MRFStructureLearner` tests whether two
+variables are dependent given all other variables, and finds exactly the true edges.
 """
 
 # %%
@@ -53,8 +53,8 @@ axes.axis("off")
 # %%
 # Correlations and couplings
 # --------------------------
-# The largest correlation is that between variables 0 and 9 (left). Their learned coupling is near
-# zero (right).
+# Variables 0 and 9 have the largest correlation (left), but their learned coupling is near zero
+# (right).
 
 correlation = np.corrcoef(X.T) - np.eye(10)
 figure, panels = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")

@@ -83,9 +83,9 @@ figure.savefig(path, dpi=120)
 # %%
 # Calibration
 # -----------
-# ``marginals`` returns the probability of every category of every missing entry. For calibrated
-# probabilities, about 70 % of the categories with a predicted probability of 0.7 are the true ones.
-# Error bars are two standard errors.
+# ``marginals`` returns the probability of every category of every missing entry. If the
+# probabilities are calibrated, about 70 % of the categories with a predicted probability of 0.7 are
+# the true categories. Error bars are two standard errors.
 
 predicted, is_true = [], []
 for j, probabilities in enumerate(model.marginals(test)):

@@ -4,17 +4,18 @@ Bivariate density estimation on few rows
 
 This example estimates the joint density of two measurements of 178 wines, flavanoids and colour
 intensity. It compares :class:`~skmrf.NNMRFDensity` with Gaussian mixtures and kernel density
-estimation. ``NNMRFDensity`` has a small neural network for each column and one for the pair, on a
-Gaussian base density. With two columns, the learner ``"grid"`` and log Z are exact up to the
-resolution of a grid.
+estimation. The density of ``NNMRFDensity`` is a Gaussian, which is multiplied by one factor for
+each column and one factor for the pair of columns. Each factor is computed by a small neural
+network. With two columns, the learner ``"grid"`` and log Z are exact up to the resolution of a
+grid.
 """
 
 # %%
 # Cross-validation
 # ----------------
 # The score is the mean log density of held-out wines in five folds. Within each fold,
-# cross-validation selects the number of Gaussians and the bandwidth of the kernel. The networks use
-# fixed parameters. No method is clearly better than the others on so few rows.
+# cross-validation selects the number of Gaussians and the bandwidth of the kernel. ``NNMRFDensity``
+# has the same parameters in all folds. No method is clearly better than the others on so few rows.
 
 import warnings
 

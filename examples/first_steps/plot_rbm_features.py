@@ -11,8 +11,8 @@ about half a minute on one core.
 # %%
 # Three classifiers
 # -----------------
-# The data are digits of 8 x 8 binary pixels. A quarter of them is the test set. The grid search
-# treats the parameters of the RBM like those of any pipeline step.
+# The data are digits of 8 x 8 binary pixels. A quarter of them is the test set. The grid search can
+# set the parameters of the RBM, because the RBM is a step of the pipeline.
 
 import warnings
 
@@ -58,9 +58,9 @@ for name, (pipeline, grid) in searches.items():
 # %%
 # Weights of the hidden units
 # ---------------------------
-# A hidden unit with nearly the same value for all digits carries no information.
-# ``hidden_stds_`` is the standard deviation of each hidden unit. The figure shows the weights of
-# the 40 units with the largest one.
+# A hidden unit with nearly the same value for all digits carries no information. ``hidden_stds_``
+# is the standard deviation of each hidden unit. The figure shows the weights of the 40 hidden units
+# with the largest standard deviations.
 
 model = searches["RBM"].best_estimator_[0]
 most_variable = np.argsort(-model.hidden_stds_)[:40]
@@ -77,8 +77,9 @@ figure.savefig(path, dpi=120)
 # %%
 # Reconstruction
 # --------------
-# ``transform`` computes the features, and ``inverse_transform`` maps them back to probabilities of
-# ink. The first row shows digits, the second row their reconstructions.
+# ``transform`` computes the features, and ``inverse_transform`` converts features back to
+# probabilities of ink in each pixel. The first row shows digits, and the second row shows the
+# reconstructions of these digits.
 
 digits = test[:8]
 reconstructed = model.inverse_transform(model.transform(digits))

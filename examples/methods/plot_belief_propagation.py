@@ -11,9 +11,9 @@ all attractive or of both signs. The example takes about half a minute on one co
 # %%
 # Models
 # ------
-# Neighbours in the grid are coupled. Every variable has a weak random field. Without fields, all
-# marginals would be one half, and every symmetric method would find them. All results are means
-# over five random models.
+# Neighbours in the grid are coupled. Every variable has a weak random field. Without random fields,
+# all marginals would be exactly one half, and the marginals of any method that treats both states
+# equally would be correct. All results are means over five random models.
 
 import warnings
 
@@ -45,10 +45,11 @@ def models(coupling, mixed_signs):
 # Methods
 # -------
 # Each method returns marginals of single variables and log Z. Chained belief propagation draws 300
-# joint states and weights them with their known probabilities. On this small grid, its default uses
-# exact conditionals from variable elimination; ``conditionals="bp"`` selects belief propagation
-# instead. Its estimate of log Z has an interval. A warning is given if the interval is wider than
-# one nat or the effective sample size is below ten.
+# joint states and weights each state by its importance weight. On this small grid, the default of
+# chained belief propagation uses exact conditional distributions from variable elimination.
+# Therefore the example sets ``conditionals="bp"``, which uses belief propagation. The estimate of
+# log Z by chained belief propagation has an interval. A warning is given if the interval is wider
+# than one nat or the effective sample size is below ten.
 
 methods = {
     "belief propagation": ("bp", "bethe", {}),
@@ -90,7 +91,7 @@ for kind, found in results.items():
 # Error of marginals
 # ------------------
 # A hollow point means that the method did not converge on at least one of the five models. For
-# chained belief propagation it means that log Z gave a warning.
+# chained belief propagation, a hollow point means that the estimate of log Z gave a warning.
 
 colors = ["#3b6ea5", "#8a6bb0", "#7c9a62", "#c8781e"]
 
@@ -149,11 +150,12 @@ plt.show()
 # - Strong attractive couplings: the distribution has two modes, with nearly all variables up or
 #   nearly all down. Belief propagation and mean field converge to one of the modes, and nothing
 #   indicates that the other mode is missing. Tree-reweighted belief propagation keeps both modes.
-#   It converges slowly, but its bound on log Z holds even before convergence.
+#   Tree-reweighted belief propagation converges slowly, but its bound on log Z holds even before
+#   convergence.
 # - Couplings of both signs: there are many modes. Belief propagation often does not converge where
 #   its error is large.
 # - Chained belief propagation has a sampling error even where the beliefs are correct. More samples
-#   reduce it. Where the beliefs miss a mode, the samples miss it, too, and the marginals are no
-#   better. The warning then appears, for instance on two of the five models behind the peak at 0.6.
-#   Its estimate of log Z is better, because it also includes the states in which annealed Gibbs
-#   chains end.
+#   reduce the sampling error. If the beliefs miss a mode, the samples also miss this mode, and the
+#   marginals are no better than the beliefs. In this case a warning appears, for instance on two of
+#   the five models behind the peak at 0.6. The estimate of log Z is better than the marginals,
+#   because it also includes the final states of annealed Gibbs chains.

@@ -41,8 +41,8 @@ learner = MRFStructureLearner("exact", n_bootstraps=16, random_state=0)
 # %%
 # Backends
 # --------
-# Each backend is a context manager. Ray needs the number of processes in ``n_jobs``, and options to
-# restart workers that die. Dask restarts them by itself.
+# Each backend is a context manager. Ray needs the number of processes in ``n_jobs``, and options
+# that restart failed workers. Dask restarts failed workers by itself.
 
 
 @contextmanager
@@ -97,7 +97,8 @@ if __name__ == "__main__":  # worker processes import this file
 
 # %%
 # The figure shows the edges that were found in more than 20 % of the bootstrap samples. Wide and
-# dark edges were found in many. Solid edges are in the true graph, dashed ones are not.
+# dark edges were found in many bootstrap samples. Solid edges are in the true graph, and dashed
+# edges are not.
 
 if __name__ == "__main__":
     frequency = frequencies["one process"]

@@ -4,16 +4,16 @@ Parallel tempering and mixing of Gibbs chains
 
 An Ising model on an 8 x 8 lattice with attractive couplings has two modes: nearly all spins up and
 nearly all spins down. Plain Gibbs chains stay in the mode in which they start. Parallel tempering
-swaps states between chains at different temperatures and visits both modes. Exact marginals are
-available here for comparison.
+runs chains at several temperatures and swaps their states, so that the chains visit both modes.
+Exact marginals are available here for comparison.
 """
 
 # %%
 # Gibbs sampling and parallel tempering
 # -------------------------------------
 # :func:`~skmrf.samplers.trace_chains` records the states and log-potentials of chains. With
-# parallel tempering, each chain is the coldest of ten chains at inverse temperatures from 0 to 1.
-# Chains at neighbouring temperatures swap their states.
+# parallel tempering, each recorded chain is the coldest of ten chains, which have inverse
+# temperatures from 0 to 1. Chains at neighbouring temperatures swap their states.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,9 +36,9 @@ for name, traces in (("plain", plain), ("tempered", tempered)):
     print(f"{name:8} chains: {up.mean():.3f}, each chain {up.round(2).tolist()}")
 
 # %%
-# The share of spins that are up distinguishes the two modes. The log-potential does not, because
-# its distribution is nearly the same in both modes. To check mixing, trace a quantity that differs
-# between modes.
+# The figure shows the share of spins that are up, which differs between the two modes. The
+# log-potential is not suitable for this plot, because its distribution is nearly the same in both
+# modes. To check mixing, trace a quantity that differs between modes.
 
 
 def draw(axes, traces, title):

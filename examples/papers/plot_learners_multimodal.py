@@ -14,8 +14,8 @@ which is the reference.
 # All stochastic learners make 800 updates, fewer than they need to converge. ``"cd"`` starts its
 # chains at the training rows, which contain all modes. The chains of ``"pcd"`` continue from update
 # to update and rarely change their mode. ``"parallel-tempering"`` swaps states between chains at
-# different temperatures. ``"psmc"`` reweights and resamples particles, so each mode keeps its
-# weight.
+# different temperatures. ``"psmc"`` reweights and resamples its samples (particles), so the share
+# of samples in each mode remains correct.
 
 import warnings
 
@@ -68,8 +68,9 @@ figure.savefig(path, dpi=120)
 # Moments
 # -------
 # At the maximum of the likelihood, the probabilities of single columns and of pairs are equal under
-# the model and the data. :class:`~skmrf.plot.MomentsDisplay` shows the differences in standard
-# errors, here for the learners with the largest and the smallest difference in log-likelihood.
+# the model and the data. :class:`~skmrf.plot.MomentsDisplay` shows the differences of these
+# probabilities in standard errors. The figure shows two learners: those with the largest and with
+# the smallest difference in log-likelihood from exact learning.
 
 worst = max(difference, key=difference.get)
 closest = min(difference, key=difference.get)

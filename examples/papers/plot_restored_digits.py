@@ -12,8 +12,8 @@ example takes about ten seconds.
 # %%
 # Data
 # ----
-# The digits have 8 x 8 binary pixels. The inputs ``X`` are damaged images, the outputs ``V`` the
-# original ones.
+# The digits have 8 x 8 binary pixels. The inputs ``X`` are damaged images, and the outputs ``V``
+# are the original images.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -4,15 +4,16 @@ Chained belief propagation on a multimodal distribution
 
 This example reproduces Figure 1 of the paper on chained belief propagation (Ding and Xue, 2020).
 The distribution of six bits has four modes, and any two modes differ in at least two bits. Gibbs
-sampling rarely moves between the modes. Independent sampling from the beliefs ignores them. Chained
-belief propagation draws samples from the correct distribution.
+sampling rarely moves between the modes. Beliefs are the marginals that belief propagation computes.
+Independent sampling from the beliefs ignores the dependence between bits. Chained belief
+propagation draws samples from the correct distribution.
 """
 
 # %%
 # Distribution
 # ------------
-# Two states have probability 0.4, two have probability 0.097, and the 60 others have probability
-# 0.0001 each. The factor graph has a single clique of six variables.
+# Two states have probability 0.4 each, two states have probability 0.097 each, and the 60 other
+# states have probability 0.0001 each. The factor graph has a single clique of six variables.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,8 +33,7 @@ print(f"The table sums to {np.exp(float(log_partition(graph))):.6f}")
 # --------------
 # A Gibbs chain changes one bit at a time. To leave a mode it must pass through a state with
 # probability 0.0001. We run a chain of 2,000 sweeps from state 000000. We also compute the exact
-# distribution of such a chain after each sweep: the update of a bit sums over this bit and
-# multiplies by its conditional probability.
+# distribution of the state of such a chain after each sweep.
 
 rng = np.random.default_rng(3)
 x = np.zeros((1, 6), dtype=np.int16)
@@ -131,9 +131,10 @@ for axes in panels:
 # %%
 # Total variation distance
 # ------------------------
-# The figure shows the exact distance from the true distribution. For chained belief propagation it
-# is zero, because its conditional distributions are exact on trees. On graphs with loops they are
-# approximate: see :ref:`sphx_glr_gallery_methods_plot_belief_propagation.py`.
+# The figure shows the exact distance from the true distribution. For chained belief propagation
+# this distance is zero, because its conditional distributions are exact on trees. On graphs with
+# loops, the conditional distributions are approximate: see
+# :ref:`sphx_glr_gallery_methods_plot_belief_propagation.py`.
 
 figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
 sweeps = np.arange(1, len(distance) + 1)
@@ -154,5 +155,5 @@ plt.show()
 # -----------
 # Contrastive divergence starts its chains at the data. If the model is correct, the data are
 # samples of it, so chains of any length remain samples of it, and the expected gradient is zero.
-# The figures therefore do not argue against contrastive divergence. They argue against chains that
-# start in a single mode, or that cover too few modes after training.
+# The figures therefore do not show a problem of contrastive divergence. They show a problem of
+# chains that start in a single mode, or that cover too few modes after training.

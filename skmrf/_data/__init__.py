@@ -1,1 +1,1 @@
-"""Conversion of user input to arrays and back."""
+"""Conversion of the user's rows, targets and cliques to arrays, and back."""

@@ -32,7 +32,7 @@ class TwoStateEncoder:
     binarize: float | None
 
     def read(self, estimator, X):
-        """Return ``X`` as a numeric array; raise an error unless it has the columns of ``fit``."""
+        """Return X as a numeric array, or raise an error if its columns differ from ``fit``."""
         return numeric_rows(estimator, X, reset=False, remedy=TWO_STATES_ADVICE, missing=True)
 
     def encode(self, X):
@@ -47,7 +47,7 @@ class TwoStateEncoder:
         return self.encode(row.astype(float))
 
     def encode_complete(self, X):
-        """Return int8 codes of complete rows: a sparse matrix if X is sparse and 0 has code 0."""
+        """Return the state codes of complete rows; sparse rows stay sparse if 0 has code 0."""
         if not issparse(X):
             return self.encode(X).astype(np.int8)
         if self.binarize is not None and self.binarize < 0:
@@ -66,7 +66,7 @@ class TwoStateEncoder:
         return codes
 
     def decode(self, codes):
-        """Return the state of each code, as integers if both states are integers.
+        """Convert state codes to states; the result has integers if both states are integers.
 
         No code may be MISSING.
         """

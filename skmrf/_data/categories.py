@@ -43,7 +43,7 @@ class CategoryEncoder:
     categories: list
 
     def read(self, estimator, X):
-        """Return the columns of X; raise a ValueError unless they are the columns of ``fit``."""
+        """Return the columns of X, or raise a ValueError if they differ from ``fit``."""
         return read_columns(estimator, X, reset=False)
 
     def encode(self, columns):
@@ -63,7 +63,7 @@ class CategoryEncoder:
 
 
 def resolve_categories(categories, columns, names):
-    """Return the categories of each column: those given by the user or those in the column.
+    """Return the categories of each column: the user's categories, or the values in the column.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def _check_count(categories, name):
 
 
 def check_categories(categories, names):
-    """Return the user's categories as arrays; raise a ValueError if they are not valid."""
+    """Convert the parameter ``categories`` to arrays, or raise a ValueError if it is invalid."""
     if isinstance(categories, str) or not hasattr(categories, "__len__"):
         raise ValueError(
             f'categories must be "auto" or a list of lists, one per column; got {categories!r}.'
@@ -243,7 +243,7 @@ def check_categories(categories, names):
 
 
 def unite_categories(categories):
-    """Return the union of the categories of all columns, once for each column."""
+    """Return the same categories for each column: the union of the categories of all columns."""
     values = [v for c in categories for v in c.tolist()]
     union = _sorted_unique(_to_numeric(_object_array(values)), "all")
     return [union] * len(categories)

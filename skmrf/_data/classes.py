@@ -38,7 +38,7 @@ class Table(NamedTuple):
 
     @property
     def shares(self):
-        """Share of each class in the total weight of the rows."""
+        """Share of each class in the total weight of the training rows."""
         counts = np.bincount(self.labels, weights=self.weights)
         return counts / counts.sum()
 

@@ -57,7 +57,7 @@ def column_names(estimator):
 
 
 def read_columns(estimator, X, *, reset):
-    """Record or check the number and the names of the columns, and return the columns of X.
+    """Return the columns of X; record their names during fit, or compare them with fit later.
 
     Parameters
     ----------

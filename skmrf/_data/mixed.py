@@ -49,18 +49,18 @@ class Columns:
         return n_states
 
     def read(self, estimator, X):
-        """Return the columns of X; raise a ValueError unless they are the columns of ``fit``."""
+        """Return the columns of X, or raise a ValueError if they differ from ``fit``."""
         return read_columns(estimator, X, reset=False)
 
     def encode_row(self, row):
-        """Return one encoded row; in the given row, None is a missing entry.
+        """Encode a single row, in which None is a missing entry.
 
         The given row is an array of dtype object and shape (1, n_columns).
         """
         return self.encode(list(row.T))
 
     def encode(self, columns):
-        """Return encoded rows: standardised numbers and state codes; missing entries are nan.
+        """Encode rows as standardised numbers and state codes; missing entries become nan.
 
         The result has shape (n_rows, n_columns).
         """
@@ -90,7 +90,7 @@ class Columns:
         return out
 
     def standardised(self, X, weights):
-        """Standardise rows by weighted means and deviations; return them and the new encoder."""
+        """Standardise encoded rows by weighted means and deviations; return rows and encoder."""
         X, mean, scale = X.copy(), self.mean.copy(), self.scale.copy()
         for k, j in enumerate(self.continuous):
             centre, spread = _mean_and_scale(X[:, j], weights, self.names[j])
@@ -104,7 +104,7 @@ class Columns:
 
 
 def learn_columns(X, columns, names, categorical_features, categories, weights=None):
-    """Interpret ``categorical_features`` and ``categories``, and return the fitted encoder.
+    """Return an encoder fitted to training rows, given the parameters on categorical columns.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from .frames import array_kind, as_columns, find_column_names
 
 
 def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
-    """Record or check the number and names of X's columns; return X as a numeric array.
+    """Return X as a numeric array; record its columns during fit, or compare them with fit later.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class OutputEncoder:
 
     @classmethod
     def of(cls, y, classes=None):
-        """Return an encoder for the targets; ``classes`` lists the labels of a single output."""
+        """Create an encoder for binary targets; ``classes`` lists the labels of a single output."""
         y = np.asarray(dense_rows(y))
         if y.ndim <= 1:
             return cls(find_labels(y) if classes is None else classes, ())

@@ -120,7 +120,7 @@ def _borrowed(_, array):
 if numba.config.DISABLE_JIT:
 
     def borrowed(array):
-        """Return the array unchanged; used if compilation is disabled."""
+        """Return the array unchanged; without compilation, no special view of it is needed."""
         return array
 else:
     #: Return a view of an array without reference counting. If arrays are read from tuples inside

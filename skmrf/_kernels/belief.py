@@ -55,7 +55,7 @@ class Work(NamedTuple):
 
 @inlined
 def borrowed_graph(g):
-    """Return the graph with array views without reference counts, for faster compiled loops."""
+    """Return the graph with array views that have no reference counts and are read faster."""
     return Graph(
         borrowed(g.n_states),
         borrowed(g.state_start),
@@ -73,7 +73,7 @@ def borrowed_graph(g):
 
 @inlined
 def borrowed_work(work):
-    """Return array views without reference counts, for faster compiled loops."""
+    """Return the messages and scratch arrays as views that have no reference counts, for speed."""
     return Work(
         borrowed(work.messages),
         borrowed(work.cavities),
@@ -208,7 +208,7 @@ def sum_binary_pair(g, work, first, start, potentials):
 
 @inlined
 def sum_out_variables(g, work, first, last, size):
-    """Compute the marginals of each variable of a clique from ``work.table``.
+    """Compute the marginals of each variable of a clique from the clique's table of products.
 
     ``work.sums`` receives the marginals, which are not normalised. ``work.table`` is overwritten.
     """
@@ -229,7 +229,7 @@ def sum_out_variables(g, work, first, last, size):
 
 @inlined
 def count_lost_sums(g, work, first, last):
-    """Return how many marginals in ``work.sums`` may be too small because of underflow."""
+    """Return the number of marginals of a clique that may be too small because of underflow."""
     at = 0
     lost = 0
     for p in range(first, last):
@@ -287,7 +287,7 @@ def fill_log_table(g, work, first, last, start, log_potentials):
 
 @inlined
 def messages_from_log_table(g, work, first, last, size, maximise):
-    """Compute a clique's log messages from ``work.table``, by log-sum-exp or by maximisation.
+    """Compute the log messages of a clique from its table of log sums.
 
     ``work.sums`` receives the messages.
     """
@@ -335,7 +335,7 @@ def log_add(a, b):
 
 @inlined
 def log_sum_at(work, size, inner, q, s):
-    """Return the log-sum-exp of the entries of ``work.table`` in which a variable has state s.
+    """Return the log-sum-exp of the entries of a clique's table in which a variable has state s.
 
     The variable has q states and the stride ``inner`` in the table.
     """

@@ -1,4 +1,4 @@
-"""Belief propagation between two layers of binary units, with messages stored as ratios.
+"""Belief propagation between two layers of binary units; a message is a ratio of two values.
 
 A message is one positive number, the ratio ``m(1) / m(0)``. Its computation takes one division,
 but no exponential and no logarithm. Let ``w = exp(W)``, let ``t`` be the odds of the belief of
@@ -33,7 +33,7 @@ BLOCK = 16  # hidden units whose beliefs are computed together, with vector inst
 
 @inlined
 def fill_ratios(weights, limit, out, positive, negative):
-    """Write ``exp(w)`` of each weight of a row to ``out``, and sum weights by their sign.
+    """Write ``exp(w)`` of each weight of a row to ``out``; sum positive and negative weights.
 
     ``positive`` and ``negative`` accumulate the weights by column. Returns the sum of the positive
     weights, the sum of the sizes of the negative weights, and the number of weights whose size
@@ -178,7 +178,7 @@ def add_log_factors(factors, logits, bits):
 
 @inlined
 def sum_segment_logs(ratios, segments):
-    """Return the sum of the logs of ``ratios``, computed with one logarithm per segment."""
+    """Return the sum of the logs of ``ratios``, computed from the product of each segment."""
     kind = ratios.dtype.type
     total = kind(0)
     for k in range(segments.size - 1):

@@ -40,7 +40,7 @@ class Tree(NamedTuple):
 
 @kernel
 def block_offsets(cards, strides, out):
-    """Write the offset of each joint state in a table.
+    """Write the position of each joint state's entry relative to the first entry of a flat table.
 
     In the order of the joint states, the last variable varies fastest.
     """
@@ -67,7 +67,7 @@ def clamped_starts(X, observed, clique_ptr, clique_vars, strides, table_start, o
 
 @inlined
 def fill_block(tree, k, b, o, flat, starts, messages, buffer):
-    """Write the sum of the tables and child messages of bucket k to ``buffer``.
+    """Write one block of the table of bucket k: the sum of its tables and its child messages.
 
     The sum has one value for each entry of block o of the bucket's table. b is the row of evidence.
     """

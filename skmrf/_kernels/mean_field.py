@@ -15,7 +15,7 @@ RELATIVE = 1.0 + 1e-12  # zero masses within rounding errors are equal
 
 @inlined
 def joint_probabilities(a, skipped, n_states, clique_ptr, clique_vars, single, single_start, out):
-    """Write the probability of each joint state of clique a without variable ``skipped``.
+    """Write the probability of each joint state of clique a's variables, except ``skipped``.
 
     If ``skipped`` is -1, no variable is left out. Returns the number of probabilities.
     """
@@ -61,9 +61,9 @@ def ascend(tables, single_start, first, last, n_sweeps, tol, buffer, single):
 
 @inlined
 def fill_field(tables, i, single, single_start, buffer, zero, field):
-    """Write the expected log-potential and the zero mass of each state of variable i.
+    """Write the expected log-potential and the zero-potential probability for states of variable i.
 
-    The zero mass is the probability of zero potentials, which the expectation leaves out.
+    The expectation leaves out zero potentials.
     """
     q = tables.n_states[i]
     zero[:q] = 0.0
@@ -122,9 +122,9 @@ def update_probabilities(zero, field, own):
 
 @kernel
 def expected_log_potential(tables, single_start, single, buffer):
-    """Return the zero mass and the expected log-potential under the mean-field distribution.
+    """Return the probability of zero potentials and the expected log-potential, under mean field.
 
-    The zero mass is the sum over cliques of the probability of zero potentials, which the
+    The probability is a sum over cliques of the probabilities of zero potentials, which the
     expectation leaves out.
     """
     zero = 0.0

@@ -32,7 +32,7 @@ def _block_size(numbers):
 
 @inlined
 def _aligned_column(unit_buffer):
-    """Return the index of the first column of the buffer that starts a cache line.
+    """Return the index of the first column of a buffer that is at the start of a cache line.
 
     Loads that are not aligned with cache lines are slower.
     """
@@ -232,7 +232,7 @@ def network_values(theta, widths, n_slots, inputs, discrete, members_of, out):
 
 @inlined
 def _backward_output(value, weights, scale, slope, gradient, one):
-    """Compute the derivatives with respect to the scale, the output bias and the tanh argument.
+    """Compute a network's derivatives by its output scale, output bias and argument of tanh.
 
     The derivatives with respect to scale and bias are added to ``gradient``. ``slope`` receives the
     derivatives with respect to the argument of tanh.
@@ -330,7 +330,7 @@ def _add_continuous_gradient(width, n_slots, discrete, members, first_weights, g
 
 @kernel
 def network_gradients(theta, widths, n_slots, inputs, discrete, members_of, weights, out):
-    """Add to ``out`` each network's parameter gradient of the weighted sum of its values.
+    """Add the gradient of the weighted sum of each network's values by its parameters to ``out``.
 
     The first six parameters are those of :func:`network_values`.
 

@@ -24,7 +24,6 @@ from .belief import (
     sum_out_variables,
     update_cavity,
 )
-from .heap import sift_down, sift_up
 
 FLOODING, SEQUENTIAL, RESIDUAL = 0, 1, 2
 AUTO_DAMPING = -1.0
@@ -61,6 +60,45 @@ class RunSettings(NamedTuple):
     max_iter: int
     tol: float
     damping: float
+
+
+@inlined
+def sift_up(heap, position, priority, item):
+    """Restore the order of a binary heap after the priority of an item has increased.
+
+    ``heap`` holds the items; the first one has the highest priority. ``position[item]`` is the
+    index of an item in the heap.
+    """
+    k = position[item]
+    while k > 0:
+        above = (k - 1) // 2
+        other = heap[above]
+        if priority[other] >= priority[item]:
+            break
+        heap[k] = other
+        position[other] = k
+        k = above
+    heap[k] = item
+    position[item] = k
+
+
+@inlined
+def sift_down(heap, position, priority, item):
+    """Restore the order of a binary heap after the priority of an item has decreased."""
+    k = position[item]
+    n = heap.size
+    while 2 * k + 1 < n:
+        below = 2 * k + 1
+        if below + 1 < n and priority[heap[below + 1]] > priority[heap[below]]:
+            below += 1
+        other = heap[below]
+        if priority[other] <= priority[item]:
+            break
+        heap[k] = other
+        position[other] = k
+        k = below
+    heap[k] = item
+    position[item] = k
 
 
 @kernel
@@ -318,7 +356,7 @@ def update_priorities(g, work, a, first, n_clamped, heap, place, priority):
 
 @kernel
 def read_beliefs(g, work, variables, n_read, out):
-    """Write the normalised belief of each variable (uniform if all its states are excluded)."""
+    """Write the normalised belief of each variable (uniform if no state is possible)."""
     for v in range(n_read):
         i = variables[v]
         offset = g.state_start[i]
@@ -400,7 +438,7 @@ def log_norm(work, offset, q):
 
 @inlined
 def cavity_shift(g, work, p):
-    """Return the constant that :func:`update_cavity` subtracts from the log message of edge p."""
+    """Return the constant that normalises the log message of edge p in :func:`update_cavity`."""
     i = g.clique_vars[p]
     at = g.message_start[p]
     for s in range(g.n_states[i]):

@@ -7,7 +7,7 @@ from ._jit import inlined, kernel
 
 @inlined
 def table_index(a, x, clique_ptr, clique_vars, strides, table_start):
-    """Return the index in the concatenated tables of clique a's entry for joint state x."""
+    """Return, for joint state x, the index of clique a's entry in the concatenated tables."""
     index = table_start[a]
     for p in range(clique_ptr[a], clique_ptr[a + 1]):
         index += x[clique_vars[p]] * strides[p]
@@ -16,7 +16,7 @@ def table_index(a, x, clique_ptr, clique_vars, strides, table_start):
 
 @inlined
 def fill_entries(conditionals, x, entry):
-    """Write the index in the concatenated tables of each clique's entry for joint state x."""
+    """Write, for joint state x, the index of each clique's entry in the concatenated tables."""
     for a in range(entry.size):
         entry[a] = table_index(
             a,
@@ -30,7 +30,7 @@ def fill_entries(conditionals, x, entry):
 
 @inlined
 def clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at):
-    """Write the index in the concatenated tables of clique a's entry for each joint state.
+    """Write, for each joint state, the index of clique a's entry in the concatenated tables.
 
     ``at[r]`` receives the index for the joint state in column r of XT.
     """
@@ -44,7 +44,7 @@ def clique_entries(a, XT, clique_ptr, clique_vars, strides, table_start, at):
 
 @kernel
 def log_potentials(XT, flat, clique_ptr, clique_vars, strides, table_start, out):
-    """Write the log-potential of each joint state: the sum of the table entries that it selects.
+    """Write the log-potential of each joint state: the sum of its entries in the tables.
 
     ``out[r]`` receives the log-potential of the joint state in column r of XT.
     """

@@ -1,1 +1,1 @@
-"""Shared types, input validation, parallel execution and interrupt handling."""
+"""Types and functions that all subpackages use: validation, parallel execution, interrupts."""

@@ -35,11 +35,11 @@ class Batch(NamedTuple):
 
     @property
     def shown(self):
-        """Values of the modelled variables: the targets of a conditional model, otherwise ``X``."""
+        """Values of the modelled variables: ``Y`` in a conditional model, otherwise ``X``."""
         return self.X if self.Y is None else self.Y
 
     def take(self, which):
-        """Return a batch with some of the rows.
+        """Return a batch with the given rows of this batch.
 
         Parameters
         ----------

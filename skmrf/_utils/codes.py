@@ -67,7 +67,7 @@ def check_evidence(evidence, n_states):
 
 
 def check_evidence_row(evidence, n_states):
-    """Return the state codes of all variables, with MISSING for variables without evidence."""
+    """Return the evidence as a state code per variable; unobserved variables have MISSING."""
     if evidence is None:
         return np.full(len(n_states), MISSING, dtype=STATE)
     row = np.asarray(evidence)

@@ -1,4 +1,4 @@
-"""Training diagnostics of each epoch."""
+"""Training history: the diagnostics of each epoch."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclass
 class History:
-    """Training diagnostics of each epoch.
+    """Training history: the diagnostics of each epoch.
 
     Attributes
     ----------

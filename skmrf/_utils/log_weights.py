@@ -1,10 +1,10 @@
-"""Log-weights of rows and particles."""
+"""Functions of log-weights of rows and particles: log-sum-exp, effective sample size, checks."""
 
 import numpy as np
 
 
 def logsumexp(log_weights):
-    """Return the log of the sum of exponentials; an empty sum gives -inf."""
+    """Return the log of the sum of ``exp(x)``, without overflow; -inf for an empty sum."""
     top = np.max(log_weights, initial=-np.inf)
     if not np.isfinite(top):
         return float(top)
@@ -12,7 +12,7 @@ def logsumexp(log_weights):
 
 
 def log_mean_exp(log_weights):
-    """Return the log of the mean of exponentials."""
+    """Return the log of the mean of ``exp(x)``, without overflow."""
     return logsumexp(log_weights) - np.log(len(log_weights))
 
 

@@ -1,4 +1,4 @@
-"""Parameter validation."""
+"""Parameter validation, and the identity of an estimator."""
 
 import inspect
 import math
@@ -22,7 +22,7 @@ def check_auto(name, value):
 
 
 def check_covariance(name, value, n):
-    """Return a covariance matrix of n columns as floats, or raise a ValueError."""
+    """Return a covariance matrix of n columns as floats, or raise a ValueError if it is invalid."""
     try:
         cov = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -37,7 +37,7 @@ def check_covariance(name, value, n):
 
 
 def check_options(method, function, options, given=()):
-    """Raise a TypeError for an option that is not a keyword-only parameter of a function."""
+    """Raise a TypeError if an option is not a keyword-only parameter of a function."""
     allowed = [
         name
         for name, parameter in inspect.signature(function).parameters.items()
@@ -91,3 +91,10 @@ def check_flag(name, value):
     """Raise a ValueError unless the value is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False; got {value!r}.")
+
+
+def identity_of(estimator):
+    """Return the class name and the parameters of an object; equal objects give equal results."""
+    if not hasattr(estimator, "get_params"):
+        return type(estimator).__name__
+    return type(estimator).__name__, repr(sorted(estimator.get_params().items()))

@@ -1,4 +1,4 @@
-"""Phases of the gradient: estimates of its two expectations, as states or as moments."""
+"""Phases: estimates of the two expectations (data and model) in the log-likelihood gradient."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ Theta = dict[str, np.ndarray]
 
 
 class States(NamedTuple):
-    """Phase of the gradient given by weighted states: data, chains, particles or maximisers.
+    """Weighted states, whose mean statistics are an expectation in the gradient (a phase).
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class States(NamedTuple):
 
 
 class CliqueMoments(NamedTuple):
-    """Phase of the gradient given by expected sufficient statistics.
+    """Expected sufficient statistics under the data or under the model (a phase of the gradient).
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class CliqueMoments(NamedTuple):
 
 
 class CliquePoints(NamedTuple):
-    """Phase of the gradient given by weighted points of variables and edges (quadrature).
+    """Quadrature points and weights of variables and edges, for an expectation in the gradient.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class CliquePoints(NamedTuple):
 
 
 class UnitMoments(NamedTuple):
-    """Phase of the gradient of a bipartite model, given by expected unit states of each row.
+    """Expected unit states of a bipartite model for each row (a phase of the gradient).
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class UnitMoments(NamedTuple):
 
 
 class LabelMoments(NamedTuple):
-    """Phase of the gradient of a label model, given by label probabilities of each row.
+    """Label probabilities of each row, for an expectation in the gradient of a label model.
 
     Attributes
     ----------

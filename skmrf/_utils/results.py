@@ -1,4 +1,4 @@
-"""Result types of inference."""
+"""Result types of inference: log partition function, marginals and most probable state."""
 
 from dataclasses import dataclass
 

@@ -5,11 +5,13 @@ from .corruption import flip_pixels, occlude
 from .density import fetch_density_benchmark
 from .images import fetch_caltech101_silhouettes, fetch_mnist
 from .ising import make_ising
-from .multimodal import make_multimodal_mrf
-from .non_decay import make_non_decay_mrf
-from .satisfiability import make_weighted_3sat
+from .random_models import (
+    make_multimodal_mrf,
+    make_non_decay_mrf,
+    make_random_mrf,
+    make_weighted_3sat,
+)
 from .sequences import enumerate_structured_sequences, make_structured_sequences
-from .tables import make_random_mrf
 
 __all__ = [
     "average_product_correction",

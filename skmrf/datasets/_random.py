@@ -19,7 +19,7 @@ def generator(random_state):
 
 
 def integer_seed(rng):
-    """Draw an integer seed for functions that do not accept a numpy Generator."""
+    """Draw an integer seed from a numpy Generator, for functions that accept only integer seeds."""
     return int(rng.integers(N_SEEDS))
 
 

@@ -146,7 +146,7 @@ def _check_strength(strength):
 
 
 def _encode(columns, gap):
-    """Encode the categories as integers of the smallest possible dtype; the gap has the code 0."""
+    """Encode the columns of an alignment as small integers; the gap symbol has the code 0."""
     names = range(len(columns))
     for name, column in zip(names, columns, strict=True):
         if missing_mask(column).any():
@@ -170,7 +170,7 @@ def _encode(columns, gap):
 
 
 def _min_agreements(n_columns, identity):
-    """Return how many columns must be equal for two rows to be similar.
+    """Return the number of columns that must be equal for two rows to count as similar.
 
     Entry k of the returned array is this number if k columns of the two rows are compared.
     """
@@ -199,7 +199,7 @@ def _count_similar(codes, counts, min_agreements, has_gap):
 
 
 def _are_similar(a, b, min_agreements, has_gap):
-    """Return whether row i of a and row j of b are similar, a bool array of shape (n_a, n_b)."""
+    """Return a boolean matrix: True if row i of ``a`` and row j of ``b`` are similar."""
     n_columns = a.shape[1]
     agree = np.zeros((len(a), len(b)), dtype=np.min_scalar_type(n_columns))
     compared = np.zeros_like(agree) if has_gap else n_columns

@@ -8,8 +8,15 @@ from importlib import resources
 import numpy as np
 from sklearn.utils import Bunch
 
-from ._archives import ARCHIVE_ERRORS, HEADER_BYTES, open_archive
-from ._remote import ENVIRONMENT, data_home_path, download, write_whole
+from ._files import (
+    ARCHIVE_ERRORS,
+    ENVIRONMENT,
+    HEADER_BYTES,
+    data_home_path,
+    download,
+    open_archive,
+    write_whole,
+)
 
 FOLDER = "density20"
 SPLITS = ("train", "valid", "test")
@@ -108,7 +115,7 @@ def fetch_density_benchmark(name, *, data_home=None, download_if_missing=True):
 
 @cache
 def registry():
-    """Return the content of ``density20.json``: source, shapes and digests of the data sets."""
+    """Return source, shapes and digests of all data sets of the benchmark, from a JSON file."""
     return json.loads(resources.files(__package__).joinpath("density20.json").read_text("utf-8"))
 
 
@@ -140,7 +147,7 @@ def _hint(name, home):
 
 
 def _find(name, home):
-    """Load the data set from the first folder that contains it; return None if none does."""
+    """Load a data set from the first folder that contains it; return None if no folder does."""
     for folder in (home / FOLDER, home):
         packed = folder / f"{name}.npz"
         if packed.is_file():
@@ -192,7 +199,7 @@ def _download(name, home):
 
 
 def _parse(name, text, origin, remedy):
-    """Parse lines of comma-separated 0 and 1; return a uint8 array (n_rows, n_features)."""
+    """Parse lines of comma-separated zeros and ones; return an array (n_rows, n_features)."""
     n = registry()["sets"][name]["n_features"]
     text = text.replace(b"\r\n", b"\n")
     text += b"" if text.endswith(b"\n") else b"\n"
@@ -212,7 +219,7 @@ def _parse(name, text, origin, remedy):
 
 
 def digest(parts):
-    """Return the SHA-256 digest of the bit-packed rows of train, valid and test, in this order."""
+    """Return the SHA-256 digest of the training, validation and test rows of a data set."""
     total = hashlib.sha256()
     for split in SPLITS:
         total.update(np.packbits(parts[split], axis=1).tobytes())
@@ -220,7 +227,7 @@ def digest(parts):
 
 
 def _check(name, parts, origin, remedy):
-    """Check the shapes and the digest of train, valid and test against the registry.
+    """Check shapes and digest of the three parts of a data set against their published values.
 
     Returns the three splits.
     """

@@ -13,8 +13,15 @@ from sklearn.datasets import fetch_openml
 from sklearn.utils import Bunch
 
 from .._utils.parameters import check_number
-from ._archives import ARCHIVE_ERRORS, HEADER_BYTES, open_archive
-from ._remote import ENVIRONMENT, data_home_path, download, write_whole
+from ._files import (
+    ARCHIVE_ERRORS,
+    ENVIRONMENT,
+    HEADER_BYTES,
+    data_home_path,
+    download,
+    open_archive,
+    write_whole,
+)
 from .density import REPLACE_HINT
 
 SHAPE = 28, 28
@@ -201,7 +208,7 @@ def fetch_caltech101_silhouettes(*, data_home=None, download_if_missing=True):
 
 
 def _fetch(name, readers, download_parts, data_home, download_if_missing):
-    """Load a data set from the first file found; if there is none, download and save the data."""
+    """Load an image data set from the data folder, or download and save it."""
     home = data_home_path(data_home)
     for folder in (home / name, home):
         for file, read in readers.items():
@@ -228,7 +235,7 @@ def _fetch(name, readers, download_parts, data_home, download_if_missing):
 
 
 def _read(name, read, content, origin, remedy):
-    """Parse and check the content of a file or download; error messages call it ``origin``."""
+    """Parse and check the content of a data file; error messages call it ``origin``."""
     try:
         parts = read(content)
     except READ_ERRORS as error:
@@ -239,7 +246,7 @@ def _read(name, read, content, origin, remedy):
 
 
 def _check(name, parts, origin, remedy):
-    """Check the shapes and the digest of a data set, and convert its labels to int64."""
+    """Check the shapes and the digest of an image data set, and convert its labels to int64."""
     for split, n in SETS[name]["rows"].items():
         for part, shape in ((split, (n, N_PIXELS)), (f"{split}_labels", (n,))):
             if parts[part].shape != shape:
@@ -258,7 +265,7 @@ def _check(name, parts, origin, remedy):
 
 
 def digest(name, parts):
-    """Return the SHA-256 digest of the images of all splits and then all labels, as uint8."""
+    """Return the SHA-256 digest of all images and labels of a data set."""
     total = hashlib.sha256()
     for ending in ("", "_labels"):
         for split in SETS[name]["rows"]:
@@ -267,7 +274,7 @@ def digest(name, parts):
 
 
 def _max_bytes(name):
-    """Return the size limit of an archive: all images and labels in double precision."""
+    """Return the largest accepted size of a data set's archive in bytes."""
     return 8 * (N_PIXELS + 1) * sum(SETS[name]["rows"].values()) + HEADER_BYTES
 
 
@@ -356,7 +363,7 @@ def _arrange_silhouettes(images, labels, class_names):
 
 
 def _transpose(rows):
-    """Convert the pixels of each row from column-major to row-major order, or back."""
+    """Convert the pixels of each image from column-major to row-major order, or back."""
     return rows.reshape(-1, *SHAPE).swapaxes(1, 2).reshape(-1, N_PIXELS)
 
 

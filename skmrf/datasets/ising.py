@@ -118,7 +118,7 @@ def make_ising(
 
 
 def _make_edges(kind, n, degree, rng):
-    """Return the edges of a named or given graph as an array of shape (n_edges, 2)."""
+    """Return the edges of a graph, given by name or as an object, in an array (n_edges, 2)."""
     if isinstance(kind, str):
         graph = _make_graph(kind, n, degree, rng)
         pairs = sorted(tuple(sorted(edge)) for edge in graph.edges())
@@ -231,7 +231,7 @@ def _lattice(kind, n, min_rows):
 
 
 def _count_rows(n):
-    """Return the number of rows of a lattice of n nodes: the largest divisor up to sqrt(n)."""
+    """Return the number of rows of a lattice with n nodes: the largest divisor up to sqrt(n)."""
     return next(a for a in range(isqrt(n), 0, -1) if n % a == 0)
 
 

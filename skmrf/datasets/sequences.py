@@ -131,7 +131,7 @@ def enumerate_structured_sequences(n_variables):
 
 
 def _extend(rows):
-    """Append the variables of the next window to each row, in all valid ways."""
+    """Extend each partial sequence by the variables of the next window, in all valid ways."""
     ends = _list_binary(STEP)
     longer = np.hstack([np.repeat(rows, len(ends), axis=0), np.tile(ends, (len(rows), 1))])
     return longer[longer[:, -WINDOW:].sum(axis=1) == ONES]
@@ -152,7 +152,7 @@ def _list_windows(n):
 
 
 def _make_table():
-    """Return the log-potentials of a window: 0 if it has three ones, otherwise -inf."""
+    """Return the table of a window of five variables: 0 if three are one, otherwise -inf."""
     return np.where(_list_binary(WINDOW).sum(axis=1) == ONES, 0.0, -np.inf)
 
 

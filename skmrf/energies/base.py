@@ -95,7 +95,7 @@ class Energy(ABC):
         """
 
     def at(self, batch):
-        """Return the energy given the inputs of a batch, or this energy if it has no inputs.
+        """Return the model given the inputs of a batch, or this model if it has no inputs.
 
         A conditional energy returns its distribution given the inputs of the batch. Any other
         energy returns itself.
@@ -113,7 +113,7 @@ class Energy(ABC):
         return self
 
     def tempered(self, beta):
-        """Return the tempered energy, whose unnormalised probability is ``f ** beta``.
+        """Return the tempered energy, which has the unnormalised probability ``f ** beta``.
 
         Parameters
         ----------

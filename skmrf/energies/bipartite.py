@@ -155,7 +155,7 @@ class BipartiteEnergy(LayeredEnergy):
         return self.with_theta({k: v.astype(dtype, copy=False) for k, v in self.theta.items()})
 
     def dense(self, V):
-        """Return visible states as a dense array with the dtype of the parameters.
+        """Convert visible states to a dense array with the dtype of the parameters.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class BipartiteEnergy(LayeredEnergy):
         return -out
 
     def raised(self, V):
-        """Return a function that computes the scaled log marginal of ``f ** beta`` for any beta.
+        """Return a function of beta: the scaled log sum over hidden states of ``f ** beta``.
 
         The function returns ``log(sum_h f(v, h) ** beta) + (beta - 1) * log(m)`` of each row, where
         m is the number of joint states of the hidden units.
@@ -260,7 +260,7 @@ class BipartiteEnergy(LayeredEnergy):
         return at
 
     def along(self, other, V):
-        """Return a function of beta: :meth:`log_marginal` of ``interpolate(other, beta)``."""
+        """Return a function that maps beta to log marginals of ``interpolate(other, beta)``."""
         V = self.dense(V)
         first, last = V @ self.weights + self.hidden_bias, V @ other.weights + other.hidden_bias
         sums_first, sums_last = (bias_sums(V, e._biases(len(V))[0]) for e in (self, other))
@@ -276,7 +276,7 @@ class BipartiteEnergy(LayeredEnergy):
         return at
 
     def conditionals(self):
-        """Return the weights and biases that layer-wise Gibbs sampling needs."""
+        """Return the weights and biases as arrays for layer-wise Gibbs sampling."""
         biases = (np.atleast_2d(b) for b in (self.visible_bias, self.hidden_bias))
         return BipartiteConditionals(self.weights, *biases)
 
@@ -309,7 +309,7 @@ class BipartiteEnergy(LayeredEnergy):
         return {"weights": V.T @ H, "visible_bias": weights @ V, "hidden_bias": H.sum(axis=0)}
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient: ``E[d log f / d theta]`` under the data minus that under the model.
+        """Return the gradient: the data expectation of ``d log f / d theta`` minus the model's.
 
         The positive phase estimates the expectation under the data, the negative phase estimates
         the expectation under the model.

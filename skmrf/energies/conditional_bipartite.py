@@ -169,7 +169,7 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
         return BipartiteEnergy(self.weights, visible[0], hidden[0])
 
     def gradient(self, positive, negative, batch):
-        """Return a batch's gradient: ``E[d log f / d theta]`` under the data minus under the model.
+        """Return a batch's gradient: the data expectation of d log f / d theta minus the model's.
 
         Parameters
         ----------

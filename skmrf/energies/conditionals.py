@@ -1,4 +1,4 @@
-"""Model parameters as arrays for Gibbs sampling from the conditionals ``p(x_i | rest)``."""
+"""Arrays of model parameters from which Gibbs sampling computes ``p(x_i | rest)``."""
 
 from typing import NamedTuple
 
@@ -45,7 +45,7 @@ class TableConditionals(NamedTuple):
 
 
 class BinaryConditionals(NamedTuple):
-    """Binary pairwise model ``log f = constant + bias'x + x' coupling x / 2`` for x in {0, 1}.
+    """Arrays for Gibbs sampling of a binary pairwise model: couplings, biases and constant.
 
     The conditionals are ``logit p(x_i = 1 | rest) = bias_i + (coupling x)_i``. A variable with one
     state is always 0; its bias is far below zero.
@@ -66,7 +66,7 @@ class BinaryConditionals(NamedTuple):
 
 
 class BipartiteConditionals(NamedTuple):
-    """Two layers of two-state units; the units of a layer are independent given the other layer.
+    """Arrays for layer-wise Gibbs sampling of a bipartite model of two-state units.
 
     The conditionals are ``logit p(h_j = 1 | v) = (v weights + hidden_bias)_j`` and
     ``logit p(v_i = 1 | h) = (h weights' + visible_bias)_i``. Biases with one row apply to all
@@ -88,7 +88,7 @@ class BipartiteConditionals(NamedTuple):
 
 
 def bias_rows(bias, n_rows):
-    """Return the biases as a matrix with one row (shared by all states) or ``n_rows`` rows."""
+    """Return the biases as a matrix: one row for all rows of states, or one for each."""
     bias = np.atleast_2d(bias)
     if len(bias) not in (1, n_rows):
         raise ValueError(

@@ -194,7 +194,7 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
         return {NAME: self.table_moments((positive, 1.0), (negative, -1.0))}
 
     def binary_gradient(self, coupling, bias):
-        """Return derivatives w.r.t. ``flat``, given those w.r.t. couplings and biases (chain rule).
+        """Convert derivatives by couplings and biases to derivatives by the table entries ``flat``.
 
         Parameters
         ----------

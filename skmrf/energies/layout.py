@@ -38,7 +38,7 @@ def _check_n_states(n_states):
 
 
 def _flatten(cliques):
-    """Return the start of each clique in the list of all cliques' variables, and this list."""
+    """Concatenate the variables of all cliques; return the start of each clique and the array."""
     try:
         lengths = np.fromiter((len(c) for c in cliques), dtype=np.int64, count=len(cliques))
         ptr = np.concatenate([[0], np.cumsum(lengths)])
@@ -80,7 +80,7 @@ def _check_members(ptr, variables, n_variables):
 
 
 def _table_geometry(n_states, ptr, variables):
-    """Return the strides (C order) and the numbers of entries of the tables of all cliques."""
+    """Return the strides (in C order) and the number of entries of each clique's table."""
     cardinality = n_states[variables].astype(float)
     strides = np.ones(len(variables))
     sizes = np.ones(len(ptr) - 1)
@@ -207,12 +207,12 @@ class Layout:
 
     @property
     def structure(self):
-        """Arrays of the cliques: ``(clique_ptr, clique_vars, strides, table_start)``."""
+        """Index arrays of the cliques: ``(clique_ptr, clique_vars, strides, table_start)``."""
         return self.clique_ptr, self.clique_vars, self.strides, self.table_start
 
     @cached_property
     def incidence(self):
-        """Cliques of each variable and its strides: ``(var_ptr, var_clique, var_stride)``."""
+        """Index arrays of each variable's cliques: ``(var_ptr, var_clique, var_stride)``."""
         return incidence(self.clique_ptr, self.clique_vars, self.strides, len(self.n_states))
 
     @cached_property
@@ -237,7 +237,7 @@ class Layout:
 
     @cached_property
     def state_start(self):
-        """Index of each variable's first state in a vector of the states of all variables."""
+        """Index of each variable's first state in an array of all states of all variables."""
         return np.cumsum(self.n_states) - self.n_states
 
     def shape(self, a):

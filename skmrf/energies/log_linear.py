@@ -64,7 +64,7 @@ def pair_basis(statistic, q_i, q_j):
 
 
 class _Block(NamedTuple):
-    """Tables of one shape: indices of their entries and parameters, and flattened basis tables."""
+    """All tables of one shape: indices of their entries and parameters, and their basis tables."""
 
     entries: np.ndarray
     parameters: np.ndarray
@@ -191,10 +191,10 @@ class LogLinearForm:
         return flat
 
     def contract(self, flat):
-        """Apply the transpose of :meth:`expand` to derivatives or clique marginals.
+        """Convert derivatives by table entries to derivatives by parameters.
 
-        It converts derivatives with respect to the tables to derivatives with respect to the
-        parameters, and clique marginals to expected sufficient statistics.
+        This linear map is the transpose of :meth:`expand`. It also converts clique marginals to
+        expected sufficient statistics.
 
         Parameters
         ----------
@@ -326,7 +326,7 @@ class LogLinearEnergy(TableBackedEnergy):
         return self._zero_fixed_edges(gradient)
 
     def from_table_gradient(self, gradient):
-        """Convert the gradient w.r.t. :attr:`flat` to the gradient w.r.t. ``theta``.
+        """Convert the gradient by the table entries :attr:`flat` to the gradient by ``theta``.
 
         Parameters
         ----------

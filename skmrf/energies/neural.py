@@ -293,14 +293,14 @@ class NeuralEnergy(ContinuousEnergy):
         return np.ascontiguousarray(x, dtype=self.theta["nodes"].dtype)
 
     def _members(self, kind, rows=False):
-        """Return the index of each network input: a column of X or a row of the clique points."""
+        """Return, for each network, the indices of its inputs in X or in an array of points."""
         if kind == "nodes":
             return np.arange(self.n_variables)[:, None]
         # A copy: Ray passes read-only arrays, for which numba would compile the kernels again.
         return self.edges.copy() if rows else np.arange(2 * len(self.edges)).reshape(-1, 2)
 
     def _is_continuous(self, kind):
-        """Return, for each row of the clique points, whether its variable is continuous."""
+        """Return, for each network input, whether its variable is continuous."""
         is_continuous = self.n_states == 0
         return is_continuous if kind == "nodes" else is_continuous[self.edges.ravel()]
 
@@ -314,7 +314,7 @@ class NeuralEnergy(ContinuousEnergy):
     # Gradients ----------------------------------------------------------------------------
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient: ``E[d log f / d theta]`` under the data minus that under the model.
+        """Return the gradient: the data expectation of ``d log f / d theta`` minus the model's.
 
         Parameters
         ----------
@@ -428,7 +428,7 @@ class NeuralEnergy(ContinuousEnergy):
 
 
 def n_parameters(n_variables, n_slots, layers):
-    """Return the number of parameters of one network.
+    """Return the number of parameters of one neural network with the given layer sizes.
 
     Parameters
     ----------

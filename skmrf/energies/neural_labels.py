@@ -147,7 +147,7 @@ class NeuralLabels(LabelEnergy):
         return float(weights @ log_proba[rows, labels]), gradient
 
     def gradient(self, positive, negative, batch):
-        """Return a batch's gradient: ``E[d log f / d theta]`` under the data minus under the model.
+        """Return a batch's gradient: the data expectation of d log f / d theta minus the model's.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class NeuralLabels(LabelEnergy):
         return {k: np.full(v.shape, -1 if k == "labels" else 0) for k, v in self.theta.items()}
 
     def _label_energy(self, y):
-        """Return the :class:`NeuralEnergy` with the networks of one label."""
+        """Return the networks of one label as a :class:`NeuralEnergy`."""
         return self.networks.with_theta(
             {k: self._label_rows(self.theta[k], y) for k in ("nodes", "edges")}
         )

@@ -118,7 +118,7 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
 
     @cached_property
     def _binary(self):
-        """Return coupling, bias and constant that express ``log f`` in the codes 0 and 1."""
+        """Return couplings, biases and constant of the same model with the codes 0 and 1."""
         low, high = self.states
         step = high - low
         coupling_sums = self.coupling.sum(axis=1)
@@ -128,7 +128,7 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         )
 
     def conditionals(self):
-        """Return ``log f`` in the codes 0 and 1 for Gibbs sampling: coupling, bias, constant."""
+        """Return couplings, biases and constant for Gibbs sampling of the codes 0 and 1."""
         return self._binary
 
     def log_potential(self, X):

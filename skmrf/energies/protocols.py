@@ -158,7 +158,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
         return self.factor_graph().condition(evidence)
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient: expected statistics of the positive minus the negative phase."""
+        """Return the gradient: the data expectation of the statistics minus the model's."""
         up, down = self.moments(positive), self.moments(negative)
         return {name: up[name] - down[name] for name in up}
 
@@ -178,7 +178,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
         return self.log_potential(V)
 
     def along(self, other, V):
-        """Return a function of beta: :meth:`log_marginal` of ``interpolate(other, beta)``.
+        """Return a function that maps beta to log marginals of ``interpolate(other, beta)``.
 
         Terms that do not depend on beta are computed only once.
 
@@ -313,7 +313,7 @@ class LayeredEnergy(DiscreteEnergy):
 
     @abstractmethod
     def raised(self, V):
-        r"""Return a function that computes the scaled log marginal of ``f ** beta`` for any beta.
+        r"""Return a function of beta: the scaled log sum over hidden states of ``f ** beta``.
 
         The scaled log marginal is :math:`\log \bigl( m^{\beta - 1} \sum_h f(v, h)^\beta \bigr)`,
         where m is the number of joint states of the latent variables. It is 0 at ``beta = 0`` and
@@ -436,7 +436,7 @@ class ContinuousEnergy(FactorGraphConvertible):
 
     @property
     def n_slots(self):
-        """Number of network inputs per variable: the most states of any variable, at least 1."""
+        """Number of network inputs per variable: the largest number of states, and at least 1."""
         return int(max(self.n_states.max(initial=1), 1))
 
     @property
@@ -447,7 +447,7 @@ class ContinuousEnergy(FactorGraphConvertible):
     @property
     @abstractmethod
     def covariance(self):
-        """Covariance matrix of the base, ndarray of shape (n_continuous, n_continuous)."""
+        """Covariance matrix of the Gaussian base, shape (n_continuous, n_continuous)."""
 
     @property
     def degrees(self):

@@ -39,7 +39,7 @@ class TableEnergy(DiscreteEnergy):
 
     @abstractmethod
     def binary_gradient(self, coupling, bias):
-        """Return derivatives w.r.t. ``flat``, given those w.r.t. couplings and biases (chain rule).
+        """Convert derivatives by couplings and biases to derivatives by the table entries ``flat``.
 
         Parameters
         ----------
@@ -55,7 +55,7 @@ class TableEnergy(DiscreteEnergy):
         """
 
     def from_table_moments(self, flat):
-        """Return the clique marginals in a dict whose key is the name of the parameters."""
+        """Return the clique marginals as expected statistics, in a dict like ``theta``."""
         (name,) = self.theta
         return {name: flat}
 
@@ -81,7 +81,7 @@ class TableBackedEnergy(DiscreteEnergy):
 
     @cached_property
     def _binary(self):
-        """Return couplings and biases of the model, or None if tables are needed or faster."""
+        """Return couplings and biases of the model, or None if its tables are needed or faster."""
         layout, n_states = self.layout, self.layout.n_states
         if not layout.is_binary_pairwise or not (
             layout.is_dense or len(n_states) <= MAX_DENSE_VARIABLES
@@ -159,7 +159,7 @@ class TableBackedEnergy(DiscreteEnergy):
         return out
 
     def _add_gram(self, states, out):
-        """Add the weighted moments of binary rows to ``out``, by matrix products."""
+        """Add the weighted clique frequencies of binary rows to ``out``, by matrix products."""
         if not states:
             return
         n_states = self.layout.n_states

@@ -12,7 +12,7 @@ LOG_LOSS_WEIGHT = 1e-6  # per nat; small, so that it only decides between equal 
 
 
 def has_probabilities(estimator):
-    """Return True if the learner predicts probabilities, otherwise raise an AttributeError."""
+    """Return True if the learner predicts probabilities, or raise an AttributeError."""
     learner = vars(estimator).get("_fitted_learner") or estimator._check_learner()
     if not learner.probabilistic:
         raise AttributeError(

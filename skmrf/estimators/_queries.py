@@ -10,7 +10,7 @@ class VisibleEstimator(EnergyEstimator):
 
     @property
     def _graph(self):
-        """Fitted model as a factor graph."""
+        """The fitted model as a factor graph."""
         if "graph" not in self._cache:
             self._cache["graph"] = self.energy_.factor_graph()
         return self._cache["graph"]

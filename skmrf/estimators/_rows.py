@@ -6,7 +6,7 @@ from .._utils.log_weights import check_sample_weight
 
 
 def weighted_rows(data, sample_weight):
-    """Return the rows with a positive weight; the batch also has the logs of the weights.
+    """Return the rows with a positive weight as a batch, which also has the log weights.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ class FitSession:
         return fitted
 
     def begin(self, data, *encoding):
-        """Set the random generator of training: a new one, or the one saved in a checkpoint.
+        """Set the random generator of training: a new one, or the saved one of a checkpoint.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class FitSession:
         self.rng = self._checkpoint.begin(rng, self._estimator, *given)
 
     def train(self, learner, data, settings, attributes):
-        """Run the training loop and return its final state.
+        """Train the model: run the training loop, and return its final state.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class FitSession:
         return state
 
     def _set_first_state(self, learner, data, settings):
-        """Set the first state of the training loop, and drop references to the initial energy."""
+        """Set the first state of the training loop, and release the initial energy."""
         resumed = self._checkpoint.take_saved()
         if resumed is not None:
             self._first_state, self.seed = resumed

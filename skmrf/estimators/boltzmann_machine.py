@@ -320,6 +320,6 @@ def _score(energy, held_out):
 
 
 def _symmetric(energy):
-    """Return the energy with couplings made exactly symmetric; rounding errors are removed."""
+    """Return the energy with exactly symmetric couplings, without rounding errors."""
     coupling = 0.5 * (energy.coupling + energy.coupling.T)
     return PairwiseEnergy(coupling, energy.bias, energy.states)

@@ -319,7 +319,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         return encoder, Batch(X, encoder.encode(y, X.shape[0]))
 
     def _scale(self, data, is_resumed):
-        """Return the batch with scaled inputs, and the scaler."""
+        """Return a batch with standardised inputs, and the scaler of the inputs."""
         scaler = self.scaler_ if is_resumed else fit_scaler(data.X, sample_weights(data))
         return data._replace(X=scale_inputs(scaler, data.X)), scaler
 

@@ -402,7 +402,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         return fitted | {"_partial_estimation": estimation, "_interrupted": interrupted}
 
     def _select(self, search, rows, estimation, reports):
-        """Run the search once; return empty bootstrap counts or None, the graph and the state."""
+        """Run the graph search once; return initial bootstrap counts, the graph and the state."""
         estimation.reports = reports
         selection = search.select(rows, self._model(), estimation)
         estimation.reports = None  # it holds the rows

@@ -1,1 +1,1 @@
-"""Exact inference by variable elimination, enumeration of states, or sums over one layer."""
+"""Exact inference by variable elimination, or by enumeration of states."""

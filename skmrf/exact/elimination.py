@@ -64,7 +64,7 @@ def memory_message(cost, max_bytes):
 
 
 def _row_chunks(plan, n_rows):
-    """Split the rows into slices, so that the messages of one slice have a limited size."""
+    """Return slices of rows whose elimination messages have a limited size."""
     size = int(np.clip(MESSAGES_A_CHUNK // max(plan.n_messages, 1), 1, 1024))
     return [slice(s, min(s + size, n_rows)) for s in range(0, n_rows, size)]
 
@@ -123,7 +123,7 @@ def _table_starts(plan, layout, X):
 
 
 def _upward(plan, flat, X, n_summed):
-    """Compute the upward messages, and for each row the log of the sum or maximum over states.
+    """Compute the upward messages, and each row's log of the sum or maximum over all states.
 
     Returns the messages, the index of each clique's first table entry, and the log totals (sums or
     maxima over all states). The first ``n_summed`` buckets sum over their variables, the other
@@ -247,7 +247,7 @@ def single_marginals(plan, flat, X=None):
 
 
 def expected_moments(plan, flat, X=None, weights=None, *, layout=None):
-    """Return clique marginals given each row's evidence, as a weighted sum over rows.
+    """Return the weighted sum over rows of the clique marginals given each row's evidence.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ FLOAT_BYTES = 8
 
 
 class RunningSum:
-    """Weighted sums of arrays, accumulated block by block; the weights are given as logs.
+    """Accumulator of weighted sums of arrays; the weights are given as logarithms.
 
     Parameters
     ----------
@@ -37,11 +37,11 @@ class RunningSum:
 
     @property
     def log_total(self):
-        """Return the log of the sum of the weights so far."""
+        """Return the log of the sum of all weights added so far."""
         return float(self.top + np.log(self.total))
 
     def rescale(self, top):
-        """Rescale the sums if ``top`` is a new largest log weight; return the largest so far."""
+        """Rescale the sums if the log weight ``top`` is a new maximum; return the maximum."""
         if top > self.top:
             shrink = np.exp(self.top - top)
             self.total *= shrink
@@ -51,7 +51,7 @@ class RunningSum:
         return self.top
 
     def means(self):
-        """Return the weighted means of the arrays."""
+        """Return the weighted means of the added arrays."""
         return [s / self.total for s in self.sums]
 
 
@@ -156,7 +156,7 @@ class LayerSum:
         return self._sum(energy, moments=False).log_total
 
     def expected(self, energy):
-        """Return the expected statistics ``{"weights": E[v h'], ...}`` and log Z, in float64."""
+        """Return the expected sufficient statistics (a dict like ``theta``) and log Z."""
         found = self._sum(energy, moments=True)
         pairs, small, large = found.means()
         if self.n_hidden <= self.n_visible:
@@ -192,7 +192,7 @@ def _iterate_states(n_bits):
 
 
 def _add_block(sums, outer, states, weights, means):
-    """Add the weighted statistics of one block, in which the first units have states ``outer``."""
+    """Add a block's weighted statistics to the sums; its first units have the states ``outer``."""
     pairs, small, large = sums
     slow, weighted = len(outer), np.column_stack([weights, states * weights[:, None]])
     found = weighted.T @ means
@@ -274,7 +274,7 @@ class TwoBlockSum:
         return self._sum(energy, moments=False).log_total
 
     def expected(self, energy):
-        """Return the expected statistics ``{"coupling": E[s s'], "bias": E[s]}`` and log Z.
+        """Return the expected sufficient statistics (a dict like ``theta``) and log Z.
 
         The diagonal of ``coupling`` is zero, as in the parameters.
         """
@@ -304,7 +304,7 @@ class TwoBlockSum:
 
 
 class _HalfStates:
-    """States of one half of the variables, and their log-potentials within the half."""
+    """All states of one half of the variables, and their log-potentials without the other half."""
 
     def __init__(self, energy, part, first, last):
         J, b = energy.coupling[part, part], energy.bias[part]

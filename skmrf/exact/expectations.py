@@ -126,7 +126,7 @@ def max_quick_entries():
 
 
 def exact_tables(energy):
-    """Return the tables whose marginals determine the expected statistics of an energy.
+    """Return the tables whose marginals determine the expected sufficient statistics of an energy.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def exact_tables(energy):
 
 @dataclass
 class GraphTables:
-    """Tables of the factor graph of an energy, used without conversion.
+    """Tables of the factor graph of an energy.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class GraphTables:
         return energy.factor_graph().flat
 
     def moments(self, energy, flat):
-        """Return the expected statistics, with the keys and shapes of ``energy.theta``."""
+        """Return the expected sufficient statistics, a dict shaped like ``energy.theta``."""
         return energy.from_table_moments(flat)
 
 
@@ -175,7 +175,7 @@ class NonZeroTables(GraphTables):
         return cls(energy.factor_graph().layout)
 
     def moments(self, energy, flat):
-        """Raise a ValueError, because expected statistics of zero couplings are not computed."""
+        """Raise a ValueError, because expected statistics of zero couplings are unavailable."""
         raise ValueError(
             "With sparse=True, the expected statistics of zero couplings and weights are not "
             "computed. Use exact_model(energy) with sparse=False."
@@ -209,7 +209,7 @@ class PairTables:
         return np.concatenate([single.ravel(), np.multiply.outer(pairs, outer).ravel()])
 
     def moments(self, energy, flat):
-        """Return the expected statistics, with the keys and shapes of ``energy.theta``."""
+        """Return the expected sufficient statistics, a dict shaped like ``energy.theta``."""
         n = self.n_variables
         states, outer = _statistics(energy)
         coupling = np.zeros((n, n))
@@ -218,7 +218,7 @@ class PairTables:
 
 
 def _statistics(energy):
-    """Return the two state values of a binary energy, and the four products of two values."""
+    """Return the values of both states of a binary energy, and the four products of two values."""
     states = np.array(energy.states)
     return states, np.multiply.outer(states, states).ravel()
 
@@ -269,6 +269,6 @@ class EliminationSum:
         return float(log_partitions(self.plan, self.tables.flat(energy))[0])
 
     def expected(self, energy):
-        """Return the expected statistics (a dict like ``energy.theta``) and log Z."""
+        """Return the expected sufficient statistics (a dict like ``energy.theta``) and log Z."""
         flat, log_z = expected_moments(self.plan, self.tables.flat(energy))
         return self.tables.moments(energy, flat), float(log_z[0])

@@ -89,7 +89,7 @@ def forecast(layout, observed=None, maximised=None):
 
 
 def _order_heuristics(layout, bits):
-    """Yield the settings of greedy searches; each search gives one elimination order.
+    """Yield the settings of several greedy searches for an elimination order.
 
     The settings are the weights of (fill, table size, rank) in the score of a variable, and the
     ranks of the variables.
@@ -105,7 +105,7 @@ def _order_heuristics(layout, bits):
 
 
 def _largest_score(n):
-    """Return an upper bound on the score of a variable in a greedy search with n variables.
+    """Return an upper bound on the score of a variable in a greedy search for an elimination order.
 
     The score is fill + log table size + rank.
     """
@@ -113,7 +113,7 @@ def _largest_score(n):
 
 
 def _band_rank(bits):
-    """Return the position of each variable in an order of small bandwidth.
+    """Return each variable's position in an order in which neighbours are close (small bandwidth).
 
     An order of small bandwidth suits long strips and grids.
     """
@@ -160,7 +160,7 @@ def _peak_bytes(layout, order):
 
 
 def _count_outer_variables(cards):
-    """Return the number of variables of a bucket whose states select a block of table entries.
+    """Return the number of a bucket's variables that index the blocks of its table.
 
     Blocks are indexed by the variables that change slowest. The other variables index entries
     within a block.
@@ -285,7 +285,7 @@ def _eliminate_symbolically(layout, order, position, cliques_of_bucket):
 
 
 class _SourceOffsets:
-    """Collector of index arrays: they locate the tables and messages that each bucket adds up."""
+    """Builder of index arrays that locate the tables and the child messages of each bucket."""
 
     def __init__(self, layout, separators):
         self.layout = layout
@@ -296,7 +296,7 @@ class _SourceOffsets:
         self.filled = 0
 
     def add_bucket(self, scope, cliques, children):
-        """Add the tables and child messages (sources) of a bucket, and return its sizes.
+        """Add the index arrays of a bucket, and return the sizes of its table's blocks.
 
         Returns (outer, inner, number of sources): the bucket has ``outer`` blocks of ``inner``
         entries.
@@ -326,7 +326,7 @@ class _SourceOffsets:
         return self.filled - len(block)
 
     def arrays(self):
-        """Return the collected index arrays of all tables and messages (sources) of all buckets.
+        """Return the index arrays of the tables and child messages of all buckets.
 
         The arrays are source_bucket, source_clique, outer_at, inner_at and offsets.
         """

@@ -23,7 +23,7 @@ ZERO_PROBABILITY_MESSAGE = (
 
 @dataclass
 class ConditionedModel:
-    """Model with evidence, a memory limit and a random state, for one call of inference.
+    """Model with evidence, memory limit and random state, for one call of an inference function.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class ConditionedModel:
 
     @property
     def observed(self):
-        """Mask of the observed variables, shape (n_variables,)."""
+        """Boolean mask of the observed variables, shape (n_variables,)."""
         return self.row >= 0
 
     def choose_method(self, method, methods, fallback):
@@ -111,6 +111,6 @@ def restrict_order(order, observed):
 
 
 def call_method(methods, method, model, options, **arguments):
-    """Check the options of an inference method, and call the method."""
+    """Call an inference method after checking its options."""
     check_options(method, methods[method], options)
     return methods[method](model, **arguments, **options)

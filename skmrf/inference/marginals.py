@@ -15,7 +15,7 @@ from .conditioned import ZERO_PROBABILITY_MESSAGE, restrict_order
 
 
 def _build_marginals(model, single, flat, *, residual, n_iter, converged, method):
-    """Return a Marginals object, with flat arrays split by variable and by clique."""
+    """Create a Marginals object from concatenated marginals of variables and cliques."""
     graph = model.graph
     single = np.split(single, np.cumsum(graph.n_states))[:-1]
     cliques = graph.layout.untied().split(flat)
@@ -23,7 +23,7 @@ def _build_marginals(model, single, flat, *, residual, n_iter, converged, method
 
 
 def _state_frequencies(model, X, log_weights=None):
-    """Return weighted state frequencies: of every variable, and of every clique."""
+    """Return the weighted frequencies of the states of every variable and every clique."""
     n_states = model.graph.n_states
     states, size = (X + model.graph.layout.state_start).ravel(), int(n_states.sum())
     if log_weights is None:

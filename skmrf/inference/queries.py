@@ -174,7 +174,7 @@ def check_time_limit(time_limit):
 
 
 def _drop_fallback_options(options, method, chosen):
-    """Return the options; return no options if method="auto" chose "exact".
+    """Return the options of a method; "auto" passes no options if it chose "exact".
 
     With "auto", the options are for the fallback method only.
     """

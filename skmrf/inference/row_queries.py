@@ -1,4 +1,4 @@
-"""Inference for rows with missing entries: rows with equal missing columns form one batch."""
+"""Inference for rows with missing entries, in batches of rows with the same missing columns."""
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def _is_exact_feasible(graph, observed, max_bytes):
 
 
 def _run_elimination(query, graph, observed, X, rows, max_bytes):
-    """Run exact inference on some rows of X.
+    """Run variable elimination for the rows of X that have a given pattern of missing entries.
 
     Errors give the index of the row in X.
     """

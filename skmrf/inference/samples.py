@@ -18,7 +18,7 @@ def exact_samples(model, n_samples):
 
 
 def gibbs_samples(model, n_samples, *, n_sweeps=1000, n_jobs=None):
-    """Draw samples: the last states of ``n_samples`` independent Gibbs chains."""
+    """Draw samples by Gibbs sampling: the last states of ``n_samples`` independent chains."""
     X = gibbs_queries.draw(
         model.conditional_graph(), n_samples, model.make_rng(), n_sweeps=n_sweeps, n_jobs=n_jobs
     )

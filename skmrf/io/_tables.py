@@ -22,7 +22,7 @@ DECIMAL = decimal.Context(
 
 
 def find_first_repeat(owner, values):
-    """Return the index of the first value that repeats an earlier value of the same owner.
+    """Return the index of the first value that occurs earlier in the same group.
 
     Returns None if no value is repeated. For example, the owner is a clique and the values are its
     variables.
@@ -76,7 +76,7 @@ def _exact_log(token):
 
 
 def cover_variables(graph):
-    """Add a table of zeros for each variable that is in no clique of the factor graph."""
+    """Return the factor graph with a table of zeros for each variable that is in no clique."""
     absent = np.setdiff1d(np.arange(graph.n_variables), graph.layout.clique_vars).tolist()
     if not absent:
         return graph

@@ -78,7 +78,7 @@ class Tokens:
         return self.text.count(b"\n", 0, at) + 1, min(i, len(self)) - first + 1
 
     def error(self, i, expected, found=None):
-        """Return a ValueError with the position of token ``i``, the expected and the found text."""
+        """Return a ValueError that names token ``i``, its line, and the expected text."""
         if found is None and i >= len(self):
             found = "the end of the file"
         elif found is None:
@@ -95,12 +95,12 @@ class Tokens:
             raise self.error(i, f"the end of the file after {after}")
 
     def are_digits(self):
-        """Return a boolean array: whether each token consists of digits only."""
+        """Return a boolean mask of the tokens that consist of digits only."""
         text = np.frombuffer(self.text, dtype=np.uint8)
         return ~np.logical_or.reduceat(~(IS_DIGIT | IS_SPACE)[text], self.start[:-1])
 
     def count(self, i, what, low=0, min_tokens=1):
-        """Read token ``i``, which declares how many items follow.
+        """Read token ``i`` as a count: the number of items that follow it in the file.
 
         ``what`` is the name of the items in error messages.
         The rest of the file must have at least ``min_tokens`` tokens for each item.
@@ -115,7 +115,7 @@ class Tokens:
         raise self.error(i, f"the number of {what} (an integer, {bound})")
 
     def lists(self, first, n, what, low=0):
-        """Return the ``n + 1`` token indices that bound ``n`` consecutive lists of tokens.
+        """Return the ``n + 1`` token indices at which ``n`` consecutive lists begin and end.
 
         A list is the number k of its items, followed by the items x_1 ... x_k.
         """

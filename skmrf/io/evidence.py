@@ -68,7 +68,7 @@ def read_evidence(path, *, max_bytes=MAX_BYTES):
 
 
 def _find_first_pair(tokens, numbers):
-    """Return the token index of the first (variable, state) pair.
+    """Return the token index of the first (variable, state) pair of an evidence file.
 
     Raises an error if the number of pairs is not the declared number.
     """
@@ -85,7 +85,7 @@ def _find_first_pair(tokens, numbers):
 
 
 def _has_several_samples(numbers):
-    """Return whether the file declares more than one sample and has that many samples."""
+    """Return True if an evidence file declares several samples and contains that number."""
     n_samples, i = numbers[0], 1
     while n_samples and i < len(numbers):
         i += 1 + 2 * numbers[i]

@@ -102,7 +102,7 @@ def read_fg(path, *, max_bytes=MAX_BYTES):
 
 
 def _read_heads(tokens):
-    """Return each factor's first token index, number of variables and number of entries."""
+    """Return the first token, the number of variables and the number of entries of each factor."""
     n_factors = tokens.count(0, "factors")
     at, heads = 1, []
     for a in range(n_factors):
@@ -125,7 +125,7 @@ class _NumericTokens:
         self.are_digits = tokens.are_digits()
 
     def integers(self, places, what, high, low=0):
-        """Return the tokens at ``places`` as integers from ``low`` to ``high``.
+        """Return the tokens with the indices ``places`` as integers from ``low`` to ``high``.
 
         ``high`` is a number, or an array with one limit for each token.
         """
@@ -140,13 +140,13 @@ class _NumericTokens:
 
 
 def _concatenate_ranges(first, lengths, step=1):
-    """Concatenate the ranges ``first[a] + step * (0, 1, ..., lengths[a] - 1)`` for all a."""
+    """Concatenate ranges of integers with the given first values, common step, and lengths."""
     begin = np.cumsum(lengths) - lengths
     return np.repeat(first - step * begin, lengths) + step * np.arange(lengths.sum())
 
 
 def _read_variables(file, heads, orders):
-    """Return the sorted labels, each factor's variables, and each variable's number of states."""
+    """Read the variables of all factors: sorted labels, variables by factor, numbers of states."""
     place = _concatenate_ranges(heads + 1, orders)
     labels = file.integers(place, "a label", MAX_LABEL)
     owner = np.repeat(np.arange(len(orders)), orders)

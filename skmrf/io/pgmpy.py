@@ -138,7 +138,7 @@ def _check_backend(config):
 
 
 def _merge_cliques(graph):
-    """Merge cliques with the same variables; return the cliques, their tables and a constant.
+    """Merge the tables of cliques with the same variables; return cliques, tables and a constant.
 
     The constant is the sum of the tables that have no variables.
     """
@@ -162,7 +162,7 @@ def _merge_cliques(graph):
 
 
 def _shift_into_range(cliques, tables, constant, normalize):
-    """Shift the log tables such that their exponentials are in the range of floats.
+    """Shift tables of log-potentials such that their exponentials are in the range of floats.
 
     If ``normalize`` is true, the largest entry of each table becomes 0. If it is false, the shifts
     sum to ``constant``.
@@ -189,7 +189,7 @@ def _shift_into_range(cliques, tables, constant, normalize):
 
 
 def _distribute(low, high, total):
-    """Return numbers between ``low`` and ``high`` that sum to ``total``.
+    """Return numbers that sum to ``total``, each between its limits in ``low`` and ``high``.
 
     As few numbers as possible are nonzero.
     """
@@ -268,7 +268,7 @@ def from_pgmpy(model):
 
 
 def _get_nodes_and_factors(model, models):
-    """Return the nodes and the factors of a pgmpy model.
+    """Return the nodes (variables) and the factors of a pgmpy model.
 
     In a factor graph of pgmpy, some of these nodes are factors and not variables.
     """
@@ -306,7 +306,7 @@ def _add_states(states, name, new):
 
 
 def _take_log(factor):
-    """Return the log-potentials of a factor."""
+    """Return the log-potentials of a pgmpy factor."""
     values = np.asarray(factor.values, dtype=float)
     wrong = ~((values >= 0) & (values < np.inf))
     if wrong.any():

@@ -136,6 +136,6 @@ def _read_states(tokens, first):
 
 
 def _is_one_list(tokens, first):
-    """Return whether the rest of the file is one list ``k x_1 ... x_k`` with k > 0."""
+    """Return True if the rest of a result file is a single list ``k x_1 ... x_k`` with k > 0."""
     n_left = len(tokens) - first - 1
     return n_left > 0 and tokens[first] == b"%d" % n_left

@@ -95,7 +95,7 @@ def read_uai(path, *, max_bytes=MAX_BYTES):
 
 
 def _read_cliques(tokens, at, n_variables):
-    """Read the cliques of the model, which start at token ``at``.
+    """Read the cliques of a UAI model, which start at token ``at``.
 
     Returns ((pointers, variables), index of the next token).
     """
@@ -121,7 +121,7 @@ def _read_cliques(tokens, at, n_variables):
 
 
 def _read_tables(tokens, at, sizes):
-    """Return the log-potentials of all cliques; the first table starts at token ``at``."""
+    """Read the log-potentials of all cliques of a UAI model; the tables start at token ``at``."""
     heads = _find_table_heads(tokens, at, sizes)
     is_entry = np.ones(len(tokens) - at, dtype=bool)
     is_entry[heads - at] = False
@@ -137,7 +137,7 @@ def _read_tables(tokens, at, sizes):
 
 
 def _find_table_heads(tokens, at, sizes):
-    """Return the indices of the tokens that declare the table sizes.
+    """Return the indices of the tokens that declare the sizes of the tables in a UAI file.
 
     Raises an error if the file is too short or too long.
     """

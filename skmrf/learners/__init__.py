@@ -1,4 +1,4 @@
-"""Learners: estimators of the log-likelihood gradient, one algorithm per file."""
+"""Learners: training algorithms, which estimate the gradient of the log-likelihood."""
 
 from .._utils.batch import Batch
 from .._utils.history import Latest

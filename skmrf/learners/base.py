@@ -1,4 +1,4 @@
-"""Base class of learners, and the positive phase (data expectation) that most learners use."""
+"""Base class of learners, and the data expectation in the gradient (positive phase)."""
 
 from abc import ABC, abstractmethod
 
@@ -19,7 +19,7 @@ MAX_LATENT_FOR_MARGINALS = 20
 
 
 class Learner(BaseEstimator, ABC):
-    """Base class of estimators of the log-likelihood gradient.
+    """Base class of learners: training algorithms that estimate the log-likelihood gradient.
 
     The gradient is the expectation of the sufficient statistics under the data (positive phase)
     minus their expectation under the model (negative phase). A learner stores only its parameters,
@@ -67,7 +67,7 @@ class Learner(BaseEstimator, ABC):
         """
 
     def resume(self, energy, batch, state, rng):
-        """Return the learner's state for continued training, on the same or on other rows.
+        """Return the learner's state for continued training, on the same rows or on other rows.
 
         The new state keeps those parts of the old state that do not depend on the rows. By default,
         it keeps nothing.
@@ -92,7 +92,7 @@ class Learner(BaseEstimator, ABC):
 
     @abstractmethod
     def step(self, energy, batch, state, rng):
-        """Return one estimate of each phase of the gradient, the new state, and diagnostics.
+        """Estimate both phases (data and model expectation) of the gradient of the log-likelihood.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class Learner(BaseEstimator, ABC):
 
 
 class DataPhase:
-    """Positive phase of the gradient: the expectation under the training data.
+    """Positive phase of the gradient: the expectation of the statistics under the training data.
 
     Without missing entries and latent variables, it consists of the moments of all training rows,
     which are computed once. Latent variables are averaged out given the rows of a batch. Missing
@@ -171,7 +171,7 @@ class DataPhase:
             self.moments = CliqueMoments(energy.moments(phase))
 
     def batch_states(self, energy, batch):
-        """Return the weighted rows of a batch, with missing entries imputed by one Gibbs sweep.
+        """Return the weighted rows of a batch; missing entries are imputed by one Gibbs sweep.
 
         Parameters
         ----------
@@ -234,7 +234,7 @@ class DataPhase:
         return dense_rows(X[rng.choice(X.shape[0], size=n_rows, p=weights)])
 
     def reference(self, name, energy, batch):
-        """Return the distribution from which tempering starts, at inverse temperature 0.
+        """Return the reference distribution, from which tempered paths start.
 
         Parameters
         ----------
@@ -280,7 +280,7 @@ class DataPhase:
 
 
 def has_missing(X):
-    """Return whether any entry of X is missing. Sparse matrices have no missing entries."""
+    """Return True if any entry of X is missing; sparse matrices have no missing entries."""
     if issparse(X):
         return False
     return bool((np.isnan(X) if X.dtype.kind == "f" else X == MISSING).any())

@@ -50,7 +50,7 @@ class BeliefLearner(Learner):
         """
 
     def proposal(self, energy, state):
-        """Return a proposal: the last mixture with the Gaussian base as an additional component.
+        """Return a proposal distribution: the last mixture and the Gaussian base of the model.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Learners by belief propagation."""
+"""Learners that estimate the model expectation by belief propagation."""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ from .base import DataPhase, Learner
 
 @dataclass
 class PropagationState:
-    """State of the BP learner: positive phase, graph prepared for messages, and last messages."""
+    """State of the learner BP: positive phase, prepared factor graph, and last messages."""
 
     data: DataPhase
     arranged: arrangement.Arrangement
@@ -22,7 +22,7 @@ class PropagationState:
 
 
 class BP(Learner):
-    r"""Likelihood gradient by belief propagation, which approximates the moments of the model.
+    r"""Likelihood gradient by belief propagation, which approximates the model expectation.
 
     The negative phase consists of the beliefs :math:`b_a(x_a)` of the cliques. The result
     is the gradient of the log-likelihood with the Bethe approximation in place of :math:`\log Z`.
@@ -62,12 +62,12 @@ class BP(Learner):
         self.warm_start = warm_start
 
     def init(self, energy, batch, rng):
-        """Return the initial state: positive phase and prepared graph, without messages."""
+        """Return the learner's initial state: positive phase and prepared factor graph."""
         self._propagation()
         return PropagationState(DataPhase(energy, batch, rng), arrangement.arrange(energy.layout))
 
     def resume(self, energy, batch, state, rng):
-        """Return the state for new training rows, with the messages of the last propagation."""
+        """Return the learner's state for new training rows, with the last messages."""
         fresh = self.init(energy, batch, rng)
         if not isinstance(state, PropagationState):  # of another learner
             return fresh
@@ -77,7 +77,7 @@ class BP(Learner):
         return belief_propagation.Propagation(self.schedule, self.damping, self.max_iter, self.tol)
 
     def _propagate(self, energy, state):
-        """Run belief propagation and return the beliefs, the new state, and diagnostics."""
+        """Run belief propagation; return the beliefs, the learner's new state, and diagnostics."""
         start = state.messages if self.warm_start else None
         beliefs = belief_propagation.pass_messages(
             state.arranged, energy.flat, self._propagation(), start=start
@@ -91,7 +91,7 @@ class BP(Learner):
         return beliefs, replace(state, messages=beliefs.messages), info
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; the beliefs of cliques are the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, from clique beliefs."""
         positive = state.data(energy, batch)
         beliefs, state, info = self._propagate(energy, state)
         moments = energy.layout.tied(beliefs.cliques)
@@ -99,7 +99,7 @@ class BP(Learner):
 
 
 class BPCD(BP):
-    r"""Contrastive divergence that draws each variable independently from its belief (marginal).
+    r"""Contrastive divergence with samples from beliefs: each variable is drawn independently.
 
     The negative phase consists of draws from :math:`\prod_i b_i(x_i)`: each variable is drawn from
     its own belief, independently of the others, as in the baseline of the paper on chained belief
@@ -142,12 +142,12 @@ class BPCD(BP):
         self.n_samples = n_samples
 
     def init(self, energy, batch, rng):
-        """Return the initial state: positive phase and prepared graph, without messages."""
+        """Return the learner's initial state: positive phase and prepared factor graph."""
         check_number("n_samples", self.n_samples, low=1, integer=True)
         return super().init(energy, batch, rng)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; independent draws are the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, from draws."""
         positive = state.data(energy, batch)
         beliefs, state, info = self._propagate(energy, state)
         with np.errstate(divide="ignore"):

@@ -20,7 +20,7 @@ MAX_ENUMERATED_ROWS = 2000
 
 @dataclass
 class ChainState:
-    """State of the BPChainCD learner: positive phase, sampler, and enumerated training rows."""
+    """State of the learner BPChainCD: positive phase, sampler, and enumerated training rows."""
 
     data: DataPhase
     chain: Chain
@@ -111,7 +111,7 @@ class BPChainCD(Learner):
         self.warm_start = warm_start
 
     def init(self, energy, batch, rng):
-        """Return the initial state: the positive phase, the sampler, and the most frequent rows."""
+        """Return the learner's initial state: positive phase, sampler, and most frequent rows."""
         check_number("n_samples", self.n_samples, low=1, integer=True)
         propagation = belief_propagation.Propagation(
             self.schedule, self.damping, self.max_iter, self.tol
@@ -122,14 +122,14 @@ class BPChainCD(Learner):
         return ChainState(DataPhase(energy, batch, rng), chain, self._frequent_rows(batch))
 
     def _frequent_rows(self, batch):
-        """Return the most frequent complete rows, or no rows if draws are not weighted."""
+        """Return the most frequent complete training rows, or no rows if draws are not weighted."""
         rows, weights = unique_rows(batch)
         n_max = MAX_ENUMERATED_ROWS if self.corrected else 0
         frequent = rows[np.argsort(-weights, kind="stable")[:n_max]]
         return EnumeratedStates(frequent[(frequent != MISSING).all(axis=1)])
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; the sampler's draws are the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, from draws."""
         positive = state.data(energy, batch)
         draws = state.chain.draw(energy.flat, self.n_samples, rng)
         weights = state.enumerated.compute_weights(energy, draws)

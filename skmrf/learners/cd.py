@@ -14,7 +14,7 @@ from .conditional import MeanFieldPrediction
 
 @dataclass
 class CDState:
-    """State of the CD learner: positive phase, and one random generator per block of batch rows."""
+    """State of the learner CD: positive phase, and a random generator for each block of chains."""
 
     data: DataPhase
     generators: list
@@ -58,12 +58,12 @@ class CD(MeanFieldPrediction):
         check_choice("start", self.start, ("data", "random"))
 
     def init(self, energy, batch, rng):
-        """Return the initial state: positive phase, and one random generator per block of rows."""
+        """Return the learner's initial state: positive phase, and random generators of chains."""
         self._check()
         return CDState(DataPhase(energy, batch, rng), spawn_generators(rng, batch.X.shape[0]))
 
     def resume(self, energy, batch, state, rng):
-        """Return the state for new training rows, with the random generators of the old state."""
+        """Return the learner's state for new training rows, with the old random generators."""
         n_blocks = -(-batch.X.shape[0] // BLOCK)
         if not isinstance(state, CDState) or n_blocks > len(state.generators):
             return self.init(energy, batch, rng)
@@ -71,7 +71,7 @@ class CD(MeanFieldPrediction):
         return CDState(DataPhase(energy, batch, rng), state.generators)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; short Gibbs chains give the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, from Gibbs chains."""
         positive = state.data.batch_states(energy, batch)
         start = self._initial_states(energy, positive, rng)
         n_blocks = -(-len(start) // BLOCK)

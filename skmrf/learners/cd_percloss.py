@@ -15,7 +15,7 @@ from .conditional import MeanFieldPrediction, condition_on_batch
 
 @dataclass
 class SearchState:
-    """State of the CDPercLoss learner: one random generator per block of batch rows."""
+    """State of the learner CDPercLoss: a random generator for each block of chains."""
 
     generators: list
 
@@ -43,12 +43,12 @@ class CDPercLoss(MeanFieldPrediction):
         self.n_sweeps = n_sweeps
 
     def init(self, energy, batch, rng):
-        """Return the initial state: one random generator per block of rows."""
+        """Return the learner's initial state: a random generator for each block of chains."""
         check_number("n_sweeps", self.n_sweeps, low=1, integer=True)
         return SearchState(spawn_generators(rng, batch.X.shape[0]))
 
     def resume(self, energy, batch, state, rng):
-        """Return the old random generators, or new ones if there are more rows than before."""
+        """Return the learner's old state, or a new one if there are more rows than before."""
         n_blocks = -(-batch.X.shape[0] // BLOCK)
         if not isinstance(state, SearchState) or n_blocks > len(state.generators):
             return self.init(energy, batch, rng)
@@ -56,7 +56,7 @@ class CDPercLoss(MeanFieldPrediction):
         return state
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; outputs of low free energy are the negative phase."""
+        """Return both terms of the gradient: true outputs, and found outputs of low free energy."""
         positive, model = condition_on_batch(energy, batch)
         shape, dtype = positive.visible.shape, positive.visible.dtype
         drawn = rng.random(shape, dtype=dtype) < unit_probabilities(model.visible_bias)

@@ -12,7 +12,7 @@ N_MEAN_FIELD_ITER = 50  # for predictions of learners that do not train by mean 
 
 
 class ConditionalLearner(Learner):
-    """Base class of learners for conditional models: both layers of units depend on inputs.
+    """Base class of learners for conditional models of outputs and hidden units given inputs.
 
     A learner also computes the predictions of the model, with its own inference method.
 
@@ -68,7 +68,7 @@ class StatelessLearner(ConditionalLearner):
 
 
 class LimitedInference(StatelessLearner):
-    """Base class of learners with a limit on inference iterations that can grow in each epoch."""
+    """Base class of learners whose limit of inference iterations can increase in each epoch."""
 
     def __init__(self, n_iter=40, growth=0, tol=1e-3):
         self.n_iter = n_iter
@@ -82,12 +82,12 @@ class LimitedInference(StatelessLearner):
         check_number("tol", self.tol, low=0)
 
     def limits(self, epoch):
-        """Return the maximum number of iterations and the tolerance in ``epoch`` (0, 1, ...)."""
+        """Return the maximum number of inference iterations and the tolerance in an epoch."""
         return {"max_iter": self.n_iter + self.growth * epoch, "tol": self.tol}
 
 
 def condition_on_batch(energy, batch):
-    """Return the positive phase of a batch, and the model given the inputs of the batch.
+    """Return the data expectation (positive phase) of a batch, and the model given its inputs.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def condition_on_batch(energy, batch):
 
 
 def inference_info(beliefs):
-    """Return the share of rows whose inference converged, and the mean number of iterations."""
+    """Return diagnostics of inference: the share of converged rows, and the mean iterations."""
     return {
         "inference_converged": float(beliefs.converged.mean()),
         "inference_iterations": float(beliefs.n_iter.mean()),

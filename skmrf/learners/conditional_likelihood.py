@@ -7,7 +7,7 @@ from .base import Learner
 
 
 class ConditionalLikelihood(Learner):
-    """Maximum conditional likelihood of labels; the parameters are changes to initial networks.
+    """Maximum conditional likelihood of labels; it learns changes of initial networks.
 
     The parameters of the trained energy are differences from ``origin``, in double precision.
     Networks are evaluated in single precision.
@@ -28,7 +28,7 @@ class ConditionalLikelihood(Learner):
         self.row_weights = row_weights
 
     def shifted(self, energy):
-        """Return the energy with the parameters ``origin + theta``, in single precision."""
+        """Return the energy with the sum of initial and learned parameters, in single precision."""
         theta = {k: (v + energy.theta[k]).astype(np.float32) for k, v in self.origin.items()}
         return energy.with_theta(theta)
 

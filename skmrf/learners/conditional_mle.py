@@ -28,7 +28,7 @@ class MLEBP(LimitedInference):
     """
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; belief propagation gives the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, from beliefs."""
         positive, model = condition_on_batch(energy, batch)
         beliefs = propagate(*model.conditionals(), pairs=True, **self.limits(batch.epoch))
         return positive, _moments(beliefs), state, inference_info(beliefs)
@@ -60,7 +60,7 @@ class MLEMF(LimitedInference):
     """
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; mean field gives the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, by mean field."""
         positive, model = condition_on_batch(energy, batch)
         beliefs = mean_field(*model.conditionals(), pairs=True, **self.limits(batch.epoch))
         return positive, _moments(beliefs), state, inference_info(beliefs)

@@ -14,7 +14,7 @@ from .base import Learner, has_missing, unique_rows
 
 @dataclass
 class ExactState:
-    """State of the Exact learner: method that sums over all states, and positive phase."""
+    """State of the learner Exact: the method that sums over all states, and the positive phase."""
 
     model: Any
     data: Any
@@ -22,7 +22,7 @@ class ExactState:
 
 @dataclass
 class VisiblePhase:
-    """Positive phase of all training rows, for models without latent variables.
+    """Data expectation (positive phase) of all training rows; models without latent variables.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class VisiblePhase:
 
     @classmethod
     def from_batch(cls, energy, batch, max_bytes):
-        """Sum the statistics of complete rows, and group other rows by their missing entries."""
+        """Create the positive phase: sum statistics of complete rows, group incomplete rows."""
         X, weights = unique_rows(batch)
         full = (X != MISSING).all(axis=1)
         complete = {name: np.zeros_like(v) for name, v in energy.theta.items()}
@@ -56,7 +56,7 @@ class VisiblePhase:
         return cls(complete, tables, partial)
 
     def phase(self, energy, batch):
-        """Return the positive phase and the mean unnormalised log-likelihood of all rows."""
+        """Return the data expectation and the mean unnormalised log-likelihood of all rows."""
         positive, value = self.complete, energy.mean_log_potential(self.complete)
         for plan, X, weights in self.partial:
             flat = self.tables.flat(energy)
@@ -68,7 +68,7 @@ class VisiblePhase:
 
 
 def _group_by_pattern(layout, X, weights, max_bytes):
-    """Return (elimination plan, rows, weights) for each pattern of missing entries."""
+    """Group rows by missing entries; return an elimination plan, rows and weights per group."""
     patterns, inverse = np.unique(X != MISSING, axis=0, return_inverse=True)
     groups = []
     for p, observed in enumerate(patterns):
@@ -79,7 +79,7 @@ def _group_by_pattern(layout, X, weights, max_bytes):
 
 
 class LatentPhase:
-    """Positive phase of a batch, for models whose latent variables are averaged out."""
+    """Data expectation (positive phase) of a batch, with latent variables averaged out."""
 
     def __init__(self, batch):
         if has_missing(batch.X):
@@ -89,7 +89,7 @@ class LatentPhase:
             )
 
     def phase(self, energy, batch):
-        """Return the positive phase and the mean unnormalised log-likelihood of a batch."""
+        """Return the data expectation and the mean unnormalised log-likelihood of a batch."""
         weights = normalized_weights(batch.log_weights, batch.X.shape[0])
         value = float(weights @ energy.log_marginal(batch.X))
         return States(batch.X, None, batch.log_weights), value
@@ -127,14 +127,14 @@ class Exact(Learner):
         self.max_bytes = max_bytes
 
     def init(self, energy, batch, rng):
-        """Return the initial state: the method that sums over all states, and positive phase."""
+        """Return the learner's initial state: the method of summation, and the positive phase."""
         model = expectations.exact_model(energy, max_bytes=self.max_bytes)
         if energy.has_latent:
             return ExactState(model, LatentPhase(batch))
         return ExactState(model, VisiblePhase.from_batch(energy, batch, self.max_bytes))
 
     def _phases(self, energy, batch, state):
-        """Return both phases of the gradient and the mean log-likelihood."""
+        """Return both phases (data and model expectation) and the mean log-likelihood."""
         expected, log_z = state.model.expected(energy)
         positive, value = state.data.phase(energy, batch)
         expected = {k: v.astype(energy.theta[k].dtype, copy=False) for k, v in expected.items()}
@@ -146,6 +146,6 @@ class Exact(Learner):
         return value, energy.gradient(positive, negative, batch)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient and the log-likelihood of the batch, all exact."""
+        """Return both phases (data and model expectation) of the gradient, computed exactly."""
         positive, negative, value = self._phases(energy, batch, state)
         return positive, negative, state, {"log_likelihood": value}

@@ -17,7 +17,7 @@ N_COMPONENTS = 5
 
 
 class GridState(NamedTuple):
-    """State of the Grid learner: grid points, their log-weights, and initial mixture."""
+    """State of the learner Grid: grid points, their log-weights, and an initial mixture."""
 
     X: np.ndarray
     log_weights: np.ndarray
@@ -50,7 +50,7 @@ class Grid(BeliefLearner):
         self.n_points = n_points
 
     def init(self, energy, batch, rng):
-        """Return the initial state: the grid, and a first mixture that approximates the model."""
+        """Return the learner's initial state: the grid, and a mixture close to the model."""
         check_number("n_points", self.n_points, low=3, integer=True)
         if not grid_fits(energy):
             raise ValueError(
@@ -62,7 +62,7 @@ class Grid(BeliefLearner):
         return GridState(*grid(energy, self.n_points), mixture)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; weighted grid points are the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, from grid points."""
         negative = States(state.X, None, state.log_weights + energy.log_potential(state.X))
         X = batch.X
         if np.isnan(X).any():
@@ -70,7 +70,7 @@ class Grid(BeliefLearner):
         return States(X, None, batch.log_weights), negative, state, {}
 
     def beliefs(self, energy, state):
-        """Return a mixture that is fitted to the model, starting from the initial mixture."""
+        """Fit a Gaussian mixture to the model, starting from the initial mixture; return it."""
         return infer(energy, state.mixture, QuadratureSettings()).mixture
 
     final_beliefs = beliefs

@@ -13,7 +13,7 @@ SHRINKAGE = 5.0  # weight, in rows, of the covariance of the base in that of a c
 
 
 def first_mixture(energy, batch, n_components, diagonal, rng):
-    """Return a mixture with one component for each cluster of rows.
+    """Return a Gaussian mixture with one component for each cluster of training rows.
 
     The covariance of each component is shrunk towards the covariance of the Gaussian base.
     """

@@ -27,7 +27,7 @@ class LR(StatelessLearner):
     has_hidden = False
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; the output probabilities give the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, which are exact."""
         positive, negative, _ = _phases(energy, batch)
         return positive, negative, state, {}
 

@@ -38,7 +38,7 @@ class MaxMargin(StatelessLearner):
             )
 
     def augmented(self, visible_fields, V):
-        """Return the visible biases after adding the Hamming loss of wrong outputs."""
+        """Return the biases of the outputs, to which the Hamming loss of wrong outputs is added."""
         weight = np.asarray(self.loss_weight, dtype=V.dtype)
         return visible_fields + weight * (1 - 2 * V)
 
@@ -87,7 +87,7 @@ class MSSVM(MaxMargin):
         check_choice("schedule", self.schedule, SCHEDULES)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; loss-augmented inference gives the negative phase."""
+        """Return both terms of the hinge's gradient, by loss-augmented inference of outputs."""
         positive, model = condition_on_batch(energy, batch)
         V = positive.visible
         fields = self.augmented(model.visible_bias, V), model.hidden_bias
@@ -105,7 +105,7 @@ class MSSVM(MaxMargin):
         return propagate(energy.weights, *fields, product="mixed", max_iter=self.max_iter)
 
     def infer(self, energy, X, epoch):
-        """Return log odds of each output; a positive value predicts that the output is 1."""
+        """Return a score of each output; a positive score predicts that the output is 1."""
         return self._maximise(energy, *energy.fields(X))
 
 
@@ -140,7 +140,7 @@ class LSSVM(MaxMargin):
         self.max_iter = max_iter
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; joint maximisation gives the negative phase."""
+        """Return both terms of the hinge's gradient, by joint maximisation over all units."""
         (V, means, _), model = condition_on_batch(energy, batch)
         fields = self.augmented(model.visible_bias, V), model.hidden_bias
         beliefs = propagate(energy.weights, *fields, product="max", max_iter=self.max_iter)

@@ -1,4 +1,4 @@
-"""MCMC maximum likelihood by reweighted particles."""
+"""Markov chain Monte Carlo (MCMC) maximum likelihood by reweighted particles."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ class _ReweightingLearner(ParticleLearner):
         check_choice("reference", self.reference, REFERENCES)
 
     def start(self, energy, data, batch, rng):
-        """Return equally weighted particles of the initial model."""
+        """Return the initial particles: samples of the initial model with equal weights."""
         reference = data.reference(self.reference, energy, batch)
         first, generators = run_smc_from_reference(reference, energy, self.n_particles, rng)
         chosen = resample(first.log_weights, self.n_particles, rng)
@@ -89,7 +89,7 @@ class MCMCMLE(_ReweightingLearner):
         check_count(self, "reset")
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; reweighted particles are the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, from particles."""
         positive = state.data(energy, batch)
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)
@@ -133,7 +133,7 @@ class ParticleFilteredMCMCMLE(_ReweightingLearner):
         self.reference = reference
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; reweighted particles are the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, from particles."""
         positive = state.data(energy, batch)
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)

@@ -1,4 +1,4 @@
-"""Learner by naive mean field."""
+"""Learner that estimates the model expectation by naive mean field."""
 
 from dataclasses import dataclass, replace
 
@@ -13,14 +13,14 @@ from .base import DataPhase, Learner
 
 @dataclass
 class MeanFieldState:
-    """State of the MeanField learner: positive phase and last mean-field distribution."""
+    """State of the learner MeanField: positive phase and last mean-field distribution."""
 
     data: DataPhase
     single: np.ndarray | None = None
 
 
 class MeanField(Learner):
-    r"""Likelihood gradient by naive mean field, which approximates the moments of the model.
+    r"""Likelihood gradient by naive mean field, which approximates the model expectation.
 
     The negative phase consists of the moments of the product distribution with the best lower bound
     on :math:`\log Z`, so the result is the gradient of an upper bound of the log-likelihood. A
@@ -47,20 +47,20 @@ class MeanField(Learner):
         self.tol = tol
 
     def init(self, energy, batch, rng):
-        """Return the initial state: the positive phase, and no mean-field distribution yet."""
+        """Return the learner's initial state: the positive phase, without a distribution."""
         check_number("max_iter", self.max_iter, low=1, integer=True)
         check_number("tol", self.tol, low=0)
         return MeanFieldState(DataPhase(energy, batch, rng))
 
     def resume(self, energy, batch, state, rng):
-        """Return the state for new training rows, with the last mean-field distribution."""
+        """Return the learner's state for new training rows, with the last distribution."""
         fresh = self.init(energy, batch, rng)
         if not isinstance(state, MeanFieldState):  # of another learner
             return fresh
         return replace(fresh, single=state.single)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; mean-field moments are the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, by mean field."""
         positive = state.data(energy, batch)
         result = mean_field.mean_field(
             energy, start=state.single, max_iter=self.max_iter, tol=self.tol

@@ -1,4 +1,4 @@
-"""Imputation of missing entries by Gibbs chains that persist between steps."""
+"""Imputation of missing entries during training, by persistent Gibbs chains."""
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class GibbsImputer:
         return incomplete, np.searchsorted(self.rows, row_numbers[incomplete])
 
     def impute(self, batch):
-        """Return the rows of a batch, with the current imputed values for missing entries."""
+        """Return the rows of a batch, with missing entries replaced by the chains' states."""
         incomplete, chains = self._find_chains(batch)
         X = batch.shown.copy()
         X[incomplete] = self.X[chains]

@@ -1,4 +1,4 @@
-"""Learner by parallel tempering."""
+"""Learner that estimates the model expectation by parallel tempering."""
 
 import numbers
 from dataclasses import replace
@@ -68,7 +68,7 @@ class ParallelTempering(ParticleLearner):
         return Particles(data, reference, energy, X[-1], None, [], extra=(replicas, 0))
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; chains at temperature 1 are the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, from chains."""
         positive = state.data(energy, batch)
         replicas, age = state.extra
         replicas, info = parallel_tempering(energy, state.reference, replicas, rng)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.identity import identity_of
+from .._utils.parameters import identity_of
 from .._utils.phases import States
 from ..energies import Energy
 from ..samplers import Product
@@ -67,12 +67,12 @@ class Particles:
 
     @property
     def phase(self):
-        """Negative phase of the gradient: the particles and their weights."""
+        """Negative phase (model expectation) of the gradient: the particles and their weights."""
         return States(self.X, self.hidden, self.log_weights)
 
 
 class ParticleLearner(Learner):
-    """Base class of learners whose negative phase is a set of weighted particles.
+    """Base class of learners that estimate the model expectation by weighted particles.
 
     A subclass implements :meth:`start` and :meth:`step`. The state is a :class:`Particles`. Call
     ``state.data`` for the positive phase; ``state.phase`` after a step is the negative phase.
@@ -83,7 +83,7 @@ class ParticleLearner(Learner):
 
     @abstractmethod
     def start(self, energy, data, batch, rng):
-        """Return the initial particles of a model, given its positive phase ``data``."""
+        """Return the initial particles of a model; ``data`` is the positive phase."""
 
     def init(self, energy, batch, rng):
         """Check the parameters and return the initial particles."""
@@ -92,7 +92,7 @@ class ParticleLearner(Learner):
         return replace(first, learner=identity_of(self))
 
     def resume(self, energy, batch, state, rng):
-        """Return the old particles and a new positive phase; a changed learner starts again."""
+        """Return the state for new rows with the old particles, unless the learner has changed."""
         if not isinstance(state, Particles) or state.learner != identity_of(self):
             return self.init(energy, batch, rng)
         return replace(state, data=DataPhase(energy, batch, rng))

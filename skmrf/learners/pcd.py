@@ -62,7 +62,7 @@ class PCD(ParticleLearner):
         return Particles(data, reference, energy, X, None, generators, extra=hidden)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; persistent Gibbs chains give the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, from Gibbs chains."""
         positive = state.data(energy, batch)
         move = self._alternate if isinstance(energy, LayeredEnergy) else self._sweep
         after = replace(move(energy, state), energy=energy)

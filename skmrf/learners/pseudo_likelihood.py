@@ -26,7 +26,7 @@ MAX_DENSE_STATES = 4000  # of all variables; a dense coupling matrix then takes 
 
 @dataclass
 class PseudoState:
-    """State of the learner: distinct rows and weights, or the imputer if entries are missing."""
+    """State of the learner PseudoLikelihood: distinct weighted rows, or an imputer of rows."""
 
     X: np.ndarray
     weights: np.ndarray
@@ -146,7 +146,7 @@ class PseudoLikelihood(Learner):
     objective_takes_missing = False
 
     def init(self, energy, batch, rng):
-        """Return the initial state: distinct rows, or an imputer if entries are missing."""
+        """Return the learner's initial state: distinct rows, or an imputer of missing entries."""
         if (batch.X == MISSING).any():
             return PseudoState(batch.X[:0], np.zeros(0), GibbsImputer(batch, energy.n_states, rng))
         return PseudoState(*unique_rows(batch), None)
@@ -161,7 +161,7 @@ class PseudoLikelihood(Learner):
         return float(weights @ values), {name: gradient}
 
     def step(self, energy, batch, state, rng):
-        """Return the pseudo-likelihood gradient as positive phase, and a zero negative phase."""
+        """Return the gradient of the pseudo-likelihood as positive phase; the negative is zero."""
         X = batch.X if state.imputer is None else state.imputer.update(energy, batch)
         weights = normalized_weights(batch.log_weights, len(X))
         value, gradient = self._evaluate(energy, X, weights)

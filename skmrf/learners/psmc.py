@@ -108,7 +108,7 @@ class PSMC(ParticleLearner):
         return round(self.fraction * n)
 
     def start(self, energy, data, batch, rng):
-        """Return weighted particles of the initial model."""
+        """Return the initial particles: weighted samples of the initial model."""
         reference = data.reference(self.reference, energy, batch)
         particles, generators = run_smc_from_reference(
             reference,
@@ -130,13 +130,13 @@ class PSMC(ParticleLearner):
         )
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; weighted particles are the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, from particles."""
         positive = state.data(energy, batch)
         state, info = self.move(energy, state, rng)
         return positive, state.phase, state, info
 
     def move(self, energy, state, rng):
-        """Move old and fresh particles to the new model; return the new state and diagnostics."""
+        """Move old and new particles to the new model; return the new state and diagnostics."""
         return REFRESH[self.refresh](self, energy, state, rng)
 
     def _move_along(self, path, X, generators, rng, log_weights=None):
@@ -152,7 +152,7 @@ class PSMC(ParticleLearner):
         )
 
     def follow(self, energy, state, rng, X, log_weights):
-        """Move all particles along the path from the last parameters to the new parameters."""
+        """Move all particles from the last model to the new model, along a path of models."""
         path = Interpolation(state.energy, energy)
         particles = self._move_along(path, X, state.generators, rng, log_weights)
         particles.log_ratio += state.log_partition
@@ -161,7 +161,7 @@ class PSMC(ParticleLearner):
         return state, {k: v for k, v in info.items() if not k.startswith("log_partition")}
 
     def old_and_fresh(self, state, rng):
-        """Return resampled persistent particles, and new particles drawn from the reference."""
+        """Return resampled old particles, and new particles drawn from the reference."""
         n_fresh = self._n_fresh(len(state.X))
         old = state.X[resample(state.log_weights, len(state.X) - n_fresh, rng)]
         return old, state.reference.sample(n_fresh, rng)

@@ -133,7 +133,7 @@ def check_learner(learner, energy_type, *, kind=Learner, owner="This energy"):
 
 
 def _describe(unmet, energy_type, kind):
-    """Return a clause for an error message that lists the unmet requirements."""
+    """Return the part of an error message that lists a learner's unmet requirements."""
     protocols = [name for name in unmet if name != kind.__name__]
     reasons = []
     if protocols:

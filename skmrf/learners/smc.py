@@ -1,4 +1,4 @@
-"""Sequential Monte Carlo with new particles in each step."""
+"""Learner by sequential Monte Carlo, with new particles in each training step."""
 
 from dataclasses import replace
 
@@ -66,7 +66,7 @@ class SMC(ParticleLearner):
             check_choice("reference", self.reference, REFERENCES)
 
     def start(self, energy, data, batch, rng):
-        """Return weighted particles of the initial model."""
+        """Return the initial particles: weighted samples of the initial model."""
         reference = data.reference(self.reference, energy, batch)
         empty = Particles(data, reference, energy, None, None, [])
         return self._draw_particles(energy, empty, rng)[0]
@@ -93,7 +93,7 @@ class SMC(ParticleLearner):
         return state, smc_info(particles)
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; new weighted particles are the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, from particles."""
         positive = state.data(energy, batch)
         state, info = self._draw_particles(energy, state, rng)
         return positive, state.phase, state, info

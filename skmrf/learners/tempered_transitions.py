@@ -1,4 +1,4 @@
-"""Learner by tempered transitions."""
+"""Learner that estimates the model expectation by tempered transitions."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ class TemperedTransitions(ParticleLearner):
         return Particles(data, reference, energy, X, None, spawn_generators(rng, self.n_chains))
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; tempered transitions give the negative phase."""
+        """Return both phases (data and model expectation) of the gradient, from chains."""
         positive = state.data(energy, batch)
         betas = np.linspace(1.0, self.hottest, self.n_temperatures + 1)
         X, _ = sweep(energy, state.X, state.generators)

@@ -145,7 +145,7 @@ class Variational(BeliefLearner):
         return QUADRATURE_PACE if self.negative == "quadrature" else 1.0
 
     def init(self, energy, batch, rng):
-        """Return the initial state, whose mixture consists of clusters of the training rows."""
+        """Return the learner's initial state; its mixture has a component per cluster of rows."""
         self._check()
         mixture = first_mixture(energy, batch, self.n_components, self.covariance == "diag", rng)
         return self._with_beliefs(VariationalState(mixture, []), energy, mixture)
@@ -162,7 +162,7 @@ class Variational(BeliefLearner):
         check_choice("covariance", self.covariance, ("full", "diag"))
 
     def resume(self, energy, batch, state, rng):
-        """Return the old state, but drop its chains if the number of chains has changed."""
+        """Return the learner's old state, without its chains if their number has changed."""
         self._check()
         if not isinstance(state, VariationalState):
             return self.init(energy, batch, rng)
@@ -171,7 +171,7 @@ class Variational(BeliefLearner):
         return state
 
     def beliefs(self, energy, state):
-        """Return the last mixture, or the Gaussian base before the first inference."""
+        """Return the last mixture that approximates the model, or the Gaussian base at first."""
         return state.mixture if state.is_inferred else normal_beliefs(energy)
 
     def final_beliefs(self, energy, state):
@@ -179,7 +179,7 @@ class Variational(BeliefLearner):
         return infer(energy, state.mixture, self.rule).mixture
 
     def step(self, energy, batch, state, rng):
-        """Return both phases of the gradient; chains or quadrature give the negative phase."""
+        """Return both phases (data and model expectation) of the gradient."""
         info, n_updates = {}, state.n_updates - self.warmup
         if n_updates >= 0 and n_updates % (self.interval or DEFAULT_INTERVALS[self.negative]) == 0:
             state, info = self._infer(energy, state)

@@ -15,7 +15,7 @@ from .chained_bp import bpchain
 
 
 def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=None):
-    """Return whether variable elimination fits into ``max_bytes`` and about one minute.
+    """Return True if variable elimination needs at most ``max_bytes`` and about one minute.
 
     A time limit of less than one minute replaces the minute.
 

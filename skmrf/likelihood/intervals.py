@@ -12,12 +12,12 @@ QUANTILE = 0.005  # at 0.025 a bootstrap of about 100 skewed weights gives too n
 
 
 def zero_probability_result(method):
-    """Return the result if all samples have probability zero: log Z = -inf, not converged."""
+    """Return the result for samples that all have probability zero: log Z = -inf, not converged."""
     return LogPartition(-np.inf, np.inf, -np.inf, np.inf, False, method, False, 0.0)
 
 
 def _lower_margin(log_weights, rng):
-    """Return how far the lower limit is below the log mean weight, and the estimate's accuracy.
+    """Return the distance from the log mean weight to its lower limit, standard error and ESS.
 
     Returns the distance to the lower 97.5% limit, the standard error and the effective sample size.
     """
@@ -36,7 +36,7 @@ def _lower_margin(log_weights, rng):
 
 
 def _estimate_possible_mass(forward):
-    """Return the log-probability that a reference sample is possible, with margin and error.
+    """Estimate the log-probability that a reference sample has a positive density, with its error.
 
     A sample is possible if no potential is zero.
 

@@ -27,7 +27,7 @@ FINE = 0.5  # grid points are about evenly spaced within this distance from the 
 
 
 def grid_fits(energy):
-    """Return whether the grid over all variables is small enough to compute log Z by a sum.
+    """Return True if a grid over all variables is small enough to compute log Z by a sum.
 
     Parameters
     ----------

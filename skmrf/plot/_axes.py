@@ -49,7 +49,7 @@ def hide_frame(axes):
 
 
 def merge_line_style(default, kwargs):
-    """Replace default line properties by ``kwargs``; abbreviations such as "lw" are allowed."""
+    """Merge matplotlib line properties: ``kwargs`` override defaults, also by their short names."""
     from matplotlib import cbook
     from matplotlib.lines import Line2D
 

@@ -183,7 +183,7 @@ class CouplingGraphDisplay:
         return self
 
     def _names_fit(self):
-        """Return True if the names of all columns fit inside the nodes."""
+        """Return True if the names of all columns fit inside the plotted nodes."""
         return max(len(name) for name in self.names) <= MAX_INSIDE
 
     def _max_weight(self):
@@ -228,7 +228,7 @@ class CouplingGraphDisplay:
             self.ax_.annotate(textwrap.fill(self.names[i], LINE_LENGTH), place, **style)
 
     def _draw_legend(self):
-        """Draw the legend: the colours, and the edge strengths that two line widths represent."""
+        """Draw the legend of colours and line widths."""
         from matplotlib.lines import Line2D
 
         kind = "coupling" if self.signed else "strength"
@@ -294,7 +294,7 @@ def _compute_positions(graph, layout):
 
 
 def _get_weights(estimator):
-    """Return couplings or strengths of all pairs of columns, and True if they are couplings."""
+    """Return the matrix of couplings of a model, or of interaction strengths, and which it is."""
     if isinstance(estimator, BoltzmannMachine):
         return estimator.coupling_, True
     if isinstance(estimator, MRFStructureLearner):

@@ -133,7 +133,7 @@ class FiltersDisplay:
 
 
 def _compute_sort_keys(estimator, weights, sort):
-    """Return the sort key of each filter; filters with larger keys are plotted first."""
+    """Return a sort key for each filter; filters with larger keys are plotted first."""
     if sort == "norm":
         return np.linalg.norm(weights, axis=1)
     if not isinstance(estimator, RBM):
@@ -163,7 +163,7 @@ def _check_image_shape(image_shape, n_pixels, output_shape):
 
 
 def _tile(filters):
-    """Arrange the filters in a grid, row by row, with a border of nan between them."""
+    """Arrange the images of all filters in one grid image, separated by borders of nan."""
     n, height, width = filters.shape
     n_columns = min(n, int(np.ceil(np.sqrt(n * height / width))))
     n_rows = -(-n // n_columns)

@@ -222,7 +222,7 @@ def _check_names(names, history):
 
 
 def _add_up_runs(counts):
-    """Convert counts that restart at each training run to cumulative counts over all runs."""
+    """Convert counts that start at zero in each training run to counts over all runs."""
     counts = np.asarray(counts)
     restarts = np.flatnonzero(np.diff(counts) <= 0)
     before = np.zeros(len(counts), dtype=counts.dtype)

@@ -217,9 +217,9 @@ class MomentsDisplay:
 
 
 class _Moments:
-    """Moments: probabilities of states of columns and of pairs of columns.
+    """Selected states of columns and of pairs of columns, and their probabilities.
 
-    The object stores the states of each moment, and computes frequencies and probabilities.
+    The object stores the selected states, and computes their frequencies and probabilities.
     """
 
     def __init__(self, n_states, pairs):
@@ -238,12 +238,12 @@ class _Moments:
         self.n_per_pair = np.array([len(a) for a in first], dtype=int)
 
     def get_kinds(self, pair_kinds):
-        """Return the label of each moment: "column", or the given label of its pair of columns."""
+        """Return the label of each plotted probability: "column", or the label of its pair."""
         kinds = np.repeat(np.array(pair_kinds, dtype=object), self.n_per_pair)
         return np.array([COLUMN] * len(self.single) + kinds.tolist(), dtype=object)
 
     def compute_frequencies(self, codes, weights):
-        """Return the data frequency of each moment, and the effective number of observed rows.
+        """Return the frequencies of states in the data, and effective numbers of observed rows.
 
         The frequency is nan if the column, or the pair of columns, is observed in no row.
         """
@@ -269,14 +269,14 @@ class _Moments:
         return frequencies, n_rows
 
     def _select(self, values):
-        """Select the moments from a matrix that has one row and one column for each state.
+        """Select probabilities of states and state pairs from a matrix over all states.
 
         The result has shape (n_moments,).
         """
         return np.concatenate([np.diagonal(values)[self.single], values[self.first, self.second]])
 
     def compute_probabilities(self, graph, max_bytes):
-        """Compute the model probability of each moment by variable elimination.
+        """Compute the model probabilities of states and state pairs by variable elimination.
 
         The joint probability of two states is the probability of the first state, multiplied by
         the marginal of the second state given the first state.

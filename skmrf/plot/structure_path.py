@@ -200,7 +200,7 @@ def _replace_zeros(values):
 
 
 def _find_events(values, kept):
-    """Find the records at which one edge was removed and at which it was added again.
+    """Find the recorded updates at which an edge was removed, and at which it was added again.
 
     Returns the last record before each removal, and the first record after each return.
     """

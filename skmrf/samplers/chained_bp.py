@@ -87,7 +87,7 @@ class Draws(NamedTuple):
 
 
 class Chain:
-    r"""Sampler by chained belief propagation, for factor graphs with the same layout.
+    r"""Sampler by chained belief propagation for all factor graphs that have a given layout.
 
     .. math:: q(x) = \prod_i b_i(x_i \mid x_{<i})
 
@@ -129,7 +129,7 @@ class Chain:
 
     @property
     def exact(self):
-        """Return whether all conditionals are exact, so that samples follow the model exactly."""
+        """Return True if all conditionals are exact, so that samples follow the model exactly."""
         return self.n_chained == 0
 
     def draw(self, flat, n_samples, rng):

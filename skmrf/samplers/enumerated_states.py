@@ -1,4 +1,4 @@
-"""Importance sampling with a set of states that is summed over exactly."""
+"""Importance sampling of Z in which a set of probable states is summed exactly."""
 
 from typing import NamedTuple
 
@@ -12,12 +12,12 @@ ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)
 
 
 class EnumeratedStates:
-    r"""Set :math:`A` of states whose weights are summed exactly; samples estimate the rest of Z.
+    r"""Set of states whose potentials are summed exactly; samples estimate the rest of Z.
 
     .. math:: Z = \sum_{x \in A} f(x) + \mathbb{E}_q \, 1[x \notin A] \, \frac{f(x)}{q(x)}
 
-    This holds for any set :math:`A` that does not depend on the samples. The sum has no sampling
-    error.
+    This holds for any set :math:`A` of states that does not depend on the samples. The sum has no
+    sampling error.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class Product(NamedTuple):
 
     @classmethod
     def from_counts(cls, X, n_states, weights=None):
-        """Estimate each variable's state probabilities from the state frequencies in the rows.
+        """Return a product distribution with the state frequencies of the rows, which are smoothed.
 
         Half a count is added to each state, so that no probability is zero.
 

@@ -129,7 +129,7 @@ def check_possible(energy, X):
 
 
 def record_states(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=None):
-    """Record states of Gibbs chains, and estimate the error of marginal probabilities.
+    """Record states of Gibbs chains, and estimate the standard error of marginal probabilities.
 
     The error is the largest standard error of a single marginal, estimated from the differences
     between the chains.

@@ -43,7 +43,7 @@ def metropolis(X, log_weights, proposals, proposal_weights, rng):
 
 
 def chain_states(chain, graph, n_chains, n_steps, rng):
-    """Run Metropolis chains whose initial states and proposals are samples of a :class:`Chain`.
+    """Run Metropolis chains that start at, and propose, samples of chained belief propagation.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ TARGET_ACCEPTANCE = 0.3  # acceptance rate of random walks that the step size is
 
 @dataclass
 class Metropolis:
-    """Metropolis steps of many chains; the steps leave a target distribution invariant.
+    """Metropolis steps of many chains that leave a target distribution invariant.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Metropolis:
         )
 
     def adapt(self, rate):
-        """Increase the step size if more than 30% of proposals were accepted, else decrease it."""
+        """Increase the step size if the acceptance rate is above 30%, otherwise decrease it."""
         self.size *= np.exp(np.clip(rate - TARGET_ACCEPTANCE, -0.3, 0.3))
 
     def propose_random_walk(self, X, rng):

@@ -163,7 +163,7 @@ def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
 
 
 def _choose_swaps(path, X, betas, low, rng):
-    """Return which chains swap states between two temperatures, and the mean swap probability."""
+    """Return a mask of the chains that swap two temperatures, and the mean swap probability."""
     cold, hot = float(betas[low + 1]), float(betas[low])
     at_hot, at_cold = path.log_density(X[low]), path.log_density(X[low + 1])
     gain = at_hot(cold) - at_hot(hot) + at_cold(hot) - at_cold(cold)
@@ -172,7 +172,7 @@ def _choose_swaps(path, X, betas, low, rng):
 
 
 def _count_round_trips(last_end):
-    """Record which end of the ladder each replica visited last; count round trips per chain."""
+    """Count each chain's round trips between the lowest and the highest temperature."""
     done = last_end[-1] == HOT
     last_end[0][last_end[0] == COLD] = HOT
     last_end[-1] = COLD
@@ -180,7 +180,7 @@ def _count_round_trips(last_end):
 
 
 def adapt_ladder(replicas):
-    """Return the chains with new inverse temperatures, chosen to make swap rejection rates equal.
+    """Return the chains at new inverse temperatures that make all swap rejection rates equal.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Chained belief propagation: partial samples (prefixes), and sampling of the next variable."""
+"""Partial samples (prefixes) of chained belief propagation, and sampling of the next variable."""
 
 import numpy as np
 

@@ -40,7 +40,7 @@ class Tempering(NamedTuple):
     energy: Energy
 
     def log_density(self, X):
-        """Return a function of beta: the log-density of each row of X at this point of the path.
+        """Return a function of beta: the log-density of each row of X at position beta of the path.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class Tempering(NamedTuple):
         return lambda beta: (1 - beta) * at_reference + beta * value if beta else at_reference
 
     def move(self, X, beta, generators, n_sweeps):
-        """Run Gibbs sweeps at the inverse temperature ``beta``.
+        """Move states by Gibbs sweeps of the model at the inverse temperature ``beta``.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class Interpolation(NamedTuple):
     last: Energy
 
     def log_density(self, X):
-        """Return a function of beta: the log-density of each row of X at this point of the path.
+        """Return a function of beta: the log-density of each row of X at position beta of the path.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class Interpolation(NamedTuple):
         return self.first.along(self.last, X)
 
     def move(self, X, beta, generators, n_sweeps):
-        """Run Gibbs sweeps of the model at the position ``beta`` on the path.
+        """Move states by Gibbs sweeps of the model at position ``beta`` of the path.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class SMCResult:
 
     @property
     def n_temperatures(self):
-        """Return the number of steps along the path."""
+        """Return the number of steps (temperatures) of the run along its path."""
         return len(self.betas) - 1
 
 
@@ -311,7 +311,7 @@ def _resample_particles(particles, rng):
 
 
 def _reweight_particles(particles, log_weights):
-    """Normalise the weights, and add the log of the sum of the old weights to ``log_ratio``."""
+    """Normalise the particle weights, and add the log of their sum to the estimate of log Z."""
     total, n = logsumexp(log_weights), len(log_weights)
     if total == -np.inf:
         return replace(
@@ -332,7 +332,7 @@ def _reweight_particles(particles, log_weights):
 
 
 def _longest_step(density, beta, log_weights, ess_threshold, guess):
-    """Return the end of the longest step with enough effective samples, and its log weights.
+    """Return the longest step along the path with enough effective samples, and its log weights.
 
     For short steps, the decrease of the log effective sample size is about proportional to the
     square of the step length. This rule gives the next length to try. It lies between a length that

@@ -160,7 +160,7 @@ def _check_arguments(energy, n_chains, n_sweeps, n_discarded, thin):
 
 
 def _choose_betas(energy, betas, n_chains, n_discarded, rng):
-    """Return the given inverse temperatures; if a number is given, adapt evenly spaced ones."""
+    """Return the given inverse temperatures, or adapt the given number of inverse temperatures."""
     if not isinstance(betas, numbers.Integral):
         return check_ladder(betas)
     check_number("betas", betas, low=2, integer=True)

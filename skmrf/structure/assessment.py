@@ -1,14 +1,24 @@
 """Chi-square tests of all pairs of variables, after the parameters of a graph are learned."""
 
 from dataclasses import dataclass
+from itertools import pairwise, product
 
 import numpy as np
 
+from .._utils.codes import STATE
+from .._utils.log_weights import normalized_weights
 from .._utils.warn import warn_caller
-from .chi2_tail import log_tail
-from .information import MAX_STATISTICS, parameter_covariances
+from ..energies.log_linear import contrasts, pair_basis
+from ..samplers import spawn_generators, sweep
 from .nodewise import likelihood_ratio, wald_statistics
+from .p_values import log_tail
+from .regression import RIDGE
 from .score_tests import score_tests
+
+MAX_STATISTICS = 2_000
+MAX_ENUMERATED_STATES = 2**14
+MIN_DRAWS, DRAWS_PER_STATISTIC = 20_000, 10
+N_CHAINS, BURN_IN, THINNING = 1_024, 100, 5
 
 MAX_MULTIPLICATIONS = 1e12  # of all score tests
 MAX_UNTESTED_SHARE = 0.25  # of the variables; above it, no pair is tested
@@ -80,7 +90,7 @@ def assess(energy, rows, imputed, fits, rng, n_jobs=None):
 
 
 def assess_nodes(fits, rows, n_jobs=None):
-    """Return Wald tests of the edges, computed from nodewise regressions ``fits`` on ``rows``."""
+    """Return Wald tests of the edges, computed from nodewise regressions (``fits``) of the rows."""
     values, _ = fits.wald()
     return _assess_edges(fits, values, fits.covariances, rows, np.ones(len(values)), n_jobs)
 
@@ -105,7 +115,7 @@ def _assess_edges(fits, values, covariances, rows, observed_share, n_jobs):
 
 
 def _degrees_of_freedom(form, rows):
-    """Return each edge's degrees of freedom; states that do not occur in the rows do not count."""
+    """Return the degrees of freedom of each edge's test, without states that never occur."""
     if form.statistic == "agreement":
         return np.ones(len(form.edges), dtype=int)
     free = np.array([len(np.unique(column)) - 1 for column in rows.X.T])
@@ -113,7 +123,7 @@ def _degrees_of_freedom(form, rows):
 
 
 def add_score_tests(assessment, fits, rows, n_jobs=None):
-    """Return the assessment, extended by score tests of all pairs that are not edges.
+    """Return the tests of the edges, extended by score tests of all other pairs.
 
     Variables whose tests would take too long are left out.
     """
@@ -171,3 +181,73 @@ def _has_empty_cell(form, rows):
         joint = rows.X[:, i].astype(np.int64) * q[j] + rows.X[:, j]
         out[e] = (np.bincount(joint, minlength=q[i] * q[j]) == 0).any()
     return out
+
+
+def sufficient_statistics(form, X):
+    """Return the sufficient statistics of each row; single variables come first, then edges."""
+    q = form.layout.n_states
+    columns = [contrasts(q[i])[X[:, i]] for i in range(len(form.unary_start) - 1)]
+    for i, j in form.edges.tolist():
+        columns.append(pair_basis(form.statistic, q[i], q[j])[:, X[:, i], X[:, j]].T)
+    return np.hstack(columns)
+
+
+def fisher_information(energy, rows, rng):
+    """Return the Fisher information of one row: the covariance of the sufficient statistics.
+
+    It is a sum over all joint states if these are few. Otherwise it is estimated from Gibbs chains
+    that start at the rows.
+    """
+    if np.prod(energy.n_states.astype(float)) <= MAX_ENUMERATED_STATES:
+        X = np.array(list(product(*map(range, energy.n_states))), dtype=STATE)
+        p = normalized_weights(energy.log_potential(X), len(X))
+        return _covariance([(sufficient_statistics(energy.form, X), p)])
+    n_statistics = sum(v.size for v in energy.theta.values())
+    n_draws = max(MIN_DRAWS, DRAWS_PER_STATISTIC * n_statistics)
+    equal = np.full(N_CHAINS, 1.0 / N_CHAINS)
+    parts = (
+        (sufficient_statistics(energy.form, X), equal)
+        for X in _sample_chains(energy, rows, n_draws, rng)
+    )
+    # corrects the bias of the inverse of a sample covariance
+    return _covariance(parts) * (n_draws / (n_draws - n_statistics - 1))
+
+
+def _sample_chains(energy, rows, n_draws, rng):
+    """Run Gibbs chains, and yield the states of all chains every few sweeps after the burn-in."""
+    p = rows.weights / rows.count
+    X = rows.X[rng.choice(len(rows.X), size=N_CHAINS, p=p)]
+    generators = spawn_generators(rng, N_CHAINS)
+    X, _ = sweep(energy, X, generators, n_sweeps=BURN_IN)
+    for _ in range(-(-n_draws // N_CHAINS)):
+        X, _ = sweep(energy, X, generators, n_sweeps=THINNING)
+        yield X
+
+
+def _covariance(parts):
+    """Return the covariance matrix of statistics that are given in parts of total weight 1 each."""
+    shift, mean, second, n_parts = None, 0.0, 0.0, 0
+    for T, weights in parts:
+        shift = (
+            weights @ T if shift is None else shift
+        )  # close to the mean, to reduce rounding errors
+        centred = T - shift
+        mean = mean + weights @ centred
+        second = second + centred.T @ (weights[:, None] * centred)
+        n_parts += 1
+    return second / n_parts - np.outer(mean, mean) / n_parts**2
+
+
+def parameter_covariances(energy, rows, rng):
+    """Return, for each edge, the covariance matrix of its maximum likelihood parameters.
+
+    The rows must have no missing entries. The ridge of the nodewise regressions is added to the
+    information, so directions with little information have a large but finite variance.
+    """
+    if not len(energy.form.edges):
+        return []
+    total = rows.count * fisher_information(energy, rows, rng)
+    inverse = np.linalg.inv(total + RIDGE * np.eye(len(total)))
+    first = energy.form.unary_start[-1]
+    bounds = first + energy.form.pair_start
+    return [inverse[a:b, a:b] for a, b in pairwise(bounds.tolist())]

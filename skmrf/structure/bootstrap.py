@@ -33,12 +33,12 @@ class Bootstraps:
 
     @classmethod
     def start(cls, n_columns, rng):
-        """Return the state before the first repetition: a seed, and edge counts of zero."""
+        """Return the bootstrap counts before the first repetition: all counts are zero."""
         root = rng.integers(0, 2**63, size=2).tolist()
         return cls(root, 0, np.zeros((n_columns, n_columns), dtype=int))
 
     def add(self, edges):
-        """Add one to the count of each edge that a further bootstrap repetition selected."""
+        """Add one bootstrap repetition: increase the counts of the edges that it selected."""
         self.counts[edges[:, 0], edges[:, 1]] += 1
         self.n_done += 1
 

@@ -59,7 +59,7 @@ class Columns:
 
 
 def coincidence_probability(codes, weights):
-    r"""Return the probability that a randomly permuted column is a duplicate of the column.
+    r"""Return the probability that a random permutation of a column is a duplicate of the column.
 
     .. math:: \frac{m \prod_s n_s!}{N!}
 
@@ -92,7 +92,7 @@ def relabel_states(column):
 
 
 def duplicate_table(X, original, duplicate, n_states):
-    """Return log-potentials of two duplicates: 0 for observed joint states, -inf for others."""
+    """Return the table of two duplicate columns: 0 for observed joint states, -inf for others."""
     observed = X[:, original] != MISSING
     table = np.full((n_states[original], n_states[duplicate]), -np.inf)
     table[X[observed, original], X[observed, duplicate]] = 0.0

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import expit, logsumexp, ndtri_exp
 
-from .chi2_tail import log_tail
+from .p_values import log_tail
 
 MIN_SCALE = 1.0  # in standard deviations of the noise; weaker edges look like no edges
 LOG_RATIO = 0.5 * np.log(2.0)  # log of the ratio of neighbouring scales
@@ -118,7 +118,7 @@ def z_from_chi2(statistic, dof):
 
 
 def _scale_grid(largest):
-    """Return the effect scale of each edge component, in standard deviations of the noise."""
+    """Return the scales of effects in the mixture model of z-values, in units of the noise."""
     span = np.log(2 * max(largest, MIN_SCALE) / MIN_SCALE)
     steps = np.arange(1 + np.ceil(span / LOG_RATIO))
     return MIN_SCALE * np.exp(LOG_RATIO * steps)
@@ -131,14 +131,14 @@ def _bin_sizes(size):
 
 
 def _log_ratios(size, scales):
-    """Return the log of (density with an edge / density without), per ``|z|`` and scale."""
+    """Return the log ratio of the densities of ``|z|`` with and without an edge, for each scale."""
     variance = 1 + scales**2
     gain = np.square(size)[:, None] * (scales**2 / variance)
     return 0.5 * gain + np.log1p(gain) - 1.5 * np.log(variance)
 
 
 def _log_weights(size, counts, scales):
-    """Estimate the log mixture weights by EM; the first component is the one without an edge."""
+    """Estimate the log mixture weights by EM; the first component is for pairs without an edge."""
     log_ratio = np.hstack([np.zeros((len(size), 1)), _log_ratios(size, scales)])
     ratio = np.exp(log_ratio - log_ratio.max(axis=1, keepdims=True))
     prior = np.r_[NULL_PRIOR_COUNT, np.full(len(scales), EDGE_PRIOR_COUNT / len(scales))]

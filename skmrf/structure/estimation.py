@@ -71,11 +71,11 @@ class TableLearnerAdapter(Learner):
         return self.learner.init(energy.graph, batch, rng)
 
     def resume(self, energy, batch, state, rng):
-        """Return the state with which the wrapped learner continues training."""
+        """Return the wrapped learner's state for continued training."""
         return self.learner.resume(energy.graph, batch, state, rng)
 
     def step(self, energy, batch, state, rng):
-        """Return the positive and negative phase as moments of the energy's free parameters."""
+        """Return both phases of the gradient, converted to statistics of the free parameters."""
         phases = self.learner.step(energy.graph, batch, state, rng)
         positive, negative = (_convert_moments(energy, phase) for phase in phases[:2])
         return positive, negative, *phases[2:]
@@ -87,7 +87,7 @@ class TableLearnerAdapter(Learner):
 
 
 def _convert_moments(energy, phase):
-    """Convert the moments of a phase to the shape of the energy's parameters."""
+    """Convert the clique marginals of a phase to expected statistics of the energy's parameters."""
     if isinstance(phase, CliqueMoments):
         return CliqueMoments(energy.from_table_moments(phase.moments[NAME]))
     return phase
@@ -95,7 +95,7 @@ def _convert_moments(energy, phase):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Training settings that the user sets as parameters of the structure learner."""
+    """Parameters of the structure learner that are settings of the training loop."""
 
     optimizer: Any
     learning_rate: Any

@@ -7,7 +7,7 @@ from ..energies import FactorGraph
 from ..energies.log_linear import pair_basis
 from .columns import duplicate_table
 from .edge_probability import edge_probabilities, z_from_chi2
-from .multiple_tests import adjust_p_values
+from .p_values import adjust_p_values
 
 Z_975 = norm.ppf(0.975)
 
@@ -113,7 +113,7 @@ class FittedGraph:
         return self._pair_matrix(out + out.T, 0.0, 1.0)
 
     def frequencies(self, kept):
-        """Return the bootstrap edge frequencies of all columns, given those of the kept columns."""
+        """Return the bootstrap frequency of each pair of columns; duplicates have frequency 1."""
         return self._pair_matrix(kept, 0.0, 1.0)
 
     def model(self):
@@ -130,14 +130,14 @@ class FittedGraph:
         return FactorGraph(self.rows.n_states, list(tables), list(tables.values()))
 
     def _edge_matrix(self, learned, duplicates):
-        """Return a symmetric matrix with one number per edge, and zero for all other pairs."""
+        """Return a symmetric matrix over all columns: one number per edge, zero for other pairs."""
         out = np.zeros((len(self.rows.n_states), len(self.rows.n_states)))
         values = np.concatenate([learned, np.full(self.n_duplicates, duplicates)])[self.order]
         out[self.edges[:, 0], self.edges[:, 1]] = values
         return out + out.T
 
     def _pair_matrix(self, matrix, diagonal, duplicates):
-        """Return a matrix over all columns, given a matrix over the kept columns.
+        """Extend a matrix over the kept columns to a matrix over all columns of the data.
 
         The other entries are ``diagonal``, except those between duplicates.
         """
@@ -151,7 +151,7 @@ class FittedGraph:
         return out
 
     def _sort_edges(self, values):
-        """Sort the values of selected edges and duplicate pairs in the order of ``edges``."""
+        """Sort the values of selected edges and duplicate pairs like the attribute ``edges``."""
         return [values[k] for k in self.order]
 
     def _duplicate_signs(self):

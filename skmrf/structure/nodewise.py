@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._utils.parallel import run_blocks
-from .chi2_tail import quadratic_forms
+from .p_values import quadratic_forms
 from .regression import Regression, build_nodes
 
 
@@ -121,7 +121,7 @@ def fit_nodes(X, weights, form, *, n_jobs=None):
 
 
 def likelihood_ratio(fits, X, weights, edges, *, n_jobs=None):
-    """Return the likelihood-ratio statistic of each given edge, computed by nodewise regressions.
+    """Return the likelihood-ratio statistics of the given edges, from nodewise regressions.
 
     The statistic is twice the log-likelihood that is lost without the edge. Each edge is dropped
     alone, and the other parameters are refitted.

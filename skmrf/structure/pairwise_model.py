@@ -34,9 +34,9 @@ class PairwiseModel:
         return LogLinearForm.build(n_states, edges, self.statistic, self.unary)
 
     def free_parameters(self, n_states):
-        """Return one factor per variable, from which the number of edge parameters is computed.
+        """Return a factor per variable; an edge has (product of its two factors) parameters.
 
-        The number of parameters of an edge is the product of the factors of its two variables.
+        The factors are those of the two variables of the edge.
         """
         return n_states - 1.0 if self.statistic == "table" else np.ones(len(n_states))
 

@@ -40,7 +40,7 @@ class Path:
         self.removed = {tuple(edge): at for edge, at in state["removed"]}
 
     def begin(self):
-        """Begin another run of the training loop; its updates are counted on from the last run."""
+        """Begin another training run; the count of updates continues from the last run."""
         self.before = self.now
 
     def record(self, update, energy):
@@ -66,7 +66,7 @@ class Path:
         return [self.columns[edge] for edge in map(tuple, edges.tolist())]
 
     def remove(self, edges, update=0):
-        """Record that edges were removed.
+        """Record the removal of edges from the model, with the number of the update.
 
         ``update`` counts the updates of this run; 0 is the end of the last run.
         """
@@ -74,12 +74,12 @@ class Path:
         self.removed |= dict.fromkeys(map(tuple, edges.tolist()), at)
 
     def enter(self, edges):
-        """Record that edges were added, so that they no longer count as removed."""
+        """Record that edges were added to the model, so that they no longer count as removed."""
         for edge in map(tuple, edges.tolist()):
             self.removed.pop(edge, None)
 
     def summary(self, original):
-        """Return the record as a dict of arrays.
+        """Return the recorded edge parameters as a dict of arrays.
 
         ``original`` maps variables to columns of the data.
         """
@@ -96,7 +96,7 @@ class Path:
 
 
 def _edge_values(energy, columns):
-    """Return an array in which ``columns`` gives the index of each edge's value.
+    """Return the edge parameters as an array, in which ``columns`` are the positions of the edges.
 
     The value is the signed parameter of an edge with one parameter, otherwise the norm.
     """
@@ -110,7 +110,7 @@ def _edge_values(energy, columns):
 
 
 class Recorder(SilentReports):
-    """Progress reports that record the edge parameters, then call the wrapped reports."""
+    """Progress reports that record the edge parameters after each update."""
 
     def __init__(self, path, reports):
         self.path = path
@@ -118,11 +118,11 @@ class Recorder(SilentReports):
         self.stopped = False
 
     def begin(self):
-        """Call ``begin`` of the wrapped reports."""
+        """Report the beginning of an epoch to the wrapped progress reports."""
         self.reports.begin()
 
     def end(self, state):
-        """Record the edge parameters; return whether the wrapped reports stop training."""
+        """Record the edge parameters; return True if the wrapped reports stop training."""
         self.path.record(state.step, state.energy)
         self.stopped = bool(self.reports.end(state))
         return self.stopped

@@ -12,9 +12,9 @@ from ..training import loop, penalties
 from ..training import state as loop_state
 from ..training.part_reports import warn_interrupted
 from ..training.settings import Settings
-from .candidates import candidate_pairs
 from .estimation import TableLearnerAdapter
 from .nodewise import fit_nodes
+from .screening import candidate_pairs
 from .search import Search
 
 PENALTIES = ("l1", "group-l1")
@@ -90,7 +90,7 @@ class Penalized(Search):
         return edges, len(pairs)
 
     def _nonzero_edges(self, rows, edges, model, estimation):
-        """Return the edges with nonzero parameters; record the penalty strength and the path."""
+        """Return the edges with nonzero parameters in the penalised estimate."""
         start = model.independent(rows, edges)
         # an edge is in one term of a likelihood, but in two terms of a pseudo-likelihood
         scale = 1.0 if isinstance(estimation.learner, PseudoLikelihood) else 0.5
@@ -162,7 +162,7 @@ def choose_alpha(rows, start, name, criterion, estimation):
 
 
 def _choose_by_ebic(rows, start, name, alphas, estimation):
-    """Return the penalty strength of smallest EBIC, from a coarse and then a finer grid."""
+    """Return the penalty strength with the smallest EBIC on a coarse grid and then a finer grid."""
     scores, unit = [], "penalties"
     criteria = _ebic_scores(rows, start, name, alphas, estimation.n_jobs)
     _collect(scores, criteria, len(alphas), unit, estimation)
@@ -177,7 +177,7 @@ def _choose_by_ebic(rows, start, name, alphas, estimation):
 
 
 def _collect(scores, values, n, unit, estimation):
-    """Append values to the list of scores; on Ctrl-C, warn, stop and keep the values so far.
+    """Collect scores in a list; on Ctrl-C, warn and keep the scores that were computed so far.
 
     If there is no value yet, the KeyboardInterrupt is raised.
     """
@@ -191,13 +191,13 @@ def _collect(scores, values, n, unit, estimation):
 
 
 def _ebic_scores(rows, start, name, alphas, n_jobs):
-    """Yield, for each penalty strength, the EBIC of the estimate."""
+    """Yield the EBIC of the penalised estimate for each penalty strength."""
     for energy in _penalised_energies(rows, start, name, alphas):
         yield ebic(rows, energy, n_jobs)
 
 
 def _held_out_scores(rows, start, name, alphas, fold):
-    """Yield, for each fold, a list: the held-out pseudo-log-likelihood per penalty strength."""
+    """Yield, for each fold, the held-out pseudo-log-likelihoods for all penalty strengths."""
     for k in range(fold.max() + 1):
         train, test = rows.reweight(1.0 * (fold != k)), rows.reweight(1.0 * (fold == k))
         yield [
@@ -223,7 +223,7 @@ def _largest_alpha(rows, start, name):
 
 
 def _alpha_path(rows, start, name):
-    """Return decreasing penalty strengths; at the first, all edges have zero parameters."""
+    """Return decreasing penalty strengths; the first is so large that the graph has no edges."""
     return (
         PATH_MARGIN
         * _largest_alpha(rows, start, name)
@@ -232,7 +232,7 @@ def _alpha_path(rows, start, name):
 
 
 def _penalised_energies(rows, energy, name, alphas):
-    """Yield the penalised estimate for each penalty strength, started at the estimate before.
+    """Yield the penalised estimate for each penalty strength, with a warm start at the last one.
 
     The objective is the pseudo-likelihood.
     """

@@ -33,7 +33,7 @@ def make_search(search):
 
 
 def make_search_learner(learner, search, owner):
-    """Return the learner of a search strategy; raise an error if the two are incompatible.
+    """Return the learner of a search strategy, or raise an error if the two are incompatible.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class Node:
 
     @cached_property
     def loadings(self):
-        """Linear map from parameters to logits, (n_parameters, n_states - 1, n_regressors)."""
+        """Map from parameters to logits, shape (n_parameters, n_states - 1, n_regressors)."""
         width = sum(block.shape[2] for block in self.blocks)
         out = np.zeros((self.n_parameters, self.n_states - 1, width))
         row = column = 0
@@ -71,7 +71,7 @@ class Node:
         return out
 
     def regressors(self, states):
-        """Return (n_regressors, n) regressors for neighbours' states of shape (n_edges, n)."""
+        """Return the regressors, shape (n_regressors, n), for given states of the neighbours."""
         constant = len(self.blocks) - len(self.edges)
         parts = [np.ones((constant, states.shape[1]))]
         for codes, column in zip(self.codes, states, strict=True):
@@ -124,14 +124,14 @@ def build_nodes(form):
 
 @lru_cache(maxsize=256)
 def _encode_pair(statistic, q_i, q_j, first):
-    """Return numeric codes of the states of j, and their loadings in the logits of i."""
+    """Return codes of a neighbour's states, and the coefficients of the codes in the logits."""
     codes = contrasts(q_j).T if statistic == "table" else np.eye(min(q_i, q_j), q_j)
     return codes, relative_basis(statistic, q_i, q_j, first) @ codes.T
 
 
 @lru_cache(maxsize=256)
 def relative_basis(statistic, q_i, q_j, first):
-    """Return basis tables of a pair (i, j), with the row of state 0 of variable i subtracted."""
+    """Return the basis tables of a pair (i, j), relative to state 0 of variable i."""
     if first:
         return _subtract_first_row(pair_basis(statistic, q_i, q_j))
     return _subtract_first_row(pair_basis(statistic, q_j, q_i).transpose(0, 2, 1))
@@ -175,11 +175,11 @@ class Patterns:
         self.first = first[occurs]
 
     def __len__(self):
-        """Return the number of unique patterns."""
+        """Return the number of unique patterns of neighbour states."""
         return len(self.first)
 
     def regressors(self, chunk):
-        """Return the regressors of the patterns ``chunk``, a slice."""
+        """Return the regressors of a slice of the patterns of neighbour states."""
         return self.node.regressors(self.columns[np.ix_(self.node.partners, self.first[chunk])])
 
     @property
@@ -188,7 +188,7 @@ class Patterns:
         return self.columns[self.node.variable].astype(np.int64)
 
     def counts(self, weights):
-        """Return the total weight of each state of the variable in each pattern."""
+        """Return the total row weight of each state of the variable and each neighbour pattern."""
         shape = self.node.n_states, len(self.first)
         cells = self.states * shape[1] + self.inverse
         return np.bincount(cells, weights, minlength=shape[0] * shape[1]).reshape(shape)
@@ -206,7 +206,7 @@ class Regression:
         self.patterns = ChunkedCodes(patterns.regressors, len(patterns), 2 * m + (k + 1) ** 2)
 
     def iter_chunks(self, theta):
-        """Yield regressors, log-probabilities, state counts and total counts of each chunk."""
+        """Yield regressors, log-probabilities and state counts of each chunk of patterns."""
         for chunk, regressors in self.patterns.iter_chunks():
             counts = self.counts[:, chunk]
             log_p = self.node.log_probabilities(theta, regressors)
@@ -242,7 +242,7 @@ class Regression:
         return outer
 
     def _to_parameters(self, products):
-        """Convert a matrix over (state, regressor) pairs to a matrix over parameters."""
+        """Convert a matrix over pairs (state, regressor) to a matrix over the parameters."""
         return self.loadings @ products.reshape(2 * (self.loadings.shape[1],)) @ self.loadings.T
 
     def maximise(self, theta):
@@ -278,7 +278,7 @@ class Regression:
 
 
 class ChunkedCodes:
-    """Numeric codes of rows or patterns, computed chunk by chunk.
+    """Numeric codes of rows or of patterns of neighbour states, computed chunk by chunk.
 
     A single chunk is cached.
     """
@@ -295,13 +295,13 @@ class ChunkedCodes:
         return cls(lambda rows: 2.0 * X[rows] - 1.0, len(X), X.shape[1])
 
     def iter_chunks(self):
-        """Yield each chunk as a slice, with its codes."""
+        """Yield each chunk of rows as a slice, with the numeric codes of the rows."""
         for chunk in self.chunks:
             yield chunk, self.encode(chunk) if self.cached is None else self.cached
 
 
 def indicator_covariances(p, weights):
-    """Return the weighted covariance matrix of k state indicators per row, shape (k, k, n)."""
+    """Return each row's weighted covariance matrix of k state indicators, shape (k, k, n)."""
     out = -p[:, None] * p * weights
     k = np.arange(len(p))
     out[k, k] += p * weights
@@ -309,7 +309,7 @@ def indicator_covariances(p, weights):
 
 
 def weighted_gram(covariances, left, right):
-    """Return ``covariances[a, b] left[c] right[d]`` summed over rows, indexed by (a, c, b, d)."""
+    """Return the sum over rows of ``covariances[a, b] left[c] right[d]``, indexed by a, c, b, d."""
     k = len(covariances)
     out = np.empty((k, len(left), k, right.shape[1]))
     for a in range(k):

@@ -4,7 +4,7 @@ import numpy as np
 
 from .._utils.parameters import check_number
 from .assessment import add_score_tests, assess
-from .candidates import candidate_pairs
+from .screening import candidate_pairs
 from .search import (
     Search,
     Selection,
@@ -77,7 +77,7 @@ class RemovalWhileLearning(Search):
         return _select_remaining(rows, energy, model, estimation)
 
     def select_more(self, rows, model, estimation):
-        """Continue for one more epoch of learning, and return the remaining edges.
+        """Continue learning and edge removal for one more epoch, and return the remaining edges.
 
         The first epoch starts with all candidate pairs.
 

@@ -87,7 +87,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
-    """Encoded training rows: once with all columns, once with the columns of the graph search.
+    """Encoded training rows of all columns, and of the columns that the graph search uses.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class TrainingTable:
 
     @classmethod
     def from_rows(cls, categories, rows, columns):
-        """Return the table for encoded rows and the columns that the graph search uses."""
+        """Create the table from encoded rows and the columns that the graph search uses."""
         kept = columns.kept
         X = np.ascontiguousarray(rows.X[:, kept])
         return cls(categories, rows, columns, Rows(X, rows.weights, rows.n_states[kept]))

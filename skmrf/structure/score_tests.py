@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit
 
 from .._utils.parallel import run_blocks
-from .chi2_tail import quadratic_forms
+from .p_values import quadratic_forms
 from .regression import (
     RIDGE,
     ChunkedCodes,
@@ -56,7 +56,7 @@ def score_tests(fits, X, weights, form, tested, *, n_jobs=None):
 
 
 def _two_state_scores(fits, X, weights, form, tested, n_jobs):
-    """Return score statistics and degrees of freedom, both (n, n), for two-state variables.
+    """Return score statistics and degrees of freedom of all pairs of two-state variables.
 
     Row i is from the regression of variable i. The states of the other variable are coded as -1
     and 1, so each sum over rows is a matrix product.
@@ -87,7 +87,7 @@ def _two_state_scores(fits, X, weights, form, tested, n_jobs):
 
 
 def _table_scores(fits, X, weights, form, tested, n_jobs):
-    """Return score statistics and degrees of freedom, both (n, n), for any numbers of states."""
+    """Return score statistics and degrees of freedom of all pairs; any numbers of states."""
     columns = np.ascontiguousarray(X.T)
     q = form.layout.n_states
     start = np.concatenate([[0], np.cumsum(np.where(tested, q, 0))])
@@ -108,7 +108,7 @@ def _table_scores(fits, X, weights, form, tested, n_jobs):
 
 
 class _StateSums:
-    """Sums over rows for the score tests of one variable, for each state of each other one."""
+    """Sums over rows for the score tests of one variable with each state of each other variable."""
 
     def __init__(self, node, theta, patterns, weights, start):
         p, k, m = node.loadings.shape
@@ -139,7 +139,7 @@ class _StateSums:
         self.information = RIDGE * np.eye(p) + loadings @ information @ loadings.T
 
     def tests(self, entries, basis):
-        """Return score statistics and degrees of freedom for several other variables."""
+        """Return score statistics and degrees of freedom of pairs with several other variables."""
         score = np.tensordot(self.score[:, entries], basis, axes=((0, 2), (1, 2)))
         cross = np.tensordot(self.cross[:, :, entries], basis, axes=((1, 3), (1, 2)))
         p, n, d = cross.shape
@@ -173,7 +173,7 @@ def _test_all_nodes(test_node, fits, form, n_jobs):
 
 
 def _symmetrise(form, directed):
-    """Average the statistics of both directions of a pair; take the larger degrees of freedom."""
+    """Average the score statistics of both directions of each pair; use the larger dof."""
     statistic, dof = (directed[0] + directed[0].T) / 2, np.maximum(directed[1], directed[1].T)
     for values in (statistic, dof):
         values[form.edges[:, 0], form.edges[:, 1]] = 0

@@ -1,4 +1,4 @@
-"""Screening: selection of dependent pairs of variables by tests of independence."""
+"""Screening: candidate pairs of the graph search, selected by tests of independence."""
 
 from typing import NamedTuple
 
@@ -6,8 +6,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from .._utils.codes import MISSING
-from .chi2_tail import log_tail
-from .multiple_tests import adjust_p_values
+from .p_values import adjust_p_values, log_tail
 
 BLOCK_COLUMNS = 256
 BLOCK_ENTRIES = 2**26
@@ -30,7 +29,7 @@ class ScreenedPairs(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """Limits on each variable: its number of parameters, and its number of partners.
+    """Limits for each variable in the screening: number of parameters and number of partners.
 
     Attributes
     ----------
@@ -97,7 +96,7 @@ def count_observed_pairs(X, weights):
 
 
 def _pairs_below_level(X, weights, n_states, level):
-    """Return the pairs with p-value at most ``level``, with statistics and degrees of freedom.
+    """Return the pairs with a p-value of at most ``level``, and their test statistics.
 
     The threshold of Benjamini and Hochberg never exceeds the level, so it rejects no other pair.
     """
@@ -160,7 +159,7 @@ def _pearson(tables):
 
 
 def _select_within_budget(edges, order, budget):
-    """Let each variable keep edges in the given order, within its limits.
+    """Select edges in the given order, as long as both of their variables are within their limits.
 
     Returns a mask of the edges that both variables keep.
     """
@@ -175,3 +174,73 @@ def _select_within_budget(edges, order, budget):
         degree[ends] += fits
         used[ends] += np.where(fits, sizes[e], 0.0)
     return kept
+
+
+ROWS_PER_PARAMETER = 20
+SCREEN_LEVEL = 0.05
+MAX_PARAMETERS = 2_000
+MAX_PARTNERS = 64
+
+
+def candidate_pairs(rows, model):
+    """Return the candidate pairs: the pairs of variables that can become edges.
+
+    If ``model.screen`` is None, all pairs are candidates. If it is a number, the candidates are the
+    pairs that tests of independence find at this false discovery rate, and each variable has at
+    most as many as there are rows for (20 rows per parameter). If it is "auto", all pairs with few
+    parameters are candidates, unless these pairs have many parameters together. Of the other pairs,
+    those found at a false discovery rate of 0.05 are candidates, at most the 64 strongest of each
+    variable. If nearly all pairs are dependent, edges are among the strongest pairs.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows.
+    model : PairwiseModel
+        Parameterisation of the edges, and the setting ``screen``.
+
+    Returns
+    -------
+    ndarray of shape (n_pairs, 2)
+        Pairs of variable indices, the lower index first.
+    """
+    pairs = np.column_stack(np.triu_indices(len(rows.n_states), 1))
+    if model.screen is None or not len(pairs):
+        return pairs
+    if model.screen != "auto":
+        return _dependent_pairs(rows, model, model.screen, len(rows.n_states))
+    small = _small_pairs(rows, model, pairs)
+    if len(small) == len(pairs):
+        return pairs
+    dependent = _dependent_pairs(rows, model, SCREEN_LEVEL, MAX_PARTNERS)
+    return union(small, difference(dependent, small))
+
+
+def _small_pairs(rows, model, pairs):
+    """Return the pairs with few parameters: each variable can have n - 1 such pairs.
+
+    Each parameter needs 20 rows. No pair is returned if these pairs have more than 2,000
+    parameters together.
+    """
+    n_parameters = model.free_parameters(rows.n_states)[pairs].prod(axis=1)
+    small = (len(rows.n_states) - 1) * n_parameters <= rows.count / ROWS_PER_PARAMETER
+    return pairs[small & (n_parameters[small].sum() <= MAX_PARAMETERS)]
+
+
+def _dependent_pairs(rows, model, level, max_partners):
+    free = model.free_parameters(rows.n_states)
+    budget = Budget(free, rows.count / ROWS_PER_PARAMETER, max_partners)
+    return screen(rows.X, rows.weights, rows.n_states, level=level, budget=budget).edges
+
+
+def difference(edges, others):
+    """Return the edges (rows of ``edges``) that are not in ``others``."""
+    excluded = set(map(tuple, others.tolist()))
+    kept = [tuple(e) not in excluded for e in edges.tolist()]
+    return edges[np.array(kept, dtype=bool)]
+
+
+def union(edges, others):
+    """Return all edges of two arrays, which have no common edge, in lexicographic order."""
+    both = np.concatenate([edges, others])
+    return both[np.lexsort(both.T[::-1])]

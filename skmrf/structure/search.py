@@ -11,9 +11,9 @@ from .._utils.warn import warn_caller
 from ..energies.log_linear import LogLinearEnergy
 from ..learners import PCD
 from .assessment import Assessment, add_score_tests, assess
-from .candidates import candidate_pairs, difference
-from .multiple_tests import CONTROLS
 from .nodewise import fit_nodes
+from .p_values import CONTROLS
+from .screening import candidate_pairs, difference
 
 PCD_SWEEPS = 2  # sweeps per update; few suffice, as learning starts near the optimum
 MAX_ROUNDS = 20
@@ -98,7 +98,7 @@ class Search(BaseEstimator):
         return select_in_rounds(rows, edges, model, self, estimation, n_candidates=n_candidates)
 
     def first_edges(self, rows, model, estimation):
-        """Return the edges of the first round, and the number of candidate pairs.
+        """Return the edges of the first round of the search, and the number of candidate pairs.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class Search(BaseEstimator):
         return np.ones(len(energy.form.edges), dtype=bool)
 
     def revise(self, rows, edges, assessment, model, entered, n_jobs):
-        """Return the edges of the next round.
+        """Return the edges of the next round of the search.
 
         This method is called after a round in which :meth:`keep` removed no edge.
 
@@ -219,7 +219,7 @@ def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
 
 
 def count_changes(before, after):
-    """Return a dict: the number of edges before a round, and of removed and added edges."""
+    """Return the numbers of edges before a round of the search, of removed and of added edges."""
     return {
         "n_edges": len(before),
         "left": len(difference(before, after)),
@@ -296,7 +296,7 @@ def fit_conditionals(rows, energy, model, n_jobs):
 
 
 def transfer_parameters(source, target):
-    """Copy the parameters of single variables and of shared edges from ``source`` to ``target``."""
+    """Copy parameters from ``source`` to ``target``: single variables, and edges that both have."""
     edges = map(tuple, source.form.edges.tolist())
     learned = dict(zip(edges, source.edge_parameters(), strict=True))
     target_edges = map(tuple, target.form.edges.tolist())

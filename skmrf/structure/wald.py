@@ -4,9 +4,9 @@ import numpy as np
 
 from .._utils.parameters import check_flag, check_number
 from .assessment import add_score_tests, assess_nodes
-from .candidates import union
-from .multiple_tests import adjust_p_values
 from .nodewise import fit_nodes
+from .p_values import adjust_p_values
+from .screening import union
 from .search import Search
 
 
@@ -71,7 +71,7 @@ class WaldTests(Search):
         return self._is_significant(assessment)[tuple(energy.form.edges.T)]
 
     def revise(self, rows, edges, assessment, model, entered, n_jobs):
-        """Return the edges of the next round, by forward selection and backward elimination.
+        """Return the next round's edges, by forward selection and backward elimination.
 
         Both use the conditional likelihoods. A step adds a pair if no other pair with one of its
         ends is more significant. No pair is added twice, so that the search ends.

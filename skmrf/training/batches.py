@@ -9,7 +9,7 @@ MASK_RATIO = 16  # a mask sorts faster than np.sort if a batch has at least one 
 
 
 def random_order(data, rng):
-    """Return row indices in random order; rows with weights are resampled by weight.
+    """Return the row indices of an epoch in random order; weighted rows are resampled by weight.
 
     Batches of resampled rows estimate the phases without bias. Batches of weighted rows would be
     biased, because a batch with a small total weight would count as much as one with a large one.
@@ -35,7 +35,7 @@ def sort_rows(rows, data):
 
 
 def take_rows(data, rows, state):
-    """Return the batch of the given rows, with equal weights."""
+    """Return a minibatch that contains the given rows with equal weights."""
     targets = None if data.Y is None else data.Y[rows]
     X = data.X
     # np.take copies the whole array first if it is not C-contiguous.

@@ -1,4 +1,4 @@
-"""Callbacks that score the model after each epoch, on rows with or without targets."""
+"""Callbacks that score the model after each epoch: score monitor and early stopping."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class ScoreMonitor:
         self.scores = []
 
     def setup(self, estimator, context):
-        """Clear the scores before a fit."""
+        """Clear the list of scores before a fit."""
         self.scores = []
 
     def teardown(self, estimator, context):
@@ -39,7 +39,7 @@ class ScoreMonitor:
         """Do nothing when an epoch begins."""
 
     def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
-        """Score the model at the end of an epoch and return whether to stop."""
+        """Score the model at the end of an epoch; return True if training must stop."""
         is_epoch = context.max_subtasks == 0
         if fitted_estimator is None or not is_epoch:
             return False
@@ -83,7 +83,7 @@ class EarlyStopping(ScoreMonitor):
         self.min_delta = min_delta
 
     def should_stop(self):
-        """Return whether the last ``patience`` epochs brought no improvement of the score."""
+        """Return True if the score has not improved in the last ``patience`` epochs."""
         if len(self.scores) <= self.patience:
             return False
         best = np.max(self.scores[: -self.patience])

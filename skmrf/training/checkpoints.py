@@ -21,7 +21,7 @@ BYTES_PER_READ = 2**20
 
 
 class NoCheckpoint:
-    """Placeholder that writes nothing, for fits without a checkpoint.
+    """Placeholder for fits without a checkpoint: it writes nothing.
 
     Attributes
     ----------
@@ -32,18 +32,18 @@ class NoCheckpoint:
     ended = False
 
     def begin(self, rng, estimator, *inputs):
-        """Return ``rng``, the random generator of the fit, because there is no file."""
+        """Return ``rng`` unchanged, because no checkpoint file has another random generator."""
         return rng
 
     def take_saved(self):
-        """Return None, because there is no saved state."""
+        """Return None, because no training state was saved."""
         return
 
     def set_fixed(self, value):
-        """Do nothing, because there is no file."""
+        """Do nothing, because there is no checkpoint file."""
 
     def write(self, state, *, ended=False):
-        """Do nothing, because there is no file."""
+        """Do nothing, because there is no checkpoint file."""
 
 
 class FileCheckpoint(NoCheckpoint):
@@ -75,20 +75,21 @@ class FileCheckpoint(NoCheckpoint):
         saved = self._read()
         if saved["identity"] != identity:
             raise ValueError(
-                f"{self.path} is of another fit: its parameters, rows, weights, initial values or "
-                "version of skmrf differ. Delete the file, or give Checkpoint another path."
+                f"{self.path} belongs to another fit: its parameters, rows, weights, initial "
+                "values or version of skmrf differ. Delete the file, or give Checkpoint another "
+                "path."
             )
         self._saved, self.ended = (saved["state"], saved["fixed"]), saved["ended"]
         self._fit = {"identity": identity, "rng": saved["rng"]}
         return deepcopy(saved["rng"])
 
     def take_saved(self):
-        """Return the saved state and fixed value at the first call; otherwise return None."""
+        """Return the saved training state and fixed value at the first call, and None later."""
         saved, self._saved = self._saved, None
         return saved
 
     def set_fixed(self, value):
-        """Set a value, such as a seed, that is written to the file together with each state."""
+        """Set a value, such as a seed, that is written to the file with each training state."""
         self._fit["fixed"] = value
 
     def _read(self):
@@ -102,7 +103,7 @@ class FileCheckpoint(NoCheckpoint):
         )
 
     def write(self, state, *, ended=False):
-        """Write the state if the fit has ended or the interval since the last write is over."""
+        """Write the training state if the fit has ended or the checkpoint interval is over."""
         if not ended and time.monotonic() - self._write_time < self.interval:
             return
         temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}-{get_ident()}.part")
@@ -125,7 +126,7 @@ class FileCheckpoint(NoCheckpoint):
 
 
 class _HashedFile:
-    """Binary file for writing that computes the digest of the written bytes."""
+    """Binary file that computes the digest of all bytes that are written to it."""
 
     def __init__(self, file):
         self.file = file
@@ -137,12 +138,12 @@ class _HashedFile:
         return self.file.write(content)
 
     def tell(self):
-        """Return the position in the file."""
+        """Return the current position in the file."""
         return self.file.tell()
 
 
 def _is_intact(file):
-    """Return whether a file ends with the digest of the bytes before it.
+    """Return True if a file ends with the digest of all its other bytes, so that it is not damaged.
 
     Nothing is unpickled, so a damaged file cannot crash the process.
     """
@@ -182,7 +183,7 @@ class Checkpoint:
     TypeError
         From ``fit``: the estimator is not one of this package, such as a ``GridSearchCV``.
     ValueError
-        From ``fit``: the file is of another fit (with other parameters, rows, weights, initial
+        From ``fit``: the file belongs to another fit (with other parameters, rows, weights, initial
         values or version of skmrf), the file is not a checkpoint or is damaged, or the estimator
         has two checkpoints.
     FileNotFoundError, IsADirectoryError

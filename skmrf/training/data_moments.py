@@ -1,4 +1,4 @@
-"""Moments of the training rows and their sampling error."""
+"""Sufficient statistics of the training rows: their means and their sampling error."""
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def complete_moments(energy, data):
 
 
 def estimate_resolution(moments, data):
-    """Return the squared gradient norm below which a gradient is only sampling noise.
+    """Return the noise floor: the squared gradient norm that sampling noise in the rows causes.
 
     It is a hundredth of the squared standard error of the moments of the data.
 
@@ -75,7 +75,7 @@ def count_unobserved(moments):
 
 
 def summarise_pairs(energy, data):
-    """Return the noise floor of the gradient, and the number of pair states that never occur.
+    """Return the noise floor of the gradient, and the number of unobserved joint states of pairs.
 
     Both are computed from the complete rows. They are 0 if there are no complete rows.
 

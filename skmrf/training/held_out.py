@@ -1,4 +1,4 @@
-"""Scores of held-out rows for early stopping."""
+"""Scores of models on held-out rows, for early stopping."""
 
 import numpy as np
 

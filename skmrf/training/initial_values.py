@@ -67,7 +67,7 @@ def log_odds(codes, log_weights=None):
 
 
 def conditional_layers(data, n_hidden, rng):
-    """Return initial parameters of a conditional energy with two layers.
+    """Return initial parameters of a conditional restricted Boltzmann machine.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def conditional_layers(data, n_hidden, rng):
 
 
 def _random_weights(rng, shape, n_terms):
-    """Return normal random weights, scaled so that a sum of ``n_terms`` weights is of order one."""
+    """Draw normal random weights with variance ``1 / n_terms``."""
     return rng.normal(0.0, 1.0 / np.sqrt(max(n_terms, 1)), size=shape).astype(np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Training loop for any class of energies and any class of learners."""
+"""Training loop of all learners and energies."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -19,7 +19,7 @@ from .state import Progress, recover
 
 
 def run(learner, data, settings, state, reports=None, start_epoch=None):
-    """Train until convergence or until a limit of the settings is reached.
+    """Train a model until training converges or a limit of the settings is reached.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def run(learner, data, settings, state, reports=None, start_epoch=None):
 
 
 def _train(rule, settings, progress, reports):
-    """Train until the stepping rule is done, a limit is reached, or a callback stops training."""
+    """Run epochs until training converges, a limit is reached, or a callback stops training."""
     rule.begin(progress)
     while not _is_over(rule, settings, progress.state):
         reports.begin()
@@ -103,7 +103,7 @@ def _is_over(rule, settings, state):
 
 
 def _is_past_best(settings, state):
-    """Return whether the best held-out score of this run is at least ``patience`` epochs old."""
+    """Return True if the best held-out score of this run is at least ``patience`` epochs old."""
     if settings.score is None or state.epoch == state.start_epoch:
         return False
     scores = state.history.columns["validation_score"][state.start_epoch :]
@@ -141,7 +141,7 @@ def _warn_inference(state, settings):
 
 
 class SolverIteration:
-    """Stepping rule in which one epoch is one iteration of a deterministic solver.
+    """Epochs of deterministic training: one epoch is one iteration of a solver.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class SolverIteration:
             progress.update(optimizer=solver_state, converged=solver_state.converged)
 
     def advance(self, progress):
-        """Make one iteration and return the objective and the largest entry of the gradient."""
+        """Make one solver iteration; return the objective and the largest entry of its gradient."""
         iteration = self.solver.step(progress.state.energy, progress.state.optimizer)
         energy, solver_state = run_with_objective(iteration, self.objective)
         progress.update(
@@ -193,20 +193,20 @@ class SolverIteration:
         return {"objective": solver_state.value, "gradient_max": solver_state.gradient_max}
 
     def is_done(self, state):
-        """Return whether the solver has converged or cannot improve the objective."""
+        """Return True if the solver has converged or cannot improve the objective."""
         return state.optimizer.is_done
 
     def has_converged(self, state):
-        """Return whether the solver has reached a maximum."""
+        """Return True if the solver has reached a maximum of the objective."""
         return state.converged
 
     def finish(self, progress):
-        """Remove the state of the solver from the training state."""
+        """Remove the solver's state from the training state at the end of a run."""
         progress.update(n_averaged=0, optimizer=None)
 
 
 def run_with_objective(requests, objective):
-    """Run a generator that yields energies, and send it each energy's objective and gradient.
+    """Run a solver (a generator of energies), and send it the objective of each energy.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def run_with_objective(requests, objective):
 
 
 class StochasticEpoch:
-    """Stepping rule in which one epoch is one pass over the rows in minibatches.
+    """Epochs of stochastic training: one epoch is one pass over the rows in minibatches.
 
     Parameters
     ----------
@@ -258,10 +258,10 @@ class StochasticEpoch:
             self.max_epochs = -(-settings.max_updates // n_batches)
 
     def begin(self, progress):
-        """Do nothing, because the state from :func:`start` is complete."""
+        """Do nothing at the beginning of a run, because the initial training state is complete."""
 
     def advance(self, progress):
-        """Make one update per random minibatch, and return the mean diagnostics of the epoch."""
+        """Make one parameter update per random minibatch; return the mean diagnostics."""
         progress.update(converged=False)
         order = random_order(self.data, progress.state.rng)
         diagnostics = Diagnostics()
@@ -274,20 +274,20 @@ class StochasticEpoch:
         return diagnostics.summary()
 
     def is_done(self, state):
-        """Return whether training has converged in an epoch of this run."""
+        """Return True if training has converged in an epoch of this run."""
         return state.epoch > state.start_epoch and self.has_converged(state)
 
     def has_converged(self, state):
-        """Return whether the learning-rate schedule has ended and enough updates were made."""
+        """Return True if the learning-rate schedule has ended and enough updates were made."""
         has_enough = self.settings.max_iter is not None or state.step >= self.settings.min_updates
         return state.converged and has_enough
 
     def finish(self, progress):
-        """Do nothing, because the next run continues from this state."""
+        """Do nothing at the end of a run, because a next run needs the whole training state."""
 
 
 class Diagnostics:
-    """Means of the diagnostics of an epoch."""
+    """Accumulator of the diagnostics of an epoch, which returns their means."""
 
     def __init__(self):
         self.count = 0
@@ -295,7 +295,7 @@ class Diagnostics:
         self.latest = {}
 
     def add(self, info):
-        """Add the diagnostics of one update."""
+        """Add the diagnostics of one parameter update."""
         self.count += 1
         for name, value in info.items():
             if isinstance(value, Latest):
@@ -343,7 +343,7 @@ def update(learner, batch, settings, state):
 
 
 def _subtract(penalty_gradient, gradient):
-    """Return the gradient minus the penalty's gradient, and overwrite the arrays of the penalty."""
+    """Return the gradient minus the penalty's gradient, in the arrays of the penalty's gradient."""
     if penalty_gradient is None:
         return gradient
     out = penalty_gradient
@@ -356,7 +356,7 @@ def _root_mean_square(gradient):
 
 
 def _average(averaged, theta, n, recency):
-    """Add the n-th parameters to their running mean, with a weight of about ``n ** recency``."""
+    """Update the running mean of parameters; the n-th have a weight of about ``n ** recency``."""
     share = (1 + recency) / (n + recency)
     for k, v in theta.items():
         update_running_mean(averaged[k].reshape(-1), v.reshape(-1), share)

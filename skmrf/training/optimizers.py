@@ -1,4 +1,4 @@
-"""First-order optimizers."""
+"""First-order optimizers: gradient ascent, momentum and Adam."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -26,14 +26,14 @@ class Optimizer(BaseEstimator, ABC):
 
     @abstractmethod
     def init(self, theta):
-        """Return the optimizer's state before the first step, a dict of arrays.
+        """Return the optimizer's state before its first step, as a dict of arrays.
 
         After an interrupted update, the loop calls it again.
         """
 
     @abstractmethod
     def step(self, theta, gradient, rate, state):
-        """Return the new theta, the step size of each parameter, and the new state.
+        """Return the updated parameters, their step sizes, and the optimizer's new state.
 
         It may modify the arrays of the state and of the gradient, but never those of theta.
         """
@@ -49,7 +49,7 @@ class SGD(Optimizer):
         return {}
 
     def step(self, theta, gradient, rate, state):
-        """Return the new theta, the step sizes, and the state."""
+        """Return the updated parameters, their step sizes, and the optimizer's state."""
         moved = {k: np.ascontiguousarray(g) for k, g in gradient.items()}
         for k, v in theta.items():
             gradient_step(v.reshape(-1), moved[k].reshape(-1), rate)
@@ -71,11 +71,11 @@ class Momentum(Optimizer):
         self.momentum = momentum
 
     def init(self, theta):
-        """Return the optimizer's state before the first step: zeros, shaped like theta."""
+        """Return the optimizer's state before its first step: zeros, shaped like theta."""
         return {k: np.zeros_like(v) for k, v in theta.items()}
 
     def step(self, theta, gradient, rate, state):
-        """Return the new theta, the step sizes, and the new state."""
+        """Return the updated parameters, their step sizes, and the optimizer's new state."""
         for k, v in theta.items():
             state[k] *= self.momentum
             state[k] += gradient[k]
@@ -109,12 +109,12 @@ class Adam(Optimizer):
         self.epsilon = epsilon
 
     def init(self, theta):
-        """Return the optimizer's state before the first step: zeros like theta, and a counter."""
+        """Return the optimizer's state before its first step: zeros, and a counter of steps."""
         names = "mean", "square"
         return {"t": 0} | {m: {k: np.zeros_like(v) for k, v in theta.items()} for m in names}
 
     def step(self, theta, gradient, rate, state):
-        """Return the new theta, the step sizes, and the new state."""
+        """Return the updated parameters, their step sizes, and the optimizer's new state."""
         t = state["t"] + 1
         betas = self.beta_1, self.beta_2
         corrections = 1 / (1 - self.beta_1**t), (1 - self.beta_2**t) ** -0.5
@@ -132,24 +132,24 @@ class Adam(Optimizer):
 
 
 class AdamSizes(Mapping):
-    """Step sizes of Adam, computed on access because only proximal maps need them."""
+    """Mapping to Adam's step sizes of all parameters, which are computed on access."""
 
     def __init__(self, squares, rate, correction, epsilon):
         self.squares = squares
         self.constants = rate, correction, epsilon
 
     def __getitem__(self, k):
-        """Return the step size of each parameter in one array of theta."""
+        """Return the step sizes of the parameters in one array of theta, given its name."""
         sizes = np.empty_like(self.squares[k])
         adam_step_sizes(self.squares[k].reshape(-1), *self.constants, sizes.reshape(-1))
         return sizes
 
     def __iter__(self):
-        """Iterate over the names of the arrays of theta."""
+        """Iterate over the names of the parameter arrays (the keys of theta)."""
         return iter(self.squares)
 
     def __len__(self):
-        """Return the number of arrays of theta."""
+        """Return the number of parameter arrays in theta."""
         return len(self.squares)
 
 

@@ -1,4 +1,4 @@
-"""Fits that consist of independent parts, and their reports to scikit-learn's callbacks."""
+"""Fits of independent parts, such as bootstraps: checkpoints and reports to callbacks."""
 
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -35,7 +35,7 @@ class PartReports:
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
 
     def begin(self, rng, *inputs):
-        """Return the random generator of the fit; ``inputs`` identify a fit in the checkpoint."""
+        """Return the random generator of the fit, which a checkpoint restores."""
         self.checkpoint = self.estimator._checkpoint
         rng = self.checkpoint.begin(rng, self.estimator, *inputs)
         self.done, _ = self.checkpoint.take_saved() or ([], None)
@@ -43,7 +43,7 @@ class PartReports:
         return rng
 
     def learn(self, name, plural, function, parts, *, n_jobs=None, brief=None):
-        """Fit all parts and return the list of the results ``function(*part)``.
+        """Fit all parts of a fit by ``function(*part)``, and return the list of results.
 
         Parts in the checkpoint are not fitted again. After Ctrl-C, the interrupted part and the
         later ones are dropped, or replaced by ``brief(*part)`` if ``brief`` is not None. If

@@ -20,15 +20,15 @@ class NoPenalty:
     smooth = True
 
     def value(self, theta):
-        """Return 0."""
+        """Return 0, the value of no penalty."""
         return 0.0
 
     def gradient(self, theta):
-        """Return None, which means a zero gradient."""
+        """Return None, which means that the penalty has a zero gradient."""
         return
 
     def prox(self, theta, sizes):
-        """Return theta unchanged."""
+        """Return the parameters theta unchanged."""
         return theta
 
 
@@ -94,12 +94,12 @@ class L1(NoPenalty):
         self.weights = {k: alpha * (g >= 0) for k, g in groups.items()}
 
     def value(self, theta):
-        """Return the penalty at theta."""
+        """Return the value of the penalty for the parameters theta."""
         terms = {k: self.weights[k] * np.abs(v) for k, v in theta.items()}
         return _sum_parameters(terms, self.multiplicity)
 
     def prox(self, theta, sizes):
-        """Apply soft thresholding by alpha times the step size of each parameter."""
+        """Apply soft thresholding to theta, by alpha times the step size of each parameter."""
         out = {}
         for k, v in theta.items():
             threshold = (sizes[k] * self.weights[k]).astype(v.dtype)
@@ -132,7 +132,7 @@ class GroupL1(NoPenalty):
         self.sizes = {k: np.bincount(g[g >= 0].ravel()) for k, g in groups.items()}
 
     def _norms(self, k, v):
-        """Return the mask of the penalised entries of an array, and the norm of each group."""
+        """Return a mask of an array's penalised entries, and the norm of each penalty group."""
         is_penalised = self.groups[k] >= 0
         squared_norms = np.bincount(
             self.groups[k][is_penalised], v[is_penalised] ** 2, minlength=len(self.sizes[k])
@@ -140,12 +140,12 @@ class GroupL1(NoPenalty):
         return is_penalised, np.sqrt(squared_norms)
 
     def value(self, theta):
-        """Return the penalty at theta."""
+        """Return the value of the penalty for the parameters theta."""
         norms = {k: np.sqrt(self.sizes[k]) * self._norms(k, v)[1] for k, v in theta.items()}
         return self.alpha * _sum_parameters(norms, self.multiplicity)
 
     def prox(self, theta, sizes):
-        """Shrink the norm of each table; the step size is the mean over the table's entries."""
+        """Shrink the norm of each group of parameters by soft thresholding."""
         out = {}
         for k, v in theta.items():
             is_penalised, norms = self._norms(k, v)

@@ -15,13 +15,13 @@ SCORES = ("validation_score", "objective", "loss", "gradient_rms", "gradient_max
 
 
 class SilentReports:
-    """Placeholder that reports nothing, for a run without callbacks."""
+    """Placeholder for runs without callbacks: it reports nothing."""
 
     def begin(self):
         """Do nothing when an epoch begins."""
 
     def end(self, state):
-        """Return False when an epoch ends, because no callback can stop the run."""
+        """Return False at the end of an epoch, because there is no callback to stop training."""
         return False
 
 
@@ -120,7 +120,7 @@ class EpochReports:
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
 
     def fit(self, name, sub_estimator, sample_weight):
-        """Fit a sub-estimator to the same rows, and report the fit as a task with this name."""
+        """Fit a sub-estimator to the same rows, and report its fit to the callbacks as a task."""
         task = self.root.subcontext(task_name=name)
         with propagate_callbacks(task, sub_estimator):
             task.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
@@ -135,7 +135,7 @@ class EpochReports:
         self.epoch.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
 
     def end(self, state):
-        """Write a checkpoint, report the end of an epoch, and return whether to stop."""
+        """Write a checkpoint, report the end of an epoch, and return True to stop training."""
         self.checkpoint.write(state)
         if not self.has_epochs:
             self.has_epochs = True

@@ -1,4 +1,4 @@
-"""Learning-rate schedules.
+"""Learning-rate schedules: constant, step, inverse and adaptive.
 
 A schedule gives the learning rate of each update ``t = 0, 1, ...``. A schedule object stores its
 parameters only. The training loop passes each gradient to ``observe``, together with the state of
@@ -15,11 +15,11 @@ class _Schedule(BaseEstimator):
     """Base class of learning-rate schedules, which by default never end training."""
 
     def init(self):
-        """Return the state of the schedule before the first update."""
+        """Return the state of the schedule before the first parameter update."""
         return {"t": 0}
 
     def observe(self, gradient, state, resolution):
-        """Advance the schedule by one update, given the gradient of this update.
+        """Advance the schedule by one parameter update, given the gradient of this update.
 
         Parameters
         ----------
@@ -42,7 +42,7 @@ class _Schedule(BaseEstimator):
         return {"t": state["t"] + 1}, False, False
 
     def new_window(self, state):
-        """Return the state without sums of gradients; after an interruption, they may be wrong."""
+        """Return the schedule's state after an interruption, without sums of gradients."""
         return state
 
 
@@ -134,7 +134,7 @@ class AdaptiveRate(_Schedule):
         self.n_halvings = n_halvings
 
     def init(self):
-        """Return the state of the schedule before the first update."""
+        """Return the state of the schedule before the first parameter update."""
         return {"t": 0, "halvings": 0, "window": int(self.window), "first": None, "second": None}
 
     def value(self, state):
@@ -142,11 +142,11 @@ class AdaptiveRate(_Schedule):
         return self.rate * 0.5 ** state["halvings"]
 
     def new_window(self, state):
-        """Return the state at the beginning of a new window of updates."""
+        """Return the schedule's state at the beginning of a new window of updates."""
         return dict(state, t=0, first=None, second=None)
 
     def observe(self, gradient, state, resolution):
-        """Add a gradient to the window of updates; at its end, decide whether to halve the rate."""
+        """Add a gradient to the window of updates; halve the rate if the window's mean is noise."""
         state = dict(state, t=state["t"] + 1)
         half = "first" if state["t"] <= state["window"] // 2 else "second"
         if state[half] is None:
@@ -167,7 +167,7 @@ class AdaptiveRate(_Schedule):
 
 
 def _mean_square(state):
-    """Return the squared norm of the mean gradient of a window of updates."""
+    """Return the squared norm of the mean gradient in a window of updates."""
     first, second = state["first"], state["second"]
     total = sum(float(np.sum((first[k] + second[k]) ** 2)) for k in first)
     return total / state["window"] ** 2

@@ -13,10 +13,10 @@ CONVERGED_SHARE = 0.99
 
 
 class NoRestriction:
-    """Restriction that leaves the parameters unchanged."""
+    """Placeholder for training without a restriction of the parameters."""
 
     def update(self, energy, positive, negative, info):
-        """Return the energy unchanged; other restrictions return an energy with fewer edges."""
+        """Return the energy unchanged."""
         return energy
 
 

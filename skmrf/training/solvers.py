@@ -28,7 +28,7 @@ MIN_STEP_SIZE = 1e-12
 
 @dataclass(frozen=True)
 class SolverState:
-    """State of a solver; the energy is stored separately from this state.
+    """State of a solver of a deterministic objective, without the energy.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class LBFGS:
         return self._state(value, gradient, (), 1.0 / length if length > 0 else 1.0)
 
     def step(self, energy, state):
-        """Return the energy and the state of the solver after one more iteration."""
+        """Return the energy and the solver's state after one more iteration."""
         direction = _newton_direction(state.gradient, state.pairs, state.gamma, self.multiplicity)
         slope = _inner(state.gradient, direction, self.multiplicity)
         if state.pairs and 0 <= slope <= MIN_GAIN * max(1.0, abs(state.value)):
@@ -161,7 +161,7 @@ class LBFGS:
         return point.energy, new
 
     def _evaluate(self, energy):
-        """Return the objective minus the penalty, and its gradient."""
+        """Return the objective minus the penalty at an energy, and its gradient."""
         value, gradient = yield energy
         penalty_gradient = self.penalty.gradient(energy.theta)
         gradient = {k: np.array(g, dtype=float) for k, g in gradient.items()}
@@ -175,7 +175,7 @@ class LBFGS:
         return LBFGSState(value, gradient_max, converged, converged, gradient, pairs, gamma)
 
     def _search(self, energy, state, direction):
-        """Return the point that a line search finds, or None if there is no better point."""
+        """Search along a direction; return the point found, or None if no point is better."""
         theta = {k: np.asarray(v, dtype=float) for k, v in energy.theta.items()}
 
         def evaluate(step):
@@ -189,7 +189,7 @@ class LBFGS:
         return (yield from wolfe_point(evaluate, first))
 
     def _update_pairs(self, state, point, direction):
-        """Return the L-BFGS pairs and scale; a step with non-concave curvature adds no pair."""
+        """Return the updated L-BFGS pairs and the scale of the initial inverse Hessian."""
         s = point.step * _to_vector(direction, self.multiplicity)
         y = _to_vector(state.gradient, self.multiplicity)
         y = y - _to_vector(point.gradient, self.multiplicity)
@@ -202,7 +202,7 @@ class LBFGS:
 
 @dataclass(frozen=True)
 class Trial:
-    """Trial point of a line search.
+    """Trial point of a line search: step length, objective, slope, energy and gradient.
 
     Attributes
     ----------
@@ -238,7 +238,7 @@ def _newton_direction(gradient, pairs, gamma, multiplicity):
 
 
 def _to_vector(arrays, multiplicity):
-    """Concatenate arrays, scaled so that inner products count each parameter once."""
+    """Concatenate arrays to a vector, scaled so that inner products count each parameter once."""
     return np.concatenate([v.ravel() / np.sqrt(multiplicity.get(k, 1)) for k, v in arrays.items()])
 
 
@@ -285,7 +285,7 @@ class FISTA:
         return FISTAState(-np.inf, np.inf)
 
     def step(self, energy, state):
-        """Return the energy and the state of the solver after one more iteration."""
+        """Return the energy and the solver's state after one more iteration."""
         base = energy.theta if state.extrapolated is None else state.extrapolated
         value, gradient = state.evaluated or (yield energy.with_theta(base))
         new, step_size, evaluated = yield from self._backtrack(
@@ -306,7 +306,7 @@ class FISTA:
         )
 
     def _extrapolate(self, theta, base, new, momentum):
-        """Return the extrapolated parameters and the new momentum coefficient.
+        """Return the extrapolated parameters of FISTA and the new momentum coefficient.
 
         The extrapolated parameters are None if they equal the new parameters. The momentum
         restarts if the angle between the step and the change of the parameters is obtuse.
@@ -321,7 +321,7 @@ class FISTA:
         return {k: new[k] + beta * (new[k] - theta[k]) for k in new}, new_momentum
 
     def _backtrack(self, energy, theta, value, gradient, step_size):
-        """Halve the step size until a quadratic approximation bounds the objective from below."""
+        """Make a proximal gradient step; halve its size until a quadratic bounds the objective."""
         while True:
             moved = {k: v + step_size * gradient[k] for k, v in theta.items()}
             new = self.penalty.prox(moved, dict.fromkeys(theta, step_size))
@@ -378,7 +378,7 @@ def wolfe_point(evaluate, first):
 
 
 def _interpolate(low, high):
-    """Return the step length at the maximum of a cubic through two points, or the midpoint."""
+    """Return a step length between two trial points: the maximum of a cubic, or the midpoint."""
     width = high.step - low.step
     mean = (high.value - low.value) / width
     curvature = low.slope + high.slope - 3.0 * mean

@@ -1,4 +1,4 @@
-"""State of the training loop."""
+"""State of the training loop: creation, continuation and recovery after an interruption."""
 
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._utils.history import History
-from .._utils.identity import identity_of
+from .._utils.parameters import identity_of
 from ..learners.registry import check_learner
 
 
@@ -63,7 +63,7 @@ class LoopState:
     identities: tuple = ()
 
     def result(self, average=True):
-        """Return the trained energy.
+        """Return the energy with the trained parameters.
 
         With held-out rows, it is the energy with the best score. Otherwise it is the energy of the
         averaged iterates if there are any, else the last energy.
@@ -214,7 +214,7 @@ def resume(state, learner, data, settings):
 
 
 def recover(state, settings):
-    """Return the training state after the last complete update, if an update was interrupted.
+    """Return the training state after the last complete parameter update, after an interruption.
 
     Arrays that an update modifies in place are set to their initial values.
     """
@@ -243,7 +243,7 @@ def _identities(settings):
 
 
 class Progress:
-    """Container of the training state of a run; no other object refers to the state.
+    """Container of a run's training state, so that no other object refers to the state.
 
     As there is no other reference, arrays that an update replaces are freed at once. After an
     interruption, the state is that of the last complete update.
@@ -263,7 +263,7 @@ class Progress:
         self.state = state
 
     def update(self, **changes):
-        """Replace the training state by a copy with changed attributes."""
+        """Replace the training state by a copy with the given changes of attributes."""
         self.state = replace(self.state, **changes)
 
     def record(self, info, settings):

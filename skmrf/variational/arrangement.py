@@ -37,7 +37,7 @@ class Arrangement:
     graph: Graph
 
     def tables(self, flat):
-        """Return log-potentials and scaled potentials of all tables, given the parameters."""
+        """Return log-potentials and potentials (scaled to maximum 1) of the reordered tables."""
         size, start = self.layout.table_size, self.layout.table_start
         logs = flat[self.source] / np.repeat(self.graph.counting, size)
         top = np.maximum.reduceat(logs, start) if len(logs) else logs
@@ -45,7 +45,7 @@ class Arrangement:
         return Tables(logs, np.exp(logs - np.repeat(top, size)))
 
     def visits(self, cliques=slice(None)):
-        """Return the approximate number of table entries that an iteration reads.
+        """Return the approximate number of table entries that an iteration of messages reads.
 
         Each entry is read once for each variable of its clique.
         """
@@ -103,7 +103,7 @@ class Arrangement:
         return Scope(n_clamped, cliques[:a], variables[:v], v)
 
     def in_model_order(self, singles, tables):
-        """Convert values of states and of table entries to the order of the model.
+        """Convert values of states and of table entries back to the variable order of the model.
 
         The arguments have the order of the arrangement. The result for table entries has
         the order of the model's untied tables.
@@ -152,7 +152,7 @@ def arrange(layout, order=None, *, counting=None, maximised=None):
 
 
 def _offsets(arranged, clique, strides):
-    """Return the offset that each reordered table entry has in its table of the model."""
+    """Return, for each reordered table entry, its position in the original table."""
     rest = np.arange(arranged.n_parameters) - arranged.table_start[clique]
     offset = np.zeros(arranged.n_parameters, dtype=np.int64)
     for back in range(int(arranged.orders.max(initial=0))):

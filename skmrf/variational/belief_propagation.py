@@ -59,7 +59,7 @@ class Propagation:
         check_number("tol", self.tol, low=0, high=0.5)  # the residual is 1 before the first update
 
     def codes(self, max_iter=None):
-        """Return the settings encoded as numbers, for the compiled loops."""
+        """Return the settings of belief propagation as numbers, for the compiled loops."""
         damping = AUTO_DAMPING if self.damping == "auto" else float(self.damping)
         limit = self.max_iter if max_iter is None else max_iter
         return RunSettings(SCHEDULES[self.schedule], limit, float(self.tol), damping)
@@ -151,7 +151,7 @@ def belief_propagation(
 
 
 def pass_messages(arranged, flat, how, x=None, start=None):
-    """Run belief propagation in a factor graph with reordered variables.
+    """Run belief propagation on a factor graph whose variables are reordered (an Arrangement).
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ BOUNDS = {kind: kind.type(0.98 * np.log(np.finfo(kind).max)) for kind in LIMITS}
 
 
 class UnitBeliefs(NamedTuple):
-    """Log odds of the visible and hidden units of a bipartite model, one row per instance.
+    """Beliefs: log odds of the units of a bipartite model, with one row per data row.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ def unit_probabilities(log_odds):
 
 
 def _prepare_couplings(weights):
-    """Prepare the weights for inference, or reuse the result of the last call.
+    """Return the weights prepared for inference; reuse the last result if the weights are equal.
 
     The result is reused if the weights are equal. The preparation takes as long as two iterations
     of a row. Large weights are not kept.
@@ -250,7 +250,7 @@ def _prepare_couplings(weights):
 
 
 class _Couplings:
-    """Weights prepared for inference, with their exponentials and the bounds of segments."""
+    """Weights of a bipartite model prepared for inference: their exponentials and row segments."""
 
     def __init__(self, weights):
         self.given = weights
@@ -258,7 +258,7 @@ class _Couplings:
         self.bound = BOUNDS[self.dtype]
 
     def _compute_ratios(self, weights, dtype):
-        """Compute the exponentials of the weights, in the given dtype or in float64 if needed."""
+        """Compute the exponentials of the weights, in float64 if the given dtype is too small."""
         self.dtype, self.weights = dtype, weights.astype(dtype, copy=False)
         n_visible, n_hidden = weights.shape
         largest, limit = (dtype.type(x) for x in LIMITS[dtype])
@@ -271,7 +271,7 @@ class _Couplings:
         self.to_visible = _split_rows(self.weights.T, to_visible, limit)
 
     def match(self, weights):
-        """Return whether this object was prepared from weights equal to ``weights``."""
+        """Return True if this object was prepared from weights equal to ``weights``."""
         given = self.given
         return (
             (given.dtype, given.shape) == (weights.dtype, weights.shape)

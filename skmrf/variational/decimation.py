@@ -17,7 +17,7 @@ MAX_BACKTRACKS = 1000
 
 
 class Decimated(NamedTuple):
-    """Result of decimation: a joint state and the fraction of converged runs.
+    """Result of decimation: a joint state, and the fraction of converged max-product runs.
 
     Attributes
     ----------

@@ -46,7 +46,7 @@ class QuadratureSettings:
 
 
 def _joint_log_density(mixture, n_draws):
-    """Return the expected log density of a mixture under each of its components.
+    """Return the expected log density of a mixture under each of its own components.
 
     The mixture density is b. If there are several components, the expectation under a component is
     a mean over sample points of this component. With r_l the responsibility of component l at a
@@ -74,7 +74,7 @@ def _joint_log_density(mixture, n_draws):
 
 
 def _sample_points(mixture, n_draws):
-    """Return quasi-random samples of each component, and the discrete states of the samples.
+    """Return quasi-random samples of each component of a mixture, and their discrete states.
 
     The points have shape (n_components, n, n_variables).
     """
@@ -189,7 +189,7 @@ def free_energy(energy, mixture, rule):
 
 
 def _quadratic_expectations(energy, mixture):
-    """Return the expectations of the quadratic term of the log-potential log f."""
+    """Return the expectation of the log-potential's quadratic term under each mixture component."""
     P, centred = energy.precision, mixture.means - energy.mean
     slopes = -centred @ P
     values = 0.5 * (slopes * centred).sum(axis=1)

@@ -150,7 +150,7 @@ def clique_moments(graph, single, layout=None):
 
 
 def _tables(graph):
-    """Return the tables of a factor graph and the cliques of each variable, for compiled loops."""
+    """Return the arrays of a factor graph for compiled loops: tables, and cliques by variable."""
     lay = graph.layout
     structure = lay.clique_ptr, lay.clique_vars, lay.strides, lay.table_start
     return TableConditionals(graph.flat, lay.n_states, *structure, *lay.incidence)

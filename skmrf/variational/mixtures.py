@@ -73,7 +73,7 @@ class Mixture:
 
     @property
     def log_tables(self):
-        """Return the log-probabilities of the states of discrete variables.
+        """Return the log-probabilities of the states of discrete variables under each component.
 
         Entries beyond the last state of a variable are -inf.
         """
@@ -160,7 +160,7 @@ class Mixture:
         return log_densities
 
     def with_defensive_component(self, mean, covariance, share=0.1):
-        """Add a wide component, so that the density of the mixture is nowhere too small.
+        """Return the mixture with an additional wide component, which bounds its density below.
 
         Parameters
         ----------

@@ -15,9 +15,9 @@ from .mixtures import TINY
 
 
 class Expectations(NamedTuple):
-    """Expectations of a function h and of its derivatives under each component of a mixture.
+    """Expectations of a function and of its derivatives under each component of a mixture.
 
-    h is a function of all variables.
+    The function is h, a function of all variables.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Expectations(NamedTuple):
     gains: np.ndarray
 
     def add(self, other, sign=1.0):
-        """Return the expectations of h + ``sign`` g, where ``other`` has the expectations of g."""
+        """Return the expectations of a sum of two functions; ``sign`` multiplies the second."""
         return Expectations(*(a + sign * b for a, b in zip(self, other, strict=True)))
 
 
@@ -210,7 +210,7 @@ def _edge_total(grid, v):
 
 
 class _EdgeMoments(NamedTuple):
-    """Moments of the edge functions under each component, in standard normal coordinates."""
+    """Expectations of edge functions times standard normal variables, under each component."""
 
     first: np.ndarray
     second: np.ndarray
@@ -236,7 +236,7 @@ def _integrate_edges(grid, v):
 
 
 def _add_edges(total, moments, edges, n_states, roots):
-    """Add the expected derivatives and gains of edge functions to the totals of the variables.
+    """Add the expected derivatives of edge functions to the expectations of all variables.
 
     With R the Cholesky factor of a pair's covariance, the slope is R^-T m and the curvature
     R^-T M R^-1 for the moments m, M of the standard normals.

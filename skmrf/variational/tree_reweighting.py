@@ -159,7 +159,7 @@ def _has_possible_states(layout, flat):
 
 
 def _reparametrise(arranged, flat, messages):
-    """Rewrite a model, given messages, as fields of variables plus terms of cliques.
+    """Rewrite a model's log-potential as terms of variables plus terms of cliques, given messages.
 
     Both results are flat arrays. The fields are b in :func:`tree_reweighted`.
     """
@@ -193,7 +193,7 @@ def _sum_messages(layout, messages):
 
 
 def _join_forests(layout, forests, fields, terms):
-    """Build one factor graph of all spanning forests, each with its own copy of every variable."""
+    """Build one factor graph that contains all spanning forests, each with its own variables."""
     n, m = len(layout.n_states), len(forests)
     tree, clique = np.nonzero(forests)
     orders = layout.orders[clique]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skmrf.datasets import _remote, density, fetch_density_benchmark
+from skmrf.datasets import _files, density, fetch_density_benchmark
 
 # Synthetic data set -----------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ def test_fetch_uses_environment_variables(parts, tmp_path, monkeypatch):
     monkeypatch.delenv("SKMRF_DATA")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    assert _remote.data_home_path() == tmp_path / "skmrf_data"
+    assert _files.data_home_path() == tmp_path / "skmrf_data"
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "none at the end"])
@@ -210,7 +210,7 @@ def test_failed_write_leaves_old_file(tmp_path):
     path = tmp_path / "set.npz"
     path.write_bytes(b"old")
     with pytest.raises(RuntimeError, match="stopped"):
-        _remote.write_whole(path, fail)
+        _files.write_whole(path, fail)
     assert [p.name for p in tmp_path.iterdir()] == ["set.npz"]
     assert path.read_bytes() == b"old"
 
@@ -229,7 +229,7 @@ def test_download_uses_public_site_and_timeout(monkeypatch, tmp_path):
         (
             "https://raw.githubusercontent.com/UCLA-StarAI/Density-Estimation-Datasets/"
             "37d53c1a8ba488d0a39e8c64bd3387577080b143/datasets/dna/dna.train.data",
-            _remote.TIMEOUT,
+            _files.TIMEOUT,
         )
     ]
 

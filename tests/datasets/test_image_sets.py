@@ -13,7 +13,7 @@ from scipy.io import savemat
 from scipy.stats import chisquare
 
 from skmrf.datasets import (
-    _remote,
+    _files,
     fetch_caltech101_silhouettes,
     fetch_mnist,
     flip_pixels,
@@ -338,7 +338,7 @@ def test_download_of_objects_uses_original_site_and_timeout(tmp_path, monkeypatc
     with pytest.raises(OSError, match=r"^Could not download https://people\.cs\..* \(timed out\)"):
         fetch_caltech101_silhouettes(data_home=tmp_path)
     page = "https://people.cs.umass.edu/~marlin/data/caltech101_silhouettes_28_split1.mat"
-    assert requests == [(page, _remote.TIMEOUT)]
+    assert requests == [(page, _files.TIMEOUT)]
     assert page in fetch_caltech101_silhouettes.__doc__
 
 

@@ -258,7 +258,7 @@ def test_rows_of_any_memory_layout(seed):
 
 
 def energy_with_row_biases(energy, n_rows, rng):
-    """Return an energy with one row of biases per row of states, and the energy of each row."""
+    """Return an energy whose biases differ by row, and a separate energy for each row."""
     theta = dict(energy.theta)
     for name in ("visible_bias", "hidden_bias"):
         shape = n_rows, len(theta[name])
@@ -425,7 +425,7 @@ def test_ais_intervals_contain_log_z(seed):
 
 
 def statistics(energy, V, H, weights):
-    """Return the weighted sums of products, computed with plain loops."""
+    """Return the weighted sufficient statistics of states, computed with plain loops."""
     out = {k: np.zeros(a.shape) for k, a in energy.theta.items()}
     for v, h, w in zip(V, H, weights, strict=True):
         out["weights"] += w * np.outer(v, h)
@@ -435,7 +435,7 @@ def statistics(energy, V, H, weights):
 
 
 def average_over_hidden(energy, V, weights):
-    """Return statistics averaged over the hidden states given each row."""
+    """Return the statistics of visible rows, averaged over the hidden states given each row."""
     total = {k: np.zeros(a.shape) for k, a in energy.theta.items()}
     for v, w in zip(V, weights, strict=True):
         H, p = posterior(energy, v)

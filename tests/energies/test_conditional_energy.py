@@ -49,13 +49,13 @@ def log_f(energy, v, h, x):
 
 
 def table(energy, x):
-    """Return all states of both layers and their log f given one row of inputs."""
+    """Return all joint states of both layers and their log-potentials given one row of inputs."""
     V, H = (twins.binary_states(n) for n in energy.weights.shape)
     return V, H, np.array([[log_f(energy, v, h, x) for h in H] for v in V])
 
 
 def log_likelihood(energy, batch):
-    """Return the mean of log p(y | x)."""
+    """Return the mean log-likelihood of outputs given inputs, by enumeration."""
     total = 0.0
     for x, y in zip(batch.X, batch.Y, strict=True):
         V, _, scores = table(energy, x)

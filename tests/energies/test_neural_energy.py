@@ -140,7 +140,7 @@ KINDS = [(0,), (3,), (0, 0), (3, 2), (0, 3), (2, 0)]
 
 
 def inputs_of(rng, kinds, n_points, dtype):
-    """Return six variables, the inputs of three networks, and their one-hot form."""
+    """Return rows of six variables, the inputs of three networks, and their one-hot encoding."""
     q = np.resize(kinds, 6)
     inputs = np.array([draw_column(rng, k, n_points) for k in q]).astype(dtype)
     which = np.array([[len(kinds) * c + e for e in range(len(kinds))] for c in (2, 0, 1)])

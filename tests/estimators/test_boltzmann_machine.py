@@ -53,7 +53,7 @@ def truth(seed, n=5, states=(-1, 1)):
 
 
 def draws(energy, n_rows, seed):
-    """Return exact samples."""
+    """Return exact samples of an energy."""
     states, log_f = enumerate_states(energy)
     p = np.exp(log_f - np.logaddexp.reduce(log_f))
     return energy.decode(states[np.random.default_rng(seed).choice(len(p), size=n_rows, p=p)])
@@ -87,7 +87,7 @@ def fitted(request):
 
 
 def all_rows(model):
-    """Return all rows and their probabilities, computed from coupling_ and bias_."""
+    """Return all possible rows and their probabilities, computed from the fitted attributes."""
     codes, _ = enumerate_states(model.energy_)
     low, high = model.energy_.states
     coupling = model.coupling_ * 4 / (high - low) ** 2

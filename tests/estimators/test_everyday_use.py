@@ -37,13 +37,13 @@ def test_exceptions_refer_to_existing_names():
 @pytest.mark.skipif(not DOC.is_dir(), reason="the documentation is not in this distribution")
 def test_capability_table_of_the_documentation(monkeypatch):
     monkeypatch.syspath_prepend(DOC)
-    import list_capabilities
+    import generate
 
-    lines = list_capabilities.table(DOC.parent).splitlines()
+    lines = generate.list_capabilities(DOC.parent).splitlines()
     rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][1:]
     assert [feature for feature, *_ in rows] == list(CAPABILITIES)
     for feature, _, estimators in rows:
         names = set(re.findall(r"skmrf\.(\w+)", estimators))
         supported = set(ESTIMATORS) - names if estimators.startswith("all") else names
         assert supported == {name for name in ESTIMATORS if (name, feature) not in EXCEPTIONS}
-    sys.modules.pop("list_capabilities", None)
+    sys.modules.pop("generate", None)

@@ -1,4 +1,4 @@
-"""Tests of the code structure: public names, sizes and reproducible results."""
+"""Tests of the code structure: public names, sizes, call stacks and reproducible results."""
 
 import ast
 import importlib
@@ -8,11 +8,14 @@ from pathlib import Path
 
 import fingerprint
 import pytest
+import stack_depth
+from numba import config
 
 import skmrf
 from skmrf.learners import accepted
 
 ROOT = Path(__file__).parents[2]
+MOST_FILES = 8  # on the call stack of a fit
 SOURCES = sorted((ROOT / "skmrf").rglob("*.py"))
 
 
@@ -52,6 +55,16 @@ def test_functions_and_modules_are_short():
 
 def test_root_has_two_modules():
     assert {path.name for path in (ROOT / "skmrf").glob("*.py")} == {"__init__.py", "_version.py"}
+
+
+@pytest.mark.skipif(
+    not config.DISABLE_JIT, reason="kernels are on the stack only with NUMBA_DISABLE_JIT=1"
+)
+@pytest.mark.parametrize("name", stack_depth.fits())
+def test_a_fit_passes_few_files_in_one_direction(name):
+    found = stack_depth.measure(stack_depth.fits()[name])
+    assert len(set(found.deepest)) <= MOST_FILES, found.deepest
+    assert not found.returns
 
 
 def test_fits_are_reproducible():

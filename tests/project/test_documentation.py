@@ -1,4 +1,4 @@
-"""Tests of the documentation: docstrings, README, pages, tables and figures."""
+"""Tests of the documentation: docstrings, README, pages, tables, figures and reference."""
 
 import ast
 import importlib
@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import zlib
 from pathlib import Path
 
 import pytest
@@ -172,14 +173,20 @@ def test_docstring_checks_find_problems():
     ]
 
 
-# Links ---------------------------------------------------------------------------------------
+# Links and reference ----------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not DOC.is_dir(), reason="the documentation is not in this distribution")
-def test_link_check_finds_broken_links(monkeypatch, tmp_path, capsys):
+@pytest.fixture
+def check_site(monkeypatch):
+    """Import the script ``doc/check_site.py`` as a module."""
+    if not DOC.is_dir():
+        pytest.skip("the documentation is not in this distribution")
     monkeypatch.syspath_prepend(DOC)
-    check_links = importlib.import_module("check_links")
-    monkeypatch.delitem(sys.modules, "check_links")
+    yield importlib.import_module("check_site")
+    sys.modules.pop("check_site", None)
+
+
+def test_link_check_finds_broken_links(check_site, tmp_path, capsys):
     (tmp_path / "sub").mkdir()
     (tmp_path / "a.png").write_bytes(b"")
     (tmp_path / "sub" / "index.html").write_text('<h1 id="here">x</h1><a href="../one.html#a b">')
@@ -191,11 +198,45 @@ def test_link_check_finds_broken_links(monkeypatch, tmp_path, capsys):
     )
     (tmp_path / "one.html").write_text(page + '<p id="a b">')
     wrong = ["gone.html", "sub/index.html#there", "b.png", "c.png", "#yours"]
-    assert check_links.broken(tmp_path) == [("one.html:2", link) for link in wrong]
-    assert check_links.main(tmp_path) == len(wrong)
+    assert check_site.broken_links(tmp_path) == [("one.html:2", link) for link in wrong]
+    assert check_site.report_links(tmp_path) == len(wrong)
     assert "one.html:2: gone.html" in capsys.readouterr().out
     with pytest.raises(FileNotFoundError, match="no HTML pages"):
-        check_links.broken(tmp_path / "empty")
+        check_site.broken_links(tmp_path / "empty")
+
+
+def write_inventory(folder, names):
+    """Write an inventory as Sphinx does."""
+    lines = "".join(f"{name} py:method 1 api/page.html#$ -\n" for name in names)
+    header = b"# Sphinx inventory version 2\n# Project: x\n# Version: 1\n# compressed by zlib\n"
+    (folder / "objects.inv").write_bytes(header + zlib.compress(lines.encode()))
+
+
+def list_reference_names(check_site):
+    """Return the names of all public classes, methods and properties."""
+    names = []
+    for place, kind in check_site.public_classes().items():
+        names += [place, *(f"{place}.{name}" for name in check_site.public_members(kind))]
+    return names
+
+
+def test_inherited_methods_are_public_members(check_site):
+    classes = check_site.public_classes()
+    names = check_site.public_members(classes["skmrf.DiscreteMRF"])
+    assert {"fit", "predict", "sample", "marginals", "score_samples", "score"} < set(names)
+    assert {"get_params", "set_params", "set_callbacks", "get_metadata_routing"} < set(names)
+    assert {"count", "index"}.isdisjoint(check_site.public_members(classes["skmrf.learners.Batch"]))
+
+
+def test_missing_entries_are_found(check_site, tmp_path, capsys):
+    names = list_reference_names(check_site)
+    write_inventory(tmp_path, names)
+    assert check_site.missing_names(tmp_path) == []
+    lost = ["skmrf.RBM.score", "skmrf.learners.PCD"]
+    write_inventory(tmp_path, set(names) - set(lost))
+    assert check_site.report_names(tmp_path) == len(lost)
+    printed = capsys.readouterr().out
+    assert all(f"{name} is not documented." in printed for name in lost)
 
 
 # README and pages --------------------------------------------------------------------------------

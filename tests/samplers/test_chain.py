@@ -28,12 +28,12 @@ N_DRAWS = 20_000
 
 
 def orders_of(graph, seed):
-    """Return the named orders and a random one."""
+    """Return orders for chained belief propagation: all named orders and a random order."""
     return ("index", "elimination", np.random.default_rng(seed).permutation(graph.n_variables))
 
 
 def repeat_by_counts(draws):
-    """Return one row per sample."""
+    """Repeat the unique states by their counts, so that there is one row per sample."""
     return np.repeat(draws.X, draws.counts, axis=0)
 
 

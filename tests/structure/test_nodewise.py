@@ -4,7 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from nodewise_problems import (
+from scipy.stats import chi2
+from sklearn.linear_model import LogisticRegression
+from structure_rows import (
     EDGES,
     FORMS,
     MIXED,
@@ -17,8 +19,6 @@ from nodewise_problems import (
     parameters_of,
     random_energy,
 )
-from scipy.stats import chi2
-from sklearn.linear_model import LogisticRegression
 
 from skmrf.energies.log_linear import LogLinearForm, contrasts
 from skmrf.structure import regression

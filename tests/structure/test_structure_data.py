@@ -28,10 +28,10 @@ from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.energies.log_linear import LogLinearForm
 from skmrf.structure import RemovalWhileLearning, Thresholding, assessment, search
-from skmrf.structure.candidates import candidate_pairs
 from skmrf.structure.columns import Columns, coincidence_probability, relabel_states
 from skmrf.structure.pairwise_model import PairwiseModel
 from skmrf.structure.rows import Rows
+from skmrf.structure.screening import candidate_pairs
 from skmrf.structure.search import transfer_parameters
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -234,9 +234,9 @@ def test_default_screen_limits_partners(monkeypatch):
     X = chain_rows(0, n_rows=4000)
     rows = Rows(X.astype(STATE), np.ones(len(X)), np.full(5, 2))
     assert len(candidate_pairs(rows, PairwiseModel())) == 10
-    monkeypatch.setattr("skmrf.structure.candidates.MAX_PARAMETERS", 3)
+    monkeypatch.setattr("skmrf.structure.screening.MAX_PARAMETERS", 3)
     assert len(candidate_pairs(rows, PairwiseModel())) > 4
-    monkeypatch.setattr("skmrf.structure.candidates.MAX_PARTNERS", 1)
+    monkeypatch.setattr("skmrf.structure.screening.MAX_PARTNERS", 1)
     assert len(candidate_pairs(rows, PairwiseModel())) <= 2
     assert len(candidate_pairs(rows, PairwiseModel(screen=0.05))) > 4
 

@@ -163,7 +163,7 @@ class ChangingStructure(BaseEstimator):
 def test_checkpoint_of_another_graph_raises(tmp_path):
     model = DiscreteMRF(ChangingStructure(), **SMALL).set_callbacks(Checkpoint(tmp_path / "fit"))
     model.fit(X).fit(X)
-    with pytest.raises(ValueError, match="is of another fit"):
+    with pytest.raises(ValueError, match="belongs to another fit"):
         model.fit(X)
 
 
@@ -241,7 +241,7 @@ def test_checkpoint_of_another_fit_raises(tmp_path):
         ({"random_state": 1}, rows, np.ones(len(rows))),
     ):
         other = DiscreteMRF(**SMALL | change).set_callbacks(Checkpoint(path))
-        with pytest.raises(ValueError, match=r"is of another fit: .*Delete the file, or give Ch"):
+        with pytest.raises(ValueError, match=r"belongs to another fit: .*Delete the file, or give"):
             other.fit(X_other, sample_weight=weights)
         assert not hasattr(other, "energy_")
     same = DiscreteMRF(n_jobs=2, **SMALL).set_callbacks(Checkpoint(path))
@@ -393,7 +393,7 @@ def test_warm_starts_resume(tmp_path):
     model.set_callbacks(Checkpoint(path))
     assert_same(model.fit(X), twice)
     assert model.n_iter_ == 12
-    with pytest.raises(ValueError, match=r"is of another fit: .*, initial values"):
+    with pytest.raises(ValueError, match=r"belongs to another fit: .*, initial values"):
         model.fit(X)  # a third time, from other initial values
     assert_same(model, twice)
 
@@ -412,5 +412,5 @@ def test_checkpoint_of_equal_parameters_of_other_types_resumes(tmp_path):
     assert again.n_iter_ == 6
     assert_same(DiscreteMRF(graph, **options).fit(X), actual)
     other = DiscreteMRF(nx.star_graph(4), **options).set_callbacks(Checkpoint(path))
-    with pytest.raises(ValueError, match="is of another fit"):
+    with pytest.raises(ValueError, match="belongs to another fit"):
         other.fit(X)

@@ -164,10 +164,10 @@ def test_checkpoint_of_other_parts_raises(model, rows, tmp_path):
         ({"random_state": 1}, rows, {}),
         ({"max_iter": 7}, rows, {}),
     ):
-        with pytest.raises(ValueError, match="is of another fit"):
+        with pytest.raises(ValueError, match="belongs to another fit"):
             clone(model).set_params(**change).fit(*other_rows, **options)
     assert_fitted(clone(model).set_params(n_jobs=2).fit(*rows), whole)
-    with pytest.raises(ValueError, match="is of another fit"):
+    with pytest.raises(ValueError, match="belongs to another fit"):
         DiscreteMRF(**SMALL).set_callbacks(Checkpoint(tmp_path / "fit")).fit(X)
 
 

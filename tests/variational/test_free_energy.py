@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import twins
-from mixture_potentials import (
+from numpy.testing import assert_allclose, assert_array_equal
+from potentials import (
     COMPLETE,
     FINE,
     MIXED,
@@ -15,7 +16,6 @@ from mixture_potentials import (
     neural,
     smooth,
 )
-from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf._utils.phases import States
 from skmrf.energies import NeuralEnergy

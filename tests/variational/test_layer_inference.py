@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import twins
-from layer_potentials import (
+from numpy.testing import assert_allclose, assert_array_equal
+from potentials import (
     PRODUCTS,
     assert_finite,
     each_dtype,
@@ -14,7 +15,6 @@ from layer_potentials import (
     layers,
     log_marginals,
 )
-from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf.variational.bipartite import (
     UnitBeliefs,

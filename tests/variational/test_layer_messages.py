@@ -6,10 +6,10 @@ Small tests also run with NUMBA_DISABLE_JIT=1.
 import numpy as np
 import pytest
 import twins
-from layer_potentials import assert_finite, each_dtype, each_product, gains, layers, log_marginals
 from matrix_form import propagate_matrices
 from numba import config
 from numpy.testing import assert_allclose, assert_array_equal
+from potentials import assert_finite, each_dtype, each_product, gains, layers, log_marginals
 
 from skmrf.variational.bipartite import coordinate_ascent, mean_field, propagate, unit_probabilities
 
@@ -31,7 +31,7 @@ def forest(rng, n_visible, n_hidden):
 
 
 def trees(seed, n_models):
-    """Yield random forests with fields; every second one has a single hidden unit."""
+    """Yield two-layer models whose weights form a forest; every second has one hidden unit."""
     rng = np.random.default_rng(seed)
     for k in range(n_models):
         n_visible = int(rng.integers(1, 7))

@@ -4,9 +4,9 @@ import pickle
 
 import numpy as np
 import pytest
-from mixture_potentials import mixture_of, neural
 from montecarlo import N_SIGMA, check_draws, check_means
 from numpy.testing import assert_allclose, assert_array_equal
+from potentials import mixture_of, neural
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 

@@ -1,4 +1,4 @@
-"""Class densities of a classifier: common parameters, short fits, and imputation."""
+"""Densities of the classes of a classifier: common parameters, short fits and imputation."""
 
 import warnings
 from copy import copy
@@ -130,7 +130,7 @@ def impute_rows(densities, log_joint, rows, rng):
 
 
 def mean_log_proba(ensemble, densities, log_prior, rows, rng):
-    """Return the log of the ensemble's ``p(y | x)`` after averaging it over imputations.
+    """Return the log of the ensemble's ``p(y | x)``, averaged over imputations of missing entries.
 
     The result has shape (n_rows, n_classes).
     """

@@ -92,7 +92,7 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
             return class_log_joint(self._current_densities(), np.log(self.class_prior_), rows)
 
     def _current_densities(self):
-        """Return the class densities with the current value of the parameter ``density``."""
+        """Return the densities of the classes, with the current parameter ``density``."""
         check_choice("density", self.density, ("mixture", "mrf"))
         if all(density.density == self.density for density in self.densities_):
             return self.densities_

@@ -359,7 +359,7 @@ class NNMRFClassifier(DensityClassifier):
         return {k: v for k, v in params.items() if k not in CLASSIFIER_PARAMETERS}
 
     def _label_edges(self, table, rng):
-        """Return the ensemble's edges; raise a ValueError if its networks need too much memory."""
+        """Return the edges of the ensemble's graph, after a check of the memory of its networks."""
         n, n_states, weights = len(table.rows), table.columns.n_states, table.weights
         weights = np.full(n, 1 / n) if weights is None else weights / weights.sum()
         full = impute_normal(table.rows, n_states, weights, rng)

@@ -28,7 +28,7 @@ def check_layers(name, layers):
 
 
 def fixed_parameters(density):
-    """Return the parameters that must stay the same when a later fit continues training."""
+    """Return the parameters that must not change when a later fit continues training."""
     kept = {k: getattr(density, k) for k in FIXED_PARAMETERS}
     return kept | {"graph": density.graph if isinstance(density.graph, str) else None}
 
@@ -66,7 +66,7 @@ def check_same_model(density, energy, fixed, names):
 
 
 def correlation(X, weights):
-    """Return the weighted correlation matrix of the columns; state codes count as numbers."""
+    """Return the weighted correlation matrix of the columns; state codes are used as numbers."""
     centred = X - weights @ X
     covariance = (weights[:, None] * centred).T @ centred
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-12))

@@ -223,7 +223,7 @@ def subsample_rows(rows, labels, rng):
 
 
 def _kind_weights(logs, weights):
-    """Compute the stacking weight of each kind from the folds whose members are all learned."""
+    """Compute the stacking weight of each kind of members, from completely learned folds."""
     n = len(MEMBER_KINDS)
     complete_folds = [np.stack(logs[m : m + n]) for m in range(0, len(logs) - n + 1, n)]
     if not complete_folds:

@@ -58,7 +58,7 @@ def _model_score(learner, X, weights):
 
 
 def observed_log_potential(energy, proposal, codes, log_partition, seed):
-    """Integrate the unnormalised density over the missing entries of each row; return its log.
+    """Return each row's log of the unnormalised density, integrated over its missing entries.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def observed_log_potential(energy, proposal, codes, log_partition, seed):
 
 
 def draw_by_importance(energy, proposal, codes, rng):
-    """Draw 100 imputations of each row; select one in proportion to importance weights.
+    """Impute each row by one of 100 draws, selected with probability proportional to its weight.
 
     Parameters
     ----------
@@ -115,6 +115,6 @@ def draw_by_importance(energy, proposal, codes, rng):
 
 
 def _draw_candidates(energy, proposal, row, rng):
-    """Draw imputations of a row from the proposal; return them and their log weights."""
+    """Draw imputations of a row from a proposal distribution; return them and their log weights."""
     X = proposal.impute(np.tile(row, (N_CANDIDATES, 1)), rng)
     return X, energy.log_potential(X) - proposal.log_density(X)

@@ -1,7 +1,8 @@
-"""Mixtures and energies with closed forms, for the tests of free energies."""
+"""Weights of two layers, mixtures and energies with closed forms, for tests of inference."""
 
 import numpy as np
 import pytest
+import twins
 
 from skmrf.energies import NeuralEnergy
 from skmrf.variational.mixtures import Mixture
@@ -41,7 +42,7 @@ def base_precision(rng, m, scale=0.3):
 
 
 def neural(seed, n_states, edges, *, scale=1.0):
-    """Return an energy whose networks are large compared to the base."""
+    """Return a neural energy whose networks are large compared to its Gaussian base."""
     rng = np.random.default_rng(seed)
     m = list(n_states).count(0)
     energy = NeuralEnergy.random(
@@ -60,7 +61,7 @@ def neural(seed, n_states, edges, *, scale=1.0):
 
 
 def smooth(seed, n_states, edges):
-    """Return an energy with smooth networks of one layer.
+    """Return a neural energy with smooth networks of one hidden layer.
 
     No unit has its kink near the data: half of the units are linear there, the others exponential.
     """
@@ -79,3 +80,42 @@ def smooth(seed, n_states, edges):
 
 
 MIXED = [0, 2, 0]
+
+
+PRODUCTS = ["sum", "max", "mixed"]
+DTYPES = [np.float64, np.float32]
+
+each_product = pytest.mark.parametrize("product", PRODUCTS)
+each_dtype = pytest.mark.parametrize("dtype", DTYPES)
+
+
+def layers(rng, n_visible, n_hidden, n_rows=1, *, scale=1.0, field=1.0, dtype=float):
+    """Draw the weights and the biases of two layers of units."""
+    weights = rng.normal(0.0, scale, size=(n_visible, n_hidden))
+    visible = rng.normal(0.0, field, size=(n_rows, n_visible))
+    hidden = rng.normal(0.0, field, size=(n_rows, n_hidden))
+    return tuple(a.astype(dtype) for a in (weights, visible, hidden))
+
+
+def log_marginals(weights, visible, hidden):
+    """Return all visible states and the log of the sum of f over hidden states."""
+    V, _, log_f = twins.layer_table(weights, visible, hidden)
+    return V, np.array([twins.log_sum(row) for row in log_f])
+
+
+def gains(scores, V, state):
+    """Return, for each unit, the change of a state's score if this unit is flipped."""
+    number = {tuple(v): s for v, s in zip(V.astype(int).tolist(), scores, strict=True)}
+    state = np.asarray(state, dtype=int)
+    others = state ^ np.eye(len(state), dtype=int)
+    moved = np.array([number[tuple(v)] for v in others.tolist()])
+    return moved - number[tuple(state.tolist())]
+
+
+def assert_finite(beliefs, dtype):
+    for values in (beliefs.visible, beliefs.hidden):
+        assert values.dtype == dtype
+        assert np.isfinite(values).all()
+    if beliefs.pairs is not None:
+        assert beliefs.pairs.dtype == dtype
+        assert ((beliefs.pairs >= 0) & (beliefs.pairs <= 1 + 1e-6)).all()
