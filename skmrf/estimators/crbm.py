@@ -1,5 +1,7 @@
 """Conditional restricted Boltzmann machines for multi-label classification."""
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, clone
 from sklearn.callback import with_callbacks
@@ -11,15 +13,21 @@ from .._data.scaling import fit_scaler, scale_inputs
 from .._data.targets import OutputEncoder, check_given, check_two_labels
 from .._utils.batch import Batch
 from .._utils.log_weights import check_sample_weight
-from .._utils.parameters import check_number
-from .._utils.randomness import check_generator
+from .._utils.parameters import check_number, check_number_or
 from .._utils.rows import dense_rows
 from ..energies import ConditionalBipartiteEnergy
 from ..learners import ConditionalLearner
-from ..training import AdaptiveRate, initial_values
+from ..training import AdaptiveRate
+from ..training.logistic_start import (
+    add_hidden_units,
+    add_idle_units,
+    fit_logistic,
+    independent_outputs,
+)
 from ..training.settings import Settings
 from ..variational.bipartite import check_weights, unit_probabilities
 from ._base import LearnedEstimator, unchanged_on_error
+from ._conditional_start import LogisticStart
 from ._output_odds import finite_log_odds, has_probabilities, output_score
 from ._rows import hold_out, sample_weights, weighted_rows
 from ._session import FitSession
@@ -174,7 +182,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         optimizer="auto",
         learning_rate="adaptive",
         penalty="l2",
-        alpha=0.0,
+        alpha="auto",
         batch_size=20,
         max_iter=None,
         tol=1e-6,
@@ -268,7 +276,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     def _fit(self, X, y, sample_weight, *, classes=None, validation=None, partial=False):
         with unchanged_on_error(self):
-            parameters, learner = self._check_parameters(partial), self._check_learner()
+            learner = self._check_learner()
+            parameters = self._check_parameters(learner, partial)
             fit = FitSession(self, parameters, X, y)
             X = self._inputs(X, reset=not fit.is_resumed)
             encoder, data = self._encode_outputs(X, y, classes, fit.is_resumed)
@@ -277,18 +286,25 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             if fit.is_resumed:
                 self._check_same_size(n_hidden)
             else:
-                fit.energy = self._initial_energy(data, n_hidden, parameters)
+                fit.energy = self._independent_outputs(data, n_hidden, parameters)
             fit.begin(data, encoder.classes, encoder.shape, scaler)
+            rows = data
             if validation is None:
                 data, held_out = hold_out(data, parameters, fit.rng, min_rows=MIN_ROWS_FOR_HOLD_OUT)
             else:
                 held_out = self._encode_validation(*validation, encoder, scaler)
-            settings = self._settings(parameters, learner, fit.energy, data, held_out)
+            first = self._logistic_start(fit, data, n_hidden)
+            if first.energy is not None:
+                rng = fit.rng.spawn(1)[0]
+                fit.energy = add_hidden_units(first.energy, data, n_hidden, rng)
+            settings = self._settings(parameters, learner, fit.energy, data, held_out, first.alpha)
 
             def attributes(state):
                 fitted = fit.attributes(state)
                 check_weights(fitted["energy_"].weights)
                 return fitted | {
+                    "alpha_": first.alpha,
+                    "alpha_path_": first.path,
                     "classes_": encoder.classes,
                     "output_shape_": encoder.shape,
                     "scaler_": scaler,
@@ -296,12 +312,36 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
                     "_fitted_learner": clone(learner),
                 }
 
-            vars(self).update(attributes(fit.train(learner, data, settings, attributes)))
+            state = fit.train(learner, data, settings, attributes)
+            fitted = attributes(state)
+            if first.energy is not None and held_out is not None:
+                rows = data if validation is not None else rows
+                fitted |= self._check_hidden_units(learner, fitted, first, rows, held_out)
+            vars(self).update(fitted)
         return self
 
-    def _check_parameters(self, partial):
+    def _check_parameters(self, learner, partial):
         check_number("n_components", self.n_components, low=1, integer=True)
-        return TrainingParameters.of(self, partial)
+        check_number_or(("auto",), "alpha", self.alpha, low=0)
+        parameters = TrainingParameters.of(self, partial)
+        is_auto = isinstance(self.optimizer, str) and self.optimizer == "auto"
+        if is_auto and learner.deterministic and not partial:
+            return replace(parameters, optimizer="lbfgs")
+        return parameters
+
+    def _logistic_start(self, fit, data, n_hidden):
+        """Return the strength of the penalty, and the model at which training starts."""
+        if fit.is_resumed:
+            return LogisticStart(self.alpha_ if self.alpha == "auto" else float(self.alpha))
+        return LogisticStart.of(self.alpha, self.penalty, data, n_hidden, fit.rng)
+
+    def _check_hidden_units(self, learner, fitted, first, rows, held_out):
+        """Return changed attributes: if hidden units do not help, their weights are zero."""
+        energy, epoch = fitted["energy_"], fitted["_epoch"]
+        if first.is_better(learner, energy, epoch, held_out, self.n_jobs):
+            return {}
+        logistic = fit_logistic(rows, first.alpha, self.penalty, first.energy)
+        return {"energy_": add_idle_units(logistic, energy.weights.shape[1])}
 
     def _encode_outputs(self, X, y, classes, is_resumed):
         """Return the encoder of the outputs, and a batch of all rows with encoded outputs."""
@@ -327,23 +367,22 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
                 f"has {learned}. Start anew with fit and warm_start=False."
             )
 
-    def _initial_energy(self, data, n_hidden, parameters):
-        """Return an energy with small random weights, so that the hidden units differ."""
+    def _independent_outputs(self, data, n_hidden, parameters):
+        """Return an energy in which the outputs do not depend on the inputs."""
         n_inputs, n_visible = data.X.shape[1], data.Y.shape[1]
         parameters.check_memory(
             n_visible * n_hidden + n_inputs * (n_visible + n_hidden),
             "weights",
             "Use fewer n_components or features, or raise max_bytes.",
         )
-        rng = check_generator(self.random_state).spawn(1)[0]  # independent of training
-        return ConditionalBipartiteEnergy(**initial_values.conditional_layers(data, n_hidden, rng))
+        return add_idle_units(independent_outputs(data), n_hidden)
 
     def _encode_validation(self, X, y, encoder, scaler):
         X = self._inputs(X, reset=False)
         codes = encoder.encode(y, X.shape[0], "y_val")
         return Batch(scale_inputs(scaler, X), codes)
 
-    def _settings(self, parameters, learner, energy, data, held_out):
+    def _settings(self, parameters, learner, energy, data, held_out, alpha):
         n = data.X.shape[0]
         least, most = (epochs * -(-n // self.batch_size) for epochs in EPOCHS)
         max_updates = int(np.clip(Settings.max_updates, least, most))
@@ -351,6 +390,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             learner,
             energy,
             data,
+            alpha=alpha,
             default_optimizer="sgd",
             recency=RECENCY,
             patience=max(self.n_iter_no_change, -(-MIN_PATIENCE * self.batch_size // n)),
