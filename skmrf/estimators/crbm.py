@@ -34,7 +34,7 @@ from ._session import FitSession
 from ._training import TrainingParameters
 
 MIN_ROWS_FOR_HOLD_OUT = 200  # with early_stopping="auto"
-MIN_PATIENCE = 2000  # updates without a better score
+MIN_PATIENCE = 500  # updates without a better score
 FIRST_RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 0.001}
 WINDOW, COSINE, N_HALVINGS = 1000, 0.0, 3
 N_WINDOWS = 9  # the four windows of the schedule are as long as 8.1 first windows
@@ -340,7 +340,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         energy, epoch = fitted["energy_"], fitted["_epoch"]
         if first.is_better(learner, energy, epoch, held_out, self.n_jobs):
             return {}
-        logistic = fit_logistic(rows, first.alpha, self.penalty, first.energy)
+        logistic = fit_logistic(rows, first.alpha, self.penalty)
         return {"energy_": add_idle_units(logistic, energy.weights.shape[1])}
 
     def _encode_outputs(self, X, y, classes, is_resumed):

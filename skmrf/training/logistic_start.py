@@ -3,9 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.linalg import eigh
+from scipy.optimize import minimize
+from scipy.sparse import issparse
+from scipy.special import expit
 
 from .._utils.log_weights import effective_sample_size, normalized_weights
+from .._utils.rows import dense_rows
 from ..energies import ConditionalBipartiteEnergy
 from ..learners import LR
 from . import initial_values, loop
@@ -13,14 +17,17 @@ from .penalties import make_penalty
 from .settings import Settings
 from .state import start
 
-STRENGTHS = 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03  # alpha times number of rows
+STRENGTHS = 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01  # alpha times n_rows
 PATH_ITER = 50  # iterations of the solver at each alpha
 MAX_ITER = 200
 TOL = 1e-4  # nats; more exact fits do not predict better
 N_FOLDS = 5
 MEDIUM, LARGE, HUGE = 1e7, 1e8, 2e9  # rows times inputs times outputs: fewer folds, then rows
 HELD_OUT_SHARE = 0.2  # if there is one fold
-SPARSE_SHARE = 0.05  # products with sparse matrices are faster below this share of non-zeros
+RELATIVE_GAIN = 1e-6  # smaller gains of the objective end the solver
+MIN_VARIANCE = 1e-10  # relative to the largest variance of a principal component
+MAX_COMPONENTS = 2000  # with more inputs and rows, principal components take too long
+MAX_DENSE = 1e8  # entries of sparse inputs that are made dense
 
 
 @dataclass(frozen=True)
@@ -63,21 +70,18 @@ def choose_alpha(data, penalty, rng):
     AlphaPath
         Strengths, their held-out log-losses, and the chosen strength.
     """
-    n, work = data.X.shape[0], data.X.shape[0] * data.X.shape[1] * data.Y.shape[1]
+    n, work = data.X.shape[0], amount_of_work(data)
     order = rng.permutation(n)
     if work > HUGE:
         order = order[: max(2, int(n * HUGE / work))]
     folds = _divide(data, order, 1 if work > LARGE else 3 if work > MEDIUM else N_FOLDS)
     size = n if data.log_weights is None else effective_sample_size(data.log_weights)
-    strengths = STRENGTHS[1::2] if work > LARGE else STRENGTHS
-    alphas, losses, models = [], [], [None] * len(folds)
+    solvers = [make_solver(train, penalty) for train, _ in folds]
+    alphas, losses = [], []
     weights = _row_weights([held_out for _, held_out in folds])
-    for strength in strengths:
+    for strength in STRENGTHS:
         alphas.append(strength / size)
-        models = [
-            fit_logistic(train, alphas[-1], penalty, energy, PATH_ITER)
-            for (train, _), energy in zip(folds, models, strict=True)
-        ]
+        models = [solver.solve(alphas[-1], PATH_ITER) for solver in solvers]
         losses.append(_losses(models, folds))
         if not _is_within_error(losses, weights)[-1]:
             break
@@ -162,7 +166,152 @@ def mean_and_error(values, weights):
     return mean, np.sqrt(((values - mean[..., None]) ** 2) @ weights**2)
 
 
-def fit_logistic(data, alpha, penalty="l2", energy=None, max_iter=MAX_ITER):
+class LogisticSolver:
+    """Solver of L2-penalised logistic regressions of all outputs of some rows.
+
+    It rotates the inputs to their principal components. The rows have a diagonal covariance matrix
+    there, so that L-BFGS converges in few iterations after a rescaling of each parameter. Half a
+    row of mean inputs is added to the count of each state of each output, so that the intercepts
+    of constant outputs are finite.
+
+    Parameters
+    ----------
+    data : Batch
+        Training rows: inputs ``X`` and targets ``Y``.
+    """
+
+    def __init__(self, data):
+        n, work = data.X.shape[0], amount_of_work(data)
+        self.dtype = np.float32 if work > LARGE else np.float64
+        self.weights = normalized_weights(data.log_weights, n)
+        X = np.asarray(dense_rows(data.X), dtype=float)
+        self.mean = self.weights @ X
+        X = np.sqrt(self.weights)[:, None] * (X - self.mean)
+        self.variances, self.components = _principal_components(X)
+        Z = (X @ self.components) / np.sqrt(self.weights)[:, None]
+        self.Z, self.Y = Z.astype(self.dtype), data.Y.astype(self.dtype)
+        size = n if data.log_weights is None else effective_sample_size(data.log_weights)
+        self.pseudo = 1.0 / size
+        self.solution = np.zeros((len(self.variances) + 1, data.Y.shape[1]))
+        self.solution[-1] = initial_values.log_odds(data.Y, data.log_weights)
+
+    def solve(self, alpha, max_iter=MAX_ITER):
+        """Maximise the penalised log-likelihood, starting at the previous solution.
+
+        Parameters
+        ----------
+        alpha : float
+            Strength of the penalty, against the mean log-likelihood of a row in nats.
+        max_iter : int, default=200
+            Maximum number of iterations.
+
+        Returns
+        -------
+        ConditionalBipartiteEnergy
+            Model without hidden units.
+        """
+        P = expit(self._odds(self.solution))
+        slopes = self.weights @ (P * (1 - P)) + TOL
+        curvatures = np.append(self.variances, 1.0)[:, None] * slopes
+        curvatures[:-1] += alpha
+        scale = curvatures**-0.5
+
+        def objective(u):
+            value, gradient = self._objective(scale * u.reshape(scale.shape), alpha)
+            return value, (scale * gradient).ravel()
+
+        options = {"maxiter": max_iter, "gtol": TOL, "ftol": RELATIVE_GAIN}
+        first = (self.solution / scale).ravel()
+        found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options)
+        self.solution = scale * found.x.reshape(scale.shape)
+        return self._energy()
+
+    def _odds(self, solution):
+        odds = self.Z @ solution[:-1].astype(self.dtype)
+        odds += solution[-1].astype(self.dtype)
+        return odds
+
+    def _objective(self, solution, alpha):
+        """Return the penalised mean loss of a row, and its gradient."""
+        odds, Y, bias = self._odds(solution), self.Y, solution[-1]
+        losses = np.logaddexp(0, odds)
+        losses -= Y * odds
+        value = float(self.weights @ losses.sum(axis=1, dtype=float))
+        value += 0.5 * alpha * float(np.sum(solution[:-1] ** 2))
+        value += self.pseudo * float(np.sum(np.logaddexp(0.0, bias) - 0.5 * bias))
+        residuals = (expit(odds) - Y) * self.weights.astype(self.dtype)[:, None]
+        gradient = np.empty_like(solution)
+        gradient[:-1] = self.Z.T @ residuals + alpha * solution[:-1]
+        gradient[-1] = residuals.sum(axis=0, dtype=float) + self.pseudo * (expit(bias) - 0.5)
+        return value, gradient
+
+    def _energy(self):
+        inputs = self.components @ self.solution[:-1]
+        bias, n_inputs = self.solution[-1] - self.mean @ inputs, len(inputs)
+        hidden = np.zeros((len(bias), 0), np.float32), np.zeros((n_inputs, 0)), np.zeros(0)
+        return ConditionalBipartiteEnergy(hidden[0], inputs, hidden[1], bias, hidden[2])
+
+
+def _principal_components(X):
+    """Return the variances and the directions of the principal components of weighted rows."""
+    n, d = X.shape
+    variances, vectors = eigh(X.T @ X if d <= n else X @ X.T)
+    kept = variances > MIN_VARIANCE * max(float(variances[-1]), 1e-300)
+    variances, vectors = variances[kept], vectors[:, kept]
+    return variances, vectors if d <= n else X.T @ (vectors / np.sqrt(variances))
+
+
+class PenalizedSolver:
+    """Solver of penalised logistic regressions by the deterministic solvers of training.
+
+    Parameters
+    ----------
+    data : Batch
+        Training rows: inputs ``X`` and targets ``Y``.
+    penalty : {"l2", "l1", "group-l1"}
+        Penalty on the weights.
+    """
+
+    def __init__(self, data, penalty):
+        self.data = data
+        self.penalty = penalty
+        self.energy = independent_outputs(data)
+
+    def solve(self, alpha, max_iter=MAX_ITER):
+        """Return the model without hidden units; the solver starts at the previous solution."""
+        energy, learner = self.energy, LR()
+        groups = energy.penalty_groups()
+        settings = Settings(
+            optimizer=None,
+            penalty=make_penalty(self.penalty, alpha, groups, energy.multiplicity),
+            max_iter=max_iter,
+            tol=TOL,
+            complete=False,
+            interruptible=False,
+            multiplicity=energy.multiplicity,
+        )
+        first = start(energy, learner, self.data, settings, None)
+        self.energy = loop.run(learner, self.data, settings, first).energy
+        return self.energy
+
+
+def make_solver(data, penalty):
+    """Return a solver of logistic regressions that suits the penalty and the number of inputs."""
+    if penalty == "l2" and min(data.X.shape) <= MAX_COMPONENTS and _fits_densely(data.X):
+        return LogisticSolver(data)
+    return PenalizedSolver(data, penalty)
+
+
+def _fits_densely(X):
+    return not issparse(X) or X.shape[0] * X.shape[1] <= MAX_DENSE
+
+
+def amount_of_work(data):
+    """Return the number of rows times inputs times outputs."""
+    return data.X.shape[0] * data.X.shape[1] * data.Y.shape[1]
+
+
+def fit_logistic(data, alpha, penalty="l2"):
     """Fit a penalised logistic regression of each output.
 
     Parameters
@@ -173,36 +322,13 @@ def fit_logistic(data, alpha, penalty="l2", energy=None, max_iter=MAX_ITER):
         Strength of the penalty, against the mean log-likelihood of a row in nats.
     penalty : {"l2", "l1", "group-l1"}, default="l2"
         Penalty on the weights.
-    energy : ConditionalBipartiteEnergy, optional
-        Logistic regressions at which the solver starts. By default independent outputs.
-    max_iter : int, default=200
-        Maximum number of iterations of the solver.
 
     Returns
     -------
     ConditionalBipartiteEnergy
         Model without hidden units.
     """
-    if energy is None:
-        energy = independent_outputs(data)
-    settings = Settings(
-        optimizer=None,
-        penalty=make_penalty(penalty, alpha, energy.penalty_groups(), energy.multiplicity),
-        max_iter=max_iter,
-        tol=TOL,
-        complete=False,
-        interruptible=False,
-        multiplicity=energy.multiplicity,
-    )
-    learner, data = LR(), data._replace(X=_faster_form(data.X))
-    return loop.run(learner, data, settings, start(energy, learner, data, settings, None)).energy
-
-
-def _faster_form(X):
-    """Return the inputs as a sparse matrix if they are dense and few are not zero."""
-    if issparse(X) or np.count_nonzero(X) > SPARSE_SHARE * X.size:
-        return X
-    return csr_array(X)
+    return make_solver(data, penalty).solve(alpha)
 
 
 def independent_outputs(data):
