@@ -1,7 +1,5 @@
 """Logistic regressions of each output, at which the training of conditional models starts."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.linalg import eigh
 from scipy.optimize import minimize
@@ -18,35 +16,18 @@ from .settings import Settings
 from .state import start
 
 STRENGTHS = 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01  # alpha times n_rows
-PATH_ITER = 50  # iterations of the solver at each alpha
+PATH_ITER = 30  # iterations of the solver at each alpha
 MAX_ITER = 200
 TOL = 1e-4  # nats; more exact fits do not predict better
 N_FOLDS = 5
 MEDIUM, LARGE, HUGE = 1e7, 1e8, 2e9  # rows times inputs times outputs: fewer folds, then rows
 HELD_OUT_SHARE = 0.2  # if there is one fold
+LIGHT_STRENGTH = 0.1  # times number of rows: penalty on the strongest input of each output
+N_PAIRS = 5  # of L-BFGS
 RELATIVE_GAIN = 1e-6  # smaller gains of the objective end the solver
 MIN_VARIANCE = 1e-10  # relative to the largest variance of a principal component
 MAX_COMPONENTS = 2000  # with more inputs and rows, principal components take too long
 MAX_DENSE = 1e8  # entries of sparse inputs that are made dense
-
-
-@dataclass(frozen=True)
-class AlphaPath:
-    """Held-out log-losses of logistic regressions with different penalties.
-
-    Attributes
-    ----------
-    alphas : ndarray of shape (n_alphas,)
-        Strengths of the penalty, in decreasing order.
-    losses : ndarray of shape (n_alphas,)
-        Mean log-loss of an output of a held-out row, in nats.
-    chosen : float
-        Chosen strength.
-    """
-
-    alphas: np.ndarray
-    losses: np.ndarray
-    chosen: float
 
 
 def choose_alpha(data, penalty, rng):
@@ -67,26 +48,29 @@ def choose_alpha(data, penalty, rng):
 
     Returns
     -------
-    AlphaPath
-        Strengths, their held-out log-losses, and the chosen strength.
+    chosen : float
+        Chosen strength.
+    path : dict of str to ndarray
+        "alphas", the strengths in decreasing order, and "losses", their mean held-out log-losses
+        of an output in nats; both of shape (n_alphas,).
     """
     n, work = data.X.shape[0], amount_of_work(data)
     order = rng.permutation(n)
     if work > HUGE:
         order = order[: max(2, int(n * HUGE / work))]
     folds = _divide(data, order, 1 if work > LARGE else 3 if work > MEDIUM else N_FOLDS)
-    size = n if data.log_weights is None else effective_sample_size(data.log_weights)
-    solvers = [make_solver(train, penalty) for train, _ in folds]
+    strengths, size = STRENGTHS[1::2] if work > LARGE else STRENGTHS, effective_rows(data)
+    solvers = [make_solver(train, penalty, light=True) for train, _ in folds]
     alphas, losses = [], []
     weights = _row_weights([held_out for _, held_out in folds])
-    for strength in STRENGTHS:
+    for strength in strengths:
         alphas.append(strength / size)
         models = [solver.solve(alphas[-1], PATH_ITER) for solver in solvers]
         losses.append(_losses(models, folds))
         if not _is_within_error(losses, weights)[-1]:
             break
     chosen = alphas[int(np.flatnonzero(_is_within_error(losses, weights))[-1])]
-    return AlphaPath(np.array(alphas), np.array(losses) @ weights, chosen)
+    return chosen, {"alphas": np.array(alphas), "losses": np.array(losses) @ weights}
 
 
 def _divide(data, order, n_folds):
@@ -180,19 +164,23 @@ class LogisticSolver:
         Training rows: inputs ``X`` and targets ``Y``.
     """
 
-    def __init__(self, data):
+    def __init__(self, data, light=False):
         n, work = data.X.shape[0], amount_of_work(data)
         self.dtype = np.float32 if work > LARGE else np.float64
         self.weights = normalized_weights(data.log_weights, n)
         X = np.asarray(dense_rows(data.X), dtype=float)
         self.mean = self.weights @ X
+        self.light, self.strongest = light, None
+        if light:
+            self.strongest = find_strongest_inputs(X, data.Y, self.weights)
+            self.single = X[:, self.strongest].astype(self.dtype)
         X = np.sqrt(self.weights)[:, None] * (X - self.mean)
         self.variances, self.components = _principal_components(X)
         Z = (X @ self.components) / np.sqrt(self.weights)[:, None]
         self.Z, self.Y = Z.astype(self.dtype), data.Y.astype(self.dtype)
-        size = n if data.log_weights is None else effective_sample_size(data.log_weights)
-        self.pseudo = 1.0 / size
-        self.solution = np.zeros((len(self.variances) + 1, data.Y.shape[1]))
+        self.n = effective_rows(data)
+        self.pseudo = 1.0 / self.n
+        self.solution = np.zeros((len(self.variances) + 1 + light, data.Y.shape[1]))
         self.solution[-1] = initial_values.log_odds(data.Y, data.log_weights)
 
     def solve(self, alpha, max_iter=MAX_ITER):
@@ -212,44 +200,93 @@ class LogisticSolver:
         """
         P = expit(self._odds(self.solution))
         slopes = self.weights @ (P * (1 - P)) + TOL
-        curvatures = np.append(self.variances, 1.0)[:, None] * slopes
-        curvatures[:-1] += alpha
-        scale = curvatures**-0.5
+        strengths = self._strengths(alpha)
+        variances = np.append(self.variances, np.ones(len(strengths) - len(self.variances)))
+        scale = (variances[:, None] * slopes + strengths[:, None]) ** -0.5
 
         def objective(u):
-            value, gradient = self._objective(scale * u.reshape(scale.shape), alpha)
+            solution = scale * u.reshape(scale.shape)
+            value, gradient = self._objective(solution)
+            value += 0.5 * float(strengths @ np.sum(solution**2, axis=1))
+            gradient += strengths[:, None] * solution
             return value, (scale * gradient).ravel()
 
-        options = {"maxiter": max_iter, "gtol": TOL, "ftol": RELATIVE_GAIN}
+        options = {"maxiter": max_iter, "gtol": TOL, "ftol": RELATIVE_GAIN, "maxcor": N_PAIRS}
         first = (self.solution / scale).ravel()
         found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options)
         self.solution = scale * found.x.reshape(scale.shape)
         return self._energy()
 
+    def _strengths(self, alpha):
+        """Return the strength of the penalty of each row of the solution."""
+        strengths = np.full(len(self.solution), alpha)
+        strengths[-1] = 0.0
+        if self.light:
+            strengths[-2] = light_strength(alpha, self.n)
+        return strengths
+
     def _odds(self, solution):
-        odds = self.Z @ solution[:-1].astype(self.dtype)
+        odds = self.Z @ solution[: len(self.variances)].astype(self.dtype)
+        if self.light:
+            odds += self.single * solution[-2].astype(self.dtype)
         odds += solution[-1].astype(self.dtype)
         return odds
 
-    def _objective(self, solution, alpha):
-        """Return the penalised mean loss of a row, and its gradient."""
+    def _objective(self, solution):
+        """Return the mean loss of a row without the penalty, and its gradient."""
         odds, Y, bias = self._odds(solution), self.Y, solution[-1]
         losses = np.logaddexp(0, odds)
         losses -= Y * odds
         value = float(self.weights @ losses.sum(axis=1, dtype=float))
-        value += 0.5 * alpha * float(np.sum(solution[:-1] ** 2))
         value += self.pseudo * float(np.sum(np.logaddexp(0.0, bias) - 0.5 * bias))
         residuals = (expit(odds) - Y) * self.weights.astype(self.dtype)[:, None]
         gradient = np.empty_like(solution)
-        gradient[:-1] = self.Z.T @ residuals + alpha * solution[:-1]
+        gradient[: len(self.variances)] = self.Z.T @ residuals
+        if self.light:
+            gradient[-2] = np.einsum("ij,ij->j", self.single, residuals)
         gradient[-1] = residuals.sum(axis=0, dtype=float) + self.pseudo * (expit(bias) - 0.5)
         return value, gradient
 
     def _energy(self):
-        inputs = self.components @ self.solution[:-1]
+        inputs = self.components @ self.solution[: len(self.variances)]
         bias, n_inputs = self.solution[-1] - self.mean @ inputs, len(inputs)
+        if self.light:
+            inputs[self.strongest, np.arange(len(bias))] += self.solution[-2]
         hidden = np.zeros((len(bias), 0), np.float32), np.zeros((n_inputs, 0)), np.zeros(0)
         return ConditionalBipartiteEnergy(hidden[0], inputs, hidden[1], bias, hidden[2])
+
+
+def lighten(penalty, strongest, energy, data):
+    """Reduce an L2 penalty on the weight of the strongest input of each output.
+
+    Parameters
+    ----------
+    penalty : L2
+        Penalty of a conditional energy. It is modified.
+    strongest : ndarray of int of shape (n_outputs,)
+        Index of the strongest input of each output.
+    energy : ConditionalBipartiteEnergy
+        Energy with the parameters that are penalised.
+    data : Batch
+        Training rows.
+    """
+    strengths = np.full(energy.theta["visible_inputs"].shape, penalty.alpha, np.float32)
+    columns = np.arange(len(strongest))
+    strengths[strongest, columns] = light_strength(penalty.alpha, effective_rows(data))
+    penalty.weights["visible_inputs"] = strengths
+
+
+def light_strength(alpha, n_rows):
+    """Return the strength of the penalty on the weight of the strongest input of an output."""
+    return min(alpha, LIGHT_STRENGTH / n_rows)
+
+
+def find_strongest_inputs(X, Y, weights):
+    """Return the index of the input with the largest absolute correlation with each output."""
+    deviations = X - weights @ X
+    spread = np.sqrt(weights @ deviations**2)
+    covariances = np.abs((weights[:, None] * deviations).T @ Y)
+    return np.argmax(covariances / np.where(spread > 0, spread, np.inf)[:, None], axis=0)
 
 
 def _principal_components(X):
@@ -274,6 +311,7 @@ class PenalizedSolver:
 
     def __init__(self, data, penalty):
         self.data = data
+        self.strongest = None
         self.penalty = penalty
         self.energy = independent_outputs(data)
 
@@ -295,10 +333,10 @@ class PenalizedSolver:
         return self.energy
 
 
-def make_solver(data, penalty):
+def make_solver(data, penalty, light=False):
     """Return a solver of logistic regressions that suits the penalty and the number of inputs."""
     if penalty == "l2" and min(data.X.shape) <= MAX_COMPONENTS and _fits_densely(data.X):
-        return LogisticSolver(data)
+        return LogisticSolver(data, light)
     return PenalizedSolver(data, penalty)
 
 
@@ -306,29 +344,16 @@ def _fits_densely(X):
     return not issparse(X) or X.shape[0] * X.shape[1] <= MAX_DENSE
 
 
+def effective_rows(data):
+    """Return the number of rows, or the effective sample size of weighted rows."""
+    if data.log_weights is None:
+        return data.X.shape[0]
+    return effective_sample_size(data.log_weights)
+
+
 def amount_of_work(data):
     """Return the number of rows times inputs times outputs."""
     return data.X.shape[0] * data.X.shape[1] * data.Y.shape[1]
-
-
-def fit_logistic(data, alpha, penalty="l2"):
-    """Fit a penalised logistic regression of each output.
-
-    Parameters
-    ----------
-    data : Batch
-        Training rows: inputs ``X`` and targets ``Y``.
-    alpha : float
-        Strength of the penalty, against the mean log-likelihood of a row in nats.
-    penalty : {"l2", "l1", "group-l1"}, default="l2"
-        Penalty on the weights.
-
-    Returns
-    -------
-    ConditionalBipartiteEnergy
-        Model without hidden units.
-    """
-    return make_solver(data, penalty).solve(alpha)
 
 
 def independent_outputs(data):
