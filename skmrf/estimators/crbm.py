@@ -374,7 +374,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         """Return an energy in which the outputs do not depend on the inputs."""
         n_inputs, n_visible = data.X.shape[1], data.Y.shape[1]
         parameters.check_memory(
-            n_visible * n_hidden + n_inputs * (n_visible + n_hidden),
+            n_visible * n_hidden + n_inputs * (4 * n_visible + n_hidden),  # solver of the start
             "weights",
             "Use fewer n_components or features, or raise max_bytes.",
         )

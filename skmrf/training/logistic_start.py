@@ -16,7 +16,7 @@ from .settings import Settings
 from .state import start
 
 STRENGTHS = 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01  # alpha times n_rows
-PATH_ITER = 30  # iterations of the solver at each alpha
+PATH_ITER = 20  # iterations of the solver at each alpha
 MAX_ITER = 200
 TOL = 1e-4  # nats; more exact fits do not predict better
 N_FOLDS = 5
