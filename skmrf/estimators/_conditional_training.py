@@ -77,7 +77,9 @@ class LogisticStart:
     def refit(self, penalty, data):
         """Return the logistic regressions of other rows, with the same penalty."""
         light = self.strongest is not None
-        return logistic_start.make_solver(data, penalty, light).solve(self.alpha)
+        solver = logistic_start.make_solver(data, penalty, light)
+        solver.begin_at(self.energy)
+        return solver.solve(self.alpha)
 
     def settings(self, parameters, learner, energy, data, score):
         """Return the settings of the training loop.

@@ -24,7 +24,7 @@ MEDIUM, LARGE, HUGE = 1e7, 1e8, 2e9  # rows times inputs times outputs: fewer fo
 HELD_OUT_SHARE = 0.2  # if there is one fold
 LIGHT_STRENGTH = 0.1  # times number of rows: penalty on the strongest input of each output
 N_PAIRS = 5  # of L-BFGS
-RELATIVE_GAIN = 1e-6  # smaller gains of the objective end the solver
+RELATIVE_GAIN = {np.float64: 1e-6, np.float32: 1e-5}  # smaller gains end the solver
 MIN_VARIANCE = 1e-10  # relative to the largest variance of a principal component
 MAX_COMPONENTS = 2000  # with more inputs and rows, principal components take too long
 MAX_DENSE = 1e8  # entries of sparse inputs that are made dense
@@ -183,6 +183,18 @@ class LogisticSolver:
         self.solution = np.zeros((len(self.variances) + 1 + light, data.Y.shape[1]))
         self.solution[-1] = initial_values.log_odds(data.Y, data.log_weights)
 
+    def begin_at(self, energy):
+        """Start the solver at a model without hidden units."""
+        inputs = energy.theta["visible_inputs"].astype(float)
+        self.solution[: len(self.variances)] = self.components.T @ inputs
+        self.solution[-1] = energy.theta["visible_bias"] + self.mean @ inputs
+        if self.light:  # split weights between the components and the strongest inputs
+            self.solution[-2] = inputs[self.strongest, np.arange(inputs.shape[1])]
+            alone = np.zeros_like(inputs)
+            alone[self.strongest, np.arange(inputs.shape[1])] = self.solution[-2]
+            self.solution[: len(self.variances)] -= self.components.T @ alone
+            self.solution[-1] -= (self.mean[:, None] * alone).sum(axis=0)
+
     def solve(self, alpha, max_iter=MAX_ITER):
         """Maximise the penalised log-likelihood, starting at the previous solution.
 
@@ -211,7 +223,8 @@ class LogisticSolver:
             gradient += strengths[:, None] * solution
             return value, (scale * gradient).ravel()
 
-        options = {"maxiter": max_iter, "gtol": TOL, "ftol": RELATIVE_GAIN, "maxcor": N_PAIRS}
+        gain = RELATIVE_GAIN[self.dtype]
+        options = {"maxiter": max_iter, "gtol": TOL, "ftol": gain, "maxcor": N_PAIRS}
         first = (self.solution / scale).ravel()
         found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options)
         self.solution = scale * found.x.reshape(scale.shape)
@@ -314,6 +327,10 @@ class PenalizedSolver:
         self.strongest = None
         self.penalty = penalty
         self.energy = independent_outputs(data)
+
+    def begin_at(self, energy):
+        """Start the solver at a model without hidden units."""
+        self.energy = energy
 
     def solve(self, alpha, max_iter=MAX_ITER):
         """Return the model without hidden units; the solver starts at the previous solution."""

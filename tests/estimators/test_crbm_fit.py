@@ -347,7 +347,9 @@ def test_memory_of_training(learner, average, optimizer, n_slots, monkeypatch):
     X = (rng.random((300, 1500)) < 0.3).astype(np.float32)
     Y = rng.integers(2, size=(300, 400), dtype=np.int8)
     model = quick(100, learner, max_iter=3, optimizer=optimizer, learning_rate=0.01, alpha=0.0)
-    monkeypatch.setattr(logistic_start, "make_solver", lambda data, *_: IndependentOutputs(data))
+    monkeypatch.setattr(
+        logistic_start, "make_solver", lambda data, *_, **__: IndependentOutputs(data)
+    )
     model.set_params(average=average, early_stopping=False).fit(
         X[:40], Y[:40]
     )  # compiles the kernels

@@ -153,6 +153,7 @@ def test_other_queries_refuse_probabilities(query):
         getattr(model, query)(np.full((2, 5), 0.25) + 0.5 * np.eye(2, 5))
 
 
+@pytest.mark.slow
 def test_default_parameters_learn_a_good_model():
     X = bits(200, 12)
     model = RBM(2, random_state=0).fit(X)
@@ -203,7 +204,7 @@ def test_exact_learning_of_two_large_layers_raises():
 BAD_DATA = [
     (BITS * 2, ValueError, "Column 0 holds 2, but the states are 0 and 1. .* as binarize="),
     (BITS * 1.5, ValueError, r"Column 0 holds 1\.5, but the states are 0 and 1"),
-    (BITS - 0.5, ValueError, r"Column 0 holds -0\.5, but the states are 0 and 1"),
+    (-0.5 * BITS, ValueError, r"Column 0 holds -0\.5, but the states are 0 and 1"),
     (sp.csr_array(BITS * 2), ValueError, "Column 0 holds 2, but the states are 0 and 1"),
     (np.where(BITS > 0, np.nan, 0), ValueError, "Column 0 holds NaN, but RBM needs complete rows"),
     (np.where(BITS > 0, np.inf, 0), ValueError, "Column . holds infinity; give finite"),
