@@ -16,6 +16,7 @@ from .settings import Settings
 from .state import start
 
 STRENGTHS = 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01  # alpha times n_rows
+MAX_ALPHA = 3.0  # gradient ascent with the default rates diverges above about 20
 PATH_ITER = 20  # iterations of the solver at each alpha
 MAX_ITER = 200
 TOL = 1e-4  # nats; more exact fits do not predict better
@@ -63,8 +64,8 @@ def choose_alpha(data, penalty, rng):
     solvers = [make_solver(train, penalty, light=True) for train, _ in folds]
     alphas, losses = [], []
     weights = _row_weights([held_out for _, held_out in folds])
-    for strength in strengths:
-        alphas.append(strength / size)
+    for alpha in np.unique(np.minimum(np.array(strengths) / size, MAX_ALPHA))[::-1].tolist():
+        alphas.append(alpha)
         models = [solver.solve(alphas[-1], PATH_ITER) for solver in solvers]
         losses.append(_losses(models, folds))
         if not _is_within_error(losses, weights)[-1]:

@@ -368,7 +368,7 @@ class IndependentOutputs:
 
     strongest = None
 
-    def __init__(self, data):
+    def __init__(self, data, *_, **__):
         self.data = data
 
     def solve(self, alpha):
