@@ -10,7 +10,7 @@ from ..training.settings import Settings
 from ._output_odds import mean_losses
 from ._rows import sample_weights
 
-MIN_PATIENCE = 500  # updates without a better score
+MIN_PATIENCE = 2000  # updates without a better score
 FIRST_RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 0.001}
 WINDOW, COSINE, N_HALVINGS = 1000, 0.0, 3
 N_WINDOWS = 9  # the four windows of the schedule are as long as 8.1 first windows

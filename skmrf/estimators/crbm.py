@@ -79,9 +79,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         of a row, which is the log-likelihood in nats for learners by maximum likelihood. 0 means no
         penalty. "auto" chooses the strength by cross-validation of the logistic regressions, or by
         held-out rows if there are many inputs and outputs: the weakest penalty whose log-loss is
-        within one standard error of the smallest log-loss. With "auto" and "l2", the weight between
-        each output and its most correlated input is penalised less: by at most 0.1 divided by the
-        number of rows.
+        within one standard error of the smallest log-loss. With "auto" and "l2", the
+        penalty on the weights of hidden units, and on the weight between each output and its most
+        correlated input, is at most 0.1 divided by the number of rows.
     batch_size : int, default=20
         Number of rows in a minibatch.
     max_iter : int, optional
@@ -107,7 +107,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         Share of the rows that early stopping holds out, above 0 and at most 0.9.
     n_iter_no_change : int, default=5
         Number of epochs without a better score after which early stopping ends training. These
-        epochs must also have at least 500 updates.
+        epochs must also have at least 2000 updates.
     max_bytes : float, default=4 * 2**30
         Maximum memory in bytes of the parameters during training. The default is 4 GiB.
     warm_start : bool, default=False

@@ -271,7 +271,9 @@ class LogisticSolver:
 
 
 def lighten(penalty, strongest, energy, data):
-    """Reduce an L2 penalty on the weight of the strongest input of each output.
+    """Reduce an L2 penalty on the strongest input of each output and on all hidden units.
+
+    The penalty was chosen without hidden units, so that it may be too strong for them.
 
     Parameters
     ----------
@@ -286,8 +288,9 @@ def lighten(penalty, strongest, energy, data):
     """
     strengths = np.full(energy.theta["visible_inputs"].shape, penalty.alpha, np.float32)
     columns = np.arange(len(strongest))
-    strengths[strongest, columns] = light_strength(penalty.alpha, effective_rows(data))
-    penalty.weights["visible_inputs"] = strengths
+    light = light_strength(penalty.alpha, effective_rows(data))
+    strengths[strongest, columns] = light
+    penalty.weights |= {"visible_inputs": strengths, "weights": light, "hidden_inputs": light}
 
 
 def light_strength(alpha, n_rows):

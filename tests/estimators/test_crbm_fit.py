@@ -242,7 +242,7 @@ def test_hidden_units_that_do_not_help_have_zero_weights(seed):
     model = quick(8, max_iter=None, batch_size=5, learning_rate=0.1, optimizer="sgd")
     model.fit(X[:120], Y[:120], X_val=X[120:], y_val=Y[120:])
     scores = model.history_["validation_score"]
-    patience = -(-500 // 24)
+    patience = -(-2000 // 24)
     assert len(scores) == model.n_iter_ == int(np.argmax(scores)) + 1 + patience
     assert max(scores) > scores[-1]
     theta = model.energy_.theta
