@@ -65,6 +65,18 @@ class TwoStateEncoder:
             codes.eliminate_zeros()
         return codes
 
+    def encode_probabilities(self, X):
+        """Return rows of numbers in [0, 1] unchanged, as floats, or int8 codes of binary rows.
+
+        With a threshold, or if any number is outside of [0, 1], it is :meth:`encode_complete`.
+        """
+        values = X.data if issparse(X) else X
+        is_binary = values.dtype.kind == "b" or ((values == 0) | (values == 1)).all()
+        if self.binarize is not None or is_binary or not ((values >= 0) & (values <= 1)).all():
+            return self.encode_complete(X)
+        X = X.astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
+        return X if issparse(X) else np.ascontiguousarray(X)
+
     def decode(self, codes):
         """Convert state codes to states; the result has integers if both states are integers.
 
@@ -143,5 +155,5 @@ def _raise_invalid_state(X, wrong, states, names):
     raise ValueError(
         f"Column {names[column]!r} holds {value!r}, but the states are {states[0]:g} and "
         f"{states[1]:g}. Give a threshold as binarize= (numbers above it become the upper state), "
-        "or data with these two states only."
+        "or data with these two states only, for example by rounding."
     )

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import numpy as np
 from joblib import parallel_config
 
+from ..training.logistic_start import log_losses
 from ._rows import sample_weights
 
 N_ROWS = 1024  # rows per call of inference
@@ -89,14 +90,40 @@ def output_score(learner, held_out, n_jobs=None):
     """
     if held_out is None:
         return None
-    weights, Y = sample_weights(held_out), held_out.Y > 0
+    weights = sample_weights(held_out)
 
     def score(energy, state):
-        odds = log_odds(learner, energy, held_out.X, state.epoch - 1, n_jobs)
-        share = float(np.average(((odds > 0) == Y).mean(axis=1), weights=weights))
-        if not learner.probabilistic:
-            return share
-        losses = np.logaddexp(0.0, np.where(Y, -odds, odds)).mean(axis=1)
-        return share - LOG_LOSS_WEIGHT * round(float(np.average(losses, weights=weights)), 2)
+        losses = mean_losses(learner, energy, held_out, state.epoch - 1, n_jobs)
+        wrong, *log_loss = np.average(losses, axis=1, weights=weights).tolist()
+        return 1.0 - wrong - sum(LOG_LOSS_WEIGHT * round(loss, 2) for loss in log_loss)
 
     return score
+
+
+def mean_losses(learner, energy, held_out, epoch, n_jobs=None):
+    """Return the mean losses of the outputs of each row.
+
+    Parameters
+    ----------
+    learner : ConditionalLearner
+        Learner whose inference is used.
+    energy : ConditionalBipartiteEnergy
+        Model.
+    held_out : Batch
+        Held-out rows.
+    epoch : int
+        Epoch of the model.
+    n_jobs : int, optional
+        Number of threads.
+
+    Returns
+    -------
+    ndarray of shape (n_losses, n_rows)
+        Share of wrong outputs, and then the mean log-loss in nats if the learner predicts
+        probabilities.
+    """
+    odds, Y = log_odds(learner, energy, held_out.X, epoch, n_jobs), held_out.Y > 0
+    losses = [(odds > 0) != Y]
+    if learner.probabilistic:
+        losses.append(log_losses(odds, Y))
+    return np.array([loss.mean(axis=1) for loss in losses])

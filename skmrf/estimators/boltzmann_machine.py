@@ -30,8 +30,8 @@ class BoltzmannMachine(VisibleEstimator):
 
     Parameters
     ----------
-    learner : str or Learner, default="psmc"
-        Estimator of the gradient of the log-likelihood: "psmc", "smc", "pcd", "cd",
+    learner : str or Learner, default="pcd"
+        Estimator of the gradient of the log-likelihood: "pcd", "psmc", "smc", "cd",
         "tempered-transitions", "parallel-tempering", "mcmc-mle", "pf-mcmc-mle" or "exact". "exact"
         needs at most about twenty columns. An instance of a class of :mod:`skmrf.learners` has its
         own parameters.
@@ -133,7 +133,7 @@ class BoltzmannMachine(VisibleEstimator):
     >>> import numpy as np
     >>> from skmrf import BoltzmannMachine
     >>> X = np.array([[1, 1, -1]] * 8 + [[-1, -1, 1]] * 8 + [[1, -1, 1], [-1, 1, -1]])
-    >>> model = BoltzmannMachine("pcd", alpha=0.1, random_state=0).fit(X)
+    >>> model = BoltzmannMachine(alpha=0.1, random_state=0).fit(X)
     >>> model.predict([[1, np.nan, np.nan]])
     array([[ 1,  1, -1]])
     >>> np.sign(model.coupling_)
@@ -146,7 +146,7 @@ class BoltzmannMachine(VisibleEstimator):
 
     def __init__(
         self,
-        learner="psmc",
+        learner="pcd",
         *,
         states=(-1, 1),
         binarize=None,

@@ -1,5 +1,7 @@
 """Conditional restricted Boltzmann machines for multi-label classification."""
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, clone
 from sklearn.callback import with_callbacks
@@ -11,28 +13,24 @@ from .._data.scaling import fit_scaler, scale_inputs
 from .._data.targets import OutputEncoder, check_given, check_two_labels
 from .._utils.batch import Batch
 from .._utils.log_weights import check_sample_weight
-from .._utils.parameters import check_number
-from .._utils.randomness import check_generator
+from .._utils.parameters import check_number, check_number_or
 from .._utils.rows import dense_rows
 from ..energies import ConditionalBipartiteEnergy
 from ..learners import ConditionalLearner
-from ..training import AdaptiveRate, initial_values
-from ..training.settings import Settings
+from ..training.logistic_start import (
+    add_hidden_units,
+    add_idle_units,
+    independent_outputs,
+)
 from ..variational.bipartite import check_weights, unit_probabilities
 from ._base import LearnedEstimator, unchanged_on_error
+from ._conditional_training import LogisticStart, is_auto
 from ._output_odds import finite_log_odds, has_probabilities, output_score
 from ._rows import hold_out, sample_weights, weighted_rows
 from ._session import FitSession
 from ._training import TrainingParameters
 
 MIN_ROWS_FOR_HOLD_OUT = 200  # with early_stopping="auto"
-MIN_PATIENCE = 2000  # updates without a better score
-FIRST_RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 0.001}
-WINDOW, COSINE, N_HALVINGS = 1000, 0.0, 3
-N_WINDOWS = 9  # the four windows of the schedule are as long as 8.1 first windows
-RECENCY = 8.0
-EPOCHS = 50, 1000  # limits of the number of epochs if max_iter is None
-CONVERGED_SHARE = 0.5  # a smaller share of converged inference raises a warning
 
 
 class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimator):
@@ -43,7 +41,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     The outputs :math:`v` and the hidden units :math:`h` are 0 or 1, and :math:`x` are the inputs.
     The hidden units model the dependence between outputs. Without hidden units the model is a
-    logistic regression of each output.
+    logistic regression of each output. Training starts at the penalised logistic regressions. If
+    hidden units do not improve the predictions of held-out rows, :meth:`fit` returns the logistic
+    regressions: all weights of hidden units are then zero.
 
     Parameters
     ----------
@@ -60,9 +60,10 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         - "cd" (``CD``) and "cd-percloss" (``CDPercLoss``): Markov chains.
         - "lr" (``LR``): logistic regressions without hidden units.
     optimizer : {"auto", "sgd", "momentum", "adam", "lbfgs"} or instance, default="auto"
-        Optimizer of the parameters. "auto" is SGD, whose models predicted new rows better than
-        those of Adam. "lbfgs" needs ``learner="lr"``; with the penalties "l1" and "group-l1" it is
-        FISTA. An instance of an optimizer of :mod:`skmrf.training` has its own parameters.
+        Optimizer of the parameters. "auto" is "lbfgs" for ``learner="lr"``, which other learners
+        do not accept, and SGD otherwise: its models predicted new rows better than those of Adam.
+        With the penalties "l1" and "group-l1", "lbfgs" is FISTA. An instance of an optimizer of
+        :mod:`skmrf.training` has its own parameters.
     learning_rate : str, float or schedule, default="adaptive"
         Learning rate. "adaptive" starts at 0.1 for SGD, 0.01 for momentum or 0.001 for Adam, and
         halves the rate whenever the gradient is only noise. "constant" keeps the first rate, "step"
@@ -73,17 +74,21 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         Penalty on the weights. Biases are not penalised. The groups of "group-l1" are the weights
         between a hidden unit and all outputs, between a hidden unit and all inputs, and between an
         output and all inputs.
-    alpha : float, default=0.0
+    alpha : float or "auto", default="auto"
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean objective
         of a row, which is the log-likelihood in nats for learners by maximum likelihood. 0 means no
-        penalty.
+        penalty. "auto" chooses the strength by cross-validation of the logistic regressions, or by
+        held-out rows if there are many inputs and outputs: the weakest penalty whose log-loss is
+        within one standard error of the smallest log-loss. With "auto" and "l2", the
+        penalty on the weights of hidden units, and on the weight between each output and its most
+        correlated input, is at most 0.1 divided by the number of rows.
     batch_size : int, default=20
         Number of rows in a minibatch.
     max_iter : int, optional
         Maximum number of epochs. By default training continues until the held-out score no longer
         improves or until it converges, with at most 20000 updates. This limit is raised to 50
         epochs if these have more updates, and lowered to 1000 epochs if these have fewer.
-    tol : float, default=1e-6
+    tol : float, default=1e-4
         Tolerance of deterministic solvers. They stop when no entry of the gradient is larger in
         absolute value.
     average : bool, default=True
@@ -92,8 +97,12 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         the penalties "l1" and "group-l1", or with a deterministic solver.
     early_stopping : bool or "auto", default="auto"
         Whether to hold out rows, to stop when their score no longer improves, and to keep the model
-        with the best score. "auto" holds rows out if there are at least 200, unless the optimizer
-        is "lbfgs". Validation rows that are given to :meth:`fit` are always used.
+        with the best score. Hidden units are kept if they do not decrease the share of correct
+        held-out outputs, and decrease the log-loss by more than two standard errors. For learners
+        without probabilities, they must increase the share by more than two standard errors.
+        Without held-out rows, hidden units are always kept. "auto" holds rows out if there are at
+        least 200, unless the optimizer is "lbfgs". Validation rows that are given to :meth:`fit`
+        are always used.
     validation_fraction : float, default=0.1
         Share of the rows that early stopping holds out, above 0 and at most 0.9.
     n_iter_no_change : int, default=5
@@ -106,7 +115,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     n_jobs : int, optional
         Number of threads over rows in belief propagation. Results do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
-        Random numbers of training: initial weights, minibatches, Markov chains and held-out rows.
+        Random numbers of training: initial weights, minibatches, Markov chains, held-out rows and
+        folds of cross-validation.
         An int makes fits reproducible.
     verbose : int, default=0
         Amount of progress messages. 0: none. 1: a line every few seconds with the epoch, the last
@@ -116,6 +126,11 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     ----------
     energy_ : ConditionalBipartiteEnergy
         Fitted model of inputs that are scaled by ``scaler_``.
+    alpha_ : float
+        Strength of the penalty.
+    alpha_path_ : dict of str to ndarray, or None
+        Path of ``alpha="auto"``: "alphas", the strengths, and "losses", their mean held-out
+        log-losses of an output in nats, both of shape (n_alphas,). None if ``alpha`` is a number.
     scaler_ : StandardScaler or None
         Scaler of the input columns with values other than 0 and 1. Such columns are standardised,
         or only divided by their root mean square if ``X`` is sparse. None if there are no such
@@ -177,10 +192,10 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         optimizer="auto",
         learning_rate="adaptive",
         penalty="l2",
-        alpha=0.0,
+        alpha="auto",
         batch_size=20,
         max_iter=None,
-        tol=1e-6,
+        tol=1e-4,
         average=True,
         early_stopping="auto",
         validation_fraction=0.1,
@@ -249,7 +264,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train for one epoch over ``X`` and ``y``, starting from the current parameters.
 
-        The scales of the input columns are computed from the rows of the first call.
+        The scales of the input columns and the initial logistic regressions are computed from the
+        rows of the first call, and so is the strength of the penalty if ``alpha="auto"``.
 
         Parameters
         ----------
@@ -273,7 +289,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     def _fit(self, X, y, sample_weight, *, classes=None, validation=None, partial=False):
         with unchanged_on_error(self):
-            parameters, learner = self._check_parameters(partial), self._check_learner()
+            learner = self._check_learner()
+            parameters = self._check_parameters(learner, partial)
             fit = FitSession(self, parameters, X, y)
             X = self._inputs(X, reset=not fit.is_resumed)
             encoder, data = self._encode_outputs(X, y, classes, fit.is_resumed)
@@ -282,18 +299,24 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             if fit.is_resumed:
                 self._check_same_size(n_hidden)
             else:
-                fit.energy = self._initial_energy(data, n_hidden, parameters)
+                fit.energy = self._independent_outputs(data, n_hidden, parameters)
             fit.begin(data, encoder.classes, encoder.shape, scaler)
+            rows = data
             if validation is None:
                 data, held_out = hold_out(data, parameters, fit.rng, min_rows=MIN_ROWS_FOR_HOLD_OUT)
             else:
                 held_out = self._encode_validation(*validation, encoder, scaler)
-            settings = self._settings(parameters, learner, fit.energy, data, held_out)
+            first = self._start(fit, data, n_hidden)
+            score = output_score(learner, held_out, self.n_jobs)
+            settings = first.settings(parameters, learner, fit.energy, data, score)
 
             def attributes(state):
                 fitted = fit.attributes(state)
                 check_weights(fitted["energy_"].weights)
                 return fitted | {
+                    "alpha_": first.alpha,
+                    "alpha_path_": first.path,
+                    "_strongest": first.strongest,
                     "classes_": encoder.classes,
                     "output_shape_": encoder.shape,
                     "scaler_": scaler,
@@ -301,12 +324,32 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
                     "_fitted_learner": clone(learner),
                 }
 
-            vars(self).update(attributes(fit.train(learner, data, settings, attributes)))
+            state = fit.train(learner, data, settings, attributes)
+            fitted = attributes(state)
+            if learner.has_hidden and not fit.is_resumed and held_out is not None:
+                rows = rows if validation is None else data
+                energy = first.check_hidden_units(learner, fitted, rows, held_out, parameters)
+                fitted["energy_"] = energy
+            vars(self).update(fitted)
         return self
 
-    def _check_parameters(self, partial):
+    def _check_parameters(self, learner, partial):
         check_number("n_components", self.n_components, low=1, integer=True)
-        return TrainingParameters.of(self, partial)
+        check_number_or(("auto",), "alpha", self.alpha, low=0)
+        parameters = TrainingParameters.of(self, partial)
+        if is_auto(self.optimizer) and learner.deterministic and not partial:
+            return replace(parameters, optimizer="lbfgs")
+        return parameters
+
+    def _start(self, fit, data, n_hidden):
+        """Set the energy at which training starts: logistic regressions, and hidden units."""
+        if fit.is_resumed:
+            if not is_auto(self.alpha):
+                return LogisticStart(float(self.alpha))
+            return LogisticStart(self.alpha_, self.alpha_path_, None, self._strongest)
+        first = LogisticStart.of(self.alpha, self.penalty, data, fit.rng)
+        fit.energy = add_hidden_units(first.energy, data, n_hidden, fit.rng.spawn(1)[0])
+        return first
 
     def _encode_outputs(self, X, y, classes, is_resumed):
         """Return the encoder of the outputs, and a batch of all rows with encoded outputs."""
@@ -332,40 +375,20 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
                 f"has {learned}. Start anew with fit and warm_start=False."
             )
 
-    def _initial_energy(self, data, n_hidden, parameters):
-        """Return an energy with small random weights, so that the hidden units differ."""
+    def _independent_outputs(self, data, n_hidden, parameters):
+        """Return an energy in which the outputs do not depend on the inputs."""
         n_inputs, n_visible = data.X.shape[1], data.Y.shape[1]
         parameters.check_memory(
-            n_visible * n_hidden + n_inputs * (n_visible + n_hidden),
+            n_visible * n_hidden + n_inputs * (4 * n_visible + n_hidden),  # solver of the start
             "weights",
             "Use fewer n_components or features, or raise max_bytes.",
         )
-        rng = check_generator(self.random_state).spawn(1)[0]  # independent of training
-        return ConditionalBipartiteEnergy(**initial_values.conditional_layers(data, n_hidden, rng))
+        return add_idle_units(independent_outputs(data), n_hidden)
 
     def _encode_validation(self, X, y, encoder, scaler):
         X = self._inputs(X, reset=False)
         codes = encoder.encode(y, X.shape[0], "y_val")
         return Batch(scale_inputs(scaler, X), codes)
-
-    def _settings(self, parameters, learner, energy, data, held_out):
-        n = data.X.shape[0]
-        least, most = (epochs * -(-n // self.batch_size) for epochs in EPOCHS)
-        max_updates = int(np.clip(Settings.max_updates, least, most))
-        settings = parameters.settings(
-            learner,
-            energy,
-            data,
-            default_optimizer="sgd",
-            recency=RECENCY,
-            patience=max(self.n_iter_no_change, -(-MIN_PATIENCE * self.batch_size // n)),
-            max_updates=max_updates,
-            converged_share=CONVERGED_SHARE,
-            score=output_score(learner, held_out, self.n_jobs),
-        )
-        if parameters.has_default_rate(settings.optimizer):
-            settings.rate = _adaptive_rate(settings.optimizer, max_updates)
-        return settings
 
     # Queries ------------------------------------------------------------------------------
 
@@ -476,10 +499,3 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.multi_label = True
         return tags
-
-
-def _adaptive_rate(optimizer, max_updates):
-    """Return the default learning-rate schedule; all its halvings fit into ``max_updates``."""
-    rate = FIRST_RATES.get(type(optimizer).__name__.lower(), optimizer.default_rate)
-    window = int(np.clip(max_updates // N_WINDOWS, 1, WINDOW))
-    return AdaptiveRate(rate, window, COSINE, N_HALVINGS)

@@ -13,28 +13,22 @@ from .._data.numeric import numeric_rows
 from .._utils.batch import Batch
 from .._utils.parameters import check_choice, check_number
 from .._utils.randomness import check_generator
-from .._utils.rows import dense_rows
 from ..energies import BipartiteEnergy
+from ..learners.base import draw_states
 from ..likelihood import log_partition_bounds
 from ..samplers import gibbs_queries
-from ..training import AdaptiveRate, initial_values
 from ..training.held_out import layered_score
 from ._base import unchanged_on_error
 from ._density import EnergyEstimator
+from ._hidden_layer import adaptive_rate, describe_hidden_units, initial_layers
 from ._rows import hold_out, weighted_rows
 from ._session import FitSession
 from ._training import TrainingParameters
 
 STATES = (0.0, 1.0)
-FIRST_RATES = {"adam": 0.003, "sgd": 0.03, "momentum": 0.006}
-WINDOW = 2000  # updates; long, because gradients of minibatches are mostly noise
-COSINE = 0.0  # the rate falls if the mean gradients of half windows have a smaller cosine
-N_HALVINGS = 3
+MAX_UPDATES = 10_000  # if max_iter is None
 MIN_PATIENCE = 500  # updates; hidden units need time to become different
 RECENCY = 8.0  # recent iterates have large weights, because iterates keep improving
-WEIGHT_SCALE = 0.01  # standard deviation of the initial weights
-N_STARTS = 128  # training rows at which the reverse chains of log Z start
-N_DESCRIBED_ROWS = 1000  # training rows for hidden_means_ and hidden_stds_
 
 
 class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
@@ -49,14 +43,16 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     ----------
     n_components : int, default=256
         Number of hidden units.
-    learner : str or Learner, default="psmc"
-        Estimator of the gradient of the log-likelihood: "psmc", "smc", "pcd", "cd",
+    learner : str or Learner, default="pcd"
+        Estimator of the gradient of the log-likelihood: "pcd", "psmc", "smc", "cd",
         "tempered-transitions", "parallel-tempering", "mcmc-mle", "pf-mcmc-mle" or "exact". "pcd" is
         the fastest. "exact" needs a layer with at most about 16 units. An instance of a class of
         :mod:`skmrf.learners` has its own parameters.
     binarize : float, optional
-        Threshold. Entries above it become 1, all other entries 0. By default there is no threshold,
-        and the data must contain only 0 and 1.
+        Threshold. Entries above it become 1, all other entries 0. By default there is no threshold.
+        The rows of :meth:`fit`, :meth:`partial_fit` and :meth:`transform` then contain numbers
+        from 0 to 1, which are probabilities that a visible unit is 1. All other methods need zeros
+        and ones.
     init_visible_bias : {"data", "zeros"}, default="data"
         Initial values of the visible biases: the log odds of the columns, or zeros. With zeros, all
         hidden units may saturate on sparse images. The model of independent columns is then
@@ -66,7 +62,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         penalties "l1" and "group-l1" it is FISTA. An instance of an optimizer of
         :mod:`skmrf.training` has its own parameters.
     learning_rate : str, float or schedule, default="adaptive"
-        Learning rate. "adaptive" starts at 0.003 for Adam, 0.03 for SGD or 0.006 for momentum, and
+        Learning rate. "adaptive" starts at 0.006 for Adam, 0.06 for SGD or 0.012 for momentum, and
         halves the rate whenever the gradient is only noise. "constant" keeps the first rate, "step"
         halves it every 1000 updates, and "inverse" divides it by ``1+t/100`` after t updates. Their
         first rate is 0.03 for Adam, 0.1 for SGD and 0.02 for momentum. A float is a constant rate.
@@ -83,7 +79,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         not depend on the number of rows or of Markov chains.
     max_iter : int, optional
         Maximum number of epochs, or of iterations of a deterministic solver. By default training
-        continues until it converges, with at least 2000 and at most 20000 updates.
+        continues until it converges, with at least 2000 and at most 10000 updates. ``fit`` warns if
+        it did not converge.
     tol : float, default=1e-6
         Tolerance of deterministic solvers. They stop when no entry of the gradient is larger in
         absolute value.
@@ -177,7 +174,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     def __init__(
         self,
         n_components=256,
-        learner="psmc",
+        learner="pcd",
         *,
         binarize=None,
         init_visible_bias="data",
@@ -226,8 +223,9 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            Training rows of zeros and ones, or of any finite numbers if ``binarize`` is given.
-            Sparse rows stay sparse.
+            Training rows of numbers from 0 to 1, or of any finite numbers if ``binarize`` is given.
+            The data-dependent expectation uses numbers between 0 and 1 as the means of the visible
+            units. Sparse rows stay sparse.
         y : ignored
             Not used.
         sample_weight : array-like of shape (n_samples,), optional
@@ -241,8 +239,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         Raises
         ------
         ValueError
-            If ``X`` has nan, if ``X`` has values other than 0 and 1 and ``binarize`` is None, if
-            the learner needs tables of log-potentials, or if both layers are too large for
+            If ``X`` has nan, if ``X`` has values outside of [0, 1] and ``binarize`` is None, if the
+            learner needs tables of log-potentials, or if both layers are too large for
             ``learner="exact"``.
         """
         return self._fit(X, sample_weight)
@@ -276,12 +274,14 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             fit = FitSession(self, parameters, X)
             if fit.is_resumed:
                 self._check_same_size()
-            codes = self._codes(X, reset=not fit.is_resumed)
+            codes = self._codes(X, reset=not fit.is_resumed, probabilities=True)
             data = weighted_rows(Batch(codes), sample_weight)
             if not fit.is_resumed:
                 fit.energy = self._initial_energy(data, parameters)
             fit.begin(data)
             data, held_out = hold_out(data, parameters, fit.rng)
+            if held_out is not None:  # a score needs states
+                held_out = held_out._replace(X=draw_states(held_out.X, fit.rng))
             min_epochs = -(-MIN_PATIENCE * self.batch_size // data.X.shape[0])
             settings = parameters.settings(
                 learner,
@@ -290,14 +290,15 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
                 default_optimizer="adam",  # also for the exact learner
                 recency=RECENCY,
                 patience=max(self.n_iter_no_change, min_epochs),
+                max_updates=MAX_UPDATES,
                 score=_score(fit.energy, held_out),
             )
             if parameters.has_default_rate(settings.optimizer):
-                settings.rate = _adaptive_rate(settings.optimizer)
+                settings.rate = adaptive_rate(settings.optimizer)
 
             def attributes(state):
                 fitted = fit.attributes(state)
-                return fitted | _describe_hidden_units(fitted["energy_"], data, fit.seed)
+                return fitted | describe_hidden_units(fitted["energy_"], data, fit.seed)
 
             vars(self).update(attributes(fit.train(learner, data, settings, attributes)))
         return self
@@ -312,17 +313,10 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             )
 
     def _initial_energy(self, data, parameters):
-        """Return an energy with small random weights, so that the hidden units differ."""
-        n_visible, n_hidden = data.X.shape[1], self.n_components
-        parameters.check_memory(
-            n_visible * n_hidden, "weights", "Use fewer n_components, or raise max_bytes."
-        )
+        n_weights = data.X.shape[1] * self.n_components
+        parameters.check_memory(n_weights, "weights", "Use fewer n_components, or raise max_bytes.")
         rng = check_generator(self.random_state)
-        weights = rng.normal(0.0, WEIGHT_SCALE, size=(n_visible, n_hidden)).astype(np.float32)
-        bias = np.zeros(n_visible)
-        if self.init_visible_bias == "data":
-            bias = initial_values.log_odds(data.X, data.log_weights)
-        return BipartiteEnergy(weights, bias, np.zeros(n_hidden))
+        return initial_layers(data, self.n_components, self.init_visible_bias, rng)
 
     @property
     def components_(self):
@@ -352,10 +346,14 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     def _encoder(self):
         return TwoStateEncoder(self._column_names(), STATES, self.binarize)
 
-    def _codes(self, X, reset):
-        """Record or check the columns of X; return zeros and ones, sparse if X is sparse."""
+    def _codes(self, X, reset, probabilities=False):
+        """Record or check the columns of X; return zeros and ones, sparse if X is sparse.
+
+        With ``probabilities``, numbers from 0 to 1 are valid and are returned as floats.
+        """
         X = numeric_rows(self, X, reset=reset, remedy=TWO_STATES_ADVICE, accept_sparse="csr")
-        return self._encoder.encode_complete(X)
+        encoder = self._encoder
+        return encoder.encode_probabilities(X) if probabilities else encoder.encode_complete(X)
 
     def _draw(self, codes, rng):
         return gibbs_queries.draw_missing(self.energy_, codes, rng)
@@ -381,7 +379,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            Rows of zeros and ones, or of any finite numbers if ``binarize`` is given.
+            Rows of numbers from 0 to 1, or of any finite numbers if ``binarize`` is given.
 
         Returns
         -------
@@ -391,7 +389,9 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         """
         check_is_fitted(self)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
-        return self.energy_.astype(dtype).hidden_means(self._codes(X, reset=False))
+        return self.energy_.astype(dtype).hidden_means(
+            self._codes(X, reset=False, probabilities=True)
+        )
 
     def inverse_transform(self, X):
         """Return the probability that each visible unit is 1, given the hidden units.
@@ -480,19 +480,5 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return tags
 
 
-def _adaptive_rate(optimizer):
-    first = FIRST_RATES.get(type(optimizer).__name__.lower(), FIRST_RATES["adam"])
-    return AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
-
-
 def _score(energy, held_out):
     return None if held_out is None else layered_score(energy, held_out)
-
-
-def _describe_hidden_units(energy, data, seed):
-    """Return fitted attributes of the hidden units, computed from a random subset of the rows."""
-    few = np.random.default_rng(seed).permutation(data.X.shape[0])[:N_DESCRIBED_ROWS]
-    rows = dense_rows(data.X[few])
-    H = energy.hidden_means(rows).astype(float)
-    found = {"hidden_means_": H.mean(axis=0), "hidden_stds_": H.std(axis=0)}
-    return found | {"_starts": rows[:N_STARTS]}

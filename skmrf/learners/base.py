@@ -7,7 +7,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from .._utils.batch import Batch
-from .._utils.codes import MISSING
+from .._utils.codes import MISSING, STATE
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import CliqueMoments, States
 from .._utils.rows import dense_rows, find_unique_rows
@@ -227,11 +227,11 @@ class DataPhase:
         Returns
         -------
         ndarray of shape (n_rows, n_visible)
-            State codes. Missing entries are imputed.
+            State codes. Missing entries are imputed. Probabilities are replaced by drawn states.
         """
         X = self._impute(batch)
         weights = normalized_weights(batch.log_weights, X.shape[0])
-        return dense_rows(X[rng.choice(X.shape[0], size=n_rows, p=weights)])
+        return draw_states(X[rng.choice(X.shape[0], size=n_rows, p=weights)], rng)
 
     def reference(self, name, energy, batch):
         """Return the reference distribution, from which tempered paths start.
@@ -274,9 +274,30 @@ class DataPhase:
             Distribution of independent visible variables.
         """
         X = self._impute(batch)
+        if X.dtype.kind == "f":
+            X = draw_states(X, np.random.default_rng(0))  # only its column means are used
         n = X.shape[0]
         weights = n * normalized_weights(batch.log_weights, n)
         return Product.from_counts(X, energy.visible_states, weights)
+
+
+def draw_states(X, rng):
+    """Return rows as dense states; probabilities that a state is 1 are replaced by drawn states.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix of shape (n_rows, n_columns)
+        State codes, or probabilities as floating-point numbers.
+    rng : numpy.random.Generator
+        Source of random numbers.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        State codes.
+    """
+    X = dense_rows(X)
+    return (rng.random(X.shape) < X).astype(STATE) if X.dtype.kind == "f" else X
 
 
 def has_missing(X):

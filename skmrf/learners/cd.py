@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 from .._utils.parameters import check_choice, check_number
 from .._utils.phases import States
-from .._utils.rows import dense_rows
 from ..energies import GibbsEnergy
 from ..samplers import Product, spawn_generators, sweep
 from ..samplers.gibbs import BLOCK
-from .base import DataPhase
+from .base import DataPhase, draw_states
 from .conditional import MeanFieldPrediction
 
 
@@ -83,5 +82,5 @@ class CD(MeanFieldPrediction):
     def _initial_states(self, energy, positive, rng):
         rows = positive.visible
         if self.start == "data":
-            return dense_rows(rows)
+            return draw_states(rows, rng)
         return Product.uniform(energy.visible_states).sample(rows.shape[0], rng)

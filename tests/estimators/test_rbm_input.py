@@ -7,12 +7,13 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from rbm_models import assert_same, bits, every, quick
+from rbm_models import assert_same, bits, every, law, quick
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.neural_network import BernoulliRBM
 from sklearn.pipeline import make_pipeline
 
 from skmrf import RBM
@@ -100,6 +101,67 @@ def test_degenerate_data(rows, convert, learner):
     assert uniform - 0.1 < model.score(convert(np.array(rows))) <= 1e-6
 
 
+# Probabilities ----------------------------------------------------------------------------
+
+
+def fractions(n_rows=60, n_columns=5, seed=0):
+    """Return rows of probabilities, of which some are 0 and 1."""
+    return np.clip(np.random.default_rng(seed).normal(0.6, 0.4, (n_rows, n_columns)), 0, 1)
+
+
+def test_transform_takes_probabilities():
+    model = quick().fit(bits(40, 5))
+    other = BernoulliRBM(4).fit(bits(40, 5))
+    other.components_ = model.components_
+    other.intercept_hidden_ = model.intercept_hidden_
+    P = fractions()
+    for rows in (P, sp.csr_array(P), pd.DataFrame(P)):
+        np.testing.assert_allclose(model.transform(rows), other.transform(P), rtol=1e-5)
+    assert np.abs(model.transform(P) - model.transform(P > 0.5)).max() > 1e-3
+
+
+@every
+def test_fit_takes_probabilities(learner):
+    P = fractions()
+    dense, sparse = (quick(learner=learner, max_iter=2).fit(rows) for rows in (P, sp.csr_array(P)))
+    np.testing.assert_allclose(dense.components_, sparse.components_, atol=1e-6)
+    assert np.abs(dense.components_ - quick(learner=learner).fit(P > 0.5).components_).max() > 1e-4
+    assert np.isfinite(dense.sample(3, random_state=0)).all()
+    assert np.isfinite(dense.partial_fit(P).score(P > 0.5))
+    assert quick(learner=learner, early_stopping=True).fit(P).history_["validation_score"][0] < 0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_model_of_probabilities_has_their_means(weighted, seed):
+    P = fractions(seed=seed)
+    weights = np.arange(len(P)) if weighted else np.ones(len(P))
+    model = RBM(1, "exact", optimizer="lbfgs", random_state=seed)
+    energy = model.fit(P, sample_weight=weights).energy_
+    V, log_p = law(energy)
+    means = np.average(P, axis=0, weights=weights)
+    np.testing.assert_allclose(np.exp(log_p) @ V, means, atol=1e-3)
+    start = quick(learning_rate=1e-12, max_iter=1).fit(P, sample_weight=weights)
+    ones = weights @ P
+    expected = np.log((ones + 0.5) / (weights.sum() - ones + 0.5))
+    np.testing.assert_allclose(start.intercept_visible_, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("query", ["score_samples", "score", "free_energy", "gibbs"])
+def test_other_queries_refuse_probabilities(query):
+    model = quick().fit(fractions())
+    with pytest.raises(ValueError, match=r"Column . holds 0\.\d+, but .* binarize= .* by rounding"):
+        getattr(model, query)(np.full((2, 5), 0.25) + 0.5 * np.eye(2, 5))
+
+
+@pytest.mark.slow
+def test_default_parameters_learn_a_good_model():
+    X = bits(200, 12)
+    model = RBM(2, random_state=0).fit(X)
+    best = RBM(2, "exact", optimizer="lbfgs", random_state=0).fit(X).score(X)
+    assert model.history_["n_updates"][-1] <= 10_100
+    assert best - 0.3 < model.score(X) < best + 0.01
+
+
 # Bad input --------------------------------------------------------------------------------
 
 BITS = bits(20, 3)
@@ -141,7 +203,8 @@ def test_exact_learning_of_two_large_layers_raises():
 
 BAD_DATA = [
     (BITS * 2, ValueError, "Column 0 holds 2, but the states are 0 and 1. .* as binarize="),
-    (BITS * 0.5, ValueError, r"Column 0 holds 0\.5, but the states are 0 and 1"),
+    (BITS * 1.5, ValueError, r"Column 0 holds 1\.5, but the states are 0 and 1"),
+    (-0.5 * BITS, ValueError, r"Column 0 holds -0\.5, but the states are 0 and 1"),
     (sp.csr_array(BITS * 2), ValueError, "Column 0 holds 2, but the states are 0 and 1"),
     (np.where(BITS > 0, np.nan, 0), ValueError, "Column 0 holds NaN, but RBM needs complete rows"),
     (np.where(BITS > 0, np.inf, 0), ValueError, "Column . holds infinity; give finite"),

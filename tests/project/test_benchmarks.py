@@ -308,6 +308,9 @@ def test_multilabel_rows(load, seed, tmp_path):
     probable = {row["method"] for row in rows if row.get("log_loss") is not None}
     assert {"mssvm", "lssvm"}.isdisjoint(probable)
     assert "mle-bp" in probable
+    rows = json.loads((tmp_path / "multilabel_defaults.json").read_text())["rows"]
+    assert [row["measure"] for row in rows] == list(multilabel.SMALLER_IS_BETTER)
+    assert not any(multilabel.is_baseline_better(row) for row in rows)
 
 
 @pytest.fixture

@@ -1,0 +1,188 @@
+"""Training of conditional models with hidden units, which starts at logistic regressions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..training import AdaptiveRate, logistic_start
+from ..training.logistic_start import add_idle_units
+from ..training.settings import Settings
+from ._output_odds import mean_losses
+from ._rows import sample_weights
+
+MIN_PATIENCE = 2000  # updates without a better score
+FIRST_RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 0.001}
+WINDOW, COSINE, N_HALVINGS = 1000, 0.0, 3
+N_WINDOWS = 9  # the four windows of the schedule are as long as 8.1 first windows
+RECENCY = 8.0
+EPOCHS = 50, 1000  # limits of the number of epochs if max_iter is None
+CONVERGED_SHARE = 0.5  # a smaller share of converged inference raises a warning
+N_ERRORS = 2.0  # standard errors by which hidden units must improve the held-out loss
+
+
+def is_auto(value):
+    """Return whether the value of a parameter is "auto"."""
+    return isinstance(value, str) and value == "auto"
+
+
+@dataclass(frozen=True)
+class LogisticStart:
+    """Strength of the penalty, and the logistic regressions with this penalty.
+
+    Attributes
+    ----------
+    alpha : float
+        Strength of the penalty.
+    path : dict of str to ndarray, or None
+        Strengths and their held-out log-losses. None if the strength was given.
+    energy : ConditionalBipartiteEnergy or None
+        Logistic regression of each output. None if training continues from an earlier fit.
+    strongest : ndarray of int of shape (n_outputs,) or None
+        Index of the input of each output whose weight is penalised less. None if the penalty is the
+        same for all weights.
+    """
+
+    alpha: float
+    path: dict | None = None
+    energy: object = None
+    strongest: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, alpha, penalty, data, rng):
+        """Choose the strength of the penalty, and fit the logistic regressions.
+
+        Parameters
+        ----------
+        alpha : float or "auto"
+            Strength of the penalty. "auto" chooses it by held-out rows, and penalises the weight of
+            the strongest input of each output less.
+        penalty : {"l2", "l1", "group-l1"}
+            Penalty on the weights.
+        data : Batch
+            Training rows.
+        rng : Generator
+            Random numbers that divide the rows into folds.
+
+        Returns
+        -------
+        LogisticStart
+            Strength of the penalty and logistic regressions.
+        """
+        path = None
+        if is_auto(alpha):
+            alpha, path = logistic_start.choose_alpha(data, penalty, rng)
+        solver = logistic_start.make_solver(data, penalty, light=path is not None)
+        return cls(float(alpha), path, solver.solve(float(alpha)), solver.strongest)
+
+    def refit(self, penalty, data):
+        """Return the logistic regressions of other rows, with the same penalty."""
+        light = self.strongest is not None
+        solver = logistic_start.make_solver(data, penalty, light)
+        solver.begin_at(self.energy)
+        return solver.solve(self.alpha)
+
+    def settings(self, parameters, learner, energy, data, score):
+        """Return the settings of the training loop.
+
+        Parameters
+        ----------
+        parameters : TrainingParameters
+            Parameters of the estimator.
+        learner : ConditionalLearner
+            Estimator of the gradient.
+        energy : ConditionalBipartiteEnergy
+            Initial energy.
+        data : Batch
+            Training rows.
+        score : callable or None
+            Score of held-out rows.
+
+        Returns
+        -------
+        Settings
+            Settings with the penalty of the logistic regressions.
+        """
+        n, batch_size = data.X.shape[0], parameters.batch_size
+        least, most = (epochs * -(-n // batch_size) for epochs in EPOCHS)
+        max_updates = int(np.clip(Settings.max_updates, least, most))
+        settings = parameters.settings(
+            learner,
+            energy,
+            data,
+            alpha=self.alpha,
+            default_optimizer="sgd",
+            recency=RECENCY,
+            patience=max(parameters.n_iter_no_change, -(-MIN_PATIENCE * batch_size // n)),
+            max_updates=max_updates,
+            converged_share=CONVERGED_SHARE,
+            score=score,
+        )
+        if self.strongest is not None:
+            logistic_start.lighten(settings.penalty, self.strongest, energy, data)
+        if parameters.has_default_rate(settings.optimizer):
+            settings.rate = _adaptive_rate(settings.optimizer, max_updates)
+        return settings
+
+    def check_hidden_units(self, learner, fitted, rows, held_out, parameters):
+        """Return the trained energy, or logistic regressions if hidden units do not help.
+
+        Parameters
+        ----------
+        learner : ConditionalLearner
+            Learner whose inference is used.
+        fitted : dict
+            Attributes of the trained estimator.
+        rows : Batch
+            Rows of the returned logistic regressions.
+        held_out : Batch
+            Held-out rows.
+        parameters : TrainingParameters
+            Parameters of the estimator.
+
+        Returns
+        -------
+        ConditionalBipartiteEnergy
+            Energy whose weights of hidden units are all zero if hidden units do not help.
+        """
+        energy, n_jobs = fitted["energy_"], parameters.n_jobs
+        if self.is_better(learner, energy, fitted["_epoch"], held_out, n_jobs):
+            return energy
+        return add_idle_units(self.refit(parameters.penalty, rows), energy.weights.shape[1])
+
+    def is_better(self, learner, trained, epoch, held_out, n_jobs):
+        """Return whether a model with hidden units predicts held-out rows better.
+
+        Parameters
+        ----------
+        learner : ConditionalLearner
+            Learner whose inference is used.
+        trained : ConditionalBipartiteEnergy
+            Model with hidden units.
+        epoch : int
+            Epoch of this model.
+        held_out : Batch
+            Held-out rows.
+        n_jobs : int or None
+            Number of threads.
+
+        Returns
+        -------
+        bool
+            True if the share of correct outputs is not smaller, and the mean loss is smaller by
+            more than two standard errors. The loss is the log-loss, or the share of wrong outputs
+            for learners without probabilities.
+        """
+        start = add_idle_units(self.energy, trained.weights.shape[1])
+        losses = [mean_losses(learner, e, held_out, epoch, n_jobs) for e in (start, trained)]
+        weights = sample_weights(held_out)
+        n = held_out.Y.shape[0]
+        weights = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+        gain, error = logistic_start.mean_and_error(losses[0] - losses[1], weights)
+        return bool(gain[0] >= 0 and gain[-1] > N_ERRORS * error[-1])
+
+
+def _adaptive_rate(optimizer, max_updates):
+    """Return the default learning-rate schedule; all its halvings fit into ``max_updates``."""
+    rate = FIRST_RATES.get(type(optimizer).__name__.lower(), optimizer.default_rate)
+    window = int(np.clip(max_updates // N_WINDOWS, 1, WINDOW))
+    return AdaptiveRate(rate, window, COSINE, N_HALVINGS)

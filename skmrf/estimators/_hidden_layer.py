@@ -1,0 +1,73 @@
+"""Initial values, learning rates and description of the hidden units of RBMs."""
+
+import numpy as np
+
+from .._utils.log_weights import normalized_weights
+from .._utils.rows import dense_rows
+from ..energies import BipartiteEnergy
+from ..learners.base import draw_states
+from ..training import AdaptiveRate, initial_values
+
+FIRST_RATES = {"adam": 0.006, "sgd": 0.06, "momentum": 0.012}
+WINDOW = 500  # updates; long, because gradients of minibatches are mostly noise
+COSINE = 0.0  # the rate falls if the mean gradients of half windows have a smaller cosine
+N_HALVINGS = 3
+WEIGHT_SCALE = 0.01  # standard deviation of the initial weights
+N_STARTS = 128  # training rows at which the reverse chains of log Z start
+N_DESCRIBED_ROWS = 1000  # training rows for hidden_means_ and hidden_stds_
+
+
+def initial_layers(data, n_hidden, init_visible_bias, rng):
+    """Return an energy with small random weights, so that the hidden units differ.
+
+    Parameters
+    ----------
+    data : Batch
+        Training rows: state codes, or probabilities as floating-point numbers.
+    n_hidden : int
+        Number of hidden units.
+    init_visible_bias : {"data", "zeros"}
+        Initial values of the visible biases: the log odds of the columns, or zeros.
+    rng : Generator
+        Random numbers of the weights.
+
+    Returns
+    -------
+    BipartiteEnergy
+        Energy with parameters of dtype float32.
+    """
+    n_visible = data.X.shape[1]
+    weights = rng.normal(0.0, WEIGHT_SCALE, size=(n_visible, n_hidden)).astype(np.float32)
+    bias = np.zeros(n_visible)
+    if init_visible_bias == "data":
+        bias = _column_log_odds(data.X, data.log_weights)
+    return BipartiteEnergy(weights, bias, np.zeros(n_hidden))
+
+
+def _column_log_odds(X, log_weights):
+    """Return the log odds of each column; half a row is added to the count of each state."""
+    if X.dtype.kind != "f":
+        return initial_values.log_odds(X, log_weights)
+    n_rows = X.shape[0] if log_weights is None else float(np.exp(log_weights).sum())
+    n_ones = n_rows * (normalized_weights(log_weights, X.shape[0]) @ X)
+    return np.log((n_ones + 0.5) / (np.maximum(n_rows - n_ones, 0.0) + 0.5))
+
+
+def adaptive_rate(optimizer):
+    """Return the default learning-rate schedule of an optimizer."""
+    name = type(optimizer).__name__.lower()
+    first = FIRST_RATES.get(name, FIRST_RATES["adam"])
+    return AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
+
+
+def describe_hidden_units(energy, data, seed):
+    """Return fitted attributes of the hidden units, computed from a random subset of the rows."""
+    rng = np.random.default_rng(seed)
+    few = rng.permutation(data.X.shape[0])[:N_DESCRIBED_ROWS]
+    rows = dense_rows(data.X[few])
+    H = energy.hidden_means(rows).astype(float)
+    return {
+        "hidden_means_": H.mean(axis=0),
+        "hidden_stds_": H.std(axis=0),
+        "_starts": draw_states(rows[:N_STARTS], rng),
+    }
