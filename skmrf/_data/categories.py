@@ -42,6 +42,11 @@ class CategoryEncoder:
     names: list
     categories: list
 
+    @property
+    def state_names(self):
+        """Category of each state, one array per column."""
+        return self.categories
+
     def read(self, estimator, X):
         """Return the columns of X; raise a ValueError unless they are the columns of ``fit``."""
         return read_columns(estimator, X, reset=False)

@@ -1,29 +1,73 @@
 """Access to the columns of arrays, pandas frames and polars frames."""
 
+import numbers
+
+import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
+from .frame_types import FrameType, is_pandas, is_polars
 
-def _is_polars(X):
-    return hasattr(X, "get_columns")
-
-
-def _is_pandas(X):
-    return hasattr(X, "iloc") and hasattr(X, "columns")
+TRUTH_VALUES = (bool, np.bool_)
 
 
 def as_columns(X):
     """Return the columns of an array or a frame as one-dimensional arrays.
 
-    Columns of a frame keep their data types. Arrays may have nan.
+    Columns of a frame keep their data types. Arrays may have nan. Masked entries of a masked array
+    become missing entries.
     """
-    if _is_polars(X):
+    if is_polars(X):
         return _check_frame([c.to_numpy() for c in X.get_columns()], X.shape)
-    if _is_pandas(X):
+    if is_pandas(X):
         return _check_frame([X.iloc[:, j].to_numpy() for j in range(X.shape[1])], X.shape)
+    return list(as_array(X).T)
+
+
+def as_array(X):
+    """Return an array-like as an array of shape (n_rows, n_columns), whose entries keep their type.
+
+    Masked entries become nan in arrays of floats, otherwise None.
+    """
+    X = unmask(X)
     array = check_array(X, dtype=None, ensure_all_finite=False)
-    if not hasattr(X, "dtype") and array.dtype.kind == "U":  # a list may mix strings and numbers
-        array = check_array(X, dtype=object, ensure_all_finite=False)
-    return list(array.T)
+    if not hasattr(X, "dtype") and array.dtype.kind in "Uif":  # a list may have several types
+        objects = check_array(X, dtype=object, ensure_all_finite=False)
+        if array.dtype.kind == "U" or any(isinstance(v, TRUTH_VALUES) for v in objects.flat):
+            return objects
+    return array
+
+
+def unmask(X):
+    """Return a masked array as an array with missing entries, and other tables unchanged.
+
+    Masked entries become nan in arrays of floats, otherwise None.
+    """
+    if not isinstance(X, np.ma.MaskedArray):
+        return X
+    mask = np.ma.getmaskarray(X)
+    if not mask.any():
+        return np.asarray(X.data)
+    out = X.data.astype(X.dtype if X.dtype.kind == "f" else object)
+    out[mask] = np.nan if X.dtype.kind == "f" else None
+    return out
+
+
+def check_truth_values(columns, names):
+    """Raise a ValueError that names a column with both truth values and numbers, if there is one.
+
+    Python counts True and 1 as equal, so such a column would have fewer categories than values.
+    """
+    for column, name in zip(columns, names, strict=True):
+        values = column.tolist() if column.dtype == object else []
+        if {type(v) for v in values}.isdisjoint(TRUTH_VALUES):
+            continue
+        others = (v for v in values if not isinstance(v, TRUTH_VALUES))
+        number = next((v for v in others if isinstance(v, numbers.Number) and v == v), None)
+        if number is not None:
+            raise ValueError(
+                f"Column {name!r} mixes truth values and numbers such as {number!r}; convert its "
+                "entries to one type."
+            )
 
 
 def _check_frame(columns, shape):
@@ -62,7 +106,8 @@ def read_columns(estimator, X, *, reset):
     Parameters
     ----------
     estimator : estimator
-        Its attributes ``n_features_in_`` and ``feature_names_in_`` are set or checked.
+        Its attributes ``n_features_in_`` and ``feature_names_in_`` are set or checked. Its
+        attribute ``_frame_type`` is set.
     X : array-like or frame of shape (n_rows, n_columns)
         Rows.
     reset : bool
@@ -77,15 +122,17 @@ def read_columns(estimator, X, *, reset):
     Raises
     ------
     ValueError
-        If the columns are not those of ``fit``.
+        If the columns are not those of ``fit``, or if a column mixes truth values and numbers.
     """
     columns = as_columns(X)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     if reset:
         estimator.n_features_in_ = len(columns)
+        estimator._frame_type = FrameType.of(X)
     elif len(columns) != estimator.n_features_in_:
         raise ValueError(
             f"X has {len(columns)} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input."
         )
+    check_truth_values(columns, column_names(estimator))
     return columns

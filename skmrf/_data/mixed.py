@@ -7,7 +7,7 @@ import numpy as np
 from .._utils.codes import MISSING
 from .._utils.warn import warn_caller
 from .categories import check_categories, decode, encode, find_categories, is_number, missing_mask
-from .frames import column_types, read_columns
+from .frames import TRUTH_VALUES, as_columns, column_types, read_columns
 
 N_SHOWN = 8  # names in a warning
 DEGENERATE = r"Columns? .* no maximum\. The model keeps"  # matches warnings
@@ -126,7 +126,7 @@ def learn_columns(X, columns, names, categorical_features, categories, weights=N
     Columns
         Encoder of the columns.
     """
-    mask = categorical_mask(categorical_features, X, names)
+    mask = categorical_mask(categorical_features, X, names, columns)
     declared = declared_categories(X, mask)
     return fit_columns(columns, names, mask, categories, weights, declared)
 
@@ -256,7 +256,7 @@ def _degenerate_message(is_constant, names, where):
     )
 
 
-def categorical_mask(categorical_features, X, names):
+def categorical_mask(categorical_features, X, names, columns=None):
     """Return a boolean mask that is True for the categorical columns.
 
     Parameters
@@ -267,6 +267,8 @@ def categorical_mask(categorical_features, X, names):
         Training rows.
     names : list
         Names of the columns.
+    columns : list of ndarray, optional
+        Columns of ``X``. By default they are read from ``X``.
 
     Returns
     -------
@@ -277,7 +279,7 @@ def categorical_mask(categorical_features, X, names):
     if categorical_features is None:
         return np.zeros(n, dtype=bool)
     if isinstance(categorical_features, str) and categorical_features == "from_dtype":
-        return _categorical_dtypes(X, n)
+        return find_categorical(X, as_columns(X) if columns is None else columns)
     # object, because numpy converts indices to strings in a list with names
     dtype = None if hasattr(categorical_features, "dtype") else object
     listed = np.asarray(categorical_features, dtype=dtype)
@@ -310,12 +312,44 @@ def _find_position(column, names):
     )
 
 
-def _categorical_dtypes(X, n):
-    """Return a boolean mask: True for the columns of a frame with a categorical data type."""
-    types = column_types(X)
-    if not types:
-        return np.zeros(n, dtype=bool)
-    return np.array([str(t).lower().startswith(("category", "categorical", "enum")) for t in types])
+def find_categorical(X, columns):
+    """Return a boolean mask: True for columns of words, truth values or a categorical data type.
+
+    Parameters
+    ----------
+    X : array-like or frame
+        Training rows.
+    columns : list of ndarray
+        Columns of ``X``.
+
+    Returns
+    -------
+    ndarray of bool
+        Mask of the columns. Columns of text are categorical unless all entries can be converted to
+        numbers.
+    """
+    types = [str(t).lower() for t in column_types(X)] or [""] * len(columns)
+    declared = ("category", "categorical", "enum")
+    return np.array(
+        [
+            t.startswith(declared) or _holds_categories(column)
+            for t, column in zip(types, columns, strict=True)
+        ],
+        dtype=bool,
+    )
+
+
+def _holds_categories(column):
+    """Return whether all observed entries are truth values, or all are text and not all numbers."""
+    if column.dtype.kind not in "OU":
+        return column.dtype.kind == "b"
+    values = column[~missing_mask(column)].tolist()
+    kinds = {type(v) for v in values}
+    if not kinds:
+        return False
+    if all(issubclass(k, str) for k in kinds):
+        return not all(is_number(v) for v in values)
+    return kinds <= set(TRUTH_VALUES)
 
 
 def declared_categories(X, categorical):

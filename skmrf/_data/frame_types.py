@@ -1,0 +1,210 @@
+"""Data types of the columns of a frame, and conversion of results to frames with these types."""
+
+from dataclasses import dataclass, field
+from importlib import import_module
+
+import numpy as np
+
+OPTIONS = ("time_unit", "time_zone", "precision", "scale")  # of polars data types
+
+
+def is_polars(X):
+    """Return True for a polars frame."""
+    return hasattr(X, "get_columns")
+
+
+def is_pandas(X):
+    """Return True for a pandas frame."""
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """Data type of one column, as plain values that can be stored safely.
+
+    Attributes
+    ----------
+    name : str
+        Name of the data type in the library of the frame, such as ``"Int64"``.
+    options : dict
+        Arguments of the data type, such as the categories of a categorical type.
+    """
+
+    name: str
+    options: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FrameType:
+    """Library, column names and data types of a frame.
+
+    Attributes
+    ----------
+    library : {"pandas", "polars"}
+        Library of the frame.
+    names : list
+        Names of the columns.
+    types : list of ColumnType
+        Data type of each column.
+    """
+
+    library: str
+    names: list
+    types: list
+
+    @classmethod
+    def of(cls, X):
+        """Return the type of a frame, or None if X is no pandas or polars frame."""
+        if is_pandas(X):
+            return cls("pandas", list(X.columns), [_describe_pandas(t) for t in X.dtypes])
+        if is_polars(X):
+            return cls("polars", list(X.columns), [_describe_polars(t) for t in X.dtypes])
+        return None
+
+    def build(self, values, index=None):
+        """Return a frame with these column names and data types.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_columns)
+            Values of the frame. In a column of integers, fractions are rounded. A column whose data
+            type cannot represent its values gets another data type.
+        index : pandas.Index, optional
+            Index of a pandas frame. By default the rows are numbered from 0.
+
+        Returns
+        -------
+        frame of shape (n_rows, n_columns)
+            Frame of the library ``library``.
+        """
+        convert = _to_pandas if self.library == "pandas" else _to_polars
+        columns = [convert(v, t, index) for v, t in zip(values.T, self.types, strict=True)]
+        return self._join(columns, self.names, index)
+
+    def build_probabilities(self, values, categories, index=None):
+        """Return a frame of probabilities with one column for each category.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_categories)
+            Probabilities.
+        categories : ndarray of shape (n_categories,)
+            Names of the columns. polars needs strings, so other categories are converted.
+        index : pandas.Index, optional
+            Index of a pandas frame. By default the rows are numbered from 0.
+
+        Returns
+        -------
+        frame of shape (n_rows, n_categories)
+            Frame of the library ``library``.
+        """
+        library = import_module(self.library)
+        if self.library == "pandas":
+            return library.DataFrame(values, columns=categories, index=index)
+        return library.DataFrame(values, schema=[str(c) for c in categories.tolist()])
+
+    def _join(self, columns, names, index):
+        library = import_module(self.library)
+        if self.library == "polars":
+            return library.DataFrame([c.rename(n) for c, n in zip(columns, names, strict=True)])
+        frame = library.concat(columns, axis=1) if columns else library.DataFrame(index=index)
+        frame.columns = names
+        return frame
+
+
+def frame_index(X):
+    """Return the index of a pandas frame, or None for all other tables."""
+    return X.index if is_pandas(X) else None
+
+
+def _describe_pandas(dtype):
+    if str(dtype) != "category":
+        return ColumnType(str(dtype))
+    known = dtype.categories
+    options = {"categories": known.to_numpy(), "dtype": str(known.dtype), "ordered": dtype.ordered}
+    return ColumnType("category", options)
+
+
+def _describe_polars(dtype):
+    options = {name: getattr(dtype, name) for name in OPTIONS if hasattr(dtype, name)}
+    name = dtype.base_type().__name__
+    if name == "Enum":
+        options = {"categories": dtype.categories.to_list()}
+    return ColumnType(name, options)
+
+
+def replace_entries(column, entries, values):
+    """Return a copy of a column of a frame in which some entries have new values.
+
+    Parameters
+    ----------
+    column : pandas.Series or polars.Series
+        Column.
+    entries : ndarray of bool of shape (n_rows,)
+        True for the entries to replace.
+    values : ndarray of shape (n_replaced,)
+        New values. In a column of integers, fractions are rounded.
+
+    Returns
+    -------
+    pandas.Series or polars.Series
+        Column with the data type of the given column.
+    """
+    if is_polars_column(column):
+        new = column.to_list()
+        added = _to_polars(values, _describe_polars(column.dtype)).to_list()
+        for place, value in zip(np.flatnonzero(entries), added, strict=True):
+            new[place] = value
+        return import_module("polars").Series(column.name, new, dtype=column.dtype, strict=False)
+    out = column.copy()
+    out.iloc[np.flatnonzero(entries)] = _to_pandas(values, _describe_pandas(column.dtype)).array
+    return out
+
+
+def is_polars_column(column):
+    """Return True for a column of a polars frame."""
+    return not hasattr(column, "iloc")
+
+
+def _to_pandas(values, column_type, index=None):
+    pandas = import_module("pandas")
+    natural = pandas.Series(values, index=index).infer_objects()
+    try:
+        dtype = _pandas_dtype(column_type)
+        if dtype.kind in "iu" and natural.dtype.kind == "f":
+            natural = natural.round()
+        converted = natural.astype(dtype)
+    except (OverflowError, TypeError, ValueError):
+        return natural
+    is_same = (converted.isna() == natural.isna()).all()
+    if dtype.kind in "biu":  # such as -1 in a column of unsigned integers
+        is_same = is_same and (converted == natural).all()
+    return converted if is_same else natural
+
+
+def _pandas_dtype(column_type):
+    pandas = import_module("pandas")
+    if column_type.name != "category":
+        return pandas.api.types.pandas_dtype(column_type.name)
+    options = column_type.options
+    known = pandas.Index(options["categories"]).astype(options["dtype"])
+    return pandas.CategoricalDtype(known, options["ordered"])
+
+
+def _to_polars(values, column_type, index=None):
+    polars = import_module("polars")
+    values = np.array(values.tolist()) if _is_time(values) else values
+    natural = polars.Series(values.tolist() if values.dtype == object else values)
+    dtype = getattr(polars, column_type.name)
+    try:
+        dtype = dtype(**column_type.options) if column_type.options else dtype
+        if dtype.is_integer() and natural.dtype.is_float():
+            natural = natural.round()
+        return natural.cast(dtype)
+    except (TypeError, polars.exceptions.PolarsError):
+        return natural
+
+
+def _is_time(values):
+    kinds = (np.datetime64, np.timedelta64)
+    return values.dtype == object and all(isinstance(v, kinds) for v in values.tolist())
