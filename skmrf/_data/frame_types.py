@@ -133,37 +133,62 @@ def _describe_polars(dtype):
     return ColumnType(name, options)
 
 
-def replace_entries(column, entries, values):
-    """Return a copy of a column of a frame in which some entries have new values.
+def replace_frame_entries(X, entries, values):
+    """Return a copy of a frame in which some entries have new values.
 
     Parameters
     ----------
-    column : pandas.Series or polars.Series
-        Column.
-    entries : ndarray of bool of shape (n_rows,)
+    X : pandas.DataFrame or polars.DataFrame of shape (n_rows, n_columns)
+        Frame.
+    entries : ndarray of bool of shape (n_rows, n_columns)
         True for the entries to replace.
-    values : ndarray of shape (n_replaced,)
-        New values. In a column of integers, fractions are rounded.
+    values : ndarray of shape (n_rows, n_columns)
+        New values of these entries. In columns of integers, fractions are rounded.
 
     Returns
     -------
-    pandas.Series or polars.Series
-        Column with the data type of the given column.
+    frame of shape (n_rows, n_columns)
+        Frame with the data types of ``X``.
     """
-    if is_polars_column(column):
-        new = column.to_list()
-        added = _to_polars(values, _describe_polars(column.dtype)).to_list()
-        for place, value in zip(np.flatnonzero(entries), added, strict=True):
-            new[place] = value
-        return import_module("polars").Series(column.name, new, dtype=column.dtype, strict=False)
-    out = column.copy()
-    out.iloc[np.flatnonzero(entries)] = _to_pandas(values, _describe_pandas(column.dtype)).array
+    out = X.copy() if is_pandas(X) else X.clone()
+    for j in np.flatnonzero(entries.any(axis=0)).tolist():
+        places = np.flatnonzero(entries[:, j])
+        if is_pandas(X):
+            column = X.iloc[:, j].copy()
+            column.iloc[places] = _to_pandas(values[places, j], _describe_pandas(column.dtype)).array
+            out.isetitem(j, column)
+        else:
+            column = X.get_columns()[j]
+            new, kind = column.to_list(), _describe_polars(column.dtype)
+            for place, value in zip(places, _to_polars(values[places, j], kind), strict=True):
+                new[place] = value
+            new = import_module("polars").Series(column.name, new, dtype=column.dtype)
+            out = out.with_columns(new)
     return out
 
 
-def is_polars_column(column):
-    """Return True for a column of a polars frame."""
-    return not hasattr(column, "iloc")
+def append_to_frame(X, values, names):
+    """Return a frame with more columns of truth values, shape (n_rows, n_columns + n_names)."""
+    added = dict(zip(names, values.T, strict=True))
+    if is_polars(X):
+        polars = import_module("polars")
+        return X.with_columns([polars.Series(name, column) for name, column in added.items()])
+    return X.assign(**added)
+
+
+def to_library(X, library):
+    """Return a frame as a frame of another library, and other tables unchanged."""
+    if library == "polars" and is_pandas(X):
+        polars = import_module("polars")
+        columns = {str(n): [_to_plain(v) for v in X.iloc[:, j]] for j, n in enumerate(X.columns)}
+        return polars.DataFrame({name: polars.Series(v) for name, v in columns.items()})
+    if library == "pandas" and is_polars(X):
+        return import_module("pandas").DataFrame({c.name: c.to_numpy() for c in X.get_columns()})
+    return X
+
+
+def _to_plain(value):
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _to_pandas(values, column_type, index=None):

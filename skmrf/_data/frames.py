@@ -5,7 +5,13 @@ import numbers
 import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
-from .frame_types import FrameType, is_pandas, is_polars
+from .frame_types import (
+    FrameType,
+    append_to_frame,
+    is_pandas,
+    is_polars,
+    replace_frame_entries,
+)
 
 TRUTH_VALUES = (bool, np.bool_)
 
@@ -68,6 +74,59 @@ def check_truth_values(columns, names):
                 f"Column {name!r} mixes truth values and numbers such as {number!r}; convert its "
                 "entries to one type."
             )
+
+
+def select_columns(X, columns):
+    """Return some columns of an array or a frame, given an array of their indices."""
+    if is_pandas(X):
+        return X.iloc[:, columns]
+    return X[:, columns.tolist()] if is_polars(X) else as_array(X)[:, columns]
+
+
+def holds_numbers(X, n_columns):
+    """Return a boolean mask of the columns whose data type can have the value 0."""
+    if is_pandas(X):
+        return np.array([getattr(t, "kind", "O") in "biufO" and _is_plain(t) for t in X.dtypes])
+    if is_polars(X):
+        return np.array([t.is_numeric() or t.base_type().__name__ == "Boolean" for t in X.dtypes])
+    return np.full(n_columns, array_kind(X) not in ("U", "m", "M"))
+
+
+def _is_plain(dtype):
+    return dtype.kind != "O" or str(dtype) == "object"
+
+
+def replace_entries(X, entries, values):
+    """Return a copy of a table in which some entries have new values.
+
+    Parameters
+    ----------
+    X : array-like or frame of shape (n_rows, n_columns)
+        Table.
+    entries : ndarray of bool of shape (n_rows, n_columns)
+        True for the entries to replace.
+    values : ndarray of shape (n_rows, n_columns)
+        New values of these entries. In columns of integers, fractions are rounded.
+
+    Returns
+    -------
+    ndarray or frame of shape (n_rows, n_columns)
+        Table of the library and with the data types of ``X``.
+    """
+    if is_pandas(X) or is_polars(X):
+        return replace_frame_entries(X, entries, values)
+    is_masked = isinstance(X, np.ma.MaskedArray)
+    out = np.array(X.data if is_masked else as_array(X))
+    new = values[entries]
+    out[entries] = np.rint(new.astype(float)) if out.dtype.kind in "iu" else new
+    return out
+
+
+def append_columns(X, values, names):
+    """Return a table with more columns: truth values in frames, zeros and ones in arrays."""
+    if is_pandas(X) or is_polars(X):
+        return append_to_frame(X, values, names)
+    return np.hstack([X, values])
 
 
 def _check_frame(columns, shape):
