@@ -1,0 +1,116 @@
+"""Exact imputation of single rows with missing entries, for models with pairwise tables.
+
+Each row is searched on its own. This is faster than variable elimination if most rows have
+different missing entries, or if all missing variables interact.
+"""
+
+import numpy as np
+
+from .._kernels.completion import complete_rows
+from .._utils.codes import MISSING
+
+MAX_MISSING = 24  # of a row
+MODE_LIMIT = 4e7  # table entries of the search of a mode, about 0.1 s
+SUM_LIMIT = 2.0**26  # states of the missing entries of a row that are summed
+FEW_STATES = 2.0**12  # variable elimination is not faster
+CHUNK = 2**22  # numbers in the marginals of rows that are computed together
+CALL_BUDGET = 2e7  # table entries of a kernel call, so that Ctrl-C takes effect soon
+GAP = 27.0  # nats; the ignored states have a probability below exp(-27) in total
+
+
+class Completion:
+    """Exact modes, sums and draws of the missing entries of single rows.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        Model over all variables.
+    """
+
+    def __init__(self, graph):
+        self._layout, self._flat = graph.layout, graph.flat
+        has_pairs_only = bool((np.diff(graph.layout.clique_ptr) <= 2).all())
+        # impossible evidence needs the tables of observed variables
+        self._is_usable = has_pairs_only and bool(np.isfinite(graph.flat).all())
+
+    def modes(self, X):
+        """Impute rows by their joint modes.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_variables)
+            State codes; MISSING where an entry is missing.
+
+        Returns
+        -------
+        is_done : ndarray of bool of shape (n_rows,)
+            Rows that are complete or were imputed. Other rows need another method.
+        out : ndarray of shape (n_rows, n_variables)
+            State codes.
+        """
+        return self._run(X, self._find_searchable(X))
+
+    def samples(self, X, rng):
+        """Impute rows by random draws; return the same as :meth:`modes`."""
+        rows = self._find_summable(X)
+        return self._run(X, rows, uniforms=rng.random((np.count_nonzero(rows), 2)), gap=GAP)
+
+    def marginals(self, X):
+        """Return the mask of computed rows, and marginals of shape (n_rows, sum of n_states)."""
+        n_states = self._layout.n_states
+        n_slots = int(n_states.max(initial=1))
+        keep = np.arange(n_slots) < n_states[:, None]
+        out, is_done = np.zeros((len(X), int(n_states.sum()))), self._find_summable(X)
+        n_rows = max(1, CHUNK // keep.size)
+        for start in range(0, len(X), n_rows):
+            rows = np.flatnonzero(is_done[start : start + n_rows]) + start
+            singles = np.zeros((len(rows), *keep.shape))
+            is_done[rows], _ = self._run(X[rows], np.ones(len(rows), bool), gap=GAP, singles=singles)
+            place = np.nonzero(X[rows] != MISSING)
+            singles[(*place, X[rows][place])] = 1.0
+            out[rows] = singles[:, keep]
+        return is_done, out
+
+    def _find_searchable(self, X):
+        """Return a mask of the rows with few missing entries."""
+        n_missing = (X == MISSING).sum(axis=1)
+        return (n_missing > 0) & (n_missing <= MAX_MISSING) & self._is_usable
+
+    def _find_summable(self, X):
+        """Return a mask of the rows for which sums over states are faster than elimination."""
+        is_missing, out = X == MISSING, self._find_searchable(X)
+        sizes = np.where(is_missing, np.log(self._layout.n_states), 0.0).sum(axis=1)
+        out &= sizes <= np.log(SUM_LIMIT)
+        large = np.flatnonzero(out & (sizes > np.log(FEW_STATES)))
+        if len(large):
+            neighbours = self._find_neighbours()
+            out[large] = [neighbours[np.ix_(free, free)].all() for free in is_missing[large]]
+        return out
+
+    def _find_neighbours(self):
+        """Return a boolean matrix: True for pairs of variables with a common table."""
+        layout = self._layout
+        neighbours = np.eye(len(layout.n_states), dtype=bool)
+        first = layout.clique_ptr[:-1][np.diff(layout.clique_ptr) == 2]
+        i, j = layout.clique_vars[first], layout.clique_vars[first + 1]
+        neighbours[i, j] = neighbours[j, i] = True
+        return neighbours
+
+    def _run(self, X, is_chosen, uniforms=None, gap=-1.0, singles=None):
+        """Run the kernel on some rows, in short calls; return the same as :meth:`modes`."""
+        is_done, out = (X != MISSING).all(axis=1), X.copy()
+        rows = np.flatnonzero(is_chosen)
+        if not len(rows):
+            return is_done, out
+        layout, chosen, totals = self._layout, X[rows], np.empty(len(rows))
+        geometry = layout.n_states, layout.clique_ptr, layout.clique_vars, layout.strides
+        arrays = (*geometry, layout.table_start, *layout.incidence)
+        m_max = int((chosen == MISSING).sum(axis=1).max())
+        uniforms = np.zeros((0, 2)) if uniforms is None else uniforms
+        singles = np.zeros((0, 0, 0)) if singles is None else singles
+        options = m_max, MODE_LIMIT, CALL_BUDGET, uniforms, gap, totals, singles
+        row = 0
+        while row < len(chosen):
+            row = complete_rows(chosen, row, arrays, self._flat, *options)
+        out[rows], is_done[rows] = chosen, np.isfinite(totals)
+        return is_done, out
