@@ -77,9 +77,16 @@ class FrameType:
         frame of shape (n_rows, n_columns)
             Frame of the library ``library``.
         """
-        convert = _to_pandas if self.library == "pandas" else _to_polars
-        columns = [convert(v, t, index) for v, t in zip(values.T, self.types, strict=True)]
-        return self._join(columns, self.names, index)
+        pairs = list(zip(values.T, self.types, strict=True))
+        if self.library == "pandas":
+            frame = import_module("pandas").concat(
+                [_to_pandas(column, t, index) for column, t in pairs], axis=1
+            )
+            frame.columns = self.names
+            return frame
+        columns = [_to_polars(column, t) for column, t in pairs]
+        named = [c.rename(name) for c, name in zip(columns, self.names, strict=True)]
+        return import_module("polars").DataFrame(named)
 
     def build_probabilities(self, values, categories, index=None):
         """Return a frame of probabilities with one column for each category.
@@ -102,14 +109,6 @@ class FrameType:
         if self.library == "pandas":
             return library.DataFrame(values, columns=categories, index=index)
         return library.DataFrame(values, schema=[str(c) for c in categories.tolist()])
-
-    def _join(self, columns, names, index):
-        library = import_module(self.library)
-        if self.library == "polars":
-            return library.DataFrame([c.rename(n) for c, n in zip(columns, names, strict=True)])
-        frame = library.concat(columns, axis=1) if columns else library.DataFrame(index=index)
-        frame.columns = names
-        return frame
 
 
 def frame_index(X):
@@ -155,7 +154,9 @@ def replace_frame_entries(X, entries, values):
         places = np.flatnonzero(entries[:, j])
         if is_pandas(X):
             column = X.iloc[:, j].copy()
-            column.iloc[places] = _to_pandas(values[places, j], _describe_pandas(column.dtype)).array
+            column.iloc[places] = _to_pandas(
+                values[places, j], _describe_pandas(column.dtype)
+            ).array
             out.isetitem(j, column)
         else:
             column = X.get_columns()[j]
@@ -216,7 +217,7 @@ def _pandas_dtype(column_type):
     return pandas.CategoricalDtype(known, options["ordered"])
 
 
-def _to_polars(values, column_type, index=None):
+def _to_polars(values, column_type):
     polars = import_module("polars")
     values = np.array(values.tolist()) if _is_time(values) else values
     natural = polars.Series(values.tolist() if values.dtype == object else values)

@@ -155,8 +155,8 @@ def array_kind(X):
 
 def column_names(estimator):
     """Return the column names seen during fit, or 0, 1, 2, ... if there are no names."""
-    fitted = vars(estimator)
-    return list(fitted.get("feature_names_in_", range(fitted["n_features_in_"])))
+    names = vars(estimator).get("feature_names_in_")
+    return list(range(estimator.n_features_in_) if names is None else names)
 
 
 def read_columns(estimator, X, *, reset):

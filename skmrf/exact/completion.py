@@ -65,7 +65,9 @@ class Completion:
         for start in range(0, len(X), n_rows):
             rows = np.flatnonzero(is_done[start : start + n_rows]) + start
             singles = np.zeros((len(rows), *keep.shape))
-            is_done[rows], _ = self._run(X[rows], np.ones(len(rows), bool), gap=GAP, singles=singles)
+            is_done[rows], _ = self._run(
+                X[rows], np.ones(len(rows), bool), gap=GAP, singles=singles
+            )
             place = np.nonzero(X[rows] != MISSING)
             singles[(*place, X[rows][place])] = 1.0
             out[rows] = singles[:, keep]

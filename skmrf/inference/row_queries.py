@@ -200,7 +200,7 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
         gibbs_queries.check_possible(graph, moved)
         return moved
 
-    is_given_once = len(X) > 1 and (X == X[0]).all()  # all rows then share one elimination
+    is_given_once = len(X) > 1 and (X[0] == X).all()  # all rows then share one elimination
     done, out = (np.zeros(len(X), bool), X) if is_given_once else Completion(graph).samples(X, rng)
     return _impute_rows(graph, out, ~done, max_bytes, draw_by_elimination, draw_by_gibbs)
 

@@ -250,7 +250,9 @@ MIXED = [
     "model", [DiscreteMRF(), BoltzmannMachine(), RBM(), NNMRFDensity()], ids=lambda m: type(m)
 )
 def test_truth_values_among_numbers_raise(model, X):
-    with pytest.raises(ValueError, match="Column ('b'|1) mixes truth values and numbers such as 1"):
+    with pytest.raises(
+        ValueError, match=r"Column ('b'|1) mixes truth values and numbers such as 1"
+    ):
         clone(model).fit(X)
 
 

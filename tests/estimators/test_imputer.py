@@ -153,7 +153,7 @@ def test_complete_rows_keep_every_bit(seed):
 
 
 def test_default_model(seed):
-    X, missing = table(seed)
+    X, _ = table(seed)
     few, many = np.arange(40) % 20, np.arange(40) % 21
     half = np.where(few > 0, few, 0.5)
     for columns, expected in (
@@ -174,7 +174,9 @@ def test_default_model(seed):
     assert isinstance(make(np.array([True, True])), DiscreteMRF)
     assert isinstance(make(np.array([True, False])), NNMRFDensity)
     assert make(np.array([True])).random_state == 3
-    assert clone(NETS).random_state == MRFImputer(NETS, random_state=3).fit(X).estimator_.random_state
+    assert (
+        clone(NETS).random_state == MRFImputer(NETS, random_state=3).fit(X).estimator_.random_state
+    )
 
 
 # Columns ------------------------------------------------------------------------------------
@@ -222,9 +224,9 @@ def test_set_output(output, seed):
         assert type(found).__module__.startswith(output)
         assert list(found.columns) == imputer.get_feature_names_out().tolist()
     _, X = table(seed)
-    assert type(MRFImputer(NETS).set_output(transform=output).fit_transform(X)).__module__.startswith(
-        output
-    )
+    assert type(
+        MRFImputer(NETS).set_output(transform=output).fit_transform(X)
+    ).__module__.startswith(output)
 
 
 # Categories that were not seen, and invalid parameters ----------------------------------------
@@ -232,8 +234,9 @@ def test_set_output(output, seed):
 
 def test_unseen_categories(seed):
     _, X = rows(seed, 60)
-    row, blank = np.array([[7.0, np.nan, 1.0, 2.0]]), np.array([[np.nan, np.nan, 1.0, 2.0]])
-    with pytest.raises(ValueError, match="Column 0 has the category 7.0, which was not seen in fit"):
+    row = np.array([[7.0, np.nan, 1.0, 2.0]])
+    blank = np.array([[np.nan, np.nan, 1.0, 2.0]])
+    with pytest.raises(ValueError, match=r"Column 0 has the category 7\.0, which was not seen"):
         MRFImputer(EXACT).fit(X).transform(row)
     imputer = MRFImputer(EXACT, strategy="marginal", handle_unknown="ignore").fit(X)
     found = imputer.transform(row)[0]
@@ -256,7 +259,10 @@ def test_unseen_categories(seed):
         ({"handle_unknown": "drop"}, "handle_unknown must be"),
         ({"add_indicator": 1}, "add_indicator must be True or False"),
         ({"keep_empty_features": "no"}, "keep_empty_features must be True or False"),
-        ({"column_types": "categorical"}, 'column_types must be "auto", a dict, or a list with one'),
+        (
+            {"column_types": "categorical"},
+            'column_types must be "auto", a dict, or a list',
+        ),
         ({"column_types": ["continuous"]}, "one type for each of the 4 columns"),
         ({"column_types": {9: "continuous"}}, "column_types has 9, which is not a column"),
         ({"column_types": {0: "number"}}, "column_types gives column 0 the type 'number'"),

@@ -513,7 +513,7 @@ PAIRWISE = [
 ]  # fmt: skip
 
 
-def incomplete_rows(graph, states, rng, n_rows=12):
+def incomplete_rows(states, rng, n_rows=12):
     """Return rows of which each has its own missing entries, at least one."""
     X = states[rng.integers(len(states), size=n_rows)].astype(STATE)
     missing = rng.random(X.shape) < 0.5
@@ -525,7 +525,7 @@ def incomplete_rows(graph, states, rng, n_rows=12):
 def test_completion_equals_enumeration(name, seed):
     graph = ZOO[name](seed).factor_graph()
     states, log_f = enumerate_states(graph)
-    X = incomplete_rows(graph, states, np.random.default_rng(seed))
+    X = incomplete_rows(states, np.random.default_rng(seed))
     completion = Completion(graph)
     is_done, modes = completion.modes(X)
     has_sums, marginals = completion.marginals(X)
@@ -562,7 +562,7 @@ def test_completion_draws(seed):
 def test_completion_leaves_other_models_to_elimination(name, seed):
     """Zero potentials and cliques of three variables need elimination."""
     graph = ZOO[name](seed).factor_graph()
-    X = incomplete_rows(graph, enumerate_states(graph)[0], np.random.default_rng(seed))
+    X = incomplete_rows(enumerate_states(graph)[0], np.random.default_rng(seed))
     is_done, out = Completion(graph).modes(X)
     assert not is_done.any()
     assert_array_equal(out, X)
