@@ -63,3 +63,105 @@ def log_softmax(scores, q, chosen):
     for s in range(q):
         scores[s] /= total
     return chosen_score - np.log(total)
+
+
+@kernel
+def binary_sites(rows, weights, scores, site_log_p):
+    """Write the log pseudo-likelihood of binary rows, and replace scores by weighted errors.
+
+    ``scores[r, i]`` is the log odds of state 1 of variable i given the rest of row r. It becomes
+    ``weights[r] * (rows[r, i] - p(x_i = 1 | rest of row r))``.
+    """
+    for r in range(rows.shape[0]):
+        value, product = 0.0, 1.0
+        for i in range(rows.shape[1]):
+            score = scores[r, i]
+            ratio = np.exp(-abs(score))
+            product *= 1.0 + ratio  # at most 2**500 between two logarithms
+            if i % 500 == 499:
+                value -= np.log(product)
+                product = 1.0
+            p = 1.0 / (1.0 + ratio) if score >= 0.0 else ratio / (1.0 + ratio)
+            if (rows[r, i] == 1.0) != (score >= 0.0):
+                value -= abs(score)
+            scores[r, i] = weights[r] * (rows[r, i] - p)
+        site_log_p[r] = value - np.log(product)
+
+
+@kernel
+def pair_site(i, X, state_start, coupling, bias, weights, site_log_p, gradient, bias_gradient):
+    """Add log p(x_i | rest) of each row of a pairwise model, and its weighted gradient.
+
+    ``coupling`` has one row per state of every variable and one column per state of variable i. The
+    rows of variable i are zero. The gradient arrays have the shapes of ``coupling`` and ``bias``;
+    with empty arrays no gradient is computed.
+    """
+    q = bias.size
+    scores = np.empty(q)
+    for r in range(X.shape[0]):
+        x = X[r]
+        for s in range(q):
+            scores[s] = bias[s]
+        for j in range(x.size):
+            row = coupling[state_start[j] + x[j]]
+            for s in range(q):
+                scores[s] += row[s]
+        site_log_p[r] += log_softmax(scores, q, x[i])
+        if gradient.size == 0:
+            continue
+        for s in range(q):
+            scores[s] *= -weights[r]
+        scores[x[i]] += weights[r]
+        for s in range(q):
+            bias_gradient[s] += scores[s]
+        for j in range(x.size):
+            row = gradient[state_start[j] + x[j]]
+            for s in range(q):
+                row[s] += scores[s]
+
+
+@kernel
+def pair_arrays(flat, state_start, clique_ptr, clique_vars, strides, table_start, coupling, bias):
+    """Add tables of one or two variables to a symmetric coupling matrix and a bias vector.
+
+    Both have one row per state of every variable.
+    """
+    for a in range(table_start.size):
+        first, order = clique_ptr[a], clique_ptr[a + 1] - clique_ptr[a]
+        if order == 0:
+            continue
+        i = clique_vars[first]
+        q_i = state_start[i + 1] - state_start[i]
+        if order == 1:
+            for s in range(q_i):
+                bias[state_start[i] + s] += flat[table_start[a] + s * strides[first]]
+            continue
+        j = clique_vars[first + 1]
+        for s in range(q_i):
+            for t in range(state_start[j + 1] - state_start[j]):
+                value = flat[table_start[a] + s * strides[first] + t * strides[first + 1]]
+                coupling[state_start[i] + s, state_start[j] + t] += value
+                coupling[state_start[j] + t, state_start[i] + s] += value
+
+
+@kernel
+def add_pair_gradient(
+    coupling, bias, state_start, clique_ptr, clique_vars, strides, table_start, out
+):
+    """Add derivatives by the arrays of :func:`pair_arrays` to derivatives by the tables."""
+    for a in range(table_start.size):
+        first, order = clique_ptr[a], clique_ptr[a + 1] - clique_ptr[a]
+        if order == 0:
+            continue
+        i = clique_vars[first]
+        q_i = state_start[i + 1] - state_start[i]
+        if order == 1:
+            for s in range(q_i):
+                out[table_start[a] + s * strides[first]] += bias[state_start[i] + s]
+            continue
+        j = clique_vars[first + 1]
+        for s in range(q_i):
+            for t in range(state_start[j + 1] - state_start[j]):
+                entry = table_start[a] + s * strides[first] + t * strides[first + 1]
+                out[entry] += coupling[state_start[i] + s, state_start[j] + t]
+                out[entry] += coupling[state_start[j] + t, state_start[i] + s]

@@ -228,6 +228,25 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
         groups[entries] = np.repeat(np.arange(len(starts), dtype=np.int32), sizes)
         return {NAME: groups}
 
+    def without_zero_tables(self):
+        """Return the same distribution without the tables whose log-potentials are all zero.
+
+        Returns
+        -------
+        FactorGraph
+            Factor graph of the same variables. Each variable has at least one table.
+        """
+        lay = self.layout
+        n_nonzero = np.append(np.cumsum(self.flat != 0), 0)  # position -1 is before the first entry
+        last = lay.table_start + lay.table_size - 1
+        keep = (n_nonzero[last] > n_nonzero[lay.table_start - 1]) | (lay.orders < 2)
+        kept = np.flatnonzero(keep)
+        cliques = [lay.cliques[a] for a in kept]
+        flat, starts, ends = self.flat, lay.table_start, lay.table_start + lay.table_size
+        parts = [flat[starts[a] : ends[a]] for a in kept]
+        new = Layout.build(lay.n_states, cliques)
+        return FactorGraph.from_layout(new, np.concatenate(parts) if parts else np.zeros(0))
+
     def condition(self, evidence):
         """Return the factor graph of the unobserved variables given evidence.
 

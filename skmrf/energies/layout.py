@@ -216,11 +216,19 @@ class Layout:
         return incidence(self.clique_ptr, self.clique_vars, self.strides, len(self.n_states))
 
     @cached_property
+    def is_tied(self):
+        """True if two cliques share a table."""
+        return len(np.unique(self.table_start)) < self.n_cliques
+
+    @cached_property
+    def is_pairwise(self):
+        """True if there are cliques, and all have at most two variables."""
+        return self.n_cliques > 0 and bool(self.orders.max() <= 2)
+
+    @cached_property
     def is_binary_pairwise(self):
         """True if all variables have at most two states and all cliques at most two variables."""
-        if self.n_cliques == 0 or (self.n_states > 2).any():
-            return False
-        return bool(self.orders.max() <= 2)
+        return self.is_pairwise and not (self.n_states > 2).any()
 
     @cached_property
     def is_dense(self):

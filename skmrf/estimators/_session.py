@@ -109,6 +109,27 @@ class FitSession:
         reports.finish((lambda: attributes(state)) if is_trained else None)
         return state
 
+    def keep(self, settings, *, interrupted=False):
+        """Return the initial energy as the result of training, without training.
+
+        Parameters
+        ----------
+        settings : Settings
+            Settings of the training loop.
+        interrupted : bool, default=False
+            Whether Ctrl-C ended the preparation of the training.
+
+        Returns
+        -------
+        LoopState
+            State after zero epochs.
+        """
+        state = loop_state.untrained(self.energy, settings, self.rng, interrupted=interrupted)
+        self.energy = self._previous = None
+        self.seed = int(self.rng.integers(2**63))
+        self._reports.finish(None)
+        return state
+
     def _run(self, learner, data, settings):
         """Run the training loop; keep no reference to its first state, to save memory."""
         checkpoint, n_jobs = self._checkpoint, self.parameters.n_jobs

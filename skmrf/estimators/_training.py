@@ -95,6 +95,7 @@ class TrainingParameters:
         data,
         *,
         alpha=None,
+        centre=None,
         default_optimizer="auto",
         patience=None,
         **options,
@@ -111,6 +112,9 @@ class TrainingParameters:
             Training rows.
         alpha : float, optional
             Strength of the penalty. By default it is the parameter ``alpha`` of the estimator.
+        centre : dict of str to ndarray, optional
+            Parameters from which the penalty "l2" measures deviations, shaped like theta. By
+            default zero.
         default_optimizer : str, default="auto"
             Optimizer that ``optimizer="auto"`` selects.
         patience : int, optional
@@ -129,6 +133,7 @@ class TrainingParameters:
             self.alpha if alpha is None else alpha,
             energy.penalty_groups(),
             energy.multiplicity,
+            centre,
         )
         is_auto = isinstance(self.optimizer, str) and self.optimizer == "auto"
         name = default_optimizer if is_auto else self.optimizer
@@ -169,6 +174,6 @@ def check_memory(n_parameters, max_bytes, what, remedy):
 
 def is_solvable(learner, data):
     """Return True if a deterministic solver can maximise the learner's objective on the rows."""
-    if not learner.deterministic:
+    if learner is None or not learner.deterministic:
         return False
     return learner.objective_takes_missing or not has_missing(data.shown)

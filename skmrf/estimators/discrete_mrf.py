@@ -15,6 +15,7 @@ from ..energies.layout import Layout
 from ..energies.protocols import BinaryPairwiseEnergy
 from ..training import data_moments, initial_values
 from ..training.held_out import held_out_score
+from ._automatic import Plan, choose_cliques, complete_rows, estimate_log_partition, plan_fit
 from ._base import unchanged_on_error
 from ._queries import VisibleEstimator
 from ._rows import hold_out, weighted_rows
@@ -32,9 +33,11 @@ class DiscreteMRF(VisibleEstimator):
 
     Parameters
     ----------
-    cliques : str, list of tuples, networkx graph or structure learner, default="pairwise"
+    cliques : str, list of tuples, networkx graph or structure learner, default="auto"
         Sets of columns that share a table.
 
+        - "auto": all single columns and all pairs of columns. If their tables have more than 6
+          million entries, the pairs with the strongest dependence, with a warning.
         - "pairwise": all single columns and all pairs of columns.
         - "independent": all single columns.
         - A list of tuples of column indices or names. Each column that is in no tuple gets a table
@@ -42,8 +45,10 @@ class DiscreteMRF(VisibleEstimator):
         - A networkx graph: its edges and all single columns.
         - An :class:`MRFStructureLearner`: it learns the edges from the same rows. The fitted
           structure learner is ``structure_``.
-    learner : str or Learner, default="pcd"
-        Estimator of the gradient of the log-likelihood: "pcd", "cd", "tempered-transitions",
+    learner : str or Learner, default="auto"
+        Estimator of the gradient of the log-likelihood. "auto" is "exact" if a gradient takes a few
+        milliseconds, else "pseudo-likelihood", or "pcd" if entries are missing and ``alpha`` is a
+        number. Other values: "pcd", "cd", "tempered-transitions",
         "parallel-tempering", "mcmc-mle", "pf-mcmc-mle", "smc", "psmc", "exact",
         "pseudo-likelihood", "bpchain-cd", "bp", "bp-cd" or "mean-field". An instance of a class of
         :mod:`skmrf.learners` has its own parameters.
@@ -66,15 +71,22 @@ class DiscreteMRF(VisibleEstimator):
     penalty : {"l2", "l1", "group-l1"}, default="l2"
         Penalty on the tables of two or more columns. Tables of single columns are not penalised.
         With "group-l1" each table is a group.
-    alpha : float, default=0.0
+    alpha : float or "auto", default="auto"
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
         log-likelihood of a row in nats. 0 means no penalty.
+
+        "auto" chooses the strength on held-out rows, along a path of fits by exact maximum
+        likelihood or pseudo-likelihood. The penalty "l2" is then half the squared distance from a
+        reference model: a Chow-Liu tree, a part of its edges, or independent columns, whichever
+        has the highest likelihood on held-out rows. If no strength is better than the reference
+        model, ``alpha_`` is inf and the fitted model is the reference model. In
+        :meth:`partial_fit`, "auto" is one divided by the number of rows of the first call.
     batch_size : int, default=256
         Number of rows in a minibatch of a stochastic learner.
     max_iter : int, optional
         Maximum number of epochs, or of iterations of a deterministic solver. By default training
         continues until it converges, with at least 2000 and at most 20000 updates.
-    tol : float, default=1e-6
+    tol : float, default=1e-5
         Tolerance of deterministic solvers. They stop when no entry of the gradient (difference of a
         clique marginal between data and model) is larger in absolute value.
     average : bool, default=True
@@ -112,6 +124,16 @@ class DiscreteMRF(VisibleEstimator):
         order of ``categories_``.
     categories_ : list of ndarray
         Categories of each column, in the order of the states.
+    learner_ : Learner
+        Learner that trained the model.
+    alpha_ : float
+        Strength of the penalty. It is inf if the model is ``reference_``.
+    reference_ : FactorGraph or None
+        Reference model of ``alpha="auto"``, learned from all rows. None if ``alpha`` is a number.
+    regularization_path_ : RegularizationPath or None
+        Scores of held-out rows for ``alpha="auto"``, with the fields ``alphas``, ``scores``,
+        ``std_errors`` (of the differences from the first score) and ``criterion``. None if
+        ``alpha`` is a number.
     structure_ : MRFStructureLearner
         Fitted structure learner. It exists only if ``cliques`` is a structure learner.
     log_partition_ : float
@@ -146,7 +168,7 @@ class DiscreteMRF(VisibleEstimator):
     >>> import numpy as np
     >>> from skmrf import DiscreteMRF
     >>> X = np.array([["red", "hot"]] * 3 + [["blue", "cold"]] * 2 + [["blue", "hot"]])
-    >>> model = DiscreteMRF(learner="exact", alpha=0.01).fit(X)
+    >>> model = DiscreteMRF(alpha=0.01).fit(X)
     >>> model.predict(np.array([["blue", None], [None, "hot"]], dtype=object))
     array([['blue', 'cold'],
            ['red', 'hot']], dtype=object)
@@ -156,18 +178,18 @@ class DiscreteMRF(VisibleEstimator):
 
     def __init__(
         self,
-        cliques="pairwise",
-        learner="pcd",
+        cliques="auto",
+        learner="auto",
         *,
         tie=None,
         categories="auto",
         optimizer="auto",
         learning_rate="adaptive",
         penalty="l2",
-        alpha=0.0,
+        alpha="auto",
         batch_size=256,
         max_iter=None,
-        tol=1e-6,
+        tol=1e-5,
         average=True,
         early_stopping=False,
         validation_fraction=0.1,
@@ -280,7 +302,7 @@ class DiscreteMRF(VisibleEstimator):
 
     def _fit(self, X, sample_weight, partial=False):
         with unchanged_on_error(self):
-            parameters, learner = TrainingParameters.of(self, partial), self._check_learner()
+            parameters, learner = TrainingParameters.of(self, partial), self._given_learner()
             is_resumed = parameters.resumes(self)
             structure = None if is_resumed else self._structure_learner()
             fit = FitSession(self, parameters, X, n_sub_estimators=int(structure is not None))
@@ -289,29 +311,63 @@ class DiscreteMRF(VisibleEstimator):
             columns = read_columns(self, X, reset=not is_resumed)
             encoder = self._encoder if is_resumed else self._new_encoder(columns)
             data = weighted_rows(Batch(encoder.encode(columns)), sample_weight)
-            if not is_resumed:
-                layout = self._layout(encoder, structure)
+            if is_resumed:
+                plan = self._previous_plan(fit.energy, data, learner, parameters)
+            else:
+                layout = self._layout(encoder, structure, data)
                 self._check_size(layout, parameters)
-                fit.energy = _independent_columns(layout, data, self.tie)
-            fit.begin(data, encoder.categories)
-            data, held_out = hold_out(data, parameters, fit.rng)
-            moments = data_moments.complete_moments(fit.energy, data)
-            settings = parameters.settings(
-                learner,
-                fit.energy,
-                data,
-                score=_score(fit.energy, held_out),
-                resolution=data_moments.estimate_resolution(moments, data),
-            )
-
-            def attributes(state):
-                return fit.attributes(state) | {"categories_": encoder.categories}
-
-            state = fit.train(learner, data, settings, attributes)
-            if self.alpha == 0:
-                data_moments.warn_unbounded(data_moments.count_unobserved(moments))
-            vars(self).update(attributes(state))
+                start = _independent_columns(layout, data, self.tie)
+                plan = plan_fit(start, data, learner, parameters)
+                fit.energy = plan.start
+            attributes = self._train(fit, plan, parameters, encoder)
+            vars(self).update(attributes)
         return self
+
+    def _train(self, fit, plan, parameters, encoder):
+        """Train the planned model, and return the fitted attributes."""
+        fit.begin(plan.data, encoder.categories)
+        data, held_out = hold_out(plan.data, parameters, fit.rng)
+        moments = data_moments.complete_moments(fit.energy, data)
+        settings = parameters.settings(
+            plan.learner,
+            fit.energy,
+            data,
+            alpha=0.0 if plan.is_final else plan.alpha,
+            centre=plan.centre(parameters),
+            score=_score(fit.energy, held_out),
+            resolution=data_moments.estimate_resolution(moments, data),
+        )
+        choices = {
+            "categories_": encoder.categories,
+            "learner_": plan.learner,
+            "alpha_": plan.alpha,
+            "reference_": plan.reference,
+            "regularization_path_": plan.path,
+        }
+
+        def attributes(state):
+            return fit.attributes(state) | choices
+
+        if plan.is_final:
+            return attributes(fit.keep(settings, interrupted=plan.interrupted))
+        state = fit.train(plan.learner, data, settings, attributes)
+        if plan.alpha == 0:
+            data_moments.warn_unbounded(data_moments.count_unobserved(moments))
+        return attributes(state)
+
+    def _given_learner(self):
+        """Return the learner object, or None for "auto"."""
+        is_auto = isinstance(self.learner, str) and self.learner == "auto"
+        return None if is_auto else self._check_learner()
+
+    def _previous_plan(self, energy, data, learner, parameters):
+        """Return the plan of continued training: learner, penalty and reference of the last fit."""
+        is_auto = isinstance(self.alpha, str)
+        alpha = self.alpha_ if is_auto else self.alpha
+        plan = Plan(learner or self.learner_, alpha, energy, None, None, data)
+        if is_auto:
+            plan = plan._replace(reference=self.reference_, path=self.regularization_path_)
+        return complete_rows(plan, parameters)
 
     def _structure_learner(self):
         """Return an unfitted copy of ``cliques`` if it is a structure learner, otherwise None.
@@ -332,7 +388,7 @@ class DiscreteMRF(VisibleEstimator):
         names = column_names(self)
         return CategoryEncoder(names, resolve_categories(self.categories, columns, names))
 
-    def _layout(self, encoder, structure):
+    def _layout(self, encoder, structure, data):
         """Return the layout of the tables of log-potentials: cliques, shapes and tied parameters.
 
         Parameters
@@ -341,11 +397,15 @@ class DiscreteMRF(VisibleEstimator):
             Encoder of the training rows.
         structure : MRFStructureLearner or None
             If given, the cliques are those of the fitted ``structure_``.
+        data : Batch
+            All training rows.
         """
         n = self.n_features_in_
         cliques = self.cliques if structure is None else _with_singles(self.structure_, n)
         names = vars(self).get("feature_names_in_")
-        n_states = [len(known) for known in encoder.categories]
+        n_states = np.array([len(known) for known in encoder.categories])
+        if isinstance(cliques, str) and cliques == "auto":
+            cliques = choose_cliques(data, n_states)
         return Layout.build(n_states, resolve_cliques(cliques, n, names), self.tie)
 
     @staticmethod
@@ -367,6 +427,15 @@ class DiscreteMRF(VisibleEstimator):
         """Tables of log-potentials, one per clique."""
         check_is_fitted(self)
         return self.energy_.log_potentials
+
+    def _compute_log_partition(self):
+        return estimate_log_partition(
+            self.energy_,
+            vars(self).get("reference_"),
+            max_bytes=self.max_bytes,
+            random_state=self._seed,
+            n_jobs=self.n_jobs,
+        )
 
     @property
     def _encoder(self):

@@ -4,9 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._kernels.pseudo import pseudo_likelihood
+from .._kernels.pseudo import (
+    add_pair_gradient,
+    binary_sites,
+    pair_arrays,
+    pair_site,
+    pseudo_likelihood,
+)
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
+from .._utils.parallel import run_blocks
 from .._utils.phases import CliqueMoments
 from ..energies import TableEnergy
 from ..energies.conditionals import BinaryConditionals
@@ -14,6 +21,7 @@ from .base import Learner, unique_rows
 from .missing_entries import GibbsImputer
 
 CHUNK_SIZE = 2**22
+MAX_DENSE_STATES = 4000  # of all variables; a dense coupling matrix then takes 128 MB
 
 
 @dataclass
@@ -49,6 +57,67 @@ def site_log_likelihood(energy, X, weights=None):
     conditionals = energy.conditionals()
     if isinstance(conditionals, BinaryConditionals):
         return _binary_log_likelihood(energy, conditionals, X, weights)
+    layout = energy.layout
+    if layout.is_pairwise and layout.is_dense and layout.n_states.sum() <= MAX_DENSE_STATES:
+        return _pairwise_log_likelihood(energy, X, weights)
+    return _table_log_likelihood(energy, conditionals, X, weights)
+
+
+def _binary_log_likelihood(energy, conditionals, X, weights):
+    """Compute :func:`site_log_likelihood` for a pairwise model of binary variables."""
+    coupling, bias, _ = conditionals
+    values = np.empty(len(X))
+    pair, single = np.zeros_like(coupling), np.zeros_like(bias)
+    row_weights = np.ones(len(X)) if weights is None else weights
+    chunk = max(1, CHUNK_SIZE // X.shape[1])
+    for s in range(0, len(X), chunk):
+        block = slice(s, s + chunk)
+        rows = X[block].astype(float)
+        errors = rows @ coupling + bias
+        binary_sites(rows, row_weights[block], errors, values[block])
+        if weights is not None:
+            pair += rows.T @ errors
+            single += errors.sum(axis=0)
+    if weights is None:
+        return values, None
+    return values, energy.binary_gradient(pair + pair.T, single)
+
+
+def _pairwise_log_likelihood(energy, X, weights):
+    """Compute :func:`site_log_likelihood` for a dense pairwise model, variable by variable."""
+    layout = energy.layout
+    state_start = np.append(layout.state_start, layout.n_states.sum())
+    n = state_start[-1] if weights is not None else 0
+    coupling, bias = np.zeros((state_start[-1], state_start[-1])), np.zeros(state_start[-1])
+    pair_arrays(energy.flat, state_start, *layout.structure, coupling, bias)
+    pair, single = np.zeros((n, n)), np.zeros(n)
+    row_weights = np.ones(len(X)) if weights is None else weights
+    tasks = [
+        (i, X, state_start, coupling[:, s].copy(), bias[s], row_weights, pair[:, s].copy())
+        for i, s in enumerate(map(slice, state_start[:-1], state_start[1:]))
+        if layout.n_states[i] > 1
+    ]
+    values = np.zeros(len(X))
+    for i, site_values, gradient, bias_gradient in run_blocks(_evaluate_site, tasks, None):
+        values += site_values
+        states = slice(state_start[i], state_start[i + 1])
+        pair[:, states], single[states] = gradient, bias_gradient
+    if weights is None:
+        return values, None
+    flat = np.zeros(layout.n_parameters)
+    add_pair_gradient(pair, single, state_start, *layout.structure, flat)
+    return values, flat
+
+
+def _evaluate_site(i, X, state_start, coupling, bias, weights, gradient):
+    """Return a variable's log conditional probabilities and their weighted gradient."""
+    values, bias_gradient = np.zeros(len(X)), np.zeros(gradient.shape[1])
+    pair_site(i, X, state_start, coupling, bias, weights, values, gradient, bias_gradient)
+    return i, values, gradient, bias_gradient
+
+
+def _table_log_likelihood(energy, conditionals, X, weights):
+    """Compute :func:`site_log_likelihood` for a model with tables of any order."""
     values = np.empty(len(X))
     gradient = np.zeros(0 if weights is None else energy.layout.n_parameters)
     row_weights = np.ones(len(X)) if weights is None else weights
@@ -57,27 +126,6 @@ def site_log_likelihood(energy, X, weights=None):
         rows = slice(s, s + chunk)
         pseudo_likelihood(conditionals, X[rows], row_weights[rows], values[rows], gradient)
     return values, None if weights is None else gradient
-
-
-def _binary_log_likelihood(energy, conditionals, X, weights):
-    """Compute :func:`site_log_likelihood` for a pairwise model of binary variables."""
-    coupling, bias, _ = conditionals
-    values = np.empty(len(X))
-    pair, single = np.zeros_like(coupling), np.zeros_like(bias)
-    chunk = max(1, CHUNK_SIZE // X.shape[1])
-    for s in range(0, len(X), chunk):
-        rows = X[s : s + chunk].astype(float)
-        logit = rows @ coupling + bias
-        signed = np.where(rows == 1.0, logit, -logit)
-        values[s : s + chunk] = -np.logaddexp(0.0, -signed).sum(axis=1)
-        if weights is not None:
-            p = np.exp(-np.logaddexp(0.0, -logit))
-            error = (rows - p) * weights[s : s + chunk, None]
-            pair += rows.T @ error
-            single += error.sum(axis=0)
-    if weights is None:
-        return values, None
-    return values, energy.binary_gradient(pair + pair.T, single)
 
 
 class PseudoLikelihood(Learner):

@@ -10,12 +10,15 @@ from .._utils.randomness import check_generator
 from .._utils.results import LogPartition
 from .._utils.rows import dense_rows
 from .._utils.warn import warn_caller
+from ..energies import FactorGraph
 from ..energies.checks import check_energy
 from ..samplers import Product, Tempering, spawn_generators, sweep
 from ..samplers.smc import resample, run_smc
 from .intervals import interval, zero_probability_result
+from .model_path import ModelPath, check_reference_model
 
 FIRST_TEMPERATURES = 1000
+FIRST_TEMPERATURES_FROM_MODEL = 100
 GROWTH = 4
 MAX_TEMPERATURES = 64_000
 MAX_UPDATES = 1.5e9
@@ -55,9 +58,11 @@ def ais(
     schedule : {"adaptive", "linear"}, default="adaptive"
         Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
         Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`.
-    reference : Product, optional
-        The product distribution :math:`p_0`. By default a product of approximate single marginals
-        of the model.
+    reference : Product or FactorGraph, optional
+        The distribution :math:`p_0`. By default a product of approximate single marginals of the
+        model. A FactorGraph has the cliques of the energy, and its tables are zero except those of
+        a model for which exact inference is feasible, such as a Chow-Liu tree. The temperatures of
+        the path are then evenly spaced, and the first path has 100 steps.
     start : ndarray of shape (n, n_visible), optional
         State codes of (approximate) samples of the model at which the reverse chains start, such as
         chains or particles of a learner, or data that the model fits. They are moved by 100 sweeps
@@ -98,17 +103,7 @@ def ais(
     check_choice("schedule", schedule, ("adaptive", "linear"))
     if start is not None:
         start = _check_start(start, energy)
-    if reference is not None:
-        _check_reference(reference, energy)
-    reference = _fit_reference(energy, n_chains, rng, n_jobs) if reference is None else reference
-    path = _AnnealingPath(
-        energy,
-        reference,
-        _choose_betas(energy, reference, n_chains, schedule, rng),
-        start,
-        n_chains,
-        n_jobs,
-    )
+    path = _make_path(energy, reference, schedule, start, n_chains, n_jobs, rng)
     if n_temperatures is not None:
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
         result = path.estimate(n_temperatures, max_width, rng)
@@ -121,6 +116,18 @@ def ais(
             f"max_width={max_width}. Increase n_temperatures or n_chains.",
         )
     return result
+
+
+def _make_path(energy, reference, schedule, start, n_chains, n_jobs, rng):
+    """Return the annealing path from a reference distribution or model to the energy."""
+    if isinstance(reference, FactorGraph):
+        check_reference_model(reference, energy)
+        return ModelPath(energy, reference, start, n_chains, n_jobs)
+    if reference is None:
+        reference = _fit_reference(energy, n_chains, rng, n_jobs)
+    _check_reference(reference, energy)
+    betas = _choose_betas(energy, reference, n_chains, schedule, rng)
+    return _AnnealingPath(energy, reference, betas, start, n_chains, n_jobs)
 
 
 def _check_start(start, energy):
@@ -136,12 +143,15 @@ def _check_reference(reference, energy):
     if not is_product or not np.array_equal(states, energy.visible_states):
         raise ValueError(
             "reference must be a skmrf.samplers.Product over the visible variables of the energy, "
-            "such as Product.uniform(energy.visible_states)."
+            "such as Product.uniform(energy.visible_states), or a FactorGraph with the cliques of "
+            "the energy."
         )
 
 
 def _estimate_with_longer_paths(path, max_width, rng):
-    n_temperatures, spent = FIRST_TEMPERATURES, 0.0
+    is_from_model = isinstance(path, ModelPath)
+    n_temperatures = FIRST_TEMPERATURES_FROM_MODEL if is_from_model else FIRST_TEMPERATURES
+    spent = 0.0
     while True:
         result = path.estimate(n_temperatures, max_width, rng)
         spent += 2.0 * n_temperatures * path.n_chains * path.energy.sweep_work

@@ -101,14 +101,14 @@ def _pairs_below_level(X, weights, n_states, level):
 
     The threshold of Benjamini and Hochberg never exceeds the level, so it rejects no other pair.
     """
-    blocks = list(_variable_blocks(np.asarray(n_states), len(X)))
-    dtype = _exact_dtype(weights)
+    blocks = list(variable_blocks(np.asarray(n_states), len(X)))
+    dtype = exact_dtype(weights)
     passed = [(np.zeros((0, 2), np.int64), np.zeros(0), np.zeros(0, np.int64))]
     for k, (left, q) in enumerate(blocks):
-        one_hot = _one_hot(X, left, q, dtype)
-        one_hot *= weights[:, None]
+        columns = one_hot_columns(X, left, q, dtype)
+        columns *= weights[:, None]
         for right, r in blocks[k:]:
-            counts = one_hot.T @ _one_hot(X, right, r, dtype)
+            counts = columns.T @ one_hot_columns(X, right, r, dtype)
             tables = counts.reshape(len(left), q, len(right), r).astype(float)
             statistic, dof = _pearson(tables.transpose(0, 2, 1, 3))
             is_first_visit = (left[:, None] < right) | (left[0] != right[0])
@@ -120,7 +120,7 @@ def _pairs_below_level(X, weights, n_states, level):
     return tuple(np.concatenate(parts) for parts in zip(*passed, strict=True))
 
 
-def _variable_blocks(n_states, n_rows):
+def variable_blocks(n_states, n_rows):
     """Yield blocks of variables with equal numbers of states.
 
     The size of the blocks bounds the memory of the one-hot columns.
@@ -133,13 +133,14 @@ def _variable_blocks(n_states, n_rows):
             yield members[start : start + step], q
 
 
-def _exact_dtype(weights):
+def exact_dtype(weights):
     """Return float32 if it represents all weighted counts exactly, otherwise float64."""
     whole = (weights == np.floor(weights)).all() and weights.sum() <= MAX_EXACT_FLOAT32
     return np.float32 if whole else np.float64
 
 
-def _one_hot(X, variables, q, dtype):
+def one_hot_columns(X, variables, q, dtype):
+    """Return one column of zeros and ones per state of each variable; all have q states."""
     equal = X[:, variables, None] == np.arange(q)
     return equal.reshape(len(X), len(variables) * q).astype(dtype)
 

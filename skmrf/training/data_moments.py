@@ -48,10 +48,11 @@ def estimate_resolution(moments, data):
         Squared norm, as in ``Settings.resolution``.
     """
     variance = sum(float((m * (1.0 - m)).clip(0.0).sum()) for m in moments.values())
-    return 0.01 * variance / _effective_rows(data)
+    return 0.01 * variance / effective_rows(data)
 
 
-def _effective_rows(data):
+def effective_rows(data):
+    """Return the effective number of rows of a batch, which is smaller for unequal weights."""
     if data.log_weights is None:
         return data.X.shape[0]
     return effective_sample_size(data.log_weights)
@@ -104,7 +105,7 @@ def summarise_pairs(energy, data):
     is_pair = ~np.eye(len(high), dtype=bool)
     n_unobserved = sum(int((p[is_pair] <= 1e-15).sum()) for p in (high, low)) // 2
     n_unobserved += int((mixed[is_pair] <= 1e-15).sum())
-    return 0.01 * variance / _effective_rows(data), n_unobserved
+    return 0.01 * variance / effective_rows(data), n_unobserved
 
 
 def _pair_variance(states, high, low, mixed):

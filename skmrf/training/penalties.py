@@ -31,7 +31,7 @@ class NoPenalty:
 
 
 class L2(NoPenalty):
-    r"""L2 penalty :math:`\frac{\alpha}{2} \lVert \theta \rVert_2^2`.
+    r"""L2 penalty :math:`\frac{\alpha}{2} \lVert \theta - \theta_0 \rVert_2^2`.
 
     Parameters
     ----------
@@ -41,21 +41,34 @@ class L2(NoPenalty):
         Group index of each entry, shaped like theta. Entries of group -1 are not penalised.
     multiplicity : dict of str to int, optional
         Number of entries of an array of theta that are the same parameter. By default 1.
+    centre : dict of str to ndarray, optional
+        Parameters :math:`\theta_0` without penalty, shaped like theta. If given, all entries are
+        penalised. By default zero.
     """
 
-    def __init__(self, alpha, groups, multiplicity=None):
+    def __init__(self, alpha, groups, multiplicity=None, centre=None):
         self.alpha = alpha
         self.multiplicity = multiplicity or {}
-        self.weights = {k: _entry_strengths(alpha, g >= 0) for k, g in groups.items()}
+        self.centre = centre
+        self.weights = {
+            k: _entry_strengths(alpha, g >= 0) if centre is None else float(alpha)
+            for k, g in groups.items()
+        }
+
+    def _deviation(self, name, values):
+        return values if self.centre is None else values - self.centre[name]
 
     def value(self, theta):
         """Return the penalty at theta."""
-        terms = {k: self.weights[k] * v * v for k, v in theta.items()}
+        terms = {k: self.weights[k] * self._deviation(k, v) ** 2 for k, v in theta.items()}
         return 0.5 * _sum_parameters(terms, self.multiplicity)
 
     def gradient(self, theta):
         """Return the derivative of the penalty."""
-        return {k: (self.weights[k] * v).astype(v.dtype, copy=False) for k, v in theta.items()}
+        return {
+            k: (self.weights[k] * self._deviation(k, v)).astype(v.dtype, copy=False)
+            for k, v in theta.items()
+        }
 
 
 class L1(NoPenalty):
@@ -159,7 +172,7 @@ def _sum_parameters(terms, multiplicity):
 PENALTIES = {"l2": L2, "l1": L1, "group-l1": GroupL1}
 
 
-def make_penalty(name, alpha, groups, multiplicity=None):
+def make_penalty(name, alpha, groups, multiplicity=None, centre=None):
     """Return a penalty by name, or :class:`NoPenalty` for ``alpha=0``.
 
     Parameters
@@ -173,6 +186,8 @@ def make_penalty(name, alpha, groups, multiplicity=None):
         :meth:`~skmrf.energies.Energy.penalty_groups`. Entries of group -1 are not penalised.
     multiplicity : dict of str to int, optional
         Number of entries of an array of theta that are the same parameter. By default 1.
+    centre : dict of str to ndarray, optional
+        Parameters from which the penalty "l2" measures deviations. By default zero.
 
     Returns
     -------
@@ -181,4 +196,7 @@ def make_penalty(name, alpha, groups, multiplicity=None):
     """
     check_choice("penalty", name, PENALTIES)
     check_number("alpha", alpha, low=0)
-    return PENALTIES[name](float(alpha), groups, multiplicity) if alpha > 0 else NoPenalty()
+    if alpha == 0:
+        return NoPenalty()
+    options = {} if centre is None else {"centre": centre}
+    return PENALTIES[name](float(alpha), groups, multiplicity, **options)

@@ -20,6 +20,7 @@ MARGIN = 0.1  # relative distance of an interpolated step from the ends of its i
 MAX_TRIALS = 20
 ROUNDING = 1e-14  # relative rounding error of values
 MEMORY = 20  # number of L-BFGS pairs
+MIN_MEMORY, MAX_MEMORY_ENTRIES = 5, 2e7  # many parameters have fewer pairs
 MIN_GAIN = 1e-15  # relative increase of the objective; a smaller one is a rounding error
 MIN_TOL = 1e-12
 MIN_STEP_SIZE = 1e-12
@@ -112,7 +113,7 @@ def make_solver(penalty, tol, multiplicity=None):
 
 
 class LBFGS:
-    """L-BFGS with the last 20 steps and a line search for the strong Wolfe conditions.
+    """L-BFGS with the last 5 to 20 steps and a line search for the strong Wolfe conditions.
 
     It computes in double precision. The parameters are those of :func:`make_solver`.
 
@@ -187,7 +188,8 @@ class LBFGS:
         sy, yy = float(s @ y), float(y @ y)
         if sy <= np.finfo(float).eps * yy:
             return state.pairs, state.gamma
-        return (*state.pairs[1 - MEMORY :], (s, y, 1.0 / sy)), sy / yy
+        n_pairs = int(np.clip(MAX_MEMORY_ENTRIES / max(s.size, 1), MIN_MEMORY, MEMORY))
+        return (*state.pairs[1 - n_pairs :], (s, y, 1.0 / sy)), sy / yy
 
 
 @dataclass(frozen=True)

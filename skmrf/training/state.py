@@ -131,6 +131,39 @@ def start(energy, learner, data, settings, rng):
     )
 
 
+def untrained(energy, settings, rng, *, interrupted=False):
+    """Return the training state of a model that needs no training, or whose training was stopped.
+
+    Parameters
+    ----------
+    energy : Energy
+        The model.
+    settings : Settings
+        Settings of the run.
+    rng : Generator
+        Source of random numbers.
+    interrupted : bool, default=False
+        Whether Ctrl-C stopped the training before its first update.
+
+    Returns
+    -------
+    LoopState
+        State that has converged, unless it was interrupted.
+    """
+    return LoopState(
+        energy,
+        {},
+        0,
+        None,
+        _init_optimizer(settings, energy),
+        settings.rate.init(),
+        rng,
+        converged=not interrupted,
+        interrupted=interrupted,
+        identities=_identities(settings),
+    )
+
+
 def resume(state, learner, data, settings):
     """Return the training state for a continued run, on the same or on other rows.
 

@@ -14,6 +14,7 @@ from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, log_partition_bounds
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
 from skmrf.likelihood.intervals import _lower_margin
+from skmrf.likelihood.model_path import ModelPath
 from skmrf.samplers.smc import resample
 
 FAST = {"n_temperatures": 200, "n_chains": 64}
@@ -371,3 +372,52 @@ def test_margin_standard_error_and_ess():
     assert_allclose(error, weights.std(ddof=1) / weights.mean() / np.sqrt(1000), rtol=1e-10)
     assert_allclose(margin, 2.58 * error, rtol=0.15)
     assert_allclose(ess, weights.sum() ** 2 / (weights**2).sum(), rtol=1e-12)
+
+
+def tree_and_model(rng, scale):
+    """Return a chain of six ternary variables, and a model that adds weaker couplings to it."""
+    cliques = [(i, j) for j in range(6) for i in range(j)]
+    chain = [2.0 * rng.normal(size=(3, 3)) * (j == i + 1) for i, j in cliques]
+    tables = [c + scale * rng.normal(size=(3, 3)) for c in chain]
+    reference = FactorGraph([3] * 6, cliques, chain)
+    return reference, FactorGraph([3] * 6, cliques, tables)
+
+
+def test_annealing_from_a_tree(seed):
+    """Mean weights are unbiased in both directions, and a wrong log Z is detected."""
+    z_scores = []
+    for k in range(20):
+        rng = np.random.default_rng([seed, k])
+        reference, energy = tree_and_model(rng, 0.3)
+        path = ModelPath(energy, reference, None, 200, None)
+        result = path.estimate(10, 1.0, rng)
+        log_z = exact_log_partition(energy).value
+        assert result.lower <= result.value <= result.upper
+        z_scores.append((result.value - log_z) / result.std_error)
+    assert abs(np.mean(z_scores)) * np.sqrt(20) < 5
+    assert abs(np.mean(z_scores) + 3) * np.sqrt(20) > 5  # log Z too large by three errors
+
+
+def test_annealing_from_a_tree_needs_few_temperatures(seed):
+    """With strong couplings in the tree, the path from the tree is far more accurate."""
+    rng = np.random.default_rng(seed)
+    reference, energy = tree_and_model(rng, 0.1)
+    log_z = exact_log_partition(energy).value
+    result = ais(energy, reference=reference, n_temperatures=20, random_state=seed)
+    assert result.lower <= log_z <= result.upper
+    assert result.converged
+    assert result.upper - result.lower < 0.1
+
+
+def test_the_path_starts_at_exact_samples(seed):
+    """From the reference to itself, all weights are equal and log Z is exact."""
+    reference, _ = tree_and_model(np.random.default_rng(seed), 0.0)
+    result = ais(reference, reference=reference, n_temperatures=2, random_state=seed)
+    assert_allclose([result.lower, result.upper], exact_log_partition(reference).value)
+
+
+def test_reference_with_other_cliques_raises():
+    reference = FactorGraph([2, 2], [(0,), (1,)], [np.zeros(2), np.zeros(2)])
+    energy = FactorGraph([2, 2], [(0, 1)], [np.zeros((2, 2))])
+    with pytest.raises(ValueError, match="the same cliques in the same order"):
+        ais(energy, reference=reference)

@@ -1,0 +1,423 @@
+"""Automatic choice of learner and penalty strength for models with tables of log-potentials."""
+
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._utils.codes import MISSING
+from .._utils.warn import warn_caller
+from ..energies import FactorGraph
+from ..exact import expectations
+from ..inference import row_queries
+from ..learners import PCD, Exact, PseudoLikelihood
+from ..learners.base import has_missing
+from ..learners.missing_entries import GibbsImputer
+from ..learners.pseudo_likelihood import site_log_likelihood
+from ..likelihood import ais, log_partition_bounds
+from ..structure import chow_liu
+from ..training import loop
+from ..training import state as loop_state
+from ..training.data_moments import effective_rows
+from ..training.regularization import (
+    Fold,
+    RegularizationPath,
+    fit_path,
+    gain_over_reference,
+    held_out_weights,
+)
+
+MAX_PAIR_ENTRIES = 6_000_000
+MAX_EXACT_ENTRIES = 2**15  # of elimination, in all its passes of one gradient; about 5 ms
+MAX_PATH_WORK = 1.5e9  # rows times pairs of states in one pass of pseudo-likelihood
+PATH_ITERATIONS = 100
+PATH_TOL = 1e-4
+MIN_ROWS_TO_SPLIT = 2000  # with fewer rows, cross-validation instead of one split
+MAX_CROSS_VALIDATED = 100_000  # parameters
+MIN_HELD_OUT, MAX_HELD_OUT = 500, 5000
+N_FOLDS = 4  # of the cross-validation
+N_IMPUTATION_SWEEPS = 20
+N_IMPUTATIONS = 3  # rounds of imputing the missing entries and refitting the model
+MIN_GAINS = (1e9, 0.5, -1e9)  # independent columns, information criterion, Chow-Liu tree
+
+
+class Plan(NamedTuple):
+    """Learner, penalty and initial model of a fit.
+
+    Attributes
+    ----------
+    learner : Learner
+        Estimator of the gradient.
+    alpha : float
+        Strength of the penalty; inf for the reference model itself.
+    start : FactorGraph
+        Initial model.
+    reference : FactorGraph or None
+        Model from which the penalty measures deviations. None if ``alpha`` was given.
+    path : RegularizationPath or None
+        Scores along the path of penalty strengths. None if ``alpha`` was given.
+    data : Batch
+        Training rows. Missing entries are imputed if the learner needs complete rows.
+    interrupted : bool
+        Whether Ctrl-C ended the choice of alpha.
+    """
+
+    learner: Any
+    alpha: float
+    start: FactorGraph
+    reference: FactorGraph | None
+    path: RegularizationPath | None
+    data: Any
+    interrupted: bool = False
+
+    def centre(self, parameters):
+        """Return the parameters from which the penalty measures deviations, or None for zero."""
+        return None if self.reference is None else _centre(self.reference, parameters)
+
+    @property
+    def is_final(self):
+        """Whether the initial model is the fitted model, so that no training is needed."""
+        return self.alpha == np.inf or self.interrupted
+
+
+def plan_fit(energy, data, learner, parameters):
+    """Choose the learner and the penalty strength of a fit where they are "auto".
+
+    Parameters
+    ----------
+    energy : FactorGraph
+        Model of independent columns with all cliques.
+    data : Batch
+        All training rows.
+    learner : Learner or None
+        Learner that was given; None for "auto".
+    parameters : TrainingParameters
+        Parameters of the estimator. The alpha may be "auto".
+
+    Returns
+    -------
+    Plan
+        Choices.
+    """
+    is_auto_alpha = isinstance(parameters.alpha, str)
+    if parameters.is_partial:
+        alpha = 1.0 / effective_rows(data) if is_auto_alpha else parameters.alpha
+        return Plan(learner or PCD(), alpha, energy, None, None, data)
+    if not is_auto_alpha:
+        learner = learner or _choose_learner(energy, data)
+        if isinstance(learner, PseudoLikelihood) and has_missing(data.X):
+            learner = PCD()
+        return Plan(learner, parameters.alpha, energy, None, None, data)
+    path_learner = _choose_learner(energy, data)
+    return _choose_penalty(energy, data, learner or path_learner, path_learner, parameters)
+
+
+def choose_cliques(data, n_states):
+    """Return the cliques for ``cliques="auto"``.
+
+    Parameters
+    ----------
+    data : Batch
+        All training rows.
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
+
+    Returns
+    -------
+    "pairwise" or list of tuples of int
+        All pairs, or all single variables and the pairs with the largest increase of the
+        likelihood per parameter. The tables of the pairs have at most 6 million entries.
+    """
+    total = n_states.sum()
+    if (total**2 - (n_states**2).sum()) // 2 <= MAX_PAIR_ENTRIES:
+        return "pairwise"
+    weights = np.ones(len(data.X)) if data.log_weights is None else np.exp(data.log_weights)
+    gain = chow_liu.pair_gains(data.X, n_states, weights)
+    i, j = np.nonzero(np.triu(gain > 0.0, 1))
+    per_parameter = gain[i, j] / ((n_states[i] - 1) * (n_states[j] - 1))
+    order = np.argsort(-per_parameter, kind="stable")
+    order = order[np.cumsum(n_states[i[order]] * n_states[j[order]]) <= MAX_PAIR_ENTRIES]
+    n = len(n_states)
+    warn_caller(
+        f"{n} columns have {n * (n - 1) // 2} pairs, whose tables would be too large. The model "
+        f"has only the {len(order)} pairs with the strongest dependence (see cliques_). Set "
+        "cliques to choose the pairs, or merge rare categories.",
+    )
+    return [(v,) for v in range(n)] + sorted(zip(i[order].tolist(), j[order].tolist(), strict=True))
+
+
+def estimate_log_partition(energy, reference, *, max_bytes, random_state, n_jobs):
+    """Return log Z: exactly if this is quick, else by annealing from the reference model.
+
+    Parameters
+    ----------
+    energy : FactorGraph
+        Fitted model.
+    reference : FactorGraph or None
+        Chow-Liu tree with the same cliques. If None, annealing starts from independent variables.
+    max_bytes : float
+        Maximum memory of exact inference, in bytes.
+    random_state : int
+        Seed of the estimate.
+    n_jobs : int or None
+        Number of threads.
+
+    Returns
+    -------
+    LogPartition
+        log Z in nats with its limits.
+    """
+    exact = expectations.quick_exact_model(energy, max_bytes=max_bytes)
+    if exact is None and reference is not None and not reference.layout.is_tied:
+        return ais(energy, reference=reference, random_state=random_state, n_jobs=n_jobs)
+    return log_partition_bounds(
+        energy, max_bytes=max_bytes, random_state=random_state, n_jobs=n_jobs
+    )
+
+
+def _choose_learner(energy, data):
+    """Return Exact if a gradient takes a few milliseconds, else PseudoLikelihood."""
+    model = expectations.quick_exact_model(energy)
+    incomplete = (data.X == MISSING).any(axis=1)
+    n_passes = 1 + len(np.unique(data.X[incomplete] == MISSING, axis=0))
+    if model is not None and model.entries * n_passes <= MAX_EXACT_ENTRIES:
+        return Exact()
+    return PseudoLikelihood()
+
+
+def _choose_penalty(energy, data, learner, path_learner, parameters):
+    """Choose the strength of the penalty on held-out rows, along a path of fits.
+
+    The L2 penalty is on the deviation from a reference model: a Chow-Liu tree, the edges of this
+    tree that the Bayesian information criterion keeps, or a model of independent columns. Held-out
+    rows decide between the three. The choice does not depend on ``random_state``.
+    """
+    rng = np.random.default_rng(0)
+    is_likelihood = isinstance(path_learner, Exact)
+    splits = _split(data, energy.layout.n_parameters, rng)
+    rule = _choose_reference(energy, splits, parameters)
+    folds = [Fold(train, test, rule(train)) for train, test in splits]
+    if not is_likelihood:
+        folds = [_thin_out(_impute_fold(fold, rng), rng) for fold in folds]
+    score_rows = _log_likelihoods(energy) if is_likelihood else _pseudo_log_likelihoods
+
+    def settings_of(alpha, fold):
+        return _path_settings(parameters, path_learner, fold.train, fold.reference, alpha)
+
+    fits = fit_path(path_learner, folds, settings_of, score_rows)
+    choice = _choose_strength(fits, folds, is_likelihood)
+    n_rows = effective_rows(data)
+    weights = held_out_weights(folds)
+    gains, errors = gain_over_reference(fits.row_scores, weights)
+    path = RegularizationPath(
+        np.array(fits.strengths) / n_rows,
+        gains + float(weights @ fits.row_scores[0]),
+        errors,
+        "log-likelihood" if is_likelihood else "pseudo-log-likelihood",
+    )
+    reference = rule(data)
+    start = reference
+    if choice and len(folds) == 1:
+        start = _shift(reference, fits.energies[choice], folds[0].reference)
+    alpha = fits.strengths[choice] / n_rows
+    plan = Plan(learner, alpha, start, reference, path, data, fits.interrupted)
+    return complete_rows(plan, parameters)
+
+
+def _centre(reference, parameters):
+    """Return the parameters from which the penalty measures deviations, or None for zero."""
+    has_centre = parameters.penalty == "l2" and not reference.layout.is_tied
+    return reference.theta if has_centre else None
+
+
+def _path_settings(parameters, learner, data, reference, alpha):
+    """Return the settings of a fit on the path: fewer iterations, and no warning."""
+    settings = parameters.settings(
+        learner,
+        reference,
+        data,
+        alpha=alpha,
+        centre=_centre(reference, parameters),
+        interruptible=False,
+    )
+    return replace(
+        settings,
+        optimizer=None,
+        average=False,
+        tol=max(settings.tol, PATH_TOL),
+        max_iter=PATH_ITERATIONS,
+        complete=False,
+    )
+
+
+def _choose_strength(fits, folds, is_likelihood):
+    """Return the index of the best strength, or 0 for the reference model.
+
+    A strength must improve the score of the reference model by more than one standard error. If the
+    scores are pseudo-likelihoods, the log-likelihood must improve, too.
+    """
+    gains, errors = gain_over_reference(fits.row_scores, held_out_weights(folds))
+    best = int(np.argmax(gains))
+    if gains[best] <= errors[best]:
+        return 0
+    return best if is_likelihood else _check_likelihood(fits.energies, folds[0], best)
+
+
+def complete_rows(plan, parameters):
+    """Return a plan with complete rows if the learner is pseudo-likelihood.
+
+    The method is stochastic expectation maximisation: rows are imputed from the current model, and
+    the model is refitted, in turns.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan whose rows may have missing entries.
+    parameters : TrainingParameters
+        Parameters of the estimator.
+
+    Returns
+    -------
+    Plan
+        The same plan, or a plan with other rows and another initial model.
+    """
+    is_complete = plan.reference is None or plan.is_final or not has_missing(plan.data.X)
+    if is_complete or not isinstance(plan.learner, PseudoLikelihood):
+        return plan
+    rng, energy, learner = np.random.default_rng(0), plan.start, PseudoLikelihood()
+    for _ in range(N_IMPUTATIONS):
+        data = impute(energy, plan.data, rng)
+        settings = _path_settings(parameters, learner, data, plan.reference, plan.alpha)
+        state = loop_state.start(energy, learner, data, settings, rng)
+        energy = loop.run(learner, data, settings, state).result(False)
+    return plan._replace(start=energy, data=data)
+
+
+def _shift(reference, fitted, fitted_reference):
+    """Return a reference model plus the deviation of another model from its own reference."""
+    (name,) = reference.theta
+    return reference.with_theta({name: reference.flat + fitted.flat - fitted_reference.flat})
+
+
+def _split(data, n_parameters, rng):
+    """Return (training rows, held-out rows) of one split, or of a quick cross-validation."""
+    n = len(data.X)
+    order = rng.permutation(n)
+    if n == 1:
+        return [(data, data)]
+    if n >= MIN_ROWS_TO_SPLIT or n_parameters > MAX_CROSS_VALIDATED:
+        n_test = min(max(n // 10, MIN_HELD_OUT), n // 4 + 1, MAX_HELD_OUT)
+        return [(data.take(order[n_test:]), data.take(order[:n_test]))]
+    parts = np.array_split(order, min(N_FOLDS, n))
+    return [(data.take(np.setdiff1d(order, p)), data.take(p)) for p in parts]
+
+
+def _choose_reference(energy, splits, parameters):
+    """Return a function ``rows -> reference model`` whose models score best on held-out rows."""
+    layout = energy.layout
+    if layout.is_tied or parameters.penalty != "l2":
+        return lambda _: energy
+    allowed = chow_liu.possible_edges(layout)
+    totals = np.zeros(len(MIN_GAINS))
+    for train, test in splits:
+        tree, log_rows = _fit_tree(layout, allowed, train), np.log(effective_rows(train))
+        totals += [_score_forest(tree.prune(gain * log_rows), test) for gain in MIN_GAINS]
+    gain = MIN_GAINS[int(np.argmax(totals))]
+
+    def reference(rows):
+        tree = _fit_tree(layout, allowed, rows)
+        return chow_liu.embed(tree.prune(gain * np.log(effective_rows(rows))), layout)
+
+    return reference
+
+
+def _fit_tree(layout, allowed, data):
+    weights = None if data.log_weights is None else np.exp(data.log_weights)
+    return chow_liu.fit_tree(data.X, layout.n_states, weights=weights, allowed=allowed)
+
+
+def _score_forest(forest, data):
+    """Return the weighted sum of the log-likelihoods of rows."""
+    weights = np.ones(len(data.X)) if data.log_weights is None else np.exp(data.log_weights)
+    log_z = expectations.exact_model(forest).log_partition(forest)
+    return float(weights @ (row_queries.row_log_partitions(forest, data.X) - log_z))
+
+
+def _impute_fold(fold, rng):
+    """Return a fold without missing entries, imputed by Gibbs sampling from the reference."""
+    return fold._replace(
+        train=impute(fold.reference, fold.train, rng), test=impute(fold.reference, fold.test, rng)
+    )
+
+
+def impute(energy, data, rng):
+    """Return rows without missing entries, drawn by Gibbs sampling from a model.
+
+    Parameters
+    ----------
+    energy : FactorGraph
+        Model.
+    data : Batch
+        Rows; MISSING (-1) where an entry is missing.
+    rng : Generator
+        Random numbers.
+
+    Returns
+    -------
+    Batch
+        Complete rows.
+    """
+    if not (data.X == MISSING).any():
+        return data
+    imputer = GibbsImputer(data, energy.n_states, rng)
+    for _ in range(N_IMPUTATION_SWEEPS):
+        X = imputer.update(energy, data)
+    return data._replace(X=X)
+
+
+def _thin_out(fold, rng):
+    """Return a fold with at most as many training rows as the path can use in a few seconds."""
+    train = fold.train
+    work = float(fold.reference.n_states.sum()) * len(fold.reference.n_states)
+    n_rows = max(int(MAX_PATH_WORK / work), MIN_ROWS_TO_SPLIT)
+    if len(train.X) <= n_rows:
+        return fold
+    return fold._replace(train=train.take(rng.choice(len(train.X), n_rows, replace=False)))
+
+
+def _log_likelihoods(energy):
+    """Return a function that computes the log-likelihood of each row."""
+    model = expectations.exact_model(energy)
+
+    def score_rows(energy, rows):
+        sums = row_queries.row_log_partitions(energy, rows.X)
+        return sums - model.log_partition(energy)
+
+    return score_rows
+
+
+def _pseudo_log_likelihoods(energy, rows):
+    """Return the pseudo-log-likelihood of each row."""
+    return site_log_likelihood(energy, rows.X)[0]
+
+
+def _check_likelihood(energies, fold, best):
+    """Return the index of the first model, from ``best`` to 0, that is better than the reference.
+
+    The comparison uses the log-likelihood of held-out rows, with the upper limit of log Z.
+    """
+    reference = energies[0]
+    exact = reference.without_zero_tables()
+    base = reference.log_potential(fold.test.X) - expectations.exact_model(exact).log_partition(
+        exact
+    )
+    weights = held_out_weights([fold])
+    for index in range(best, 0, -1):
+        energy = energies[index]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the interval replaces the warning
+            upper = ais(energy, reference=reference, n_temperatures=200, random_state=0).upper
+        if weights @ (energy.log_potential(fold.test.X) - upper - base) > 0:
+            return index
+    return 0

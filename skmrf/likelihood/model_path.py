@@ -1,0 +1,102 @@
+"""Annealing path from a tractable model, such as a Chow-Liu tree, to another model."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..energies import FactorGraph
+from ..exact import elimination
+from ..samplers import spawn_generators, sweep
+from ..samplers.smc import resample
+from .intervals import interval, zero_probability_result
+
+N_BURN_IN = 100
+
+
+def check_reference_model(reference, energy):
+    """Raise a ValueError unless two factor graphs have the same cliques, in the same order."""
+    a, b = reference.layout, getattr(energy, "layout", None)
+    if not isinstance(energy, FactorGraph) or (
+        a is not b
+        and not (
+            np.array_equal(a.n_states, b.n_states)
+            and np.array_equal(a.clique_ptr, b.clique_ptr)
+            and np.array_equal(a.clique_vars, b.clique_vars)
+            and np.array_equal(a.table_start, b.table_start)
+        )
+    ):
+        raise ValueError(
+            "reference is a FactorGraph, so the energy must be a FactorGraph with the same numbers "
+            "of states and the same cliques in the same order."
+        )
+
+
+class ModelPath(NamedTuple):
+    r"""Annealing path :math:`f_0^{1-\beta} f^\beta` from a reference model :math:`f_0` to a model.
+
+    Attributes
+    ----------
+    energy : FactorGraph
+        Model :math:`f`.
+    reference : FactorGraph
+        Model :math:`f_0` with the same cliques. Without its zero tables, exact elimination must be
+        feasible.
+    start : ndarray of shape (n, n_variables) or None
+        State codes at which the reverse chains start.
+    n_chains : int
+        Number of forward chains and of reverse chains.
+    n_jobs : int or None
+        Number of threads over blocks of chains.
+    """
+
+    energy: Any
+    reference: Any
+    start: np.ndarray | None
+    n_chains: int
+    n_jobs: int | None
+
+    def estimate(self, n_temperatures, max_width, rng):
+        """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps.
+
+        The inverse temperatures are evenly spaced.
+        """
+        exact = self.reference.without_zero_tables()
+        plan = elimination.prepare(exact.layout)
+        log_z = float(elimination.log_partitions(plan, exact.flat)[0])
+        betas = np.linspace(0.0, 1.0, n_temperatures + 1)
+        X = elimination.sample(plan, exact.flat, self.n_chains, rng)
+        generators = spawn_generators(rng, self.n_chains)
+        X, forward = self._anneal(X, betas, generators)
+        if (forward == -np.inf).all():
+            return zero_probability_result("ais")
+        end = X[resample(forward, self.n_chains, rng)]
+        if self.start is not None:
+            end = self.start[rng.choice(len(self.start), size=self.n_chains)]
+        end, _ = sweep(self.energy, end, generators, n_sweeps=N_BURN_IN, n_jobs=self.n_jobs)
+        _, backward = self._anneal(end, betas[::-1], generators, reverse=True)
+        return interval(forward + log_z, backward - log_z, max_width, rng, "ais")
+
+    def _anneal(self, X, betas, generators, *, reverse=False):
+        """Move chains along inverse temperatures, and return the states and the log weights.
+
+        The first inverse temperature is that of the distribution of ``X``.
+        """
+        log_weights = np.zeros(len(X))
+        for k in range(len(betas) - 1):
+            if reverse:
+                X = self._sweep(X, betas[k], generators, reverse)
+            ratio = self.energy.log_potential(X) - self.reference.log_potential(X)
+            log_weights += (betas[k + 1] - betas[k]) * ratio
+            if not reverse:
+                X = self._sweep(X, betas[k + 1], generators, reverse)
+        return X, log_weights
+
+    def _sweep(self, X, beta, generators, reverse):
+        X, _ = sweep(self._at(beta), X, generators, reverse=reverse, n_jobs=self.n_jobs)
+        return X
+
+    def _at(self, beta):
+        """Return the model at an inverse temperature of the path."""
+        start = self.reference.theta
+        theta = {k: (1.0 - beta) * start[k] + beta * v for k, v in self.energy.theta.items()}
+        return self.energy.with_theta(theta)

@@ -1,0 +1,237 @@
+"""Chow-Liu trees: models of highest likelihood whose graph has no cycles."""
+
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from .._utils.codes import MISSING
+from ..energies import FactorGraph
+from .screening import exact_dtype, one_hot_columns, variable_blocks
+
+MAX_TABLE_SIZE = 2**20  # larger tables of pairs are never edges
+
+
+class Tree(NamedTuple):
+    """Chow-Liu tree.
+
+    Attributes
+    ----------
+    graph : FactorGraph
+        Model with one table per variable and one table per edge. Its log partition function is 0
+        if no entry is missing.
+    gains : ndarray of shape (n_edges,)
+        Increase of the log-likelihood of all rows by each edge, divided by the number of parameters
+        ``(q - 1) (r - 1)`` of the edge, in nats.
+    """
+
+    graph: FactorGraph
+    gains: np.ndarray
+
+    def prune(self, min_gain):
+        """Return a factor graph with the edges whose gain is more than ``min_gain``."""
+        graph, n = self.graph, len(self.graph.n_states)
+        kept = [*range(n), *(n + np.flatnonzero(self.gains > min_gain))]
+        cliques, tables = graph.cliques, graph.log_potentials
+        return FactorGraph(graph.n_states, [cliques[a] for a in kept], [tables[a] for a in kept])
+
+
+def fit_tree(X, n_states, *, weights=None, allowed=None):
+    r"""Fit a Chow-Liu tree: the edges are a spanning tree of maximum mutual information.
+
+    All probabilities are smoothed: one pseudo-count is divided equally among the states of a
+    variable, or of a pair of variables. A pair is counted in the rows that observe both variables.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_variables)
+        State codes; MISSING (-1) where an entry is missing.
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
+    weights : ndarray of shape (n_rows,), optional
+        Number of times that each row counts. By default 1.
+    allowed : ndarray of bool of shape (n_variables, n_variables), optional
+        True for pairs that can be edges (symmetric). By default all pairs can be edges.
+
+    Returns
+    -------
+    Tree
+        The tree, or a forest if ``allowed`` does not connect all variables.
+
+    References
+    ----------
+    C. K. Chow and C. N. Liu, "Approximating discrete probability distributions with dependence
+    trees", IEEE Transactions on Information Theory 14 (1968).
+    """
+    n_states = np.asarray(n_states)
+    weights = np.ones(len(X)) if weights is None else weights
+    gain = pair_gains(X, n_states, weights)
+    is_edge = np.triu(gain > 0.0, 1)
+    if allowed is not None:
+        is_edge &= allowed
+    edges = _spanning_forest(gain, is_edge)
+    columns = np.asfortranarray(X)
+    singles = [_frequencies(columns[:, [i]], n_states[[i]], weights) for i in range(X.shape[1])]
+    tables = [np.log(p) for p in singles]
+    for i, j in edges:
+        joint = _frequencies(columns[:, [i, j]], n_states[[i, j]], weights)
+        tables.append(np.log(joint) - tables[i][:, None] - tables[j])
+    i, j = np.array(edges, dtype=int).reshape(-1, 2).T
+    graph = FactorGraph(n_states, [(v,) for v in range(X.shape[1])] + edges, tables)
+    return Tree(graph, gain[i, j] / ((n_states[i] - 1) * (n_states[j] - 1)))
+
+
+def pair_gains(X, n_states, weights):
+    """Return the increase of the log-likelihood of all rows by each pair of variables, in nats.
+
+    It is the number of rows that observe both variables, times the mutual information of the
+    smoothed frequencies.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_variables)
+        State codes; MISSING (-1) where an entry is missing.
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
+    weights : ndarray of shape (n_rows,)
+        Number of times that each row counts.
+
+    Returns
+    -------
+    ndarray of shape (n_variables, n_variables)
+        Symmetric matrix. It is 0 for variables with one state, and for pairs with more than
+        2**20 joint states.
+    """
+    n = X.shape[1]
+    gain = np.zeros((n, n))
+    blocks = list(variable_blocks(n_states, len(X)))
+    dtype = exact_dtype(weights)
+    for k, (left, q) in enumerate(blocks):
+        columns = one_hot_columns(X, left, q, dtype)
+        columns *= weights[:, None]
+        for right, r in blocks[k:]:
+            if q * r > MAX_TABLE_SIZE:
+                break  # blocks are sorted by their numbers of states
+            counts = columns.T @ one_hot_columns(X, right, r, dtype)
+            tables = counts.astype(float).reshape(len(left), q, len(right), r)
+            values = _information(tables.transpose(0, 2, 1, 3))
+            gain[np.ix_(left, right)] = values
+            gain[np.ix_(right, left)] = values.T
+    np.fill_diagonal(gain, 0.0)
+    return gain
+
+
+def _information(counts):
+    """Return the number of rows times the mutual information, from tables of counts."""
+    q, r = counts.shape[-2:]
+    n_rows = counts.sum(axis=(-2, -1))
+    p = counts + 1.0 / (q * r)
+    p /= (n_rows + 1.0)[..., None, None]
+    rows, columns = p.sum(axis=-1), p.sum(axis=-2)
+    entropies = [-(v * np.log(v)).sum(axis=-1) for v in (rows, columns)]
+    return n_rows * (entropies[0] + entropies[1] + (p * np.log(p)).sum(axis=(-2, -1)))
+
+
+def _spanning_forest(gain, is_edge):
+    """Return the edges of a spanning forest of maximum gain, a list of tuples of int."""
+    i, j = np.nonzero(is_edge)
+    cost = coo_array((-1.0 - gain[i, j], (i, j)), shape=gain.shape)  # no cost is zero
+    tree = minimum_spanning_tree(cost.tocsr()).tocoo()
+    return sorted(zip(tree.row.tolist(), tree.col.tolist(), strict=True))
+
+
+def _frequencies(X, n_states, weights):
+    """Return the smoothed joint frequencies of the states of one or two columns."""
+    observed = (X != MISSING).all(axis=1)
+    codes = np.ravel_multi_index(tuple(X[observed].T), tuple(n_states))
+    counts = np.bincount(codes, weights[observed], minlength=n_states.prod()).reshape(n_states)
+    return (counts + 1.0 / counts.size) / (counts.sum() + 1.0)
+
+
+def possible_edges(layout):
+    """Return a matrix that is True for pairs of variables that a clique contains.
+
+    Parameters
+    ----------
+    layout : Layout
+        Cliques of a model.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_variables, n_variables)
+        Symmetric matrix.
+    """
+    n = len(layout.n_states)
+    allowed = np.zeros((n, n), dtype=bool)
+    i, j = _pair_members(layout)
+    allowed[i, j] = allowed[j, i] = True
+    for a in np.flatnonzero(layout.orders > 2):
+        members = layout.clique_vars[layout.clique_ptr[a] : layout.clique_ptr[a + 1]]
+        allowed[np.ix_(members, members)] = True
+    np.fill_diagonal(allowed, False)
+    return allowed
+
+
+def _pair_members(layout):
+    """Return the two variables of each clique of two variables."""
+    first = layout.clique_ptr[:-1][layout.orders == 2]
+    return layout.clique_vars[first], layout.clique_vars[first + 1]
+
+
+def embed(forest, layout):
+    """Return a model with the cliques of ``layout`` and the distribution of a forest.
+
+    Parameters
+    ----------
+    forest : FactorGraph
+        Model whose tables have one or two variables. Each pair must be in a clique of ``layout``.
+    layout : Layout
+        Cliques of the new model. No two cliques share a table.
+
+    Returns
+    -------
+    FactorGraph
+        Model with the same distribution. The tables of other cliques are zero.
+    """
+    flat = np.zeros(layout.n_parameters)
+    owners = _first_cliques(layout, forest.cliques)
+    for a, variables, table in zip(owners, forest.cliques, forest.log_potentials, strict=True):
+        members = layout.clique_vars[layout.clique_ptr[a] : layout.clique_ptr[a + 1]].tolist()
+        entries = flat[layout.table_start[a] : layout.table_start[a] + layout.table_size[a]]
+        entries.reshape(layout.shape(a))[...] += _align(table, variables, members)
+    return FactorGraph.from_layout(layout, flat)
+
+
+def _first_cliques(layout, wanted):
+    """Return the indices of cliques that contain the wanted variables, or pairs of variables."""
+    n = len(layout.n_states)
+    larger = np.flatnonzero(layout.orders > 2)[::-1]
+    members = [layout.clique_vars[layout.clique_ptr[a] : layout.clique_ptr[a + 1]] for a in larger]
+    owner = {
+        key: a
+        for a, variables in zip(larger, members, strict=True)
+        for key in _pair_keys(*np.array(list(combinations(variables, 2))).T, n).tolist()
+    }
+    pairs = np.flatnonzero(layout.orders == 2)
+    keys = _pair_keys(*_pair_members(layout), n)
+    owner.update(zip(keys[::-1].tolist(), pairs[::-1].tolist(), strict=True))
+    ptr, cliques, _ = layout.incidence
+    return [
+        int(cliques[ptr[v[0]]]) if len(v) == 1 else int(owner[_pair_keys(*v, n)]) for v in wanted
+    ]
+
+
+def _pair_keys(i, j, n):
+    """Return an integer that identifies each pair of variables, in any order."""
+    return np.minimum(i, j).astype(np.int64) * n + np.maximum(i, j)
+
+
+def _align(table, variables, clique):
+    """Return a view of a table that broadcasts over the axes of a clique."""
+    order = np.argsort([clique.index(v) for v in variables])
+    shape = [1] * len(clique)
+    for v, q in zip(variables, table.shape, strict=True):
+        shape[clique.index(v)] = q
+    return table.transpose(order).reshape(shape)

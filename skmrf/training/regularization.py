@@ -1,0 +1,169 @@
+"""Choice of the strength of a penalty on held-out rows, along a path of warm-started fits."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._utils.batch import Batch
+from .._utils.interrupts import InterruptLater
+from .._utils.log_weights import normalized_weights
+from . import loop
+from . import state as loop_state
+from .data_moments import effective_rows
+
+STRENGTHS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # alpha times the number of rows
+MIN_GAIN = 0.5  # standard errors by which a strength must improve the score, or the path ends
+
+
+class RegularizationPath(NamedTuple):
+    """Scores of held-out rows along a path of penalty strengths.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+        Strengths in decreasing order. The first one is inf: the reference model itself.
+    scores : ndarray of shape (n_alphas,)
+        Mean score of a held-out row, in nats.
+    std_errors : ndarray of shape (n_alphas,)
+        Standard error of the difference between each score and the first score, in nats.
+    criterion : str
+        Kind of the scores: "log-likelihood" or "pseudo-log-likelihood".
+    """
+
+    alphas: np.ndarray
+    scores: np.ndarray
+    std_errors: np.ndarray
+    criterion: str
+
+
+class Fold(NamedTuple):
+    """Training rows and held-out rows.
+
+    Attributes
+    ----------
+    train, test : Batch
+        Training rows and held-out rows.
+    reference : Energy
+        Model from which the penalty measures deviations, learned from the training rows.
+    """
+
+    train: Batch
+    test: Batch
+    reference: Any
+
+
+class PathFits(NamedTuple):
+    """Scores and models along a path of penalty strengths.
+
+    Attributes
+    ----------
+    strengths : list of float
+        Penalty strengths times the number of rows; the first one is inf.
+    row_scores : list of ndarray of shape (n_held_out,)
+        Scores of the held-out rows of all folds, one array per strength.
+    energies : list of Energy
+        Models of the first fold, one per strength.
+    interrupted : bool
+        Whether Ctrl-C ended the path.
+    """
+
+    strengths: list
+    row_scores: list
+    energies: list
+    interrupted: bool = False
+
+
+def fit_path(learner, folds, settings_of, score_rows, strengths=STRENGTHS):
+    """Fit models of decreasing penalty strength to each fold, and score its held-out rows.
+
+    Each fit starts from the model of the previous strength. The path ends at the first strength
+    whose mean score is not better than all before by half a standard error of the difference.
+
+    Parameters
+    ----------
+    learner : Learner
+        Learner that has an objective.
+    folds : list of Fold
+        Training rows, held-out rows and reference models.
+    settings_of : callable
+        Function ``(alpha, fold) -> Settings`` of the training loop.
+    score_rows : callable
+        Function ``(energy, rows) -> ndarray of shape (n_rows,)``: scores in nats.
+    strengths : sequence of float, optional
+        Penalty strengths times the number of rows, in decreasing order.
+
+    Returns
+    -------
+    PathFits
+        Scores along the path. The first entry is that of the reference models.
+    """
+    energies = [fold.reference for fold in folds]
+    weights = held_out_weights(folds)
+    fits = PathFits([np.inf], [_score_all(score_rows, energies, folds)], [energies[0]])
+    try:
+        for strength in strengths:
+            energies = [
+                _fit(learner, fold, energy, settings_of, strength)
+                for fold, energy in zip(folds, energies, strict=True)
+            ]
+            row_scores = _score_all(score_rows, energies, folds)
+            with InterruptLater():
+                _append(fits, strength, row_scores, energies[0])
+            if _is_past_best(fits, weights):
+                break
+    except KeyboardInterrupt:
+        return fits._replace(interrupted=True)
+    return fits
+
+
+def _append(fits, strength, row_scores, energy):
+    fits.strengths.append(strength)
+    fits.row_scores.append(row_scores)
+    fits.energies.append(energy)
+
+
+def _is_past_best(fits, weights):
+    """Return whether the last strength is not clearly better than the best one before it."""
+    *before, last = fits.row_scores
+    best = before[int(np.argmax(np.array(before) @ weights))]
+    gains, std_errors = gain_over_reference([best, last], weights)
+    return gains[1] <= MIN_GAIN * std_errors[1]
+
+
+def _fit(learner, fold, energy, settings_of, strength):
+    settings = settings_of(strength / effective_rows(fold.train), fold)
+    start = loop_state.start(energy, learner, fold.train, settings, None)
+    return loop.run(learner, fold.train, settings, start).result(False)
+
+
+def _score_all(score_rows, energies, folds):
+    return np.concatenate([score_rows(e, f.test) for e, f in zip(energies, folds, strict=True)])
+
+
+def held_out_weights(folds):
+    """Return the weights of the held-out rows of all folds, which sum to 1."""
+    logs = [f.test.log_weights for f in folds]
+    n_rows = [len(f.test.X) for f in folds]
+    if logs[0] is None:
+        return np.full(sum(n_rows), 1.0 / sum(n_rows))
+    return normalized_weights(np.concatenate(logs), sum(n_rows))
+
+
+def gain_over_reference(row_scores, weights):
+    """Return the mean gains of row scores over the first ones, and their standard errors.
+
+    Parameters
+    ----------
+    row_scores : list of ndarray of shape (n_rows,)
+        Scores of the same rows by several models.
+    weights : ndarray of shape (n_rows,)
+        Row weights that sum to 1.
+
+    Returns
+    -------
+    gains, std_errors : ndarray of shape (n_models,)
+        Means and standard errors in nats.
+    """
+    differences = np.array(row_scores) - row_scores[0]
+    gains = differences @ weights
+    return gains, np.sqrt((differences - gains[:, None]) ** 2 @ weights**2)
