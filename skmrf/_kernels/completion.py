@@ -292,13 +292,62 @@ def _order_variables(m, q, variables, fields, place):
 
 
 @kernel
-def _load_row(x, layout, flat, variables, place, q, fields, pairs, rest):
-    """Write the tables of the missing variables of a row, and return the number of variables."""
-    m = 0
+def _find_components(x, layout, missing, component):
+    """Find the connected components of the missing variables of a row.
+
+    Returns the number of missing variables and the number of components.
+    """
+    clique_ptr, clique_vars, ptr, cliques = layout[1], layout[2], layout[5], layout[6]
+    m, n_components = 0, 0
     for i in range(x.size):
+        component[i] = -1
         if x[i] < 0:
-            variables[m], place[i] = i, m
+            missing[m] = i
             m += 1
+    stack = np.empty(m, np.int64)
+    for j in range(m):
+        if component[missing[j]] >= 0:
+            continue
+        stack[0], height = missing[j], 1
+        component[missing[j]] = n_components
+        while height > 0:
+            height -= 1
+            i = stack[height]
+            for p in range(ptr[i], ptr[i + 1]):
+                for k in range(clique_ptr[cliques[p]], clique_ptr[cliques[p] + 1]):
+                    other = clique_vars[k]
+                    if x[other] < 0 and component[other] < 0:
+                        component[other] = n_components
+                        stack[height] = other
+                        height += 1
+        n_components += 1
+    return m, n_components
+
+
+@kernel
+def _is_complete(variables, m, component, layout):
+    """Return whether all pairs of the variables of a component have a table."""
+    clique_ptr, clique_vars, ptr, cliques = layout[1], layout[2], layout[5], layout[6]
+    is_seen = np.empty(component.size, np.bool_)
+    for j in range(m):
+        i, n_others = variables[j], 0
+        is_seen[:] = False
+        for p in range(ptr[i], ptr[i + 1]):
+            for k in range(clique_ptr[cliques[p]], clique_ptr[cliques[p] + 1]):
+                other = clique_vars[k]
+                if other != i and component[other] == component[i] and not is_seen[other]:
+                    is_seen[other] = True
+                    n_others += 1
+        if n_others < m - 1:
+            return False
+    return True
+
+
+@kernel
+def _load_tables(x, m, layout, flat, variables, place, q, fields, pairs, rest):
+    """Write the tables of m missing variables of a row, which are no neighbours of the others."""
+    for j in range(m):
+        place[variables[j]] = j
     n_states = layout[0]
     _fill_tables(x, variables, m, place, layout, flat, fields, pairs)
     _order_variables(m, n_states, variables, fields, place)
@@ -307,17 +356,31 @@ def _load_row(x, layout, flat, variables, place, q, fields, pairs, rest):
         q[j] = n_states[variables[j]]
     _centre_tables(m, q, fields, pairs)
     _fill_rest(m, q, pairs, rest)
-    return m
 
 
 @kernel
-def complete_rows(X, first, layout, flat, m_max, limit, budget, uniforms, gap, totals, singles):
+def _can_sum(m, q, pairs, variables, component, layout, limits):
+    """Return whether the states of a component are few, or elimination would not be faster."""
+    log_size = 0.0
+    for j in range(m):
+        log_size += np.log(q[j])
+    if log_size > limits[2]:
+        return False
+    if m > 1 and _spread(pairs[m - 2, m - 1], q[m - 2], q[m - 1]) > MAX_SPREAD:
+        return False
+    return log_size <= limits[1] or _is_complete(variables, m, component, layout)
+
+
+@kernel
+def complete_rows(X, first, layout, flat, m_max, limits, budget, uniforms, gap, totals, singles):
     """Impute the missing entries of rows of X in place, from row ``first``.
+
+    The connected components of the missing variables are imputed one after the other.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_variables)
-        State codes; negative where an entry is missing. Each row has at least one missing entry.
+        State codes; negative where an entry is missing.
     first : int
         First row.
     layout : tuple of ndarrays
@@ -326,20 +389,20 @@ def complete_rows(X, first, layout, flat, m_max, limit, budget, uniforms, gap, t
         Log-potentials of all tables.
     m_max : int
         Largest number of missing entries of a row.
-    limit : float
-        Largest number of table entries of the search of a mode. Rows that need more are not
-        changed.
+    limits : tuple of float
+        Largest number of table entries of the search of a mode, the log of the number of states
+        that are always summed, and that of states that are summed if all variables of the component
+        interact. Rows that need more are not changed.
     budget : float
         Number of table entries after which the kernel returns.
-    uniforms : ndarray of shape (n_rows, 2) or (0, 2)
+    uniforms : ndarray of shape (n_rows, m_max, 2) or (0, 0, 0)
         Uniform random numbers of draws. Without them rows are imputed by their modes.
     gap : float
         States whose log-potential is lower than that of the mode by more than ``gap`` plus the
         logarithm of the number of states are ignored in sums. A negative gap: no sums.
     totals : ndarray of shape (n_rows,)
-        The log of the sum over the states of the missing entries is written to it; without a sum
-        the log-potential of the mode. Tables of observed variables only are not included. nan for
-        rows that are not changed.
+        The log of the sum over the states of the missing entries, minus the log-potential of the
+        mode, is written to it, or 0 without sums. nan for rows that are not changed.
     singles : ndarray of shape (n_rows, n_variables, n_slots) or (0, 0, 0)
         Marginals of the missing entries are written to it.
 
@@ -349,37 +412,50 @@ def complete_rows(X, first, layout, flat, m_max, limit, budget, uniforms, gap, t
         The next row.
     """
     n, n_slots = X.shape[1], layout[0].max()
+    missing, component = np.empty(n, np.int64), np.empty(n, np.int64)
     variables, place, q = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(m_max, np.int64)
     fields = np.empty((m_max + 1, m_max, n_slots))
     pairs, rest = np.empty((m_max, m_max, n_slots, n_slots)), np.empty((m_max, n_slots))
-    best, sums = np.empty(m_max, np.int64), np.empty((m_max, n_slots))
+    best, states = np.empty(m_max, np.int64), np.empty(m_max, np.int64)
+    sums, found = np.empty((m_max, n_slots)), np.empty(n, np.int64)
     done, r = 0.0, first
     while r < len(X) and done <= budget:
-        m = _load_row(X[r], layout, flat, variables, place, q, fields, pairs, rest)
-        top, work = _search_mode(m, q, fields, pairs, rest, limit, best)
-        done += work
-        totals[r] = top if work <= limit else np.nan
-        if gap >= 0 and m > 1 and _spread(pairs[m - 2, m - 1], q[m - 2], q[m - 1]) > MAX_SPREAD:
-            totals[r] = np.nan
-        if totals[r] > -np.inf:
+        n_missing, n_components = _find_components(X[r], layout, missing, component)
+        totals[r] = 0.0
+        for c in range(n_components):
+            m = 0
+            for j in range(n_missing):
+                if component[missing[j]] == c:
+                    variables[m] = missing[j]
+                    m += 1
+            _load_tables(X[r], m, layout, flat, variables, place, q, fields, pairs, rest)
+            top, work = _search_mode(m, q, fields, pairs, rest, limits[0], best)
+            done += work
+            is_possible = work <= limits[0] and top > -np.inf
+            if is_possible and gap >= 0:
+                is_possible = _can_sum(m, q, pairs, variables, component, layout, limits)
+            if not is_possible:
+                totals[r] = np.nan
+                break
             if gap >= 0:
                 lowest = top - gap
                 for j in range(m):
                     lowest -= np.log(q[j])
-                total, work = _sum_states(
-                    m, q, fields, pairs, rest, top, lowest, np.inf, sums, best
-                )
+                given = m, q, fields, pairs, rest, top, lowest
+                total, work = _sum_states(*given, np.inf, sums, states)
                 done += work
-                totals[r] = top + np.log(total)
+                totals[r] += np.log(total)
                 if len(uniforms):
-                    target = uniforms[r, 0] * total
-                    _sum_states(m, q, fields, pairs, rest, top, lowest, target, sums, best)
-                    _draw_last(m, q, fields, pairs, uniforms[r, 1], best)
+                    _sum_states(*given, uniforms[r, c, 0] * total, sums, best)
+                    _draw_last(m, q, fields, pairs, uniforms[r, c, 1], best)
                     done += work
                 elif len(singles):
                     for j in range(m):
                         singles[r, variables[j], : q[j]] = sums[j, : q[j]] / total
             for j in range(m):
-                X[r, variables[j]] = best[j]
+                found[variables[j]] = best[j]
+        if not np.isnan(totals[r]):
+            for j in range(n_missing):
+                X[r, missing[j]] = found[missing[j]]
         r += 1
     return r

@@ -10,9 +10,11 @@ from .._kernels.completion import complete_rows
 from .._utils.codes import MISSING
 
 MAX_MISSING = 24  # of a row
-MODE_LIMIT = 4e7  # table entries of the search of a mode, about 0.1 s
-SUM_LIMIT = 2.0**26  # states of the missing entries of a row that are summed
-FEW_STATES = 2.0**12  # variable elimination is not faster
+LIMITS = (
+    4e7,  # table entries of the search of a mode, about 0.1 s
+    12 * np.log(2.0),  # log of the number of states that are summed
+    26 * np.log(2.0),  # the same if all missing variables interact: elimination is not faster
+)
 CHUNK = 2**22  # numbers in the marginals of rows that are computed together
 CALL_BUDGET = 2e7  # table entries of a kernel call, so that Ctrl-C takes effect soon
 GAP = 27.0  # nats; the ignored states have a probability below exp(-27) in total
@@ -28,7 +30,7 @@ class Completion:
     """
 
     def __init__(self, graph):
-        self._layout, self._flat = graph.layout, graph.flat
+        self._graph = graph
         has_pairs_only = bool((np.diff(graph.layout.clique_ptr) <= 2).all())
         # impossible evidence needs the tables of observed variables
         self._is_usable = has_pairs_only and bool(np.isfinite(graph.flat).all())
@@ -48,26 +50,34 @@ class Completion:
         out : ndarray of shape (n_rows, n_variables)
             State codes.
         """
-        return self._run(X, self._find_searchable(X))
+        return self._run(X, self._find_searchable(X))[:2]
 
     def samples(self, X, rng):
         """Impute rows by random draws; return the same as :meth:`modes`."""
-        rows = self._find_summable(X)
-        return self._run(X, rows, uniforms=rng.random((np.count_nonzero(rows), 2)), gap=GAP)
+        rows = self._find_searchable(X)
+        m_max = int((X[rows] == MISSING).sum(axis=1).max(initial=1))
+        uniforms = rng.random((np.count_nonzero(rows), m_max, 2))
+        return self._run(X, rows, uniforms=uniforms, gap=GAP)[:2]
+
+    def log_partitions(self, X):
+        """Return the mask of computed rows, and the logs of the sums over missing entries."""
+        is_done, out, totals = self._run(X, self._find_searchable(X), gap=GAP)
+        sums = np.zeros(len(X))
+        sums[is_done] = self._graph.log_potential(out[is_done]) + totals[is_done]
+        return is_done, sums
 
     def marginals(self, X):
         """Return the mask of computed rows, and marginals of shape (n_rows, sum of n_states)."""
-        n_states = self._layout.n_states
+        n_states = self._graph.layout.n_states
         n_slots = int(n_states.max(initial=1))
         keep = np.arange(n_slots) < n_states[:, None]
-        out, is_done = np.zeros((len(X), int(n_states.sum()))), self._find_summable(X)
+        out, is_done = np.zeros((len(X), int(n_states.sum()))), self._find_searchable(X)
         n_rows = max(1, CHUNK // keep.size)
         for start in range(0, len(X), n_rows):
             rows = np.flatnonzero(is_done[start : start + n_rows]) + start
             singles = np.zeros((len(rows), *keep.shape))
-            is_done[rows], _ = self._run(
-                X[rows], np.ones(len(rows), bool), gap=GAP, singles=singles
-            )
+            chosen = np.ones(len(rows), dtype=bool)
+            is_done[rows] = self._run(X[rows], chosen, gap=GAP, singles=singles)[0]
             place = np.nonzero(X[rows] != MISSING)
             singles[(*place, X[rows][place])] = 1.0
             out[rows] = singles[:, keep]
@@ -78,41 +88,24 @@ class Completion:
         n_missing = (X == MISSING).sum(axis=1)
         return (n_missing > 0) & (n_missing <= MAX_MISSING) & self._is_usable
 
-    def _find_summable(self, X):
-        """Return a mask of the rows for which sums over states are faster than elimination."""
-        is_missing, out = X == MISSING, self._find_searchable(X)
-        sizes = np.where(is_missing, np.log(self._layout.n_states), 0.0).sum(axis=1)
-        out &= sizes <= np.log(SUM_LIMIT)
-        large = np.flatnonzero(out & (sizes > np.log(FEW_STATES)))
-        if len(large):
-            neighbours = self._find_neighbours()
-            out[large] = [neighbours[np.ix_(free, free)].all() for free in is_missing[large]]
-        return out
-
-    def _find_neighbours(self):
-        """Return a boolean matrix: True for pairs of variables with a common table."""
-        layout = self._layout
-        neighbours = np.eye(len(layout.n_states), dtype=bool)
-        first = layout.clique_ptr[:-1][np.diff(layout.clique_ptr) == 2]
-        i, j = layout.clique_vars[first], layout.clique_vars[first + 1]
-        neighbours[i, j] = neighbours[j, i] = True
-        return neighbours
-
     def _run(self, X, is_chosen, uniforms=None, gap=-1.0, singles=None):
-        """Run the kernel on some rows, in short calls; return the same as :meth:`modes`."""
-        is_done, out = (X != MISSING).all(axis=1), X.copy()
+        """Run the kernel on some rows, in short calls.
+
+        Returns the same as :meth:`modes`, and the logs of the sums relative to the modes.
+        """
+        is_done, out, logs = (X != MISSING).all(axis=1), X.copy(), np.zeros(len(X))
         rows = np.flatnonzero(is_chosen)
         if not len(rows):
-            return is_done, out
-        layout, chosen, totals = self._layout, X[rows], np.empty(len(rows))
+            return is_done, out, logs
+        layout, chosen, totals = self._graph.layout, X[rows], np.empty(len(rows))
         geometry = layout.n_states, layout.clique_ptr, layout.clique_vars, layout.strides
         arrays = (*geometry, layout.table_start, *layout.incidence)
         m_max = int((chosen == MISSING).sum(axis=1).max())
-        uniforms = np.zeros((0, 2)) if uniforms is None else uniforms
+        uniforms = np.zeros((0, 0, 0)) if uniforms is None else uniforms
         singles = np.zeros((0, 0, 0)) if singles is None else singles
-        options = m_max, MODE_LIMIT, CALL_BUDGET, uniforms, gap, totals, singles
+        options = m_max, LIMITS, CALL_BUDGET, uniforms, gap, totals, singles
         row = 0
         while row < len(chosen):
-            row = complete_rows(chosen, row, arrays, self._flat, *options)
-        out[rows], is_done[rows] = chosen, np.isfinite(totals)
-        return is_done, out
+            row = complete_rows(chosen, row, arrays, self._graph.flat, *options)
+        out[rows], is_done[rows], logs[rows] = chosen, np.isfinite(totals), totals
+        return is_done, out, logs

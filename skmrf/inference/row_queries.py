@@ -74,8 +74,8 @@ def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     ndarray of shape (n_rows,)
         Unnormalised log-probabilities of the observed entries, in nats.
     """
-    out = np.empty(len(X))
-    for observed, rows in _missing_patterns(X):
+    done, out = Completion(graph).log_partitions(X)
+    for observed, rows in _missing_patterns(X, ~done):
         if observed.all():
             out[rows] = graph.log_potential(X[rows])
         elif _is_exact_feasible(graph, observed, max_bytes):

@@ -529,6 +529,7 @@ def test_completion_equals_enumeration(name, seed):
     completion = Completion(graph)
     is_done, modes = completion.modes(X)
     has_sums, marginals = completion.marginals(X)
+    _, sums = completion.log_partitions(X)
     assert is_done.all()
     singles_of = np.hstack([(states[:, [i]] == range(q)) for i, q in enumerate(graph.n_states)])
     for r, x in enumerate(X):
@@ -537,6 +538,7 @@ def test_completion_equals_enumeration(name, seed):
         assert_allclose(naive_log_potential(graph, modes[r : r + 1])[0], log_given.max())
         assert_array_equal(modes[r, x >= 0], x[x >= 0])
         if has_sums[r] or not name.startswith("huge"):
+            assert_allclose(sums[r], twins.log_sum(log_given), rtol=1e-9, atol=1e-9)
             p = np.exp(log_given - twins.log_sum(log_given))
             assert_allclose(marginals[r], p @ singles_of, rtol=0, atol=1e-10)
 

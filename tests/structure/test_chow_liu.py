@@ -98,9 +98,7 @@ def test_pruning_removes_the_weakest_edges(seed):
     threshold = np.sort(tree.gains)[-2]
     pruned = tree.prune(threshold)
     assert [c for c in pruned.cliques if len(c) == 2] == [
-        c
-        for c, g in zip(tree.graph.cliques[5:], tree.gains, strict=True)
-        if g == tree.gains.max()
+        c for c, g in zip(tree.graph.cliques[5:], tree.gains, strict=True) if g == tree.gains.max()
     ]
     assert len(tree.prune(np.inf).cliques) == 5
 
