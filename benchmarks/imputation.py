@@ -6,8 +6,9 @@ of categories is the fraction of removed entries that are imputed correctly. The
 numbers is the root mean squared error of removed entries in standard deviations of their column.
 
 KNNImputer receives categories one-hot encoded, and its largest value is the imputed category. The
-linear IterativeImputer receives codes, and the nearest code is imputed. The boosted trees of IterativeImputer are a classifier for
-categories. Votes that are missing in the data set are never scored.
+linear IterativeImputer receives codes, and the nearest code is imputed. The boosted trees of
+IterativeImputer are a classifier for categories. Votes that are missing in the data set are never
+scored.
 """
 
 import csv

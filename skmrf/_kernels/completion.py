@@ -274,7 +274,7 @@ def _draw_last(m, q, fields, pairs, uniform, states):
 @kernel
 def _order_variables(m, q, variables, fields, place):
     """Sort the missing variables so that those with the clearest field come first."""
-    gaps = np.empty(m)
+    leads = np.empty(m)
     for j in range(m):
         first, second = -np.inf, -np.inf
         for s in range(q[variables[j]]):
@@ -283,12 +283,26 @@ def _order_variables(m, q, variables, fields, place):
                 first, second = value, first
             elif value > second:
                 second = value
-        gaps[j] = first - second if second > -np.inf else np.inf
-    order = np.argsort(-gaps)
-    sorted_variables = variables[:m][order]
+        leads[j] = first - second if second > -np.inf else np.inf
+    for j in range(1, m):  # insertion sort; np.argsort would take seconds to compile
+        i, size, k = variables[j], leads[j], j
+        while k > 0 and leads[k - 1] < size:
+            variables[k], leads[k] = variables[k - 1], leads[k - 1]
+            k -= 1
+        variables[k], leads[k] = i, size
     for j in range(m):
-        variables[j] = sorted_variables[j]
-        place[sorted_variables[j]] = j
+        place[variables[j]] = j
+
+
+@kernel
+def _select_component(c, missing, n_missing, component, variables):
+    """Write the variables of component c, and return their number."""
+    m = 0
+    for j in range(n_missing):
+        if component[missing[j]] == c:
+            variables[m] = missing[j]
+            m += 1
+    return m
 
 
 @kernel
@@ -372,7 +386,9 @@ def _can_sum(m, q, pairs, variables, component, layout, limits):
 
 
 @kernel
-def complete_rows(X, first, layout, flat, m_max, limits, budget, uniforms, gap, totals, singles):
+def complete_rows(
+    X, first, layout, flat, m_max, limits, budget, uniforms, tolerance, totals, singles
+):
     """Impute the missing entries of rows of X in place, from row ``first``.
 
     The connected components of the missing variables are imputed one after the other.
@@ -397,9 +413,9 @@ def complete_rows(X, first, layout, flat, m_max, limits, budget, uniforms, gap, 
         Number of table entries after which the kernel returns.
     uniforms : ndarray of shape (n_rows, m_max, 2) or (0, 0, 0)
         Uniform random numbers of draws. Without them rows are imputed by their modes.
-    gap : float
-        States whose log-potential is lower than that of the mode by more than ``gap`` plus the
-        logarithm of the number of states are ignored in sums. A negative gap: no sums.
+    tolerance : float
+        States whose log-potential is lower than that of the mode by more than ``tolerance`` and the
+        logarithm of the number of states are ignored in sums. A negative tolerance: no sums.
     totals : ndarray of shape (n_rows,)
         The log of the sum over the states of the missing entries, minus the log-potential of the
         mode, is written to it, or 0 without sums. nan for rows that are not changed.
@@ -423,22 +439,18 @@ def complete_rows(X, first, layout, flat, m_max, limits, budget, uniforms, gap, 
         n_missing, n_components = _find_components(X[r], layout, missing, component)
         totals[r] = 0.0
         for c in range(n_components):
-            m = 0
-            for j in range(n_missing):
-                if component[missing[j]] == c:
-                    variables[m] = missing[j]
-                    m += 1
+            m = _select_component(c, missing, n_missing, component, variables)
             _load_tables(X[r], m, layout, flat, variables, place, q, fields, pairs, rest)
             top, work = _search_mode(m, q, fields, pairs, rest, limits[0], best)
             done += work
             is_possible = work <= limits[0] and top > -np.inf
-            if is_possible and gap >= 0:
+            if is_possible and tolerance >= 0:
                 is_possible = _can_sum(m, q, pairs, variables, component, layout, limits)
             if not is_possible:
                 totals[r] = np.nan
                 break
-            if gap >= 0:
-                lowest = top - gap
+            if tolerance >= 0:
+                lowest = top - tolerance
                 for j in range(m):
                     lowest -= np.log(q[j])
                 given = m, q, fields, pairs, rest, top, lowest

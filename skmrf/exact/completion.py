@@ -17,7 +17,7 @@ LIMITS = (
 )
 CHUNK = 2**22  # numbers in the marginals of rows that are computed together
 CALL_BUDGET = 2e7  # table entries of a kernel call, so that Ctrl-C takes effect soon
-GAP = 27.0  # nats; the ignored states have a probability below exp(-27) in total
+TOLERANCE = 27.0  # nats; the ignored states have a probability below exp(-27) in total
 
 
 class Completion:
@@ -57,11 +57,11 @@ class Completion:
         rows = self._find_searchable(X)
         m_max = int((X[rows] == MISSING).sum(axis=1).max(initial=1))
         uniforms = rng.random((np.count_nonzero(rows), m_max, 2))
-        return self._run(X, rows, uniforms=uniforms, gap=GAP)[:2]
+        return self._run(X, rows, uniforms=uniforms, tolerance=TOLERANCE)[:2]
 
     def log_partitions(self, X):
         """Return the mask of computed rows, and the logs of the sums over missing entries."""
-        is_done, out, totals = self._run(X, self._find_searchable(X), gap=GAP)
+        is_done, out, totals = self._run(X, self._find_searchable(X), tolerance=TOLERANCE)
         sums = np.zeros(len(X))
         sums[is_done] = self._graph.log_potential(out[is_done]) + totals[is_done]
         return is_done, sums
@@ -77,7 +77,7 @@ class Completion:
             rows = np.flatnonzero(is_done[start : start + n_rows]) + start
             singles = np.zeros((len(rows), *keep.shape))
             chosen = np.ones(len(rows), dtype=bool)
-            is_done[rows] = self._run(X[rows], chosen, gap=GAP, singles=singles)[0]
+            is_done[rows] = self._run(X[rows], chosen, tolerance=TOLERANCE, singles=singles)[0]
             place = np.nonzero(X[rows] != MISSING)
             singles[(*place, X[rows][place])] = 1.0
             out[rows] = singles[:, keep]
@@ -88,7 +88,7 @@ class Completion:
         n_missing = (X == MISSING).sum(axis=1)
         return (n_missing > 0) & (n_missing <= MAX_MISSING) & self._is_usable
 
-    def _run(self, X, is_chosen, uniforms=None, gap=-1.0, singles=None):
+    def _run(self, X, is_chosen, uniforms=None, tolerance=-1.0, singles=None):
         """Run the kernel on some rows, in short calls.
 
         Returns the same as :meth:`modes`, and the logs of the sums relative to the modes.
@@ -103,7 +103,7 @@ class Completion:
         m_max = int((chosen == MISSING).sum(axis=1).max())
         uniforms = np.zeros((0, 0, 0)) if uniforms is None else uniforms
         singles = np.zeros((0, 0, 0)) if singles is None else singles
-        options = m_max, LIMITS, CALL_BUDGET, uniforms, gap, totals, singles
+        options = m_max, LIMITS, CALL_BUDGET, uniforms, tolerance, totals, singles
         row = 0
         while row < len(chosen):
             row = complete_rows(chosen, row, arrays, self._graph.flat, *options)
