@@ -202,6 +202,11 @@ def main(argv=None):
             scores.append(found)
             seconds.append(times)
             print(found, times, flush=True)
+        write(args, scores, seconds)
+
+
+def write(args, scores, seconds):
+    """Write the tables and figures of the finished data sets."""
     notes = [f"Means over {1 if args.fast else args.n_seeds} random masks."]
     save(args, "imputation", scores, COLUMNS, notes)
     kinds = {"imputation accuracy": CATEGORICAL, "imputation error": CONTINUOUS}
