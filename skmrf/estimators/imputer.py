@@ -89,6 +89,10 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     sklearn.impute.IterativeImputer : Imputation by one regression for each column.
     sklearn.impute.KNNImputer : Imputation by the mean of similar rows.
 
+    References
+    ----------
+    R. J. A. Little and D. B. Rubin, "Statistical analysis with missing data", third edition (2019).
+
     Examples
     --------
     >>> import numpy as np
