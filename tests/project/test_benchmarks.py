@@ -472,9 +472,9 @@ def test_imputation(load, seed):
     assert not mask[:, 0].any()
     assert mask[low, 1:].mean() < 0.15 < 0.25 < mask[~low, 1:].mean()
     incomplete = np.where(mask, np.nan, X)
-    for method, least in {"simple": 0.2, "knn": 0.95, "linear": 0.95}.items():
+    for method in ("simple", "knn", "linear"):
         found = script.impute(method, incomplete, True)
         assert (found[~mask] == X[~mask]).all()
-        assert script.score(found, X, mask, True) > least
+        assert (script.score(found, X, mask, True) > 0.95) == (method != "simple")
     assert script.score(np.where(mask, -1.0, X), X, mask, True) == 0.0
     assert script.score(X, X, mask, False) == 0.0
