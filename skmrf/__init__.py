@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .estimators.boltzmann_machine import BoltzmannMachine
     from .estimators.crbm import CRBMStructuredPredictor
     from .estimators.discrete_mrf import DiscreteMRF
+    from .estimators.imputer import MRFImputer
     from .estimators.nnmrf.classifier import NNMRFClassifier
     from .estimators.nnmrf.density import NNMRFDensity
     from .estimators.rbm import RBM
@@ -19,6 +20,7 @@ __all__ = [
     "BoltzmannMachine",
     "CRBMStructuredPredictor",
     "DiscreteMRF",
+    "MRFImputer",
     "MRFStructureLearner",
     "NNMRFClassifier",
     "NNMRFDensity",
@@ -30,6 +32,7 @@ _MODULES = {
     "BoltzmannMachine": "estimators.boltzmann_machine",
     "CRBMStructuredPredictor": "estimators.crbm",
     "DiscreteMRF": "estimators.discrete_mrf",
+    "MRFImputer": "estimators.imputer",
     "MRFStructureLearner": "estimators.structure_learner",
     "NNMRFClassifier": "estimators.nnmrf.classifier",
     "NNMRFDensity": "estimators.nnmrf.density",

@@ -24,6 +24,7 @@ from skmrf import (
     BoltzmannMachine,
     CRBMStructuredPredictor,
     DiscreteMRF,
+    MRFImputer,
     MRFStructureLearner,
     NNMRFClassifier,
     NNMRFDensity,
@@ -98,6 +99,12 @@ def cases(seed=0):
         "NNMRFDensity": Case(NNMRFDensity(learner=Variational(2), **SMALL), numbers, None, nets),
         "NNMRFClassifier": Case(
             NNMRFClassifier(learner=Variational(2), **SMALL), numbers, bits[:, 0], nets
+        ),
+        "MRFImputer": Case(
+            MRFImputer(DiscreteMRF(learner="exact", alpha=0.1), random_state=0),
+            np.where((rng.random(bits.shape) < 0.1) & (np.arange(4) > 0), np.nan, bits),
+            None,
+            {"estimator__alpha": [0.1, 1.0]},
         ),
         "MRFStructureLearner": Case(
             MRFStructureLearner(PseudoLikelihood(), search=WaldTests("fdr"), random_state=0),
@@ -292,6 +299,7 @@ CAPABILITIES = {
 }
 
 _AT_ONCE = "its networks of labels are learned from all rows at once, by L-BFGS"
+_OF_ITS_MODEL = "it is trained by its parameter `estimator`"
 _NO_TRANSFORM = "it has no `transform`; what queries return are arrays"
 EXCEPTIONS = {
     ("DiscreteMRF", "set_output"): _NO_TRANSFORM,
@@ -301,6 +309,10 @@ EXCEPTIONS = {
     ("NNMRFClassifier", "set_output"): _NO_TRANSFORM,
     ("MRFStructureLearner", "set_output"): _NO_TRANSFORM,
     ("NNMRFClassifier", "partial_fit"): _AT_ONCE,
+    ("MRFImputer", "GridSearchCV"): "it has no `score`; search over a pipeline with a classifier",
+    ("MRFImputer", "sample_weight"): _OF_ITS_MODEL,
+    ("MRFImputer", "partial_fit"): _OF_ITS_MODEL,
+    ("MRFImputer", "callbacks"): _OF_ITS_MODEL,
     ("MRFStructureLearner", "partial_fit"): (
         "only with `search=RemovalWhileLearning()`, which removes edges while learning"
     ),

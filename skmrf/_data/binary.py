@@ -31,6 +31,11 @@ class TwoStateEncoder:
     states: tuple
     binarize: float | None
 
+    @property
+    def state_names(self):
+        """Both states, one array per column."""
+        return [self.decode(np.arange(2))] * len(self.names)
+
     def read(self, estimator, X):
         """Return X as a numeric array, or raise an error if its columns differ from ``fit``."""
         return numeric_rows(estimator, X, reset=False, remedy=TWO_STATES_ADVICE, missing=True)

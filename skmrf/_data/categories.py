@@ -42,6 +42,11 @@ class CategoryEncoder:
     names: list
     categories: list
 
+    @property
+    def state_names(self):
+        """Category of each state, one array per column."""
+        return self.categories
+
     def read(self, estimator, X):
         """Return the columns of X, or raise a ValueError if they differ from ``fit``."""
         return read_columns(estimator, X, reset=False)
@@ -268,25 +273,40 @@ def encode(columns, categories, names):
     for j, (column, known, name) in enumerate(zip(columns, categories, names, strict=True)):
         is_observed = ~missing_mask(column)
         values = _to_numeric(column[is_observed])
-        X[is_observed, j] = _find_codes(values, known, name)
+        codes = _find_codes(values, known)
+        _raise_for_unseen(codes, values, known, name)
+        X[is_observed, j] = codes
     return X
 
 
-def _find_codes(values, known, name):
+def blank_unseen(column, known):
+    """Return a column in which categories that are not in ``known`` are missing (None)."""
+    is_observed = ~missing_mask(column)
+    unseen = np.flatnonzero(is_observed)[_find_codes(_to_numeric(column[is_observed]), known) < 0]
+    if not len(unseen):
+        return column
+    out = _to_objects(column)
+    out[unseen] = None
+    return out
+
+
+def _find_codes(values, known):
+    """Return the code of each category, and -1 for categories that are not in ``known``."""
     if values.dtype.kind in "biuf" and known.dtype.kind in "biuf" and len(known):
         order = np.argsort(known, kind="stable")
         place = np.minimum(np.searchsorted(known[order], values), len(known) - 1)
-        codes = order[place]
-        unseen = np.flatnonzero(known[codes] != values)
-    else:
+        return np.where(known[order[place]] == values, order[place], -1)
+    if "m" in (known.dtype.kind + values.dtype.kind).lower():
+        known, values = _to_objects(known), _to_objects(values)
+    table = {v: s for s, v in enumerate(known.tolist())}
+    return np.fromiter((table.get(v, -1) for v in values.tolist()), dtype=int, count=len(values))
+
+
+def _raise_for_unseen(codes, values, known, name):
+    unseen = np.flatnonzero(codes < 0)
+    if unseen.size:
         if "m" in (known.dtype.kind + values.dtype.kind).lower():
             known, values = _to_objects(known), _to_objects(values)
-        table = {v: s for s, v in enumerate(known.tolist())}
-        codes = np.fromiter(
-            (table.get(v, -1) for v in values.tolist()), dtype=int, count=len(values)
-        )
-        unseen = np.flatnonzero(codes < 0)
-    if unseen.size:
         shown = ", ".join(repr(v) for v in known.tolist()[:N_SHOWN])
         more = ", ..." if len(known) > N_SHOWN else ""
         raise ValueError(
@@ -294,7 +314,6 @@ def _find_codes(values, known, name):
             f"in fit; its categories are [{shown}{more}]. Give all categories in categories= "
             "before fit, or use nan or None for a missing entry."
         )
-    return codes
 
 
 def decode(X, categories):

@@ -1,29 +1,132 @@
 """Access to the columns of arrays, pandas frames and polars frames."""
 
+import numbers
+
+import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
+from .frame_types import (
+    FrameType,
+    append_to_frame,
+    is_pandas,
+    is_polars,
+    replace_frame_entries,
+)
 
-def _is_polars(X):
-    return hasattr(X, "get_columns")
-
-
-def _is_pandas(X):
-    return hasattr(X, "iloc") and hasattr(X, "columns")
+TRUTH_VALUES = (bool, np.bool_)
 
 
 def as_columns(X):
     """Return the columns of an array or a frame as one-dimensional arrays.
 
-    Columns of a frame keep their data types. Arrays may have nan.
+    Columns of a frame keep their data types. Arrays may have nan. Masked entries of a masked array
+    become missing entries.
     """
-    if _is_polars(X):
+    if is_polars(X):
         return _check_frame([c.to_numpy() for c in X.get_columns()], X.shape)
-    if _is_pandas(X):
+    if is_pandas(X):
         return _check_frame([X.iloc[:, j].to_numpy() for j in range(X.shape[1])], X.shape)
+    return list(as_array(X).T)
+
+
+def as_array(X):
+    """Return an array-like as an array of shape (n_rows, n_columns), whose entries keep their type.
+
+    Masked entries become nan in arrays of floats, otherwise None.
+    """
+    X = unmask(X)
     array = check_array(X, dtype=None, ensure_all_finite=False)
-    if not hasattr(X, "dtype") and array.dtype.kind == "U":  # a list may mix strings and numbers
-        array = check_array(X, dtype=object, ensure_all_finite=False)
-    return list(array.T)
+    if not hasattr(X, "dtype") and array.dtype.kind in "Uif":  # a list may have several types
+        objects = check_array(X, dtype=object, ensure_all_finite=False)
+        if array.dtype.kind == "U" or any(isinstance(v, TRUTH_VALUES) for v in objects.flat):
+            return objects
+    return array
+
+
+def unmask(X):
+    """Return a masked array as an array with missing entries, and other tables unchanged.
+
+    Masked entries become nan in arrays of floats, otherwise None.
+    """
+    if not isinstance(X, np.ma.MaskedArray):
+        return X
+    mask = np.ma.getmaskarray(X)
+    if not mask.any():
+        return np.asarray(X.data)
+    out = X.data.astype(X.dtype if X.dtype.kind == "f" else object)
+    out[mask] = np.nan if X.dtype.kind == "f" else None
+    return out
+
+
+def check_truth_values(columns, names):
+    """Raise a ValueError that names a column with both truth values and numbers, if there is one.
+
+    Python counts True and 1 as equal, so such a column would have fewer categories than values.
+    """
+    for column, name in zip(columns, names, strict=True):
+        values = column.tolist() if column.dtype == object else []
+        if {type(v) for v in values}.isdisjoint(TRUTH_VALUES):
+            continue
+        others = (v for v in values if not isinstance(v, TRUTH_VALUES))
+        number = next((v for v in others if isinstance(v, numbers.Number) and v == v), None)
+        if number is not None:
+            raise ValueError(
+                f"Column {name!r} mixes truth values and numbers such as {number!r}; convert its "
+                "entries to one type."
+            )
+
+
+def select_columns(X, columns):
+    """Return some columns of an array or a frame, given an array of their indices."""
+    if is_pandas(X):
+        return X.iloc[:, columns]
+    return X[:, columns.tolist()] if is_polars(X) else as_array(X)[:, columns]
+
+
+def holds_numbers(X, n_columns):
+    """Return a boolean mask of the columns whose data type can have the value 0."""
+    if is_pandas(X):
+        return np.array([getattr(t, "kind", "O") in "biufO" and _is_plain(t) for t in X.dtypes])
+    if is_polars(X):
+        return np.array([t.is_numeric() or t.base_type().__name__ == "Boolean" for t in X.dtypes])
+    return np.full(n_columns, array_kind(X) not in ("U", "m", "M"))
+
+
+def _is_plain(dtype):
+    return dtype.kind != "O" or str(dtype) == "object"
+
+
+def replace_entries(X, entries, values):
+    """Return a copy of a table in which some entries have new values.
+
+    Parameters
+    ----------
+    X : array-like or frame of shape (n_rows, n_columns)
+        Table.
+    entries : ndarray of bool of shape (n_rows, n_columns)
+        True for the entries to replace.
+    values : ndarray of shape (n_rows, n_columns)
+        New values of these entries. In columns of integers, fractions are rounded.
+
+    Returns
+    -------
+    ndarray or frame of shape (n_rows, n_columns)
+        Table of the library and with the data types of ``X``.
+    """
+    if is_pandas(X) or is_polars(X):
+        return replace_frame_entries(X, entries, values)
+    is_masked = isinstance(X, np.ma.MaskedArray)
+    out = np.array(X.data if is_masked else as_array(X))
+    new = values[entries]
+    out[entries] = np.rint(new.astype(float)) if out.dtype.kind in "iu" else new
+    return out
+
+
+def append_columns(X, values, names):
+    """Return a table with more columns: truth values in frames, zeros and ones in arrays."""
+    if is_pandas(X) or is_polars(X):
+        return append_to_frame(X, values, names)
+    return np.hstack([X, values])
 
 
 def _check_frame(columns, shape):
@@ -52,8 +155,8 @@ def array_kind(X):
 
 def column_names(estimator):
     """Return the column names seen during fit, or 0, 1, 2, ... if there are no names."""
-    fitted = vars(estimator)
-    return list(fitted.get("feature_names_in_", range(fitted["n_features_in_"])))
+    names = vars(estimator).get("feature_names_in_")
+    return list(range(estimator.n_features_in_) if names is None else names)
 
 
 def read_columns(estimator, X, *, reset):
@@ -62,7 +165,8 @@ def read_columns(estimator, X, *, reset):
     Parameters
     ----------
     estimator : estimator
-        Its attributes ``n_features_in_`` and ``feature_names_in_`` are set or checked.
+        Its attributes ``n_features_in_`` and ``feature_names_in_`` are set or checked. Its
+        attribute ``_frame_type`` is set.
     X : array-like or frame of shape (n_rows, n_columns)
         Rows.
     reset : bool
@@ -77,15 +181,17 @@ def read_columns(estimator, X, *, reset):
     Raises
     ------
     ValueError
-        If the columns are not those of ``fit``.
+        If the columns are not those of ``fit``, or if a column mixes truth values and numbers.
     """
     columns = as_columns(X)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     if reset:
         estimator.n_features_in_ = len(columns)
+        estimator._frame_type = FrameType.of(X)
     elif len(columns) != estimator.n_features_in_:
         raise ValueError(
             f"X has {len(columns)} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input."
         )
+    check_truth_values(columns, column_names(estimator))
     return columns

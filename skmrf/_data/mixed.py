@@ -5,12 +5,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .._utils.codes import MISSING
+from .._utils.log_weights import normalized_weights
 from .._utils.warn import warn_caller
 from .categories import check_categories, decode, encode, find_categories, is_number, missing_mask
-from .frames import column_types, read_columns
+from .frames import TRUTH_VALUES, as_columns, column_types, read_columns
 
 N_SHOWN = 8  # names in a warning
 DEGENERATE = r"Columns? .* no maximum\. The model keeps"  # matches warnings
+MAX_WHOLE_CATEGORIES = 20  # distinct whole numbers of a column that is categorical by default
 MAX_STANDARDISED = 1e100  # so that squares are finite
 
 
@@ -126,7 +128,7 @@ def learn_columns(X, columns, names, categorical_features, categories, weights=N
     Columns
         Encoder of the columns.
     """
-    mask = categorical_mask(categorical_features, X, names)
+    mask = categorical_mask(categorical_features, X, names, columns)
     declared = declared_categories(X, mask)
     return fit_columns(columns, names, mask, categories, weights, declared)
 
@@ -224,6 +226,31 @@ def _mean_and_scale(x, weights, name):
     return mean, 1.0 if negligible else spread
 
 
+def standardise(columns, data):
+    """Standardise rows by weighted means and deviations, and warn of degenerate columns.
+
+    Parameters
+    ----------
+    columns : Columns
+        Encoder of the rows.
+    data : Batch
+        Encoded rows.
+
+    Returns
+    -------
+    columns : Columns
+        Encoder of the standardised rows.
+    data : Batch
+        Standardised rows.
+    """
+    if data.log_weights is not None:
+        weights = normalized_weights(data.log_weights, len(data.X))
+        X, columns = columns.standardised(data.X, weights)
+        data = data._replace(X=X)
+    warn_degenerate(data.X, columns.continuous, columns.names)
+    return columns, data
+
+
 def warn_degenerate(X, continuous, names, where=""):
     """Warn of continuous columns with only one or two values: the likelihood has no maximum.
 
@@ -256,7 +283,7 @@ def _degenerate_message(is_constant, names, where):
     )
 
 
-def categorical_mask(categorical_features, X, names):
+def categorical_mask(categorical_features, X, names, columns=None):
     """Return a boolean mask that is True for the categorical columns.
 
     Parameters
@@ -267,6 +294,8 @@ def categorical_mask(categorical_features, X, names):
         Training rows.
     names : list
         Names of the columns.
+    columns : list of ndarray, optional
+        Columns of ``X``. By default they are read from ``X``.
 
     Returns
     -------
@@ -277,7 +306,7 @@ def categorical_mask(categorical_features, X, names):
     if categorical_features is None:
         return np.zeros(n, dtype=bool)
     if isinstance(categorical_features, str) and categorical_features == "from_dtype":
-        return _categorical_dtypes(X, n)
+        return find_categorical(X, as_columns(X) if columns is None else columns)
     # object, because numpy converts indices to strings in a list with names
     dtype = None if hasattr(categorical_features, "dtype") else object
     listed = np.asarray(categorical_features, dtype=dtype)
@@ -298,24 +327,113 @@ def categorical_mask(categorical_features, X, names):
     return mask
 
 
-def _find_position(column, names):
+def _find_position(column, names, parameter="categorical_features"):
     if isinstance(column, int) and not isinstance(column, bool):
         if -len(names) <= column < len(names):
             return column
     elif column in names:
         return names.index(column)
     raise ValueError(
-        f"categorical_features has {column!r}, which is not a column; the columns are {names[:8]}"
+        f"{parameter} has {column!r}, which is not a column; the columns are {names[:8]}"
         f"{' ...' if len(names) > 8 else ''}."
     )
 
 
-def _categorical_dtypes(X, n):
-    """Return a boolean mask: True for the columns of a frame with a categorical data type."""
-    types = column_types(X)
-    if not types:
-        return np.zeros(n, dtype=bool)
-    return np.array([str(t).lower().startswith(("category", "categorical", "enum")) for t in types])
+def find_categorical(X, columns):
+    """Return a boolean mask: True for columns of words, truth values or a categorical data type.
+
+    Parameters
+    ----------
+    X : array-like or frame
+        Training rows.
+    columns : list of ndarray
+        Columns of ``X``.
+
+    Returns
+    -------
+    ndarray of bool
+        Mask of the columns. Columns of text are categorical unless all entries can be converted to
+        numbers.
+    """
+    types = [str(t).lower() for t in column_types(X)] or [""] * len(columns)
+    declared = ("category", "categorical", "enum")
+    return np.array(
+        [
+            t.startswith(declared) or _holds_categories(column)
+            for t, column in zip(types, columns, strict=True)
+        ],
+        dtype=bool,
+    )
+
+
+def resolve_column_types(column_types, X, columns, names):
+    """Return a boolean mask of the categorical columns, given the parameter ``column_types``.
+
+    Parameters
+    ----------
+    column_types : "auto", list of str, or dict
+        Type of each column, "categorical" or "continuous". A dict has the types of some columns by
+        name or index, and the other columns are "auto". An "auto" column is categorical if it has
+        words, truth values, a categorical data type, or whole numbers with at most 20 distinct
+        values.
+    X : array-like or frame
+        Training rows.
+    columns : list of ndarray
+        Columns of ``X``.
+    names : list
+        Names of the columns.
+
+    Returns
+    -------
+    ndarray of bool
+        Mask of the columns.
+    """
+    is_auto = isinstance(column_types, str) and column_types == "auto"
+    if is_auto or isinstance(column_types, dict):
+        mask = find_categorical(X, columns) | [_has_few_integers(column) for column in columns]
+        given = {} if is_auto else column_types
+        places = [_find_position(c, names, "column_types") for c in given]
+        types = list(given.values())
+    else:
+        types = column_types if isinstance(column_types, list | tuple | np.ndarray) else ()
+        if len(types) != len(names):
+            raise ValueError(
+                'column_types must be "auto", a dict, or a list with one type for each of the '
+                f"{len(names)} columns; got {column_types!r}."
+            )
+        mask, places = np.zeros(len(names), dtype=bool), range(len(names))
+    for place, kind in zip(places, types, strict=True):
+        if not isinstance(kind, str) or kind not in ("categorical", "continuous"):
+            raise ValueError(
+                f"column_types gives column {names[place]!r} the type {kind!r}; a type is "
+                '"categorical" or "continuous".'
+            )
+        mask[place] = kind == "categorical"
+    return mask
+
+
+def _has_few_integers(column):
+    """Return whether the observed entries are whole numbers with at most 20 distinct values."""
+    observed = column[~missing_mask(column)].tolist() if column.dtype.kind in "OiufU" else []
+    try:
+        values = np.array(observed, dtype=float)
+    except (OverflowError, TypeError, ValueError):
+        return False
+    is_whole = np.isfinite(values).all() and (values == np.floor(values)).all()
+    return bool(len(values) and is_whole and len(np.unique(values)) <= MAX_WHOLE_CATEGORIES)
+
+
+def _holds_categories(column):
+    """Return whether all observed entries are truth values, or all are text and not all numbers."""
+    if column.dtype.kind not in "OU":
+        return column.dtype.kind == "b"
+    values = column[~missing_mask(column)].tolist()
+    kinds = {type(v) for v in values}
+    if not kinds:
+        return False
+    if all(issubclass(k, str) for k in kinds):
+        return not all(is_number(v) for v in values)
+    return kinds <= set(TRUTH_VALUES)
 
 
 def declared_categories(X, categorical):

@@ -5,7 +5,8 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from .categories import is_number
-from .frames import array_kind, as_columns, find_column_names
+from .frame_types import FrameType
+from .frames import array_kind, as_columns, check_truth_values, find_column_names, unmask
 
 
 def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
@@ -14,7 +15,8 @@ def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
     Parameters
     ----------
     estimator : estimator
-        Its attributes ``n_features_in_`` and ``feature_names_in_`` are set or checked.
+        Its attributes ``n_features_in_`` and ``feature_names_in_`` are set or checked. Its
+        attribute ``_frame_type`` is set.
     X : array-like, frame or sparse matrix
         Rows.
     reset : bool
@@ -34,10 +36,14 @@ def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
     Raises
     ------
     ValueError
-        If an entry is not a number or not finite. The message names the first such column.
+        If an entry is not a number or not finite, or if a column mixes truth values and numbers.
+        The message names the first such column.
     TypeError
         If an entry is neither a number nor a string, such as a dict.
     """
+    X = unmask(X)
+    if array_kind(X) in ("", "O"):
+        _raise_for_truth_values(X)
     if array_kind(X) in ("", "m", "M"):  # numpy would convert text and dates to numbers
         _raise_for_text(X, remedy)
     try:
@@ -49,7 +55,18 @@ def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
         raise
     if not missing:
         _check_finite(rows, estimator)
+    if reset:
+        estimator._frame_type = FrameType.of(X)
     return rows
+
+
+def _raise_for_truth_values(X):
+    """Raise an error that names a column with both truth values and numbers, if there is one."""
+    try:
+        columns = as_columns(X)
+    except (TypeError, ValueError):  # the caller raises a better error
+        return
+    check_truth_values(columns, find_column_names(X, len(columns)))
 
 
 def _raise_for_text(X, remedy, error=None):

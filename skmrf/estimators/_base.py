@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 
+from .._data.frame_types import frame_index
 from .._data.frames import column_names
 from ..energies import Energy
 from ..learners import Learner
@@ -37,6 +38,15 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         """Return the column names seen during fit, or 0, 1, 2, ... if there are no names."""
         return column_names(self)
 
+    def _to_frame(self, values, X=None):
+        """Return rows as a frame with the data types of ``fit``, if it was given a frame.
+
+        Otherwise the rows are returned unchanged. ``X`` is the table that has the index of the
+        rows, if they have one.
+        """
+        frame_type = vars(self).get("_frame_type")
+        return values if frame_type is None else frame_type.build(values, frame_index(X))
+
 
 @contextmanager
 def unchanged_on_error(estimator):
@@ -45,7 +55,7 @@ def unchanged_on_error(estimator):
     try:
         yield
     except BaseException:
-        for name in ("n_features_in_", "feature_names_in_", "structure_"):
+        for name in ("n_features_in_", "feature_names_in_", "_frame_type", "structure_"):
             vars(estimator).pop(name, None)
             if name in before:
                 vars(estimator)[name] = before[name]

@@ -96,7 +96,8 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
+        ndarray or frame of shape (n_samples, n_features)
+            A frame if the training rows were a frame, with the data types of its columns.
             Independent samples if exact inference fits in memory. Otherwise, and for models with
             hidden units, the states of Gibbs chains after 1000 sweeps. Half of these sweeps are
             tempered. The chains approach the distribution as they mix.
@@ -110,7 +111,9 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             )
         if len(codes) == 1:
             codes = np.repeat(codes, n_samples, axis=0)
-        return self._encoder.decode(self._draw(codes, check_generator(random_state)))
+        rows = self._encoder.decode(self._draw(codes, check_generator(random_state)))
+        has_index = not isinstance(given, dict) and np.shape(given)[:1] == (n_samples,)
+        return self._to_frame(rows, given if has_index else None)
 
     def _given_codes(self, given):
         if given is not None and not isinstance(given, dict):

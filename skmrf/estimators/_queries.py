@@ -1,5 +1,8 @@
 """Log-likelihoods, imputation and marginals of discrete models without latent variables."""
 
+import numpy as np
+
+from .._data.frame_types import frame_index
 from ..inference import row_queries
 from ..likelihood import log_partition_bounds
 from ._density import EnergyEstimator
@@ -45,12 +48,12 @@ class VisibleEstimator(EnergyEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
-            Complete rows of categories, or of the two states of a two-state model. The data type is
-            numeric if all columns are.
+        ndarray or frame of shape (n_samples, n_features)
+            Complete rows of categories, or of the two states of a two-state model. They are a frame
+            with the columns' data types if the training rows were a frame. The data type of an
+            array is numeric if all columns are.
         """
-        codes = self._encode(X)
-        return self._encoder.decode(self._row_query(row_queries.row_modes, codes))
+        return self._to_frame(self._encoder.decode(self._impute(self._encode(X), "mode")), X)
 
     def marginals(self, X):
         """Return the marginals of each column given the observed entries of each row.
@@ -62,11 +65,43 @@ class VisibleEstimator(EnergyEstimator):
 
         Returns
         -------
-        list of ndarray of shape (n_samples, n_categories)
-            Probabilities of the categories, one array per column. An observed entry has probability
-            1 for its category. In two-state models the lower state is the first category.
+        list of ndarray or frames of shape (n_samples, n_categories)
+            Probabilities of the categories, one array per column of ``X``. They are frames, whose
+            columns are named by the categories, if the training rows were a frame. An observed
+            entry has probability 1 for its category. In two-state models the lower state is the
+            first category.
         """
-        return self._row_query(row_queries.row_marginals, self._encode(X))
+        tables = self._row_query(row_queries.row_marginals, self._encode(X))
+        frame_type = vars(self).get("_frame_type")
+        if frame_type is None:
+            return tables
+        index, build = frame_index(X), frame_type.build_probabilities
+        known = self._encoder.state_names
+        return [build(p, c, index) for p, c in zip(tables, known, strict=True)]
+
+    def _impute(self, codes, strategy, rng=None):
+        """Return encoded rows whose missing entries are imputed.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n_samples, n_features)
+            Encoded rows.
+        strategy : {"mode", "marginal", "sample"}
+            Joint mode, most probable category of each entry, or a random draw.
+        rng : Generator, optional
+            Random numbers of the draws.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Complete rows.
+        """
+        if strategy == "sample":
+            return self._draw(codes, rng)
+        if strategy == "mode":
+            return self._row_query(row_queries.row_modes, codes)
+        tables = self._row_query(row_queries.row_marginals, codes)
+        return np.stack([p.argmax(axis=1) for p in tables], axis=1).astype(codes.dtype)
 
     def _compute_log_partition(self):
         return log_partition_bounds(

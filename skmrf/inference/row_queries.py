@@ -5,14 +5,23 @@ import numpy as np
 from .._utils.codes import MISSING
 from .._utils.warn import warn_caller
 from ..exact import elimination
+from ..exact.completion import Completion
 from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..likelihood import ais
 from ..likelihood.bounds import exact_fits
 from ..samplers import gibbs_queries
 
 
-def _missing_patterns(X):
-    """Yield, for each pattern of missing entries, a mask of observed variables and row indices."""
+def _missing_patterns(X, is_selected=None):
+    """Yield, for each pattern of missing entries, a mask of observed variables and row indices.
+
+    If ``is_selected`` is given, only rows for which it is True are yielded.
+    """
+    if is_selected is not None:
+        selected = np.flatnonzero(is_selected)
+        for observed, rows in _missing_patterns(X[selected]) if len(selected) else ():
+            yield observed, selected[rows]
+        return
     observed = X != MISSING
     packed = np.packbits(observed, axis=1)
     _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
@@ -65,8 +74,8 @@ def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     ndarray of shape (n_rows,)
         Unnormalised log-probabilities of the observed entries, in nats.
     """
-    out = np.empty(len(X))
-    for observed, rows in _missing_patterns(X):
+    done, out = Completion(graph).log_partitions(X)
+    for observed, rows in _missing_patterns(X, ~done):
         if observed.all():
             out[rows] = graph.log_potential(X[rows])
         elif _is_exact_feasible(graph, observed, max_bytes):
@@ -102,9 +111,9 @@ def row_marginals(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     list of ndarray of shape (n_rows, n_states_i)
         One array of probabilities for each variable.
     """
-    rng = np.random.default_rng(rng)
-    out = np.empty((len(X), int(graph.n_states.sum())))
-    for observed, rows in _missing_patterns(X):
+    rng, completion = np.random.default_rng(rng), Completion(graph)
+    done, out = completion.marginals(X)
+    for observed, rows in _missing_patterns(X, ~done):
         if _is_exact_feasible(graph, observed, max_bytes):
             out[rows] = _run_elimination(
                 elimination.single_marginals, graph, observed, X, rows, max_bytes
@@ -154,7 +163,8 @@ def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
             row[~observed] = gibbs_queries.anneal(graph.condition(_row_evidence(row)), rng)[0]
         return out
 
-    return _impute_rows(graph, X, max_bytes, elimination.maximise, anneal)
+    done, out = Completion(graph).modes(X)
+    return _impute_rows(graph, out, ~done, max_bytes, elimination.maximise, anneal)
 
 
 def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
@@ -190,13 +200,18 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
         gibbs_queries.check_possible(graph, moved)
         return moved
 
-    return _impute_rows(graph, X, max_bytes, draw_by_elimination, draw_by_gibbs)
+    is_given_once = len(X) > 1 and (X[0] == X).all()  # all rows then share one elimination
+    done, out = (np.zeros(len(X), bool), X) if is_given_once else Completion(graph).samples(X, rng)
+    return _impute_rows(graph, out, ~done, max_bytes, draw_by_elimination, draw_by_gibbs)
 
 
-def _impute_rows(graph, X, max_bytes, impute_exactly, approximate):
-    """Impute missing entries: exactly for rows where this is feasible, approximately for others."""
+def _impute_rows(graph, X, is_left, max_bytes, impute_exactly, approximate):
+    """Impute missing entries: exactly for rows where this is feasible, approximately for others.
+
+    Only rows for which ``is_left`` is True are imputed.
+    """
     out = X.copy()
-    for observed, rows in _missing_patterns(X):
+    for observed, rows in _missing_patterns(X, is_left):
         if observed.all():
             continue
         if _is_exact_feasible(graph, observed, max_bytes):

@@ -249,7 +249,8 @@ class Mixture:
     def _impute_rows(self, X, rng):
         logs = self._observed_log_densities(X) + self.log_weights[:, None]
         chosen = np.argmax(logs + rng.gumbel(size=logs.shape), axis=0)
-        X[:, self.numbers] = self._impute_numbers(self._select_numbers(X), chosen, rng)
+        noise = rng.normal(size=(len(X), len(self.numbers)))
+        X[:, self.numbers] = self._impute_numbers(self._select_numbers(X), chosen, noise)
         if len(self.discrete):
             states = self._sample_states(chosen, rng.random((len(X), len(self.discrete), 1)))
             X[:, self.discrete] = np.where(
@@ -257,11 +258,59 @@ class Mixture:
             )
         return X
 
+    def impute_by_components(self, X):
+        """Impute the missing entries of each row by the conditional mean of each component.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_variables)
+            Rows; nan for missing entries.
+
+        Returns
+        -------
+        imputed : ndarray of shape (n_components, n_rows, n_variables)
+            Rows with the conditional means of numbers, and the most probable states of discrete
+            variables, of each component.
+        shares : ndarray of shape (n_components, n_rows)
+            Probability of each component, given the observed entries of the row.
+        """
+        logs = self._row_log_densities(X) + self.log_weights[:, None]
+        shares = np.exp(logs - logsumexp(logs, keepdims=True))
+        imputed = np.repeat(X[None], self.n_components, axis=0)
+        numbers, states = self._select_numbers(X), self.tables.argmax(axis=2)
+        for k, rows in enumerate(imputed):
+            chosen = np.full(len(X), k)
+            rows[:, self.numbers] = self._impute_numbers(
+                numbers.copy(), chosen, np.zeros(numbers.shape)
+            )
+            discrete = rows[:, self.discrete]
+            rows[:, self.discrete] = np.where(np.isnan(discrete), states[k], discrete)
+        return imputed, shares
+
+    def impute_marginally(self, X):
+        """Impute missing numbers by their means, and discrete variables by their modes.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_variables)
+            Rows; nan for missing entries.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_variables)
+            Rows without missing entries. Means and modes are those given the observed entries.
+        """
+        imputed, shares = self.impute_by_components(X)
+        out = np.einsum("kr,krv->rv", shares, imputed)
+        modes = np.einsum("kr,kds->rds", shares, self.tables).argmax(axis=2)
+        out[:, self.discrete] = modes
+        return np.where(np.isnan(X), out, X)
+
     def _select_numbers(self, X):
         return np.ascontiguousarray(X[:, self.numbers])
 
-    def _impute_numbers(self, X, chosen, rng):
-        pattern, noise = _missing_patterns(X), rng.normal(size=X.shape)
+    def _impute_numbers(self, X, chosen, noise):
+        pattern = _missing_patterns(X)
         roots = self.whitening
         precisions = roots.transpose(0, 2, 1) @ roots  # this form has no negative pivots
         order = np.lexsort((pattern, chosen))

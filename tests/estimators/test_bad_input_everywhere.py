@@ -96,6 +96,11 @@ def expected_for_text(value):
     )
 
 
+def expected_for_words(value):
+    """Return the expected outcomes for a column of words."""
+    return expected_for_text(value) | {"density": WORKS, "classifier": WORKS}
+
+
 UNHASHABLE = r"Column 'c1' holds a list; categories must be hashable \(numbers, strings"
 TABLE = {
     "nan": (replace_entry(np.nan), expect(WORKS, rbm=COMPLETE, crbm=COMPLETE)),
@@ -116,10 +121,10 @@ TABLE = {
             rbm=OTHER_STATE,
         ),
     ),
-    "strings": (replace_column(lambda x: np.where(x > 0, "a", "b")), expected_for_text("'[ab]'")),
+    "strings": (replace_column(lambda x: np.where(x > 0, "a", "b")), expected_for_words("'[ab]'")),
     "object strings": (
         replace_column(lambda x: np.where(x > 0, "a", "b").astype(object)),
-        expected_for_text("'[ab]'"),
+        expected_for_words("'[ab]'"),
     ),
     "strings among numbers": (
         replace_column(lambda x: np.where(np.arange(40) == 7, "a", x.astype(object))),
@@ -147,7 +152,15 @@ TABLE = {
         lambda X: pl.DataFrame(
             {f"c{j}": x if j != 1 else ["a"] * len(x) for j, x in enumerate(X.T)}
         ),
-        expected_for_text("'a'"),
+        expected_for_words("'a'"),
+    ),
+    "truth values among numbers": (
+        lambda X: replace_entry(True, object)(X),
+        expect("Column 1 mixes truth values and numbers such as"),
+    ),
+    "masked": (
+        lambda X: np.ma.MaskedArray(X, np.arange(160).reshape(40, 4) % 7 == 1),
+        expect(WORKS, rbm=COMPLETE.replace("1", "[01]"), crbm=COMPLETE.replace("1", "[01]")),
     ),
     "decimals in polars": (
         lambda X: pl.DataFrame(X.T.tolist()).cast(pl.Decimal(20, 10)),

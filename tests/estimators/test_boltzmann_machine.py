@@ -228,7 +228,9 @@ def test_pandas():
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     plain = quick().fit(X.to_numpy(dtype=float, na_value=np.nan))
     np.testing.assert_array_equal(model.coupling_, plain.coupling_)
-    assert (model.sample(5, given={"b": -1}, random_state=0)[:, 1] == -1).all()
+    drawn = model.sample(5, given={"b": -1}, random_state=0)
+    assert (drawn["b"] == -1).all()
+    assert drawn.dtypes.equals(X.dtypes)
     assert np.isfinite(model.score_samples(X)).all()
     with pytest.raises(ValueError, match="feature names"):
         model.score(X[["c", "b", "a"]])

@@ -184,9 +184,10 @@ def test_pandas():
     assert model.cliques_ == ((2,), (0, 1))
     assert [len(c) for c in model.categories_] == [3, 3, 2]
     filled = model.predict(X)
-    np.testing.assert_array_equal(filled[0], X.iloc[0].to_numpy())
-    assert filled[3, 1] in (0, 1, 2)
-    assert filled[5, 0] in ("x", "y", "z")
+    assert filled.dtypes.equals(X.dtypes)
+    pd.testing.assert_series_equal(filled.loc[0], X.loc[0])
+    assert filled.loc[3, "count"] in (0, 1, 2)
+    assert filled.loc[5, "letter"] in ("x", "y", "z")
     assert np.isfinite(model.score_samples(X)).all()
     with pytest.raises(ValueError, match="feature names"):
         model.score(X[["vote", "letter", "count"]])

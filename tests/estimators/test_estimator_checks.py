@@ -11,6 +11,7 @@ from skmrf import (
     BoltzmannMachine,
     CRBMStructuredPredictor,
     DiscreteMRF,
+    MRFImputer,
     MRFStructureLearner,
     NNMRFClassifier,
     NNMRFDensity,
@@ -56,6 +57,9 @@ VARIANTS = [
     NNMRFDensity("tree", density="mrf", **SMALL),
     NNMRFDensity("empty", QUADRATURE, base=0.01, early_stopping=True, **SMALL),
     NNMRFClassifier(**SMALL),
+    pytest.param(MRFImputer(), marks=pytest.mark.slow),  # the default models
+    MRFImputer(NNMRFDensity(**SMALL)),
+    MRFImputer(DiscreteMRF("independent", "exact"), strategy="marginal", add_indicator=True),
     pytest.param(
         NNMRFClassifier("tree", QUADRATURE, base=0.1, rule="bayes", early_stopping=False, **SMALL),
         marks=pytest.mark.slow,

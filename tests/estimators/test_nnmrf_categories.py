@@ -118,8 +118,9 @@ def test_datetime_categories(seed):
     named = {"categorical_features": ["day"]}
     for table, given in ((plain, named), (plain.astype({"day": "category"}), {})):
         model = small(**given).fit(table)
-        assert set(model.sample(30, random_state=seed)[:, 1]) == set(days)
-        rows = pd.DataFrame(model.sample(3, random_state=seed), columns=["x", "day"])
+        assert set(model.sample(30, random_state=seed)["day"].to_numpy()) == set(days)
+        rows = model.sample(3, random_state=seed)
+        assert rows.dtypes.equals(table.dtypes)
         assert np.isfinite(model.score_samples(rows)).all()
 
 
@@ -129,15 +130,19 @@ def test_draws_are_in_the_categories_of_the_user(density, seed):
     table = pd.DataFrame({"height": codes[:, 0], "kind": KINDS[codes[:, 1].astype(int)]})
     model = small(density=density, categorical_features=["kind"]).fit(table)
     X = model.sample(30, random_state=0)
+    assert X.dtypes.equals(table.dtypes)
+    assert set(X["kind"]) <= set(KINDS)
+    X = model.sample(5, given={"kind": "moss"}, random_state=0)
+    assert X["kind"].tolist() == ["moss"] * 5
+    given = pd.DataFrame({"height": [1.5, np.nan], "kind": [None, "tree"]})
+    X = model.sample(2, given=given, random_state=0)
+    assert X["height"][0] == pytest.approx(1.5)
+    assert X["kind"][1] == "tree"
+    plain = small(density=density).fit(table.to_numpy())
+    X = plain.sample(30, random_state=0)
     assert X.dtype == object
     assert set(X[:, 1]) <= set(KINDS)
     assert all(isinstance(v, float) for v in X[:, 0])
-    X = model.sample(5, given={"kind": "moss"}, random_state=0)
-    assert X[:, 1].tolist() == ["moss"] * 5
-    given = pd.DataFrame({"height": [1.5, np.nan], "kind": [None, "tree"]})
-    X = model.sample(2, given=given, random_state=0)
-    assert X[0, 0] == pytest.approx(1.5)
-    assert X[1, 1] == "tree"
     numeric = small(density=density, categorical_features=[1]).fit(codes * [1, 5])
     X = numeric.sample(30, random_state=0)
     assert X.dtype == float

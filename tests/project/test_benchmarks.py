@@ -463,3 +463,21 @@ def test_network_kernels_rows(load, tmp_path):
     rows = json.loads((tmp_path / "network_kernels.json").read_text())["rows"]
     assert len(rows) == 2 * 2 * 2 * 2 + 1
     assert 0 < rows[-1]["share"] < 1
+
+
+def test_imputation(load, seed):
+    """Removed entries are scored, observed ones stay, and removal depends on the first column."""
+    script = load("imputation")
+    rng = np.random.default_rng(seed)
+    X = np.repeat(rng.integers(3, size=(400, 1)), 4, axis=1) * 2.0
+    mask = script.remove(X, "by column 1", rng)
+    low = X[:, 0] <= np.median(X[:, 0])
+    assert not mask[:, 0].any()
+    assert mask[low, 1:].mean() < 0.15 < 0.25 < mask[~low, 1:].mean()
+    incomplete = np.where(mask, np.nan, X)
+    for method in ("simple", "knn", "linear"):
+        found = script.impute(method, incomplete, True)
+        assert (found[~mask] == X[~mask]).all()
+        assert (script.score(found, X, mask, True) > 0.95) == (method != "simple")
+    assert script.score(np.where(mask, -1.0, X), X, mask, True) == 0.0
+    assert script.score(X, X, mask, False) == 0.0

@@ -159,8 +159,9 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
-            Drawn rows, in the units and with the categories of the training rows.
+        ndarray or frame of shape (n_samples, n_features)
+            Drawn rows, in the units and with the categories of the training rows. They are a frame
+            with the columns' data types if the training rows were a frame.
         """
         check_is_fitted(self)
         check_number("n_samples", n_samples, low=1, integer=True)
@@ -170,7 +171,7 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
         for k in np.unique(labels):
             here = labels == k
             rows[here] = densities[k].sample(int(here.sum()), random_state=rng)
-        return self._columns.decode(rows)
+        return self._to_frame(self._columns.decode(rows))
 
     def _draw_labels(self, n, y, rng):
         if y is None:

@@ -5,9 +5,8 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from ..._data.frames import column_names, read_columns
-from ..._data.mixed import learn_columns, warn_degenerate
+from ..._data.mixed import learn_columns, standardise
 from ..._utils.batch import Batch
-from ..._utils.log_weights import normalized_weights
 from ..._utils.parameters import check_choice, check_number_or
 from ..._utils.randomness import check_generator
 from ...energies import NeuralEnergy
@@ -20,7 +19,7 @@ from .._rows import hold_out, weighted_rows
 from .._session import FitSession
 from .._training import TrainingParameters
 from .initial_energy import check_layers, check_same_model, fixed_parameters, initial_energy
-from .scores import draw_by_importance, held_out_score, observed_log_potential
+from .scores import held_out_score, impute_rows, observed_log_potential
 
 MIN_ROWS_FOR_HOLD_OUT = 500  # with early_stopping="auto"
 PRIOR_PRECISION = 1.0  # of the normal prior of the weights
@@ -332,7 +331,7 @@ class NNMRFDensity(EnergyEstimator):
             if fit.is_resumed:
                 check_same_model(self, self.energy_, self._fixed_parameters, columns.names)
             else:
-                columns, data = _standardise(columns, data)
+                columns, data = standardise(columns, data)
                 rng = check_generator(self.random_state).spawn(1)[0]  # independent of training
                 fit.energy = initial_energy(self, data, columns, rng)
             fit.begin(data, columns)
@@ -445,11 +444,31 @@ class NNMRFDensity(EnergyEstimator):
     def _compute_log_partition(self):
         return neural_log_partition(self.energy_, self.mixture_, random_state=self._seed)
 
-    def _draw(self, codes, rng):
+    def predict(self, X):
+        """Impute missing entries by the most probable values given the observed entries of a row.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers and categories with missing entries (nan, None or NA).
+
+        Returns
+        -------
+        ndarray or frame of shape (n_samples, n_features)
+            Complete rows. The values are searched among the conditional means of the components of
+            the mixture. They are a frame with the columns' data types if the training rows were a
+            frame.
+        """
+        return self._to_frame(self._encoder.decode(self._impute(self._encode(X), "mode")), X)
+
+    def _impute(self, codes, strategy, rng=None):
         check_choice("density", self.density, ("mixture", "mrf"))
-        if self.density == "mixture":
-            return self.mixture_.impute(codes, rng)
-        return draw_by_importance(self.energy_, self._proposal(), codes, rng)
+        energy = None if self.density == "mixture" else self.energy_
+        mixture = self.mixture_ if energy is None else self._proposal()
+        return impute_rows(energy, mixture, codes, strategy, self._seed if rng is None else rng)
+
+    def _draw(self, codes, rng):
+        return self._impute(codes, "sample", rng)
 
     @property
     def edges_(self):
@@ -467,16 +486,6 @@ class NNMRFDensity(EnergyEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
-
-
-def _standardise(columns, data):
-    """Standardise rows by weighted means and deviations; return the updated encoder and rows."""
-    if data.log_weights is not None:
-        weights = normalized_weights(data.log_weights, len(data.X))
-        X, columns = columns.standardised(data.X, weights)
-        data = data._replace(X=X)
-    warn_degenerate(data.X, columns.continuous, columns.names)
-    return columns, data
 
 
 def _default_rate(optimizer, learner, held_out):

@@ -114,6 +114,95 @@ def draw_by_importance(energy, proposal, codes, rng):
     return out
 
 
+def impute_rows(energy, mixture, codes, strategy, rng):
+    """Impute missing entries of encoded rows.
+
+    Parameters
+    ----------
+    energy : NeuralEnergy or None
+        Model. None: the mixture is the model.
+    mixture : Mixture
+        Mixture close to the model.
+    codes : ndarray of shape (n_rows, n_columns)
+        Encoded rows, with nan for missing entries.
+    strategy : {"mode", "marginal", "sample"}
+        Most probable values, conditional means and modes of single entries, or random draws.
+    rng : Generator or int
+        Random numbers of draws. "marginal" needs a seed if there is an energy.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        Complete rows.
+    """
+    if strategy == "mode":
+        log_density = mixture.log_density if energy is None else energy.log_potential
+        return impute_modes(mixture, codes, log_density)
+    if energy is None:
+        is_draw = strategy == "sample"
+        return mixture.impute(codes, rng) if is_draw else mixture.impute_marginally(codes)
+    impute = draw_by_importance if strategy == "sample" else impute_by_importance
+    return impute(energy, mixture, codes, rng)
+
+
+def impute_modes(mixture, codes, log_density):
+    """Impute each row by the candidate of highest density.
+
+    The candidates are the conditional means of the components of the mixture, and of the mixture.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Mixture close to the model.
+    codes : ndarray of shape (n_rows, n_columns)
+        Encoded rows, with nan for missing entries.
+    log_density : callable
+        Function of encoded complete rows. It returns the log-density of each row, up to a constant.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        Complete rows.
+    """
+    candidates, _ = mixture.impute_by_components(codes)
+    candidates = np.concatenate([candidates, mixture.impute_marginally(codes)[None]])
+    logs = np.stack([log_density(rows) for rows in candidates])
+    return candidates[logs.argmax(axis=0), np.arange(len(codes))]
+
+
+def impute_by_importance(energy, proposal, codes, seed):
+    """Impute missing numbers by weighted means of draws, and categories by weighted votes.
+
+    Parameters
+    ----------
+    energy : NeuralEnergy
+        Model.
+    proposal : Mixture
+        Mixture close to the model, from which 100 imputations of each row are drawn.
+    codes : ndarray of shape (n_rows, n_columns)
+        Encoded rows, with nan for missing entries.
+    seed : int
+        Seed of the draws. It is the same for all rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        Complete rows.
+    """
+    out = codes.copy()
+    for r in np.flatnonzero(np.isnan(codes).any(axis=1)):
+        X, logs = _draw_candidates(energy, proposal, codes[r], np.random.default_rng(seed))
+        weights = np.exp(logs - logs.max())
+        weights /= weights.sum()
+        for i in np.flatnonzero(np.isnan(codes[r])):
+            if proposal.n_states[i]:
+                votes = np.bincount(X[:, i].astype(int), weights, proposal.n_states[i])
+                out[r, i] = votes.argmax()
+            else:
+                out[r, i] = weights @ X[:, i]
+    return out
+
+
 def _draw_candidates(energy, proposal, row, rng):
     """Draw imputations of a row from a proposal distribution; return them and their log weights."""
     X = proposal.impute(np.tile(row, (N_CANDIDATES, 1)), rng)

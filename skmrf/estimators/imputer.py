@@ -1,0 +1,317 @@
+"""Imputation of missing values by Markov random fields."""
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from .._data.categories import blank_unseen, missing_mask
+from .._data.frame_types import to_library
+from .._data.frames import (
+    append_columns,
+    column_names,
+    holds_numbers,
+    read_columns,
+    replace_entries,
+    select_columns,
+)
+from .._data.mixed import resolve_column_types
+from .._utils.parameters import check_choice, check_flag, check_number
+from .._utils.randomness import check_generator
+from ._base import LearnedEstimator, unchanged_on_error
+from .boltzmann_machine import BoltzmannMachine
+from .discrete_mrf import DiscreteMRF
+from .nnmrf.density import NNMRFDensity
+
+STRATEGIES = "mode", "marginal", "sample"
+CATEGORICAL, CONTINUOUS, EMPTY = "categorical", "continuous", "empty"
+MODELS = DiscreteMRF, BoltzmannMachine, NNMRFDensity
+
+
+class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Imputation of missing values by a Markov random field.
+
+    A Markov random field of all columns is learned from incomplete rows. Each missing entry is
+    imputed given the observed entries of its row. Missing entries are nan, None, NA or the masked
+    entries of a masked array. Observed entries are never changed.
+
+    Parameters
+    ----------
+    estimator : DiscreteMRF, BoltzmannMachine or NNMRFDensity, optional
+        Unfitted model of the columns. By default it is :class:`DiscreteMRF` if all columns are
+        categorical, otherwise :class:`NNMRFDensity`.
+    strategy : {"mode", "marginal", "sample"}, default="mode"
+        Values that are imputed.
+
+        - "mode": the jointly most probable values of all missing entries of a row. For
+          :class:`NNMRFDensity` they are searched among a limited number of candidates.
+        - "marginal": the most probable category of each missing entry, and the conditional mean of
+          a continuous entry.
+        - "sample": a random draw from the conditional distribution.
+    column_types : "auto", list of str, or dict, default="auto"
+        Type of each column, "categorical" or "continuous". "auto" columns are categorical if they
+        have words, truth values, a categorical data type, or whole numbers with at most 20 distinct
+        values. A list has one type for each column. A dict has the types of some columns, by name
+        or index; the other columns are "auto". The types select the default estimator, and the
+        categorical columns of :class:`NNMRFDensity`. In other models all columns are categorical.
+    add_indicator : bool, default=False
+        Whether to add a column for each column with missing entries in :meth:`fit`. It says where
+        entries were missing: truth values in frames, zeros and ones in arrays.
+    keep_empty_features : bool, default=False
+        Whether to keep columns without an observed entry in :meth:`fit`. Their missing entries
+        become 0, or stay missing in columns of text, dates or a categorical data type. By default
+        these columns are dropped.
+    handle_unknown : {"error", "ignore"}, default="error"
+        What to do with categories that were not seen in :meth:`fit`. "error" raises a ValueError
+        that names the column. "ignore" keeps the category in the result, and imputes other entries
+        of the row as if the category were missing. :class:`BoltzmannMachine` always raises an
+        error.
+    random_state : int, RandomState, Generator or None, default=None
+        Random numbers of the draws, and of training if the estimator has ``random_state=None``. An
+        int makes the results reproducible.
+
+    Attributes
+    ----------
+    estimator_ : DiscreteMRF, BoltzmannMachine or NNMRFDensity
+        Fitted model of the columns that have an observed entry.
+    column_types_ : list of str
+        Type of each column: "categorical", "continuous", or "empty" for a column without an
+        observed entry.
+    indicator_features_ : ndarray of int of shape (n_indicators,)
+        Indices of the columns with missing entries in :meth:`fit`.
+    n_features_in_ : int
+        Number of columns seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns seen during fit. It exists only if all names are strings.
+
+    See Also
+    --------
+    sklearn.impute.IterativeImputer : Imputation by one regression for each column.
+    sklearn.impute.KNNImputer : Imputation by the mean of similar rows.
+
+    References
+    ----------
+    R. J. A. Little and D. B. Rubin, "Statistical analysis with missing data", third edition (2019).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skmrf import DiscreteMRF, MRFImputer
+    >>> X = np.array([["red", "hot"]] * 3 + [["blue", "cold"]] * 2 + [["blue", None]], dtype=object)
+    >>> imputer = MRFImputer(DiscreteMRF(learner="exact", alpha=0.01))
+    >>> imputer.fit_transform(X)[-1]
+    array(['blue', 'cold'], dtype=object)
+    """
+
+    _doc_link_module = LearnedEstimator._doc_link_module
+    _doc_link_template = LearnedEstimator._doc_link_template
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        strategy="mode",
+        column_types="auto",
+        add_indicator=False,
+        keep_empty_features=False,
+        handle_unknown="error",
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.strategy = strategy
+        self.column_types = column_types
+        self.add_indicator = add_indicator
+        self.keep_empty_features = keep_empty_features
+        self.handle_unknown = handle_unknown
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        """Learn the model of the columns.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Training rows. nan, None and NA are missing entries.
+        y : ignored
+            Not used.
+
+        Returns
+        -------
+        self
+            The fitted imputer.
+
+        Raises
+        ------
+        ValueError
+            If no column has an observed entry, or if the model cannot be learned from the columns.
+        """
+        with unchanged_on_error(self):
+            self._check_parameters()
+            columns = read_columns(self, X, reset=True)
+            missing = _find_missing(columns)
+            kept = np.flatnonzero(~missing.all(axis=0))
+            if not len(kept):
+                raise ValueError("No column has an observed entry, so no model can be learned.")
+            names = column_names(self)
+            mask = resolve_column_types(self.column_types, X, columns, names)
+            model = self._make_model(mask[kept]).fit(select_columns(X, kept))
+            types = np.where(mask, CATEGORICAL, CONTINUOUS)
+            types[missing.all(axis=0)] = EMPTY
+            self.estimator_ = model
+            self.column_types_ = types.tolist()
+            self.indicator_features_ = np.flatnonzero(missing.any(axis=0))
+        return self
+
+    def _check_parameters(self):
+        check_choice("strategy", self.strategy, STRATEGIES)
+        check_choice("handle_unknown", self.handle_unknown, ("error", "ignore"))
+        check_flag("add_indicator", self.add_indicator)
+        check_flag("keep_empty_features", self.keep_empty_features)
+        if self.estimator is not None and not isinstance(self.estimator, MODELS):
+            raise ValueError(
+                "estimator must be a DiscreteMRF, BoltzmannMachine or NNMRFDensity, or None; got "
+                f"{self.estimator!r}."
+            )
+
+    def _make_model(self, is_categorical):
+        """Return an unfitted model, given the mask of the categorical columns."""
+        if self.estimator is not None:
+            model = clone(self.estimator)
+        else:
+            model = DiscreteMRF() if is_categorical.all() else NNMRFDensity()
+        by_type = isinstance(model, NNMRFDensity) and isinstance(model.categorical_features, str)
+        if by_type and model.categorical_features == "from_dtype":
+            model.set_params(categorical_features=is_categorical)
+        if model.random_state is None:
+            model.set_params(random_state=self.random_state)
+        return model
+
+    def transform(self, X):
+        """Impute the missing entries.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows with missing entries.
+
+        Returns
+        -------
+        ndarray or frame of shape (n_samples, n_features_out)
+            Rows without missing entries, of the library and with the data types of ``X``. Imputed
+            values of columns of integers are rounded. Rows without missing entries are the same as
+            in ``X``, except for dropped columns and indicators.
+
+        Raises
+        ------
+        ValueError
+            If the columns are not those of :meth:`fit`, or if there is a category that was not seen
+            in :meth:`fit` and ``handle_unknown="error"``.
+        """
+        imputed = self._impute(X, self.strategy, 1)[0]
+        config = vars(self).get("_sklearn_output_config", {})  # of set_output
+        library = config.get("transform", get_config()["transform_output"])
+        return to_library(imputed, library)
+
+    def sample_imputations(self, X, n_imputations=5):
+        """Impute the missing entries several times by random draws (multiple imputation).
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows with missing entries.
+        n_imputations : int, default=5
+            Number of imputations.
+
+        Returns
+        -------
+        list of ndarray or frames of shape (n_samples, n_features_out)
+            Tables like those of :meth:`transform`, one for each imputation. They have different
+            draws from the conditional distribution of the missing entries.
+        """
+        check_number("n_imputations", n_imputations, low=1, integer=True)
+        return self._impute(X, "sample", n_imputations)
+
+    def _impute(self, X, strategy, n_tables):
+        """Return imputed tables; only "sample" gives different tables."""
+        check_is_fitted(self)
+        self._check_parameters()
+        columns = read_columns(self, X, reset=False)
+        missing, kept = _find_missing(columns), self._kept
+        rng = check_generator(self.random_state)
+        incomplete = np.flatnonzero(missing[:, kept].any(axis=1))
+        codes = self._encode(X, [columns[j] for j in kept])[incomplete]
+        model, tables = self.estimator_, []
+        for _ in range(n_tables):
+            values = np.zeros(missing.shape, dtype=object)
+            if len(incomplete):
+                draws = (rng,) if strategy == "sample" else ()
+                rows = model._encoder.decode(model._impute(codes, strategy, *draws))
+                values[np.ix_(incomplete, kept)] = rows
+            tables.append(self._assemble(X, missing, values))
+        return tables
+
+    @property
+    def _kept(self):
+        return np.flatnonzero(np.array(self.column_types_) != EMPTY)
+
+    def _encode(self, X, columns):
+        """Return the rows in the encoding of the model."""
+        model = self.estimator_
+        if self.handle_unknown == "error" or isinstance(model, BoltzmannMachine):
+            return model._encode(select_columns(X, self._kept))
+        places = range(len(columns))
+        if isinstance(model, NNMRFDensity):
+            places = model._columns.discrete
+        columns = list(columns)
+        for j, known in zip(places, model.categories_, strict=True):
+            columns[j] = blank_unseen(columns[j], known)
+        return model._encoder.encode(columns)
+
+    def _assemble(self, X, missing, values):
+        """Return the table with imputed values, without dropped columns, and with indicators."""
+        is_imputed = np.array(self.column_types_) != EMPTY
+        if self.keep_empty_features:
+            is_imputed |= holds_numbers(X, len(is_imputed))
+        out = replace_entries(X, missing & is_imputed, values)
+        if not self.keep_empty_features:
+            out = select_columns(out, self._kept)
+        if self.add_indicator:
+            names = self._indicator_names(column_names(self))
+            out = append_columns(out, missing[:, self.indicator_features_], names)
+        return out
+
+    def _indicator_names(self, names):
+        return [f"missingindicator_{names[j]}" for j in self.indicator_features_]
+
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the columns of the result of :meth:`transform`.
+
+        Parameters
+        ----------
+        input_features : array-like of str of shape (n_features,), optional
+            Names of the columns of ``X``. By default they are ``feature_names_in_``, or "x0", "x1",
+            ... if the columns have no names.
+
+        Returns
+        -------
+        ndarray of str of shape (n_features_out,)
+            Names of the columns that are kept, and of the indicators.
+        """
+        names = super().get_feature_names_out(input_features)
+        kept = np.arange(len(names)) if self.keep_empty_features else self._kept
+        added = self._indicator_names(names) if self.add_indicator else []
+        return np.array([*names[kept], *added], dtype=object)
+
+    def __sklearn_tags__(self):
+        """Return the scikit-learn tags of the imputer."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        is_numeric = isinstance(self.estimator, BoltzmannMachine)
+        tags.input_tags.categorical = tags.input_tags.string = not is_numeric
+        tags.transformer_tags.preserves_dtype = ["float64", "float32", "int64", "int32"]
+        return tags
+
+
+def _find_missing(columns):
+    """Return a boolean mask of the missing entries, shape (n_rows, n_columns)."""
+    return np.stack([missing_mask(column) for column in columns], axis=1)

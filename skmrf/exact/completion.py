@@ -1,0 +1,111 @@
+"""Exact imputation of single rows with missing entries, for models with pairwise tables.
+
+Each row is searched on its own. This is faster than variable elimination if most rows have
+different missing entries, or if all missing variables interact.
+"""
+
+import numpy as np
+
+from .._kernels.completion import complete_rows
+from .._utils.codes import MISSING
+
+MAX_MISSING = 24  # of a row
+LIMITS = (
+    4e7,  # table entries of the search of a mode, about 0.1 s
+    12 * np.log(2.0),  # log of the number of states that are summed
+    26 * np.log(2.0),  # the same if all missing variables interact: elimination is not faster
+)
+CHUNK = 2**22  # numbers in the marginals of rows that are computed together
+CALL_BUDGET = 2e7  # table entries of a kernel call, so that Ctrl-C takes effect soon
+TOLERANCE = 27.0  # nats; the ignored states have a probability below exp(-27) in total
+
+
+class Completion:
+    """Exact modes, sums and draws of the missing entries of single rows.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        Model over all variables.
+    """
+
+    def __init__(self, graph):
+        self._graph = graph
+        has_pairs_only = bool((np.diff(graph.layout.clique_ptr) <= 2).all())
+        # impossible evidence needs the tables of observed variables
+        self._is_usable = has_pairs_only and bool(np.isfinite(graph.flat).all())
+
+    def modes(self, X):
+        """Impute rows by their joint modes.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_variables)
+            State codes; MISSING where an entry is missing.
+
+        Returns
+        -------
+        is_done : ndarray of bool of shape (n_rows,)
+            Rows that are complete or were imputed. Other rows need another method.
+        out : ndarray of shape (n_rows, n_variables)
+            State codes.
+        """
+        return self._run(X, self._find_searchable(X))[:2]
+
+    def samples(self, X, rng):
+        """Impute rows by random draws; return the same as :meth:`modes`."""
+        rows = self._find_searchable(X)
+        m_max = int((X[rows] == MISSING).sum(axis=1).max(initial=1))
+        uniforms = rng.random((np.count_nonzero(rows), m_max, 2))
+        return self._run(X, rows, uniforms=uniforms, tolerance=TOLERANCE)[:2]
+
+    def log_partitions(self, X):
+        """Return the mask of computed rows, and the logs of the sums over missing entries."""
+        is_done, out, totals = self._run(X, self._find_searchable(X), tolerance=TOLERANCE)
+        sums = np.zeros(len(X))
+        sums[is_done] = self._graph.log_potential(out[is_done]) + totals[is_done]
+        return is_done, sums
+
+    def marginals(self, X):
+        """Return the mask of computed rows, and marginals of shape (n_rows, sum of n_states)."""
+        n_states = self._graph.layout.n_states
+        n_slots = int(n_states.max(initial=1))
+        keep = np.arange(n_slots) < n_states[:, None]
+        out, is_done = np.zeros((len(X), int(n_states.sum()))), self._find_searchable(X)
+        n_rows = max(1, CHUNK // keep.size)
+        for start in range(0, len(X), n_rows):
+            rows = np.flatnonzero(is_done[start : start + n_rows]) + start
+            singles = np.zeros((len(rows), *keep.shape))
+            chosen = np.ones(len(rows), dtype=bool)
+            is_done[rows] = self._run(X[rows], chosen, tolerance=TOLERANCE, singles=singles)[0]
+            place = np.nonzero(X[rows] != MISSING)
+            singles[(*place, X[rows][place])] = 1.0
+            out[rows] = singles[:, keep]
+        return is_done, out
+
+    def _find_searchable(self, X):
+        """Return a mask of the rows with few missing entries."""
+        n_missing = (X == MISSING).sum(axis=1)
+        return (n_missing > 0) & (n_missing <= MAX_MISSING) & self._is_usable
+
+    def _run(self, X, is_chosen, uniforms=None, tolerance=-1.0, singles=None):
+        """Run the kernel on some rows, in short calls.
+
+        Returns the same as :meth:`modes`, and the logs of the sums relative to the modes.
+        """
+        is_done, out, logs = (X != MISSING).all(axis=1), X.copy(), np.zeros(len(X))
+        rows = np.flatnonzero(is_chosen)
+        if not len(rows):
+            return is_done, out, logs
+        layout, chosen, totals = self._graph.layout, X[rows], np.empty(len(rows))
+        geometry = layout.n_states, layout.clique_ptr, layout.clique_vars, layout.strides
+        arrays = (*geometry, layout.table_start, *layout.incidence)
+        m_max = int((chosen == MISSING).sum(axis=1).max())
+        uniforms = np.zeros((0, 0, 0)) if uniforms is None else uniforms
+        singles = np.zeros((0, 0, 0)) if singles is None else singles
+        options = m_max, LIMITS, CALL_BUDGET, uniforms, tolerance, totals, singles
+        row = 0
+        while row < len(chosen):
+            row = complete_rows(chosen, row, arrays, self._graph.flat, *options)
+        out[rows], is_done[rows], logs[rows] = chosen, np.isfinite(totals), totals
+        return is_done, out, logs

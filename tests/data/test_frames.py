@@ -1,0 +1,279 @@
+"""Tests of tables of users: masked arrays, truth values, and frames with the types of fit."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_array_equal
+from pandas.testing import assert_frame_equal
+from sklearn.base import clone
+
+from skmrf import RBM, TRUSTED_TYPES, BoltzmannMachine, DiscreteMRF, NNMRFClassifier, NNMRFDensity
+from skmrf._data.frame_types import FrameType
+from skmrf._data.frames import as_columns
+
+NETS = {"node_layers": (2,), "edge_layers": (2,), "max_iter": 1, "random_state": 0}
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+WORDS = np.array(["x", "y", "z"])
+
+
+def independent(**parameters):
+    return DiscreteMRF("independent", "exact", alpha=0.1, **parameters)
+
+
+def codes(seed, n=40):
+    """Return codes of the rows; each code occurs."""
+    return np.concatenate([np.arange(3), np.random.default_rng(seed).integers(3, size=n - 3)])
+
+
+def pandas_frame(seed):
+    i = codes(seed)
+    days = pd.Timestamp("2026-01-01") + pd.to_timedelta(i, "D")
+    columns = {
+        "category": pd.Categorical(WORDS[i], ["z", "y", "x", "never"], ordered=True),
+        "numbers": pd.Categorical(i),
+        "string": pd.array(WORDS[i], "string"),
+        "str": pd.Series(WORDS[i], dtype="str"),
+        "object": WORDS[i].astype(object),
+        "Int64": pd.array(i, "Int64"),
+        "int8": i.astype("int8"),
+        "uint8": i.astype("uint8"),
+        "float32": i.astype("float32"),
+        "boolean": pd.array(i > 0, "boolean"),
+        "bool": i > 0,
+        "days": days,
+    }
+    return pd.DataFrame(columns).set_index(np.arange(len(i)) + 7)
+
+
+def polars_frame(seed):
+    i = codes(seed)
+    days = pl.Series(["2026-01-01", "2026-01-02", "2026-01-03"])
+    columns = {
+        "category": pl.Series(WORDS[i], dtype=pl.Categorical),
+        "enum": pl.Series(WORDS[i], dtype=pl.Enum(["z", "y", "x", "never"])),
+        "string": WORDS[i].tolist(),
+        "int16": i.astype("int16"),
+        "float32": i.astype("float32"),
+        "bool": i > 0,
+        "date": days.str.to_date().gather(i),
+        "time": days.str.to_datetime(time_unit="ms", time_zone="UTC").gather(i),
+    }
+    return pl.DataFrame(columns)
+
+
+def with_missing(X):
+    """Return the frame with missing entries in its rows 0 and 1."""
+    if isinstance(X, pl.DataFrame):
+        places = pl.int_range(pl.len()) < 2
+        return X.with_columns(pl.when(places).then(None).otherwise(pl.all()).name.keep())
+    columns = {name: X[name].where(np.arange(len(X)) > 1) for name in X if name != "bool"}
+    return pd.DataFrame(columns).assign(bool=X["bool"])[list(X)]
+
+
+# Frames in, frames out ----------------------------------------------------------------------
+
+
+def test_pandas_frames_come_back(seed):
+    X = pandas_frame(seed)
+    model = independent().fit(X)
+    assert_frame_equal(model.predict(X), X)
+    filled = model.predict(with_missing(X))
+    assert filled.dtypes.equals(X.dtypes)
+    assert not filled.isna().any(axis=None)
+    assert_frame_equal(filled.iloc[2:], X.iloc[2:])
+    drawn = model.sample(5, random_state=0)
+    assert drawn.dtypes.equals(X.dtypes)
+    assert drawn.index.tolist() == list(range(5))
+    assert model.sample(len(X), given=with_missing(X), random_state=0).index.equals(X.index)
+    for name, table in zip(X, model.marginals(X), strict=True):
+        assert table.index.equals(X.index)
+        assert_array_equal(table.idxmax(axis=1), X[name])
+        np.testing.assert_allclose(table.sum(axis=1), 1.0)
+
+
+def test_polars_frames_come_back(seed):
+    X = polars_frame(seed)
+    model = independent().fit(X)
+    assert model.predict(X).equals(X)
+    filled = model.predict(with_missing(X))
+    assert filled.schema == X.schema
+    assert not any(filled.null_count().row(0))
+    assert model.sample(5, random_state=0).schema == X.schema
+    tables = model.marginals(X)
+    assert tables[0].columns == ["x", "y", "z"]
+    assert tables[5].columns == ["False", "True"]
+    assert (tables[5]["True"].to_numpy() == X["bool"].to_numpy()).all()
+
+
+def test_frames_of_the_library_of_fit(seed):
+    """The result has the library of the rows of fit, whatever the rows of the query are."""
+    X = pandas_frame(seed)[["category", "int8"]]
+    model = independent().fit(X)
+    rows = pl.DataFrame({"category": ["x", None], "int8": [None, 2]})
+    assert isinstance(model.predict(rows), pd.DataFrame)
+    plain = independent().fit(X.to_numpy())
+    assert isinstance(plain.set_params().predict(X.to_numpy()), np.ndarray)
+    assert isinstance(plain.marginals(X.to_numpy())[0], np.ndarray)
+    assert isinstance(clone(model).fit(X.to_numpy()).sample(2), np.ndarray)
+
+
+def test_frames_of_other_estimators(seed):
+    X = pandas_frame(seed)[["bool", "boolean"]].assign(whole=pd.array(codes(seed) % 2, "Int64"))
+    for model in (BoltzmannMachine("exact", states=(0, 1), alpha=0.1), RBM(2, max_iter=2)):
+        model.fit(X)
+        assert model.sample(4, random_state=0).dtypes.equals(X.dtypes)
+        polars = clone(model).fit(pl.DataFrame({name: X[name].tolist() for name in X}))
+        assert polars.sample(4, random_state=0).schema == {
+            "bool": pl.Boolean, "boolean": pl.Boolean, "whole": pl.Int64
+        }  # fmt: skip
+    machine = BoltzmannMachine("exact", states=(0, 1), alpha=0.1).fit(X)
+    assert machine.predict(X.assign(whole=np.nan)).dtypes.equals(X.dtypes)
+    assert machine.marginals(X)[2].columns.tolist() == [0, 1]
+
+
+def test_states_beyond_the_data_type(seed):
+    """The state -1 does not become 255 in a column of unsigned integers."""
+    X = pandas_frame(seed)[["uint8", "int8"]]
+    drawn = BoltzmannMachine("exact", binarize=0.5, alpha=0.1).fit(X).sample(20, random_state=0)
+    assert set(drawn["uint8"]) == {-1, 1}
+    assert drawn["int8"].dtype == np.int8
+
+
+def test_frames_of_densities(seed):
+    names = ["category", "str", "bool", "boolean"]
+    X = pandas_frame(seed)[names].assign(
+        size=np.random.default_rng(seed).normal(size=40).astype(np.float32),
+        age=pd.array(30 + 5 * codes(seed) + np.arange(40) % 5, "Int64"),
+    )
+    model = NNMRFDensity(**NETS).fit(X)
+    assert [c.tolist() for c in model.categories_] == [
+        ["z", "y", "x", "never"], ["x", "y", "z"], [False, True], [False, True]
+    ]  # fmt: skip
+    assert model.sample(5, random_state=0).dtypes.equals(X.dtypes)
+    missing = X.mask(np.random.default_rng(seed).random(X.shape) < 0.3).astype(
+        X.dtypes.drop("bool").to_dict()
+    )
+    filled = model.predict(missing)
+    assert filled.dtypes.equals(X.dtypes)
+    assert_frame_equal(filled[missing["str"].notna()][["str"]], X[missing["str"].notna()][["str"]])
+    y = np.arange(40) % 2
+    assert NNMRFClassifier(**NETS).fit(X, y).sample(5, random_state=0).dtypes.equals(X.dtypes)
+
+
+def test_arrow_types(seed):
+    pytest.importorskip("pyarrow")
+    i = codes(seed)
+    X = pd.DataFrame({"i": i, "b": i > 0, "s": WORDS[i]}).convert_dtypes(dtype_backend="pyarrow")
+    model = independent().fit(X)
+    missing = X.copy()
+    missing.iloc[:2] = pd.NA
+    assert model.predict(missing).dtypes.equals(X.dtypes)
+    assert_frame_equal(model.predict(X), X)
+
+
+def test_types_survive_storage(seed):
+    io = pytest.importorskip("skops.io")
+    for X in (pandas_frame(seed).drop(columns="days"), polars_frame(seed)[:, :6]):
+        model = independent().fit(X)
+        expected = model.sample(3, random_state=0)
+        for copied in (
+            pickle.loads(pickle.dumps(model)),
+            io.loads(io.dumps(model), trusted=TRUSTED_TYPES),
+        ):
+            assert copied.sample(3, random_state=0).equals(expected)
+
+
+def test_frame_type_of_other_tables():
+    assert FrameType.of(np.zeros((2, 2))) is None
+    assert FrameType.of([[1, 2]]) is None
+
+
+# Masked arrays ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [float, int, bool, object, "U1"])
+def test_masked_entries_are_missing(dtype, seed):
+    rng = np.random.default_rng(seed)
+    X, mask = rng.integers(2, size=(30, 3)).astype(dtype), rng.random((30, 3)) < 0.3
+    mask[:, 0], mask[0] = False, [False, True, False]
+    masked = np.ma.MaskedArray(X, mask)
+    columns = as_columns(masked)
+    assert_array_equal(np.stack([pd.isna(c) for c in columns], axis=1), mask)
+    objects = X.astype(object)
+    objects[mask] = None
+    model = independent().fit(masked)
+    plain = independent().fit(objects)
+    assert_array_equal(model.score_samples(masked), plain.score_samples(objects))
+    assert_array_equal(model.predict(masked)[~mask], X[~mask])
+
+
+def test_masked_entries_in_other_estimators(seed):
+    rng = np.random.default_rng(seed)
+    X, mask = rng.integers(2, size=(30, 3)), rng.random((30, 3)) < 0.2
+    masked, floats = np.ma.MaskedArray(X, mask), np.where(mask, np.nan, X)
+    machine = BoltzmannMachine("exact", states=(0, 1), alpha=0.1)
+    found, expected = (clone(machine).fit(Y).coupling_ for Y in (masked, floats))
+    assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match="holds NaN, but RBM needs complete rows"):
+        RBM(2, max_iter=1).fit(masked)
+    numbers = np.ma.MaskedArray(rng.normal(size=(30, 3)), mask)
+    model = NNMRFDensity(**NETS).fit(numbers)
+    assert_array_equal(model.score_samples(numbers), model.score_samples(numbers.filled(np.nan)))
+
+
+# Truth values, words and numbers ------------------------------------------------------------
+
+
+def test_one_and_one_point_zero_are_one_category():
+    for column in ([1, 1.0, 2], [1, 1.0, "a"], [np.int8(1), np.float32(1), 2]):
+        X = np.array([[v] for v in column], dtype=object)
+        model = independent().fit(X)
+        assert len(model.categories_[0]) == 2
+        assert_array_equal(model.score_samples(X[:1]), model.score_samples(X[1:2]))
+    whole = independent().fit(pd.DataFrame({"a": [1, 2, 1]}))
+    assert whole.predict(pd.DataFrame({"a": [1.0, np.nan]}))["a"].tolist() == [1, 1]
+
+
+MIXED = [
+    pd.DataFrame({"a": [1, 2] * 6, "b": [True, 1, 0] * 4}),
+    pl.DataFrame({"a": [1, 2] * 6}).with_columns(pl.Series("b", [True, 1, 0] * 4, dtype=pl.Object)),
+    [[1, True], [2, 1], [1, 0]] * 4,
+    np.array([[1, True], [2, 1.5], [1, 0]] * 4, dtype=object),
+]
+
+
+@pytest.mark.parametrize("X", MIXED, ids=lambda X: type(X).__module__.split(".")[0])
+@pytest.mark.parametrize(
+    "model", [DiscreteMRF(), BoltzmannMachine(), RBM(), NNMRFDensity()], ids=lambda m: type(m)
+)
+def test_truth_values_among_numbers_raise(model, X):
+    with pytest.raises(
+        ValueError, match=r"Column ('b'|1) mixes truth values and numbers such as 1"
+    ):
+        clone(model).fit(X)
+
+
+def test_truth_values_and_words_are_categories(seed):
+    """Truth values and words are categories of a density, in frames and arrays, with None."""
+    i = codes(seed)
+    x = np.random.default_rng(seed).normal(size=40)
+    truth = (i > 0).astype(object)
+    truth[5] = None
+    array = np.empty((40, 3), dtype=object)
+    array[:, 0], array[:, 1], array[:, 2] = x, truth, WORDS[i]
+    frame = pd.DataFrame({"x": x, "b": truth, "w": WORDS[i]})
+    tables = array, frame, pl.DataFrame({"x": x, "b": truth.tolist(), "w": WORDS[i].tolist()})
+    scores = []
+    for X in tables:
+        model = NNMRFDensity(**NETS).fit(X)
+        assert [c.tolist() for c in model.categories_] == [[False, True], ["x", "y", "z"]]
+        scores.append(model.score_samples(X))
+    assert_array_equal(scores[0], scores[1])
+    assert_array_equal(scores[0], scores[2])
+    numbers = NNMRFDensity(**NETS).fit(pd.DataFrame({"x": x, "text": x.astype(str)}))
+    assert numbers.categories_ == []
+    with pytest.raises(ValueError, match="Column 'x' holds 'a', which is not a number"):
+        NNMRFDensity(**NETS).fit(pd.DataFrame({"x": ["a", *x[1:]], "y": x}))

@@ -1,0 +1,318 @@
+"""Tests of the imputation of missing values."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from pandas.testing import assert_frame_equal
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from skmrf import RBM, BoltzmannMachine, DiscreteMRF, MRFImputer, NNMRFDensity
+
+EXACT = DiscreteMRF(learner="exact", alpha=0.01)
+NETS = NNMRFDensity(node_layers=(2,), edge_layers=(2,), max_iter=2, random_state=0)
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def rows(seed, n=200):
+    """Return dependent categorical rows, and the same rows with missing entries."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(3, size=n)
+    X = np.stack([np.where(rng.random(n) < 0.9, first, rng.integers(3, size=n)) for _ in "1234"])
+    X = X.T.astype(float)
+    return X, np.where(rng.random(X.shape) < 0.25, np.nan, X)
+
+
+def table(seed, n=60):
+    """Return a frame of several types, and the same frame with missing entries."""
+    rng = np.random.default_rng(seed)
+    i, x = rng.integers(3, size=n), rng.normal(size=n)
+    X = pd.DataFrame(
+        {
+            "kind": pd.Categorical(np.array(["oak", "fir", "elm"])[i], ["elm", "fir", "oak"]),
+            "size": x + i,
+            "age": pd.array(30 + np.arange(n) + i, "Int64"),
+            "old": pd.array(i > 1, "boolean"),
+        },
+        index=np.arange(n) + 5,
+    )
+    missing = rng.random(X.shape) < 0.25
+    missing[:2] = False
+    return X, X.mask(missing).astype(X.dtypes)
+
+
+# Values -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["mode", "marginal"])
+def test_imputed_values_are_those_of_the_model(strategy, seed):
+    _, X = rows(seed)
+    imputer = MRFImputer(EXACT, strategy=strategy).fit(X)
+    found, model = imputer.transform(X), clone(EXACT).fit(X)
+    marginals = np.stack([p.argmax(axis=1) for p in model.marginals(X)], axis=1)
+    assert_array_equal(found, model.predict(X) if strategy == "mode" else marginals)
+    assert_array_equal(found[~np.isnan(X)], X[~np.isnan(X)])
+
+
+def test_draws(seed):
+    """Draws have the conditional frequencies; each imputation has its own draws."""
+    _, X = rows(seed)
+    imputer = MRFImputer(EXACT, strategy="sample", random_state=seed).fit(X)
+    row = np.array([[0.0, np.nan, np.nan, 1.0]])
+    p = imputer.estimator_.marginals(row)[1][0]
+    drawn = imputer.sample_imputations(np.repeat(row, 300, axis=0), 4)
+    assert len(drawn) == 4
+    assert not (drawn[0] == drawn[1]).all()
+    counts = np.bincount(np.concatenate(drawn)[:, 1].astype(int), minlength=3)
+    error = np.sqrt(p * (1 - p) / 1200)
+    assert (np.abs(counts / 1200 - p) < 5 * error + 1e-3).all()
+    assert (np.abs(counts / 1200 - p[[2, 0, 1]]) > 5 * error + 1e-3).any()
+    assert_array_equal(imputer.transform(X), imputer.transform(X))
+
+
+def test_continuous_entries(seed):
+    """Continuous entries get their conditional mean: the regression on the other columns."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(400, 1))
+    X = np.hstack([x + 0.2 * rng.normal(size=(400, 1)), x, 3 - x + 0.2 * rng.normal(size=(400, 1))])
+    missing = X.copy()
+    missing[::4, 1] = np.nan
+    for density in ("mixture", "mrf"):
+        model = NNMRFDensity(base="gaussian", max_iter=5, density=density, random_state=0)
+        for strategy in ("mode", "marginal"):
+            found = MRFImputer(model, strategy=strategy).fit_transform(missing)
+            error = np.sqrt(np.mean((found - X)[::4, 1] ** 2))
+            assert error < 0.3  # the standard deviation of the column is 1, the noise is 0.14
+
+
+def test_mixture_means_equal_weighted_draws(seed):
+    """Conditional means and modes of a mixture agree with the draws of the mixture."""
+    X, missing = table(seed)
+    model = clone(NETS).fit(X)
+    codes = model._encode(missing)[:10]
+    found, draws = model._impute(codes, "marginal"), []
+    rng = np.random.default_rng(seed)
+    draws = np.stack([model._impute(codes, "sample", rng) for _ in range(2000)])
+    error = draws.std(axis=0) / np.sqrt(2000)
+    for j in model._columns.continuous:
+        assert (np.abs(draws.mean(axis=0) - found)[:, j] <= 5 * error[:, j] + 1e-9).all()
+    for j in model._columns.discrete:
+        share = (draws[:, :, j] == found[:, j]).mean(axis=0)
+        assert (share >= 1 / model._columns.n_states[j] - 0.06).all()
+    modes = model._impute(codes, "mode")
+    logs = model.mixture_.log_density
+    assert (logs(modes) >= logs(found) - 1e-9).all()
+
+
+# Types --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["mode", "marginal", "sample"])
+def test_frames_keep_their_types(strategy, seed):
+    _, X = table(seed)
+    for Y in (X, pl.DataFrame({n: [None if pd.isna(v) else v for v in X[n]] for n in X})):
+        found = MRFImputer(NETS, strategy=strategy, random_state=0).fit_transform(Y)
+        if Y is X:
+            complete = X.notna().all(axis=1)
+            assert found.dtypes.equals(X.dtypes)
+            assert found.notna().all(axis=None)
+            assert ((found == X) | X.isna()).all(axis=None)
+            assert_frame_equal(found[complete], X[complete])
+        else:
+            assert found.schema == Y.schema
+            assert not any(found.null_count().row(0))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "object", "masked", "list"])
+def test_arrays_keep_their_types(dtype, seed):
+    X, missing = rows(seed, 60)
+    if dtype == "masked":
+        given = np.ma.MaskedArray(X.astype(np.int16), np.isnan(missing))
+    else:
+        given = missing.tolist() if dtype == "list" else missing.astype(dtype)
+    found = MRFImputer(EXACT).fit_transform(given)
+    assert type(found) is np.ndarray
+    assert found.dtype == {"masked": np.int16, "list": float}.get(dtype, dtype)
+    assert_array_equal(found.astype(float), MRFImputer(EXACT).fit_transform(missing))
+    whole = X.astype(int)
+    assert_array_equal(MRFImputer(EXACT).fit_transform(whole), whole)
+
+
+def test_complete_rows_keep_every_bit(seed):
+    x = np.random.default_rng(seed).normal(size=(50, 2))
+    x[0] = [1e-310, -0.0]
+    found = MRFImputer(NETS).fit(x).transform(x)
+    assert found.tobytes() == x.tobytes()
+    assert found is not x
+
+
+def test_default_model(seed):
+    X, _ = table(seed)
+    few, many = np.arange(40) % 20, np.arange(40) % 21
+    half = np.where(few > 0, few, 0.5)
+    for columns, expected in (
+        ([few, few * 1.0], ["categorical"] * 2),
+        ([few, many], ["categorical", "continuous"]),
+        ([half, few], ["continuous", "categorical"]),
+    ):
+        imputer = MRFImputer(NETS).fit(np.stack(columns, 1))
+        assert imputer.column_types_ == expected
+        assert imputer.estimator_._columns.discrete.tolist() == [
+            j for j, kind in enumerate(expected) if kind == "categorical"
+        ]
+    types = MRFImputer(NETS, column_types={"age": "categorical"}).fit(X).column_types_
+    assert types == ["categorical", "continuous", "categorical", "categorical"]
+    types = MRFImputer(NETS, column_types=["continuous"] * 2).fit(np.stack([few, many], 1))
+    assert types.column_types_ == ["continuous"] * 2
+    make = MRFImputer(random_state=3)._make_model
+    assert isinstance(make(np.array([True, True])), DiscreteMRF)
+    assert isinstance(make(np.array([True, False])), NNMRFDensity)
+    assert make(np.array([True])).random_state == 3
+    assert (
+        clone(NETS).random_state == MRFImputer(NETS, random_state=3).fit(X).estimator_.random_state
+    )
+
+
+# Columns ------------------------------------------------------------------------------------
+
+
+def test_empty_columns_and_indicators(seed):
+    _, X = rows(seed, 60)
+    X[:, 1], X[:, 2] = np.nan, 1.0
+    imputer = MRFImputer(EXACT).fit(X)
+    assert imputer.column_types_ == ["categorical", "empty", "categorical", "categorical"]
+    assert imputer.transform(X).shape == (60, 3)
+    assert imputer.get_feature_names_out().tolist() == ["x0", "x2", "x3"]
+    imputer = MRFImputer(EXACT, keep_empty_features=True, add_indicator=True).fit(X)
+    found = imputer.transform(X)
+    assert imputer.get_feature_names_out(list("abcd")).tolist() == [
+        *"abcd", "missingindicator_a", "missingindicator_b", "missingindicator_d"
+    ]  # fmt: skip
+    assert (found[:, 1] == 0).all()
+    assert_array_equal(found[:, 4:], np.isnan(X[:, [0, 1, 3]]))
+    X[3, 1] = 8.0
+    assert imputer.transform(X)[3, 1] == 8.0
+    with pytest.raises(ValueError, match="No column has an observed entry"):
+        MRFImputer(EXACT).fit(np.full((4, 2), np.nan))
+
+
+def test_empty_columns_of_frames(seed):
+    _, X = table(seed)
+    types = {"age": "Int64", "old": "boolean", "text": "str", "kind": X["kind"].dtype}
+    Y = X.assign(age=pd.NA, old=pd.NA, text=None, kind=None, extra=np.arange(60) % 3).astype(types)
+    found = MRFImputer(NETS, keep_empty_features=True, add_indicator=True).fit_transform(Y)
+    assert found[Y.columns].dtypes.equals(Y.dtypes)
+    assert (found["age"] == 0).all()
+    assert not found["old"].any()
+    assert found[["kind", "text"]].isna().all(axis=None)
+    assert found["missingindicator_age"].dtype == bool
+    assert list(MRFImputer(NETS).fit_transform(Y)) == ["size", "extra"]
+
+
+@pytest.mark.parametrize("output", ["pandas", "polars"])
+def test_set_output(output, seed):
+    _, X = rows(seed, 60)
+    for Y in (X, pd.DataFrame(X, columns=list("abcd")), pl.DataFrame(X, schema=list("abcd"))):
+        imputer = MRFImputer(EXACT, add_indicator=True).set_output(transform=output)
+        found = imputer.fit_transform(Y)
+        assert type(found).__module__.startswith(output)
+        assert list(found.columns) == imputer.get_feature_names_out().tolist()
+    _, X = table(seed)
+    assert type(
+        MRFImputer(NETS).set_output(transform=output).fit_transform(X)
+    ).__module__.startswith(output)
+
+
+# Categories that were not seen, and invalid parameters ----------------------------------------
+
+
+def test_unseen_categories(seed):
+    _, X = rows(seed, 60)
+    row = np.array([[7.0, np.nan, 1.0, 2.0]])
+    blank = np.array([[np.nan, np.nan, 1.0, 2.0]])
+    with pytest.raises(ValueError, match=r"Column 0 has the category 7\.0, which was not seen"):
+        MRFImputer(EXACT).fit(X).transform(row)
+    imputer = MRFImputer(EXACT, strategy="marginal", handle_unknown="ignore").fit(X)
+    found = imputer.transform(row)[0]
+    assert found[0] == 7.0
+    assert found[1] == imputer.transform(blank)[0, 1]
+    _, X = table(seed)
+    row = X.iloc[:1].assign(size=np.nan).assign(kind="ash")
+    with pytest.raises(ValueError, match="Column 'kind' has the category 'ash'"):
+        MRFImputer(NETS).fit(X).transform(row)
+    found = MRFImputer(NETS, handle_unknown="ignore").fit(X).transform(row)
+    assert found["kind"].tolist() == ["ash"]
+    assert np.isfinite(found["size"]).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"estimator": RBM()}, "estimator must be a DiscreteMRF, BoltzmannMachine or NNMRFDensity"),
+        ({"strategy": "mean"}, "strategy must be"),
+        ({"handle_unknown": "drop"}, "handle_unknown must be"),
+        ({"add_indicator": 1}, "add_indicator must be True or False"),
+        ({"keep_empty_features": "no"}, "keep_empty_features must be True or False"),
+        (
+            {"column_types": "categorical"},
+            'column_types must be "auto", a dict, or a list',
+        ),
+        ({"column_types": ["continuous"]}, "one type for each of the 4 columns"),
+        ({"column_types": {9: "continuous"}}, "column_types has 9, which is not a column"),
+        ({"column_types": {0: "number"}}, "column_types gives column 0 the type 'number'"),
+    ],
+    ids=str,
+)
+def test_invalid_parameters(parameters, message, seed):
+    _, X = rows(seed, 20)
+    imputer = MRFImputer(**({"estimator": EXACT} | parameters))
+    with pytest.raises(ValueError, match=message):
+        imputer.fit(X)
+    assert not hasattr(imputer, "n_features_in_")
+
+
+def test_invalid_rows(seed):
+    _, X = rows(seed, 60)
+    imputer = MRFImputer(EXACT).fit(pd.DataFrame(X, columns=list("abcd")))
+    with pytest.raises(ValueError, match="feature names"):
+        imputer.transform(pd.DataFrame(X, columns=list("abce")))
+    with pytest.raises(ValueError, match="n_imputations must be"):
+        imputer.sample_imputations(X, 0)
+    with pytest.raises(ValueError, match="X has 3 features, but MRFImputer is expecting 4"):
+        imputer.transform(X[:, :3])
+
+
+# Pipelines ------------------------------------------------------------------------------------
+
+
+def test_pipeline_without_leakage(seed):
+    """The imputer in a pipeline is fitted to the training rows of each fold only."""
+    X, missing = rows(seed)
+    y, seen = X[:, 0] > 0, []
+
+    class Recorded(MRFImputer):
+        def fit(self, X, y=None):
+            seen.append(len(X))
+            return super().fit(X, y)
+
+    model = make_pipeline(Recorded(EXACT), LogisticRegression())
+    scores = cross_val_score(model, missing, y, cv=4, error_score="raise")
+    assert seen == [150] * 4
+    assert scores.mean() > 0.8
+
+
+def test_two_state_model(seed):
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((80, 1)) < 0.5, 1, -1) * np.where(rng.random((80, 3)) < 0.9, 1.0, -1.0)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    imputer = MRFImputer(BoltzmannMachine("exact", alpha=0.01))
+    assert set(np.unique(imputer.fit_transform(X))) == {-1.0, 1.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_allclose(imputer.transform([[1, np.nan, 1]]), 1.0)
