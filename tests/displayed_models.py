@@ -13,6 +13,7 @@ from skmrf.plot import (
     HistoryDisplay,
     LogPartitionDisplay,
     MomentsDisplay,
+    RegularizationPathDisplay,
     StructurePathDisplay,
 )
 
@@ -39,6 +40,7 @@ TAKES = {
     FiltersDisplay: ("rbm", "crbm"),
     ChainsDisplay: ("discrete", "boltzmann", "rbm"),
     LogPartitionDisplay: ("discrete", "boltzmann", "rbm", "density"),
+    RegularizationPathDisplay: ("discrete",),
     StructurePathDisplay: ("structure",),
 }
 CHEAP = {

@@ -132,6 +132,11 @@ class FitSession:
             Final state.
         """
         state = loop_state.untrained(self.energy, settings, self.rng, interrupted=interrupted)
+        if interrupted:
+            warn_caller(
+                "Interrupted while alpha was chosen; the model is the best of those tried so far.",
+                ConvergenceWarning,
+            )
         self.energy = self._previous = None
         self.seed = int(self.rng.integers(2**63))
         reports = self._reports

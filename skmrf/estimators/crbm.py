@@ -17,11 +17,7 @@ from .._utils.parameters import check_number, check_number_or
 from .._utils.rows import dense_rows
 from ..energies import ConditionalBipartiteEnergy
 from ..learners import ConditionalLearner
-from ..training.logistic_start import (
-    add_hidden_units,
-    add_idle_units,
-    independent_outputs,
-)
+from ..training.logistic_start import add_hidden_units, add_idle_units, independent_outputs
 from ..variational.bipartite import check_weights, unit_probabilities
 from ._base import LearnedEstimator, unchanged_on_error
 from ._conditional_training import LogisticStart, is_auto

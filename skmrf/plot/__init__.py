@@ -12,6 +12,7 @@ from .filters import FiltersDisplay
 from .history import HistoryDisplay
 from .log_partition import LogPartitionDisplay
 from .moments import MomentsDisplay
+from .regularization_path import RegularizationPathDisplay
 from .structure_path import StructurePathDisplay
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "HistoryDisplay",
     "LogPartitionDisplay",
     "MomentsDisplay",
+    "RegularizationPathDisplay",
     "StructurePathDisplay",
 ]

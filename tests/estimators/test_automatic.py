@@ -1,0 +1,232 @@
+"""Tests of the automatic choices of DiscreteMRF: learner, penalty strength and cliques."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from skmrf import DiscreteMRF
+from skmrf._utils.batch import Batch
+from skmrf.datasets import make_ising
+from skmrf.estimators import _automatic
+from skmrf.inference import sample
+from skmrf.learners import CD, PCD, Exact, PseudoLikelihood
+from skmrf.structure.chow_liu import fit_tree
+from skmrf.training import regularization
+from skmrf.training.penalties import make_penalty
+
+
+def independent_rows(rng, n_rows):
+    return (rng.random((n_rows, 6)) < [0.5, 0.2, 0.9, 0.4, 0.5, 0.03]).astype(int)
+
+
+def constant_and_equal_columns(rng, n_rows):
+    X = independent_rows(rng, n_rows)
+    X[:, 1], X[:, 2] = X[:, 0], 0
+    return X
+
+
+def chain_rows(rng, n_rows):
+    energy = make_ising("chain", n_variables=6, coupling=0.8)
+    return sample(energy, n_rows, random_state=rng)
+
+
+def complete_graph_rows(rng, n_rows):
+    coupling = np.random.default_rng(5).normal(0.0, 0.5, 15)
+    energy = make_ising("complete", n_variables=6, coupling=coupling)
+    return sample(energy, n_rows, random_state=rng)
+
+
+def category_rows(rng, n_rows):
+    X = rng.integers(0, 4, (n_rows, 5))
+    X[:, 1] = (X[:, 0] + (rng.random(n_rows) < 0.2)) % 4
+    X[:, 2] = (X[:, 0] + X[:, 1] + (rng.random(n_rows) < 0.3)) % 4
+    return X
+
+
+ROWS = [
+    independent_rows,
+    constant_and_equal_columns,
+    chain_rows,
+    complete_graph_rows,
+    category_rows,
+]
+
+
+def baselines(model, train, test):
+    """Return the log-likelihoods of test rows of independent columns and of a Chow-Liu tree."""
+    n_states = [len(c) for c in model.categories_]
+    tree = fit_tree(model._encode(train), n_states)
+    codes = model._encode(test)
+    return [tree.prune(np.inf).log_potential(codes), tree.graph.log_potential(codes)]
+
+
+@pytest.mark.parametrize("n_rows", [20, 200])
+@pytest.mark.parametrize("rows", ROWS)
+def test_defaults_are_not_below_baselines(rows, n_rows, seed):
+    rng = np.random.default_rng(seed)
+    train, test = rows(rng, n_rows), rows(rng, 2000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = DiscreteMRF().fit(train)
+    seen = [np.isin(test[:, j], c) for j, c in enumerate(model.categories_)]
+    test = test[np.all(seen, axis=0)]
+    scores = model.score_samples(test)
+    assert model.converged_
+    assert model.n_iter_ >= 1
+    for baseline in baselines(model, train, test):
+        gain = scores - baseline
+        # The training rows are random, too: 0.05 nats are a small part of their effect.
+        assert gain.mean() > -3 * gain.std() / np.sqrt(len(gain)) - 0.05
+
+
+def test_loops_are_learned(seed):
+    """The default finds interactions beyond a tree, and the independent model fails this test."""
+    rng = np.random.default_rng(seed)
+    train, test = complete_graph_rows(rng, 1000), complete_graph_rows(rng, 2000)
+    model = DiscreteMRF().fit(train)
+    independent, tree = baselines(model, train, test)
+    assert np.isfinite(model.alpha_)
+    assert model.score(test) > tree.mean() + 0.05
+    assert independent.mean() < tree.mean()
+
+
+def test_learner_and_path(seed):
+    rng = np.random.default_rng(seed)
+    train = complete_graph_rows(rng, 500)
+    model = DiscreteMRF().fit(train)
+    path = model.regularization_path_
+    assert isinstance(model.learner_, Exact)
+    assert path.criterion == "log-likelihood"
+    assert path.alphas[0] == np.inf
+    assert (np.diff(path.alphas) < 0).all()
+    assert model.alpha_ in path.alphas
+    assert path.scores.shape == path.std_errors.shape == path.alphas.shape
+    assert path.std_errors[0] == 0
+    assert path.scores[path.alphas == model.alpha_] == path.scores.max()
+    assert pickle.loads(pickle.dumps(model)).alpha_ == model.alpha_
+
+
+def test_pseudo_likelihood_of_large_models(seed):
+    energy = make_ising("grid", n_variables=36, coupling=0.3)
+    rng = np.random.default_rng(seed)
+    train, test = (sample(energy, n, random_state=rng) for n in (1500, 1000))
+    model = DiscreteMRF().fit(train)
+    assert isinstance(model.learner_, PseudoLikelihood)
+    assert model.regularization_path_.criterion == "pseudo-log-likelihood"
+    _, tree = baselines(model, train, test)
+    assert model.score(test) > tree.mean() + 0.1
+
+
+def test_given_learners_and_strengths(seed):
+    train = chain_rows(np.random.default_rng(seed), 100)
+    assert isinstance(DiscreteMRF(learner=CD(), max_iter=5).fit(train).learner_, CD)
+    model = DiscreteMRF(alpha=0.1).fit(train)
+    assert model.alpha_ == 0.1
+    assert model.reference_ is None
+    assert model.regularization_path_ is None
+    assert isinstance(model.learner_, Exact)
+    with pytest.raises(ValueError, match="alpha"):
+        DiscreteMRF(alpha="best").fit(train)
+
+
+@pytest.mark.parametrize("penalty", ["l1", "group-l1"])
+def test_strength_of_sparse_penalties(penalty, seed):
+    rng = np.random.default_rng(seed)
+    train, test = complete_graph_rows(rng, 500), complete_graph_rows(rng, 1000)
+    model = DiscreteMRF(penalty=penalty).fit(train)
+    independent, _ = baselines(model, train, test)
+    assert 0 < model.alpha_ < np.inf
+    assert model.score(test) > independent.mean() + 0.1
+
+
+def test_tied_tables(seed):
+    train = chain_rows(np.random.default_rng(seed), 300)
+    cliques = [(i, i + 1) for i in range(5)]
+    model = DiscreteMRF(cliques, tie=[list(range(5))]).fit(train)
+    tables = model.log_potentials_
+    np.testing.assert_array_equal(tables[0], tables[4])
+    assert model.score(train) > 6 * np.log(0.5)
+
+
+def test_incomplete_rows(seed):
+    """Missing entries cost little likelihood, with both learners."""
+    rng = np.random.default_rng(seed)
+    for energy in (
+        make_ising("complete", n_variables=5, coupling=0.3),
+        make_ising("grid", n_variables=25, coupling=0.4),
+    ):
+        train, test = (sample(energy, n, random_state=rng) for n in (600, 500))
+        incomplete = np.where(rng.random(train.shape) < 0.15, np.nan, train)
+        complete = DiscreteMRF().fit(train).score(test)
+        score = DiscreteMRF().fit(incomplete).score(test)
+        floor = train.shape[1] * np.log(0.5)
+        assert score > complete - 0.2 * (complete - floor)
+
+
+def test_partial_fit_and_continued_training(seed):
+    rng = np.random.default_rng(seed)
+    X = complete_graph_rows(rng, 400)
+    model = DiscreteMRF(random_state=0)
+    for start in range(0, 400, 100):
+        model.partial_fit(X[start : start + 100])
+    assert isinstance(model.learner_, PCD)
+    assert model.alpha_ == pytest.approx(0.01)
+    warm = DiscreteMRF(warm_start=True, random_state=0).fit(X)
+    first = warm.alpha_, warm.score(X)
+    warm.fit(X)
+    assert warm.alpha_ == first[0]
+    assert warm.score(X) == pytest.approx(first[1], abs=1e-2)
+    independent = DiscreteMRF(warm_start=True).fit(independent_rows(rng, 30))
+    assert independent.fit(independent_rows(rng, 30)).alpha_ > 0
+
+
+def test_wide_tables_have_the_strongest_pairs(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    X = chain_rows(rng, 500)
+    monkeypatch.setattr(_automatic, "MAX_PAIR_ENTRIES", 24)
+    with pytest.warns(UserWarning, match="6 columns have 15 pairs"):
+        model = DiscreteMRF().fit(X)
+    pairs = [c for c in model.cliques_ if len(c) == 2]
+    assert set(pairs) >= {(i, i + 1) for i in range(5)}
+    assert len(pairs) <= 6
+
+
+def test_ctrl_c_while_alpha_is_chosen(monkeypatch, seed):
+    calls = []
+    score_all = regularization._score_all
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return score_all(*args)
+
+    monkeypatch.setattr(regularization, "_score_all", interrupted)
+    train = complete_graph_rows(np.random.default_rng(seed), 300)
+    with pytest.warns(ConvergenceWarning, match="Interrupted while alpha was chosen"):
+        model = DiscreteMRF().fit(train)
+    assert len(model.regularization_path_.alphas) == 2
+    assert not model.converged_
+    assert np.isfinite(model.score(train))
+
+
+def test_penalty_on_the_deviation_from_a_centre():
+    theta = {"t": np.array([1.0, 2.0, 3.0])}
+    centre = {"t": np.array([1.0, 0.0, 0.0])}
+    penalty = make_penalty("l2", 2.0, {"t": np.array([0, 0, -1])}, centre=centre)
+    assert penalty.value(theta) == pytest.approx(0.5 * 2.0 * (4.0 + 0.01 * 9.0))
+    np.testing.assert_allclose(penalty.gradient(theta)["t"], [0.0, 4.0, 0.06])
+
+
+def test_held_out_rows_of_a_path():
+    """Each row is held out once, and training rows are the others."""
+    data = Batch(np.arange(30).reshape(10, 3))
+    splits = _automatic._split(data, 9, np.random.default_rng(0))
+    held_out = np.concatenate([test.X for _, test in splits])
+    np.testing.assert_array_equal(np.sort(held_out[:, 0]), data.X[:, 0])
+    for train, test in splits:
+        assert not np.isin(train.X, test.X).any()
+        assert len(train.X) + len(test.X) == 10
