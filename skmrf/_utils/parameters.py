@@ -14,10 +14,10 @@ def check_choice(name, value, choices):
     return value
 
 
-def check_auto(name, value):
+def check_auto(name, value, others="True, False"):
     """Return the value if it is "auto", or raise a ValueError."""
     if not isinstance(value, str) or value != "auto":
-        raise ValueError(f'{name} must be True, False or "auto"; got {value!r}.')
+        raise ValueError(f'{name} must be {others} or "auto"; got {value!r}.')
     return value
 
 

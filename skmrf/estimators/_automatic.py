@@ -30,17 +30,20 @@ from ..training.regularization import (
 
 MAX_PAIR_ENTRIES = 6_000_000
 MAX_EXACT_ENTRIES = 2**15  # of elimination, in all its passes of one gradient; about 5 ms
+PASS_ENTRIES = 2**12  # whose time is about the fixed cost of a pass
 MAX_PATH_WORK = 1.5e9  # rows times pairs of states in one pass of pseudo-likelihood
 PATH_ITERATIONS = 100
 PATH_GAIN = 1e-4  # increase of the objective, in nats, at which a fit on the path ends
+MIN_EVIDENCE = 1.0  # standard errors by which a penalised model must be better than the reference
 FINAL_GAIN = 1e-5  # the same for the final fit
 MIN_ROWS_TO_SPLIT = 2000  # with fewer rows, cross-validation instead of one split
 MAX_CROSS_VALIDATED = 100_000  # parameters
 MIN_HELD_OUT, MAX_HELD_OUT = 500, 5000
 N_FOLDS = 4  # of the cross-validation
 N_IMPUTATION_SWEEPS = 20
-N_IMPUTATIONS = 3  # rounds of imputing the missing entries and refitting the model
-MIN_GAINS = (1e9, 0.5, -1e9)  # independent columns, information criterion, Chow-Liu tree
+MAX_COPIES, MAX_IMPUTED_ROWS = 4, 10_000  # of incomplete rows
+N_IMPUTATIONS = 2  # rounds of imputing the missing entries and refitting the model
+EDGE_RULES = ("none", "extended BIC", "all")  # edges of a Chow-Liu tree in the reference model
 
 
 class Plan(NamedTuple):
@@ -217,7 +220,7 @@ def _choose_learner(energy, data):
     model = expectations.quick_exact_model(energy)
     incomplete = (data.X == MISSING).any(axis=1)
     n_passes = 1 + len(np.unique(data.X[incomplete] == MISSING, axis=0))
-    if model is not None and model.entries * n_passes <= MAX_EXACT_ENTRIES:
+    if model is not None and (model.entries + PASS_ENTRIES) * n_passes <= MAX_EXACT_ENTRIES:
         return Exact()
     return PseudoLikelihood()
 
@@ -226,23 +229,31 @@ def _choose_penalty(energy, data, learner, path_learner, parameters):
     """Choose the strength of the penalty on held-out rows, along a path of fits.
 
     The L2 penalty is on the deviation from a reference model: a Chow-Liu tree, the edges of this
-    tree that the Bayesian information criterion keeps, or a model of independent columns. Held-out
-    rows decide between the three. The choice does not depend on ``random_state``.
+    tree that an extended Bayesian information criterion keeps, or a model of independent columns.
+    Held-out rows decide between the three. The choice does not depend on ``random_state``.
     """
     rng = np.random.default_rng(0)
     is_likelihood = isinstance(path_learner, Exact)
-    splits = _split(data, energy.layout.n_parameters, rng)
+    is_incomplete = not is_likelihood and has_missing(data.X)
+    splits = _split(
+        data, rng, one=is_incomplete or energy.layout.n_parameters > MAX_CROSS_VALIDATED
+    )
     rule = _choose_reference(energy, splits, parameters)
     folds = [Fold(train, test, rule(train)) for train, test in splits]
     if not is_likelihood:
-        folds = [_thin_out(_impute_fold(fold, rng), rng) for fold in folds]
-    score_rows = _log_likelihoods(energy) if is_likelihood else _pseudo_log_likelihoods
+        folds = [_thin_out(fold, rng) for fold in folds]
 
-    def settings_of(alpha, fold):
-        return _path_settings(parameters, path_learner, fold.train, fold.reference, alpha)
+    def follow(folds):
+        fits = _fit_path(path_learner, folds, parameters)
+        return fits, _choose_strength(fits, folds, is_likelihood)
 
-    fits = fit_path(path_learner, folds, settings_of, score_rows)
-    choice = _choose_strength(fits, folds, is_likelihood)
+    if is_incomplete:
+        (fold,) = folds
+        folds = [_impute_fold(fold, fold.reference, rng)]
+    fits, choice = follow(folds)
+    if is_incomplete and choice:
+        folds = [_impute_fold(fold, fits.energies[choice], rng)]
+        fits, choice = follow(folds)
     n_rows = effective_rows(data)
     weights = held_out_weights(folds)
     gains, errors = gain_over_reference(fits.row_scores, weights)
@@ -259,6 +270,19 @@ def _choose_penalty(energy, data, learner, path_learner, parameters):
     alpha = fits.strengths[choice] / n_rows
     plan = Plan(learner, alpha, start, reference, path, data, fits.interrupted)
     return complete_rows(plan, parameters)
+
+
+def _fit_path(learner, folds, parameters):
+    """Fit models of decreasing penalty strength, and score the held-out rows."""
+
+    def settings_of(alpha, fold):
+        return _path_settings(parameters, learner, fold.train, fold.reference, alpha)
+
+    score_rows = _pseudo_log_likelihoods
+    if isinstance(learner, Exact):
+        score_rows = _log_likelihoods(folds[0].reference)
+    has_peak = parameters.penalty == "l2"  # strong sparse penalties remove all interactions
+    return fit_path(learner, folds, settings_of, score_rows, stop_early=has_peak)
 
 
 def _centre(reference, parameters):
@@ -295,7 +319,7 @@ def _choose_strength(fits, folds, is_likelihood):
     """
     gains, errors = gain_over_reference(fits.row_scores, held_out_weights(folds))
     best = int(np.argmax(gains))
-    if gains[best] <= errors[best]:
+    if gains[best] <= MIN_EVIDENCE * errors[best]:
         return 0
     return best if is_likelihood else _check_likelihood(fits.energies, folds[0], best)
 
@@ -322,12 +346,23 @@ def complete_rows(plan, parameters):
     if is_complete or not isinstance(plan.learner, PseudoLikelihood):
         return plan
     rng, energy, learner = np.random.default_rng(0), plan.start, PseudoLikelihood()
+    rows = _repeat(plan.data)
     for _ in range(N_IMPUTATIONS):
-        data = impute(energy, plan.data, rng)
+        data = impute(energy, rows, rng)
         settings = _path_settings(parameters, learner, data, plan.reference, plan.alpha)
         state = loop_state.start(energy, learner, data, settings, rng)
         energy = loop.run(learner, data, settings, state).result(False)
     return plan._replace(start=energy, data=data)
+
+
+def _repeat(data):
+    """Return several copies of few rows, so that the imputations are less noisy."""
+    n = len(data.X)
+    n_copies = int(np.clip(MAX_IMPUTED_ROWS // n, 1, MAX_COPIES))
+    logs = np.zeros(n) if data.log_weights is None else data.log_weights
+    return data._replace(
+        X=np.tile(data.X, (n_copies, 1)), log_weights=np.tile(logs - np.log(n_copies), n_copies)
+    )
 
 
 def _shift(reference, fitted, fitted_reference):
@@ -336,13 +371,13 @@ def _shift(reference, fitted, fitted_reference):
     return reference.with_theta({name: reference.flat + fitted.flat - fitted_reference.flat})
 
 
-def _split(data, n_parameters, rng):
-    """Return (training rows, held-out rows) of one split, or of a quick cross-validation."""
+def _split(data, rng, *, one):
+    """Return (training rows, held-out rows) of one split, or of a cross-validation of few rows."""
     n = len(data.X)
     order = rng.permutation(n)
     if n == 1:
         return [(data, data)]
-    if n >= MIN_ROWS_TO_SPLIT or n_parameters > MAX_CROSS_VALIDATED:
+    if one or n >= MIN_ROWS_TO_SPLIT:
         n_test = min(max(n // 10, MIN_HELD_OUT), n // 4 + 1, MAX_HELD_OUT)
         return [(data.take(order[n_test:]), data.take(order[:n_test]))]
     parts = np.array_split(order, min(N_FOLDS, n))
@@ -355,17 +390,39 @@ def _choose_reference(energy, splits, parameters):
     if layout.is_tied or parameters.penalty != "l2":
         return lambda _: energy
     allowed = chow_liu.possible_edges(layout)
-    totals = np.zeros(len(MIN_GAINS))
+    row_scores = [[] for _ in EDGE_RULES]
     for train, test in splits:
-        tree, log_rows = _fit_tree(layout, allowed, train), np.log(effective_rows(train))
-        totals += [_score_forest(tree.prune(gain * log_rows), test) for gain in MIN_GAINS]
-    gain = MIN_GAINS[int(np.argmax(totals))]
+        tree = _fit_tree(layout, allowed, train)
+        for rule, scores in zip(EDGE_RULES, row_scores, strict=True):
+            scores.append(_forest_scores(tree.prune(_min_gain(rule, layout, train)), test))
+    weights = held_out_weights([Fold(train, test, None) for train, test in splits])
+    rule = EDGE_RULES[_choose_simple([np.concatenate(s) for s in row_scores], weights)]
 
     def reference(rows):
         tree = _fit_tree(layout, allowed, rows)
-        return chow_liu.embed(tree.prune(gain * np.log(effective_rows(rows))), layout)
+        return chow_liu.embed(tree.prune(_min_gain(rule, layout, rows)), layout)
 
     return reference
+
+
+def _choose_simple(row_scores, weights):
+    """Return the index of the best of three reference models, given scores of held-out rows.
+
+    The full tree must be better than the other two by one standard error.
+    """
+    simple = int(row_scores[1] @ weights > row_scores[0] @ weights)
+    gains, errors = gain_over_reference([row_scores[simple], row_scores[2]], weights)
+    return 2 if gains[1] > errors[1] else simple
+
+
+def _min_gain(rule, layout, data):
+    """Return the increase of the log-likelihood per parameter that an edge needs, in nats."""
+    if rule == "none":
+        return np.inf
+    if rule == "all":
+        return -np.inf
+    n = len(layout.n_states)
+    return 0.5 * np.log(effective_rows(data)) + np.log(max(n * (n - 1) / 2, 1))
 
 
 def _fit_tree(layout, allowed, data):
@@ -373,18 +430,15 @@ def _fit_tree(layout, allowed, data):
     return chow_liu.fit_tree(data.X, layout.n_states, weights=weights, allowed=allowed)
 
 
-def _score_forest(forest, data):
-    """Return the weighted sum of the log-likelihoods of rows."""
-    weights = np.ones(len(data.X)) if data.log_weights is None else np.exp(data.log_weights)
+def _forest_scores(forest, data):
+    """Return the log-likelihoods of rows."""
     log_z = expectations.exact_model(forest).log_partition(forest)
-    return float(weights @ (row_queries.row_log_partitions(forest, data.X) - log_z))
+    return row_queries.row_log_partitions(forest, data.X) - log_z
 
 
-def _impute_fold(fold, rng):
-    """Return a fold without missing entries, imputed by Gibbs sampling from the reference."""
-    return fold._replace(
-        train=impute(fold.reference, fold.train, rng), test=impute(fold.reference, fold.test, rng)
-    )
+def _impute_fold(fold, energy, rng):
+    """Return a fold without missing entries, imputed by Gibbs sampling from a model."""
+    return fold._replace(train=impute(energy, fold.train, rng), test=impute(energy, fold.test, rng))
 
 
 def impute(energy, data, rng):
@@ -449,11 +503,17 @@ def _check_likelihood(energies, fold, best):
         exact
     )
     weights = held_out_weights([fold])
+    model = expectations.quick_exact_model(energies[best])
     for index in range(best, 0, -1):
         energy = energies[index]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the interval replaces the warning
-            upper = ais(energy, reference=reference, n_temperatures=200, random_state=0).upper
+        upper = _upper_limit(energy, reference) if model is None else model.log_partition(energy)
         if weights @ (energy.log_potential(fold.test.X) - upper - base) > 0:
             return index
     return 0
+
+
+def _upper_limit(energy, reference):
+    """Return the upper limit of log Z from a quick estimate."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the limit is used, however wide the interval is
+        return ais(energy, reference=reference, n_temperatures=200, random_state=0).upper

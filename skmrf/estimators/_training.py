@@ -58,6 +58,8 @@ class TrainingParameters:
     def _check(self):
         if not isinstance(self.early_stopping, bool | np.bool_):
             check_auto("early_stopping", self.early_stopping)
+        if isinstance(self.alpha, str):
+            check_auto("alpha", self.alpha, "a number")
         check_flag("average", self.average)
         check_flag("warm_start", self.warm_start)
         check_number("tol", self.tol, low=0)

@@ -73,11 +73,10 @@ class PathFits(NamedTuple):
     interrupted: bool = False
 
 
-def fit_path(learner, folds, settings_of, score_rows, strengths=STRENGTHS):
+def fit_path(learner, folds, settings_of, score_rows, *, stop_early=True):
     """Fit models of decreasing penalty strength to each fold, and score its held-out rows.
 
-    Each fit starts from the model of the previous strength. The path ends at the first strength
-    whose mean score is not better than all before by half a standard error of the difference.
+    Each fit starts from the model of the previous strength.
 
     Parameters
     ----------
@@ -89,8 +88,9 @@ def fit_path(learner, folds, settings_of, score_rows, strengths=STRENGTHS):
         Function ``(alpha, fold) -> Settings`` of the training loop.
     score_rows : callable
         Function ``(energy, rows) -> ndarray of shape (n_rows,)``: scores in nats.
-    strengths : sequence of float, optional
-        Penalty strengths times the number of rows, in decreasing order.
+    stop_early : bool, default=True
+        Whether the path ends at the first strength whose mean score is not better than all before
+        by half a standard error of the difference.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def fit_path(learner, folds, settings_of, score_rows, strengths=STRENGTHS):
     weights = held_out_weights(folds)
     fits = PathFits([np.inf], [_score_all(score_rows, energies, folds)], [energies[0]])
     try:
-        for strength in strengths:
+        for strength in STRENGTHS:
             energies = [
                 _fit(learner, fold, energy, settings_of, strength)
                 for fold, energy in zip(folds, energies, strict=True)
@@ -109,7 +109,7 @@ def fit_path(learner, folds, settings_of, score_rows, strengths=STRENGTHS):
             row_scores = _score_all(score_rows, energies, folds)
             with InterruptLater():
                 _append(fits, strength, row_scores, energies[0])
-            if _is_past_best(fits, weights):
+            if stop_early and _is_past_best(fits, weights):
                 break
     except KeyboardInterrupt:
         return fits._replace(interrupted=True)
