@@ -27,6 +27,7 @@ from ..training.regularization import (
     gain_over_reference,
     held_out_weights,
 )
+from ._reference_model import choose_reference
 
 MAX_PAIR_ENTRIES = 6_000_000
 MAX_EXACT_ENTRIES = 2**15  # of elimination, in all its passes of one gradient; about 5 ms
@@ -43,7 +44,6 @@ N_FOLDS = 4  # of the cross-validation
 N_IMPUTATION_SWEEPS = 20
 MAX_COPIES, MAX_IMPUTED_ROWS = 4, 10_000  # of incomplete rows
 N_IMPUTATIONS = 2  # rounds of imputing the missing entries and refitting the model
-EDGE_RULES = ("none", "extended BIC", "all")  # edges of a Chow-Liu tree in the reference model
 
 
 class Plan(NamedTuple):
@@ -238,7 +238,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters):
     splits = _split(
         data, rng, one=is_incomplete or energy.layout.n_parameters > MAX_CROSS_VALIDATED
     )
-    rule = _choose_reference(energy, splits, parameters)
+    rule = choose_reference(energy, splits, parameters)
     folds = [Fold(train, test, rule(train)) for train, test in splits]
     if not is_likelihood:
         folds = [_thin_out(fold, rng) for fold in folds]
@@ -382,58 +382,6 @@ def _split(data, rng, *, one):
         return [(data.take(order[n_test:]), data.take(order[:n_test]))]
     parts = np.array_split(order, min(N_FOLDS, n))
     return [(data.take(np.setdiff1d(order, p)), data.take(p)) for p in parts]
-
-
-def _choose_reference(energy, splits, parameters):
-    """Return a function ``rows -> reference model`` whose models score best on held-out rows."""
-    layout = energy.layout
-    if layout.is_tied or parameters.penalty != "l2":
-        return lambda _: energy
-    allowed = chow_liu.possible_edges(layout)
-    row_scores = [[] for _ in EDGE_RULES]
-    for train, test in splits:
-        tree = _fit_tree(layout, allowed, train)
-        for rule, scores in zip(EDGE_RULES, row_scores, strict=True):
-            scores.append(_forest_scores(tree.prune(_min_gain(rule, layout, train)), test))
-    weights = held_out_weights([Fold(train, test, None) for train, test in splits])
-    rule = EDGE_RULES[_choose_simple([np.concatenate(s) for s in row_scores], weights)]
-
-    def reference(rows):
-        tree = _fit_tree(layout, allowed, rows)
-        return chow_liu.embed(tree.prune(_min_gain(rule, layout, rows)), layout)
-
-    return reference
-
-
-def _choose_simple(row_scores, weights):
-    """Return the index of the best of three reference models, given scores of held-out rows.
-
-    The full tree must be better than the other two by one standard error.
-    """
-    simple = int(row_scores[1] @ weights > row_scores[0] @ weights)
-    gains, errors = gain_over_reference([row_scores[simple], row_scores[2]], weights)
-    return 2 if gains[1] > errors[1] else simple
-
-
-def _min_gain(rule, layout, data):
-    """Return the increase of the log-likelihood per parameter that an edge needs, in nats."""
-    if rule == "none":
-        return np.inf
-    if rule == "all":
-        return -np.inf
-    n = len(layout.n_states)
-    return 0.5 * np.log(effective_rows(data)) + np.log(max(n * (n - 1) / 2, 1))
-
-
-def _fit_tree(layout, allowed, data):
-    weights = None if data.log_weights is None else np.exp(data.log_weights)
-    return chow_liu.fit_tree(data.X, layout.n_states, weights=weights, allowed=allowed)
-
-
-def _forest_scores(forest, data):
-    """Return the log-likelihoods of rows."""
-    log_z = expectations.exact_model(forest).log_partition(forest)
-    return row_queries.row_log_partitions(forest, data.X) - log_z
 
 
 def _impute_fold(fold, energy, rng):

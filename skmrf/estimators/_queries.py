@@ -53,7 +53,8 @@ class VisibleEstimator(EnergyEstimator):
             with the columns' data types if the training rows were a frame. The data type of an
             array is numeric if all columns are.
         """
-        return self._to_frame(self._encoder.decode(self._impute(self._encode(X), "mode")), X)
+        codes = self._impute(self._encode(X), "mode")
+        return self._to_frame(self._encoder.decode(codes), X)
 
     def marginals(self, X):
         """Return the marginals of each column given the observed entries of each row.

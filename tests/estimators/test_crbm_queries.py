@@ -115,7 +115,9 @@ def test_queries_use_the_learner_of_the_fit():
 
 def test_log_loss_decides_between_equal_scores():
     X, Y = tied(400)
-    model = quick(max_iter=40, learner="lr").fit(X, Y[:, 0], X_val=X[:20], y_val=Y[:20, 0])
+    model = quick(max_iter=20, learner="mle-bp", alpha=0.1).fit(
+        X, Y[:, 0], X_val=X[:20], y_val=Y[:20, 0]
+    )
     scores = np.array(model.history_["validation_score"])
     assert len(np.unique(scores)) > len(np.unique(np.round(scores, 3)))
 

@@ -30,7 +30,6 @@ BAD_DATA = [
     (with_entry("b", 3, -np.inf), ValueError, "Column 'b' holds infinity; use nan"),
     (with_entry("b", 3, "tall"), ValueError, TEXT),
     (with_entry("b", 3, {"x": 1}), TypeError, "Column 'b' holds a dict"),
-    (NAMED.assign(b="tall"), ValueError, TEXT),
     (NAMED.assign(b=np.nan), ValueError, "Column 'b' has no observed entry; drop it"),
     (NAMED.assign(b=None), ValueError, "Column 'b' has no observed entry; drop it"),
     (NAMED.assign(b=1.7e308 * np.resize([1, -1], 30)), ValueError, "Column 'b' holds numbers too"),
@@ -213,7 +212,7 @@ def test_columns_without_entries_in_a_class(n):
     )
     with pytest.warns(UserWarning, match="Column 'b' has no observed entry in class 'y'\\. The"):
         model = classes(rule="bayes").fit(table, y)
-    drawn = model.sample(400, y="y", random_state=0)
+    drawn = model.sample(400, y="y", random_state=0).to_numpy()
     mean, spread = NAMED["b"].mean(), NAMED["b"].std()
     assert abs(np.mean(drawn[:, 1].astype(float)) - mean) < spread
     assert set(drawn[:, -1]) == {"u", "v"}
@@ -247,7 +246,7 @@ def test_failed_fits_keep_the_previous_model():
     model, parts = small().fit(NAMED), classes().fit(NAMED, y)
     before = dict(vars(model)), dict(vars(parts))
     scores = model.score_samples(NAMED), parts.predict_proba(NAMED)
-    for data in (np.full((4, 2), np.inf), pd.DataFrame({"z": ["u", "v"]}), GOOD[:0]):
+    for data in (np.full((4, 2), np.inf), pd.DataFrame({"z": [np.inf, 1.0]}), GOOD[:0]):
         with pytest.raises(ValueError):
             model.fit(data)
         with pytest.raises(ValueError):

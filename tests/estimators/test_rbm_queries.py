@@ -166,5 +166,5 @@ def test_inverse_transform(fitted):
     found = fitted.inverse_transform(H)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert fitted.inverse_transform(H.astype(np.float32)).dtype == np.float32
-    with pytest.raises(ValueError, match="a column for each of the 2 hidden units; got 3 columns"):
+    with pytest.raises(ValueError, match=r"2 columns \(hidden units\); got 3 columns"):
         fitted.inverse_transform(np.zeros((1, 3)))

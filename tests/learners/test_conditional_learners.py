@@ -260,7 +260,7 @@ def test_lr_equals_logistic_regression(alpha, weighted, seed):
     X = rng.integers(0, 2, size=(150, 4)).astype(float)
     Y = (X @ rng.normal(size=(4, 3)) + rng.normal(size=(150, 3)) > 0.5).astype(int)
     weights = rng.uniform(0.1, 5.0, size=150) if weighted else np.ones(150)
-    model = CRBMStructuredPredictor(learner="lr", optimizer="lbfgs", alpha=alpha, max_iter=1000)
+    model = CRBMStructuredPredictor(learner="lr", alpha=alpha, max_iter=1000, tol=1e-7)
     model.fit(X, Y, sample_weight=weights if weighted else None)
     assert model.converged_
     assert model.energy_.weights.shape == (3, 0)

@@ -228,7 +228,7 @@ def test_infinite_couplings_have_no_width_in_the_legend():
 
 
 def test_signs_with_constant_column():
-    X, model = spins(), DiscreteMRF("pairwise", "exact")
+    X, model = spins(), DiscreteMRF("pairwise", "exact", alpha=0)
     without = CouplingGraphDisplay.from_estimator(model.fit(X))
     display = CouplingGraphDisplay.from_estimator(model.fit(np.column_stack([X, np.zeros(400)])))
     assert display.signed

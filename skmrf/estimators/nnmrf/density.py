@@ -455,11 +455,11 @@ class NNMRFDensity(EnergyEstimator):
         Returns
         -------
         ndarray or frame of shape (n_samples, n_features)
-            Complete rows. The values are searched among the conditional means of the components of
-            the mixture. They are a frame with the columns' data types if the training rows were a
-            frame.
+            Complete rows: the best of the conditional means of the mixture's components. They are
+            a frame with the columns' data types if the training rows were a frame.
         """
-        return self._to_frame(self._encoder.decode(self._impute(self._encode(X), "mode")), X)
+        codes = self._impute(self._encode(X), "mode")
+        return self._to_frame(self._columns.decode(codes), X)
 
     def _impute(self, codes, strategy, rng=None):
         check_choice("density", self.density, ("mixture", "mrf"))
