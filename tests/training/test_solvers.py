@@ -249,6 +249,29 @@ def test_solver_converges_within_rounding_if_tol_is_zero(seed):
     assert np.abs(flat(Point(objective(actual)[1]))).max() < 1e-4
 
 
+def test_min_gain_ends_lbfgs_early(seed):
+    """The solver stops after the first small increase, unless it is that of the first iteration."""
+    objective = make_quadratic(np.random.default_rng(seed))[0]
+
+    def values_with(min_gain):
+        solver, point, values = make_solver(NoPenalty(), 1e-8, min_gain=min_gain), zeros(), []
+        state = run_with_objective(solver.start(point), objective)
+        while not state.is_done:
+            point, state = run_with_objective(solver.step(point, state), objective)
+            values.append(state.value)
+        assert state.converged
+        return values
+
+    whole, some = values_with(0.0), values_with(0.01)
+    assert some == whole[: len(some)]
+    assert len(some) < len(whole) / 2
+    gains = np.diff(some)
+    assert gains[-1] <= 0.01 < gains[:-1].min()
+    assert whole[-1] == pytest.approx(0.0, abs=1e-12)
+    assert -50 * 0.01 < some[-1] < 0
+    assert len(values_with(np.inf)) == 2
+
+
 def test_wrong_gradient_ends_without_convergence():
     """The line search finds no better point, although the gradient is not zero."""
 
