@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skmrf import MRFStructureLearner, NNMRFClassifier
+from skmrf import DiscreteMRF, MRFStructureLearner, NNMRFClassifier
 
 
 class Killed(BaseException):
@@ -44,6 +44,13 @@ def table(seed, n_rows=120):
 X = table(0)
 HOLES = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
 SMALL = {"max_iter": 6, "batch_size": 40, "random_state": 0}
+
+
+def table_model(cliques="pairwise", **options):
+    """Return a DiscreteMRF with few epochs, by default of PCD without a penalty."""
+    return DiscreteMRF(cliques, **{"learner": "pcd", "alpha": 0.0} | SMALL | options)
+
+
 NUMBERS = np.random.default_rng(0).normal(size=(80, 3))
 LABELS = (NUMBERS[:, 0] + 0.5 * np.random.default_rng(2).normal(size=80) > 0).astype(int)
 

@@ -63,7 +63,7 @@ def test_nested_parameters_and_clone():
     assert twin.search.level == 0.02
     assert twin.search is not model.search
     assert twin.get_params(deep=False).keys() == model.get_params(deep=False).keys()
-    assert len(twin.get_params(deep=False)) == 15
+    assert len(twin.get_params(deep=False)) == 16
     shown = repr(twin).replace("\n", "").replace("  ", "")
     assert "learner=PCD(n_chains=20)" in shown
     assert "search=WaldTests(level=0.02)" in shown
@@ -401,7 +401,7 @@ def test_interrupted_search_ends_the_fit_of_discrete_mrf():
     """Ctrl-C in the structure search leaves a usable model with initial parameters."""
     X = chain_rows(0)
     search = learner(InterruptedExact(), max_iter=30)
-    model = DiscreteMRF(cliques=search, learner="exact", random_state=0)
+    model = DiscreteMRF(cliques=search, learner="exact", alpha=0.0, random_state=0)
     with pytest.warns(ConvergenceWarning) as caught:
         model.fit(X)
     messages = [str(w.message) for w in caught]

@@ -14,7 +14,18 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from killed_fits import CLASSES, GRAPHS, HOLES, LABELS, NUMBERS, SMALL, Killed, Killer, X
+from killed_fits import (
+    CLASSES,
+    GRAPHS,
+    HOLES,
+    LABELS,
+    NUMBERS,
+    SMALL,
+    Killed,
+    Killer,
+    X,
+    table_model,
+)
 from learner_names import TABLE_LEARNERS
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
@@ -34,26 +45,29 @@ from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 FITS = [
-    *((DiscreteMRF(learner=name, **SMALL), (X,)) for name in sorted(TABLE_LEARNERS)),
+    *((table_model(learner=name), (X,)) for name in sorted(TABLE_LEARNERS)),
     *(
         (DiscreteMRF(learner=name, penalty=penalty, alpha=0.01), (X,))
         for name in ("exact", "pseudo-likelihood")
         for penalty in ("l1", "l2", "group-l1")
     ),
-    (DiscreteMRF(learner="exact", early_stopping=True, max_iter=30, random_state=0), (HOLES,)),
+    (table_model(learner="exact", early_stopping=True, max_iter=30, batch_size=256), (HOLES,)),
     (BoltzmannMachine("exact", states=(0, 1), alpha=0.01), (X,)),
     (RBM(2, "exact", optimizer="lbfgs", max_iter=30, random_state=0), (X,)),
-    (CRBMStructuredPredictor(learner="lr", optimizer="lbfgs"), (X[:, :3], X[:, 3:])),
+    (
+        CRBMStructuredPredictor(learner="lr", optimizer="lbfgs", alpha=0.0, tol=1e-12),
+        (X[:, :3], X[:, 3:]),
+    ),
     (
         NNMRFDensity(learner="grid", optimizer="lbfgs", max_iter=6, random_state=0),
         (NUMBERS[:, :1],),
     ),
-    (DiscreteMRF(**SMALL), (HOLES,)),
-    (DiscreteMRF(optimizer="adam", learning_rate="inverse", **SMALL), (X,)),
-    (DiscreteMRF(learner="exact", optimizer="momentum", **SMALL), (X,)),
-    (DiscreteMRF(penalty="l1", alpha=0.01, **SMALL), (X,)),
-    (DiscreteMRF(early_stopping=True, **SMALL), (X,)),
-    (DiscreteMRF(MRFStructureLearner("exact"), **SMALL), (X,)),
+    (table_model(), (HOLES,)),
+    (table_model(optimizer="adam", learning_rate="inverse"), (X,)),
+    (table_model(learner="exact", optimizer="momentum"), (X,)),
+    (table_model(penalty="l1", alpha=0.01), (X,)),
+    (table_model(early_stopping=True), (X,)),
+    (table_model(MRFStructureLearner("exact")), (X,)),
     (BoltzmannMachine(states=(0, 1), **SMALL), (X,)),
     (RBM(3, early_stopping=True, **SMALL), (X,)),
     (RBM(3, "pcd", **SMALL), (sp.csr_array(X),)),
@@ -122,7 +136,8 @@ def test_killed_process_resumes_bit_for_bit(tmp_path):
 
 
 def test_resume_uses_the_generator_in_the_file(tmp_path):
-    model = DiscreteMRF(max_iter=6, early_stopping=True, random_state=np.random.default_rng(5))
+    rng = np.random.default_rng(5)
+    model = table_model(early_stopping=True, batch_size=256, random_state=rng)
     whole = copy_theta(model.fit(X))
     model.set_params(random_state=np.random.default_rng(5))
     with pytest.raises(Killed):
@@ -133,7 +148,7 @@ def test_resume_uses_the_generator_in_the_file(tmp_path):
 
 def test_resume_without_a_seed_holds_out_the_same_rows(tmp_path):
     path = tmp_path / "fit"
-    model = DiscreteMRF(max_iter=6, early_stopping=True)
+    model = table_model(early_stopping=True, batch_size=256, random_state=None)
     with pytest.raises(Killed):
         model.set_callbacks(Checkpoint(path, 0), Killer(3)).fit(X)
     killed = path.read_bytes()
@@ -161,7 +176,7 @@ class ChangingStructure(BaseEstimator):
 
 
 def test_checkpoint_of_another_graph_raises(tmp_path):
-    model = DiscreteMRF(ChangingStructure(), **SMALL).set_callbacks(Checkpoint(tmp_path / "fit"))
+    model = table_model(ChangingStructure()).set_callbacks(Checkpoint(tmp_path / "fit"))
     model.fit(X).fit(X)
     with pytest.raises(ValueError, match="belongs to another fit"):
         model.fit(X)
@@ -169,7 +184,7 @@ def test_checkpoint_of_another_graph_raises(tmp_path):
 
 def test_interrupted_structure_search_writes_no_file(tmp_path):
     search = MRFStructureLearner("exact").set_callbacks(Killer(2, KeyboardInterrupt))
-    model = DiscreteMRF(search, **SMALL).set_callbacks(Checkpoint(tmp_path / "fit", 0))
+    model = table_model(search).set_callbacks(Checkpoint(tmp_path / "fit", 0))
     with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 2 epochs"):
         model.fit(X)
     assert not (tmp_path / "fit").exists()  # as it would not match the complete graph
@@ -228,7 +243,7 @@ def test_solver_state_is_dropped_at_the_end(tmp_path):
 def test_checkpoint_of_another_fit_raises(tmp_path):
     path = tmp_path / "fit"
     rows = X.astype(str)
-    model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path))
+    model = table_model().set_callbacks(Checkpoint(path))
     model.fit(rows, sample_weight=np.ones(len(rows)))
     before = copy_theta(model)
     for change, X_other, weights in (
@@ -240,18 +255,18 @@ def test_checkpoint_of_another_fit_raises(tmp_path):
         ({"cliques": "independent"}, rows, np.ones(len(rows))),
         ({"random_state": 1}, rows, np.ones(len(rows))),
     ):
-        other = DiscreteMRF(**SMALL | change).set_callbacks(Checkpoint(path))
+        other = table_model(**change).set_callbacks(Checkpoint(path))
         with pytest.raises(ValueError, match=r"belongs to another fit: .*Delete the file, or give"):
             other.fit(X_other, sample_weight=weights)
         assert not hasattr(other, "energy_")
-    same = DiscreteMRF(n_jobs=2, **SMALL).set_callbacks(Checkpoint(path))
+    same = table_model(n_jobs=2).set_callbacks(Checkpoint(path))
     assert_same(same.fit(rows, sample_weight=np.ones(len(rows))), before)
 
 
 def test_damaged_files_raise(tmp_path, seed):
     """A flipped bit, zeroed bytes and appended bytes are detected before anything is unpickled."""
     path = tmp_path / "fit"
-    model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path, 0))
+    model = table_model().set_callbacks(Checkpoint(path, 0))
     model.fit(X)
     intact = np.frombuffer(path.read_bytes(), dtype=np.uint8)
     rng = np.random.default_rng(seed)
@@ -271,7 +286,7 @@ def test_damaged_files_raise(tmp_path, seed):
 
 def test_invalid_files_and_paths_raise(tmp_path):
     path = tmp_path / "fit"
-    model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path, 0))
+    model = table_model().set_callbacks(Checkpoint(path, 0))
     model.fit(X)
     whole = path.read_bytes()
     half = whole[: len(whole) // 2]
@@ -295,7 +310,7 @@ def test_invalid_files_and_paths_raise(tmp_path):
 
 def test_relative_paths_are_resolved_at_creation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint("fit"))
+    model = table_model().set_callbacks(Checkpoint("fit"))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
     model.fit(X)
@@ -305,8 +320,8 @@ def test_relative_paths_are_resolved_at_creation(tmp_path, monkeypatch):
 def test_failed_writes_warn_and_leave_no_broken_file(tmp_path, monkeypatch):
     """The fit returns its model, for example if the disk is full."""
     path = tmp_path / "fit"
-    whole = copy_theta(DiscreteMRF(**SMALL).fit(X))
-    model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path, 0))
+    whole = copy_theta(table_model().fit(X))
+    model = table_model().set_callbacks(Checkpoint(path, 0))
     for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
 
         def fail(state, file, error=error):
@@ -330,7 +345,7 @@ def test_clones_can_share_a_file(tmp_path, monkeypatch):
             barrier.wait()  # so that both temporary files exist before they are renamed
 
     monkeypatch.setattr(joblib, "dump", dump_together)
-    model = DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path, 0))
+    model = table_model().set_callbacks(Checkpoint(path, 0))
     tasks = [delayed(clone(model).fit)(X) for _ in range(2)]
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
@@ -356,7 +371,7 @@ def test_interval_limits_the_number_of_writes(tmp_path):
         def on_fit_task_end(self, estimator, context):
             exists.append(path.exists())
 
-    DiscreteMRF(**SMALL).set_callbacks(Checkpoint(path), Recorder(0)).fit(X)
+    table_model().set_callbacks(Checkpoint(path), Recorder(0)).fit(X)
     assert exists == [False] * 6 + [True]
     path.unlink()
     exists.clear()
@@ -366,13 +381,13 @@ def test_interval_limits_the_number_of_writes(tmp_path):
     exists.clear()
     clone(GRAPHS[0][0]).set_callbacks(Checkpoint(path), Recorder(0)).fit(X)
     assert exists == [False] * (len(exists) - 1) + [True]
-    DiscreteMRF(**SMALL).set_callbacks(Checkpoint(tmp_path / "other")).partial_fit(X)
+    table_model().set_callbacks(Checkpoint(tmp_path / "other")).partial_fit(X)
     assert not (tmp_path / "other").exists()
 
 
 def test_checkpoint_with_other_callbacks(tmp_path):
     monitor, stopping = ScoreMonitor(X), EarlyStopping(X, patience=2, min_delta=10.0)
-    model = DiscreteMRF(**SMALL).set_callbacks(monitor, Checkpoint(tmp_path / "fit"), stopping)
+    model = table_model().set_callbacks(monitor, Checkpoint(tmp_path / "fit"), stopping)
     model.fit(X)
     assert len(monitor.scores) == model.n_iter_ == 3
     assert joblib.load(tmp_path / "fit")["state"].epoch == 3
@@ -401,16 +416,16 @@ def test_warm_starts_resume(tmp_path):
 def test_checkpoint_of_equal_parameters_of_other_types_resumes(tmp_path):
     path = tmp_path / "fit"
     graph = nx.path_graph(5)
-    options = SMALL | {"warm_start": True, "alpha": 0.1, "categories": [[0, 1]] * 5}
-    model = DiscreteMRF(graph, **options).set_callbacks(Checkpoint(path, 0), Killer(3))
+    options = {"warm_start": True, "alpha": 0.1, "categories": [[0, 1]] * 5}
+    model = table_model(graph, **options).set_callbacks(Checkpoint(path, 0), Killer(3))
     with pytest.raises(Killed):
         model.fit(X)
     assert len(graph.edges) == len(graph.adj) - 1
     options |= {"alpha": np.float64(0.1), "categories": [[0, 1] for _ in range(5)]}
-    again = DiscreteMRF(graph, **options).set_callbacks(Checkpoint(path))
+    again = table_model(graph, **options).set_callbacks(Checkpoint(path))
     actual = copy_theta(again.fit(np.asfortranarray(X)))
     assert again.n_iter_ == 6
-    assert_same(DiscreteMRF(graph, **options).fit(X), actual)
-    other = DiscreteMRF(nx.star_graph(4), **options).set_callbacks(Checkpoint(path))
+    assert_same(table_model(graph, **options).fit(X), actual)
+    other = table_model(nx.star_graph(4), **options).set_callbacks(Checkpoint(path))
     with pytest.raises(ValueError, match="belongs to another fit"):
         other.fit(X)

@@ -10,11 +10,11 @@ import joblib
 import numpy as np
 import pytest
 from joblib import parallel_config
-from killed_fits import CLASSES, GRAPHS, LABELS, NUMBERS, SMALL, Killed, Killer, X
+from killed_fits import CLASSES, GRAPHS, LABELS, NUMBERS, Killed, Killer, X, table_model
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from skmrf import DiscreteMRF, MRFStructureLearner, NNMRFDensity
+from skmrf import MRFStructureLearner, NNMRFDensity
 from skmrf.structure import Nodewise, Penalized, bootstrap
 from skmrf.training import Checkpoint
 
@@ -168,7 +168,7 @@ def test_checkpoint_of_other_parts_raises(model, rows, tmp_path):
             clone(model).set_params(**change).fit(*other_rows, **options)
     assert_fitted(clone(model).set_params(n_jobs=2).fit(*rows), whole)
     with pytest.raises(ValueError, match="belongs to another fit"):
-        DiscreteMRF(**SMALL).set_callbacks(Checkpoint(tmp_path / "fit")).fit(X)
+        table_model().set_callbacks(Checkpoint(tmp_path / "fit")).fit(X)
 
 
 def test_ctrl_c_keeps_the_file_of_the_last_complete_part(tmp_path):

@@ -16,7 +16,7 @@ X = (np.random.default_rng(0).random((60, 5)) < 0.4).astype(int)
 ESTIMATORS = [
     RBM(2, "pcd", max_iter=3, random_state=0),
     BoltzmannMachine("pcd", states=(0, 1), max_iter=3, random_state=0),
-    DiscreteMRF(learner="pcd", max_iter=3, random_state=0),
+    DiscreteMRF(learner="pcd", alpha=0.0, max_iter=3, random_state=0),
 ]
 all_estimators = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 

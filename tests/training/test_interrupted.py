@@ -26,17 +26,18 @@ X[:, 1] ^= X[:, 0] & RNG.integers(2, size=60)
 NUMBERS = RNG.normal(size=(60, 2)) + X[:, :2]
 LABELS = X[:, 0]
 FEW = {"max_iter": 6, "random_state": 0}
+TABLES = {"learner": "pcd", "alpha": 0.0} | FEW
 SMALL = {"node_layers": (3,), "edge_layers": (3,), "random_state": 0}
 
 CASES = {
-    "discrete": (DiscreteMRF(**FEW), (X,)),
+    "discrete": (DiscreteMRF(**TABLES), (X,)),
     "exact": (DiscreteMRF(learner="exact", alpha=1e-3), (X,)),
     "boltzmann": (BoltzmannMachine(states=(0, 1), **FEW), (X,)),
     "rbm": (RBM(3, **FEW), (X,)),
     "crbm": (CRBMStructuredPredictor(3, **FEW), (X[:, :2], X[:, 2:])),
     "density": (NNMRFDensity(**SMALL), (NUMBERS,)),
     "structure": (MRFStructureLearner("exact", n_bootstraps=8, random_state=0), (X,)),
-    "with_structure": (DiscreteMRF(MRFStructureLearner("exact"), **FEW), (X,)),
+    "with_structure": (DiscreteMRF(MRFStructureLearner("exact"), **TABLES), (X,)),
     "classifier": (NNMRFClassifier(max_iter=2, **SMALL), (NUMBERS, LABELS)),
 }
 pytestmark = pytest.mark.filterwarnings("ignore:Learning had not converged")

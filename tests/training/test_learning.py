@@ -540,7 +540,10 @@ def test_take_rows_copies_only_the_batch(layout, seed):
 
 QUICK = {"max_iter": 3, "random_state": 0}
 VERBOSE = {
-    "DiscreteMRF": (DiscreteMRF("independent", "pcd", **QUICK), "epoch 2 of at most 3, at most "),
+    "DiscreteMRF": (
+        DiscreteMRF("independent", "pcd", alpha=0.0, **QUICK),
+        "epoch 2 of at most 3, at most ",
+    ),
     "BoltzmannMachine": (BoltzmannMachine("pcd", **QUICK), "epoch 2 of at most 3, at most "),
     "RBM": (RBM(2, **QUICK), "epoch 2 of at most 3, at most "),
     "CRBMStructuredPredictor": (CRBMStructuredPredictor(2, "lr", **QUICK), "epoch 2 of at most 3"),
@@ -594,7 +597,7 @@ def test_long_first_epoch_warns(max_iter, message, monkeypatch):
     X = np.random.default_rng(0).integers(2, size=(30, 3))
     monkeypatch.setattr(reports, "LONG_EPOCH", 0.0)
     with pytest.warns(UserWarning, match="The first epoch took 0 seconds") as caught:
-        DiscreteMRF("independent", "exact", max_iter=max_iter).fit(X)
+        DiscreteMRF("independent", "exact", alpha=0.0, max_iter=max_iter).fit(X)
     found = [str(w.message) for w in caught if "first epoch" in str(w.message)]
     assert len(found) == 1
     assert re.search(message, found[0])

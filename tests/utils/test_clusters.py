@@ -227,7 +227,7 @@ def check_progress(capsys):
     shown = capsys.readouterr().out
     assert "NNMRFClassifier" in shown
     assert "NNMRFDensity" in shown
-    inner = DiscreteMRF(max_iter=3, random_state=0)
+    inner = DiscreteMRF(learner="pcd", max_iter=3, random_state=0)
     search = GridSearchCV(inner, {"alpha": [0.0, 0.1]}, cv=2, n_jobs=2)
     search.set_callbacks(ProgressBar()).fit(X)
     shown = capsys.readouterr().out
@@ -283,6 +283,6 @@ def test_task_size_of_a_class(sent):
 
 
 def test_search_with_a_fitted_estimator():
-    model = DiscreteMRF(learner=FEW_CHAINS, max_iter=200, random_state=0)
+    model = DiscreteMRF(learner=FEW_CHAINS, alpha=0.0, max_iter=200, random_state=0)
     before = len(pickle.dumps(clone(model)))
     assert len(pickle.dumps(clone(model.fit(X)))) == before

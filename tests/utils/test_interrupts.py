@@ -24,7 +24,7 @@ from skmrf import DiscreteMRF
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(int(sys.argv[1]))
 X = rng.integers(2, size=(200, 12))
-settings = {"max_iter": 400, "optimizer": "sgd", "average": False, "random_state": 0}
+settings = {"alpha": 0.0, "max_iter": 400, "optimizer": "sgd", "average": False, "random_state": 0}
 DiscreteMRF(learner="pcd", **settings | {"max_iter": 2}).fit(X)
 signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
 for _ in range(40):
