@@ -117,8 +117,6 @@ class LogisticStart:
             converged_share=CONVERGED_SHARE,
             score=score,
         )
-        if self.strongest is not None:
-            logistic_start.lighten(settings.penalty, self.strongest, energy, data)
         if parameters.has_default_rate(settings.optimizer):
             settings.rate = _adaptive_rate(settings.optimizer, max_updates)
         return settings
@@ -168,9 +166,9 @@ class LogisticStart:
         Returns
         -------
         bool
-            True if the share of correct outputs is not smaller, and the mean loss is smaller by
-            more than two standard errors. The loss is the log-loss, or the share of wrong outputs
-            for learners without probabilities.
+            True if the share of wrong outputs is smaller, the mean log-loss is not larger by more
+            than one standard error, and one of the two is smaller by more than two standard errors.
+            For learners without probabilities, only the share of wrong outputs counts.
         """
         start = add_idle_units(self.energy, trained.weights.shape[1])
         losses = [mean_losses(learner, e, held_out, epoch, n_jobs) for e in (start, trained)]
@@ -178,7 +176,9 @@ class LogisticStart:
         n = held_out.Y.shape[0]
         weights = np.full(n, 1 / n) if weights is None else weights / weights.sum()
         gain, error = logistic_start.mean_and_error(losses[0] - losses[1], weights)
-        return bool(gain[0] >= 0 and gain[-1] > N_ERRORS * error[-1])
+        gain, error = gain[[0, -1]], error[[0, -1]]  # share of wrong outputs, log-loss
+        not_worse = gain > [0.0, -error[1]]
+        return bool(not_worse.all() and (gain > N_ERRORS * error).any())
 
 
 def _adaptive_rate(optimizer, max_updates):

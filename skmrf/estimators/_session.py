@@ -53,7 +53,7 @@ class FitSession:
         self._estimator = estimator
         self._reports = EpochReports(estimator, X, y, parameters.max_iter, n_sub_estimators)
         self._checkpoint = estimator._checkpoint  # set by the callbacks
-        self._is_interrupted = False  # Ctrl-C stopped the fit of a sub-estimator
+        self.is_interrupted = False  # Ctrl-C stopped the fit of a sub-estimator
         if parameters.is_partial:
             self._checkpoint = checkpoints.NoCheckpoint()
 
@@ -65,7 +65,7 @@ class FitSession:
         """
         fitted = self._reports.fit(name, sub_estimator, sample_weight)
         if vars(fitted).get("_interrupted", False):
-            self._is_interrupted = True
+            self.is_interrupted = True
             self._checkpoint = checkpoints.NoCheckpoint()
         return fitted
 
@@ -150,7 +150,7 @@ class FitSession:
         """Run the training loop; keep no reference to its first state, to save memory."""
         checkpoint, n_jobs = self._checkpoint, self.parameters.n_jobs
         self._set_first_state(learner, data, settings)
-        if self._is_interrupted:
+        if self.is_interrupted:
             warn_caller(
                 "Interrupted before the parameters were learned; the model has their initial "
                 "values. Call fit again to learn them.",

@@ -1,5 +1,7 @@
 """Discrete Markov random fields whose parameters are tables of log-potentials."""
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.callback import with_callbacks
@@ -324,6 +326,8 @@ class DiscreteMRF(VisibleEstimator):
             columns = read_columns(self, X, reset=not is_resumed)
             encoder = self._encoder if is_resumed else self._new_encoder(columns)
             data = weighted_rows(Batch(encoder.encode(columns)), sample_weight)
+            if fit.is_interrupted and isinstance(self.alpha, str):
+                parameters = replace(parameters, alpha=0.0)  # nothing is learned after Ctrl-C
             if is_resumed:
                 plan = self._previous_plan(fit.energy, data, learner, parameters)
             else:

@@ -28,7 +28,7 @@ N_PAIRS = 5  # of L-BFGS
 RELATIVE_GAIN = {np.float64: 1e-6, np.float32: 1e-5}  # smaller gains end the solver
 MIN_VARIANCE = 1e-10  # relative to the largest variance of a principal component
 MAX_COMPONENTS = 2000  # with more inputs and rows, principal components take too long
-MAX_DENSE = 1e8  # entries of sparse inputs that are made dense
+MAX_DENSE = 2e6  # entries of sparse inputs that are made dense
 
 
 def choose_alpha(data, penalty, rng):
@@ -268,29 +268,6 @@ class LogisticSolver:
             inputs[self.strongest, np.arange(len(bias))] += self.solution[-2]
         hidden = np.zeros((len(bias), 0), np.float32), np.zeros((n_inputs, 0)), np.zeros(0)
         return ConditionalBipartiteEnergy(hidden[0], inputs, hidden[1], bias, hidden[2])
-
-
-def lighten(penalty, strongest, energy, data):
-    """Reduce an L2 penalty on the strongest input of each output and on all hidden units.
-
-    The penalty was chosen without hidden units, so that it may be too strong for them.
-
-    Parameters
-    ----------
-    penalty : L2
-        Penalty of a conditional energy. It is modified.
-    strongest : ndarray of int of shape (n_outputs,)
-        Index of the strongest input of each output.
-    energy : ConditionalBipartiteEnergy
-        Energy with the parameters that are penalised.
-    data : Batch
-        Training rows.
-    """
-    strengths = np.full(energy.theta["visible_inputs"].shape, penalty.alpha, np.float32)
-    columns = np.arange(len(strongest))
-    light = light_strength(penalty.alpha, effective_rows(data))
-    strengths[strongest, columns] = light
-    penalty.weights |= {"visible_inputs": strengths, "weights": light, "hidden_inputs": light}
 
 
 def light_strength(alpha, n_rows):

@@ -68,7 +68,7 @@ def test_sparse_rows_stay_sparse():
     model.predict(X)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 10e6  # one byte per entry would be 40e6
+    assert peak < 30e6  # L-BFGS stores 40 vectors; one byte per entry of X would be 40e6
 
 
 def test_binary_columns_are_not_scaled():

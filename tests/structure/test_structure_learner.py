@@ -397,11 +397,12 @@ def test_refit_without_bootstraps_deletes_edge_frequency():
     assert not any("frequency" in edge for *_, edge in learner.graph_.edges(data=True))
 
 
-def test_interrupted_search_ends_the_fit_of_discrete_mrf():
+@pytest.mark.parametrize("alpha", [0.0, "auto"])
+def test_interrupted_search_ends_the_fit_of_discrete_mrf(alpha):
     """Ctrl-C in the structure search leaves a usable model with initial parameters."""
     X = chain_rows(0)
     search = learner(InterruptedExact(), max_iter=30)
-    model = DiscreteMRF(cliques=search, learner="exact", alpha=0.0, random_state=0)
+    model = DiscreteMRF(cliques=search, learner="exact", alpha=alpha, random_state=0)
     with pytest.warns(ConvergenceWarning) as caught:
         model.fit(X)
     messages = [str(w.message) for w in caught]

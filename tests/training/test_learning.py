@@ -540,10 +540,7 @@ def test_take_rows_copies_only_the_batch(layout, seed):
 
 QUICK = {"max_iter": 3, "random_state": 0}
 VERBOSE = {
-    "DiscreteMRF": (
-        DiscreteMRF("independent", "pcd", alpha=0.0, **QUICK),
-        "epoch 2 of at most 3, at most ",
-    ),
+    "DiscreteMRF": (DiscreteMRF("independent", "pcd", alpha=0.0, **QUICK), "epoch 2 of at most 3"),
     "BoltzmannMachine": (BoltzmannMachine("pcd", **QUICK), "epoch 2 of at most 3, at most "),
     "RBM": (RBM(2, **QUICK), "epoch 2 of at most 3, at most "),
     "CRBMStructuredPredictor": (CRBMStructuredPredictor(2, "lr", **QUICK), "epoch 2 of at most 3"),
