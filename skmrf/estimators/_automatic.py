@@ -29,14 +29,14 @@ from ..training.regularization import (
 )
 from ._reference_model import choose_reference
 
-MAX_PAIR_ENTRIES = 6_000_000
+MAX_PAIR_ENTRIES = 6_000_000  # of the tables of all pairs
 MAX_EXACT_ENTRIES = 2**15  # of elimination, in all its passes of one gradient; about 5 ms
 PASS_ENTRIES = 2**12  # whose time is about the fixed cost of a pass
 MAX_PATH_WORK = 1.5e9  # rows times pairs of states in one pass of pseudo-likelihood
-PATH_ITERATIONS = 100
+PATH_ITERATIONS = 100  # of a fit on the path, at most
 PATH_GAIN = 1e-4  # increase of the objective, in nats, at which a fit on the path ends
-MIN_EVIDENCE = 1.0  # standard errors by which a penalised model must be better than the reference
 FINAL_GAIN = 1e-5  # the same for the final fit
+MIN_EVIDENCE = 1.0  # standard errors by which a penalised model must be better than the reference
 MIN_ROWS_TO_SPLIT = 2000  # with fewer rows, cross-validation instead of one split
 MAX_CROSS_VALIDATED = 100_000  # parameters
 MIN_HELD_OUT, MAX_HELD_OUT = 500, 5000
