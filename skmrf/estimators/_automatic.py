@@ -10,16 +10,15 @@ from .._utils.codes import MISSING
 from .._utils.warn import warn_caller
 from ..energies import FactorGraph
 from ..exact import expectations
-from ..inference import row_queries
 from ..learners import PCD, Exact, PseudoLikelihood
 from ..learners.base import has_missing
 from ..learners.missing_entries import GibbsImputer
-from ..learners.pseudo_likelihood import site_log_likelihood
 from ..likelihood import ais, log_partition_bounds
 from ..structure import chow_liu
 from ..training import loop
 from ..training import state as loop_state
 from ..training.data_moments import effective_rows
+from ..training.held_out import log_likelihoods, pseudo_log_likelihoods
 from ..training.regularization import (
     Fold,
     RegularizationPath,
@@ -274,15 +273,11 @@ def _choose_penalty(energy, data, learner, path_learner, parameters):
 
 def _fit_path(learner, folds, parameters):
     """Fit models of decreasing penalty strength, and score the held-out rows."""
-
-    def settings_of(alpha, fold):
-        return _path_settings(parameters, learner, fold.train, fold.reference, alpha)
-
-    score_rows = _pseudo_log_likelihoods
-    if isinstance(learner, Exact):
-        score_rows = _log_likelihoods(folds[0].reference)
-    has_peak = parameters.penalty == "l2"  # strong sparse penalties remove all interactions
-    return fit_path(learner, folds, settings_of, score_rows, stop_early=has_peak)
+    fold = folds[0]
+    is_likelihood = isinstance(learner, Exact)
+    score_rows = log_likelihoods(fold.reference) if is_likelihood else pseudo_log_likelihoods
+    settings = _path_settings(parameters, learner, fold.train, fold.reference, 1.0)
+    return fit_path(learner, folds, settings, score_rows, parameters.penalty)
 
 
 def _centre(reference, parameters):
@@ -422,22 +417,6 @@ def _thin_out(fold, rng):
     if len(train.X) <= n_rows:
         return fold
     return fold._replace(train=train.take(rng.choice(len(train.X), n_rows, replace=False)))
-
-
-def _log_likelihoods(energy):
-    """Return a function that computes the log-likelihood of each row."""
-    model = expectations.exact_model(energy)
-
-    def score_rows(energy, rows):
-        sums = row_queries.row_log_partitions(energy, rows.X)
-        return sums - model.log_partition(energy)
-
-    return score_rows
-
-
-def _pseudo_log_likelihoods(energy, rows):
-    """Return the pseudo-log-likelihood of each row."""
-    return site_log_likelihood(energy, rows.X)[0]
 
 
 def _check_likelihood(energies, fold, best):

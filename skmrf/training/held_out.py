@@ -5,6 +5,7 @@ import numpy as np
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.rows import dense_rows
+from ..exact import expectations
 from ..exact.tree_decomposition import forecast
 from ..inference import row_queries
 from ..learners.pseudo_likelihood import site_log_likelihood
@@ -55,6 +56,33 @@ def held_out_score(layout, held_out):
         )
     share = weights[complete] / weights[complete].sum()
     return lambda energy, _: float(share @ site_log_likelihood(energy, held_out.X[complete])[0])
+
+
+def log_likelihoods(energy):
+    """Return a function that computes the log-likelihoods of rows by exact inference.
+
+    Parameters
+    ----------
+    energy : FactorGraph
+        Model with the same cliques as the models to score.
+
+    Returns
+    -------
+    callable
+        Function ``(energy, rows) -> ndarray of shape (n_rows,)``, in nats. The rows are a Batch.
+    """
+    model = expectations.exact_model(energy)
+
+    def score_rows(energy, rows):
+        sums = row_queries.row_log_partitions(energy, rows.X)
+        return sums - model.log_partition(energy)
+
+    return score_rows
+
+
+def pseudo_log_likelihoods(energy, rows):
+    """Return the pseudo-log-likelihood of each row of a batch in nats, shape (n_rows,)."""
+    return site_log_likelihood(energy, rows.X)[0]
 
 
 def layered_score(energy, held_out):

@@ -1,5 +1,6 @@
 """Choice of the strength of a penalty on held-out rows, along a path of warm-started fits."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from .._utils.log_weights import normalized_weights
 from . import loop
 from . import state as loop_state
 from .data_moments import effective_rows
+from .penalties import make_penalty
 
 STRENGTHS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # alpha times the number of rows
 MIN_GAIN = 0.5  # standard errors by which a strength must improve the score, or the path ends
@@ -73,7 +75,7 @@ class PathFits(NamedTuple):
     interrupted: bool = False
 
 
-def fit_path(learner, folds, settings_of, score_rows, *, stop_early=True):
+def fit_path(learner, folds, settings, score_rows, penalty):
     """Fit models of decreasing penalty strength to each fold, and score its held-out rows.
 
     Each fit starts from the model of the previous strength.
@@ -84,13 +86,14 @@ def fit_path(learner, folds, settings_of, score_rows, *, stop_early=True):
         Learner that has an objective.
     folds : list of Fold
         Training rows, held-out rows and reference models.
-    settings_of : callable
-        Function ``(alpha, fold) -> Settings`` of the training loop.
+    settings : Settings
+        Settings of the training loop, for any penalty.
     score_rows : callable
         Function ``(energy, rows) -> ndarray of shape (n_rows,)``: scores in nats.
-    stop_early : bool, default=True
-        Whether the path ends at the first strength whose mean score is not better than all before
-        by half a standard error of the difference.
+    penalty : {"l2", "l1", "group-l1"}
+        Penalty. A path of "l2" ends at the first strength whose mean score is not better than all
+        before by half a standard error of the difference. Strong sparse penalties remove all
+        interactions, so their path is complete.
 
     Returns
     -------
@@ -103,13 +106,13 @@ def fit_path(learner, folds, settings_of, score_rows, *, stop_early=True):
     try:
         for strength in STRENGTHS:
             energies = [
-                _fit(learner, fold, energy, settings_of, strength)
+                _fit(learner, fold, energy, settings, penalty, strength)
                 for fold, energy in zip(folds, energies, strict=True)
             ]
             row_scores = _score_all(score_rows, energies, folds)
             with InterruptLater():
                 _append(fits, strength, row_scores, energies[0])
-            if stop_early and _is_past_best(fits, weights):
+            if penalty == "l2" and _is_past_best(fits, weights):
                 break
     except KeyboardInterrupt:
         return fits._replace(interrupted=True)
@@ -130,10 +133,34 @@ def _is_past_best(fits, weights):
     return gains[1] <= MIN_GAIN * std_errors[1]
 
 
-def _fit(learner, fold, energy, settings_of, strength):
-    settings = settings_of(strength / effective_rows(fold.train), fold)
+def _fit(learner, fold, energy, settings, penalty, strength):
+    alpha, reference = strength / effective_rows(fold.train), fold.reference
+    settings = replace(settings, penalty=penalty_from(reference, penalty, alpha))
     start = loop_state.start(energy, learner, fold.train, settings, None)
     return loop.run(learner, fold.train, settings, start).result(False)
+
+
+def penalty_from(reference, name, alpha):
+    """Return a penalty; "l2" is on the deviation from a reference model.
+
+    Parameters
+    ----------
+    reference : FactorGraph
+        Reference model. With tied tables the penalty is on the parameters themselves.
+    name : {"l2", "l1", "group-l1"}
+        Penalty.
+    alpha : float
+        Strength, against the mean log-likelihood in nats.
+
+    Returns
+    -------
+    L2, L1 or GroupL1
+        Penalty.
+    """
+    has_centre = name == "l2" and not reference.layout.is_tied
+    centre = reference.theta if has_centre else None
+    groups = reference.penalty_groups()
+    return make_penalty(name, alpha, groups, reference.multiplicity, centre)
 
 
 def _score_all(score_rows, energies, folds):
