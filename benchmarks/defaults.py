@@ -123,7 +123,7 @@ def main(argv=None):
     for name in names:
         rows.append(run(name, Path(args.data_home), n_splits))
         save(args, "defaults", rows, COLUMNS)
-    write_tables(args.results / "defaults.md", {"defaults": markdown(rows, COLUMNS)})
+        write_tables(args.results / "defaults.md", {"defaults": markdown(rows, COLUMNS)})
 
 
 if __name__ == "__main__":

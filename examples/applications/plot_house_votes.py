@@ -108,7 +108,7 @@ model = DiscreteMRF(cliques, "exact", alpha=0.003).fit(votes)
 single = pd.DataFrame(None, index=range(32), columns=votes.columns, dtype=object)
 for k, name in enumerate(votes.columns[1:]):
     single.loc[2 * k, name], single.loc[2 * k + 1, name] = "n", "y"
-republican = model.marginals(single)[0][:, 1].reshape(16, 2)
+republican = model.marginals(single)[0].to_numpy()[:, 1].reshape(16, 2)
 
 # %%
 # The figure shows, for each vote, the probability that the member is a republican if the vote is

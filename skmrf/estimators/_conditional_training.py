@@ -150,6 +150,8 @@ class LogisticStart:
     def is_better(self, learner, trained, epoch, held_out, n_jobs):
         """Return whether a model with hidden units predicts held-out rows better.
 
+        It is compared with the logistic regressions, and with the same model without hidden units.
+
         Parameters
         ----------
         learner : ConditionalLearner
@@ -170,15 +172,22 @@ class LogisticStart:
             than one standard error, and one of the two is smaller by more than two standard errors.
             For learners without probabilities, only the share of wrong outputs counts.
         """
+        zeros = {k: np.zeros_like(trained.theta[k]) for k in ("weights", "hidden_inputs")}
+        idle = trained.with_theta(trained.theta | zeros)
         start = add_idle_units(self.energy, trained.weights.shape[1])
-        losses = [mean_losses(learner, e, held_out, epoch, n_jobs) for e in (start, trained)]
-        weights = sample_weights(held_out)
-        n = held_out.Y.shape[0]
-        weights = np.full(n, 1 / n) if weights is None else weights / weights.sum()
-        gain, error = logistic_start.mean_and_error(losses[0] - losses[1], weights)
-        gain, error = gain[[0, -1]], error[[0, -1]]  # share of wrong outputs, log-loss
-        not_worse = gain > [0.0, -error[1]]
-        return bool(not_worse.all() and (gain > N_ERRORS * error).any())
+        energies = (trained, start, idle)
+        losses, *others = [mean_losses(learner, e, held_out, epoch, n_jobs) for e in energies]
+        return all(_is_smaller(losses, other, sample_weights(held_out)) for other in others)
+
+
+def _is_smaller(losses, others, weights):
+    """Return whether the share of wrong outputs or the log-loss is clearly smaller."""
+    n = losses.shape[1]
+    weights = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+    gain, error = logistic_start.mean_and_error(others - losses, weights)
+    gain, error = gain[[0, -1]], error[[0, -1]]  # share of wrong outputs, log-loss
+    not_worse = gain >= [0.0, -error[1]]
+    return bool(not_worse.all() and (gain > N_ERRORS * error).any())
 
 
 def _adaptive_rate(optimizer, max_updates):

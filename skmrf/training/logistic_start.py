@@ -36,7 +36,8 @@ def choose_alpha(data, penalty, rng):
 
     The strengths decrease from fit to fit, and each fit starts at the previous one. The path ends
     when the log-loss increases by more than one standard error. The result is the weakest penalty
-    whose log-loss is within one standard error of the smallest log-loss.
+    whose log-loss is within one standard error of the smallest log-loss. If all outputs are
+    constant, the strength is one divided by the number of rows.
 
     Parameters
     ----------
@@ -61,6 +62,8 @@ def choose_alpha(data, penalty, rng):
         order = order[: max(2, int(n * HUGE / work))]
     folds = _divide(data, order, 1 if work > LARGE else 3 if work > MEDIUM else N_FOLDS)
     strengths, size = STRENGTHS[1::2] if work > LARGE else STRENGTHS, effective_rows(data)
+    if (data.Y[:1] == data.Y).all():
+        strengths = (1.0,)  # constant outputs do not determine the strength
     solvers = [make_solver(train, penalty, light=True) for train, _ in folds]
     alphas, losses = [], []
     weights = _row_weights([held_out for _, held_out in folds])
