@@ -80,7 +80,7 @@ class Plan(NamedTuple):
 
     @property
     def is_final(self):
-        """Whether the initial model is the fitted model, so that no training is needed."""
+        """Whether the fit ends without training."""
         return self.alpha == np.inf or self.interrupted
 
 

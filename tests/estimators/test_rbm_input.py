@@ -105,7 +105,7 @@ def test_degenerate_data(rows, convert, learner):
 
 
 def fractions(n_rows=60, n_columns=5, seed=0):
-    """Return rows of probabilities, of which some are 0 and 1."""
+    """Return rows of probabilities; some probabilities are exactly 0 or 1."""
     return np.clip(np.random.default_rng(seed).normal(0.6, 0.4, (n_rows, n_columns)), 0, 1)
 
 

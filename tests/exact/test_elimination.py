@@ -532,7 +532,7 @@ PAIRWISE = [
 
 
 def incomplete_rows(states, rng, n_rows=12):
-    """Return rows of which each has its own missing entries, at least one."""
+    """Return rows with at least one missing entry each, at random positions."""
     X = states[rng.integers(len(states), size=n_rows)].astype(STATE)
     missing = rng.random(X.shape) < 0.5
     missing[np.arange(n_rows), rng.integers(X.shape[1], size=n_rows)] = True

@@ -390,7 +390,7 @@ def test_annealing_from_a_tree(seed):
     z_scores = []
     for k in range(20):
         rng = np.random.default_rng([seed, k])
-        reference, energy = tree_and_model(rng, 0.3)
+        reference, energy = tree_and_model(rng, 1.0)
         path = ModelPath(energy, reference, None, 200, None)
         result = path.estimate(10, 1.0, rng)
         log_z = exact_log_partition(energy).value
