@@ -392,6 +392,7 @@ def test_annealing_from_a_tree(seed):
         rng = np.random.default_rng([seed, k])
         reference, energy = tree_and_model(rng, 1.0)
         path = ModelPath(energy, reference, None, 200, None)
+        assert_allclose(path._at(0.25).flat, 0.75 * reference.flat + 0.25 * energy.flat)
         result = path.estimate(10, 1.0, rng)
         log_z = exact_log_partition(energy).value
         assert result.lower <= result.value <= result.upper
