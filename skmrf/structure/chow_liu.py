@@ -136,7 +136,7 @@ def _information(counts):
 
 def _spanning_forest(gain, is_edge):
     """Return the edges of a spanning forest of maximum gain, a list of tuples of int."""
-    i, j = np.nonzero(is_edge)
+    i, j = np.argwhere(is_edge).T.astype(np.int32)  # csgraph of SciPy 1.15 takes no other type
     cost = coo_array((-1.0 - gain[i, j], (i, j)), shape=gain.shape)  # no cost is zero
     tree = minimum_spanning_tree(cost.tocsr()).tocoo()
     return sorted(zip(tree.row.tolist(), tree.col.tolist(), strict=True))
