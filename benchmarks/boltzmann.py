@@ -17,10 +17,10 @@ from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
 from skmrf import training
-from skmrf._utils.batch import Batch
 from skmrf._utils.codes import STATE
 from skmrf._utils.log_weights import normalized_weights
 from skmrf._utils.phases import States
+from skmrf._utils.rows import Batch
 from skmrf.energies import PairwiseEnergy
 from skmrf.learners import (
     CD,

@@ -21,8 +21,8 @@ from _common import markdown, options, save, write_tables
 from threadpoolctl import threadpool_limits
 
 from skmrf import inference, training
-from skmrf._utils.batch import Batch
 from skmrf._utils.codes import STATE
+from skmrf._utils.rows import Batch
 from skmrf.datasets import (
     enumerate_structured_sequences,
     make_multimodal_mrf,

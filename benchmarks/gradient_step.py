@@ -16,7 +16,7 @@ from _common import bars, calls_in, interleaved, options, save
 from gibbs import N_CHAINS, numpy_binary, numpy_tables, random_pairs
 from threadpoolctl import threadpool_limits
 
-from skmrf._utils.batch import Batch
+from skmrf._utils.rows import Batch
 from skmrf.energies import FactorGraph, factor_graph
 from skmrf.energies.conditionals import BinaryConditionals
 from skmrf.learners import PCD

@@ -22,8 +22,8 @@ from sklearn.neural_network import BernoulliRBM
 from threadpoolctl import threadpool_limits
 
 from skmrf import inference, training
-from skmrf._utils.batch import Batch
 from skmrf._utils.codes import STATE
+from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy
 from skmrf.learners import (
     CD,

@@ -1,7 +1,59 @@
-"""Conversion to dense rows, unique rows, and the floating-point type of rows."""
+"""Rows of the data: batches, conversion to dense rows, unique rows, floating-point type."""
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
+
+
+class Batch(NamedTuple):
+    """Rows of the data that one gradient step uses.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_variables)
+        State codes, with -1 (``MISSING``) for missing values. For a conditional model, the inputs,
+        which may be any numbers.
+    Y : ndarray of shape (n_rows, n_targets) or None
+        State codes of the targets of a conditional model; None for other models.
+    log_weights : ndarray of shape (n_rows,) or None
+        Log sample weights; None means equal weights.
+    rows : ndarray of int of shape (n_rows,) or None
+        Indices of the rows in the training data. A learner that stores a state per row (for
+        example chains) uses them to find it again.
+    epoch : int
+        Number of the epoch, for schedules.
+    step : int
+        Number of the gradient step, for schedules.
+    """
+
+    X: np.ndarray
+    Y: np.ndarray | None = None
+    log_weights: np.ndarray | None = None
+    rows: np.ndarray | None = None
+    epoch: int = 0
+    step: int = 0
+
+    @property
+    def shown(self):
+        """Values of the modelled variables: ``Y`` in a conditional model, otherwise ``X``."""
+        return self.X if self.Y is None else self.Y
+
+    def take(self, which):
+        """Return a batch with the given rows of this batch.
+
+        Parameters
+        ----------
+        which : slice, ndarray of int or ndarray of bool
+            Rows to keep, by index or mask.
+
+        Returns
+        -------
+        Batch
+            Batch with these rows and the same epoch and step.
+        """
+        parts = (self.X, self.Y, self.log_weights, self.rows)
+        return Batch(*(None if p is None else p[which] for p in parts), self.epoch, self.step)
 
 
 def dense_rows(X):

@@ -3,10 +3,9 @@
 import numpy as np
 
 from .._kernels.layers import unit_means
-from .._utils.batch import Batch
 from .._utils.codes import STATE
 from .._utils.phases import UnitMoments
-from .._utils.rows import float_type
+from .._utils.rows import Batch, float_type
 from .bipartite import BipartiteEnergy
 from .protocols import ConditionalLayeredEnergy
 

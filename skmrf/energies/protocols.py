@@ -470,3 +470,18 @@ class ContinuousEnergy(FactorGraphConvertible):
         edges : ndarray of shape (n_edges, n_edge_points)
             Values of the functions of edges, in nats. Neither array contains the quadratic term.
         """
+
+
+def check_energy(energy, protocol=DiscreteEnergy):
+    """Raise a TypeError unless ``energy`` is an instance of ``protocol``."""
+    if not isinstance(energy, protocol):
+        raise TypeError(
+            "energy must be an energy of discrete variables, such as energy_ of a DiscreteMRF; got "
+            f"{type(energy).__name__}."
+        )
+
+
+def factor_graph_of(energy):
+    """Return the factor graph of an energy, or raise a TypeError if it has none."""
+    check_energy(energy, FactorGraphConvertible)
+    return energy.factor_graph()

@@ -11,10 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.numeric import numeric_rows
 from .._data.scaling import fit_scaler, scale_inputs
 from .._data.targets import OutputEncoder, check_given, check_two_labels
-from .._utils.batch import Batch
 from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_number, check_number_or
-from .._utils.rows import dense_rows
+from .._utils.rows import Batch, dense_rows
 from ..energies import ConditionalBipartiteEnergy
 from ..learners import ConditionalLearner
 from ..training.logistic_start import add_hidden_units, add_idle_units, independent_outputs

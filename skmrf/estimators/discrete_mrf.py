@@ -10,11 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.categories import CategoryEncoder, check_categories, resolve_categories
 from .._data.cliques import resolve_cliques
 from .._data.frames import column_names, read_columns
-from .._utils.batch import Batch
+from .._utils.rows import Batch
 from ..energies import FactorGraph
-from ..energies.checks import factor_graph_of
 from ..energies.layout import Layout
-from ..energies.protocols import BinaryPairwiseEnergy
+from ..energies.protocols import BinaryPairwiseEnergy, factor_graph_of
 from ..training import data_moments, initial_values
 from ..training.held_out import held_out_score
 from ._automatic import (

@@ -9,7 +9,7 @@ from .._utils.codes import STATE, check_evidence
 from .._utils.parameters import check_choice, check_options
 from .._utils.randomness import check_generator
 from ..energies import FactorGraph
-from ..energies.checks import factor_graph_of
+from ..energies.protocols import factor_graph_of
 from ..exact import elimination
 from ..likelihood.bounds import exact_fits
 from ..samplers import chained_bp

@@ -10,7 +10,7 @@ from .._utils.interrupts import limit_time, remaining_time
 from .._utils.parameters import check_choice, check_number
 from .._utils.results import Assignment
 from .._utils.warn import warn_caller
-from ..energies.checks import check_energy
+from ..energies.protocols import check_energy
 from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..likelihood import log_partition_bounds
 from .conditioned import ConditionedModel, call_method, restrict_order

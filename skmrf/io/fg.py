@@ -4,8 +4,8 @@ import numpy as np
 
 from .._utils.codes import MAX_STATES
 from ..energies import FactorGraph
-from ..energies.checks import factor_graph_of
 from ..energies.layout import Layout
+from ..energies.protocols import factor_graph_of
 from ._files import MAX_BYTES, write_bytes
 from ._tables import (
     MAX_ORDER,

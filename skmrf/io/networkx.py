@@ -4,8 +4,8 @@ import networkx as nx
 import numpy as np
 
 from .._utils.parameters import check_choice
-from ..energies.checks import factor_graph_of
 from ..energies.pair_strengths import pair_strengths
+from ..energies.protocols import factor_graph_of
 from .names import check_names
 
 KINDS = ("variable", "factor")

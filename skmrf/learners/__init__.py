@@ -1,8 +1,8 @@
 """Learners: training algorithms, which estimate the gradient of the log-likelihood."""
 
-from .._utils.batch import Batch
 from .._utils.history import Latest
 from .._utils.phases import CliqueMoments, States, UnitMoments
+from .._utils.rows import Batch
 from .base import DataPhase, Learner
 from .beliefs import BeliefLearner
 from .bp import BP, BPCD

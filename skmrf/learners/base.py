@@ -6,11 +6,10 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
-from .._utils.batch import Batch
 from .._utils.codes import MISSING, STATE
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import CliqueMoments, States
-from .._utils.rows import dense_rows, find_unique_rows
+from .._utils.rows import Batch, dense_rows, find_unique_rows
 from ..energies import DiscreteEnergy
 from ..samplers import Product
 from .missing_entries import GibbsImputer

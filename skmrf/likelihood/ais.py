@@ -13,7 +13,7 @@ from .._utils.results import LogPartition
 from .._utils.rows import dense_rows
 from .._utils.warn import warn_caller
 from ..energies import FactorGraph
-from ..energies.checks import check_energy
+from ..energies.protocols import check_energy
 from ..samplers import Product, Tempering, spawn_generators, sweep
 from ..samplers.smc import resample, run_smc
 from .intervals import TRUSTED_ESS, interval, zero_probability_result

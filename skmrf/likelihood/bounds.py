@@ -4,7 +4,7 @@ import numpy as np
 
 from .._utils.parameters import check_choice, check_options
 from .._utils.results import LogPartition
-from ..energies.checks import check_energy
+from ..energies.protocols import check_energy
 from ..exact import expectations, tree_decomposition
 from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..exact.expectations import max_quick_entries

@@ -8,7 +8,7 @@ from .._utils.parameters import check_number
 from .._utils.randomness import check_generator
 from .._utils.results import LogPartition
 from .._utils.warn import warn_caller
-from ..energies.checks import check_energy
+from ..energies.protocols import check_energy
 from ..samplers import spawn_generators, sweep
 from ..samplers.chained_bp import Chain, ChainSettings
 from ..samplers.enumerated_states import EnumeratedStates, annealed_states

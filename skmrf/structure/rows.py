@@ -5,9 +5,9 @@ from functools import cached_property
 
 import numpy as np
 
-from .._utils.batch import Batch
 from .._utils.codes import MISSING
 from .._utils.log_weights import check_sample_weight
+from .._utils.rows import Batch
 from .._utils.warn import warn_caller
 from ..samplers import Product, spawn_generators, sweep
 from .columns import Columns

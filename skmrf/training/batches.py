@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._utils.batch import Batch
+from .._utils.rows import Batch
 from ..samplers.smc import resample
 
 MASK_RATIO = 16  # a mask sorts faster than np.sort if a batch has at least one row in 16

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._utils.batch import Batch
 from .._utils.interrupts import InterruptLater
 from .._utils.log_weights import normalized_weights
+from .._utils.rows import Batch
 from . import loop
 from . import state as loop_state
 from .data_moments import effective_rows

@@ -6,9 +6,9 @@ import twins
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array, csr_matrix
 
-from skmrf._utils.batch import Batch
 from skmrf._utils.codes import STATE
 from skmrf._utils.phases import States, UnitMoments
+from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, ConditionalBipartiteEnergy
 from skmrf.inference import marginals
 

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from zoo import enumerate_states
 
 from skmrf._kernels.networks import BLOCK, network_gradients, network_values
-from skmrf._utils.batch import Batch
 from skmrf._utils.phases import CliquePoints, States
+from skmrf._utils.rows import Batch
 from skmrf.energies import FactorGraph, NeuralEnergy
 from skmrf.energies.neural import n_parameters
 

@@ -170,7 +170,7 @@ def test_impossible_evidence():
             query(row)
 
 
-# Two-state models (see also test_boltzmann_machine.py and test_rbm_input.py) -----------------
+# Two-state models (see also test_boltzmann_machine.py and test_rbm_queries.py) -----------------
 
 TWO_STATES = [BoltzmannMachine("pcd", states=(0, 1), max_iter=1), RBM(2, "pcd", max_iter=1)]
 two_states = pytest.mark.parametrize("model", TWO_STATES, ids=lambda model: type(model).__name__)

@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from skmrf import CRBMStructuredPredictor
-from skmrf._utils.batch import Batch
+from skmrf._utils.rows import Batch
 from skmrf.datasets import occlude
 from skmrf.learners import MLEBP
 from skmrf.training import logistic_start

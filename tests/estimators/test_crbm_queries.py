@@ -1,12 +1,25 @@
-"""Tests of targets, predictions and probabilities of CRBMStructuredPredictor."""
+"""Tests of CRBMStructuredPredictor: queries, input, use with scikit-learn."""
+
+import tracemalloc
+import warnings
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
-from crbm_models import MAX_MARGIN, assert_same, every, quick, real, tied
+import scipy.sparse as sp
+from crbm_models import MAX_MARGIN, assert_close, assert_same, every, quick, real, tied
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.callback import ScoringMonitor
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from skmrf.learners import LSSVM, MLEBP, MSSVM
+from skmrf import CRBMStructuredPredictor
+from skmrf.learners import CD, LSSVM, MLEBP, MSSVM
+from skmrf.training import EarlyStopping, ScoreMonitor
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -136,3 +149,256 @@ def test_classes_of_several_outputs():
         ValueError, match=r"classes must be \[0, 1\] if there are several .*; got \['a', 'b'\]"
     ):
         quick().partial_fit(X, Y, classes=["a", "b"])
+
+
+# Input, and use with scikit-learn ----------------------------------------------------------------
+
+
+# Inputs -----------------------------------------------------------------------------------
+
+
+@every
+def test_sparse_and_dense_rows_give_the_same_model(learner):
+    X, Y = tied()
+    dense = quick(learner=learner).fit(X, Y)
+    assert dense.scaler_ is None
+    for convert in (sp.csr_matrix, sp.csr_array, sp.csc_array, sp.coo_array):
+        sparse = quick(learner=learner).fit(convert(X), Y)
+        if "cd" not in learner:  # rounding may change its chains
+            assert_close(sparse, dense)
+        odds = dense.decision_function(X)
+        assert_allclose(dense.decision_function(convert(X)), odds, atol=1e-8)
+    assert_same(quick(learner=learner).fit(X, sp.csr_array(Y)), dense)
+
+
+def test_sparse_columns_are_scaled_but_not_centred():
+    X, Y = tied()
+    numbers = sp.csr_array(np.where(X > 0, 5.0 * real(X), 0.0))
+    model = quick(max_iter=10).fit(numbers, Y)
+    assert not model.scaler_.with_mean
+    assert_allclose(model.scaler_.transform(numbers).power(2).mean(axis=0), 1.0)
+    assert model.score(numbers, Y) > 0.8
+    assert_allclose(
+        model.decision_function(numbers.toarray()), model.decision_function(numbers), atol=1e-8
+    )
+    centred = quick(max_iter=10).fit(numbers.toarray(), Y)
+    assert_allclose(
+        centred.decision_function(numbers), centred.decision_function(numbers.toarray()), atol=1e-8
+    )
+
+
+def test_sparse_rows_stay_sparse():
+    X = sp.random_array((2000, 20_000), density=0.0005, rng=0, format="csr")
+    X.data[:] = 1.0
+    Y = np.random.default_rng(0).integers(2, size=(2000, 2))
+    model = quick(2, max_iter=1, early_stopping=False, average=False)
+    model.fit(X[:200], Y[:200])  # compiles the kernels
+    tracemalloc.start()
+    model.fit(X, Y)
+    model.predict(X)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 30e6  # L-BFGS stores 40 vectors; one byte per entry of X would be 40e6
+
+
+def test_binary_columns_are_not_scaled():
+    X, Y = tied()
+    mixed = X.copy()
+    mixed[:, 2:4] = 1e3 * real(X[:, 2:4]) + 50.0
+    scaler = quick().fit(mixed, Y).scaler_
+    assert_array_equal(scaler.transform(mixed)[:, [0, 1, 4, 5, 6, 7]], mixed[:, [0, 1, 4, 5, 6, 7]])
+    assert_allclose(scaler.transform(mixed)[:, 2:4].mean(axis=0), 0.0, atol=1e-9)
+    assert_allclose(scaler.transform(mixed)[:, 2:4].std(axis=0), 1.0)
+
+
+@pytest.mark.parametrize("learner", ["mle-bp", "lr", "mssvm"])
+def test_scales_of_columns_do_not_matter(learner, seed):
+    X, Y = tied(600, seed=seed)
+    X = real(X, seed)
+    factors = 10.0 ** np.array([4, -4, 0, 2, -2, 4, -4, 1])
+    plain = quick(8, learner, max_iter=20).fit(X[:300], Y[:300])
+    scaled = quick(8, learner, max_iter=20).fit(X[:300] * factors + 3 * factors, Y[:300])
+    score = plain.score(X[300:], Y[300:])
+    assert score > 0.8
+    assert scaled.score(X[300:] * factors + 3 * factors, Y[300:]) == pytest.approx(score, abs=0.01)
+
+
+def test_types_of_rows(tmp_path):
+    X, Y = tied(60)
+    X = real(X)
+    expected = quick().fit(X, Y)
+    saved = tmp_path / "rows.npy"
+    np.save(saved, X)
+    locked = X.copy()
+    locked.flags.writeable = False
+    strided = np.repeat(np.repeat(X, 2, axis=0), 3, axis=1)[::2, ::3]
+    mapped = np.load(saved, mmap_mode="r")
+    for rows in (X.tolist(), X.astype(object), locked, np.asfortranarray(X), strided, mapped):
+        assert_same(quick().fit(rows, Y), expected)
+        assert_allclose(expected.decision_function(rows), expected.decision_function(X))
+    np.save(tmp_path / "outputs.npy", Y)
+    mapped = np.load(tmp_path / "outputs.npy", mmap_mode="r")
+    kinds = Y.astype(bool), Y.astype(np.float32), Y.tolist(), Y.astype(object), mapped
+    strided = np.repeat(Y, 2, axis=1)[:, ::2]
+    for outputs in (*kinds, np.asfortranarray(Y), strided, pd.DataFrame(Y)):
+        assert_same(quick().fit(X, outputs), expected)
+        assert expected.score(X, outputs) == expected.score(X, Y)
+    single = quick(max_iter=20).fit(X.astype(np.float32), Y)
+    assert single.score(X, Y) == pytest.approx(quick(max_iter=20).fit(X, Y).score(X, Y), abs=0.02)
+    assert single.predict_proba(X.astype(np.float32)).dtype == np.float64
+
+
+def test_frames():
+    X, Y = tied(60, 4)
+    names = ["a", "b", "c", "d"]
+    frame = pd.DataFrame(X, columns=names)
+    model = quick().fit(frame, pd.DataFrame(Y, columns=names))
+    assert_same(model, quick().fit(X, Y))
+    assert_same(model, quick().fit(pl.DataFrame(X, schema=names), pl.DataFrame(Y, schema=names)))
+    assert model.feature_names_in_.tolist() == names
+    assert model.n_features_in_ == 4
+    assert_array_equal(model.predict(pl.DataFrame(X, schema=names)), model.predict(frame))
+    for query in ("predict", "predict_proba", "decision_function"):
+        with pytest.raises(ValueError, match="feature names"):
+            getattr(model, query)(frame[names[::-1]])
+    words = pd.Series(np.where(Y[:, 0] == 1, "yes", "no"))
+    assert quick().fit(frame, words).predict(frame).tolist()[0] in ("yes", "no")
+    assert quick().fit(frame, words.astype("category")).classes_.tolist() == ["no", "yes"]
+    assert quick().fit(frame, pl.Series(words.tolist())).classes_.tolist() == ["no", "yes"]
+
+
+# With scikit-learn ------------------------------------------------------------------------
+
+
+def test_pipelines_and_searches():
+    X, Y = tied(90)
+    pipeline = make_pipeline(StandardScaler(), quick(max_iter=10))
+    assert pipeline.fit(real(X), Y).score(real(X), Y) > 0.8
+    assert cross_val_score(pipeline, real(X), Y, cv=3).min() > 0.7
+    grid = {"learner": ["mle-bp", "lr", "mssvm", CD(n_sweeps=2)], "n_components": [2, 5]}
+    search = GridSearchCV(quick(), grid, cv=2).fit(X, Y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.predict(X).shape == Y.shape
+    inner = GridSearchCV(quick(learner=MLEBP()), {"learner__n_iter": [3, 9]}, cv=2).fit(X, Y[:, 0])
+    assert inner.best_estimator_.learner.n_iter in (3, 9)
+    images = GridSearchCV(quick(), {"alpha": [0.0, 0.1]}, cv=2).fit(X, Y.reshape(-1, 2, 4))
+    assert images.predict(X).shape == (90, 2, 4)
+
+
+def test_unfitted_and_clone():
+    model = CRBMStructuredPredictor(3, MSSVM(max_iter=7))
+    for query in ("predict", "decision_function", "score"):
+        with pytest.raises(NotFittedError):
+            getattr(model, query)(*tied()[: 1 + (query == "score")])
+    with pytest.raises(NotFittedError):
+        CRBMStructuredPredictor().predict_proba(tied()[0])
+    copied = clone(model)
+    assert copied.learner is not model.learner
+    assert copied.learner.max_iter == 7
+    assert copied.set_params(learner__loss_weight=2.0).learner.loss_weight == 2.0
+    assert not hasattr(copied.fit(*tied()), "predict_proba")
+    tags = model.__sklearn_tags__()
+    assert tags.input_tags.sparse
+    assert tags.classifier_tags.multi_label
+    assert not tags.classifier_tags.multi_class
+    assert tags.target_tags.multi_output
+
+
+@pytest.mark.parametrize("n_outputs", [None, 8])
+def test_callbacks_receive_targets(n_outputs):
+    X, Y = tied(60)
+    Y = Y[:, 0] if n_outputs is None else Y
+    own, held_out = ScoreMonitor(), EarlyStopping(X[:20], y=Y[:20])
+    named = ScoreMonitor(scoring=lambda model, X, y: model.score(X, y) - 1.0)
+    by_metric = ScoringMonitor(scoring="accuracy" if n_outputs is None else "f1_macro")
+    model = quick().set_callbacks(own, held_out, named, by_metric).fit(X, Y)
+    assert own.scores[-1] == model.score(X, Y)
+    assert held_out.scores[-1] == model.score(X[:20], Y[:20])
+    assert named.scores[-1] == own.scores[-1] - 1.0
+    assert len(own.scores) == len(held_out.scores) == 3
+    logged = [
+        entry["accuracy" if n_outputs is None else "f1_macro"]
+        for entry in by_metric.get_logs().data
+    ]
+    assert len(logged) == 4  # the fit and its epochs
+    assert logged[0] == logged[-1]
+
+
+# Degenerate data --------------------------------------------------------------------------
+
+
+@every
+@pytest.mark.parametrize(
+    "data",
+    [
+        ([[0.0, 3.0, 1.0]], [[1, 0]]),
+        ([[0.0, 3.0, 1.0]], [1]),
+        ([[1.0], [0.0], [1.0]], [[1, 1], [0, 1], [1, 1]]),
+        ([[1.0, 7.0], [0.0, 7.0], [1.0, 7.0]], [1, 0, 1]),
+        ([[5.0, -2.0]] * 30, [[0, 1]] * 30),
+        ([[0.0, 0.0]] * 30, [[1], [0]] * 15),
+        ([[0.0, 1.0], [1.0, 0.0]] * 15, ["one"] * 30),
+    ],
+    ids=[
+        "one row",
+        "one row and output",
+        "one column",
+        "a constant column",
+        "constant outputs and columns",
+        "nothing known",
+        "one label",
+    ],
+)
+def test_degenerate_data(data, learner):
+    X, Y = (np.array(part) for part in data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = quick(2, learner, max_iter=20).fit(X, Y)
+        odds, predicted = model.decision_function(X), model.predict(X)
+    assert np.isfinite(odds).all()
+    for value in model.energy_.theta.values():
+        assert np.isfinite(value).all()
+    assert predicted.shape == Y.shape
+    assert set(np.unique(predicted)) <= set(np.unique(Y)) | ({0, 1} if Y.ndim > 1 else set())
+    if learner not in MAX_MARGIN:
+        p = model.predict_proba(X)
+        assert p.shape == ((*Y.shape, len(model.classes_)) if Y.ndim == 1 else Y.shape)
+        assert ((p >= 0) & (p <= 1)).all()
+    constant = (Y[0] == Y).all(axis=0)
+    assert (
+        (predicted == Y)[:, constant].all()
+        if Y.ndim > 1
+        else (not constant or (predicted == Y).all())
+    )
+
+
+def test_many_outputs():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 20))
+    Y = (X @ rng.normal(size=(20, 5000)) + rng.normal(size=(300, 5000)) > 0).astype(np.int8)
+    model = quick(16).fit(X, Y)
+    assert model.predict(X).shape == Y.shape
+    assert model.score(X, Y) > 0.75
+
+
+def test_inputs_too_large_for_the_weights_raise():
+    X, Y = tied()
+    model = quick(max_iter=30).fit(X, Y)
+    far = X.copy()
+    far[7] = 1e308
+    with pytest.raises(ValueError, match=r"Row 7 of X holds numbers too large"):
+        model.decision_function(far)
+
+
+def test_fit_raises_if_weights_are_too_large_for_inference():
+    X, Y = tied()
+    with pytest.raises(ValueError, match="needs weights of absolute value at most 300;"):
+        quick(learner="mssvm", learning_rate=1e6, max_iter=1, batch_size=200).fit(X, Y)
+
+
+def test_tiny_sparse_columns():
+    X, Y = tied()
+    X[:, 0] *= 1e-170
+    model = quick().fit(sp.csr_matrix(X), Y)
+    assert np.isfinite(model.decision_function(sp.csr_matrix(X))).all()

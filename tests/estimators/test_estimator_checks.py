@@ -1,11 +1,15 @@
-"""Tests of the estimators by scikit-learn's estimator checks."""
+"""Tests of the estimators by scikit-learn's estimator checks, and with scikit-learn's tools."""
 
+import re
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
-from expected_failed_checks import EXPECTED_FAILED_CHECKS, EXPECTED_SKIPPED_CHECKS
+from capabilities import CAPABILITIES, EXCEPTIONS, cases
 from sklearn.utils.estimator_checks import check_estimator
 
+import skmrf
 from skmrf import (
     RBM,
     BoltzmannMachine,
@@ -19,11 +23,32 @@ from skmrf import (
 from skmrf.learners import CD, PCD, CDPercLoss, Variational
 from skmrf.structure import Penalized, RemovalWhileLearning, WaldTests
 
+EXPECTED_FAILED_CHECKS = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "feeds continuous columns, which are no categories, and asks that stochastic fits agree; "
+        "test_discrete.py checks the equivalence on categories, test_boltzmann_machine.py and "
+        "test_rbm_fit.py on two states, test_crbm_fit.py on outputs, with deterministic learners; "
+        "test_nnmrf_fit.py checks the bases of neural potentials, whose networks are learned from "
+        "chains, and that rows of weight 0 count as absent"
+    ),
+    "check_sample_weight_equivalence_on_sparse_data": (
+        "asks that stochastic fits agree; test_rbm_fit.py and test_crbm_fit.py check the "
+        "equivalence with a deterministic learner, and test_rbm_fit.py and test_crbm_queries.py "
+        "that sparse rows give the same fit as dense ones"
+    ),
+}
+EXPECTED_SKIPPED_CHECKS = {
+    "check_array_api_input": "scikit-learn skips it unless SCIPY_ARRAY_API=1 is set",
+    "check_classifiers_multilabel_output_format_predict_proba": (
+        "max-margin learners have no probabilities, so no predict_proba"
+    ),
+}
+
+
 SMALL = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3}
 QUADRATURE = Variational(
     2, negative="quadrature", entropy="bethe", covariance="diag", n_points=3, warmup=0
 )
-
 VARIANTS = [
     pytest.param(DiscreteMRF(), marks=pytest.mark.slow),  # 2,000 updates a fit
     DiscreteMRF(learner="exact"),
@@ -82,3 +107,45 @@ def test_check_estimator(estimator):
     assert not failed
     assert skipped <= EXPECTED_SKIPPED_CHECKS.keys()
     assert len(results) > 35
+
+
+# Tools of scikit-learn, as in the documentation's table ------------------------------------------
+
+
+DOC = Path(__file__).parents[2] / "doc"
+ESTIMATORS = [name for name in skmrf.__all__ if isinstance(getattr(skmrf, name), type)]
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_everyday_use(name, capability, seed):
+    case = cases(seed)[name]
+    if (name, capability) not in EXCEPTIONS:
+        CAPABILITIES[capability](case)
+    elif capability == "set_output":
+        assert not hasattr(case.fitted(), "transform")
+    else:
+        with pytest.raises((AttributeError, TypeError)):
+            CAPABILITIES[capability](case)
+
+
+def test_exceptions_refer_to_existing_names():
+    for name, capability in EXCEPTIONS:
+        assert name in ESTIMATORS
+        assert capability in CAPABILITIES
+
+
+@pytest.mark.skipif(not DOC.is_dir(), reason="the documentation is not in this distribution")
+def test_capability_table_of_the_documentation(monkeypatch):
+    monkeypatch.syspath_prepend(DOC)
+    import generate
+
+    lines = generate.list_capabilities(DOC.parent).splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][1:]
+    assert [feature for feature, *_ in rows] == list(CAPABILITIES)
+    for feature, _, estimators in rows:
+        names = set(re.findall(r"skmrf\.(\w+)", estimators))
+        supported = set(ESTIMATORS) - names if estimators.startswith("all") else names
+        assert supported == {name for name in ESTIMATORS if (name, feature) not in EXCEPTIONS}
+    sys.modules.pop("generate", None)

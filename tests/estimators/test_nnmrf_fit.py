@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skmrf import NNMRFDensity
-from skmrf._utils.batch import Batch
+from skmrf._utils.rows import Batch
 from skmrf.energies import NeuralEnergy
 from skmrf.estimators.nnmrf.density import MIN_ROWS_FOR_HOLD_OUT
 from skmrf.learners import Grid, Variational

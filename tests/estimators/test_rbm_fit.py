@@ -16,8 +16,8 @@ from sklearn.neural_network import BernoulliRBM
 from zoo import layers
 
 from skmrf import RBM
-from skmrf._utils.batch import Batch
 from skmrf._utils.codes import STATE
+from skmrf._utils.rows import Batch
 from skmrf.learners import PCD, Exact
 from skmrf.training import initial_values
 

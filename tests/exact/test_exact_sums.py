@@ -12,9 +12,9 @@ from zoo import ZOO
 
 from skmrf import exact, inference
 from skmrf._kernels.sums import softplus_sums_and_means
-from skmrf._utils.batch import Batch
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.phases import CliqueMoments, States
+from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
 from skmrf.exact import elimination, enumeration, expectations
 from skmrf.learners import Exact

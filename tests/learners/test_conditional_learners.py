@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from skmrf import CRBMStructuredPredictor
-from skmrf._utils.batch import Batch
 from skmrf._utils.codes import STATE
 from skmrf._utils.phases import States, UnitMoments
+from skmrf._utils.rows import Batch
 from skmrf.energies import ConditionalBipartiteEnergy
 from skmrf.learners import CD, LR, LSSVM, MLEBP, MLEMF, MSSVM, CDPercLoss
 from skmrf.variational.bipartite import UnitBeliefs, mean_field, propagate, unit_probabilities

@@ -9,9 +9,9 @@ from sklearn.base import clone
 from zoo import ZOO, enumerate_states, model_rows
 
 from skmrf import DiscreteMRF
-from skmrf._utils.batch import Batch
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.phases import CliqueMoments, States
+from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, FactorGraph
 from skmrf.exact import elimination
 from skmrf.learners import (

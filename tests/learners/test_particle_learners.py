@@ -17,9 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 from zoo import ZOO, layers
 
 from skmrf import RBM, BoltzmannMachine, DiscreteMRF
-from skmrf._utils.batch import Batch
 from skmrf._utils.codes import STATE
 from skmrf._utils.log_weights import effective_sample_size, logsumexp, normalized_weights
+from skmrf._utils.rows import Batch
 from skmrf.energies import PairwiseEnergy
 from skmrf.learners import (
     MCMCMLE,

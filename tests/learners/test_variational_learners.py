@@ -13,8 +13,8 @@ from sklearn.model_selection import GridSearchCV
 from zoo import ZOO, enumerate_states, model_rows
 
 from skmrf import DiscreteMRF
-from skmrf._utils.batch import Batch
 from skmrf._utils.phases import States
+from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
 from skmrf.learners import BP, BPCD, BPChainCD, MeanField
 from skmrf.variational import belief_propagation, mean_field

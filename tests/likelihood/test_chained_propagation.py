@@ -12,8 +12,8 @@ from montecarlo import check_draws, check_mean_weight
 from numpy.testing import assert_allclose
 from zoo import MODERATE, ZOO, enumerate_states
 
-from skmrf._utils.batch import Batch
 from skmrf._utils.codes import STATE
+from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising, make_multimodal_mrf, make_random_mrf, make_weighted_3sat
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.inference import log_partition, marginals, sample

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 from zoo import enumerate_states
 
-from skmrf._utils.batch import Batch
+from skmrf._utils.rows import Batch
 from skmrf.energies import NeuralEnergy
 from skmrf.learners.grid import Grid
 from skmrf.learners.initial_mixture import normal_beliefs

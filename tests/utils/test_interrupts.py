@@ -1,4 +1,4 @@
-"""Tests of delayed keyboard interrupts."""
+"""Tests of Ctrl-C: in kernels, in queries, in fits and in callbacks."""
 
 import signal
 import subprocess
@@ -8,13 +8,29 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.callback import ProgressBar
+from sklearn.exceptions import ConvergenceWarning
 
+from skmrf import (
+    RBM,
+    BoltzmannMachine,
+    CRBMStructuredPredictor,
+    DiscreteMRF,
+    MRFStructureLearner,
+    NNMRFClassifier,
+    NNMRFDensity,
+)
 from skmrf._kernels.ordering import adjacency_bits, greedy_order
 from skmrf._kernels.tables import incidence
 from skmrf._utils import interrupts
 from skmrf._utils.interrupts import InterruptLater
 from skmrf.energies import PairwiseEnergy
+from skmrf.estimators.nnmrf import classifier
 from skmrf.inference import map_assignment
+from skmrf.structure import Penalized, penalised
+from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
+from skmrf.training.checkpoints import FileCheckpoint
 
 FITS = """
 import signal, sys, warnings
@@ -167,3 +183,290 @@ def test_long_annealing_is_interrupted_soon(kind):
         map_assignment(energy, method="annealing", n_sweeps=200_000)
     assert time.process_time() - pressed[0] < 0.2
     signal.signal(signal.SIGVTALRM, before)
+
+
+# Fits and callbacks ------------------------------------------------------------------------------
+
+
+RNG = np.random.default_rng(0)
+X = RNG.integers(2, size=(60, 4))
+X[:, 1] ^= X[:, 0] & RNG.integers(2, size=60)
+NUMBERS = RNG.normal(size=(60, 2)) + X[:, :2]
+LABELS = X[:, 0]
+FEW = {"max_iter": 6, "random_state": 0}
+TABLES = {"learner": "pcd", "alpha": 0.0} | FEW
+SMALL = {"node_layers": (3,), "edge_layers": (3,), "random_state": 0}
+CASES = {
+    "discrete": (DiscreteMRF(**TABLES), (X,)),
+    "exact": (DiscreteMRF(learner="exact", alpha=1e-3), (X,)),
+    "boltzmann": (BoltzmannMachine(states=(0, 1), **FEW), (X,)),
+    "rbm": (RBM(3, **FEW), (X,)),
+    "crbm": (CRBMStructuredPredictor(3, **FEW), (X[:, :2], X[:, 2:])),
+    "density": (NNMRFDensity(**SMALL), (NUMBERS,)),
+    "structure": (MRFStructureLearner("exact", n_bootstraps=8, random_state=0), (X,)),
+    "with_structure": (DiscreteMRF(MRFStructureLearner("exact"), **TABLES), (X,)),
+    "classifier": (NNMRFClassifier(max_iter=2, **SMALL), (NUMBERS, LABELS)),
+}
+pytestmark = pytest.mark.filterwarnings("ignore:Learning had not converged")
+all_cases = pytest.mark.parametrize("name", CASES)
+
+
+class CtrlC:
+    """Callback that records the names of tasks and raises a KeyboardInterrupt at one of them.
+
+    The tasks of a fit are counted from 1; the fit itself is task 0.
+    """
+
+    def __init__(self, at=None):
+        self.at = at
+
+    def setup(self, estimator, context):
+        """Clear the names."""
+        self.names = []
+
+    def teardown(self, estimator, context):
+        """Do nothing."""
+
+    def on_fit_task_begin(self, estimator, context):
+        """Record the name of the task, or interrupt."""
+        self.names.append(context.task_name)
+        if len(self.names) - 1 == self.at:
+            raise KeyboardInterrupt
+
+    def on_fit_task_end(self, estimator, context):
+        """Do nothing."""
+
+
+def check_usable(model, name):
+    """Check that scores and predictions are finite."""
+    if name == "structure":
+        assert np.isfinite(model.coupling_).all()
+        assert np.isfinite(model.score(X))
+    elif name in ("crbm", "classifier"):
+        rows, targets = CASES[name][1]
+        assert 0 <= model.score(rows, targets) <= 1
+        assert np.isfinite(model.predict_proba(rows)).all()
+    else:
+        assert np.isfinite(model.score_samples(*CASES[name][1])).all()
+
+
+@all_cases
+def test_ctrl_c_leaves_a_usable_estimator(name):
+    model, rows = CASES[name]
+    model = clone(model)
+    at = {"structure": 2, "classifier": 5}.get(name, 3)
+    model.set_callbacks(CtrlC(at))
+    with pytest.warns(ConvergenceWarning, match="Interrupted"):
+        model.fit(*rows)
+    check_usable(model, name)
+    model.set_callbacks().fit(*rows)
+    check_usable(model, name)
+
+
+@all_cases
+def test_progress_bar_shows_the_estimators(name, capsys):
+    model, rows = CASES[name]
+    clone(model).set_callbacks(ProgressBar()).fit(*rows)
+    output = capsys.readouterr().out
+    assert type(model).__name__ in output
+    assert ("NNMRFDensity" in output) == (name in ("classifier", "density"))
+    assert ("MRFStructureLearner" in output) == (name in ("structure", "with_structure"))
+
+
+class NestedTasks(CtrlC):
+    """Callback that also records nested tasks."""
+
+    max_propagation_depth = 1
+
+
+def test_structure_search_is_a_task():
+    model, rows = CASES["with_structure"]
+    tasks, nested = CtrlC(), NestedTasks()
+    model = clone(model).set_callbacks(tasks, nested).fit(*rows)
+    assert tasks.names == ["fit", "structure"] + 6 * ["epoch"]
+    search = NestedTasks()
+    structure = clone(model.structure_).set_callbacks(search).fit(*rows)
+    assert nested.names == ["fit", *search.names, *tasks.names[2:]]
+    assert structure.edges_.tolist() == model.structure_.edges_.tolist()
+    assert not [name for name in vars(model.structure_) if "callback" in name]
+    partial = clone(model).set_callbacks(tasks).partial_fit(*rows).partial_fit(*rows)
+    assert tasks.names == ["fit", "epoch"]  # of the second call
+    assert partial.n_iter_ == 2
+
+
+def test_score_callbacks_ignore_the_structure_search(tmp_path):
+    model, rows = CASES["with_structure"]
+    monitor, stopping = ScoreMonitor(X), EarlyStopping(X, patience=2, min_delta=10.0)
+    callbacks = monitor, stopping, Checkpoint(tmp_path / "fit"), ProgressBar()
+    model = clone(model).set_callbacks(*callbacks).fit(*rows)
+    assert len(monitor.scores) == model.n_iter_ == 3
+    before = model.score(X)
+    assert model.fit(*rows).score(X) == before  # from the file
+    assert monitor.scores == []
+
+
+def test_structure_learner_can_have_its_own_checkpoint(tmp_path):
+    model, rows = CASES["with_structure"]
+    structure = clone(model.cliques).set_callbacks(Checkpoint(tmp_path / "graph"))
+    model = clone(model).set_params(cliques=structure).set_callbacks(Checkpoint(tmp_path / "fit"))
+    expected = model.fit(*rows).score(X)
+    assert {path.name for path in tmp_path.iterdir()} == {"graph", "fit"}
+    assert model.fit(*rows).score(X) == expected
+
+
+def test_bootstraps_before_ctrl_c_are_kept():
+    model = clone(CASES["structure"][0])
+    rounds = CtrlC()
+    model.set_params(n_bootstraps=0).set_callbacks(rounds).fit(X)
+    before = len(rounds.names) - 1
+    model.set_params(n_bootstraps=8).set_callbacks(CtrlC(before + 4))
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 4 of 8 bootstraps"):
+        some = model.fit(X).edge_frequency_
+    model.set_params(n_bootstraps=8).set_callbacks()
+    whole = model.fit(X).edge_frequency_
+    assert np.isin(some * 4, np.arange(5)).all()
+    assert (np.abs(some * 4 - whole * 8) <= 4).all()
+
+
+def test_callbacks_can_stop_bootstraps():
+    class Stopper(CtrlC):
+        last = None
+
+        def on_fit_task_end(self, estimator, context):
+            return len(self.names) - 1 == self.last
+
+    model = clone(CASES["structure"][0])
+    rounds = CtrlC()
+    model.set_params(n_bootstraps=0).set_callbacks(rounds).fit(X)
+    stop = Stopper()
+    stop.last = len(rounds.names) + 2
+    model.set_params(n_bootstraps=8).set_callbacks(stop).fit(X)
+    assert len(stop.names) - 1 == stop.last
+    assert np.isin(model.edge_frequency_ * 3, np.arange(4)).all()
+
+
+def test_members_before_ctrl_c_are_kept():
+    ctrl_c = CtrlC(2 + 3)  # at the third member, after two classes
+    model = clone(CASES["classifier"][0]).set_callbacks(ctrl_c)
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 15 members"):
+        model.fit(NUMBERS, LABELS)
+    assert len(model.ensemble_.members) == 2
+    whole = clone(model).set_callbacks().fit(NUMBERS, LABELS)
+    for actual, expected in zip(model.ensemble_.members, whole.ensemble_.members, strict=False):
+        for part, values in expected.theta.items():
+            np.testing.assert_array_equal(actual.theta[part], values)
+
+
+@pytest.mark.parametrize(("n_done", "n_jobs"), [(0, None), (0, 2), (1, None), (2, None)])
+def test_ctrl_c_before_the_first_member(n_done, n_jobs):
+    """Complete densities are kept, the others have one epoch, and Bayes' rule classifies."""
+    model = clone(CASES["classifier"][0]).set_params(n_jobs=n_jobs)
+    whole = clone(model).fit(NUMBERS, LABELS)
+    ctrl_c = CtrlC(n_done + 1)
+    model.set_callbacks(ctrl_c)
+    what = "2 densities of classes" if n_done < 2 else "15 members"
+    with pytest.warns(ConvergenceWarning) as warned:
+        model.fit(NUMBERS, LABELS)
+    messages = [str(warning.message) for warning in warned]
+    assert any(f"Interrupted after {n_done % 2} of {what}" in message for message in messages)
+    assert any("classified by Bayes' rule" in message for message in messages)
+    if n_jobs is None:  # densities with one epoch do not warn
+        assert sum("had not converged" in message for message in messages) == n_done
+    assert ctrl_c.names.count("member of the ensemble") == (n_done == 2)
+    assert {warning.filename for warning in warned} == {__file__}
+    assert [density.n_iter_ for density in model.densities_] == n_done * [2] + (2 - n_done) * [1]
+    for actual, expected in zip(model.densities_[:n_done], whole.densities_, strict=False):
+        np.testing.assert_array_equal(
+            actual.score_samples(NUMBERS), expected.score_samples(NUMBERS)
+        )
+    rows = np.where(RNG.random(NUMBERS.shape) < 0.3, np.nan, NUMBERS)
+    actual = model.predict_proba(rows)
+    assert np.abs(actual - whole.predict_proba(rows)).max() > 0.01
+    np.testing.assert_array_equal(actual, model.set_params(rule="bayes").predict_proba(rows))
+    assert model.score(NUMBERS, LABELS) > 0.6
+
+
+def test_ctrl_c_between_the_densities_and_the_first_member(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(classifier, "member_tasks", interrupted)
+    model = clone(CASES["classifier"][0])
+    with pytest.warns(ConvergenceWarning, match="before the ensemble was learned"):
+        model.fit(NUMBERS, LABELS)
+    assert model.ensemble_ is None
+    assert [density.n_iter_ for density in model.densities_] == [2, 2]
+    assert np.isfinite(model.predict_log_proba(NUMBERS)).all()
+
+
+def test_threads_that_continue_after_ctrl_c_have_no_effect(monkeypatch):
+    """The brief fit of a class uses another object than the interrupted fit."""
+    densities, original_fit = [], NNMRFDensity.fit
+
+    def fit_and_interrupt(density, *rows, **weights):
+        densities.append(density)
+        if density.max_iter > 1:
+            raise KeyboardInterrupt
+        return original_fit(density, *rows, **weights)
+
+    monkeypatch.setattr(NNMRFDensity, "fit", fit_and_interrupt)
+    model = clone(CASES["classifier"][0])
+    with pytest.warns(ConvergenceWarning) as warned:
+        model.fit(NUMBERS, LABELS)
+    assert "Interrupted after 0 of 2 densities" in str(warned[0].message)
+    assert densities[0].max_iter == 2
+    assert not any(density is densities[0] for density in model.densities_)
+    assert not [name for name in vars(model.densities_[0]) if "callback" in name]
+
+
+def test_ctrl_c_after_the_last_member(monkeypatch, tmp_path):
+    """If Ctrl-C comes during the last write, the model is complete and the fit warns."""
+    write = FileCheckpoint.write
+
+    def write_and_interrupt(self, state, *, ended=False):
+        if len(state) == 2 + 15 and not ended:
+            raise KeyboardInterrupt
+        return write(self, state, ended=ended)
+
+    monkeypatch.setattr(FileCheckpoint, "write", write_and_interrupt)
+    model = clone(CASES["classifier"][0]).set_callbacks(Checkpoint(tmp_path / "fit", 0))
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 15 of 15 members"):
+        model.fit(NUMBERS, LABELS)
+    whole = clone(model).set_callbacks().fit(NUMBERS, LABELS)
+    np.testing.assert_array_equal(model.predict_proba(NUMBERS), whole.predict_proba(NUMBERS))
+
+
+def test_classifier_reports_its_tasks():
+    tasks = CtrlC()
+    CASES["classifier"][0].set_callbacks(tasks).fit(NUMBERS, LABELS)
+    CASES["classifier"][0].set_callbacks()
+    assert tasks.names == (["fit"] + 2 * ["density of a class"] + 15 * ["member of the ensemble"])
+    density = CASES["classifier"][0].densities_[0]
+    assert not [name for name in vars(density) if "callback" in name]
+
+
+@pytest.mark.parametrize(
+    ("function", "alpha", "at", "progress"),
+    [("ebic", "ebic", 4, "3 of 20 penalties"), ("site_log_likelihood", "cv", 25, "1 of 5 folds")],
+)
+def test_ctrl_c_during_the_selection_of_a_penalty(monkeypatch, function, alpha, at, progress):
+    """The fit uses the best penalty so far, or raises if there is none."""
+    evaluate, calls = getattr(penalised, function), []
+
+    def evaluate_and_interrupt(*args):
+        calls.append(args)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return evaluate(*args)
+
+    monkeypatch.setattr(penalised, function, evaluate_and_interrupt)
+    search = Penalized("l1", alpha)
+    model = MRFStructureLearner("pseudo-likelihood", search=search, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=f"Interrupted after {progress}"):
+        model.fit(X)
+    assert model.alpha_ > 0
+    assert np.isfinite(model.coupling_).all()
+    assert np.isfinite(model.score(X))
+    calls[:] = [None] * (at - 1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._utils.batch import Batch
+from ..._utils.rows import Batch
 from ...energies.neural import n_parameters
 from ...energies.neural_labels import NeuralLabels
 from ...learners.conditional_likelihood import ConditionalLikelihood
