@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from .._utils.codes import MISSING
 from ..energies import FactorGraph
-from .screening import exact_dtype, one_hot_columns, variable_blocks
+from .screening import pair_tables
 
 MAX_TABLE_SIZE = 2**20  # larger tables of pairs are never edges
 
@@ -106,19 +106,10 @@ def pair_gains(X, n_states, weights):
     """
     n = X.shape[1]
     gain = np.zeros((n, n))
-    blocks = list(variable_blocks(n_states, len(X)))
-    dtype = exact_dtype(weights)
-    for k, (left, q) in enumerate(blocks):
-        columns = one_hot_columns(X, left, q, dtype)
-        columns *= weights[:, None]
-        for right, r in blocks[k:]:
-            if q * r > MAX_TABLE_SIZE:
-                break  # blocks are sorted by their numbers of states
-            counts = columns.T @ one_hot_columns(X, right, r, dtype)
-            tables = counts.astype(float).reshape(len(left), q, len(right), r)
-            values = _information(tables.transpose(0, 2, 1, 3))
-            gain[np.ix_(left, right)] = values
-            gain[np.ix_(right, left)] = values.T
+    for left, right, tables in pair_tables(X, weights, n_states, MAX_TABLE_SIZE):
+        values = _information(tables)
+        gain[np.ix_(left, right)] = values
+        gain[np.ix_(right, left)] = values.T
     np.fill_diagonal(gain, 0.0)
     return gain
 
@@ -196,7 +187,7 @@ def embed(forest, layout):
         Model with the same distribution. The tables of other cliques are zero.
     """
     flat = np.zeros(layout.n_parameters)
-    owners = _first_cliques(layout, forest.cliques)
+    owners = _owning_cliques(layout, forest.cliques)
     for a, variables, table in zip(owners, forest.cliques, forest.log_potentials, strict=True):
         members = layout.clique_vars[layout.clique_ptr[a] : layout.clique_ptr[a + 1]].tolist()
         entries = flat[layout.table_start[a] : layout.table_start[a] + layout.table_size[a]]
@@ -204,7 +195,7 @@ def embed(forest, layout):
     return FactorGraph.from_layout(layout, flat)
 
 
-def _first_cliques(layout, wanted):
+def _owning_cliques(layout, wanted):
     """Return the indices of cliques that contain the wanted variables, or pairs of variables."""
     n = len(layout.n_states)
     larger = np.flatnonzero(layout.orders > 2)[::-1]
@@ -217,10 +208,15 @@ def _first_cliques(layout, wanted):
     pairs = np.flatnonzero(layout.orders == 2)
     keys = _pair_keys(*_pair_members(layout), n)
     owner.update(zip(keys[::-1].tolist(), pairs[::-1].tolist(), strict=True))
+    edges = {v: int(owner[_pair_keys(*v, n)]) for v in wanted if len(v) == 2}
+    # Without a clique of its own, a variable is added to an edge, so that no cycle appears.
     ptr, cliques, _ = layout.incidence
-    return [
-        int(cliques[ptr[v[0]]]) if len(v) == 1 else int(owner[_pair_keys(*v, n)]) for v in wanted
-    ]
+    single = cliques[ptr[:-1]]
+    for variables, a in edges.items():
+        single[list(variables)] = a
+    alone = np.flatnonzero(layout.orders == 1)
+    single[layout.clique_vars[layout.clique_ptr[alone]]] = alone
+    return [int(single[v[0]]) if len(v) == 1 else edges[v] for v in wanted]
 
 
 def _pair_keys(i, j, n):

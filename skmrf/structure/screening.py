@@ -9,7 +9,7 @@ from .._utils.codes import MISSING
 from .p_values import adjust_p_values, log_tail
 
 BLOCK_COLUMNS = 256
-BLOCK_ENTRIES = 2**26
+BLOCK_ENTRIES = 2**22
 MAX_EXACT_FLOAT32 = 2**24
 
 
@@ -100,45 +100,74 @@ def _pairs_below_level(X, weights, n_states, level):
 
     The threshold of Benjamini and Hochberg never exceeds the level, so it rejects no other pair.
     """
-    blocks = list(variable_blocks(np.asarray(n_states), len(X)))
-    dtype = exact_dtype(weights)
     passed = [(np.zeros((0, 2), np.int64), np.zeros(0), np.zeros(0, np.int64))]
-    for k, (left, q) in enumerate(blocks):
-        columns = one_hot_columns(X, left, q, dtype)
-        columns *= weights[:, None]
-        for right, r in blocks[k:]:
-            counts = columns.T @ one_hot_columns(X, right, r, dtype)
-            tables = counts.reshape(len(left), q, len(right), r).astype(float)
-            statistic, dof = _pearson(tables.transpose(0, 2, 1, 3))
-            is_first_visit = (left[:, None] < right) | (left[0] != right[0])
-            a, b = np.nonzero(
-                is_first_visit & (dof > 0) & (chi2.sf(statistic, np.maximum(dof, 1)) <= level)
-            )
-            pairs = np.sort(np.column_stack([left[a], right[b]]), axis=1)
-            passed.append((pairs, statistic[a, b], dof[a, b]))
+    for left, right, tables in pair_tables(X, weights, np.asarray(n_states)):
+        statistic, dof = _pearson(tables)
+        is_first_visit = (left[:, None] < right) | (left[0] != right[0])
+        a, b = np.nonzero(
+            is_first_visit & (dof > 0) & (chi2.sf(statistic, np.maximum(dof, 1)) <= level)
+        )
+        pairs = np.sort(np.column_stack([left[a], right[b]]), axis=1)
+        passed.append((pairs, statistic[a, b], dof[a, b]))
     return tuple(np.concatenate(parts) for parts in zip(*passed, strict=True))
 
 
-def variable_blocks(n_states, n_rows):
-    """Yield blocks of variables with equal numbers of states.
+def pair_tables(X, weights, n_states, max_size=np.inf):
+    """Yield the contingency tables of all pairs, block by block.
 
-    The size of the blocks bounds the memory of the one-hot columns.
+    Variables with one state are in no block.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_variables)
+        State codes; MISSING where an entry is missing.
+    weights : ndarray of shape (n_rows,)
+        Number of times that each row counts.
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
+    max_size : float, default=inf
+        Maximum number of entries of a table; pairs with larger tables are left out.
+
+    Yields
+    ------
+    left, right : ndarray of int of shape (n_left,) and (n_right,)
+        Variables of two blocks, which may be the same. All variables of a block have equal numbers
+        of states, q and r.
+    tables : ndarray of float of shape (n_left, n_right, q, r)
+        Weighted counts of the joint states, over the rows that observe both variables.
     """
-    columns = min(BLOCK_COLUMNS, BLOCK_ENTRIES // max(n_rows, 1))
+    blocks = list(_variable_blocks(n_states))
+    dtype = _exact_dtype(weights)
+    for k, (left, q) in enumerate(blocks):
+        for right, r in blocks[k:]:
+            if q * r > max_size:
+                break  # blocks are sorted by their numbers of states
+            counts = np.zeros((len(left) * q, len(right) * r))
+            step = max(1, BLOCK_ENTRIES // sum(counts.shape))
+            for start in range(0, len(X), step):
+                rows = slice(start, start + step)
+                columns = _one_hot_columns(X[rows], left, q, dtype)
+                columns *= weights[rows, None]
+                counts += columns.T @ _one_hot_columns(X[rows], right, r, dtype)
+            yield left, right, counts.reshape(len(left), q, len(right), r).transpose(0, 2, 1, 3)
+
+
+def _variable_blocks(n_states):
+    """Yield blocks of variables with equal numbers of states, and this number."""
     for q in np.unique(n_states[n_states > 1]).tolist():
         members = np.flatnonzero(n_states == q)
-        step = max(1, columns // q)
+        step = max(1, BLOCK_COLUMNS // q)
         for start in range(0, len(members), step):
             yield members[start : start + step], q
 
 
-def exact_dtype(weights):
+def _exact_dtype(weights):
     """Return float32 if it represents all weighted counts exactly, otherwise float64."""
     whole = (weights == np.floor(weights)).all() and weights.sum() <= MAX_EXACT_FLOAT32
     return np.float32 if whole else np.float64
 
 
-def one_hot_columns(X, variables, q, dtype):
+def _one_hot_columns(X, variables, q, dtype):
     """Return one column of zeros and ones per state of each variable; all have q states."""
     equal = X[:, variables, None] == np.arange(q)
     return equal.reshape(len(X), len(variables) * q).astype(dtype)

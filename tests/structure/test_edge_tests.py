@@ -237,10 +237,11 @@ def partner_budget(n, max_partners):
     return screening.Budget(np.ones(n), np.inf, max_partners)
 
 
-@pytest.mark.parametrize("columns", [256, 4, 1])
+@pytest.mark.parametrize(("columns", "entries"), [(256, 2**22), (256, 500), (4, 99), (1, 1)])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_screen_matches_scipy(columns, weighted, seed, monkeypatch):
+def test_screen_matches_scipy(columns, entries, weighted, seed, monkeypatch):
     monkeypatch.setattr(screening, "BLOCK_COLUMNS", columns)
+    monkeypatch.setattr(screening, "BLOCK_ENTRIES", entries)
     rng = np.random.default_rng(seed)
     n_states = (2, 3, 2, 1, 4, 3, 2, 5)
     X = dependent_rows(rng, n_states, 150)

@@ -25,6 +25,7 @@ from structure_rows import (
 from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies.layout import Layout
 from skmrf.energies.log_linear import LogLinearForm, contrasts
+from skmrf.exact.expectations import exact_model
 from skmrf.structure import regression
 from skmrf.structure import score_tests as score_module
 from skmrf.structure.chow_liu import embed, fit_tree, pair_gains, possible_edges
@@ -339,3 +340,18 @@ def test_embedded_trees_have_the_same_distribution(cliques, seed):
     assert_allclose(compact.log_potential(states), graph.log_potential(states), atol=1e-12)
     assert compact.layout.n_cliques < layout.n_cliques or len(cliques) == 4
     assert not possible_edges(layout)[1, 2]
+
+
+def test_embedded_forests_have_no_large_cycles(seed):
+    """Without cliques of single variables, each variable is added to an edge of its own tree."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(2, size=(50, 80)).astype(STATE)
+    pairs = np.argwhere(np.triu(rng.random((80, 80)) < 0.3, 1))
+    layout = Layout.build([2] * 80, [tuple(p) for p in pairs.tolist()])
+    tree = fit_tree(X, layout.n_states, allowed=possible_edges(layout))
+    for min_gain in (-np.inf, np.median(tree.gains), np.inf):
+        graph = tree.prune(min_gain)
+        compact = embed(graph, layout).without_zero_tables()
+        assert_allclose(compact.log_potential(X), graph.log_potential(X), atol=1e-9)
+        log_z = exact_model(compact, max_bytes=50_000).log_partition(compact)
+        assert_allclose(log_z, 0.0, atol=1e-9)
