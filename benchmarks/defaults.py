@@ -1,17 +1,28 @@
-"""DiscreteMRF with default parameters against independent columns and a Chow-Liu tree.
+"""Estimators with default parameters against simple baselines.
 
-Each model is fitted to the training rows, and the score is the mean log-likelihood of the test
-rows in nats. Both baselines have one pseudo-count. Small tables have random splits instead: two
-thirds of the rows are training rows. A baseline wins if the mean difference exceeds two standard
-errors. The log-likelihood of DiscreteMRF is an estimate unless log Z is exact; the table has the
-width of its interval.
+A row of the table compares a default estimator with the best of its baselines. The score is the
+mean log-likelihood of test rows in nats (DiscreteMRF, against independent columns and a Chow-Liu
+tree, both with one pseudo-count), a measure of multi-label classification (CRBMStructuredPredictor,
+against one logistic regression per label), F1 of the edges of generated graphs
+(MRFStructureLearner, against L1-penalised logistic regressions with the same limit of 5% for any
+false edge), or the fraction of imputed entries that are right and the error of imputed numbers (MRFImputer, against
+KNNImputer and IterativeImputer).
+
+Tables with at most 500 rows have random splits (two thirds are training rows) or random masks; the
+mean difference and its standard error are over these, over generated graphs, or else over test
+rows. A baseline wins if it is better by more than two standard errors. The log-likelihood of
+DiscreteMRF is an estimate unless log Z is exact; another table has the width of its interval.
 """
 
 import time
 import warnings
 from pathlib import Path
 
+import imputation
+import multilabel
 import numpy as np
+import structure
+import structure_grid
 from _common import markdown, options, save, write_tables
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import KBinsDiscretizer
@@ -22,9 +33,22 @@ from skmrf.structure.chow_liu import fit_tree
 
 DENSITY = "nltcs", "msnbc", "kdd", "plants", "baudio", "jester", "dna", "accidents", "book", "bbc"
 SPLIT = "breast cancer", "spikes", "kunitz"
+BASELINES = "independent columns", "Chow-Liu tree"
+GRAPH_SIZE, GRAPH_ROWS = 50, (500, 2_000)
 N_SPLITS = 20
 MAX_ROWS = 500  # of the tables with random splits
 COLUMNS = {
+    "estimator": "estimator",
+    "data": "data",
+    "measure": "score",
+    "score": "default",
+    "baseline": "best baseline",
+    "baseline_score": "its score",
+    "gain": "gain",
+    "error": "s.e.",
+    "seconds": "fit s",
+}
+DENSITY_COLUMNS = {
     "data": "data",
     "rows": "training rows",
     "columns": "columns",
@@ -37,6 +61,53 @@ COLUMNS = {
     "learner": "learner",
     "seconds": "seconds",
 }
+
+
+def comparison(estimator, data, measure, score, rivals, seconds, *, smaller_is_better=False):
+    """Return a row of the table.
+
+    Parameters
+    ----------
+    estimator, data, measure : str
+        Entries of the row.
+    score : ndarray of shape (n_scores,)
+        Scores of the default estimator, one per test row, split, mask or graph.
+    rivals : dict of str to ndarray of shape (n_scores,)
+        Scores of the baselines.
+    seconds : float
+        Mean time of a fit.
+    smaller_is_better : bool, default=False
+        Whether the score is a loss.
+
+    Returns
+    -------
+    dict
+        Row; a positive gain means that the default is better.
+    """
+    sign = -1.0 if smaller_is_better else 1.0
+    best = max(rivals, key=lambda name: sign * rivals[name].mean())
+    gains = sign * (score - rivals[best])
+    row = {
+        "estimator": estimator,
+        "data": data,
+        "measure": measure,
+        "score": float(score.mean()),
+        "baseline": best,
+        "baseline_score": float(rivals[best].mean()),
+        "gain": float(gains.mean()),
+        "error": float(gains.std(ddof=1) / np.sqrt(len(gains))),
+        "seconds": float(seconds),
+    }
+    print(row, flush=True)
+    return row
+
+
+def is_baseline_better(row):
+    """Return whether the baseline is better by more than two standard errors."""
+    return row["gain"] < -2.0 * row["error"]
+
+
+# DiscreteMRF -------------------------------------------------------------------------------
 
 
 def read_table(name, folder):
@@ -84,46 +155,142 @@ def compare(train, test):
     return [scores, *baselines], {"seconds": seconds, "width": high - low, "learner": kind}
 
 
-def run(name, folder, n_splits):
-    """Return the row of a data set."""
-    found, facts = [], []
-    for train, test in splits(name, folder, n_splits):
-        scores, fact = compare(train, test)
-        found.append(scores)
-        facts.append(fact)
-    means = np.array([[s.mean() for s in scores] for scores in found])
-    better = 1 + int(np.argmax(means[:, 1:].mean(axis=0)))
-    if len(found) > 1:
-        differences = means[:, 0] - means[:, better]
-    else:
-        differences = found[0][0] - found[0][better]
-    score, independent, tree = means.mean(axis=0)
-    return {
-        "data": name,
-        "rows": len(train),
-        "columns": train.shape[1],
-        "score": score,
-        "width": max(f["width"] for f in facts),
-        "independent": independent,
-        "tree": tree,
-        "gain": differences.mean(),
-        "error": differences.std() / np.sqrt(len(differences)),
-        "learner": facts[0]["learner"],
-        "seconds": float(np.mean([f["seconds"] for f in facts])),
-    }
+def density_rows(args):
+    """Return the rows of DiscreteMRF, and rows with details."""
+    DiscreteMRF().fit(np.random.default_rng(0).integers(2, size=(50, 30)))  # compiles the kernels
+    names = ("nltcs",) if args.fast else args.sets or [*DENSITY, *SPLIT]
+    rows, details = [], []
+    for name in names:
+        found, facts = [], []
+        for train, test in splits(name, Path(args.data_home), args.n_splits):
+            scores, fact = compare(train, test)
+            found.append(scores)
+            facts.append(fact)
+        means = np.array([[s.mean() for s in scores] for scores in found])
+        ours, *rivals = means.T if len(found) > 1 else found[0]
+        seconds = np.mean([f["seconds"] for f in facts])
+        rivals = dict(zip(BASELINES, rivals, strict=True))
+        row = comparison("DiscreteMRF", name, "log-likelihood", ours, rivals, seconds)
+        rows.append(row)
+        details.append(
+            {
+                "data": name,
+                "rows": len(train),
+                "columns": train.shape[1],
+                "score": row["score"],
+                "width": max(f["width"] for f in facts),
+                "independent": float(means[:, 1].mean()),
+                "tree": float(means[:, 2].mean()),
+                "gain": row["gain"],
+                "error": row["error"],
+                "learner": facts[0]["learner"],
+                "seconds": row["seconds"],
+            }
+        )
+        write_tables(args.results / "defaults.md", {"density": markdown(details, DENSITY_COLUMNS)})
+    return rows
+
+
+# Other estimators --------------------------------------------------------------------------
+
+
+def conditional_rows(args):
+    """Return the rows of CRBMStructuredPredictor."""
+    rows = []
+    for name in ("emotions",) if args.fast else args.sets or multilabel.NAMES:
+        data = multilabel.read(name, args.data_home)
+        expected, fits, seconds = multilabel.measure_defaults(data, 1 if args.fast else 2)
+        rows += [
+            comparison(
+                "CRBMStructuredPredictor", name, measure, np.mean(found, axis=0),
+                {"logistic regression": expected[measure]}, seconds,
+                smaller_is_better=multilabel.SMALLER_IS_BETTER[measure],
+            )
+            for measure, found in fits.items()
+        ]  # fmt: skip
+    return rows
+
+
+def f1(result, truth):
+    """Return F1 of found edges."""
+    right = len(truth) - result["missing"]
+    return 2.0 * right / max(2 * right + result["missing"] + result["false"], 1)
+
+
+def structure_rows(args):
+    """Return the rows of MRFStructureLearner."""
+    size, graphs = (10, ["grid"]) if args.fast else (GRAPH_SIZE, args.sets or structure_grid.GRAPHS)
+    structure.compile_kernels()
+    rows = []
+    for graph in graphs:
+        for n_rows in GRAPH_ROWS:
+            scores = {"default": [], "L1, 5% level": []}
+            methods = dict(zip(scores, (structure.ours, structure.l1_family_wise), strict=True))
+            seconds = []
+            for seed in range(args.n_splits):
+                X, truth = structure_grid.problem(graph, size, n_rows, seed)
+                for name, method in methods.items():
+                    result = structure.judged(method, X, truth)
+                    scores[name].append(f1(result, truth))
+                    seconds += [result["seconds"]] * (name == "default")
+            arrays = {name: np.array(values) for name, values in scores.items()}
+            data = f"{graph}, {size} columns, {n_rows} rows"
+            ours = arrays.pop("default")
+            rows.append(
+                comparison("MRFStructureLearner", data, "F1", ours, arrays, np.mean(seconds))
+            )
+    return rows
+
+
+def imputation_rows(args):
+    """Return the rows of MRFImputer."""
+    imputation.compile_kernels()
+    names = (
+        ("iris",) if args.fast else args.sets or (*imputation.CATEGORICAL, *imputation.CONTINUOUS)
+    )
+    rivals = {name: imputation.METHODS[name] for name in ("knn", "linear", "trees")}
+    rows = []
+    for name in names:
+        is_categorical = name in imputation.CATEGORICAL
+        for mechanism in imputation.MECHANISMS:
+            results = [
+                imputation.judge(
+                    *imputation.incomplete_table(name, mechanism, args, seed),
+                    is_categorical, ("mode", *rivals),
+                )
+                for seed in range(args.n_splits)
+            ]  # fmt: skip
+            score = {k: np.array([r[k][0] for r in results]) for k in ("mode", *rivals)}
+            rows.append(
+                comparison(
+                    "MRFImputer", f"{name}, {mechanism}", "accuracy" if is_categorical else "error",
+                    score["mode"], {label: score[k] for k, label in rivals.items()},
+                    np.mean([r["mode"][1] for r in results]), smaller_is_better=not is_categorical,
+                )
+            )  # fmt: skip
+    return rows
+
+
+PARTS = {
+    "density": density_rows,
+    "conditional": conditional_rows,
+    "structure": structure_rows,
+    "imputation": imputation_rows,
+}
 
 
 def main(argv=None):
     parser = options(__doc__, data=True)
-    parser.add_argument("--sets", nargs="*", default=[*DENSITY, *SPLIT])
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--sets", nargs="*", help="data sets or graphs of the part; default: all")
+    parser.add_argument("--n-splits", type=int, default=N_SPLITS)
     args = parser.parse_args(argv)
-    DiscreteMRF().fit(np.random.default_rng(0).integers(2, size=(50, 30)))  # compiles the kernels
-    names, n_splits = (("nltcs",), 2) if args.fast else (args.sets, N_SPLITS)
-    rows = []
-    for name in names:
-        rows.append(run(name, Path(args.data_home), n_splits))
-        save(args, "defaults", rows, COLUMNS)
-        write_tables(args.results / "defaults.md", {"defaults": markdown(rows, COLUMNS)})
+    if args.fast:
+        args.n_splits = 2
+    for part in args.parts:
+        rows = PARTS[part](args)
+        save(args, f"defaults_{part}", rows, COLUMNS)
+        write_tables(args.results / "defaults.md", {f"defaults, {part}": markdown(rows, COLUMNS)})
 
 
 if __name__ == "__main__":

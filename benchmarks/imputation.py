@@ -152,7 +152,15 @@ def score(found, X, mask, is_categorical):
     return float(np.sqrt((error[scored] ** 2).mean()))
 
 
-def judge(X, mask, is_categorical):
+def incomplete_table(name, mechanism, args, seed):
+    """Return a table of at most 500 rows, and the mask of the entries to remove."""
+    rng = np.random.default_rng(seed)
+    X = read(name, Path(args.data_home))
+    X = X[rng.permutation(len(X))[: 100 if args.fast else N_ROWS]]
+    return X, remove(X, mechanism, rng)
+
+
+def judge(X, mask, is_categorical, methods=METHODS):
     """Return the score and the seconds of processor time of each method."""
     incomplete, results = np.where(mask, np.nan, X), {}
     with warnings.catch_warnings():
@@ -160,7 +168,7 @@ def judge(X, mask, is_categorical):
         start = time.process_time()
         imputer = MRFImputer(random_state=0).fit(incomplete)
         fit_seconds = time.process_time() - start
-        for method in METHODS:
+        for method in methods:
             start = time.process_time()
             if method in STRATEGIES:
                 found = imputer.set_params(strategy=method).transform(incomplete)
@@ -171,14 +179,13 @@ def judge(X, mask, is_categorical):
     return results
 
 
-def run(name, mechanism, folder, args):
+def run(name, mechanism, args):
     """Return one row of scores and one row of seconds."""
-    is_categorical, results = name in CATEGORICAL, []
-    for seed in range(1 if args.fast else args.n_seeds):
-        rng = np.random.default_rng(seed)
-        X = read(name, folder)
-        X = X[rng.permutation(len(X))[: 100 if args.fast else N_ROWS]]
-        results.append(judge(X, remove(X, mechanism, rng), is_categorical))
+    is_categorical = name in CATEGORICAL
+    results = [
+        judge(*incomplete_table(name, mechanism, args, seed), is_categorical)
+        for seed in range(1 if args.fast else args.n_seeds)
+    ]
     key = {"data": name, "mechanism": mechanism}
     return tuple(
         key | {method: float(np.mean([r[method][k] for r in results])) for method in METHODS}
@@ -186,19 +193,23 @@ def run(name, mechanism, folder, args):
     )
 
 
+def compile_kernels():
+    """Compile all kernels, so that compilation is not part of the timed fits."""
+    warm = np.array([[0.0, 1.0, np.nan], [1.0, 0.0, 1.0], [1.0, np.nan, 0.0]] * 10)
+    for strategy in STRATEGIES:
+        MRFImputer(strategy=strategy).fit_transform(warm)
+
+
 def main(argv=None):
     parser = options(__doc__, data=True)
     parser.add_argument("--sets", nargs="*", default=[*CATEGORICAL, *CONTINUOUS])
     parser.add_argument("--n-seeds", type=int, default=3)
     args = parser.parse_args(argv)
-    folder = Path(args.data_home)
-    warm = np.array([[0.0, 1.0, np.nan], [1.0, 0.0, 1.0], [1.0, np.nan, 0.0]] * 10)
-    for strategy in STRATEGIES:  # compiles the kernels
-        MRFImputer(strategy=strategy).fit_transform(warm)
+    compile_kernels()
     scores, seconds = [], []
     for name in args.sets:
         for mechanism in MECHANISMS:
-            found, times = run(name, mechanism, folder, args)
+            found, times = run(name, mechanism, args)
             scores.append(found)
             seconds.append(times)
             print(found, times, flush=True)

@@ -6,9 +6,7 @@ of a label in nats, for methods with probabilities. All methods get the same sta
 except that the binary inputs of medical are not standardised. Methods of scikit-learn do not accept
 labels that are constant in the training set; for them, such labels are predicted by their
 frequency. Learners with random initial weights or random samples are run with several seeds; the
-table shows mean and standard deviation. Another table compares `CRBMStructuredPredictor()` with one
-logistic regression of each label with default parameters, and has standard errors of the
-differences over test rows (`--parts defaults`).
+table shows mean and standard deviation.
 """
 
 import time
@@ -23,7 +21,6 @@ from sklearn.preprocessing import StandardScaler
 
 from skmrf import CRBMStructuredPredictor
 
-PARTS = "defaults", "learners"
 NAMES = "emotions", "yeast", "medical"
 LEARNERS = "mle-bp", "mle-mf", "mssvm", "lssvm", "cd", "cd-percloss", "lr"
 COLUMNS = {
@@ -37,17 +34,6 @@ COLUMNS = {
     "seconds": "fit s",
 }
 
-
-DEFAULT_COLUMNS = {
-    "name": "data",
-    "measure": "measure",
-    "default": "default",
-    "baseline": "logistic regression",
-    "difference": "difference",
-    "error": "s.e.",
-    "seconds": "fit s",
-    "baseline_seconds": "logistic regression s",
-}
 SMALLER_IS_BETTER = {"Hamming loss": True, "subset accuracy": False, "log-loss": True}
 
 
@@ -123,46 +109,14 @@ def row_measures(model, X, Y, X_test, Y_test):
     return measures, seconds
 
 
-def compare_defaults(name, data, n_seeds):
-    """Return a row per measure: the default, logistic regressions, and their difference."""
+def measure_defaults(data, n_seeds):
+    """Return measures of test rows by logistic regression and by each default fit, and seconds."""
     logistic = LogisticRegression(max_iter=2000)
     baseline = VaryingLabelsClassifier(MultiOutputClassifier(logistic))
-    expected, baseline_seconds = row_measures(baseline, *data)
+    expected, _ = row_measures(baseline, *data)
     fits = [row_measures(CRBMStructuredPredictor(random_state=s), *data) for s in range(n_seeds)]
-    rows = []
-    for measure, values in expected.items():
-        found = np.mean([measures[measure] for measures, _ in fits], axis=0)
-        difference = found - values
-        rows.append(
-            {
-                "name": name,
-                "measure": measure,
-                "default": float(found.mean()),
-                "baseline": float(values.mean()),
-                "difference": float(difference.mean()),
-                "error": float(difference.std(ddof=1) / np.sqrt(len(difference))),
-                "seconds": float(np.mean([seconds for _, seconds in fits])),
-                "baseline_seconds": baseline_seconds,
-            }
-        )
-        print(rows[-1], flush=True)
-    return rows
-
-
-def is_baseline_better(row):
-    """Return whether the baseline is better by more than two standard errors."""
-    loss = row["difference"] if SMALLER_IS_BETTER[row["measure"]] else -row["difference"]
-    return loss > 2 * row["error"]
-
-
-def write_defaults(args, sets, n_seeds):
-    """Compare the defaults on all data sets, and write their table."""
-    rows = [
-        row for name in sets for row in compare_defaults(name, read(name, args.data_home), n_seeds)
-    ]
-    save(args, "multilabel_defaults", rows, DEFAULT_COLUMNS)
-    table = {"multilabel defaults": markdown(rows, DEFAULT_COLUMNS)}
-    write_tables(args.results / "conditional_rbm.md", table)
+    found = {measure: [measures[measure] for measures, _ in fits] for measure in expected}
+    return expected, found, float(np.mean([seconds for _, seconds in fits]))
 
 
 def summary(name, method, results):
@@ -179,17 +133,8 @@ def main(argv=None):
     parser = options(__doc__, data=True)
     parser.add_argument("--sets", nargs="*", choices=NAMES, default=NAMES)
     parser.add_argument("--n-seeds", type=int, default=5)
-    parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS)
     args = parser.parse_args(argv)
     n_seeds = 1 if args.fast else args.n_seeds
-    if "defaults" in args.parts:
-        write_defaults(args, args.sets, n_seeds)
-    if "learners" in args.parts:
-        write_learners(args, n_seeds)
-
-
-def write_learners(args, n_seeds):
-    """Compare all learners on all data sets, and write their table and figure."""
     rows = []
     for name in args.sets:
         data = read(name, args.data_home)

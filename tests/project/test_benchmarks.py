@@ -308,9 +308,20 @@ def test_multilabel_rows(load, seed, tmp_path):
     probable = {row["method"] for row in rows if row.get("log_loss") is not None}
     assert {"mssvm", "lssvm"}.isdisjoint(probable)
     assert "mle-bp" in probable
-    rows = json.loads((tmp_path / "multilabel_defaults.json").read_text())["rows"]
-    assert [row["measure"] for row in rows] == list(multilabel.SMALLER_IS_BETTER)
-    assert not any(multilabel.is_baseline_better(row) for row in rows)
+
+
+def test_gain_of_the_defaults_is_positive_if_they_are_better(load, seed):
+    defaults = load("defaults")
+    rng = np.random.default_rng(seed)
+    score, rivals = rng.normal(3.0, 0.1, 50), {"a": rng.normal(2.0, 0.1, 50), "b": np.zeros(50)}
+    row = defaults.comparison("E", "d", "accuracy", score, rivals, 1.0)
+    assert row["baseline"] == "a"
+    assert row["gain"] == pytest.approx(1.0, abs=0.2)
+    assert not defaults.is_baseline_better(row)
+    row = defaults.comparison("E", "d", "loss", score, rivals, 1.0, smaller_is_better=True)
+    assert row["baseline"] == "b"
+    assert row["gain"] == pytest.approx(-3.0, abs=0.2)
+    assert defaults.is_baseline_better(row)
 
 
 @pytest.fixture
