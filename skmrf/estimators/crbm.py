@@ -74,9 +74,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         of a row, which is the log-likelihood in nats for learners by maximum likelihood. 0 means no
         penalty. "auto" chooses the strength by cross-validation of the logistic regressions, or by
         held-out rows if there are many inputs and outputs: the weakest penalty whose log-loss is
-        within one standard error of the smallest log-loss. With "auto" and "l2", the
-        penalty on the weights of hidden units, and on the weight between each output and its most
-        correlated input, is at most 0.1 divided by the number of rows.
+        within one standard error of the smallest log-loss. With "auto" and "l2", the logistic
+        regressions penalise the weight between each output and its most correlated input less: the
+        strength is at most 0.1 divided by the number of rows.
     batch_size : int, default=20
         Number of rows in a minibatch.
     max_iter : int, optional
@@ -251,7 +251,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             and 1, if ``X`` or ``y`` has nan, or if the learner is not for conditional models.
         """
         if (X_val is None) != (y_val is None):
-            raise ValueError("X_val and y_val must be given together.")
+            given = "y_val" if X_val is None else "X_val"
+            raise ValueError(f"X_val and y_val must be given together; got only {given}.")
         validation = None if X_val is None else (X_val, y_val)
         return self._fit(X, y, sample_weight, validation=validation)
 

@@ -264,7 +264,8 @@ class DiscreteMRF(VisibleEstimator):
         for i, (known, q) in enumerate(zip(categories, graph.n_states, strict=True)):
             if len(known) != q:
                 raise ValueError(
-                    f"Variable {i} has {q} states, but {len(known)} categories are given."
+                    f"Variable {i} has {q} states, but {len(known)} categories are given; give one "
+                    "category per state."
                 )
         model = cls(cliques=list(graph.cliques))
         model.n_features_in_ = graph.n_variables

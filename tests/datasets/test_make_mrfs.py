@@ -319,7 +319,7 @@ ISING_ERRORS = [
     ),
     (
         {"kind": nx.DiGraph([(0, 1)])},
-        "kind must be an undirected graph; use graph.to_undirected().",
+        "kind must be an undirected graph, but it is directed; use graph.to_undirected().",
     ),
     (
         {"kind": 3},

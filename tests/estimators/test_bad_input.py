@@ -139,7 +139,7 @@ def test_sample_errors():
     model = DiscreteMRF(learner="exact", alpha=0.1).fit(NAMED)
     with pytest.raises(ValueError, match="n_samples must be an integer >= 1; got 0"):
         model.sample(0)
-    with pytest.raises(ValueError, match=r"given names column 'town'; the columns are \['age'"):
+    with pytest.raises(ValueError, match=r"given has 'town', .* columns are \['age'"):
         model.sample(given={"town": "a"})
     with pytest.raises(ValueError, match="given must be a dict"):
         model.sample(given=3)
@@ -247,7 +247,7 @@ def test_queries_of_two_state_models(model):
             ask(wrong.rename(columns={"b": "c"}))
     with pytest.raises(ValueError, match="n_samples must be an integer >= 1; got 0"):
         model.sample(0)
-    with pytest.raises(ValueError, match=r"given names column 'c'; the columns are \['a', 'b'\]"):
+    with pytest.raises(ValueError, match=r"given has 'c', .*; the 2 columns are \['a', 'b'\]\."):
         model.sample(given={"c": 1})
     with pytest.raises(ValueError, match="random_state must be None, an int"):
         model.sample(1, random_state="seed")

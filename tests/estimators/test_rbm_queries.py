@@ -147,7 +147,7 @@ def test_sample_given_rows(fitted):
     assert fitted.sample().shape == (1, 6)
     with pytest.raises(ValueError, match="given has 3 rows; give one row, or n_samples=2 rows"):
         fitted.sample(2, given=given)
-    with pytest.raises(ValueError, match=r"given names column 6; the columns are \[0, 1, 2"):
+    with pytest.raises(ValueError, match=r"given has 6, .*; the 6 columns are \[0, 1, 2"):
         fitted.sample(given={6: 1})
     with pytest.raises(ValueError, match=r"Column 2 holds 3\.0, but the states are 0 and 1"):
         fitted.sample(given={2: 3})
