@@ -168,8 +168,9 @@ class LogisticStart:
         Returns
         -------
         bool
-            True if the share of wrong outputs is smaller, the mean log-loss is not larger by more
-            than one standard error, and one of the two is smaller by more than two standard errors.
+            True if the share of wrong outputs is not larger, the mean log-loss is not larger by
+            more than one standard error, and one of the two is smaller by more than two standard
+            errors.
             For learners without probabilities, only the share of wrong outputs counts.
         """
         zeros = {k: np.zeros_like(trained.theta[k]) for k in ("weights", "hidden_inputs")}
