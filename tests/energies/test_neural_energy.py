@@ -456,6 +456,6 @@ def test_invalid_states_raise(code, seed):
     energy.log_potential(X)
     X[1, 1] = code
     with pytest.raises(
-        ValueError, match="Variable 1 has the state codes 0 to 2, but X holds other"
+        ValueError, match="Variable 1 has the state codes 0 to 2, but row 1 of X holds "
     ):
         energy.log_potential(X)

@@ -334,7 +334,7 @@ BAD_PARAMETERS = [
     ({"learner": PCD}, "learner must be one of .*; got <class"),
     ({"learner": PCD(n_chains=0)}, "n_chains must be an integer >= 1; got 0"),
     ({"learner": CD(n_sweeps=0)}, "n_sweeps must be an integer >= 1; got 0"),
-    ({"binarize": "mean"}, "binarize must be a number; got 'mean'"),
+    ({"binarize": "mean"}, "binarize must be a finite number; got 'mean'"),
     ({"init_visible_bias": "ones"}, r"init_visible_bias must be one of \['data', 'zeros'\]"),
     ({"optimizer": "lbfgs"}, 'optimizer="lbfgs" needs a deterministic objective'),
     ({"alpha": -1}, "alpha must be a number >= 0; got -1"),
