@@ -73,7 +73,7 @@ class TwoStateEncoder:
     def encode_probabilities(self, X):
         """Return rows of numbers in [0, 1] unchanged, as floats, or int8 codes of binary rows.
 
-        With a threshold, or if any number is outside of [0, 1], it is :meth:`encode_complete`.
+        With a threshold, or if any number is outside of [0, 1], this is :meth:`encode_complete`.
         """
         values = X.data if issparse(X) else X
         is_binary = values.dtype.kind == "b" or ((values == 0) | (values == 1)).all()

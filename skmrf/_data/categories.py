@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._utils.codes import MAX_STATES, MISSING, STATE
+from .._utils.parameters import show_list
 from .frames import as_columns, column_names, read_columns
 
 __all__ = [
@@ -241,7 +242,7 @@ def check_categories(categories, names):
         if len(array) == 0 or len(set(array.tolist())) < len(array):
             raise ValueError(
                 f"The categories of column {name!r} must be distinct, and at least one is needed; "
-                f"got {list(values)[:N_SHOWN]}."
+                f"got {show_list(list(values), N_SHOWN)}."
             )
         out.append(_check_count(array, name))
     return out
@@ -307,12 +308,10 @@ def _raise_for_unseen(codes, values, known, name):
     if unseen.size:
         if "m" in (known.dtype.kind + values.dtype.kind).lower():
             known, values = _to_objects(known), _to_objects(values)
-        shown = ", ".join(repr(v) for v in known.tolist()[:N_SHOWN])
-        more = ", ..." if len(known) > N_SHOWN else ""
         raise ValueError(
             f"Column {name!r} has the category {values.tolist()[unseen[0]]!r}, which was not seen "
-            f"in fit; its categories are [{shown}{more}]. Give all categories in categories= "
-            "before fit, or use nan or None for a missing entry."
+            f"in fit; its categories are {show_list(known.tolist(), N_SHOWN)}. Give all categories "
+            "in categories= before fit, or use nan or None for a missing entry."
         )
 
 

@@ -4,6 +4,8 @@ import numbers
 
 import numpy as np
 
+from .._utils.parameters import show_list
+
 NAMES = ("independent", "pairwise")
 
 
@@ -82,7 +84,7 @@ def _find_column(v, clique, n_features, lookup):
         return lookup[v]
     if isinstance(v, numbers.Integral) and not isinstance(v, bool) and 0 <= v < n_features:
         return int(v)
-    columns = f"0 to {n_features - 1}" + (f" or {list(lookup)[:8]}" if lookup else "")
+    columns = f"0 to {n_features - 1}" + (f" or {show_list(list(lookup))}" if lookup else "")
     raise ValueError(f"Clique {clique} has column {v!r}, but the columns are {columns}.")
 
 

@@ -169,7 +169,7 @@ def replace_frame_entries(X, entries, values):
 
 
 def append_to_frame(X, values, names):
-    """Return a frame with more columns of truth values, shape (n_rows, n_columns + n_names)."""
+    """Append boolean columns, given as an array of shape (n_rows, n_names), to a frame."""
     added = dict(zip(names, values.T, strict=True))
     if is_polars(X):
         polars = import_module("polars")

@@ -59,7 +59,7 @@ def unmask(X):
 
 
 def check_truth_values(columns, names):
-    """Raise a ValueError that names a column with both truth values and numbers, if there is one.
+    """Raise a ValueError that names a column with both booleans and numbers, if there is one.
 
     Python counts True and 1 as equal, so such a column would have fewer categories than values.
     """
@@ -71,7 +71,7 @@ def check_truth_values(columns, names):
         number = next((v for v in others if isinstance(v, numbers.Number) and v == v), None)
         if number is not None:
             raise ValueError(
-                f"Column {name!r} mixes truth values and numbers such as {number!r}; convert its "
+                f"Column {name!r} mixes booleans and numbers such as {number!r}; convert its "
                 "entries to one type."
             )
 
@@ -123,7 +123,7 @@ def replace_entries(X, entries, values):
 
 
 def append_columns(X, values, names):
-    """Return a table with more columns: truth values in frames, zeros and ones in arrays."""
+    """Append boolean columns to a table: as booleans to a frame, as zeros and ones to an array."""
     if is_pandas(X) or is_polars(X):
         return append_to_frame(X, values, names)
     return np.hstack([X, values])
@@ -181,7 +181,7 @@ def read_columns(estimator, X, *, reset):
     Raises
     ------
     ValueError
-        If the columns are not those of ``fit``, or if a column mixes truth values and numbers.
+        If the columns are not those of ``fit``, or if a column mixes booleans and numbers.
     """
     columns = as_columns(X)
     validate_data(estimator, X, reset=reset, skip_check_array=True)

@@ -6,6 +6,7 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
+from .._utils.parameters import show_list
 from .._utils.warn import warn_caller
 from .categories import check_categories, decode, encode, find_categories, is_number, missing_mask
 from .frames import TRUTH_VALUES, as_columns, column_types, read_columns
@@ -221,7 +222,10 @@ def _mean_and_scale(x, weights, name):
             size * np.sqrt(np.average(((x - mean) / size) ** 2, weights=weights)) if size else 0
         )
     if not np.isfinite(mean + spread):
-        raise ValueError(f"Column {name!r} holds numbers too large; divide it by a power of ten.")
+        raise ValueError(
+            f"Column {name!r} holds {x[np.argmax(np.abs(x))]}, which is too large to be "
+            "standardised; divide the column by a power of ten."
+        )
     negligible = spread <= 1e-12 * max(abs(mean), 1e-300)
     return mean, 1.0 if negligible else spread
 
@@ -318,7 +322,8 @@ def categorical_mask(categorical_features, X, names, columns=None):
     if listed.size and all(isinstance(v, bool | np.bool_) for v in listed):
         if listed.shape != (n,):
             raise ValueError(
-                f"categorical_features has {listed.size} booleans, but X has {n} columns."
+                f"categorical_features has {listed.size} booleans, but X has {n} columns; give one "
+                "boolean per column."
             )
         return listed.astype(bool)
     mask = np.zeros(n, dtype=bool)
@@ -334,13 +339,12 @@ def _find_position(column, names, parameter="categorical_features"):
     elif column in names:
         return names.index(column)
     raise ValueError(
-        f"{parameter} has {column!r}, which is not a column; the columns are {names[:8]}"
-        f"{' ...' if len(names) > 8 else ''}."
+        f"{parameter} has {column!r}, which is not a column; the columns are {show_list(names)}."
     )
 
 
 def find_categorical(X, columns):
-    """Return a boolean mask: True for columns of words, truth values or a categorical data type.
+    """Return a boolean mask: True for columns of text, booleans or a categorical data type.
 
     Parameters
     ----------
@@ -373,9 +377,9 @@ def resolve_column_types(column_types, X, columns, names):
     ----------
     column_types : "auto", list of str, or dict
         Type of each column, "categorical" or "continuous". A dict has the types of some columns by
-        name or index, and the other columns are "auto". An "auto" column is categorical if it has
-        words, truth values, a categorical data type, or whole numbers with at most 20 distinct
-        values.
+        name or index, and the other columns are "auto". An "auto" column is categorical if it
+        contains text or booleans, has a categorical data type, or contains whole numbers with at
+        most 20 distinct values.
     X : array-like or frame
         Training rows.
     columns : list of ndarray
@@ -424,7 +428,7 @@ def _has_few_integers(column):
 
 
 def _holds_categories(column):
-    """Return whether all observed entries are truth values, or all are text and not all numbers."""
+    """Return whether all observed entries are booleans, or all are text and not all numbers."""
     if column.dtype.kind not in "OU":
         return column.dtype.kind == "b"
     values = column[~missing_mask(column)].tolist()

@@ -36,7 +36,7 @@ def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
     Raises
     ------
     ValueError
-        If an entry is not a number or not finite, or if a column mixes truth values and numbers.
+        If an entry is not a number or not finite, or if a column mixes booleans and numbers.
         The message names the first such column.
     TypeError
         If an entry is neither a number nor a string, such as a dict.
@@ -61,7 +61,7 @@ def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
 
 
 def _raise_for_truth_values(X):
-    """Raise an error that names a column with both truth values and numbers, if there is one."""
+    """Raise an error that names a column with both booleans and numbers, if there is one."""
     try:
         columns = as_columns(X)
     except (TypeError, ValueError):  # the caller raises a better error

@@ -208,9 +208,10 @@ def sum_binary_pair(g, work, first, start, potentials):
 
 @inlined
 def sum_out_variables(g, work, first, last, size):
-    """Compute the marginals of each variable of a clique from the clique's table of products.
+    """Compute the marginals of a clique's variables from potentials times incoming messages.
 
-    ``work.sums`` receives the marginals, which are not normalised. ``work.table`` is overwritten.
+    ``work.table`` contains these products, and is overwritten. ``work.sums`` receives the
+    marginals, which are not normalised.
     """
     at = 0
     for p in range(first, last):

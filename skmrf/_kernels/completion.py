@@ -1,11 +1,11 @@
 """Modes and sums over the missing entries of single rows, for models with pairwise tables.
 
 The missing variables of a row are numbered from 0 to m - 1. ``fields[0, j, s]`` is the sum of the
-tables of variable j at state s with observed variables, and ``pairs[j, l, s, t]`` is the table of
-two missing variables. A depth-first search fixes the variables in this order. At depth d,
-``fields[d]`` also contains the tables with the d fixed variables. A subtree is skipped if an upper
-bound of its log-potentials is too small. The bound replaces each remaining table by its maximum
-over one of its two variables.
+table entries of variable j in state s, given the observed variables. ``pairs[j, l, s, t]`` is the
+table of two missing variables. A depth-first search fixes the variables in this order. At depth d,
+``fields[d]`` also contains the table entries given the d fixed variables. A subtree is skipped if
+an upper bound of its log-potentials is too small. The bound replaces each remaining table by its
+maximum over one of its two variables.
 """
 
 import numpy as np
@@ -80,7 +80,7 @@ def _fill_rest(m, q, pairs, rest):
 
 @inlined
 def _bound_of_others(d, m, q, fields, rest):
-    """Return an upper bound of the terms of all variables after d."""
+    """Return an upper bound on the log-potential of all variables after d."""
     total = 0.0
     for j in range(d + 1, m):
         top = -np.inf

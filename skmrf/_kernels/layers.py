@@ -16,7 +16,7 @@ GROUP = 64  # factors of at most 2 per logarithm, so that their product does not
 
 @kernel
 def unit_means(activation, bias, out):
-    """Write the probability that each unit is 1."""
+    """Write the probability that each unit is 1 to ``out``, shape (n_chains, n_units)."""
     one = activation.dtype.type(1)
     n, last = bias.shape[1], bias.shape[0] - 1
     x = np.empty(n, activation.dtype)

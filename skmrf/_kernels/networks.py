@@ -330,9 +330,10 @@ def _add_continuous_gradient(width, n_slots, discrete, members, first_weights, g
 
 @kernel
 def network_gradients(theta, widths, n_slots, inputs, discrete, members_of, weights, out):
-    """Add the gradient of the weighted sum of each network's values by its parameters to ``out``.
+    """Add the gradient of each network's weighted sum of values to ``out``.
 
-    The first six parameters are those of :func:`network_values`.
+    The sum is over points, and the gradient is with respect to the network's parameters. The first
+    six parameters are those of :func:`network_values`.
 
     Parameters
     ----------

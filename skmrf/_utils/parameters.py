@@ -1,4 +1,4 @@
-"""Parameter validation, and the identity of an estimator."""
+"""Parameter validation, texts of errors, and the identity of an estimator."""
 
 import inspect
 import math
@@ -59,7 +59,7 @@ def check_number(name, value, *, low=None, high=None, integer=False, open_low=Fa
         or not isinstance(value, number_type)
         or not _is_finite(value)
     ):
-        raise ValueError(f"{name} must be {what}; got {value!r}.")
+        raise ValueError(f"{name} must be {what if integer else 'a finite number'}; got {value!r}.")
     too_low = low is not None and (value <= low if open_low else value < low)
     if too_low or (high is not None and value > high):
         sign = ">" if open_low else ">="
@@ -85,6 +85,12 @@ def check_number_or(names, name, value, **bounds):
         shown = ", ".join("None" if n is None else f'"{n}"' for n in names)
         raise ValueError(f"{name} must be {shown} or a number; got {value!r}.")
     return check_number(name, value, **bounds)
+
+
+def show_list(values, max_shown=8):
+    """Return a list as text; a list of more than ``max_shown`` values is cut and ends in "..."."""
+    shown = [repr(v) for v in values[:max_shown]] + ["..."] * (len(values) > max_shown)
+    return f"[{', '.join(shown)}]"
 
 
 def check_flag(name, value):

@@ -145,7 +145,9 @@ def _make_graph(kind, n, degree, rng):
 def _number_edges(graph, n):
     """Return the edges of a networkx graph as pairs of variable numbers."""
     if graph.is_directed():
-        raise ValueError("kind must be an undirected graph; use graph.to_undirected().")
+        raise ValueError(
+            "kind must be an undirected graph, but it is directed; use graph.to_undirected()."
+        )
     if len(graph) != n:
         raise ValueError(
             f"kind is a graph with {len(graph)} nodes, but n_variables is {n}; give n_variables="

@@ -100,7 +100,7 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
         if len(flat) != self.layout.n_parameters:
             raise ValueError(
                 f"log_potentials has {len(flat)} numbers, but the tables of the cliques "
-                f"have {self.layout.n_parameters} entries in total."
+                f"have {self.layout.n_parameters} entries in total; give one number per entry."
             )
         return np.array(flat, dtype=float)
 

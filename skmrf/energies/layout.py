@@ -27,7 +27,10 @@ def _check_n_states(n_states):
     if n_states.size == 0:
         n_states = n_states.astype(np.int64)
     if n_states.ndim != 1 or not np.issubdtype(n_states.dtype, np.integer):
-        raise ValueError("n_states must be a list of positive integers, one per variable.")
+        raise ValueError(
+            "n_states must be a list of positive integers, one per variable; got "
+            f"{n_states.tolist()!r:.60}."
+        )
     wrong = np.flatnonzero((n_states < 1) | (n_states > MAX_STATES))
     if wrong.size:
         raise ValueError(
@@ -335,8 +338,8 @@ def _find_table_owners(tie, ptr, variables, n_states):
         shapes = {tuple(n_states[variables[ptr[a] : ptr[a + 1]]].tolist()) for a in members}
         if len(shapes) > 1:
             raise ValueError(
-                f"The cliques {members} are one group of tie, but their tables have the shapes "
-                f"{sorted(shapes)}; only tables of the same shape can be shared."
+                f"tie puts the cliques {members} in one group, but their tables have the shapes "
+                f"{sorted(shapes)}; only cliques with tables of the same shape can be tied."
             )
         owner[members] = min(members) if members else 0
     return owner

@@ -88,14 +88,22 @@ class NeuralEnergy(ContinuousEnergy):
 
     def _check(self):
         n = len(self.n_states)
-        if len(self.edges) and not (self.edges.min() >= 0 and self.edges.max() < n):
-            raise ValueError(f"edges must join variables 0 to {n - 1}; got {self.edges.tolist()}.")
-        if (self.edges[:, 0] == self.edges[:, 1]).any():
+        outside = self.edges[((self.edges < 0) | (self.edges >= n)).any(axis=1)]
+        if len(outside):
             raise ValueError(
-                "An edge joins a variable to itself; an edge must join two different variables."
+                f"edges must join variables 0 to {n - 1}; got the edge {outside[0].tolist()}."
             )
-        if len(np.unique(np.sort(self.edges, axis=1), axis=0)) < len(self.edges):
-            raise ValueError("An edge is given twice; give every edge once.")
+        loops = self.edges[self.edges[:, 0] == self.edges[:, 1]]
+        if len(loops):
+            raise ValueError(
+                f"The edge {loops[0].tolist()} joins a variable to itself; an edge must join two "
+                "different variables."
+            )
+        unique, counts = np.unique(np.sort(self.edges, axis=1), axis=0, return_counts=True)
+        if (counts > 1).any():
+            raise ValueError(
+                f"The edge {unique[counts > 1][0].tolist()} is given twice; give every edge once."
+            )
         if not all(layers and min(layers) > 0 for layers in self.shape):
             raise ValueError(
                 "Each network needs at least one hidden layer, and each layer at least one unit; "
@@ -238,10 +246,11 @@ class NeuralEnergy(ContinuousEnergy):
         codes = X[:, self.n_states > 0]
         is_valid = (codes >= 0) & (codes < self.n_states[self.n_states > 0])
         if not is_valid.all():
-            column = np.flatnonzero(self.n_states)[np.flatnonzero(~is_valid.all(axis=0))[0]]
+            row, place = np.argwhere(~is_valid)[0]
+            column = np.flatnonzero(self.n_states)[place]
             raise ValueError(
-                f"Variable {column} has the state codes 0 to {self.n_states[column] - 1}, but X "
-                "holds other values in this column."
+                f"Variable {column} has the state codes 0 to {self.n_states[column] - 1}, but row "
+                f"{row} of X holds {codes[row, place]} in this column."
             )
         return X
 

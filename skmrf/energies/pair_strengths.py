@@ -8,8 +8,10 @@ import numpy as np
 def pair_strengths(graph):
     r"""Return the couplings and interaction strengths of all pairs that share a clique.
 
-    The table of a pair is the sum over its cliques. A clique of more than two variables contributes
-    the mean of its table over the other variables.
+    A coupling is the signed parameter of two variables with two states. An interaction strength is
+    a norm that is at least 0 and exists for any numbers of states. Both are computed from the table
+    of the pair, which is the sum of the tables of its cliques. A clique of more than two variables
+    contributes the mean of its table over the other variables.
 
     Parameters
     ----------

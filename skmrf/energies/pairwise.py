@@ -67,10 +67,16 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
                 "FactorGraph."
             )
         if not np.array_equal(coupling, coupling.T):
-            raise ValueError("coupling must be symmetric; use (J + J.T) / 2.")
-        if np.diagonal(coupling).any():
+            i, j = np.argwhere(coupling != coupling.T)[0]
             raise ValueError(
-                "coupling must have a zero diagonal; use bias for terms of single variables."
+                f"coupling must be symmetric, but coupling[{i}, {j}] is {coupling[i, j]} and "
+                f"coupling[{j}, {i}] is {coupling[j, i]}; use (J + J.T) / 2."
+            )
+        if np.diagonal(coupling).any():
+            i = np.flatnonzero(np.diagonal(coupling))[0]
+            raise ValueError(
+                f"coupling must have a zero diagonal, but coupling[{i}, {i}] is {coupling[i, i]}; "
+                "use bias for terms of single variables."
             )
         states = tuple(float(s) for s in states)
         if len(states) != 2 or not -np.inf < states[0] < states[1] < np.inf:

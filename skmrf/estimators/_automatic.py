@@ -51,13 +51,13 @@ class Plan(NamedTuple):
     Attributes
     ----------
     learner : Learner
-        Estimator of the gradient.
+        Learner that estimates the gradient.
     alpha : float
         Strength of the penalty; inf for the reference model itself.
     start : FactorGraph
         Initial model.
     reference : FactorGraph or None
-        Model from which the penalty measures deviations. None if ``alpha`` was given.
+        Model towards which the penalty shrinks. None if ``alpha`` was given.
     path : RegularizationPath or None
         Scores along the path of penalty strengths. None if ``alpha`` was given.
     data : Batch
@@ -75,7 +75,7 @@ class Plan(NamedTuple):
     interrupted: bool = False
 
     def centre(self, parameters):
-        """Return the parameters from which the penalty measures deviations, or None for zero."""
+        """Return the parameters towards which the penalty shrinks, or None for zero."""
         return None if self.reference is None else _centre(self.reference, parameters)
 
     @property
@@ -85,7 +85,7 @@ class Plan(NamedTuple):
 
 
 def continue_plan(previous, learner, parameters):
-    """Return the plan of continued training.
+    """Return the plan of a fit that continues an earlier fit.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def continue_plan(previous, learner, parameters):
     Returns
     -------
     Plan
-        Choices.
+        Learner, penalty and initial model.
     """
     default = PCD() if parameters.is_partial else previous.learner
     plan = previous._replace(
@@ -132,7 +132,7 @@ def plan_fit(energy, data, learner, parameters, *, drop_zero_tables=False):
     Returns
     -------
     Plan
-        Choices.
+        Learner, penalty and initial model.
     """
     is_auto_alpha = isinstance(parameters.alpha, str)
     if parameters.is_partial:
@@ -152,7 +152,7 @@ def plan_fit(energy, data, learner, parameters, *, drop_zero_tables=False):
 
 
 def choose_cliques(data, n_states):
-    """Return the cliques for ``cliques="auto"``.
+    """Choose cliques for ``cliques="auto"``: all pairs, or the pairs with the strongest dependence.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def _choose_learner(energy, data):
 
 
 def _choose_penalty(energy, data, learner, path_learner, parameters):
-    """Choose the strength of the penalty on held-out rows, along a path of fits.
+    """Choose the penalty strength by scores of held-out rows along a regularization path.
 
     The L2 penalty is on the deviation from a reference model: a Chow-Liu tree, the edges of this
     tree that an extended Bayesian information criterion keeps, or a model of independent columns.
@@ -240,7 +240,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters):
     rule = choose_reference(energy, splits, parameters)
     folds = [Fold(train, test, rule(train)) for train, test in splits]
     if not is_likelihood:
-        folds = [_thin_out(fold, rng) for fold in folds]
+        folds = [_subsample(fold, rng) for fold in folds]
 
     def follow(folds):
         fits = _fit_path(path_learner, folds, parameters)
@@ -272,7 +272,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters):
 
 
 def _fit_path(learner, folds, parameters):
-    """Fit models of decreasing penalty strength, and score the held-out rows."""
+    """Fit the regularization path of each fold, and score the held-out rows."""
     fold = folds[0]
     is_likelihood = isinstance(learner, Exact)
     score_rows = log_likelihoods(fold.reference) if is_likelihood else pseudo_log_likelihoods
@@ -281,13 +281,13 @@ def _fit_path(learner, folds, parameters):
 
 
 def _centre(reference, parameters):
-    """Return the parameters from which the penalty measures deviations, or None for zero."""
+    """Return the parameters towards which the penalty shrinks, or None for zero."""
     has_centre = parameters.penalty == "l2" and not reference.layout.is_tied
     return reference.theta if has_centre else None
 
 
 def _path_settings(parameters, learner, data, reference, alpha):
-    """Return the settings of a fit on the path: fewer iterations, and no warning."""
+    """Return the settings of a fit on the regularization path: fewer iterations, no warnings."""
     settings = parameters.settings(
         learner,
         reference,
@@ -307,7 +307,7 @@ def _path_settings(parameters, learner, data, reference, alpha):
 
 
 def _choose_strength(fits, folds, is_likelihood):
-    """Return the index of the best strength, or 0 for the reference model.
+    """Return the index of the best penalty strength, or 0 for the reference model.
 
     A strength must improve the score of the reference model by more than one standard error. If the
     scores are pseudo-likelihoods, the log-likelihood must improve, too.
@@ -320,7 +320,7 @@ def _choose_strength(fits, folds, is_likelihood):
 
 
 def complete_rows(plan, parameters):
-    """Return a plan with complete rows if the learner is pseudo-likelihood.
+    """Impute missing entries if the learner is pseudo-likelihood, and return the new plan.
 
     The method is stochastic expectation maximisation: rows are imputed from the current model, and
     the model is refitted, in turns.
@@ -351,7 +351,7 @@ def complete_rows(plan, parameters):
 
 
 def _repeat(data):
-    """Return several copies of few rows, so that the imputations are less noisy."""
+    """Repeat the rows several times if they are few, so that the imputations are less noisy."""
     n = len(data.X)
     n_copies = int(np.clip(MAX_IMPUTED_ROWS // n, 1, MAX_COPIES))
     logs = np.zeros(n) if data.log_weights is None else data.log_weights
@@ -361,13 +361,13 @@ def _repeat(data):
 
 
 def _shift(reference, fitted, fitted_reference):
-    """Return a reference model plus the deviation of another model from its own reference."""
+    """Return a reference model plus the deviation of a fitted model from its own reference."""
     (name,) = reference.theta
     return reference.with_theta({name: reference.flat + fitted.flat - fitted_reference.flat})
 
 
 def _split(data, rng, *, one):
-    """Return (training rows, held-out rows) of one split, or of a cross-validation of few rows."""
+    """Split into training and held-out rows: once, or by cross-validation if there are few rows."""
     n = len(data.X)
     order = rng.permutation(n)
     if n == 1:
@@ -380,12 +380,12 @@ def _split(data, rng, *, one):
 
 
 def _impute_fold(fold, energy, rng):
-    """Return a fold without missing entries, imputed by Gibbs sampling from a model."""
+    """Impute the missing entries of a fold by Gibbs sampling from a model."""
     return fold._replace(train=impute(energy, fold.train, rng), test=impute(energy, fold.test, rng))
 
 
 def impute(energy, data, rng):
-    """Return rows without missing entries, drawn by Gibbs sampling from a model.
+    """Impute the missing entries of rows by Gibbs sampling from a model.
 
     Parameters
     ----------
@@ -409,8 +409,8 @@ def impute(energy, data, rng):
     return data._replace(X=X)
 
 
-def _thin_out(fold, rng):
-    """Return a fold with at most as many training rows as the path can use in a few seconds."""
+def _subsample(fold, rng):
+    """Subsample the training rows of a fold, so that its path of fits takes a few seconds."""
     train = fold.train
     work = float(fold.reference.n_states.sum()) * len(fold.reference.n_states)
     n_rows = max(int(MAX_PATH_WORK / work), MIN_ROWS_TO_SPLIT)

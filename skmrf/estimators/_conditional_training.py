@@ -27,7 +27,7 @@ def is_auto(value):
 
 @dataclass(frozen=True)
 class LogisticStart:
-    """Strength of the penalty, and the logistic regressions with this penalty.
+    """Logistic regressions at which training starts, and the strength of their penalty.
 
     Attributes
     ----------
@@ -54,8 +54,8 @@ class LogisticStart:
         Parameters
         ----------
         alpha : float or "auto"
-            Strength of the penalty. "auto" chooses it by held-out rows, and penalises the weight of
-            the strongest input of each output less.
+            Strength of the penalty. "auto" chooses it by the log-loss of held-out rows, and
+            penalises the weight of the strongest input of each output less.
         penalty : {"l2", "l1", "group-l1"}
             Penalty on the weights.
         data : Batch
@@ -75,7 +75,7 @@ class LogisticStart:
         return cls(float(alpha), path, solver.solve(float(alpha)), solver.strongest)
 
     def refit(self, penalty, data):
-        """Return the logistic regressions of other rows, with the same penalty."""
+        """Fit the logistic regressions to other rows, with the same penalty, and return them."""
         light = self.strongest is not None
         solver = logistic_start.make_solver(data, penalty, light)
         solver.begin_at(self.energy)
@@ -168,8 +168,9 @@ class LogisticStart:
         Returns
         -------
         bool
-            True if the share of wrong outputs is smaller, the mean log-loss is not larger by more
-            than one standard error, and one of the two is smaller by more than two standard errors.
+            True if the share of wrong outputs is not larger, the mean log-loss is not larger by
+            more than one standard error, and one of the two is smaller by more than two standard
+            errors.
             For learners without probabilities, only the share of wrong outputs counts.
         """
         zeros = {k: np.zeros_like(trained.theta[k]) for k in ("weights", "hidden_inputs")}

@@ -7,7 +7,7 @@ from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils.parameters import check_number
+from .._utils.parameters import check_number, show_list
 from .._utils.randomness import check_generator
 from .._utils.warn import warn_caller
 from ._base import LearnedEstimator
@@ -127,7 +127,10 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         row = np.full((1, len(names)), None, dtype=object)
         for column, value in (given or {}).items():
             if column not in names:
-                raise ValueError(f"given names column {column!r}; the columns are {names[:8]}.")
+                raise ValueError(
+                    f"given has {column!r}, which is not a column; the {len(names)} columns are "
+                    f"{show_list(names)}."
+                )
             row[0, names.index(column)] = value
         return self._encoder.encode_row(row)
 

@@ -62,8 +62,8 @@ def finite_log_odds(learner, energy, X, epoch, n_jobs=None):
     wrong = np.flatnonzero(~np.isfinite(odds).all(axis=1))
     if wrong.size:
         raise ValueError(
-            f"Row {wrong[0]} of X holds numbers too large: the log-odds of its outputs overflow. "
-            "Check the values of this row."
+            f"Row {wrong[0]} of X holds numbers that are too large: the log odds of its outputs "
+            "overflow. Correct or remove this row."
         )
     return odds
 
@@ -101,7 +101,7 @@ def output_score(learner, held_out, n_jobs=None):
 
 
 def mean_losses(learner, energy, held_out, epoch, n_jobs=None):
-    """Return the mean losses of the outputs of each row.
+    """Return the share of wrong outputs and the mean log-loss of each row.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ EDGE_RULES = ("none", "extended BIC", "all")  # edges of a Chow-Liu tree in the 
 
 
 def choose_reference(energy, splits, parameters):
-    """Choose the edges of the reference model on held-out rows.
+    """Choose the edges of the reference model by scores of held-out rows.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def choose_reference(energy, splits, parameters):
         for rule, scores in zip(EDGE_RULES, row_scores, strict=True):
             scores.append(_forest_scores(tree.prune(_min_gain(rule, layout, train)), test))
     weights = held_out_weights([Fold(train, test, None) for train, test in splits])
-    rule = EDGE_RULES[_choose_simple([np.concatenate(s) for s in row_scores], weights)]
+    rule = EDGE_RULES[_choose_edge_rule([np.concatenate(s) for s in row_scores], weights)]
 
     def reference(rows):
         tree = _fit_tree(layout, allowed, rows)
@@ -48,10 +48,10 @@ def choose_reference(energy, splits, parameters):
     return reference
 
 
-def _choose_simple(row_scores, weights):
-    """Return the index of the best of three reference models, given scores of held-out rows.
+def _choose_edge_rule(row_scores, weights):
+    """Return the index in EDGE_RULES of the best reference model, given scores of held-out rows.
 
-    The full tree must be better than the other two by one standard error.
+    The full tree must be better than the better one of the others by one standard error.
     """
     simple = int(row_scores[1] @ weights > row_scores[0] @ weights)
     gains, errors = gain_over_reference([row_scores[simple], row_scores[2]], weights)
@@ -74,6 +74,6 @@ def _fit_tree(layout, allowed, data):
 
 
 def _forest_scores(forest, data):
-    """Return the log-likelihoods of rows."""
+    """Return the log-likelihood of each row under a model without cycles, in nats."""
     log_z = expectations.exact_model(forest).log_partition(forest)
     return row_queries.row_log_partitions(forest, data.X) - log_z

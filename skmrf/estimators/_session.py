@@ -115,7 +115,7 @@ class FitSession:
         return state
 
     def keep(self, settings, attributes, *, interrupted=False):
-        """Return the initial energy as the result of a training of one epoch without updates.
+        """Return the final state of a fit without training, and report one epoch without updates.
 
         Parameters
         ----------
@@ -134,7 +134,8 @@ class FitSession:
         state = loop_state.untrained(self.energy, settings, self.rng, interrupted=interrupted)
         if interrupted:
             warn_caller(
-                "Interrupted while alpha was chosen; the model is the best of those tried so far.",
+                "Interrupted while alpha was chosen; the model is the best one so far. Call fit "
+                "again to compare all strengths.",
                 ConvergenceWarning,
             )
         self.energy = self._previous = None

@@ -115,7 +115,7 @@ class TrainingParameters:
         alpha : float, optional
             Strength of the penalty. By default it is the parameter ``alpha`` of the estimator.
         centre : dict of str to ndarray, optional
-            Parameters from which the penalty "l2" measures deviations, shaped like theta. By
+            Parameters towards which the penalty "l2" shrinks, shaped like theta. By
             default zero.
         default_optimizer : str, default="auto"
             Optimizer that ``optimizer="auto"`` selects.

@@ -55,9 +55,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         - "cd" (``CD``) and "cd-percloss" (``CDPercLoss``): Markov chains.
         - "lr" (``LR``): logistic regressions without hidden units.
     optimizer : {"auto", "sgd", "momentum", "adam", "lbfgs"} or instance, default="auto"
-        Optimizer of the parameters. "auto" is "lbfgs" for ``learner="lr"``, which other learners
-        do not accept, and SGD otherwise: its models predicted new rows better than those of Adam.
-        With the penalties "l1" and "group-l1", "lbfgs" is FISTA. An instance of an optimizer of
+        Optimizer of the parameters. "auto" is "lbfgs" for ``learner="lr"``. All other learners do
+        not accept "lbfgs", and "auto" is SGD, which led to better predictions than Adam. With the
+        penalties "l1" and "group-l1", "lbfgs" is FISTA. An instance of an optimizer of
         :mod:`skmrf.training` has its own parameters.
     learning_rate : str, float or schedule, default="adaptive"
         Learning rate. "adaptive" starts at 0.1 for SGD, 0.01 for momentum or 0.001 for Adam, and
@@ -74,9 +74,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         of a row, which is the log-likelihood in nats for learners by maximum likelihood. 0 means no
         penalty. "auto" chooses the strength by cross-validation of the logistic regressions, or by
         held-out rows if there are many inputs and outputs: the weakest penalty whose log-loss is
-        within one standard error of the smallest log-loss. With "auto" and "l2", the
-        penalty on the weights of hidden units, and on the weight between each output and its most
-        correlated input, is at most 0.1 divided by the number of rows.
+        within one standard error of the smallest log-loss. With "auto" and "l2", the logistic
+        regressions penalise the weight between each output and its most correlated input less: the
+        strength is at most 0.1 divided by the number of rows.
     batch_size : int, default=20
         Number of rows in a minibatch.
     max_iter : int, optional
@@ -92,12 +92,12 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         the penalties "l1" and "group-l1", or with a deterministic solver.
     early_stopping : bool or "auto", default="auto"
         Whether to hold out rows, to stop when their score no longer improves, and to keep the model
-        with the best score. Hidden units are kept if they do not decrease the share of correct
-        held-out outputs, and decrease the log-loss by more than two standard errors. For learners
-        without probabilities, they must increase the share by more than two standard errors.
-        Without held-out rows, hidden units are always kept. "auto" holds rows out if there are at
-        least 200, unless the optimizer is "lbfgs". Validation rows that are given to :meth:`fit`
-        are always used.
+        with the best score. Hidden units are kept if, on the held-out rows, the share of wrong
+        outputs does not increase, the log-loss does not increase by more than one standard error,
+        and one of the two decreases by more than two standard errors. For learners without
+        probabilities, only the share of wrong outputs counts. Without held-out rows, hidden units
+        are always kept. "auto" holds rows out if there are at least 200, unless the optimizer is
+        "lbfgs". Validation rows that are given to :meth:`fit` are always used.
     validation_fraction : float, default=0.1
         Share of the rows that early stopping holds out, above 0 and at most 0.9.
     n_iter_no_change : int, default=5
@@ -111,8 +111,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         Number of threads over rows in belief propagation. Results do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training: initial weights, minibatches, Markov chains, held-out rows and
-        folds of cross-validation.
-        An int makes fits reproducible.
+        folds of cross-validation. An int makes fits reproducible.
     verbose : int, default=0
         Amount of progress messages. 0: none. 1: a line every few seconds with the epoch, the last
         score in ``history_`` and the seconds that remain until ``max_iter``. 2: a line per epoch.
@@ -251,7 +250,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             and 1, if ``X`` or ``y`` has nan, or if the learner is not for conditional models.
         """
         if (X_val is None) != (y_val is None):
-            raise ValueError("X_val and y_val must be given together.")
+            given = "y_val" if X_val is None else "X_val"
+            raise ValueError(f"X_val and y_val must be given together; got only {given}.")
         validation = None if X_val is None else (X_val, y_val)
         return self._fit(X, y, sample_weight, validation=validation)
 

@@ -44,8 +44,9 @@ class DiscreteMRF(VisibleEstimator):
     cliques : str, list of tuples, networkx graph or structure learner, default="auto"
         Sets of columns that share a table.
 
-        - "auto": all single columns and all pairs of columns. If their tables have more than 6
-          million entries, the pairs with the strongest dependence, with a warning.
+        - "auto": all single columns and all pairs of columns. If the tables of all pairs have more
+          than 6 million entries in total, only the pairs with the strongest dependence are
+          selected, and :meth:`fit` warns.
         - "pairwise": all single columns and all pairs of columns.
         - "independent": all single columns.
         - A list of tuples of column indices or names. Each column that is in no tuple gets a table
@@ -55,8 +56,8 @@ class DiscreteMRF(VisibleEstimator):
           structure learner is ``structure_``.
     learner : str or Learner, default="auto"
         Estimator of the gradient of the log-likelihood. "auto" is "exact" if a gradient takes a few
-        milliseconds, else "pseudo-likelihood", or "pcd" if entries are missing and ``alpha`` is a
-        number. Other values: "pcd", "cd", "tempered-transitions",
+        milliseconds. Otherwise it is "pseudo-likelihood", or "pcd" if entries are missing and
+        ``alpha`` is a number. Other values: "pcd", "cd", "tempered-transitions",
         "parallel-tempering", "mcmc-mle", "pf-mcmc-mle", "smc", "psmc", "exact",
         "pseudo-likelihood", "bpchain-cd", "bp", "bp-cd" or "mean-field". An instance of a class of
         :mod:`skmrf.learners` has its own parameters.
@@ -83,12 +84,13 @@ class DiscreteMRF(VisibleEstimator):
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
         log-likelihood of a row in nats. 0 means no penalty.
 
-        "auto" chooses the strength on held-out rows, along a path of fits by exact maximum
-        likelihood or pseudo-likelihood. The penalty "l2" is then half the squared distance from a
-        reference model: a Chow-Liu tree, a part of its edges, or independent columns, whichever
-        has the highest likelihood on held-out rows. If no strength is better than the reference
-        model, ``alpha_`` is inf and the fitted model is the reference model. In
-        :meth:`partial_fit`, "auto" is one divided by the number of rows of the first call.
+        "auto" chooses the strength by the scores of held-out rows along a regularization path: fits
+        of decreasing strength, by exact maximum likelihood or pseudo-likelihood. The penalty "l2"
+        is then half the squared distance from a reference model: a Chow-Liu tree, a part of its
+        edges, or independent columns, whichever has the highest likelihood on held-out rows. If no
+        strength is better than the reference model, ``alpha_`` is inf and the fitted model is the
+        reference model. In :meth:`partial_fit`, "auto" is one divided by the number of rows of the
+        first call.
     batch_size : int, default=256
         Number of rows in a minibatch of a stochastic learner.
     max_iter : int, optional
@@ -264,7 +266,8 @@ class DiscreteMRF(VisibleEstimator):
         for i, (known, q) in enumerate(zip(categories, graph.n_states, strict=True)):
             if len(known) != q:
                 raise ValueError(
-                    f"Variable {i} has {q} states, but {len(known)} categories are given."
+                    f"Variable {i} has {q} states, but {len(known)} categories are given; give one "
+                    "category per state."
                 )
         model = cls(cliques=list(graph.cliques))
         model.n_features_in_ = graph.n_variables

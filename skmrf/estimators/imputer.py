@@ -49,14 +49,15 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
           a continuous entry.
         - "sample": a random draw from the conditional distribution.
     column_types : "auto", list of str, or dict, default="auto"
-        Type of each column, "categorical" or "continuous". "auto" columns are categorical if they
-        have words, truth values, a categorical data type, or whole numbers with at most 20 distinct
-        values. A list has one type for each column. A dict has the types of some columns, by name
-        or index; the other columns are "auto". The types select the default estimator, and the
-        categorical columns of :class:`NNMRFDensity`. In other models all columns are categorical.
+        Type of each column, "categorical" or "continuous". An "auto" column is categorical if it
+        contains text or booleans, has a categorical data type, or contains whole numbers with at
+        most 20 distinct values. A list has one type for each column. A dict has the types of some
+        columns, by name or index; the other columns are "auto". The types select the default
+        estimator, and the categorical columns of :class:`NNMRFDensity`. In other models all columns
+        are categorical.
     add_indicator : bool, default=False
-        Whether to add a column for each column with missing entries in :meth:`fit`. It says where
-        entries were missing: truth values in frames, zeros and ones in arrays.
+        Whether to add a column for each column with missing entries in :meth:`fit`. It states
+        which entries were missing, as booleans in frames and as zeros and ones in arrays.
     keep_empty_features : bool, default=False
         Whether to keep columns without an observed entry in :meth:`fit`. Their missing entries
         become 0, or stay missing in columns of text, dates or a categorical data type. By default
@@ -151,7 +152,9 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             missing = _find_missing(columns)
             kept = np.flatnonzero(~missing.all(axis=0))
             if not len(kept):
-                raise ValueError("No column has an observed entry, so no model can be learned.")
+                raise ValueError(
+                    "No column of X has an observed entry; give rows with observed entries."
+                )
             names = column_names(self)
             mask = resolve_column_types(self.column_types, X, columns, names)
             model = self._make_model(mask[kept]).fit(select_columns(X, kept))
@@ -232,7 +235,7 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self._impute(X, "sample", n_imputations)
 
     def _impute(self, X, strategy, n_tables):
-        """Return imputed tables; only "sample" gives different tables."""
+        """Return ``n_tables`` imputed tables, which differ only if ``strategy="sample"``."""
         check_is_fitted(self)
         self._check_parameters()
         columns = read_columns(self, X, reset=False)

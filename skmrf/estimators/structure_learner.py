@@ -49,8 +49,8 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     backward elimination and forward selection. It starts with all pairs as edges. If there are too
     many pairs for the number of rows, it starts with the pairs that tests of independence select.
     In each round ``learner`` learns the parameters of all edges, and Wald tests remove the edges
-    whose :math:`\theta_{ij}` may be zero. If no edge is removed, score tests add pairs that are
-    missing. The search ends when a round changes nothing.
+    whose :math:`\theta_{ij}` may be zero. If no edge is removed, score tests add pairs
+    without an edge. The search ends when a round changes nothing.
 
     Parameters
     ----------

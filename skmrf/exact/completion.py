@@ -53,14 +53,14 @@ class Completion:
         return self._run(X, self._find_searchable(X))[:2]
 
     def samples(self, X, rng):
-        """Impute rows by random draws; return the same as :meth:`modes`."""
+        """Impute rows by random draws; return a mask and state codes, as :meth:`modes` does."""
         rows = self._find_searchable(X)
         m_max = int((X[rows] == MISSING).sum(axis=1).max(initial=1))
         uniforms = rng.random((np.count_nonzero(rows), m_max, 2))
         return self._run(X, rows, uniforms=uniforms, tolerance=TOLERANCE)[:2]
 
     def log_partitions(self, X):
-        """Return the mask of computed rows, and the logs of the sums over missing entries."""
+        """Return the mask of computed rows, and each row's log Z over its missing entries."""
         is_done, out, totals = self._run(X, self._find_searchable(X), tolerance=TOLERANCE)
         sums = np.zeros(len(X))
         sums[is_done] = self._graph.log_potential(out[is_done]) + totals[is_done]

@@ -218,7 +218,10 @@ class PairTables:
 
 
 def _statistics(energy):
-    """Return the values of both states of a binary energy, and the four products of two values."""
+    """Return the two state values of a binary energy, and their products in the states of a pair.
+
+    The shapes are (2,) and (4,). The joint states of a pair are 00, 01, 10 and 11.
+    """
     states = np.array(energy.states)
     return states, np.multiply.outer(states, states).ravel()
 

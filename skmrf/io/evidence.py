@@ -62,7 +62,7 @@ def read_evidence(path, *, max_bytes=MAX_BYTES):
     evidence = {}
     for i in range(first, len(numbers), 2):
         if numbers[i] in evidence:
-            raise tokens.error(i, "each variable at most once in the evidence")
+            raise tokens.error(i, "a variable that does not occur earlier in the evidence")
         evidence[numbers[i]] = numbers[i + 1]
     return evidence
 

@@ -152,7 +152,9 @@ def _read_variables(file, heads, orders):
     owner = np.repeat(np.arange(len(orders)), orders)
     repeat = find_first_repeat(owner, labels)
     if repeat is not None:
-        raise file.tokens.error(int(place[repeat]), "each variable at most once in the factor")
+        raise file.tokens.error(
+            int(place[repeat]), "a variable that does not occur earlier in the factor"
+        )
     unique_labels, first, variables = np.unique(labels, return_index=True, return_inverse=True)
     place = _concatenate_ranges(heads + 1 + orders, orders)
     declared = file.integers(place, "a number of states", MAX_STATES, low=1)
@@ -191,7 +193,7 @@ def _read_tables(file, at, counts, sizes):
     owner = np.repeat(np.arange(len(counts)), counts)
     repeat = find_first_repeat(owner, index)
     if repeat is not None:
-        raise tokens.error(int(place[repeat]), "each entry at most once in the factor")
+        raise tokens.error(int(place[repeat]), "an index that does not occur earlier in the factor")
     values = file.floats[place + 1]
     is_value = np.zeros(len(tokens), dtype=bool)
     is_value[place + 1] = True

@@ -1,5 +1,6 @@
 """Factor graphs with names of variables and states."""
 
+from .._utils.parameters import show_list
 from ..energies import FactorGraph
 
 MAX_SHOWN = 8
@@ -68,7 +69,10 @@ def check_names(names, energy, n_variables, default):
         )
     names = _as_list(names)
     if len(names) != n_variables:
-        raise ValueError(f"There are {n_variables} variables, but {len(names)} names were given.")
+        raise ValueError(
+            f"There are {n_variables} variables, but {len(names)} names were given; give one name "
+            "per variable."
+        )
     _check_distinct("Names", names)
     return names
 
@@ -85,12 +89,13 @@ def check_categories(categories, energy, n_states):
     if len(categories) != len(n_states):
         raise ValueError(
             f"There are {len(n_states)} variables, but state names were given for "
-            f"{len(categories)}."
+            f"{len(categories)}; give a list of state names per variable."
         )
     for i, (states, q) in enumerate(zip(categories, n_states, strict=True)):
         if len(states) != q:
             raise ValueError(
-                f"Variable {i} has {q} states, but {len(states)} state names were given."
+                f"Variable {i} has {q} states, but {len(states)} state names were given; give one "
+                "name per state."
             )
         _check_distinct(f"The state names of variable {i}", states)
     return categories
@@ -106,4 +111,7 @@ def _check_distinct(what, values):
     except TypeError:
         distinct = False
     if not distinct:
-        raise ValueError(f"{what} must be distinct and hashable; got {values[:MAX_SHOWN]}.")
+        raise ValueError(
+            f"{what} must be distinct and hashable, such as strings; got "
+            f"{show_list(values, MAX_SHOWN)}."
+        )

@@ -116,7 +116,9 @@ def _read_cliques(tokens, at, n_variables):
     owner = np.repeat(np.arange(n_cliques), np.diff(ptr))
     repeat = find_first_repeat(owner, variables)
     if repeat is not None:
-        raise tokens.error(int(place[repeat]), "each variable at most once in the clique")
+        raise tokens.error(
+            int(place[repeat]), "a variable that does not occur earlier in the clique"
+        )
     return (ptr, variables), end
 
 

@@ -20,7 +20,7 @@ MAX_ENUMERATED_ROWS = 2000
 
 @dataclass
 class ChainState:
-    """State of the learner BPChainCD: positive phase, sampler, and enumerated training rows."""
+    """State of the learner BPChainCD: positive phase, sampler, and most frequent training rows."""
 
     data: DataPhase
     chain: Chain

@@ -34,7 +34,8 @@ class MaxMargin(StatelessLearner):
         weight = np.asarray(self.loss_weight)
         if weight.ndim and weight.size != batch.Y.shape[1]:
             raise ValueError(
-                f"loss_weight has {weight.size} entries, but there are {batch.Y.shape[1]} outputs."
+                f"loss_weight has {weight.size} entries, but there are {batch.Y.shape[1]} outputs; "
+                "give one number, or one number per output."
             )
 
     def augmented(self, visible_fields, V):

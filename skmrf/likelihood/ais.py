@@ -55,18 +55,19 @@ def ais(
     n_chains : int, default=128
         Number of forward chains and of reverse chains; at least 2.
     n_temperatures : int, optional
-        Number of steps of the path. By default 1000, then four times as many until the interval is
-        at most ``max_width / 2`` wide, the effective sample size no longer grows (as with zero
-        potentials, which no path can avoid), or the next run would exceed a total of 1.5e9 variable
-        updates, which take about half a minute.
+        Number of steps of the path. By default the first run has 1000 steps, and each further run
+        has four times as many as the last one. The runs end if the interval is at most
+        ``max_width / 2`` wide, if the effective sample size no longer grows (as with zero
+        potentials, which no path can avoid), or if the next run would exceed a total of 1.5e9
+        variable updates, which take about half a minute.
     schedule : {"adaptive", "linear"}, default="adaptive"
         Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
         Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`.
     reference : Product or FactorGraph, optional
         The distribution :math:`p_0`. By default a product of approximate single marginals of the
-        model. A FactorGraph has the cliques of the energy, and its tables are zero except those of
-        a model for which exact inference is feasible, such as a Chow-Liu tree. The temperatures of
-        the path are then evenly spaced, and the first path has 100 steps.
+        model. A FactorGraph must have the same cliques as the energy. Exact inference must be
+        feasible without its tables of zeros, as for a Chow-Liu tree. With a FactorGraph, the
+        temperatures of the path are evenly spaced, and the first run has 100 steps.
     start : ndarray of shape (n, n_visible), optional
         State codes of (approximate) samples of the model at which the reverse chains start, such as
         chains or particles of a learner, or data that the model fits. They are moved by 100 sweeps

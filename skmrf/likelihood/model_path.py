@@ -86,7 +86,7 @@ class ModelPath(NamedTuple):
     def _anneal(self, X, betas, generators, *, reverse=False):
         """Move chains along inverse temperatures, and return the states and the log weights.
 
-        The first inverse temperature is that of the distribution of ``X``.
+        The rows of ``X`` are distributed as the model at the first inverse temperature.
         """
         log_weights = np.zeros(len(X))
         for k in range(len(betas) - 1):

@@ -158,8 +158,9 @@ def neural_log_partition(
     if method == "grid" or (method == "auto" and not discrete and grid_fits(energy)):
         if not grid_fits(energy):
             raise ValueError(
-                'method="grid" takes at most three continuous variables and a grid of '
-                f'{MAX_POINTS} points. Use method="ais".'
+                'method="grid" takes at most three continuous variables and a grid of at most '
+                f"{MAX_POINTS} points, but this model has {len(energy.numbers)} continuous "
+                'variables or needs a larger grid. Use method="ais".'
             )
         result = grid_log_partition(energy)
         if result.converged:

@@ -3,6 +3,8 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._utils.parameters import show_list
+
 # The palette of Okabe and Ito, which colour-blind readers can distinguish.
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 PURPLE, SKY, BLACK, GREY = "#CC79A7", "#56B4E9", "#000000", "#8A8A8A"
@@ -90,7 +92,7 @@ def get_pair_indices(pairs, names):
         ):
             raise ValueError(
                 f"pairs contains {pair!r}, but a pair must be two columns, given by name or by "
-                f"index from 0 to {len(names) - 1}. The columns are {names[:8]}."
+                f"index from 0 to {len(names) - 1}. The columns are {show_list(names)}."
             )
         result.append((min(indices), max(indices)))
     return result

@@ -5,7 +5,7 @@ import textwrap
 import networkx as nx
 import numpy as np
 
-from .._utils.parameters import check_choice, check_number
+from .._utils.parameters import check_choice, check_number, show_list
 from ..energies.pair_strengths import pair_strengths
 from ..estimators.boltzmann_machine import BoltzmannMachine
 from ..estimators.discrete_mrf import DiscreteMRF
@@ -272,8 +272,8 @@ def _compute_positions(graph, layout):
         absent = sorted(set(graph) - set(layout))
         if absent:
             raise ValueError(
-                f"layout has no position for the columns {absent[:8]}; give a position for each "
-                "column."
+                f"layout has no position for the columns {show_list(absent)}; give a position for "
+                "each column."
             )
         return {i: tuple(map(float, layout[i])) for i in graph}
     check_choice("layout", layout, LAYOUTS)

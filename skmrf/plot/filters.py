@@ -93,7 +93,8 @@ class FiltersDisplay:
         weights = estimator.energy_.weights.T.astype(float)
         if not len(weights):
             raise ValueError(
-                f"{type(estimator).__name__} has no hidden units, so there are no filters to plot."
+                f"{type(estimator).__name__} has no hidden units, so there are no filters to plot; "
+                "fit a model with hidden units."
             )
         output_shape = getattr(estimator, "output_shape_", ())
         shape = _check_image_shape(image_shape, weights.shape[1], output_shape)

@@ -7,7 +7,7 @@ from ._axes import BLUE, GREY, check_estimator, get_single_axes, hide_frame, mer
 
 
 class RegularizationPathDisplay:
-    """Plot of the scores from which ``alpha="auto"`` chose the penalty strength.
+    """Plot of held-out scores against the penalty strength, for ``alpha="auto"``.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class RegularizationPathDisplay:
         return display.plot(ax=ax, **kwargs)
 
     def plot(self, *, ax=None, **kwargs):
-        """Plot the scores.
+        """Plot the held-out scores against the penalty strength.
 
         Parameters
         ----------

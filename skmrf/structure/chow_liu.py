@@ -15,7 +15,7 @@ MAX_TABLE_SIZE = 2**20  # larger tables of pairs are never edges
 
 
 class Tree(NamedTuple):
-    """Chow-Liu tree.
+    """Chow-Liu tree as a factor graph, with the increase of the likelihood by each edge.
 
     Attributes
     ----------

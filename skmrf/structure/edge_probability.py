@@ -106,7 +106,8 @@ def z_from_chi2(statistic, dof):
     if np.isnan(statistic).any():
         raise ValueError("statistic contains nan. Leave out pairs that have no statistic.")
     if not (np.isfinite(dof) & (dof >= 0)).all():
-        raise ValueError("dof must be finite and not negative.")
+        wrong = dof[~(np.isfinite(dof) & (dof >= 0))][0]
+        raise ValueError(f"dof must be finite and not negative; got {wrong}.")
     z = np.where((dof > 0) & np.isposinf(statistic), np.inf, 0.0)
     tested = (dof > 0) & np.isfinite(statistic) & (statistic > 0)
     log_p = log_tail(statistic[tested], dof[tested])

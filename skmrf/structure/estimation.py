@@ -87,7 +87,7 @@ class TableLearnerAdapter(Learner):
 
 
 def _convert_moments(energy, phase):
-    """Convert the clique marginals of a phase to expected statistics of the energy's parameters."""
+    """Convert the clique marginals of a phase to expected sufficient statistics of the energy."""
     if isinstance(phase, CliqueMoments):
         return CliqueMoments(energy.from_table_moments(phase.moments[NAME]))
     return phase

@@ -210,7 +210,7 @@ def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
         unchanged = np.array_equal(after, edges)
         rounds.append(count_changes(edges, edges if last else after))
         if last and not unchanged:
-            _warn_unconverged(len(rounds), len(difference(edges, after)))
+            _warn_unconverged(len(rounds), len(difference(edges, after)), estimation.stopped)
         if last or unchanged:
             return Selection(energy, tests, n_candidates, rounds, unchanged)
         estimation.path.remove(difference(edges, after))
@@ -227,10 +227,14 @@ def count_changes(before, after):
     }
 
 
-def _warn_unconverged(n_rounds, n_rejected):
+def _warn_unconverged(n_rounds, n_rejected, was_stopped):
+    cause, remedy = f"The search reached its limit of {n_rounds} rounds", "Leave out these edges"
+    if was_stopped:
+        cause = f"A callback or Ctrl-C stopped the search in round {n_rounds}"
+        remedy = "Leave out these edges, or fit again without the interruption"
     warn_caller(
-        f"The search stopped after {n_rounds} rounds before it converged. {n_rejected} of the "
-        "selected edges are not significant (see p_values_).",
+        f"{cause}, before it converged. {n_rejected} of the selected edges do not meet the "
+        f"criterion of the search strategy, such as a small p-value (p_values_). {remedy}.",
         ConvergenceWarning,
     )
 

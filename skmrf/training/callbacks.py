@@ -36,7 +36,7 @@ class ScoreMonitor:
         """Do nothing after a fit."""
 
     def on_fit_task_begin(self, estimator, context):
-        """Do nothing when an epoch begins."""
+        """Do nothing when an epoch begins, because the model is scored when the epoch ends."""
 
     def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
         """Score the model at the end of an epoch; return True if training must stop."""

@@ -248,10 +248,10 @@ class Checkpoint:
         vars(estimator).pop("_checkpoint", None)
 
     def on_fit_task_begin(self, estimator, context):
-        """Do nothing when a task begins."""
+        """Do nothing when a task begins, because the fit itself reads and writes its state."""
 
     def on_fit_task_end(self, estimator, context):
-        """Do nothing when a task ends, because the fit writes its state itself."""
+        """Do nothing when a task ends, because the fit itself reads and writes its state."""
 
 
 def describe_energy(energy):

@@ -78,7 +78,7 @@ def choose_alpha(data, penalty, rng):
 
 
 def _divide(data, order, n_folds):
-    """Return pairs (training rows, held-out rows)."""
+    """Split rows into folds; return pairs (training rows, held-out rows)."""
     n_folds = min(n_folds, len(order))
     if n_folds < 2:
         n_held_out = max(1, round(HELD_OUT_SHARE * len(order)))
@@ -136,14 +136,14 @@ def _is_within_error(losses, weights):
 
 
 def mean_and_error(values, weights):
-    """Return the weighted means of the rows of a matrix, and their standard errors.
+    """Return weighted means over the last axis of an array, and their standard errors.
 
     Parameters
     ----------
     values : ndarray of shape (..., n_rows)
-        Values.
+        Values of each row.
     weights : ndarray of shape (n_rows,)
-        Weights, with sum one.
+        Weights of the rows, which sum to one.
 
     Returns
     -------
@@ -155,17 +155,18 @@ def mean_and_error(values, weights):
 
 
 class LogisticSolver:
-    """Solver of L2-penalised logistic regressions of all outputs of some rows.
+    """Solver of L2-penalised logistic regressions, one for each output.
 
-    It rotates the inputs to their principal components. The rows have a diagonal covariance matrix
-    there, so that L-BFGS converges in few iterations after a rescaling of each parameter. Half a
-    row of mean inputs is added to the count of each state of each output, so that the intercepts
-    of constant outputs are finite.
+    The inputs are rotated to their principal components, whose covariance matrix is diagonal. Each
+    parameter is also rescaled. L-BFGS then converges in few iterations. Half a row with mean inputs
+    is added for each state of each output, so that the intercepts of constant outputs are finite.
 
     Parameters
     ----------
     data : Batch
         Training rows: inputs ``X`` and targets ``Y``.
+    light : bool, default=False
+        Whether the weight of the strongest input of each output has a weaker penalty.
     """
 
     def __init__(self, data, light=False):
@@ -188,7 +189,7 @@ class LogisticSolver:
         self.solution[-1] = initial_values.log_odds(data.Y, data.log_weights)
 
     def begin_at(self, energy):
-        """Start the solver at a model without hidden units."""
+        """Set the initial solution to the weights of a model without hidden units."""
         inputs = energy.theta["visible_inputs"].astype(float)
         self.solution[: len(self.variances)] = self.components.T @ inputs
         self.solution[-1] = energy.theta["visible_bias"] + self.mean @ inputs
@@ -313,7 +314,7 @@ class PenalizedSolver:
         self.energy = independent_outputs(data)
 
     def begin_at(self, energy):
-        """Start the solver at a model without hidden units."""
+        """Set the initial solution to the weights of a model without hidden units."""
         self.energy = energy
 
     def solve(self, alpha, max_iter=MAX_ITER):

@@ -35,7 +35,10 @@ class PartReports:
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
 
     def begin(self, rng, *inputs):
-        """Return the random generator of the fit, which a checkpoint restores."""
+        """Load the finished parts from the checkpoint; return its random generator, or ``rng``.
+
+        Without a checkpoint file there are no finished parts, and ``rng`` is returned.
+        """
         self.checkpoint = self.estimator._checkpoint
         rng = self.checkpoint.begin(rng, self.estimator, *inputs)
         self.done, _ = self.checkpoint.take_saved() or ([], None)

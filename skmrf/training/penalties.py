@@ -189,7 +189,7 @@ def make_penalty(name, alpha, groups, multiplicity=None, centre=None):
     multiplicity : dict of str to int, optional
         Number of entries of an array of theta that are the same parameter. By default 1.
     centre : dict of str to ndarray, optional
-        Parameters from which the penalty "l2" measures deviations. By default zero.
+        Parameters towards which the penalty "l2" shrinks. By default zero.
 
     Returns
     -------

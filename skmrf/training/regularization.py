@@ -1,4 +1,4 @@
-"""Choice of the strength of a penalty on held-out rows, along a path of warm-started fits."""
+"""Regularization path: fits of decreasing penalty strength, scored on held-out rows."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ MIN_GAIN = 0.5  # standard errors by which a strength must improve the score, or
 
 
 class RegularizationPath(NamedTuple):
-    """Scores of held-out rows along a path of penalty strengths.
+    """Regularization path: scores of held-out rows for decreasing penalty strengths.
 
     Attributes
     ----------
@@ -39,14 +39,14 @@ class RegularizationPath(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """Training rows and held-out rows.
+    """Fold of a cross-validation: training rows, held-out rows and reference model.
 
     Attributes
     ----------
     train, test : Batch
         Training rows and held-out rows.
     reference : Energy
-        Model from which the penalty measures deviations, learned from the training rows.
+        Model towards which the penalty shrinks, learned from the training rows.
     """
 
     train: Batch
@@ -55,7 +55,7 @@ class Fold(NamedTuple):
 
 
 class PathFits(NamedTuple):
-    """Scores and models along a path of penalty strengths.
+    """Scores and models along a regularization path.
 
     Attributes
     ----------
@@ -76,9 +76,9 @@ class PathFits(NamedTuple):
 
 
 def fit_path(learner, folds, settings, score_rows, penalty):
-    """Fit models of decreasing penalty strength to each fold, and score its held-out rows.
+    """Fit a regularization path to each fold, and score its held-out rows.
 
-    Each fit starts from the model of the previous strength.
+    The penalty strength decreases. Each fit starts from the model of the previous strength.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ def fit_path(learner, folds, settings, score_rows, penalty):
     score_rows : callable
         Function ``(energy, rows) -> ndarray of shape (n_rows,)``: scores in nats.
     penalty : {"l2", "l1", "group-l1"}
-        Penalty. A path of "l2" ends at the first strength whose mean score is not better than all
-        before by half a standard error of the difference. Strong sparse penalties remove all
-        interactions, so their path is complete.
+        Penalty. A path of "l2" ends at the first strength whose mean score does not exceed the
+        best earlier mean by half a standard error of the difference. Strong sparse penalties remove
+        all interactions, so their path is complete.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def _append(fits, strength, row_scores, energy):
 
 
 def _is_past_best(fits, weights):
-    """Return whether the last strength is not clearly better than the best one before it."""
+    """Return whether the last model does not clearly improve on the best model before it."""
     *before, last = fits.row_scores
     best = before[int(np.argmax(np.array(before) @ weights))]
     gains, std_errors = gain_over_reference([best, last], weights)
@@ -141,7 +141,7 @@ def _fit(learner, fold, energy, settings, penalty, strength):
 
 
 def penalty_from(reference, name, alpha):
-    """Return a penalty; "l2" is on the deviation from a reference model.
+    """Return a penalty by name; "l2" shrinks the parameters towards a reference model.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def held_out_weights(folds):
 
 
 def gain_over_reference(row_scores, weights):
-    """Return the mean gains of row scores over the first ones, and their standard errors.
+    """Return each model's mean gain over the first model, and its standard error.
 
     Parameters
     ----------

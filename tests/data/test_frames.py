@@ -1,4 +1,4 @@
-"""Tests of tables of users: masked arrays, truth values, and frames with the types of fit."""
+"""Tests of tables of users: masked arrays, booleans, and frames with the types of fit."""
 
 import pickle
 
@@ -250,9 +250,7 @@ MIXED = [
     "model", [DiscreteMRF(), BoltzmannMachine(), RBM(), NNMRFDensity()], ids=lambda m: type(m)
 )
 def test_truth_values_among_numbers_raise(model, X):
-    with pytest.raises(
-        ValueError, match=r"Column ('b'|1) mixes truth values and numbers such as 1"
-    ):
+    with pytest.raises(ValueError, match=r"Column ('b'|1) mixes booleans and numbers such as 1"):
         clone(model).fit(X)
 
 

@@ -1,5 +1,6 @@
 """Tests of the conversion of tables with continuous and categorical columns."""
 
+import re
 import warnings
 
 import numpy as np
@@ -173,7 +174,7 @@ def test_numbers_too_large(x):
     try:
         found = fit_columns([np.array(x)], ["x"], np.zeros(1, bool), "auto")
     except ValueError as error:
-        assert "Column 'x' holds numbers too large" in str(error)  # noqa: PT017
+        assert re.match("Column 'x' holds .*e[+]308, which is too large", str(error))  # noqa: PT017
         return
     assert np.isfinite(found.encode([np.array(x)])).all()
 

@@ -113,7 +113,7 @@ def test_invalid_parameters():
     for threshold, message in (
         (255, "threshold must be a number >= 0 and <= 254; got 255."),
         (-1, "threshold must be a number >= 0 and <= 254; got -1."),
-        ("dark", "threshold must be a number; got 'dark'."),
+        ("dark", "threshold must be a finite number; got 'dark'."),
     ):
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             fetch_mnist(threshold=threshold)
@@ -469,7 +469,7 @@ def test_corruption_is_reproducible(seed):
         (["0"], 0.1, "V must contain booleans, integers or floats; got dtype <U1."),
         ([0, 1], 1.1, "rate must be a number >= 0 and <= 1; got 1.1."),
         ([0, 1], -0.1, "rate must be a number >= 0 and <= 1; got -0.1."),
-        ([0, 1], None, "rate must be a number; got None."),
+        ([0, 1], None, "rate must be a finite number; got None."),
     ],
 )
 def test_flip_errors(V, rate, message):

@@ -92,7 +92,7 @@ def test_non_decay_graph():
         (3, 0.0, "beta must be strictly between 0 and 1; got 0.0"),
         (3, 1, "beta must be strictly between 0 and 1; got 1"),
         (3, 1.2, "beta must be a number >= 0 and <= 1"),
-        (3, np.nan, "beta must be a number"),
+        (3, np.nan, "beta must be a finite number"),
     ],
 )
 def test_non_decay_errors(n_middle, beta, message):
@@ -279,7 +279,7 @@ ISING_ERRORS = [
         {"kind": "power-law", "degree": 3},
         "kind='power-law' needs an even integer degree; got degree=3.0.",
     ),
-    ({"kind": "erdos-renyi", "degree": np.nan}, "degree must be a number; got nan."),
+    ({"kind": "erdos-renyi", "degree": np.nan}, "degree must be a finite number; got nan."),
     (
         {"coupling": [1.0, 2.0]},
         "coupling must be a number, 5 numbers (one per edge) or a matrix of shape (6, 6); got an "
@@ -319,7 +319,7 @@ ISING_ERRORS = [
     ),
     (
         {"kind": nx.DiGraph([(0, 1)])},
-        "kind must be an undirected graph; use graph.to_undirected().",
+        "kind must be an undirected graph, but it is directed; use graph.to_undirected().",
     ),
     (
         {"kind": 3},

@@ -51,7 +51,8 @@ from skmrf.energies.layout import Layout
             [(0, 1)],
             np.zeros(5),
             None,
-            "log_potentials has 5 numbers, but the tables of the cliques have 6 entries in total.",
+            "log_potentials has 5 numbers, but the tables of the cliques have 6 entries in total; "
+            "give one number per entry.",
         ),
         (
             [2, 2],
@@ -87,8 +88,8 @@ from skmrf.energies.layout import Layout
             [(0,), (1,), (2,)],
             [np.zeros(2), np.zeros(3), np.zeros(2)],
             [[0, 1]],
-            "The cliques [0, 1] are one group of tie, but their tables have the shapes [(2,), (3,)]"
-            "; only tables of the same shape can be shared.",
+            "tie puts the cliques [0, 1] in one group, but their tables have the shapes [(2,), "
+            "(3,)]; only cliques with tables of the same shape can be tied.",
         ),
         (
             [2, 2],
@@ -115,8 +116,20 @@ from skmrf.energies.layout import Layout
             "table is the one of clique 1 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...) with 1.1e+12 "
             "numbers. Use smaller cliques or merge rare states.",
         ),
-        ([[2]], [], [], None, "n_states must be a list of positive integers, one per variable."),
-        ([2.5], [], [], None, "n_states must be a list of positive integers, one per variable."),
+        (
+            [[2]],
+            [],
+            [],
+            None,
+            "n_states must be a list of positive integers, one per variable; got [[2]].",
+        ),
+        (
+            [2.5],
+            [],
+            [],
+            None,
+            "n_states must be a list of positive integers, one per variable; got [2.5].",
+        ),
         ([2, 0], [], [], None, "Variable 1 has 0 states; a variable must have 1 to 32767 states."),
         (
             [2, 32768],
@@ -177,12 +190,19 @@ NOT_FINITE = "coupling and bias must be finite; for states of probability zero u
             (0, 1),
             "coupling must have shape (n, n), and bias must have shape (n,); got (2, 2) and (1,).",
         ),
-        ([[0, 1], [2, 0]], [0, 0], (0, 1), "coupling must be symmetric; use (J + J.T) / 2."),
+        (
+            [[0, 1], [2, 0]],
+            [0, 0],
+            (0, 1),
+            "coupling must be symmetric, but coupling[0, 1] is 1.0 and coupling[1, 0] is 2.0; use "
+            "(J + J.T) / 2.",
+        ),
         (
             np.eye(2),
             [0, 0],
             (0, 1),
-            "coupling must have a zero diagonal; use bias for terms of single variables.",
+            "coupling must have a zero diagonal, but coupling[0, 0] is 1.0; use bias for terms of "
+            "single variables.",
         ),
         (np.zeros((2, 2)), [0, np.nan], (0, 1), NOT_FINITE),
         (np.zeros((1, 1)), [-np.inf], (0, 1), NOT_FINITE),

@@ -415,11 +415,11 @@ def test_valid_arguments():
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (1, [(0, 2)], r"edges must join variables 0 to 1; got \[\[0, 2\]\]"),
-        (1, [(-1, 1)], r"edges must join variables 0 to 1; got \[\[-1, 1\]\]"),
-        (1, [(1, 1)], "An edge joins a variable to itself"),
-        (1, [(0, 1), (1, 0)], "An edge is given twice"),
-        (1, [(0, 1), (0, 1)], "An edge is given twice"),
+        (1, [(0, 2)], r"edges must join variables 0 to 1; got the edge \[0, 2\]\."),
+        (1, [(-1, 1)], r"edges must join variables 0 to 1; got the edge \[-1, 1\]\."),
+        (1, [(1, 1)], r"The edge \[1, 1\] joins a variable to itself"),
+        (1, [(0, 1), (1, 0)], r"The edge \[0, 1\] is given twice"),
+        (1, [(0, 1), (0, 1)], r"The edge \[0, 1\] is given twice"),
         (1, np.zeros((0, 2)), r"theta\['edges'\] must be of shape \(0, 10\); got \(1, 10\)"),
         (2, [0, 3], r"theta\['nodes'\] must be of shape \(2, 12\); got \(2, 8\)"),
         (3, ((3,), (2,)), r"theta\['nodes'\] must be of shape \(2, 11\); got \(2, 8\)"),
@@ -456,6 +456,6 @@ def test_invalid_states_raise(code, seed):
     energy.log_potential(X)
     X[1, 1] = code
     with pytest.raises(
-        ValueError, match="Variable 1 has the state codes 0 to 2, but X holds other"
+        ValueError, match="Variable 1 has the state codes 0 to 2, but row 1 of X holds "
     ):
         energy.log_potential(X)

@@ -154,9 +154,9 @@ TABLE = {
         ),
         expected_for_words("'a'"),
     ),
-    "truth values among numbers": (
+    "booleans among numbers": (
         lambda X: replace_entry(True, object)(X),
-        expect("Column 1 mixes truth values and numbers such as"),
+        expect("Column 1 mixes booleans and numbers such as"),
     ),
     "masked": (
         lambda X: np.ma.MaskedArray(X, np.arange(160).reshape(40, 4) % 7 == 1),

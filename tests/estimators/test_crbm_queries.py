@@ -387,7 +387,7 @@ def test_inputs_too_large_for_the_weights_raise():
     model = quick(max_iter=30).fit(X, Y)
     far = X.copy()
     far[7] = 1e308
-    with pytest.raises(ValueError, match=r"Row 7 of X holds numbers too large"):
+    with pytest.raises(ValueError, match=r"Row 7 of X holds numbers that are too large"):
         model.decision_function(far)
 
 

@@ -148,7 +148,7 @@ def test_invalid_graphs_raise(graph, message):
 
 @pytest.mark.parametrize("name", range(9, 14))
 def test_messages_list_few_columns(name):
-    with pytest.raises(ValueError, match=r"99, which is not a column; the columns are .* \.\.\.\."):
+    with pytest.raises(ValueError, match=r"99, which is not a column; the .*, \.\.\.\]\."):
         edges([(0, 99)], names=list(range(name)))
 
 

@@ -198,7 +198,7 @@ def test_empty_columns_and_indicators(seed):
     assert_array_equal(found[:, 4:], np.isnan(X[:, [0, 1, 3]]))
     X[3, 1] = 8.0
     assert imputer.transform(X)[3, 1] == 8.0
-    with pytest.raises(ValueError, match="No column has an observed entry"):
+    with pytest.raises(ValueError, match="No column of X has an observed entry"):
         MRFImputer(EXACT).fit(np.full((4, 2), np.nan))
 
 

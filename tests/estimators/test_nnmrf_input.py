@@ -287,7 +287,7 @@ def test_bad_queries(density):
                     ask(wrong)
     with pytest.raises(ValueError, match="n_samples must be an integer >= 1; got 0"):
         model.sample(0)
-    with pytest.raises(ValueError, match=r"given names column 'z'; the columns are \['a'"):
+    with pytest.raises(ValueError, match=r"given has 'z', .* columns are \['a'"):
         model.sample(given={"z": 1})
     with pytest.raises(ValueError, match="Column 'd' has the category 'w'"):
         model.sample(given={"d": "w"})

@@ -147,7 +147,7 @@ def test_sample_given_rows(fitted):
     assert fitted.sample().shape == (1, 6)
     with pytest.raises(ValueError, match="given has 3 rows; give one row, or n_samples=2 rows"):
         fitted.sample(2, given=given)
-    with pytest.raises(ValueError, match=r"given names column 6; the columns are \[0, 1, 2"):
+    with pytest.raises(ValueError, match=r"given has 6, .*; the 6 columns are \[0, 1, 2"):
         fitted.sample(given={6: 1})
     with pytest.raises(ValueError, match=r"Column 2 holds 3\.0, but the states are 0 and 1"):
         fitted.sample(given={2: 3})
@@ -334,7 +334,7 @@ BAD_PARAMETERS = [
     ({"learner": PCD}, "learner must be one of .*; got <class"),
     ({"learner": PCD(n_chains=0)}, "n_chains must be an integer >= 1; got 0"),
     ({"learner": CD(n_sweeps=0)}, "n_sweeps must be an integer >= 1; got 0"),
-    ({"binarize": "mean"}, "binarize must be a number; got 'mean'"),
+    ({"binarize": "mean"}, "binarize must be a finite number; got 'mean'"),
     ({"init_visible_bias": "ones"}, r"init_visible_bias must be one of \['data', 'zeros'\]"),
     ({"optimizer": "lbfgs"}, 'optimizer="lbfgs" needs a deterministic objective'),
     ({"alpha": -1}, "alpha must be a number >= 0; got -1"),

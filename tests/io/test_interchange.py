@@ -334,14 +334,14 @@ FG_ERRORS = {
     "32767), found '0'.",
     "1\n\n1\n0\n2.0\n1\n0 1": "line 5, token 1: expected a number of states (an integer from 1 to "
     "32767), found '2.0'.",
-    "1\n\n2\n4 4\n2 2\n1\n0 1": "line 4, token 2: expected each variable at most once in "
-    "the factor, found '4'.",
+    "1\n\n2\n4 4\n2 2\n1\n0 1": "line 4, token 2: expected a variable that does not "
+    "occur earlier in the factor, found '4'.",
     "2\n\n1\n4\n2\n1\n0 1\n\n2\n3 4\n2 3\n1\n0 1": "line 11, token 2: expected 2, the number of "
     "states that variable 4 has in factor 0, found '3'.",
     "1\n\n1\n0\n2\n2\n0 1\n2 1": "line 8, token 1: expected the index of an entry (an integer from "
     "0 to 1), found '2'.",
-    "1\n\n1\n0\n2\n2\n1 1\n1 2": "line 8, token 1: expected each entry at most once in the "
-    "factor, found '1'.",
+    "1\n\n1\n0\n2\n2\n1 1\n1 2": "line 8, token 1: expected an index that does not occur "
+    "earlier in the factor, found '1'.",
     "1\n\n1\n0\n2\n2\n0 0\n1 0": "line 6, token 1: expected a potential above 0 among the entries "
     "of factor 0, found zeros only.",
     "1\n\n1\n0\n2\n0": "line 6, token 1: expected a potential above 0 among the entries of factor "

@@ -193,8 +193,8 @@ MODEL_ERRORS = {
     "999999999999999999), found 'x'.",
     "MARKOV\n2\n2 2\n2\n1 0\n2 1 2\n2 1 1\n4 1 1 1 1": "line 6, token 3: expected one of the 2 "
     "variables, numbered from 0, found '2'.",
-    "MARKOV\n2\n2 2\n2\n1 0\n2 1 1\n2 1 1\n4 1 1 1 1": "line 6, token 3: expected each "
-    "variable at most once in the clique, found '1'.",
+    "MARKOV\n2\n2 2\n2\n1 0\n2 1 1\n2 1 1\n4 1 1 1 1": "line 6, token 3: expected a variable "
+    "that does not occur earlier in the clique, found '1'.",
     "MARKOV\n1\n1\n2\n1 0\n65" + " 0" * 65: "line 6, token 1: expected at most 64 variables in "
     "a clique, found '65'.",
     "MARKOV\n2\n2 2\n1\n2 0 1\n\n8\n1 1 1 1": "line 7, token 1: expected 4, the number of "
@@ -293,7 +293,8 @@ EVIDENCE_ERRORS = {
     "states, found '0'.",
     "2\n1 0 1\n1 0 0": "line 1, token 1: expected evidence of one sample, found 2 samples.",
     "3\n0\n0\n0": "line 1, token 1: expected evidence of one sample, found 3 samples.",
-    "2 7 0 7 1": "line 1, token 4: expected each variable at most once in the evidence, found '7'.",
+    "2 7 0 7 1": "line 1, token 4: expected a variable that does not occur earlier in the "
+    "evidence, found '7'.",
     "1 -7 0": "line 1, token 2: expected a count, a variable or a state (an integer from 0 to "
     "999999999999999999), found '-7'.",
     "1 7 1.0": "line 1, token 3: expected a count, a variable or a state (an integer from 0 to "

@@ -268,7 +268,7 @@ def test_imputed_values_have_the_conditional_distribution(seed):
         (BPChainCD(order=[0, 1]), "order must be one of"),
         (BPChainCD(damping=-0.1), "damping must be a number >= 0 and <= 0.99; got -0.1"),
         (MeanField(max_iter=0), "max_iter must be an integer >= 1; got 0"),
-        (MeanField(tol=np.inf), "tol must be a number; got inf"),
+        (MeanField(tol=np.inf), "tol must be a finite number; got inf"),
     ],
 )
 def test_invalid_parameters_raise(learner, message):

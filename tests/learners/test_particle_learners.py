@@ -385,7 +385,10 @@ def test_n_jobs_has_no_effect_on_results(name, seed):
         (MCMCMLE(reset=0), "reset must be an integer >= 1; got 0"),
         (MCMCMLE(ess_threshold=2), "ess_threshold must be a number >= 0 and <= 1; got 2"),
         (MCMCMLE(n_sweeps=True), "n_sweeps must be an integer; got True"),
-        (ParticleFilteredMCMCMLE(ess_threshold="x"), "ess_threshold must be a number; got 'x'"),
+        (
+            ParticleFilteredMCMCMLE(ess_threshold="x"),
+            "ess_threshold must be a finite number; got 'x'",
+        ),
         (ParticleFilteredMCMCMLE(reference="x"), "reference must be one of"),
         (TemperedTransitions(n_chains=0), "n_chains must be an integer >= 1; got 0"),
         (TemperedTransitions(n_temperatures=0), "n_temperatures must be an integer >= 1; got 0"),

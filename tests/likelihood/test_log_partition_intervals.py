@@ -247,7 +247,7 @@ def test_few_chains_with_possible_starts(seed):
         ({"n_chains": 2.5}, "n_chains must be an integer; got 2.5."),
         ({"n_temperatures": 0}, "n_temperatures must be an integer >= 1; got 0."),
         ({"max_width": -1}, "max_width must be a number >= 0; got -1."),
-        ({"max_width": np.nan}, "max_width must be a number; got nan."),
+        ({"max_width": np.nan}, "max_width must be a finite number; got nan."),
         (
             {"random_state": "seed"},
             "random_state must be None, an int >= 0, a numpy.random.RandomState or a "

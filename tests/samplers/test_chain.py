@@ -458,7 +458,7 @@ def test_invalid_orders_raise(order):
         ),
         ({"clip": -0.1}, r"^clip must be a number >= 0 and <= 0\.5; got -0\.1\."),
         ({"clip": 0.6}, r"^clip must be a number >= 0 and <= 0\.5; got 0\.6\."),
-        ({"clip": np.nan}, r"^clip must be a number; got nan\."),
+        ({"clip": np.nan}, r"^clip must be a finite number; got nan\."),
     ],
 )
 def test_invalid_settings_raise(settings, message):

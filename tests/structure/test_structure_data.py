@@ -244,7 +244,7 @@ def test_default_screen_limits_partners(monkeypatch):
 def test_search_that_does_not_converge_warns(monkeypatch):
     monkeypatch.setattr(search, "MAX_ROUNDS", 1)
     with pytest.warns(
-        ConvergenceWarning, match=r"stopped after 1 rounds .*\. 6 of the selected edges are not"
+        ConvergenceWarning, match=r"limit of 1 rounds, .*\. 6 of the selected edges do not"
     ):
         found = learner(screen=None).fit(chain_rows(0))
     assert not found.converged_

@@ -4,6 +4,8 @@ from itertools import combinations
 
 import numpy as np
 
+from ..._utils.parameters import show_list
+
 N_NEIGHBORS = 5
 
 
@@ -76,8 +78,7 @@ def _find_column(column, names):
         if isinstance(column, int | np.integer) and 0 <= column < len(names):
             return int(column)
     raise ValueError(
-        f"graph has {column!r}, which is not a column; the columns are {names[:8]}"
-        f"{' ...' if len(names) > 8 else ''}."
+        f"graph has {column!r}, which is not a column; the columns are {show_list(names)}."
     )
 
 
