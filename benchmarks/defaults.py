@@ -5,8 +5,8 @@ mean log-likelihood of test rows in nats (DiscreteMRF, against independent colum
 tree, both with one pseudo-count), a measure of multi-label classification (CRBMStructuredPredictor,
 against one logistic regression per label), F1 of the edges of generated graphs
 (MRFStructureLearner, against L1-penalised logistic regressions with the same limit of 5% for any
-false edge), or the fraction of imputed entries that are right and the error of imputed numbers (MRFImputer, against
-KNNImputer and IterativeImputer).
+false edge), or the fraction of imputed entries that are right and the error of imputed numbers
+(MRFImputer, against KNNImputer and IterativeImputer).
 
 Tables with at most 500 rows have random splits (two thirds are training rows) or random masks; the
 mean difference and its standard error are over these, over generated graphs, or else over test
