@@ -1,4 +1,4 @@
-"""Adam steps and gradient steps, each computed in one loop over the parameters."""
+"""Steps of optimizers, each computed in one loop over the parameters."""
 
 import numpy as np
 
@@ -52,3 +52,17 @@ def update_running_mean(mean, value, share):
     share = mean.dtype.type(share)
     for i in range(mean.size):
         mean[i] += share * (value[i] - mean[i])
+
+
+@kernel
+def add_and_project(vector, direction, factor, other):
+    """Add ``factor * direction`` to ``vector``, and return the inner product with ``other``.
+
+    One thread computes it: BLAS would start several, which wait for each other if other programs
+    run.
+    """
+    product = 0.0
+    for i in range(vector.size):
+        vector[i] += factor * direction[i]
+        product += vector[i] * other[i]
+    return product

@@ -89,35 +89,37 @@ def binary_sites(rows, weights, scores, site_log_p):
 
 
 @kernel
-def pair_site(i, X, state_start, coupling, bias, weights, site_log_p, gradient, bias_gradient):
+def pair_site(i, first, states, coupling, bias, weights, site_log_p, gradient, bias_gradient):
     """Add log p(x_i | rest) of each row of a pairwise model, and its weighted gradient.
 
-    ``coupling`` has one row per state of every variable and one column per state of variable i. The
-    rows of variable i are zero. The gradient arrays have the shapes of ``coupling`` and ``bias``;
-    with empty arrays no gradient is computed.
+    ``coupling`` has one row per state of every variable and one column per state of variable i,
+    followed by columns of zeros. The rows of variable i are zero. ``states[r, j]`` is the row of
+    ``coupling`` for the state of variable j in row r, and ``first`` is the row for state 0 of
+    variable i. The gradient arrays have the shapes of
+    ``coupling`` and ``bias``; with empty arrays no gradient is computed.
     """
-    q = bias.size
-    scores = np.empty(q)
-    for r in range(X.shape[0]):
-        x = X[r]
-        for s in range(q):
-            scores[s] = bias[s]
-        for j in range(x.size):
-            row = coupling[state_start[j] + x[j]]
-            for s in range(q):
-                scores[s] += row[s]
-        site_log_p[r] += log_softmax(scores, q, x[i])
+    q, width = bias.size, coupling.shape[1]
+    scores = np.empty(width)
+    for r in range(states.shape[0]):
+        scores[:q] = bias
+        scores[q:] = 0.0
+        for j in range(states.shape[1]):
+            k = states[r, j]
+            for s in range(width):
+                scores[s] += coupling[k, s]
+        x = states[r, i] - first
+        site_log_p[r] += log_softmax(scores, q, x)
         if gradient.size == 0:
             continue
         for s in range(q):
             scores[s] *= -weights[r]
-        scores[x[i]] += weights[r]
+        scores[x] += weights[r]
         for s in range(q):
             bias_gradient[s] += scores[s]
-        for j in range(x.size):
-            row = gradient[state_start[j] + x[j]]
-            for s in range(q):
-                row[s] += scores[s]
+        for j in range(states.shape[1]):
+            k = states[r, j]
+            for s in range(width):
+                gradient[k, s] += scores[s]
 
 
 @kernel

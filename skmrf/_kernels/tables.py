@@ -155,3 +155,68 @@ def write_incidence(clique_ptr, clique_vars, strides, at, clique, stride):
             clique[at[i]] = a
             stride[at[i]] = strides[p]
             at[i] += 1
+
+
+@inlined
+def scale_table(
+    a, gradient, frequencies, state_start, curvature, clique_ptr, clique_vars, strides,
+    table_start, out,
+):  # fmt: skip
+    """Divide the gradient of a table by the probabilities of the joint states, plus a curvature."""
+    first, last = clique_ptr[a], clique_ptr[a + 1]
+    size = 1
+    for p in range(first, last):
+        size *= state_start[clique_vars[p] + 1] - state_start[clique_vars[p]]
+    for k in range(size):
+        f, rest, entry = 1.0, k, table_start[a]
+        for p in range(first, last):
+            start = state_start[clique_vars[p]]
+            q = state_start[clique_vars[p] + 1] - start
+            f *= frequencies[start + rest % q]
+            entry += (rest % q) * strides[p]
+            rest //= q
+        out[entry] += gradient[entry] / (f + curvature[entry])
+
+
+@kernel
+def precondition_tables(
+    gradient, frequencies, state_start, owner, curvature, clique_ptr, clique_vars, strides,
+    table_start, out,
+):  # fmt: skip
+    """Multiply a gradient by the approximate inverse Hessian of a model of independent variables.
+
+    ``frequencies[state_start[i] + s]`` is the probability of state s of variable i, and
+    ``owner[i]`` is a clique that has only variable i, or -1. ``curvature`` is added to the diagonal
+    of the Hessian. Tables of two variables are centred: the expectation of each row and each column
+    is moved to the tables of single variables. They count twice, as in a pseudo-likelihood. ``out``
+    must be zero at the start.
+    """
+    for a in range(table_start.size):
+        p, start = clique_ptr[a], table_start[a]
+        if clique_ptr[a + 1] - p == 1:
+            first = state_start[clique_vars[p]]
+            for s in range(state_start[clique_vars[p] + 1] - first):
+                entry, f = start + s * strides[p], frequencies[first + s]
+                out[entry] += gradient[entry] / (f * (1.0 - f) + curvature[entry])
+    for a in range(table_start.size):
+        p, start = clique_ptr[a], table_start[a]
+        order = clique_ptr[a + 1] - p
+        if order == 1:
+            continue
+        if order != 2 or owner[clique_vars[p]] < 0 or owner[clique_vars[p + 1]] < 0:
+            scale_table(a, gradient, frequencies, state_start, curvature, clique_ptr, clique_vars,
+                        strides, table_start, out)  # fmt: skip
+            continue
+        i, j = clique_vars[p], clique_vars[p + 1]
+        own_i, own_j = table_start[owner[i]], table_start[owner[j]]
+        step_i, step_j = strides[clique_ptr[owner[i]]], strides[clique_ptr[owner[j]]]
+        for s in range(state_start[i + 1] - state_start[i]):
+            f_i, entry_i = frequencies[state_start[i] + s], own_i + s * step_i
+            for t in range(state_start[j + 1] - state_start[j]):
+                f_j, entry_j = frequencies[state_start[j] + t], own_j + t * step_j
+                entry = start + s * strides[p] + t * strides[p + 1]
+                change = gradient[entry] - f_j * gradient[entry_i] - f_i * gradient[entry_j]
+                change /= 2.0 * f_i * (1.0 - f_i) * f_j * (1.0 - f_j) + curvature[entry]
+                out[entry] += change
+                out[entry_i] -= f_j * change
+                out[entry_j] -= f_i * change

@@ -21,6 +21,7 @@ from .base import Learner, unique_rows
 from .missing_entries import GibbsImputer
 
 CHUNK_SIZE = 2**22
+LANES = 8  # numbers that the processor adds at once
 MAX_DENSE_STATES = 4000  # of all variables; a dense coupling matrix then takes 128 MB
 
 
@@ -91,17 +92,18 @@ def _pairwise_log_likelihood(energy, X, weights):
     coupling, bias = np.zeros((state_start[-1], state_start[-1])), np.zeros(state_start[-1])
     pair_arrays(energy.flat, state_start, *layout.structure, coupling, bias)
     pair, single = np.zeros((n, n)), np.zeros(n)
+    states = (X + layout.state_start).astype(np.int32)
     row_weights = np.ones(len(X)) if weights is None else weights
     tasks = [
-        (i, X, state_start, coupling[:, s].copy(), bias[s], row_weights, pair[:, s].copy())
+        (i, s, states, coupling, bias, row_weights, weights is not None)
         for i, s in enumerate(map(slice, state_start[:-1], state_start[1:]))
         if layout.n_states[i] > 1
     ]
     values = np.zeros(len(X))
-    for i, site_values, gradient, bias_gradient in run_blocks(_evaluate_site, tasks, None):
+    for s, site_values, gradient, bias_gradient in run_blocks(_evaluate_site, tasks, None):
         values += site_values
-        states = slice(state_start[i], state_start[i + 1])
-        pair[:, states], single[states] = gradient, bias_gradient
+        if weights is not None:
+            pair[:, s], single[s] = gradient, bias_gradient
     if weights is None:
         return values, None
     flat = np.zeros(layout.n_parameters)
@@ -109,11 +111,18 @@ def _pairwise_log_likelihood(energy, X, weights):
     return values, flat
 
 
-def _evaluate_site(i, X, state_start, coupling, bias, weights, gradient):
+def _evaluate_site(i, columns, states, coupling, bias, weights, with_gradient):
     """Return a variable's log conditional probabilities and their weighted gradient."""
-    values, bias_gradient = np.zeros(len(X)), np.zeros(gradient.shape[1])
-    pair_site(i, X, state_start, coupling, bias, weights, values, gradient, bias_gradient)
-    return i, values, gradient, bias_gradient
+    q = columns.stop - columns.start
+    width = -(-q // LANES) * LANES  # without a remainder, the loops over states are vectorised
+    padded = np.zeros((len(coupling), width))
+    padded[:, :q] = coupling[:, columns]
+    gradient = np.zeros_like(padded if with_gradient else padded[:0])
+    values, bias_gradient = np.zeros(len(states)), np.zeros(q)
+    pair_site(
+        i, columns.start, states, padded, bias[columns], weights, values, gradient, bias_gradient
+    )
+    return columns, values, gradient[:, :q], bias_gradient
 
 
 def _table_log_likelihood(energy, conditionals, X, weights):

@@ -12,6 +12,7 @@ from .._utils.history import Latest
 from .._utils.interrupts import InterruptLater
 from .._utils.warn import warn_caller
 from .batches import random_order, sort_rows, take_rows
+from .preconditioning import make_preconditioner
 from .reports import SilentReports
 from .settings import MAX_UPDATES
 from .solvers import make_solver
@@ -171,7 +172,11 @@ class SolverIteration:
         state, settings = progress.state.learner, self.settings
         self.objective = partial(self.learner.objective, batch=self.data, state=state)
         self.solver = make_solver(
-            settings.penalty, settings.tol, settings.multiplicity, settings.min_gain
+            settings.penalty,
+            settings.tol,
+            settings.multiplicity,
+            settings.min_gain,
+            make_preconditioner(progress.state.energy, self.data, settings.penalty),
         )
         if progress.state.optimizer is None:
             solver_state = run_with_objective(

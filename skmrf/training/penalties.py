@@ -27,6 +27,10 @@ class NoPenalty:
         """Return None, which means that the penalty has a zero gradient."""
         return
 
+    def curvature(self, theta):
+        """Return the second derivatives of the penalty by each entry: zero."""
+        return dict.fromkeys(theta, 0.0)
+
     def prox(self, theta, sizes):
         """Return the parameters theta unchanged."""
         return theta
@@ -71,6 +75,10 @@ class L2(NoPenalty):
             k: (self.weights[k] * self._deviation(k, v)).astype(v.dtype, copy=False)
             for k, v in theta.items()
         }
+
+    def curvature(self, theta):
+        """Return the second derivatives of the penalty by each entry."""
+        return {k: self.weights[k] for k in theta}
 
 
 class L1(NoPenalty):

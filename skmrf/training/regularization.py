@@ -14,7 +14,7 @@ from .data_moments import effective_rows
 from .penalties import make_penalty
 
 STRENGTHS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # alpha times the number of rows
-MIN_GAIN = 0.5  # standard errors by which a strength must improve the score, or the path ends
+MIN_GAIN = 0.5  # standard errors of a clear difference between the scores of two strengths
 
 
 class RegularizationPath(NamedTuple):
@@ -91,9 +91,9 @@ def fit_path(learner, folds, settings, score_rows, penalty):
     score_rows : callable
         Function ``(energy, rows) -> ndarray of shape (n_rows,)``: scores in nats.
     penalty : {"l2", "l1", "group-l1"}
-        Penalty. A path of "l2" ends at the first strength whose mean score does not exceed the
-        best earlier mean by half a standard error of the difference. Strong sparse penalties remove
-        all interactions, so their path is complete.
+        Penalty. A path of "l2" ends if the mean score is below the best earlier mean by half a
+        standard error of the difference, or if two strengths in turn do not exceed the best earlier
+        mean by as much. Strong sparse penalties remove all interactions, so their path is complete.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def fit_path(learner, folds, settings, score_rows, penalty):
             row_scores = _score_all(score_rows, energies, folds)
             with InterruptLater():
                 _append(fits, strength, row_scores, energies[0])
-            if penalty == "l2" and _is_past_best(fits, weights):
+            if penalty == "l2" and _is_past_best(fits.row_scores, weights):
                 break
     except KeyboardInterrupt:
         return fits._replace(interrupted=True)
@@ -125,12 +125,24 @@ def _append(fits, strength, row_scores, energy):
     fits.energies.append(energy)
 
 
-def _is_past_best(fits, weights):
-    """Return whether the last model does not clearly improve on the best model before it."""
-    *before, last = fits.row_scores
+def _is_past_best(row_scores, weights):
+    """Return whether the path ends: the last model is clearly worse, or the last two no better.
+
+    A model is compared with the best model before it.
+    """
+    gain, error = _gain_over_best(row_scores, weights)
+    if gain > MIN_GAIN * error or len(row_scores) == 2:
+        return False
+    gain_before, error_before = _gain_over_best(row_scores[:-1], weights)
+    return gain < -MIN_GAIN * error or gain_before <= MIN_GAIN * error_before
+
+
+def _gain_over_best(row_scores, weights):
+    """Return the last model's mean gain over the best model before it, and its standard error."""
+    *before, last = row_scores
     best = before[int(np.argmax(np.array(before) @ weights))]
     gains, std_errors = gain_over_reference([best, last], weights)
-    return gains[1] <= MIN_GAIN * std_errors[1]
+    return gains[1], std_errors[1]
 
 
 def _fit(learner, fold, energy, settings, penalty, strength):

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from .._kernels.ascent import add_and_project
+
 C1 = 1e-4  # sufficient increase condition: minimum ratio of the mean slope to the first slope
 C2 = 0.9  # curvature condition: maximum ratio of the last slope to the first slope
 GROWTH = 4.0
@@ -20,7 +22,7 @@ MARGIN = 0.1  # relative distance of an interpolated step from the ends of its i
 MAX_TRIALS = 20
 ROUNDING = 1e-14  # relative rounding error of values
 MEMORY = 20  # number of L-BFGS pairs
-MIN_MEMORY, MAX_MEMORY_ENTRIES = 5, 2e7  # many parameters have fewer pairs
+MIN_MEMORY, MAX_MEMORY_ENTRIES = 5, 5e6  # many parameters have fewer pairs
 MIN_GAIN = 1e-15  # relative increase of the objective; a smaller one is a rounding error
 MIN_TOL = 1e-12
 MIN_STEP_SIZE = 1e-12
@@ -60,7 +62,7 @@ class LBFGSState(SolverState):
         Pairs :math:`(s, y, \rho)` of the last steps: change of the parameters, decrease of the
         gradient, and :math:`1 / y^\top s`. The vectors contain all parameters.
     gamma : float
-        Scale :math:`s^\top y / y^\top y` of the initial inverse Hessian.
+        Scale :math:`s^\top y / y^\top P y` of the initial inverse Hessian P.
     """
 
     gradient: Any = None
@@ -90,7 +92,7 @@ class FISTAState(SolverState):
     step_size: float = 1.0
 
 
-def make_solver(penalty, tol, multiplicity=None, min_gain=0.0):
+def make_solver(penalty, tol, multiplicity=None, min_gain=0.0, precondition=None):
     """Return a solver that maximises an objective minus a penalty.
 
     Parameters
@@ -105,6 +107,9 @@ def make_solver(penalty, tol, multiplicity=None, min_gain=0.0):
         by one entry is the gradient divided by the multiplicity.
     min_gain : float, default=0
         Increase of the objective in one iteration, in nats, at which L-BFGS has converged.
+    precondition : callable, optional
+        Approximate inverse Hessian for L-BFGS: a function from a vector of all parameters to a
+        vector. By default the identity.
 
     Returns
     -------
@@ -112,7 +117,7 @@ def make_solver(penalty, tol, multiplicity=None, min_gain=0.0):
         Solver.
     """
     if penalty.smooth:
-        return LBFGS(penalty, tol, multiplicity, min_gain)
+        return LBFGS(penalty, tol, multiplicity, min_gain, precondition)
     return FISTA(penalty, tol, multiplicity)
 
 
@@ -126,28 +131,30 @@ class LBFGS:
     J. Nocedal and S. J. Wright, "Numerical optimization" (2006), algorithms 7.4 and 7.5.
     """
 
-    def __init__(self, penalty, tol, multiplicity=None, min_gain=0.0):
+    def __init__(self, penalty, tol, multiplicity=None, min_gain=0.0, precondition=None):
         self.penalty = penalty
         self.tol = max(tol, MIN_TOL)
         self.multiplicity = multiplicity or {}
         self.min_gain = min_gain
+        self.precondition = precondition
 
     def start(self, energy):
         """Return the state of the solver before the first iteration."""
         value, gradient = yield from self._evaluate(energy)
         length = np.sqrt(_inner(gradient, gradient, self.multiplicity))
-        return self._state(value, gradient, (), 1.0 / length if length > 0 else 1.0)
+        is_scaled = self.precondition is not None or length == 0.0
+        return self._state(value, gradient, (), 1.0 if is_scaled else 1.0 / length)
 
     def step(self, energy, state):
         """Return the energy and the solver's state after one more iteration."""
-        direction = _newton_direction(state.gradient, state.pairs, state.gamma, self.multiplicity)
+        direction = self._newton_direction(state)
         slope = _inner(state.gradient, direction, self.multiplicity)
         if state.pairs and 0 <= slope <= MIN_GAIN * max(1.0, abs(state.value)):
             return energy, replace(state, is_done=True, converged=True)
         point = yield from self._search(energy, state, direction)
         if point is None and state.pairs:
             state = replace(state, pairs=())
-            direction = {k: state.gamma * g for k, g in state.gradient.items()}
+            direction = self._newton_direction(state)
             point = yield from self._search(energy, state, direction)
         if point is None:
             return energy, replace(state, is_done=True, converged=False)
@@ -174,6 +181,25 @@ class LBFGS:
         converged = gradient_max <= self.tol
         return LBFGSState(value, gradient_max, converged, converged, gradient, pairs, gamma)
 
+    def _newton_direction(self, state):
+        """Return the approximate inverse Hessian times the gradient, by the L-BFGS recursion."""
+        q, alphas, last = _to_vector(state.gradient, self.multiplicity), [], 0.0
+        change = np.zeros_like(q)
+        for s, y, rho in reversed(state.pairs):
+            alphas.append(rho * add_and_project(q, change, -last, s))
+            change, last = y, alphas[-1]
+        add_and_project(q, change, -last, q)
+        q, last = state.gamma * self._scale(q), 0.0
+        for s, y, rho in state.pairs:
+            slope = add_and_project(q, change, last, y)
+            change, last = s, alphas.pop() - rho * slope
+        add_and_project(q, change, last, q)
+        return _to_arrays(q, state.gradient, self.multiplicity)
+
+    def _scale(self, vector):
+        """Return the initial inverse Hessian times a vector, up to the factor gamma."""
+        return vector if self.precondition is None else self.precondition(vector)
+
     def _search(self, energy, state, direction):
         """Search along a direction; return the point found, or None if no point is better."""
         theta = {k: np.asarray(v, dtype=float) for k, v in energy.theta.items()}
@@ -193,7 +219,7 @@ class LBFGS:
         s = point.step * _to_vector(direction, self.multiplicity)
         y = _to_vector(state.gradient, self.multiplicity)
         y = y - _to_vector(point.gradient, self.multiplicity)
-        sy, yy = float(s @ y), float(y @ y)
+        sy, yy = _dot(s, y), _dot(y, self._scale(y))
         if sy <= np.finfo(float).eps * yy:
             return state.pairs, state.gamma
         n_pairs = int(np.clip(MAX_MEMORY_ENTRIES / max(s.size, 1), MIN_MEMORY, MEMORY))
@@ -225,18 +251,6 @@ class Trial:
     gradient: Any
 
 
-def _newton_direction(gradient, pairs, gamma, multiplicity):
-    """Return the approximate inverse Hessian times the gradient, by the L-BFGS recursion."""
-    q, alphas = _to_vector(gradient, multiplicity), []
-    for s, y, rho in reversed(pairs):
-        alphas.append(rho * (s @ q))
-        q -= alphas[-1] * y
-    q *= gamma
-    for s, y, rho in pairs:
-        q += (alphas.pop() - rho * (y @ q)) * s
-    return _to_arrays(q, gradient, multiplicity)
-
-
 def _to_vector(arrays, multiplicity):
     """Concatenate arrays to a vector, scaled so that inner products count each parameter once."""
     return np.concatenate([v.ravel() / np.sqrt(multiplicity.get(k, 1)) for k, v in arrays.items()])
@@ -257,7 +271,12 @@ def _max_abs(arrays):
 
 def _inner(a, b, multiplicity):
     """Return the inner product of two dicts of arrays, counting each parameter once."""
-    return sum(float(np.vdot(a[k], b[k])) / multiplicity.get(k, 1) for k in a)
+    return sum(_dot(a[k], b[k]) / multiplicity.get(k, 1) for k in a)
+
+
+def _dot(a, b):
+    """Return the inner product of two arrays, computed by one thread."""
+    return float(np.einsum("i,i", a.ravel(), b.ravel()))
 
 
 class FISTA:
