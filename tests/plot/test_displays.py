@@ -120,11 +120,6 @@ def test_invalid_parameters_create_no_figure(models):
     assert not plt.get_fignums()
 
 
-def test_import_without_matplotlib():
-    code = "import sys, skmrf.plot; assert 'matplotlib' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_missing_matplotlib_error():
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
