@@ -56,7 +56,7 @@ LABELS = (NUMBERS[:, 0] + 0.5 * np.random.default_rng(2).normal(size=80) > 0).as
 
 GRAPHS = [
     (MRFStructureLearner("exact", n_bootstraps=4, random_state=0), (X,)),
-    (MRFStructureLearner("pcd", n_bootstraps=4, max_iter=20, random_state=0), (HOLES,)),
+    (MRFStructureLearner("pcd", n_bootstraps=4, max_iter=5, random_state=0), (HOLES,)),
 ]
 CLASSES = [
     NNMRFClassifier(node_layers=(3,), edge_layers=(3,), max_iter=3, rule=rule, random_state=0)

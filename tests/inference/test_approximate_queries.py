@@ -232,8 +232,11 @@ def test_marginals_by_mean_field(name, seed):
         assert (result.n_iter, result.residual) == (found.n_iter, found.residual)
 
 
-@pytest.mark.parametrize("conditionals", ["auto", "bp"])
-@pytest.mark.parametrize("name", [*MODERATE, "zeros_binary", "zeros"])
+@pytest.mark.parametrize(
+    ("name", "conditionals"),
+    [(name, "auto") for name in (*MODERATE, "zeros_binary", "zeros")]
+    + [(name, "bp") for name in ("cycle", "orders", "tied", "isolated", "zeros")],
+)
 def test_marginals_by_chained_propagation(name, conditionals, seed):
     """Weighted draws are within five of the reported standard errors."""
     energy = ZOO[name](seed)

@@ -98,14 +98,14 @@ def test_differences_are_in_standard_errors(method, seed):
     energy = ZOO["grid"](seed)
     model, how = DiscreteMRF.from_energy(energy), {"method": method, "n_samples": 1000}
     squares = []
-    for k in range(60):
+    for k in range(20):
         random = np.random.default_rng([seed, k])
         rows = draw_rows(energy, 1000, [seed, k])
         z = MomentsDisplay.from_estimator(model, rows, random_state=random, **how).z_
         plt.close("all")
         squares.append(np.mean(z**2))
-    error = np.std(squares, ddof=1) / np.sqrt(60)
-    assert error < 0.15
+    error = np.std(squares, ddof=1) / np.sqrt(20)
+    assert error < 0.25
     assert abs(np.mean(squares) - 1) < 5 * error
     others = draw_rows(energy.tempered(0.3), 1000, seed)
     z = MomentsDisplay.from_estimator(model, others, random_state=seed, **how).z_

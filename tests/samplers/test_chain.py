@@ -275,14 +275,6 @@ class ReferenceChain:
         x = [int(s) for s in x]
         return np.prod([self.conditional(tuple(x[:i]))[s] for i, s in enumerate(x)])
 
-    def draw(self, rng):
-        """Return one sample, variable by variable."""
-        x = ()
-        for _ in range(self.graph.n_variables):
-            p = self.conditional(x)
-            x += (int(rng.choice(len(p), p=p)),)
-        return x
-
 
 @pytest.mark.parametrize("name", [*LOOPS, "chain", "disconnected", "frustrated", *HUGE])
 def test_density_of_the_paper_s_algorithm(name, seed):
@@ -322,19 +314,6 @@ def test_density_of_the_paper_s_algorithm_with_zeros(name, seed):
             after = np.bincount(states[which == k, depth], q[which == k])
             expected = twin.conditional(tuple(prefixes[k].tolist()))
             assert_allclose(after / before[k], expected, rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", ["frustrated", "complete", "orders"])
-def test_samples_follow_the_paper_s_algorithm(name, seed):
-    """The tree of prefixes and single samples have the same distribution."""
-    graph = model(name, seed)
-    states = enumerate_states(graph)[0]
-    twin, rng = ReferenceChain(graph), np.random.default_rng(seed)
-    one_by_one = np.array([twin.draw(rng) for _ in range(2000)], dtype=STATE)
-    together = repeat_by_counts(chain_of(graph).draw(graph.flat, N_DRAWS, rng))
-    for q in (density(chain_of(graph), graph), np.array([twin.density(x) for x in states])):
-        check_draws(one_by_one, states, q)
-        check_draws(together, states, q)
 
 
 # Zero potentials, large numbers, edge cases -----------------------------------------------

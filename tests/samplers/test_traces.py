@@ -80,7 +80,7 @@ def test_check_detects_other_distributions(betas, seed):
 def test_tempered_chains_change_modes_and_plain_ones_do_not(seed):
     energy = two_mode_energy()
     states, (_, p) = visible_states(energy), law(energy)
-    how = {"n_chains": 256, "n_sweeps": 400, "n_discarded": 400, "random_state": seed}
+    how = {"n_chains": 256, "n_sweeps": 100, "n_discarded": 200, "random_state": seed}
     check_marginals(trace_chains(energy, betas=6, **how), states, p)
     stuck = trace_chains(energy, **how)
     with pytest.raises(AssertionError):
@@ -193,10 +193,10 @@ def test_swap_rates(name, seed):
     energy = MODELS[name](seed)
     rng = np.random.default_rng(seed)
     how = {"n_chains": 70, "n_sweeps": 30, "n_discarded": 70, "betas": LADDER}
-    runs = [trace_chains(energy, random_state=rng, **how).swap_rates for _ in range(40)]
+    runs = [trace_chains(energy, random_state=rng, **how).swap_rates for _ in range(16)]
     runs = np.array(runs)
     error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
-    assert (error < 0.005).all()
+    assert (error < 0.008).all()
     expected = exact_swap_rates(energy, LADDER)
     assert (np.abs(runs.mean(axis=0) - expected) < 5 * error).all()
     for wrong in (expected[::-1], exact_swap_rates(energy, (0.0, 0.5, 1.0))):

@@ -43,7 +43,7 @@ X = rng.integers(2, size=(200, 12))
 settings = {"alpha": 0.0, "max_iter": 400, "optimizer": "sgd", "average": False, "random_state": 0}
 DiscreteMRF(learner="pcd", **settings | {"max_iter": 2}).fit(X)
 signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
-for _ in range(40):
+for _ in range(15):
     signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.01, 0.06))
     model = DiscreteMRF(learner="pcd", **settings).fit(X)
     signal.setitimer(signal.ITIMER_REAL, 0)
