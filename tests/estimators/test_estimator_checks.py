@@ -51,9 +51,7 @@ VARIANTS = [
     pytest.param(CRBMStructuredPredictor(4, max_iter=20), marks=pytest.mark.slow),
     CRBMStructuredPredictor(4, alpha=0.01, max_iter=5),
     CRBMStructuredPredictor(4, "mssvm", alpha=0.01, max_iter=5),
-    CRBMStructuredPredictor(
-        4, CDPercLoss(n_sweeps=2), alpha=0.01, max_iter=5, early_stopping=True
-    ),
+    CRBMStructuredPredictor(4, CDPercLoss(n_sweeps=2), alpha=0.01, max_iter=5, early_stopping=True),
     CRBMStructuredPredictor(learner="lr", optimizer="lbfgs", alpha=0.01),
     NNMRFDensity(**SMALL),
     NNMRFDensity("tree", density="mrf", **SMALL),
