@@ -164,9 +164,9 @@ def test_mixture_as_the_negative_phase(seed):
     rng = np.random.default_rng(seed)
     roots = np.array([[[0.5, 0, 0], [-0.4, 1.1, 0], [0.3, 0.5, 0.4]], 0.8 * np.eye(3)])
     means, shares = np.array([[-2.5, 1.9, -1.0], [1.7, -1.5, 2.2]]), (0.3, 0.7)
-    kind = rng.choice(2, size=1500, p=shares)
-    X = means[kind] + np.einsum("nij,nj->ni", roots[kind], rng.normal(size=(1500, 3)))
-    X, T = X[:500], X[500:]
+    kind = rng.choice(2, size=3000, p=shares)
+    X = means[kind] + np.einsum("nij,nj->ni", roots[kind], rng.normal(size=(3000, 3)))
+    X, T = X[:1000], X[1000:]
     gaussian = multivariate_normal(X.mean(axis=0), np.cov(X.T)).logpdf(T).mean()
     learner = Variational(negative="quadrature")
     model = NNMRFDensity(learner=learner, density="mrf", random_state=seed).fit(X)
