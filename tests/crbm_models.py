@@ -12,9 +12,15 @@ every = pytest.mark.parametrize("learner", CONDITIONAL_LEARNERS)
 
 
 def quick(n_components=4, learner="mle-bp", max_iter=3, **parameters):
+    """Return a small model; a given alpha saves its choice by held-out rows."""
     return CRBMStructuredPredictor(
-        n_components, learner, max_iter=max_iter, **{"random_state": 0, **parameters}
+        n_components, learner, max_iter=max_iter, **{"random_state": 0, "alpha": 0.01, **parameters}
     )
+
+
+def some_alpha(learner):
+    """Return a fixed alpha, except for one learner, whose tests also choose alpha."""
+    return "auto" if learner == "lr" else 0.01
 
 
 def tied(n_rows=150, n_outputs=8, seed=0):

@@ -88,7 +88,7 @@ def base_of(model):
     return mean + scale * model.energy_.mean, scale * model.energy_.covariance * scale[:, None]
 
 
-LABEL_NETWORKS = SMALL | {"max_iter": 20}
+LABEL_NETWORKS = SMALL | {"max_iter": 10}
 CASES = {
     "numbers": ([0, 0, 0], [(0, 1), (2, 1)]),
     "mixed": ([0, 3, 0, 2], [(0, 1), (2, 0), (1, 3)]),

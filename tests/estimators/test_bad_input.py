@@ -268,7 +268,8 @@ WRONG = "outputs must be in"
 
 
 def conditional(**parameters):
-    return CRBMStructuredPredictor(**{"n_components": 2, "max_iter": 1, **parameters})
+    small = {"n_components": 2, "max_iter": 1, "alpha": 0.01}
+    return CRBMStructuredPredictor(**small | parameters)
 
 
 def not_fitted(model):

@@ -146,7 +146,8 @@ def test_sample_follows_the_model(fitted, seed):
 def test_learns_known_couplings(learner, seed):
     """The tolerance is five standard errors, plus one for the noise of training."""
     energy = truth(seed)
-    model = BoltzmannMachine(learner, random_state=seed).fit(draws(energy, 4000, seed))
+    model = BoltzmannMachine(learner, max_iter=25, random_state=seed)
+    model.fit(draws(energy, 4000, seed))
     i, j = np.triu_indices(5, 1)
     error = np.abs(model.coupling_ - energy.coupling)[i, j]
     assert (error < 6 * standard_errors(energy, 4000)).all()
@@ -159,7 +160,7 @@ def test_learns_known_couplings(learner, seed):
 def test_learners_near_maximum_likelihood(learner, seed):
     X = draws(truth(seed), 500, seed)
     best = BoltzmannMachine(Enumeration()).fit(X).score(X)
-    model = BoltzmannMachine(learner, random_state=seed).fit(X)
+    model = BoltzmannMachine(learner, max_iter=150, random_state=seed).fit(X)
     assert best - 0.02 < model.score(X) < best + 1e-6
 
 
@@ -198,8 +199,9 @@ def test_sample_weight_is_repetition(seed):
 
 def test_learning_from_incomplete_rows(seed):
     """Entries missing at random increase the error only slightly."""
-    X = draws(truth(seed), 4000, seed)
-    model = BoltzmannMachine("pcd", random_state=seed).fit(with_missing_entries(X, 0.3, seed + 1))
+    X = draws(truth(seed), 2000, seed)
+    model = BoltzmannMachine("pcd", max_iter=40, random_state=seed)
+    model.fit(with_missing_entries(X, 0.3, seed + 1))
     best = BoltzmannMachine(Enumeration()).fit(X)
     assert best.score(X) - model.score(X) < 0.02
 

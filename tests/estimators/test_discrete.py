@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.callback import ProgressBar
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -85,11 +86,8 @@ def test_sample_follows_the_model(fitted, seed):
 def test_learners_near_maximum_likelihood(learner, seed):
     X = table(seed)
     best = DiscreteMRF(learner="exact", alpha=0).fit(X).score(X)
-    assert (
-        best - 0.02
-        < DiscreteMRF(learner=learner, alpha=0, random_state=seed).fit(X).score(X)
-        < best + 1e-6
-    )
+    model = DiscreteMRF(learner=learner, alpha=0, max_iter=200, random_state=seed).fit(X)
+    assert best - 0.02 < model.score(X) < best + 1e-6
 
 
 def test_maximum_likelihood_matches_the_moments(seed):
@@ -116,8 +114,9 @@ def test_independent_columns_have_closed_form():
 def test_learning_from_incomplete_rows(learner):
     """Missing entries increase the error less than dropping the incomplete rows."""
     X = table(0, 4000)
-    model = DiscreteMRF(learner=learner, random_state=0).fit(with_missing_entries(X, 0.3, 1))
-    best = DiscreteMRF(learner="exact").fit(X)
+    model = DiscreteMRF(learner=learner, alpha=1e-3, max_iter=40, random_state=0)
+    model.fit(with_missing_entries(X, 0.3, 1))
+    best = DiscreteMRF(learner="exact", alpha=1e-3).fit(X)
     assert best.score(X) - model.score(X) < 0.02
 
 
@@ -214,7 +213,7 @@ def test_mixed_object_array():
 @pytest.mark.parametrize("order", ["C", "F", "strided", "read-only", "memmap"])
 def test_memory_layouts(order, tmp_path):
     X = table(0)
-    reference = DiscreteMRF(max_iter=5, random_state=0).fit(X)
+    reference = DiscreteMRF(alpha=0.1, max_iter=5, random_state=0).fit(X)
     if order == "F":
         Y = np.asfortranarray(X)
     elif order == "strided":
@@ -225,7 +224,7 @@ def test_memory_layouts(order, tmp_path):
     else:
         Y = X.copy()
         Y.flags.writeable = order == "C"
-    model = DiscreteMRF(max_iter=5, random_state=0).fit(Y)
+    model = DiscreteMRF(alpha=0.1, max_iter=5, random_state=0).fit(Y)
     np.testing.assert_array_equal(model.energy_.flat, reference.energy_.flat)
     np.testing.assert_array_equal(model.score_samples(Y), reference.score_samples(X))
 
@@ -239,17 +238,16 @@ def test_grid_search():
     ).fit(X)
     assert search.best_params_["alpha"] == 0.0
     nested = GridSearchCV(
-        DiscreteMRF(learner=PCD(), max_iter=5, random_state=0),
+        DiscreteMRF(learner=PCD(), alpha=0.0, max_iter=5, random_state=0),
         {"learner__n_chains": [64, 80]},
         cv=3,
     ).fit(X)
     assert nested.best_estimator_.learner.n_chains in (64, 80)
-    parallel = GridSearchCV(
-        DiscreteMRF(max_iter=5, random_state=0), {"alpha": [0.0, 0.1]}, cv=3, n_jobs=2
-    ).fit(X)
-    alone = GridSearchCV(DiscreteMRF(max_iter=5, random_state=0), {"alpha": [0.0, 0.1]}, cv=3).fit(
-        X
-    )
+    alone = GridSearchCV(DiscreteMRF(max_iter=5, random_state=0), {"alpha": [0.0, 0.1]}, cv=2)
+    parallel = clone(alone).set_params(n_jobs=2)
+    alone.fit(X)
+    with parallel_config("threading"):  # test_clusters.py has processes
+        parallel.fit(X)
     np.testing.assert_array_equal(
         parallel.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"]
     )
@@ -371,7 +369,8 @@ def test_optimizers_and_rates_increase_the_likelihood(optimizer, rate):
 @pytest.mark.parametrize("penalty", ["l1", "group-l1"])
 @pytest.mark.parametrize("learner", ["exact", "pcd"])
 def test_sparse_penalties_find_the_dependent_pair(penalty, learner):
-    model = DiscreteMRF(learner=learner, penalty=penalty, alpha=0.05, random_state=0).fit(table(0))
+    model = DiscreteMRF(learner=learner, penalty=penalty, alpha=0.05, random_state=0)
+    model.set_params(max_iter=200).fit(table(0))
     norms = [np.abs(t).sum() for t in model.log_potentials_[3:]]
     assert norms[0] > 1.0
     assert norms[1:] == [0.0, 0.0]

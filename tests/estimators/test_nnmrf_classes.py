@@ -204,16 +204,16 @@ def test_units_of_columns_do_not_matter(seed):
 def test_searches_and_pipelines(iris):
     X, y = iris
     model = classes(learner=Variational(), max_iter=10)
-    grid = {"learner__n_components": [1, 3], "alpha": [0.001, 0.1]}
-    search = GridSearchCV(model, grid, cv=3).fit(X, y)
+    grid = {"learner__n_components": [1, 3], "alpha": [0.001]}
+    search = GridSearchCV(clone(model).set_params(rule="bayes"), grid, cv=2).fit(X, y)
     assert search.best_score_ > 0.9
     assert set(search.best_params_) == set(grid)
-    assert cross_val_score(model, X, y, cv=3).min() > 0.85
+    assert cross_val_score(model, X, y, cv=2).min() > 0.85
     assert make_pipeline(StandardScaler(), model).fit(X, y).score(X, y) > 0.9
-    calibrated = CalibratedClassifierCV(model, cv=3).fit(X, y)
+    calibrated = CalibratedClassifierCV(model, cv=2).fit(X, y)
     assert calibrated.score(X, y) > 0.9
     assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)
-    search = GridSearchCV(small(), {"alpha": [0.001, 0.1], "graph": ["tree", "empty"]}, cv=3)
+    search = GridSearchCV(small(), {"alpha": [0.001], "graph": ["tree", "empty"]}, cv=3)
     assert search.fit(line(90, 0, 3)).best_params_["graph"] == "tree"
 
 
@@ -368,16 +368,16 @@ def test_rings_that_gaussians_cannot_separate(seed):
     train, test = slice(400), slice(400, None)
     gaussian = QuadraticDiscriminantAnalysis().fit(X[train], y[train])
     assert gaussian.score(X[test], y[test]) < 0.75
-    model = ensemble(node_layers=(8,), edge_layers=(8,), max_iter=100).fit(X[train], y[train])
+    model = ensemble(node_layers=(8,), edge_layers=(8,), max_iter=60).fit(X[train], y[train])
     assert model.score(X[test], y[test]) > 0.85
 
 
 def test_crosses_need_edges(seed):
     X, y = crossed(1000, seed)
     train, test = slice(300), slice(300, None)
-    model = ensemble(max_iter=60).fit(X[train], y[train])
+    model = ensemble(max_iter=40).fit(X[train], y[train])
     assert model.score(X[test], y[test]) > 0.97
-    model = ensemble("empty", max_iter=60).fit(X[train], y[train])
+    model = ensemble("empty", max_iter=40).fit(X[train], y[train])
     assert model.score(X[test], y[test]) < 0.7
 
 
@@ -402,13 +402,13 @@ def test_rules_with_one_class(rule, seed):
 
 
 def test_many_classes_of_few_rows(seed):
-    y = np.repeat(np.arange(20), 3)
-    angle = 2 * np.pi * y / 20
+    y = np.repeat(np.arange(12), 3)
+    angle = 2 * np.pi * y / 12
     X = np.stack([np.cos(angle), np.sin(angle)], axis=1) * 10
     rng = np.random.default_rng(seed)
-    model = ensemble(max_iter=40).fit(X + 0.3 * rng.normal(size=X.shape), y)
+    model = ensemble(max_iter=25).fit(X + 0.3 * rng.normal(size=X.shape), y)
     p = model.predict_proba(X)
-    assert p.shape == (60, 20)
+    assert p.shape == (36, 12)
     assert_allclose(p.sum(axis=1), 1.0)
     assert model.score(X, y) > 0.8
 
@@ -551,7 +551,5 @@ def test_learning_from_incomplete_rows(seed):
     X, y = rings(400, seed)
     incomplete = X.copy()
     incomplete[np.random.default_rng(seed + 1000).random(400) < 0.3, 0] = np.nan
-    model = ensemble(max_iter=100).fit(incomplete[:300], y[:300])
+    model = ensemble(max_iter=50).fit(incomplete[:300], y[:300])
     assert model.score(X[300:], y[300:]) > 0.75
-    again = ensemble(max_iter=100).fit(incomplete[:300], y[:300])
-    assert_array_equal(again.predict_proba(incomplete), model.predict_proba(incomplete))
