@@ -38,9 +38,16 @@ def exact_fits(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=
     bool
         True if both limits are met.
     """
+    return exact_entries(layout, observed, max_bytes, maximised=maximised) <= max_quick_entries()
+
+
+def exact_entries(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximised=None):
+    """Return the number of table entries that variable elimination visits for one row of evidence.
+
+    It is inf if more than ``max_bytes`` are needed. The parameters are those of :func:`exact_fits`.
+    """
     cost = tree_decomposition.forecast(layout, observed, maximised)
-    is_small = cost.order is not None and cost.bytes <= max_bytes
-    return is_small and cost.entries <= max_quick_entries()
+    return cost.entries if cost.order is not None and cost.bytes <= max_bytes else np.inf
 
 
 def exact_log_partition(energy, *, max_bytes=DEFAULT_MAX_BYTES):

@@ -26,8 +26,16 @@ from skmrf._utils.codes import MISSING, STATE
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.exact import elimination
-from skmrf.inference import log_partition, map_assignment, marginal_map, marginals, sample
+from skmrf.inference import (
+    log_partition,
+    map_assignment,
+    marginal_map,
+    marginals,
+    row_queries,
+    sample,
+)
 from skmrf.inference.row_queries import row_log_partitions, row_marginals, row_modes, row_samples
+from skmrf.likelihood.bounds import exact_entries
 
 QUERIES = (log_partition, marginals, map_assignment, sample)
 APPROXIMATE = {
@@ -480,6 +488,23 @@ def test_row_results_without_exact_inference(seed):
     best = graph.log_potential(row_modes(graph, X))
     assert_allclose(graph.log_potential(modes), best, rtol=1e-12)
     assert row_marginals(graph, X[:3], max_bytes=1)[0].shape == (3, 2)
+
+
+def test_slow_rows_have_approximate_marginals(monkeypatch, seed):
+    """Elimination serves the rows with the fewest table entries, until its time is used up."""
+    graph = ZOO["orders"](seed)
+    X = np.repeat(rows_with_missing(graph, 1, seed), 2, axis=0)
+    X[0, 0] = 0
+    X[1] = MISSING
+    exact = row_marginals(graph, X)
+    few = exact_entries(graph.layout, X[0] != MISSING)
+    assert few < exact_entries(graph.layout, X[1] != MISSING)
+    monkeypatch.setattr(row_queries, "max_quick_entries", lambda: few)
+    for found, expected in zip(row_marginals(graph, X, rng=seed), exact, strict=True):
+        assert_array_equal(found[0], expected[0])
+        assert_near(found[1], expected[1], 256)
+    chained = np.concatenate([p[1] for p in row_marginals(graph, X, rng=seed)])
+    assert (chained != np.concatenate([p[1] for p in exact])).any()
 
 
 def test_errors_name_impossible_rows(seed):
