@@ -158,6 +158,12 @@ def write_incidence(clique_ptr, clique_vars, strides, at, clique, stride):
 
 
 @inlined
+def inverse_or_zero(value):
+    """Return 1 / value, or 0 for directions in which the objective is constant."""
+    return 1.0 / value if value > 1e-12 else 0.0
+
+
+@inlined
 def scale_table(
     a, gradient, frequencies, state_start, curvature, clique_ptr, clique_vars, strides,
     table_start, out,
@@ -175,48 +181,101 @@ def scale_table(
             f *= frequencies[start + rest % q]
             entry += (rest % q) * strides[p]
             rest //= q
-        out[entry] += gradient[entry] / (f + curvature[entry])
+        out[entry] += gradient[entry] * inverse_or_zero(f + curvature[entry])
 
 
 @kernel
-def precondition_tables(
-    gradient, frequencies, state_start, owner, curvature, clique_ptr, clique_vars, strides,
-    table_start, out,
+def precondition_singles(
+    gradient, values, vectors, vector_start, state_start, curvature, clique_ptr, clique_vars,
+    strides, table_start, out,
 ):  # fmt: skip
-    """Multiply a gradient by the approximate inverse Hessian of a model of independent variables.
+    """Multiply the gradients of tables of one variable by the inverse of their Hessian.
 
-    ``frequencies[state_start[i] + s]`` is the probability of state s of variable i, and
-    ``owner[i]`` is a clique that has only variable i, or -1. ``curvature`` is added to the diagonal
-    of the Hessian. Tables of two variables are centred: the expectation of each row and each column
-    is moved to the tables of single variables. They count twice, as in a pseudo-likelihood. ``out``
-    must be zero at the start.
+    The Hessian of variable i has the eigenvalues ``values[state_start[i]:]``, increased by
+    ``curvature``, and the eigenvectors in the rows of a matrix that starts at
+    ``vectors[vector_start[i]]``, or -1 if there is none. The results are added to ``out``.
     """
     for a in range(table_start.size):
         p, start = clique_ptr[a], table_start[a]
-        if clique_ptr[a + 1] - p == 1:
-            first = state_start[clique_vars[p]]
-            for s in range(state_start[clique_vars[p] + 1] - first):
-                entry, f = start + s * strides[p], frequencies[first + s]
-                out[entry] += gradient[entry] / (f * (1.0 - f) + curvature[entry])
+        if clique_ptr[a + 1] - p != 1 or vector_start[clique_vars[p]] < 0:
+            continue
+        i = clique_vars[p]
+        q = state_start[i + 1] - state_start[i]
+        for k in range(q):
+            row = vector_start[i] + k * q
+            total = 0.0
+            for s in range(q):
+                total += vectors[row + s] * gradient[start + s * strides[p]]
+            total *= inverse_or_zero(values[state_start[i] + k] + curvature[start])
+            for s in range(q):
+                out[start + s * strides[p]] += total * vectors[row + s]
+
+
+@inlined
+def rotate(matrix, i, j, vectors, vector_start, transposed, work):
+    """Multiply a matrix by the eigenvectors of variable i from the left, and of j from the right.
+
+    ``transposed`` says whether the inverse of these rotations is applied. The result is in
+    ``matrix``.
+    """
+    q, r = matrix.shape
+    for k in range(q):
+        for t in range(r):
+            total = 0.0
+            for s in range(q):
+                at = s * q + k if transposed else k * q + s
+                total += vectors[vector_start[i] + at] * matrix[s, t]
+            work[k, t] = total
+    for k in range(q):
+        for m in range(r):
+            total = 0.0
+            for t in range(r):
+                at = t * r + m if transposed else m * r + t
+                total += vectors[vector_start[j] + at] * work[k, t]
+            matrix[k, m] = total
+
+
+@kernel
+def precondition_pairs(
+    gradient, frequencies, values, vectors, vector_start, owner, state_start, curvature,
+    clique_ptr, clique_vars, strides, table_start, out,
+):  # fmt: skip
+    """Multiply the gradients of tables of several variables by an approximate inverse Hessian.
+
+    Tables of two variables are centred: the expectations of their rows and columns are moved to the
+    tables of the single variables, ``owner``. Their Hessian has products of the eigenvalues of both
+    variables, which count twice, as in a pseudo-likelihood. Other tables are only scaled.
+    """
     for a in range(table_start.size):
         p, start = clique_ptr[a], table_start[a]
         order = clique_ptr[a + 1] - p
-        if order == 1:
+        if order == 1 and vector_start[clique_vars[p]] >= 0:
             continue
         if order != 2 or owner[clique_vars[p]] < 0 or owner[clique_vars[p + 1]] < 0:
             scale_table(a, gradient, frequencies, state_start, curvature, clique_ptr, clique_vars,
                         strides, table_start, out)  # fmt: skip
             continue
         i, j = clique_vars[p], clique_vars[p + 1]
+        q, r = state_start[i + 1] - state_start[i], state_start[j + 1] - state_start[j]
         own_i, own_j = table_start[owner[i]], table_start[owner[j]]
         step_i, step_j = strides[clique_ptr[owner[i]]], strides[clique_ptr[owner[j]]]
-        for s in range(state_start[i + 1] - state_start[i]):
-            f_i, entry_i = frequencies[state_start[i] + s], own_i + s * step_i
-            for t in range(state_start[j + 1] - state_start[j]):
-                f_j, entry_j = frequencies[state_start[j] + t], own_j + t * step_j
-                entry = start + s * strides[p] + t * strides[p + 1]
-                change = gradient[entry] - f_j * gradient[entry_i] - f_i * gradient[entry_j]
-                change /= 2.0 * f_i * (1.0 - f_i) * f_j * (1.0 - f_j) + curvature[entry]
-                out[entry] += change
-                out[entry_i] -= f_j * change
-                out[entry_j] -= f_i * change
+        matrix, work = np.empty((q, r)), np.empty((q, r))
+        for s in range(q):
+            for t in range(r):
+                matrix[s, t] = (
+                    gradient[start + s * strides[p] + t * strides[p + 1]]
+                    - frequencies[state_start[j] + t] * gradient[own_i + s * step_i]
+                    - frequencies[state_start[i] + s] * gradient[own_j + t * step_j]
+                )
+        rotate(matrix, i, j, vectors, vector_start, False, work)
+        for k in range(q):
+            for m in range(r):
+                value = 2.0 * values[state_start[i] + k] * values[state_start[j] + m]
+                matrix[k, m] *= inverse_or_zero(value + curvature[start])
+        rotate(matrix, i, j, vectors, vector_start, True, work)
+        for s in range(q):
+            for t in range(r):
+                change = matrix[s, t]
+                out[start + s * strides[p] + t * strides[p + 1]] += change
+                out[own_i + s * step_i] -= frequencies[state_start[j] + t] * change
+                out[own_j + t * step_j] -= frequencies[state_start[i] + s] * change

@@ -2,23 +2,25 @@
 
 import numpy as np
 
-from .._kernels.tables import precondition_tables
+from .._kernels.tables import precondition_pairs, precondition_singles
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from ..energies import TableEnergy
 
-MIN_CURVATURE = 1e-9  # where neither the data nor the penalty determine an entry
+MAX_STATES = 64  # of a variable whose tables are centred
 
 
 class TablePreconditioner:
-    r"""Approximate inverse Hessian of the log-likelihood of tables of log-potentials.
+    r"""Approximate inverse Hessian of the pseudo-likelihood of tables of log-potentials.
 
-    It is the inverse Hessian of a model of independent variables with the frequencies of the data.
-    Tables of two variables are centred: their log-potentials are
-    :math:`\sum_{st} \theta_{ij}(s, t) (1[x_i = s] - p_i(s)) (1[x_j = t] - p_j(t))`, whose Hessian
-    is nearly diagonal. Its entries are :math:`p_i(s) (1 - p_i(s)) p_j(t) (1 - p_j(t))`, and they
-    count twice, because a pseudo-likelihood contains each pair twice. The second derivatives of
-    the penalty are added to the diagonal.
+    It is the inverse Hessian of a model of independent variables with the frequencies :math:`p_i`
+    of the data. Tables of two variables are centred. Their log-potentials are
+    :math:`\sum_{st} \theta_{ij}(s, t) (1[x_i = s] - p_i(s)) (1[x_j = t] - p_j(t))`, and their
+    Hessian is :math:`2\, C_i \otimes C_j` with the covariances
+    :math:`C_i = \mathrm{diag}(p_i) - p_i p_i^\top`. The Hessian of a table of one variable is
+    :math:`C_i`. The second derivatives of the penalty are added to the eigenvalues. Tables of three
+    and more variables, tables of variables without a table of their own, and tables of variables
+    with more than 64 states are only scaled.
 
     Parameters
     ----------
@@ -27,25 +29,43 @@ class TablePreconditioner:
     frequencies : list of ndarray
         Probabilities of the states of each variable, all greater than 0.
     curvature : float or ndarray of shape (n_parameters,)
-        Second derivatives of the penalty.
+        Second derivatives of the penalty; the same for all entries of a table.
     """
 
     def __init__(self, layout, frequencies, curvature):
         self.layout = layout
         self.frequencies = np.concatenate(frequencies)
         self.state_start = np.append(layout.state_start, layout.n_states.sum())
-        self.curvature = np.broadcast_to(curvature, layout.n_parameters) + MIN_CURVATURE
+        self.curvature = np.ascontiguousarray(
+            np.broadcast_to(curvature, layout.n_parameters), float
+        )
+        is_centred = (layout.n_states > 1) & (layout.n_states <= MAX_STATES)
+        sizes = np.where(is_centred, layout.n_states**2, 0)
+        self.vector_start = np.where(is_centred, np.cumsum(sizes) - sizes, -1)
+        self.values = np.zeros(len(self.frequencies))
+        self.vectors = np.zeros(sizes.sum())
+        for i in np.flatnonzero(is_centred):
+            p = frequencies[i]
+            values, vectors = np.linalg.eigh(np.diag(p) - np.outer(p, p))
+            states = slice(self.state_start[i], self.state_start[i + 1])
+            self.values[states] = np.maximum(values, 0.0)
+            start = self.vector_start[i]
+            self.vectors[start : start + p.size**2] = vectors.T.ravel()
         self.owner = np.full(len(layout.n_states), -1)
         alone = np.flatnonzero(layout.orders == 1)[::-1]
         self.owner[layout.clique_vars[layout.clique_ptr[alone]]] = alone
-        self.owner[layout.n_states == 1] = -1  # the variance of a constant is zero
+        self.owner[~is_centred] = -1
 
     def __call__(self, gradient):
         """Return the approximate inverse Hessian times a vector of shape (n_parameters,)."""
         out = np.zeros(self.layout.n_parameters)
-        precondition_tables(
-            gradient, self.frequencies, self.state_start, self.owner, self.curvature,
-            *self.layout.structure, out,
+        precondition_singles(
+            gradient, self.values, self.vectors, self.vector_start, self.state_start,
+            self.curvature, *self.layout.structure, out,
+        )  # fmt: skip
+        precondition_pairs(
+            gradient, self.frequencies, self.values, self.vectors, self.vector_start, self.owner,
+            self.state_start, self.curvature, *self.layout.structure, out,
         )  # fmt: skip
         return out
 

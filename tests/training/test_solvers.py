@@ -2,13 +2,21 @@
 
 import pickle
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from skmrf._utils.codes import MISSING, STATE
+from skmrf._utils.rows import Batch
+from skmrf.energies import FactorGraph
+from skmrf.energies.layout import Layout
+from skmrf.learners import Exact, PseudoLikelihood
 from skmrf.training.loop import run_with_objective
 from skmrf.training.penalties import L1, L2, NoPenalty
+from skmrf.training.preconditioning import TablePreconditioner, make_preconditioner
 from skmrf.training.solvers import C1, C2, MEMORY, make_solver, wolfe_point
 
 
@@ -370,3 +378,105 @@ def test_line_search_without_a_better_point_returns_none():
 def test_line_search_on_an_unbounded_line_returns_the_best_trial():
     actual = line_search(lambda t: LinePoint(t, t, 1.0), LinePoint(0.0, 0.0, 1.0))
     assert actual.step > 1e6
+
+
+# Preconditioner of tables -------------------------------------------------------------------------
+
+
+MIXED = [2, 3, 1, 4]
+PAIRS = [(0,), (1,), (2,), (3,), (0, 1), (3, 0), (1, 2), (1, 3)]
+
+
+def table_problem(rng, cliques=PAIRS, n_rows=80, alpha=0.01):
+    """Return a model without interactions, weighted rows with a missing entry, and a penalty."""
+    layout = Layout.build(MIXED, cliques)
+    energy = FactorGraph.from_layout(layout, np.zeros(layout.n_parameters))
+    X = np.column_stack([rng.integers(q, size=n_rows) for q in MIXED]).astype(STATE)
+    X[:, 3] = np.where(rng.random(n_rows) < 0.6, X[:, 1], X[:, 3])
+    data = Batch(X, log_weights=rng.normal(0.0, 0.3, n_rows))
+    return energy, data, L2(alpha, energy.penalty_groups())
+
+
+def matrix_of(preconditioner):
+    return np.column_stack([preconditioner(e) for e in np.eye(preconditioner.layout.n_parameters)])
+
+
+def test_preconditioner_is_the_inverse_hessian_of_independent_variables(seed):
+    """The rows are all joint states, weighted by the product of the frequencies."""
+    rng = np.random.default_rng(seed)
+    frequencies = [rng.dirichlet(np.full(q, 3.0)) for q in MIXED]
+    X = np.array(list(product(*map(range, MIXED))), dtype=STATE)
+    weights = np.prod([p[x] for p, x in zip(frequencies, X.T, strict=True)], axis=0)
+    layout = Layout.build(MIXED, PAIRS)
+    theta = np.zeros(layout.n_parameters)
+    theta[: layout.table_start[4]] = np.log(np.concatenate(frequencies))
+    learner, data = PseudoLikelihood(), Batch(X, log_weights=np.log(weights))
+    state = learner.init(FactorGraph.from_layout(layout, theta), data, rng)
+
+    def gradient(values):
+        energy = FactorGraph.from_layout(layout, values)
+        return learner.objective(energy, data, state)[1]["log_potentials"]
+
+    steps = 1e-5 * np.eye(layout.n_parameters)
+    hessian = -np.array([gradient(theta + e) - gradient(theta - e) for e in steps]) / 2e-5
+    inverse = matrix_of(TablePreconditioner(layout, frequencies, 0.0))
+    kept = np.setdiff1d(np.arange(layout.n_parameters), constant_entries(layout))
+    hessian, inverse = hessian[np.ix_(kept, kept)], inverse[np.ix_(kept, kept)]
+    np.testing.assert_allclose(hessian @ inverse @ hessian, hessian, atol=1e-6)
+
+
+def constant_entries(layout):
+    """Return the indices of the entries of tables that contain the constant variable."""
+    tables = [a for a, clique in enumerate(layout.cliques) if 2 in clique]
+    starts, sizes = layout.table_start[tables], layout.table_size[tables]
+    return np.concatenate([s + np.arange(n) for s, n in zip(starts, sizes, strict=True)])
+
+
+def test_preconditioner_uses_smoothed_frequencies(seed):
+    energy, data, penalty = table_problem(np.random.default_rng(seed))
+    data.X[3, 1] = MISSING
+    weights = np.exp(data.log_weights)
+    weights *= len(data.X) / weights.sum()
+    expected = []
+    for x, q in zip(data.X.T, MIXED, strict=True):
+        counts = np.array([weights[x == s].sum() for s in range(q)])
+        expected.append((counts + 1 / q) / (counts.sum() + 1))
+    found = make_preconditioner(energy, data, penalty).frequencies
+    np.testing.assert_allclose(found, np.concatenate(expected))
+
+
+@pytest.mark.parametrize("cliques", [PAIRS, PAIRS[4:], [(0, 1, 3), (2,), (0, 3)]])
+def test_preconditioner_is_positive_definite(cliques, seed):
+    matrix = matrix_of(make_preconditioner(*table_problem(np.random.default_rng(seed), cliques)))
+    np.testing.assert_allclose(matrix, matrix.T, rtol=1e-9)
+    assert np.linalg.eigvalsh(matrix).min() > -1e-9
+
+
+@pytest.mark.parametrize("learner", [Exact(), PseudoLikelihood()], ids=["exact", "pseudo"])
+def test_preconditioner_saves_evaluations(learner, seed):
+    energy, data, penalty = table_problem(np.random.default_rng(seed), alpha=1e-3)
+    state = learner.init(energy, data, np.random.default_rng(seed))
+    objective = partial(learner.objective, batch=data, state=state)
+    counts, maxima = [], []
+    for precondition in (None, make_preconditioner(energy, data, penalty)):
+        counted = CountedObjective(objective)
+        solver, point = make_solver(penalty, 1e-8, precondition=precondition), energy
+        state_of_solver = run_with_objective(solver.start(point), counted)
+        while not state_of_solver.is_done:
+            point, state_of_solver = run_with_objective(
+                solver.step(point, state_of_solver), counted
+            )
+        assert state_of_solver.converged
+        counts.append(len(counted.points))
+        maxima.append(point.flat[energy.layout.table_start[4] :])  # others are not unique
+    np.testing.assert_allclose(*maxima, atol=1e-4)
+    assert counts[1] < counts[0]
+
+
+def test_models_without_preconditioner(seed):
+    energy, data, penalty = table_problem(np.random.default_rng(seed))
+    tied = Layout.build([2, 2, 2], [(0, 1), (1, 2)], tie=[[0, 1]])
+    tied = FactorGraph.from_layout(tied, np.zeros(tied.n_parameters))
+    assert make_preconditioner(tied, data, penalty) is None
+    assert make_preconditioner(zeros(), data, penalty) is None
+    assert make_preconditioner(energy, data, L1(0.1, energy.penalty_groups())) is None
