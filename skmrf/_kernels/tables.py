@@ -221,18 +221,19 @@ def rotate(matrix, i, j, vectors, vector_start, transposed, work):
     q, r = matrix.shape
     for k in range(q):
         for t in range(r):
-            total = 0.0
-            for s in range(q):
-                at = s * q + k if transposed else k * q + s
-                total += vectors[vector_start[i] + at] * matrix[s, t]
-            work[k, t] = total
+            work[k, t] = 0.0
+        for s in range(q):
+            factor = vectors[vector_start[i] + (s * q + k if transposed else k * q + s)]
+            for t in range(r):
+                work[k, t] += factor * matrix[s, t]
     for k in range(q):
         for m in range(r):
-            total = 0.0
-            for t in range(r):
-                at = t * r + m if transposed else m * r + t
-                total += vectors[vector_start[j] + at] * work[k, t]
-            matrix[k, m] = total
+            matrix[k, m] = 0.0
+        for t in range(r):
+            row = vector_start[j] + (t * r if transposed else t)
+            step = 1 if transposed else r
+            for m in range(r):
+                matrix[k, m] += work[k, t] * vectors[row + m * step]
 
 
 @kernel
