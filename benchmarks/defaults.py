@@ -290,7 +290,7 @@ def main(argv=None):
     for part in args.parts:
         rows = PARTS[part](args)
         save(args, f"defaults_{part}", rows, COLUMNS)
-        write_tables(args.results / "defaults.md", {f"defaults, {part}": markdown(rows, COLUMNS)})
+        write_tables(args.results / "defaults.md", {f"defaults {part}": markdown(rows, COLUMNS)})
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._kernels.forests import grow_forest
+from .._kernels.ordering import grow_forest
 from .._utils.codes import MISSING, STATE, check_evidence_row
 from ..energies import FactorGraph
 from ..energies.layout import Layout

@@ -1,11 +1,17 @@
-"""Tests of error messages for invalid arguments of energies."""
+"""Tests of the input of energies, and of log-linear energies."""
+
+from itertools import product
 
 import numpy as np
 import pytest
+from montecarlo import check_means
 
-from skmrf._utils.codes import check_states
+from skmrf import inference
+from skmrf._utils.codes import STATE, check_states
+from skmrf._utils.phases import CliqueMoments, States
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.energies.layout import Layout
+from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm, contrasts, pair_basis
 
 
 @pytest.mark.parametrize(
@@ -260,3 +266,252 @@ def test_invalid_states_raise(X, message):
     assert str(caught.value) == message
     with pytest.raises(ValueError):
         FactorGraph([2, 3], [(0, 1)], [np.zeros((2, 3))]).log_potential(X)
+
+
+# Log-linear energies -----------------------------------------------------------------------------
+
+
+MIXED = (2, 3, 2, 4, 1)
+EDGES = [(0, 1), (1, 2), (0, 3), (1, 3), (2, 4)]
+FORMS = [("table", True), ("table", False), ("agreement", True), ("agreement", False)]
+forms = pytest.mark.parametrize(("statistic", "unary"), FORMS)
+
+
+def random_energy(seed, statistic, unary=True, n_states=MIXED, edges=EDGES):
+    rng = np.random.default_rng(seed)
+    form = LogLinearForm.build(n_states, edges, statistic, unary)
+    theta = {k: rng.normal(size=v.shape) for k, v in form.zeros().items()}
+    return LogLinearEnergy(form, theta)
+
+
+def joint_states(n_states):
+    return np.array(list(product(*map(range, n_states))), dtype=STATE).reshape(-1, len(n_states))
+
+
+def enumerate_distribution(energy):
+    """Return all joint states and their probabilities."""
+    X = joint_states(energy.n_states)
+    log_f = energy.log_potential(X)
+    return X, np.exp(log_f - np.logaddexp.reduce(log_f))
+
+
+def naive_log_potential(energy, x):
+    """Return log f of a row, computed from the definition."""
+    form, q = energy.form, energy.n_states
+    total = 0.0
+    for i in range(len(q) if form.unary else 0):
+        own = energy.theta["unary"][form.unary_start[i] : form.unary_start[i + 1]]
+        total += contrasts(q[i])[x[i]] @ own
+    for (i, j), theta in zip(form.edges.tolist(), energy.edge_parameters(), strict=True):
+        if form.statistic == "agreement":
+            total += theta[0] * (x[i] == x[j])
+        else:
+            table = theta.reshape(q[i] - 1, q[j] - 1)
+            total += contrasts(q[i])[x[i]] @ table @ contrasts(q[j])[x[j]]
+    return total
+
+
+@pytest.mark.parametrize("q", [1, 2, 3, 5])
+def test_contrasts_are_orthonormal(q):
+    basis = contrasts(q)
+    assert basis.shape == (q, q - 1)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(q - 1), atol=1e-14)
+    np.testing.assert_allclose(basis.sum(axis=0), 0.0, atol=1e-14)
+    with pytest.raises(ValueError, match="read-only"):
+        basis[...] = 1.0
+
+
+@pytest.mark.parametrize(("q", "r"), [(2, 2), (3, 2), (2, 4), (1, 3)])
+def test_basis_of_a_pair(q, r):
+    basis = pair_basis("table", q, r)
+    flat = basis.reshape(len(basis), q * r)
+    assert len(basis) == (q - 1) * (r - 1)
+    np.testing.assert_allclose(flat @ flat.T, np.eye(len(flat)), atol=1e-14)
+    np.testing.assert_allclose(basis.sum(axis=1), 0.0, atol=1e-14)
+    np.testing.assert_allclose(basis.sum(axis=2), 0.0, atol=1e-14)
+    np.testing.assert_array_equal(pair_basis("agreement", q, r), np.eye(q, r)[None])
+
+
+@forms
+def test_log_potential_is_its_definition(statistic, unary, seed):
+    energy = random_energy(seed, statistic, unary)
+    X = joint_states(MIXED)
+    expected = [naive_log_potential(energy, x) for x in X]
+    np.testing.assert_allclose(energy.log_potential(X), expected, atol=1e-12)
+    np.testing.assert_allclose(energy.factor_graph().log_potential(X), expected, atol=1e-12)
+
+
+@forms
+@pytest.mark.parametrize("edges", [EDGES, []])
+def test_contract_is_the_adjoint_of_expand(statistic, unary, edges, seed):
+    energy = random_energy(seed, statistic, unary, edges=edges)
+    flat = np.random.default_rng(seed + 1000).normal(size=energy.form.layout.n_parameters)
+    back = energy.form.contract(flat)
+    assert {k: v.shape for k, v in back.items()} == {k: v.shape for k, v in energy.theta.items()}
+    along = sum(back[k] @ energy.theta[k] for k in back)
+    assert along == pytest.approx(flat @ energy.form.expand(energy.theta), abs=1e-10)
+
+
+def test_expand_then_contract_is_the_identity(seed):
+    energy = random_energy(seed, "table")
+    back = energy.form.contract(energy.form.expand(energy.theta))
+    for name, values in energy.theta.items():
+        np.testing.assert_allclose(back[name], values, atol=1e-12)
+    tables = energy.graph.log_potentials[len(MIXED) :]
+    norms = [np.linalg.norm(table) for table in tables]
+    np.testing.assert_allclose(energy.strengths(), norms, atol=1e-12)
+    squares = [theta @ theta for theta in energy.edge_parameters()]
+    np.testing.assert_allclose(energy.strengths() ** 2, squares, atol=1e-12)
+
+
+def test_parameters_are_identifiable(seed):
+    """Check that parameters are identifiable: the covariance of the statistics has full rank."""
+    for statistic, n_states in (("table", (2, 3, 3)), ("agreement", (3, 3, 3))):
+        energy = random_energy(seed, statistic, True, n_states, [(0, 1), (0, 2), (1, 2)])
+        X, p = enumerate_distribution(energy)
+        T = np.array([np.concatenate(list(moments_of(energy, x[None]).values())) for x in X])
+        centred = T - p @ T
+        assert np.linalg.eigvalsh(centred.T @ (p[:, None] * centred)).min() > 1e-6
+
+
+def moments_of(energy, X, log_weights=None):
+    return energy.moments(States(X, None, log_weights))
+
+
+@pytest.mark.parametrize("statistic", ["table", "agreement"])
+def test_theta_is_twice_the_coupling(statistic, seed):
+    """Check, for two states, that theta is 2 J for both statistics."""
+    n, edges = 4, [(0, 1), (1, 2), (0, 3)]
+    energy = random_energy(seed, statistic, True, (2,) * n, edges)
+    J = np.zeros((n, n))
+    for (i, j), theta in zip(edges, energy.theta["pairs"], strict=True):
+        J[i, j] = J[j, i] = theta / 2
+    b = energy.theta["unary"] * (contrasts(2)[1, 0] - contrasts(2)[0, 0]) / 2
+    ising = PairwiseEnergy(J, b, (-1, 1))
+    X, p = enumerate_distribution(energy)
+    log_f = ising.log_potential(X)
+    np.testing.assert_allclose(p, np.exp(log_f - np.logaddexp.reduce(log_f)), atol=1e-14)
+    np.testing.assert_allclose(energy.strengths(), np.abs(energy.theta["pairs"]), atol=1e-15)
+
+
+@forms
+def test_gradient_by_finite_differences(statistic, unary, seed):
+    """Check the gradient of the mean log-likelihood of weighted rows."""
+    energy = random_energy(seed, statistic, unary)
+    rng = np.random.default_rng(seed + 1000)
+    rows = rng.integers(0, MIXED, size=(7, len(MIXED))).astype(STATE)
+    log_w = rng.normal(size=7)
+    w = np.exp(log_w) / np.exp(log_w).sum()
+    X, p = enumerate_distribution(energy)
+    gradient = energy.gradient(States(rows, None, log_w), States(X, None, np.log(p)))
+
+    def value(theta):
+        moved = energy.with_theta(theta)
+        return w @ moved.log_potential(rows) - np.logaddexp.reduce(moved.log_potential(X))
+
+    h = 1e-5
+    for name, values in energy.theta.items():
+        for k in range(len(values)):
+            shift = dict(energy.theta)
+            ends = []
+            for step in (h, -h):
+                shift[name] = values.copy()
+                shift[name][k] += step
+                ends.append(value(shift))
+            slope = (ends[0] - ends[1]) / (2 * h)
+            assert gradient[name][k] == pytest.approx(slope, abs=1e-8)
+
+
+@forms
+def test_moments_are_means_of_the_statistics(statistic, unary, seed):
+    energy = random_energy(seed, statistic, unary)
+    X, p = enumerate_distribution(energy)
+    of_states = moments_of(energy, X, np.log(p))
+    beliefs = inference.marginals(energy.graph, method="exact").cliques
+    flat = np.concatenate([b.ravel() for b in beliefs])
+    of_beliefs = energy.from_table_moments(flat)
+    one_row = [moments_of(energy, x[None]) for x in X]
+    for name in energy.theta:
+        expected = p @ np.array([row[name] for row in one_row])
+        np.testing.assert_allclose(of_states[name], expected, atol=1e-12)
+        np.testing.assert_allclose(of_beliefs[name], expected, atol=1e-10)
+    both = energy.gradient(States(X, None, np.log(p)), CliqueMoments(of_beliefs))
+    for values in both.values():
+        np.testing.assert_allclose(values, 0.0, atol=1e-10)
+
+
+def test_moments_of_draws(seed):
+    energy = random_energy(seed, "table", n_states=(2, 3, 2), edges=[(0, 1), (1, 2)])
+    X, p = enumerate_distribution(energy)
+    drawn = inference.sample(energy, 20_000, random_state=seed)
+    exact = np.array([p @ (x == X).all(axis=1) for x in X])
+    check_means((drawn[:, None] == X).all(axis=2), exact)
+    close = energy.gradient(States(drawn), States(X, None, np.log(p)))
+    assert max(np.abs(v).max() for v in close.values()) < 5 / np.sqrt(20_000)
+
+
+@forms
+def test_restricted(statistic, unary, seed):
+    energy = random_energy(seed, statistic, unary)
+    alive = np.array([True, False, True, False, True])
+    left = energy.restricted(alive)
+    assert energy.alive.all()
+    np.testing.assert_array_equal(left.alive, alive)
+    np.testing.assert_array_equal(left.strengths()[~alive], 0.0)
+    np.testing.assert_array_equal(left.strengths()[alive], energy.strengths()[alive])
+    np.testing.assert_array_equal(left.theta["unary"], energy.theta["unary"])
+    fewer = [e for e, keep in zip(EDGES, alive, strict=True) if keep]
+    twin = LogLinearForm.build(MIXED, fewer, statistic, unary)
+    pairs = [t for t, keep in zip(energy.edge_parameters(), alive, strict=True) if keep]
+    same = LogLinearEnergy(twin, {"unary": energy.theta["unary"], "pairs": np.concatenate(pairs)})
+    X, p = enumerate_distribution(left)
+    np.testing.assert_allclose(enumerate_distribution(same)[1], p, atol=1e-14)
+    rows = X[:5]
+    gradient = left.gradient(States(rows), States(X, None, np.log(p)))
+    full = energy.with_theta(left.theta).gradient(States(rows), States(X, None, np.log(p)))
+    owner = left.form.owner
+    np.testing.assert_array_equal(gradient["pairs"][~alive[owner]], 0.0)
+    np.testing.assert_allclose(gradient["pairs"][alive[owner]], full["pairs"][alive[owner]])
+    np.testing.assert_allclose(gradient["unary"], full["unary"])
+    assert np.abs(full["pairs"][~alive[owner]]).max() > 1e-3
+    np.testing.assert_array_equal(left.with_theta(energy.theta).alive, alive)
+
+
+@forms
+def test_penalty_groups_are_edges(statistic, unary, seed):
+    energy = random_energy(seed, statistic, unary)
+    groups = energy.penalty_groups()
+    np.testing.assert_array_equal(groups["unary"], np.full(len(energy.theta["unary"]), -1))
+    sizes = [len(t) for t in energy.edge_parameters()]
+    np.testing.assert_array_equal(groups["pairs"], np.repeat(np.arange(len(EDGES)), sizes))
+    expected = [1] * 5 if statistic == "agreement" else [2, 2, 3, 6, 0]
+    assert sizes == expected
+
+
+@pytest.mark.parametrize("unary", [True, False])
+def test_without_edges(unary, seed):
+    energy = random_energy(seed, "table", unary, (2, 3), [])
+    assert energy.edge_parameters() == []
+    assert energy.strengths().shape == (0,)
+    assert energy.form.edges.shape == (0, 2)
+    X, p = enumerate_distribution(energy)
+    first = np.bincount(X[:, 0], p)
+    second = np.bincount(X[:, 1], p)
+    np.testing.assert_allclose(p, np.outer(first, second).ravel(), atol=1e-14)
+    if not unary:
+        np.testing.assert_allclose(p, 1 / 6)
+    assert energy.restricted(np.zeros(0, bool)).alive.shape == (0,)
+
+
+def test_queries_go_through_tables(seed):
+    energy = random_energy(seed, "table")
+    X, p = enumerate_distribution(energy)
+    assert isinstance(energy.factor_graph(), FactorGraph)
+    found = inference.marginals(energy, method="exact").single
+    for i, q in enumerate(MIXED):
+        np.testing.assert_allclose(found[i], np.bincount(X[:, i], p, minlength=q), atol=1e-12)
+    log_f = energy.log_potential(X)
+    total = inference.log_partition(energy, method="exact").value
+    assert total == pytest.approx(np.logaddexp.reduce(log_f), abs=1e-10)
+    given = inference.log_partition(energy, evidence={1: 2}, method="exact").value
+    assert given == pytest.approx(np.logaddexp.reduce(log_f[X[:, 1] == 2]), abs=1e-10)

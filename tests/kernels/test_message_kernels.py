@@ -11,8 +11,14 @@ from zoo import SMALL, TABLES, ZOO, enumerate_states, naive_log_potential, possi
 
 from skmrf._kernels.belief import TINY
 from skmrf._kernels.elimination import block_offsets
-from skmrf._kernels.forests import grow_forest, root_of
-from skmrf._kernels.ordering import adjacency_bits, greedy_order, popcount, set_bits
+from skmrf._kernels.ordering import (
+    adjacency_bits,
+    greedy_order,
+    grow_forest,
+    popcount,
+    root_of,
+    set_bits,
+)
 from skmrf._kernels.propagation import sift_down, sift_up
 from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph
