@@ -205,9 +205,9 @@ def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
         last = estimation.stopped or len(rounds) + 1 == MAX_ROUNDS
         if kept.all() or last:
             tests = add_score_tests(tests, fits, imputed, estimation.n_jobs)
-            if not last:
+            if kept.all() and not estimation.stopped:
                 after = search.revise(imputed, edges, tests, model, entered, estimation.n_jobs)
-        unchanged = np.array_equal(after, edges)
+        unchanged = np.array_equal(after, edges) and not estimation.stopped
         rounds.append(count_changes(edges, edges if last else after))
         if last and not unchanged:
             _warn_unconverged(len(rounds), len(difference(edges, after)), estimation.stopped)

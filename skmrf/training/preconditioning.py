@@ -85,7 +85,7 @@ def make_preconditioner(energy, data, penalty):
     Returns
     -------
     TablePreconditioner or None
-        Preconditioner. None unless the parameters are tables, of which no two are tied, and the
+        Preconditioner. None unless the parameters are tables, no two tables are tied, and the
         penalty is smooth.
     """
     if not isinstance(energy, TableEnergy) or energy.layout.is_tied or not penalty.smooth:
