@@ -56,7 +56,7 @@ def update_running_mean(mean, value, share):
 
 @kernel
 def add_and_project(vector, direction, factor, other):
-    """Add ``factor * direction`` to ``vector``, and return the inner product with ``other``.
+    """Add ``factor * direction`` to ``vector``; return the inner product of the sum and ``other``.
 
     One thread computes it: BLAS would start several, which wait for each other if other programs
     run.

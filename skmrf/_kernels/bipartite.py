@@ -1,9 +1,9 @@
 """Belief propagation between two layers of binary units; a message is a ratio of two values.
 
-A message is one positive number, the ratio ``m(1) / m(0)``. Its computation takes one division,
-but no exponential and no logarithm. Let ``w = exp(W)``, let ``t`` be the odds of the belief of
-the sending unit, and let ``s`` be the last message in the opposite direction. Then the new message
-is
+A message is one positive number, the ratio ``m(1) / m(0)``. The two messages of an edge take one
+division, but no exponential and no logarithm. Let ``w = exp(W)``, let ``t`` be the odds of the
+belief of the sending unit, and let ``s`` be the last message in the opposite direction. Then the
+new message is
 
     (s + w t) / (s + t).
 

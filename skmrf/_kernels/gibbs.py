@@ -51,7 +51,7 @@ def sweep_tables(
 
 @inlined
 def update_site(conditionals, reference, reference_at, beta, i, q, x, entry, scores, rng):
-    """Draw a state of variable i given all other variables, and update the current table entries.
+    """Draw a state of variable i given all others; update the index of each clique's table entry.
 
     ``entry`` contains the index of the current table entry of each clique.
     """

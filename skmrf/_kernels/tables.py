@@ -159,7 +159,7 @@ def write_incidence(clique_ptr, clique_vars, strides, at, clique, stride):
 
 @inlined
 def inverse_or_zero(value):
-    """Return 1 / value, or 0 for directions in which the objective is constant."""
+    """Return 1 / value, or 0 if the value (a curvature) is at most 1e-12."""
     return 1.0 / value if value > 1e-12 else 0.0
 
 

@@ -112,7 +112,7 @@ class TableBackedEnergy(DiscreteEnergy):
         return out
 
     def conditionals(self):
-        """Return the arrays for Gibbs sampling: couplings and biases, or tables if needed."""
+        """Return the arrays for Gibbs sampling: couplings and biases, or tables."""
         if self._binary is not None:
             return self._binary
         layout = self.layout

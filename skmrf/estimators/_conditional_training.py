@@ -1,4 +1,4 @@
-"""Training of conditional models with hidden units, which starts at logistic regressions."""
+"""Training of conditional models with hidden units, initialised by logistic regressions."""
 
 from dataclasses import dataclass
 

@@ -85,7 +85,7 @@ def _find_first_pair(tokens, numbers):
 
 
 def _has_several_samples(numbers):
-    """Return True if an evidence file declares several samples and contains that number."""
+    """Return True if an evidence file declares several samples and contains exactly as many."""
     n_samples, i = numbers[0], 1
     while n_samples and i < len(numbers):
         i += 1 + 2 * numbers[i]

@@ -54,9 +54,9 @@ class Grid(BeliefLearner):
         check_number("n_points", self.n_points, low=3, integer=True)
         if not grid_fits(energy):
             raise ValueError(
-                "The learner Grid needs a model with at most three continuous variables and few "
-                f"joint states, but this model has {len(energy.numbers)} continuous variables or "
-                'too many joint states. Use learner="variational".'
+                "The learner Grid needs at most three continuous variables and 2**23 grid points, "
+                f"but this model has {len(energy.numbers)} continuous variables, whose grid points "
+                'are counted for each joint state of the others. Use learner="variational".'
             )
         mixture = first_mixture(energy, batch, N_COMPONENTS, False, rng)
         return GridState(*grid(energy, self.n_points), mixture)

@@ -30,7 +30,7 @@ def first_mixture(energy, batch, n_components, diagonal, rng):
 
 
 def normal_beliefs(energy):
-    """Return the Gaussian base of a model as a mixture with one component.
+    """Return a mixture with one component: a model's Gaussian base, and uniform discrete variables.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class ParallelTempering(ParticleLearner):
         return Particles(data, reference, energy, X[-1], None, [], extra=(replicas, 0))
 
     def step(self, energy, batch, state, rng):
-        """Return both phases (data and model expectation) of the gradient, from chains."""
+        """Return both phases (data and model expectation) of the gradient, from tempered chains."""
         positive = state.data(energy, batch)
         replicas, age = state.extra
         replicas, info = parallel_tempering(energy, state.reference, replicas, rng)

@@ -133,8 +133,8 @@ class HistoryDisplay:
         history = estimator.history_
         if not history:
             raise ValueError(
-                "history_ is empty: training started at the maximum and made no update, or the "
-                "model was not trained by this estimator."
+                "history_ is empty, so there is nothing to plot. Call fit if the model was not "
+                "trained. If it was, its initial parameters were optimal."
             )
         names = _choose_names(history) if names is None else _check_names(names, history)
         labels = {name: LABELS.get(name, name) for name in names}

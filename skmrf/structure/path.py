@@ -96,7 +96,7 @@ class Path:
 
 
 def _edge_values(energy, columns):
-    """Return the edge parameters as an array, in which ``columns`` are the positions of the edges.
+    """Return an array with the parameter of edge k at position ``columns[k]``, and zeros elsewhere.
 
     The value is the signed parameter of an edge with one parameter, otherwise the norm.
     """

@@ -146,7 +146,7 @@ class AdaptiveRate(_Schedule):
         return dict(state, t=0, first=None, second=None)
 
     def observe(self, gradient, state, resolution):
-        """Add a gradient to the window of updates; halve the rate if the window's mean is noise."""
+        """Add a gradient to the window of updates; halve the rate if its mean is only noise."""
         state = dict(state, t=state["t"] + 1)
         half = "first" if state["t"] <= state["window"] // 2 else "second"
         if state[half] is None:

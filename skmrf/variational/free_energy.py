@@ -104,7 +104,7 @@ def _sobol_points(m, D, n):
 
 
 def _table_gains(mixture, logs, states):
-    """Return the expected log density of a mixture given each state of each discrete variable.
+    """Average a log density over samples in which one discrete variable is set to each state.
 
     There is one expectation for each component of the mixture.
     """

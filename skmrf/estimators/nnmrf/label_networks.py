@@ -261,7 +261,7 @@ def stacking_weights(logs, weights, n_iter=100):
 
 
 def _build_ensemble(members, shares):
-    """Return the ensemble; members of kinds with a small weight are left out."""
+    """Return the ensemble; members of types with a small weight are left out."""
     kinds = np.arange(len(members)) % len(shares)
     weights = (shares / np.maximum(np.bincount(kinds, minlength=len(shares)), 1))[kinds]
     kept = np.flatnonzero(shares[kinds] >= MIN_KIND_WEIGHT)
