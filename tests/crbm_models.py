@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from learner_names import CONDITIONAL_LEARNERS
 from numpy.testing import assert_allclose, assert_array_equal
+from zoo import CONDITIONAL_LEARNERS
 
 from skmrf import CRBMStructuredPredictor
 

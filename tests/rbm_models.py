@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import twins
-from learner_names import LAYERED_LEARNERS
+from zoo import LAYERED_LEARNERS
 
 from skmrf import RBM
 

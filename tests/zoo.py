@@ -1,4 +1,4 @@
-"""Small models on which the tests of all energies run.
+"""Small models on which the tests of all energies run, and names of the learners of each energy.
 
 ``ZOO`` maps names to factories. ``ZOO[name](seed)`` is an energy, the same one for the same seed.
 It has at most 1024 joint states, so that they can be enumerated.
@@ -10,7 +10,22 @@ import numpy as np
 from hypothesis import strategies as st
 
 from skmrf._utils.codes import STATE
-from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
+from skmrf.energies import (
+    BipartiteEnergy,
+    ConditionalBipartiteEnergy,
+    FactorGraph,
+    NeuralEnergy,
+    PairwiseEnergy,
+)
+from skmrf.learners import BeliefLearner, ConditionalLearner, accepted
+
+TABLE_LEARNERS = accepted(FactorGraph)
+LAYERED_LEARNERS = accepted(BipartiteEnergy)
+CONDITIONAL_LEARNERS = accepted(ConditionalBipartiteEnergy, ConditionalLearner)
+CONTINUOUS_LEARNERS = accepted(NeuralEnergy, BeliefLearner)
+
+VARIATIONAL = ["bp", "bp-cd", "bpchain-cd", "mean-field"]
+FINITE = ["chain", "cycle", "grid", "complete", "orders", "tied", "constant_binary"]
 
 
 def naive_log_potential(energy, X):

@@ -8,7 +8,8 @@ import numpy as np
 from .._utils.parameters import check_choice
 from ..samplers import parallel_tempering
 from ..samplers.parallel_tempering import Replicas, adapt_ladder, check_ladder
-from .particles import REFERENCES, ParticleLearner, Particles, check_count
+from .particle_options import REFERENCES, check_count
+from .particles import ParticleLearner, Particles
 
 ADAPT_EVERY = 100
 

@@ -7,7 +7,8 @@ import numpy as np
 from ..energies import LayeredEnergy
 from ..samplers import Product, blocks_of, spawn_generators, sweep
 from ..samplers.gibbs import sweep_from_hidden
-from .particles import ParticleLearner, Particles, check_count
+from .particle_options import check_count
+from .particles import ParticleLearner, Particles
 
 MIN_CHAINS, MAX_CHAINS = 64, 512
 LAYERED_CHAINS, LAYERED_SWEEPS, SWEEPS = 100, 1, 5

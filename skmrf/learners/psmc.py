@@ -8,14 +8,8 @@ from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
 from ..samplers import Tempering, spawn_generators
 from ..samplers.smc import Interpolation, resample, run_smc, run_smc_from_reference
-from .particles import (
-    N_PARTICLES,
-    REFERENCES,
-    ParticleLearner,
-    Particles,
-    check_count,
-    n_particles_of,
-)
+from .particle_options import N_PARTICLES, REFERENCES, check_count, n_particles_of
+from .particles import ParticleLearner, Particles
 from .smc import smc_info
 
 

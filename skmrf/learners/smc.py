@@ -6,7 +6,8 @@ from .._utils.history import Latest
 from .._utils.parameters import check_choice, check_number
 from .._utils.rows import find_unique_rows
 from ..samplers.smc import run_smc_from_reference
-from .particles import REFERENCES, ParticleLearner, Particles, check_count, n_particles_of
+from .particle_options import REFERENCES, check_count, n_particles_of
+from .particles import ParticleLearner, Particles
 
 
 def smc_info(particles):

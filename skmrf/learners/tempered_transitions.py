@@ -6,7 +6,8 @@ import numpy as np
 
 from .._utils.parameters import check_choice, check_number
 from ..samplers import spawn_generators, sweep, tempered_transition
-from .particles import REFERENCES, ParticleLearner, Particles, check_count
+from .particle_options import REFERENCES, check_count
+from .particles import ParticleLearner, Particles
 
 
 class TemperedTransitions(ParticleLearner):

@@ -8,10 +8,9 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from learner_names import TABLE_LEARNERS
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from zoo import enumerate_states
+from zoo import TABLE_LEARNERS, enumerate_states
 
 from skmrf import BoltzmannMachine, DiscreteMRF
 from skmrf._utils.phases import States

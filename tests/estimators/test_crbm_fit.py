@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from crbm_models import MAX_MARGIN, assert_close, assert_same, every, quick, real, some_alpha, tied
-from learner_names import CONDITIONAL_LEARNERS
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
+from zoo import CONDITIONAL_LEARNERS
 
 from skmrf import CRBMStructuredPredictor
 from skmrf._utils.rows import Batch

@@ -7,13 +7,12 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from learner_names import LAYERED_LEARNERS
 from montecarlo import check_means
 from rbm_models import SMALL, assert_same, bits, draws, every, law, quick
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import BernoulliRBM
-from zoo import layers
+from zoo import LAYERED_LEARNERS, layers
 
 from skmrf import RBM
 from skmrf._utils.codes import STATE

@@ -5,13 +5,13 @@ import pickle
 import numpy as np
 import pytest
 import twins
-from learner_names import CONDITIONAL_LEARNERS
 from montecarlo import check_draws, check_means
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
+from zoo import CONDITIONAL_LEARNERS
 
 from skmrf import CRBMStructuredPredictor
 from skmrf._utils.codes import STATE

@@ -4,9 +4,8 @@ import pickle
 
 import numpy as np
 import pytest
-from learner_names import FINITE, TABLE_LEARNERS, VARIATIONAL
 from sklearn.base import clone
-from zoo import ZOO, enumerate_states, model_rows
+from zoo import FINITE, TABLE_LEARNERS, VARIATIONAL, ZOO, enumerate_states, model_rows
 
 from skmrf import DiscreteMRF
 from skmrf._utils.codes import MISSING, STATE

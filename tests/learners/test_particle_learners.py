@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import twins
-from learner_names import TABLE_LEARNERS
 from montecarlo import check_mean_weight
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from zoo import ZOO, layers
+from zoo import TABLE_LEARNERS, ZOO, layers
 
 from skmrf import RBM, BoltzmannMachine, DiscreteMRF
 from skmrf._utils.codes import STATE

@@ -5,12 +5,11 @@ import warnings
 import numpy as np
 import pytest
 import twins
-from learner_names import FINITE, TABLE_LEARNERS, VARIATIONAL
 from montecarlo import check_draws, check_mean_weight, check_means
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
-from zoo import ZOO, enumerate_states, model_rows
+from zoo import FINITE, TABLE_LEARNERS, VARIATIONAL, ZOO, enumerate_states, model_rows
 
 from skmrf import DiscreteMRF
 from skmrf._utils.phases import States

@@ -11,7 +11,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from learner_names import CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS, TABLE_LEARNERS
+from zoo import CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS, TABLE_LEARNERS
 
 import skmrf
 from skmrf.learners.registry import LEARNERS

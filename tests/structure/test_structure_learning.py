@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from joblib import parallel_config
-from learner_names import TABLE_LEARNERS
 from sklearn.base import clone
 from structure_rows import (
     CHAIN,
@@ -21,6 +20,7 @@ from structure_rows import (
     strict,
     three_state_rows,
 )
+from zoo import TABLE_LEARNERS
 
 from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE

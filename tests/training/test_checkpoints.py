@@ -26,11 +26,11 @@ from killed_fits import (
     X,
     table_model,
 )
-from learner_names import TABLE_LEARNERS
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.parallel import Parallel, delayed
+from zoo import TABLE_LEARNERS
 
 from skmrf import (
     RBM,
