@@ -3,9 +3,9 @@ Parallel tempering and mixing of Gibbs chains
 =============================================
 
 An Ising model on an 8 x 8 lattice with attractive couplings has two modes: nearly all spins up and
-nearly all spins down. Plain Gibbs chains stay in the mode in which they start. Parallel tempering
-runs chains at several temperatures and swaps their states, so that the chains visit both modes.
-Exact marginals are available here for comparison.
+nearly all spins down. Plain Gibbs chains stay for a long time in the mode in which they start.
+Parallel tempering runs chains at several temperatures and swaps their states, so that the chains
+visit both modes. Exact marginals are available here for comparison.
 """
 
 # %%

@@ -90,7 +90,7 @@ figure.savefig(path, dpi=120)
 # Failure of the interval: a mode that no chain visits
 # ----------------------------------------------------
 # A log Z that is too low makes every log-likelihood too high. The forward estimate alone does not
-# show this error. On a short plain path, the forward estimate is several nats too low.
+# show this error. On a short plain path, the forward estimate is one to two nats too low.
 #
 # The interval can also be wrong. We add a hidden unit that memorises one image with inverted
 # colours, so that most of the probability is near this image. No forward chain reaches this image.

@@ -84,7 +84,7 @@ def make_ising(
 
     References
     ----------
-    .. [1] P. Erdős and A. Rényi, "On random graphs I", Publicationes Mathematicae 6, 1959.
+    .. [1] Erdős, P., and Rényi, A., "On random graphs I", Publicationes Mathematicae 6, 1959.
     .. [2] A.-L. Barabási and R. Albert, "Emergence of scaling in random networks", Science 286,
        1999.
 

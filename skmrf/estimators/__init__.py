@@ -1,1 +1,1 @@
-"""Estimators. Import them from :mod:`skmrf`."""
+"""Estimators, which the top-level package exports."""

@@ -194,7 +194,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
        using l1-regularized logistic regression", Annals of Statistics 38 (2010).
     .. [3] Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate", Journal of the
        Royal Statistical Society B 57 (1995).
-    .. [4] M. Stephens, "False discovery rates: a new deal", Biostatistics 18 (2017).
+    .. [4] Stephens, M., "False discovery rates: a new deal", Biostatistics 18 (2017).
     .. [5] V. E. Johnson and D. Rossell, "On the use of non-local prior densities in Bayesian
        hypothesis tests", JRSS B 72 (2010).
 

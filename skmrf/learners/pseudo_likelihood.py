@@ -147,7 +147,7 @@ class PseudoLikelihood(Learner):
 
     References
     ----------
-    J. Besag, "Statistical analysis of non-lattice data", The Statistician 24 (1975).
+    Besag, J., "Statistical analysis of non-lattice data", The Statistician 24 (1975).
     """
 
     requires = (TableEnergy,)

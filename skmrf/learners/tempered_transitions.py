@@ -30,7 +30,7 @@ class TemperedTransitions(ParticleLearner):
 
     References
     ----------
-    R. Salakhutdinov, "Learning in Markov random fields using tempered transitions", NIPS (2009).
+    Salakhutdinov, R., "Learning in Markov random fields using tempered transitions", NIPS (2009).
     """
 
     def __init__(self, n_chains=100, n_temperatures=10, hottest=0.9, reference="uniform"):

@@ -107,7 +107,7 @@ def trace_chains(
 
     References
     ----------
-    S. Syed et al., "Non-reversible parallel tempering", JRSS B (2022).
+    Syed, S., et al., "Non-reversible parallel tempering", JRSS B (2022).
 
     Examples
     --------

@@ -108,9 +108,9 @@ class Penalized(Search):
 
 
 class Nodewise(Penalized):
-    """Neighbourhood selection by penalised pseudo-likelihood [1]_.
+    """Neighbourhood selection by penalised pseudo-likelihood.
 
-    This is :class:`Penalized` with the pseudo-likelihood in place of the likelihood. The
+    The method [1]_ is :class:`Penalized` with the pseudo-likelihood in place of the likelihood. The
     pseudo-likelihood is the product of the conditional likelihoods of all columns given the
     others. The two directions of an edge share their parameters.
 

@@ -17,10 +17,10 @@ PAPER_THRESHOLD = 0.004  # log(0.501 / 0.499)
 
 
 class RemovalWhileLearning(Search):
-    r"""Removal of edges while their parameters are learned [1]_.
+    r"""Removal of edges while their parameters are learned.
 
-    The parameters of all candidates are learned once. After each update, edges with
-    :math:`\lVert \theta_{ij} \rVert` below the threshold are removed permanently. The default
+    In this method [1]_, the parameters of all candidates are learned once. After each update, edges
+    with :math:`\lVert \theta_{ij} \rVert` below the threshold are removed permanently. The default
     threshold is far below the standard error, so the selected graph is largely random.
     ``partial_fit`` is available with this search only.
 

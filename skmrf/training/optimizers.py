@@ -98,7 +98,7 @@ class Adam(Optimizer):
 
     References
     ----------
-    D. P. Kingma and J. Ba, "Adam: a method for stochastic optimization", ICLR (2015).
+    Kingma, D. P., and Ba, J., "Adam: a method for stochastic optimization", ICLR (2015).
     """
 
     default_rate = 0.03
