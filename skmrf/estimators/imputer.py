@@ -92,7 +92,7 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     References
     ----------
-    Little, R. J. A., and Rubin, D. B., "Statistical analysis with missing data", 3rd edition (2019).
+    Little, R. J. A., and Rubin, D. B., "Statistical analysis with missing data", Wiley (2019).
 
     Examples
     --------
