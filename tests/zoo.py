@@ -25,7 +25,7 @@ CONDITIONAL_LEARNERS = accepted(ConditionalBipartiteEnergy, ConditionalLearner)
 CONTINUOUS_LEARNERS = accepted(NeuralEnergy, BeliefLearner)
 
 VARIATIONAL = ["bp", "bp-cd", "bpchain-cd", "mean-field"]
-FINITE = ["chain", "cycle", "grid", "complete", "orders", "tied", "constant_binary"]
+TABLE_MODELS = ["chain", "cycle", "grid", "complete", "orders", "tied", "constant_binary"]
 
 
 def naive_log_potential(energy, X):

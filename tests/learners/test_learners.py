@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from zoo import FINITE, TABLE_LEARNERS, VARIATIONAL, ZOO, enumerate_states, model_rows
+from zoo import TABLE_LEARNERS, TABLE_MODELS, VARIATIONAL, ZOO, enumerate_states, model_rows
 
 from skmrf import DiscreteMRF
 from skmrf._utils.codes import MISSING, STATE
@@ -89,7 +89,7 @@ def test_learners_implement_the_interface(name, share, seed):
             np.testing.assert_array_equal(v, energy.moments(b)[k])
 
 
-@pytest.mark.parametrize("name", FINITE)
+@pytest.mark.parametrize("name", TABLE_MODELS)
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_exact_objective_equals_enumeration(name, share, seed):
     rng = np.random.default_rng(seed)
@@ -120,7 +120,7 @@ def enumerate_pseudo_likelihood(energy, X):
     return total
 
 
-@pytest.mark.parametrize("name", FINITE)
+@pytest.mark.parametrize("name", TABLE_MODELS)
 def test_pseudo_likelihood_equals_enumeration(name, seed):
     rng = np.random.default_rng(seed)
     energy = ZOO[name](seed)

@@ -9,7 +9,7 @@ from montecarlo import check_draws, check_mean_weight, check_means
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
-from zoo import FINITE, TABLE_LEARNERS, VARIATIONAL, ZOO, enumerate_states, model_rows
+from zoo import TABLE_LEARNERS, TABLE_MODELS, VARIATIONAL, ZOO, enumerate_states, model_rows
 
 from skmrf import DiscreteMRF
 from skmrf._utils.phases import States
@@ -79,7 +79,7 @@ def test_bp_moments_are_clique_beliefs_on_loopy_graphs(name, seed):
     assert name != "dense" or np.abs(actual[0] - exact_moments(energy)).max() > 0.01
 
 
-@pytest.mark.parametrize("name", [*FINITE, "zeros", "zeros_binary"])
+@pytest.mark.parametrize("name", [*TABLE_MODELS, "zeros", "zeros_binary"])
 def test_mean_field_moments_are_those_of_a_product_distribution(name, seed):
     energy = ZOO[name](seed)
     actual, infos, _ = run_steps(MeanField(tol=1e-12, max_iter=5000), energy, 2, seed)
