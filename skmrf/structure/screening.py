@@ -9,7 +9,7 @@ from .._utils.codes import MISSING
 from .p_values import adjust_p_values, log_tail
 
 BLOCK_COLUMNS = 256
-BLOCK_ENTRIES = 2**22
+BLOCK_ENTRIES = 2**20
 MAX_EXACT_FLOAT32 = 2**24
 
 

@@ -300,7 +300,7 @@ def test_a_million_rows_in_bounded_memory(density):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     model = DiscreteMRF(random_state=0).fit(X)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert grown * 1024 < 12 * X.nbytes
+    assert grown * 1024 < 16 * X.nbytes  # codes, their columns, folds, and temporary arrays
     assert model.score(density("msnbc").test) == pytest.approx(-6.4036, abs=0.02)
 
 

@@ -237,7 +237,7 @@ def partner_budget(n, max_partners):
     return screening.Budget(np.ones(n), np.inf, max_partners)
 
 
-@pytest.mark.parametrize(("columns", "entries"), [(256, 2**22), (256, 500), (4, 99), (1, 1)])
+@pytest.mark.parametrize(("columns", "entries"), [(256, 2**20), (256, 500), (4, 99), (1, 1)])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_screen_matches_scipy(columns, entries, weighted, seed, monkeypatch):
     monkeypatch.setattr(screening, "BLOCK_COLUMNS", columns)
