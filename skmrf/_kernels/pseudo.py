@@ -95,8 +95,8 @@ def pair_site(i, first, states, coupling, bias, weights, site_log_p, gradient, b
     ``coupling`` has one row per state of every variable and one column per state of variable i,
     followed by columns of zeros. The rows of variable i are zero. ``states[r, j]`` is the row of
     ``coupling`` for the state of variable j in row r, and ``first`` is the row for state 0 of
-    variable i. The gradient arrays have the shapes of
-    ``coupling`` and ``bias``; with empty arrays no gradient is computed.
+    variable i. The gradient arrays have the shapes of ``coupling`` and ``bias``; with empty arrays
+    no gradient is computed.
     """
     q, width = bias.size, coupling.shape[1]
     scores = np.empty(width)

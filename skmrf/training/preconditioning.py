@@ -36,9 +36,7 @@ class TablePreconditioner:
         self.layout = layout
         self.frequencies = np.concatenate(frequencies)
         self.state_start = np.append(layout.state_start, layout.n_states.sum())
-        self.curvature = np.ascontiguousarray(
-            np.broadcast_to(curvature, layout.n_parameters), float
-        )
+        self.curvature = np.full(layout.n_parameters, curvature, dtype=float)
         is_centred = (layout.n_states > 1) & (layout.n_states <= MAX_STATES)
         sizes = np.where(is_centred, layout.n_states**2, 0)
         self.vector_start = np.where(is_centred, np.cumsum(sizes) - sizes, -1)

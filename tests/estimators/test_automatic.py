@@ -238,6 +238,24 @@ def test_held_out_rows_of_a_path():
         assert len(train.X) + len(test.X) == 10
 
 
+@pytest.mark.parametrize(
+    ("gains", "ends"),
+    [
+        ([0.01], False),  # a strong penalty changes little
+        ([-1.0], False),
+        ([1.0, 1.01], False),
+        ([0.01, 1.0], False),
+        ([1.0, 0.99, 1.01], True),
+        ([1.0, 0.5], True),
+    ],
+)
+def test_end_of_a_path(gains, ends):
+    """A path ends after a clear loss, or after two strengths without a clear gain."""
+    noise = np.array([0.1, -0.1, 0.1, -0.1])  # the standard error of a gain is about .05
+    scores = [np.zeros(4)] + [g + (k + 1) * noise for k, g in enumerate(gains)]
+    assert regularization._is_past_best(scores, np.full(4, 0.25)) == ends
+
+
 # Real data ---------------------------------------------------------------------------------------
 
 
