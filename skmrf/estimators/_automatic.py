@@ -1,6 +1,5 @@
 """Automatic choice of learner and penalty strength for models with tables of log-potentials."""
 
-import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from ..training.regularization import (
     gain_over_reference,
     held_out_weights,
 )
+from . import _refinement
 from ._reference_model import choose_reference
 
 MAX_PAIR_ENTRIES = 6_000_000  # of the tables of all pairs
@@ -64,6 +64,8 @@ class Plan(NamedTuple):
         Training rows. Missing entries are imputed if the learner needs complete rows.
     interrupted : bool
         Whether Ctrl-C ended the choice of alpha.
+    is_refined : bool
+        Whether the learner makes preconditioned steps from a model of pseudo-likelihood.
     """
 
     learner: Any
@@ -73,6 +75,7 @@ class Plan(NamedTuple):
     path: RegularizationPath | None
     data: Any
     interrupted: bool = False
+    is_refined: bool = False
 
     def centre(self, parameters):
         """Return the parameters towards which the penalty shrinks, or None for zero."""
@@ -110,6 +113,9 @@ def continue_plan(previous, learner, parameters):
         return plan._replace(alpha=parameters.alpha, reference=None, path=None)
     if plan.alpha == np.inf:
         plan = plan._replace(alpha=1.0 / effective_rows(plan.data))
+    is_refined = learner is None and isinstance(plan.learner, PCD) and not parameters.is_partial
+    if is_refined and _refinement.is_possible(plan.start, parameters):
+        return plan._replace(is_refined=True)
     return complete_rows(plan, parameters)
 
 
@@ -144,7 +150,14 @@ def plan_fit(energy, data, learner, parameters, *, drop_zero_tables=False):
             learner = PCD()
         return Plan(learner, parameters.alpha, energy, None, None, data)
     path_learner = _choose_learner(energy, data)
-    plan = _choose_penalty(energy, data, learner or path_learner, path_learner, parameters)
+    is_refinable = (
+        learner is None
+        and isinstance(path_learner, PseudoLikelihood)
+        and _refinement.is_possible(energy, parameters)
+    )
+    plan = _choose_penalty(
+        energy, data, learner or path_learner, path_learner, parameters, is_refinable
+    )
     if drop_zero_tables and plan.alpha == np.inf:
         small = plan.reference.without_zero_tables()
         return plan._replace(start=small, reference=small)
@@ -224,7 +237,7 @@ def _choose_learner(energy, data):
     return PseudoLikelihood()
 
 
-def _choose_penalty(energy, data, learner, path_learner, parameters):
+def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinable):
     """Choose the penalty strength by scores of held-out rows along a regularization path.
 
     The L2 penalty is on the deviation from a reference model: a Chow-Liu tree, the edges of this
@@ -244,7 +257,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters):
 
     def follow(folds):
         fits = _fit_path(path_learner, folds, parameters)
-        return fits, _choose_strength(fits, folds, is_likelihood)
+        return fits, _choose_strength(fits, folds)
 
     if is_incomplete:
         (fold,) = folds
@@ -253,6 +266,11 @@ def _choose_penalty(energy, data, learner, path_learner, parameters):
     if is_incomplete and choice:
         folds = [_impute_fold(fold, fits.energies[choice], rng)]
         fits, choice = follow(folds)
+    refined = None
+    if choice and is_refinable:
+        refined, fits = _refine(fits, choice, folds[0], parameters)
+    if choice and refined is None and not is_likelihood:
+        choice = _check_likelihood(fits.energies, folds[0], choice)
     n_rows = effective_rows(data)
     weights = held_out_weights(folds)
     gains, errors = gain_over_reference(fits.row_scores, weights)
@@ -263,12 +281,34 @@ def _choose_penalty(energy, data, learner, path_learner, parameters):
         "log-likelihood" if is_likelihood else "pseudo-log-likelihood",
     )
     reference = rule(data)
+    if refined is not None:
+        start = _shift(reference, refined.energy, folds[0].reference)
+        alpha, learner = refined.strength / n_rows, _refinement.make_learner()
+        return Plan(learner, alpha, start, reference, path, data, fits.interrupted, True)
     start = reference
     if choice and len(folds) == 1:
         start = _shift(reference, fits.energies[choice], folds[0].reference)
     alpha = fits.strengths[choice] / n_rows
     plan = Plan(learner, alpha, start, reference, path, data, fits.interrupted)
     return complete_rows(plan, parameters)
+
+
+def _refine(fits, choice, fold, parameters):
+    """Refine the chosen model of a fold; return the best refinement, or None, and the fits."""
+
+    def settings_at(strength):
+        alpha = strength / effective_rows(fold.train)
+        settings = parameters.settings(
+            _refinement.make_learner(), fold.reference, fold.train, alpha=alpha,
+            centre=_centre(fold.reference, parameters), interruptible=False,
+        )  # fmt: skip
+        return replace(settings, complete=False)
+
+    strength = fits.strengths[choice]
+    try:
+        return _refinement.choose(fits.energies[choice], strength, fold, settings_at), fits
+    except KeyboardInterrupt:
+        return None, fits._replace(interrupted=True)
 
 
 def _fit_path(learner, folds, parameters):
@@ -306,17 +346,14 @@ def _path_settings(parameters, learner, data, reference, alpha):
     )
 
 
-def _choose_strength(fits, folds, is_likelihood):
+def _choose_strength(fits, folds):
     """Return the index of the best penalty strength, or 0 for the reference model.
 
-    A strength must improve the score of the reference model by more than one standard error. If the
-    scores are pseudo-likelihoods, the log-likelihood must improve, too.
+    A strength must improve the score of the reference model by more than one standard error.
     """
     gains, errors = gain_over_reference(fits.row_scores, held_out_weights(folds))
     best = int(np.argmax(gains))
-    if gains[best] <= MIN_EVIDENCE * errors[best]:
-        return 0
-    return best if is_likelihood else _check_likelihood(fits.energies, folds[0], best)
+    return best if gains[best] > MIN_EVIDENCE * errors[best] else 0
 
 
 def complete_rows(plan, parameters):
@@ -430,17 +467,9 @@ def _check_likelihood(energies, fold, best):
         exact
     )
     weights = held_out_weights([fold])
-    model = expectations.quick_exact_model(energies[best])
     for index in range(best, 0, -1):
         energy = energies[index]
-        upper = _upper_limit(energy, reference) if model is None else model.log_partition(energy)
+        upper = _refinement.upper_limit(energy, reference)
         if weights @ (energy.log_potential(fold.test.X) - upper - base) > 0:
             return index
     return 0
-
-
-def _upper_limit(energy, reference):
-    """Return the upper limit of log Z from a quick estimate."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the limit is used, however wide the interval is
-        return ais(energy, reference=reference, n_temperatures=200, random_state=0).upper

@@ -1,4 +1,4 @@
-"""Preconditioner of deterministic training: an approximate inverse Hessian of tables."""
+"""Preconditioned training: an approximate inverse Hessian of tables, and its gradient ascent."""
 
 import numpy as np
 
@@ -6,6 +6,7 @@ from .._kernels.tables import precondition_pairs, precondition_singles
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from ..energies import TableEnergy
+from .optimizers import SGD
 
 MAX_STATES = 64  # of a variable whose tables are centred
 
@@ -68,7 +69,25 @@ class TablePreconditioner:
         return out
 
 
-def make_preconditioner(energy, data, penalty):
+class PreconditionedSGD(SGD):
+    r"""Stochastic gradient ascent with a preconditioner, :math:`\theta + \eta P g`.
+
+    Parameters
+    ----------
+    preconditioner : TablePreconditioner
+        Approximate inverse Hessian :math:`P`.
+    """
+
+    def __init__(self, preconditioner):
+        self.preconditioner = preconditioner
+
+    def step(self, theta, gradient, rate, state):
+        """Return the updated parameters, their step sizes, and the optimizer's state."""
+        steps = {k: self.preconditioner(g) for k, g in gradient.items()}
+        return super().step(theta, steps, rate, state)
+
+
+def make_preconditioner(energy, data, penalty, min_curvature=0.0):
     """Return the preconditioner of a model, or None if the model has none.
 
     Parameters
@@ -79,6 +98,9 @@ def make_preconditioner(energy, data, penalty):
         All training rows.
     penalty : penalty of :mod:`skmrf.training`
         Penalty.
+    min_curvature : float, default=0.0
+        Smallest second derivative of the penalty that the preconditioner assumes. A larger value
+        makes steps of rare states shorter.
 
     Returns
     -------
@@ -92,6 +114,7 @@ def make_preconditioner(energy, data, penalty):
     pairs = zip(data.X.T, energy.layout.n_states.tolist(), strict=True)
     frequencies = [_frequencies(x, q, weights, len(data.X)) for x, q in pairs]
     (curvature,) = penalty.curvature(energy.theta).values()
+    curvature = np.maximum(curvature, min_curvature)
     return TablePreconditioner(energy.layout, frequencies, curvature)
 
 

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: constant, step, inverse and adaptive.
+"""Learning-rate schedules: constant, step, inverse, linear and adaptive.
 
 A schedule gives the learning rate of each update ``t = 0, 1, ...``. A schedule object stores its
 parameters only. The training loop passes each gradient to ``observe``, together with the state of
@@ -104,6 +104,33 @@ class InverseRate(_Schedule):
     def value(self, state):
         """Return the learning rate of the next update."""
         return 1.0 / (self.a + self.b * state["t"])
+
+
+class LinearRate(_Schedule):
+    """Learning rate that falls linearly to zero, where training ends.
+
+    The average of the iterates starts anew after half of the updates.
+
+    Parameters
+    ----------
+    rate : float, default=0.05
+        Initial learning rate, above 0.
+    n_updates : int, default=400
+        Number of updates after which the rate is zero.
+    """
+
+    def __init__(self, rate=0.05, n_updates=400):
+        self.rate = rate
+        self.n_updates = n_updates
+
+    def value(self, state):
+        """Return the learning rate of the next update."""
+        return self.rate * max(0.0, 1.0 - state["t"] / self.n_updates)
+
+    def observe(self, gradient, state, resolution):
+        """Advance the schedule by one update; training ends after ``n_updates`` updates."""
+        t = state["t"] + 1
+        return {"t": t}, t == self.n_updates // 2, t >= self.n_updates
 
 
 class AdaptiveRate(_Schedule):

@@ -13,7 +13,7 @@ from zoo import brute
 from skmrf import RBM, DiscreteMRF
 from skmrf._utils.rows import Batch
 from skmrf.datasets import fetch_density_benchmark, make_ising
-from skmrf.estimators import _automatic
+from skmrf.estimators import _automatic, _refinement
 from skmrf.inference import sample
 from skmrf.learners import CD, PCD, Exact, PseudoLikelihood
 from skmrf.samplers.gibbs_queries import draw
@@ -118,10 +118,48 @@ def test_pseudo_likelihood_of_large_models(seed):
     rng = np.random.default_rng(seed)
     train, test = (sample(energy, n, random_state=rng) for n in (1500, 1000))
     model = DiscreteMRF().fit(train)
-    assert isinstance(model.learner_, PseudoLikelihood)
+    assert isinstance(model.learner_, PseudoLikelihood | PCD)
     assert model.regularization_path_.criterion == "pseudo-log-likelihood"
     _, tree = baselines(model, train, test)
     assert model.score(test) > tree.mean() + 0.1
+
+
+def clustered_rows(rng, n_rows):
+    """Return rows of noisy copies of eight patterns, which pairs of columns describe only partly.
+
+    Pseudo-likelihood and likelihood have different maxima.
+    """
+    patterns = np.random.default_rng(1).random((8, 24)) < 0.4
+    return (patterns[rng.integers(8, size=n_rows)] ^ (rng.random((n_rows, 24)) < 0.08)).astype(int)
+
+
+@pytest.mark.parametrize("is_incomplete", [False, True])
+def test_refinement_by_persistent_chains(is_incomplete, seed):
+    """Where pseudo-likelihood is not maximum likelihood, the default has the higher likelihood."""
+    rng = np.random.default_rng(seed)
+    train, test = clustered_rows(rng, 2500).astype(float), clustered_rows(rng, 2000)
+    if is_incomplete:
+        train[rng.random(train.shape) < 0.1] = np.nan
+    model = DiscreteMRF(random_state=0).fit(train)
+    first = DiscreteMRF(learner="pseudo-likelihood", random_state=0).fit(train)
+    assert isinstance(model.learner_, PCD)
+    assert model.converged_
+    assert model.history_["n_updates"][-1] == 400
+    assert model.history_["learning_rate"][-1] < 0.01
+    assert model.score(test) > first.score(test) + 0.05
+
+
+def test_refinement_is_not_used_with_other_parameters(seed):
+    train = clustered_rows(np.random.default_rng(seed), 600)
+    for given in ({"optimizer": "lbfgs"}, {"early_stopping": True}, {"alpha": 0.01}):
+        assert isinstance(DiscreteMRF(**given).fit(train).learner_, PseudoLikelihood)
+
+
+def test_refinement_that_diverges_is_not_kept(monkeypatch, seed):
+    """Held-out rows reject a refinement with steps that are much too long."""
+    monkeypatch.setattr(_refinement, "RATE", 5.0)
+    train = clustered_rows(np.random.default_rng(seed), 2500)
+    assert isinstance(DiscreteMRF().fit(train).learner_, PseudoLikelihood)
 
 
 def test_given_learners_and_strengths(seed):

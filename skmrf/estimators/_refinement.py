@@ -1,0 +1,183 @@
+"""Maximum likelihood by persistent chains, from a model that pseudo-likelihood has found."""
+
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..exact import expectations
+from ..learners import PCD
+from ..likelihood import ais
+from ..training import loop
+from ..training import state as loop_state
+from ..training.preconditioning import PreconditionedSGD, make_preconditioner
+from ..training.regularization import MIN_GAIN, gain_over_reference, held_out_weights
+from ..training.schedules import LinearRate
+
+N_CHAINS = 512
+N_UPDATES = 400
+RATE = 0.05  # of the natural gradient; 0.3 diverges on some data sets
+MIN_CURVATURE = 5e-4  # smaller ones give long random steps to pairs of rare states
+STRENGTH_RATIO = 10.0  # between two penalty strengths
+MAX_STRENGTHS = 3
+MIN_BATCH = 2048
+N_BATCHES = 20  # at most, per epoch
+MAX_WORK = 1e8  # of an update: chains times the table entries that a sweep reads
+MAX_EXACT_ENTRIES = 2**24  # of exact inference; about a second
+N_TEMPERATURES = 200  # of the estimate of log Z that compares two models
+
+
+class Refined(NamedTuple):
+    """Model of a fold that persistent chains have learned.
+
+    Attributes
+    ----------
+    strength : float
+        Penalty strength times the number of rows.
+    energy : FactorGraph
+        Model.
+    row_scores : ndarray of shape (n_held_out,)
+        Log-likelihoods of the held-out rows, in nats.
+    """
+
+    strength: float
+    energy: Any
+    row_scores: np.ndarray
+
+
+def is_possible(energy, parameters):
+    """Return whether persistent chains may refine a model of pseudo-likelihood.
+
+    Parameters
+    ----------
+    energy : FactorGraph
+        Model.
+    parameters : TrainingParameters
+        Parameters of the estimator. If one of them chooses the optimizer, it is not replaced.
+
+    Returns
+    -------
+    bool
+        True if the parameters are the defaults and an update takes at most about 50 ms.
+    """
+    layout = energy.layout
+    sizes = layout.n_states[layout.clique_vars]
+    return (
+        parameters.penalty == "l2"
+        and isinstance(parameters.optimizer, str)
+        and parameters.optimizer == "auto"
+        and parameters.has_default_rate("any")
+        and not parameters.early_stopping
+        and not layout.is_tied
+        and N_CHAINS * float(sizes.sum()) <= MAX_WORK
+    )
+
+
+def settings_of(settings, energy, data):
+    """Return the settings of a refinement: preconditioned steps at a rate that falls to zero.
+
+    Parameters
+    ----------
+    settings : Settings
+        Settings with the penalty.
+    energy : FactorGraph
+        Initial model.
+    data : Batch
+        All training rows.
+
+    Returns
+    -------
+    Settings
+        Settings of stochastic training.
+    """
+    n_rows = len(data.X)
+    batch_size = max(MIN_BATCH, -(-n_rows // N_BATCHES))
+    n_updates = N_UPDATES
+    if settings.max_iter is not None:
+        n_updates = min(n_updates, settings.max_iter * -(-n_rows // batch_size))
+    preconditioner = make_preconditioner(energy, data, settings.penalty, MIN_CURVATURE)
+    return replace(
+        settings,
+        optimizer=PreconditionedSGD(preconditioner),
+        rate=LinearRate(RATE, n_updates),
+        batch_size=batch_size,
+        min_updates=0,
+        max_updates=n_updates,
+    )
+
+
+def make_learner():
+    """Return the learner of a refinement."""
+    return PCD(n_chains=N_CHAINS, n_sweeps=1)
+
+
+def choose(start, strength, fold, settings_at):
+    """Refine the model of a fold at decreasing penalty strengths, and return the best model.
+
+    Parameters
+    ----------
+    start : FactorGraph
+        Model of pseudo-likelihood.
+    strength : float
+        Its penalty strength times the number of rows.
+    fold : Fold
+        Complete training rows, held-out rows and reference model.
+    settings_at : callable
+        Function ``strength -> Settings``.
+
+    Returns
+    -------
+    Refined or None
+        Model with the highest log-likelihood of the held-out rows. None if the model of
+        pseudo-likelihood or the reference model is as good.
+    """
+    weights = held_out_weights([fold])
+    exact = fold.reference.without_zero_tables()
+    log_z = expectations.exact_model(exact).log_partition(exact)
+    rivals = [fold.reference.log_potential(fold.test.X) - log_z, _score_rows(start, fold)]
+    best, energy = None, start
+    for _ in range(MAX_STRENGTHS):
+        energy = _refine(energy, fold.train, settings_at(strength))
+        rows = _score_rows(energy, fold)
+        known = best.row_scores if best else max(rivals, key=lambda r: float(weights @ r))
+        gains, errors = gain_over_reference([known, rows], weights)
+        if gains[1] <= MIN_GAIN * errors[1]:
+            break
+        best = Refined(strength, energy, rows)
+        strength /= STRENGTH_RATIO
+    return best
+
+
+def _refine(energy, data, settings):
+    """Return the model after persistent contrastive divergence with preconditioned steps."""
+    learner, settings = make_learner(), settings_of(settings, energy, data)
+    state = loop_state.start(energy, learner, data, settings, np.random.default_rng(0))
+    return loop.run(learner, data, settings, state).result()
+
+
+def _score_rows(energy, fold):
+    return energy.log_potential(fold.test.X) - upper_limit(energy, fold.reference)
+
+
+def upper_limit(energy, reference):
+    """Return log Z, or the upper limit of a quick estimate if exact inference is not quick.
+
+    Parameters
+    ----------
+    energy : FactorGraph
+        Model.
+    reference : FactorGraph
+        Reference model with the same cliques, from which annealing starts.
+
+    Returns
+    -------
+    float
+        log Z in nats.
+    """
+    model = expectations.quick_exact_model(energy)
+    if model is not None and model.entries <= MAX_EXACT_ENTRIES:
+        return model.log_partition(energy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the limit is used, however wide the interval is
+        return ais(energy, reference=reference, n_temperatures=N_TEMPERATURES, random_state=0).upper
