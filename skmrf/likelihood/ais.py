@@ -16,11 +16,19 @@ from ..energies import FactorGraph
 from ..energies.protocols import check_energy
 from ..samplers import Product, Tempering, spawn_generators, sweep
 from ..samplers.smc import resample, run_smc
-from .intervals import TRUSTED_ESS, interval, zero_probability_result
+from .intervals import (
+    MIN_ESS,
+    TRUSTED_ESS,
+    interval,
+    without_upper_limit,
+    zero_probability_result,
+)
 from .model_path import ModelPath, check_reference_model
 
 FIRST_TEMPERATURES = 1000
 GROWTH = 4
+ROUNDING = 1e-6  # nats
+SHORTEST = 10  # temperatures of the path with which the first estimate is compared, at least
 SMALLEST_ESS_GROWTH = 1.1  # for a path that is four times as long
 MAX_TEMPERATURES = 64_000
 MAX_UPDATES = 1.5e9
@@ -55,11 +63,13 @@ def ais(
     n_chains : int, default=128
         Number of forward chains and of reverse chains; at least 2.
     n_temperatures : int, optional
-        Number of steps of the path. By default the first run has 1000 steps, and each further run
-        has four times as many as the last one. The runs end if the interval is at most
-        ``max_width / 2`` wide, if the effective sample size no longer grows (as with zero
-        potentials, which no path can avoid), or if the next run would exceed a total of 1.5e9
-        variable updates, which take about half a minute.
+        Number of steps of the path. By default the first two runs have 250 and 1000 steps, and each
+        further run has four times as many as the last one. The runs end if the last estimate is in
+        the interval of the run before it, and the interval is at most ``max_width / 2`` wide or the
+        effective sample size no longer grows (as with zero potentials, which no path can avoid).
+        They also end if the next run would exceed a total of 1.5e9 variable updates, which take
+        about half a minute. ``upper`` is inf if the last estimate is then not in the interval of
+        the run before it, or if the effective sample size is below 3.
     schedule : {"adaptive", "linear"}, default="adaptive"
         Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
         Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`.
@@ -118,13 +128,24 @@ def ais(
     else:
         first = int(np.clip(n_affordable, 10, path.first_temperatures))
         result = _estimate_with_longer_paths(path, max_width, rng, first)
-    if not result.converged:
+    _warn_unless_converged(result, max_width)
+    return result
+
+
+def _warn_unless_converged(result, max_width):
+    if result.upper == np.inf and result.lower > -np.inf:
+        warn_caller(
+            f"Annealed importance sampling found no upper limit of log Z, which is at least "
+            f"{result.lower:.4g}: longer paths still change the estimate, or a few chains have "
+            "almost all the weight. Log-likelihoods may be too high by many nats. Increase "
+            "n_temperatures and n_chains, or train with a larger alpha.",
+        )
+    elif not result.converged:
         warn_caller(
             f"The interval of log Z by annealed importance sampling, [{result.lower:.4g}, "
             f"{result.upper:.4g}], is {result.upper - result.lower:.3g} nats wide, more than "
             f"max_width={max_width}. Increase n_temperatures or n_chains.",
         )
-    return result
 
 
 def _make_path(energy, reference, schedule, start, n_chains, n_jobs, rng):
@@ -156,7 +177,12 @@ def _check_reference(reference, energy):
 
 
 def _estimate_with_longer_paths(path, max_width, rng, n_temperatures):
-    spent, ess_before = 0.0, 0.0
+    """Estimate log Z with longer and longer paths, until two lengths agree and a limit is met.
+
+    If the last two lengths disagree, the chains miss a part of the probability, and nobody knows
+    how large it is. The result then has no upper limit.
+    """
+    spent, before = 0.0, path.estimate(max(n_temperatures // GROWTH, SHORTEST), max_width, rng)
     # Without zero potentials, an effective sample size below 10 can stay low for some lengths of
     # the path and then increase.
     trusted_ess = 0.0 if path.has_zero_potentials() else TRUSTED_ESS
@@ -164,18 +190,20 @@ def _estimate_with_longer_paths(path, max_width, rng, n_temperatures):
         began = monotonic()
         result = path.estimate(n_temperatures, max_width, rng)
         seconds = monotonic() - began
-        is_growing = result.ess > SMALLEST_ESS_GROWTH * ess_before or result.ess < trusted_ess
-        ess_before = result.ess
+        is_growing = result.ess > SMALLEST_ESS_GROWTH * before.ess or result.ess < trusted_ess
+        is_confirmed = before.lower - ROUNDING <= result.value <= before.upper + ROUNDING
+        before = result
         spent += 2.0 * n_temperatures * path.n_chains * path.energy.sweep_work
         n_temperatures *= GROWTH
         if (
-            result.upper - result.lower <= 0.5 * max_width
-            or not is_growing
+            (is_confirmed and result.upper - result.lower <= 0.5 * max_width)
+            or not (is_growing or not is_confirmed)
             or n_temperatures > MAX_TEMPERATURES
             or GROWTH * seconds > remaining_time()
             or spent * (1 + GROWTH) > MAX_UPDATES
         ):
-            return result
+            is_known = is_confirmed and result.ess >= MIN_ESS
+            return result if is_known else without_upper_limit(result)
 
 
 def _fit_reference(energy, n_chains, rng, n_jobs):

@@ -1,5 +1,7 @@
 """Intervals of log Z from forward and reverse importance weights, with one-sided 97.5% limits."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import betaincinv
 
@@ -8,12 +10,18 @@ from .._utils.results import LogPartition
 
 N_BOOTSTRAPS = 2000
 TRUSTED_ESS = 10
+MIN_ESS = 3  # with a smaller effective sample size there is no upper limit
 QUANTILE = 0.005  # at 0.025 a bootstrap of about 100 skewed weights gives too narrow an interval
 
 
 def zero_probability_result(method):
     """Return the result for samples that all have probability zero: log Z = -inf, not converged."""
     return LogPartition(-np.inf, np.inf, -np.inf, np.inf, False, method, False, 0.0)
+
+
+def without_upper_limit(result):
+    """Return the result with an infinite upper limit, not converged."""
+    return replace(result, upper=np.inf, converged=False)
 
 
 def _lower_margin(log_weights, rng):

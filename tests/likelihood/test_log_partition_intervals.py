@@ -428,11 +428,12 @@ def test_reference_with_other_cliques_raises():
 
 
 class _ScriptedPath(NamedTuple):
-    """Annealing path whose runs have given effective sample sizes and wide intervals."""
+    """Annealing path whose runs have given effective sample sizes, values and wide intervals."""
 
     sizes: list
     lengths: list
     zeros: bool
+    values: tuple = (0.0,) * 5
     energy: PairwiseEnergy = PairwiseEnergy(np.zeros((2, 2)), np.zeros(2))
     n_chains: int = 2
 
@@ -441,21 +442,40 @@ class _ScriptedPath(NamedTuple):
 
     def estimate(self, n_temperatures, max_width, rng):
         self.lengths.append(n_temperatures)
-        ess = self.sizes[len(self.lengths) - 1]
-        return LogPartition(0.0, 1.0, -9.0, 9.0, False, "ais", False, ess)
+        k = len(self.lengths) - 1
+        value = self.values[k]
+        return LogPartition(
+            value, 1.0, value - 9.0, value + 9.0, False, "ais", False, self.sizes[k]
+        )
 
 
 @pytest.mark.parametrize(
     ("sizes", "zeros", "n_runs"),
     [
-        ([15.0, 15.5, 16.0, 17.0], True, 2),
-        ([1.0, 1.0, 9.0, 9.0], True, 2),
-        ([15.0, 15.5, 16.0, 17.0], False, 2),
-        ([1.0, 1.0, 9.0, 20.0], False, 4),
-        ([15.0, 20.0, 30.0, 45.0], True, 4),
+        ([15.0, 15.5, 16.0, 17.0, 17.0], True, 2),
+        ([1.0, 1.0, 9.0, 9.0, 9.0], True, 2),
+        ([15.0, 15.5, 16.0, 17.0, 17.0], False, 2),
+        ([1.0, 1.0, 9.0, 20.0, 21.0], False, 5),
+        ([15.0, 20.0, 30.0, 45.0, 60.0], True, 5),
     ],
 )
 def test_path_gets_longer_while_the_ess_grows(sizes, zeros, n_runs):
     path = _ScriptedPath(sizes, [], zeros)
     _estimate_with_longer_paths(path, 1.0, np.random.default_rng(0), 1000)
-    assert path.lengths == [1000, 4000, 16_000, 64_000][:n_runs]
+    assert path.lengths == [250, 1000, 4000, 16_000, 64_000][:n_runs]
+
+
+@pytest.mark.parametrize(
+    ("values", "sizes", "upper"),
+    [
+        ((0.0, 20.0, 21.0, 22.0, 22.5), [20.0] * 5, 30.0),  # the second change is small
+        ((0.0, 20.0, 40.0, 60.0, 80.0), [20.0] * 5, np.inf),
+        ((0.0, -20.0, -40.0, -60.0, -80.0), [20.0] * 5, np.inf),
+        ((0.0, 0.0, 0.0, 0.0, 0.0), [2.0] * 5, np.inf),
+    ],
+)
+def test_estimates_that_change_with_the_length_have_no_upper_limit(values, sizes, upper):
+    path = _ScriptedPath(sizes, [], False, values)
+    result = _estimate_with_longer_paths(path, 1.0, np.random.default_rng(0), 1000)
+    assert result.upper == upper
+    assert not result.converged
