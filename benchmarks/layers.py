@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from skmrf import RBM
 from skmrf.energies import BipartiteEnergy
+from skmrf.learners import PCD
 from skmrf.samplers import Product, spawn_generators, sweep
 
 N_CHAINS = 100
@@ -61,7 +62,7 @@ def sampling(energy, n_steps):
 def learning(n_visible, n_hidden, n_rows, dtype):
     """Return functions that train for one epoch on random rows."""
     X = (np.random.default_rng(2).random((n_rows, n_visible)) < 0.2).astype(dtype)
-    ours = RBM(n_hidden, "pcd", batch_size=N_CHAINS, max_iter=1, random_state=0)
+    ours = RBM(n_hidden, PCD(N_CHAINS), alpha=0.0, batch_size=N_CHAINS, max_iter=1, random_state=0)
     theirs = BernoulliRBM(n_hidden, batch_size=N_CHAINS, n_iter=1, random_state=0)
     return {"epoch": lambda: ours.fit(X), "scikit": lambda: theirs.fit(X)}
 

@@ -44,7 +44,7 @@ from skmrf.training.settings import Settings
 
 LEARNERS = {
     "exact": Exact,
-    "PCD": PCD,
+    "PCD": lambda: PCD(n_chains=100),
     "CD-1": CD,
     "PSMC": PSMC,
     "PSMC split": lambda: PSMC(refresh="split"),
@@ -240,11 +240,11 @@ class ScikitLearnRun:
 
 
 def make(name, X, n_hidden, seed):
-    """Return the training run with default settings that has the given name."""
+    """Return the training run with Adam and an adaptive rate that has the given name."""
     if name in PEERS:
         return ScikitLearnRun(*PEERS[name], n_hidden, X, seed)
     energy = first_energy(X, n_hidden, np.random.default_rng(seed))
-    settings = Settings(  # the defaults of RBM
+    settings = Settings(
         training.Adam(),
         training.AdaptiveRate(0.003, 2000, cosine=0.0, n_halvings=3),
         batch_size=100,

@@ -32,7 +32,7 @@ def bits(n_rows=120, n_columns=12, seed=0):
 
 
 def quick(n_components=4, learner="pcd", max_iter=3, **parameters):
-    parameters = {"batch_size": 50, "random_state": 0, **parameters}
+    parameters = {"alpha": 0.0, "batch_size": 50, "random_state": 0, **parameters}
     return RBM(n_components, learner, max_iter=max_iter, **parameters)
 
 

@@ -12,7 +12,7 @@ from .._utils.randomness import check_generator
 from .._utils.warn import warn_caller
 from ._base import LearnedEstimator
 
-WIDE = r"The interval of log Z .* nats wide"  # matches warnings
+WIDE = r"The interval of log Z .* nats wide|.* found no upper limit of log Z"  # matches warnings
 
 
 class EnergyEstimator(DensityMixin, LearnedEstimator):
@@ -153,7 +153,16 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
 
 def _warn_wide(result):
-    """Warn that the interval of the estimated log partition function is wide."""
+    """Warn that the interval of the estimated log partition function is wide or infinite."""
+    if result.upper == np.inf and result.lower > -np.inf:
+        warn_caller(
+            f"log Z has not converged: it is at least {result.lower:.4g}, and longer annealing "
+            "still changes the estimate. Log-likelihoods may be too high by many nats. Train with "
+            "a larger alpha or fewer hidden units, or estimate log Z of energy_ with more "
+            "n_temperatures and n_chains by skmrf.likelihood.ais.",
+            ConvergenceWarning,
+        )
+        return
     warn_caller(
         f"log Z has not converged: its interval, [{result.lower:.4g}, {result.upper:.4g}], is "
         f"{result.upper - result.lower:.3g} nats wide. Log-likelihoods have the same uncertainty. "

@@ -147,6 +147,10 @@ class FitSession:
         reports.finish(lambda: attributes(state))
         return state
 
+    def keep_interrupted(self, learner, data, settings, attributes):
+        """Return the state of :meth:`keep` after Ctrl-C, with the parameters of :meth:`train`."""
+        return self.keep(settings, attributes, interrupted=True)
+
     def _run(self, learner, data, settings):
         """Run the training loop; keep no reference to its first state, to save memory."""
         checkpoint, n_jobs = self._checkpoint, self.parameters.n_jobs

@@ -24,11 +24,11 @@ from ._hidden_layer import adaptive_rate, describe_hidden_units, initial_layers
 from ._rows import hold_out, weighted_rows
 from ._session import FitSession
 from ._training import TrainingParameters
+from ._weight_decay import RECENCY, choose, is_preconditioned, preconditioned_settings
 
 STATES = (0.0, 1.0)
 MAX_UPDATES = 10_000  # if max_iter is None
 MIN_PATIENCE = 500  # updates; hidden units need time to become different
-RECENCY = 8.0  # recent iterates have large weights, because iterates keep improving
 
 
 class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
@@ -58,29 +58,35 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         hidden units may saturate on sparse images. The model of independent columns is then
         learned.
     optimizer : {"auto", "lbfgs", "adam", "sgd", "momentum"} or instance, default="auto"
-        Optimizer of the parameters. "auto" is Adam. "lbfgs" needs ``learner="exact"``; with the
-        penalties "l1" and "group-l1" it is FISTA. An instance of an optimizer of
-        :mod:`skmrf.training` has its own parameters.
+        Optimizer of the parameters. With "pcd", the penalty "l2" and ``learning_rate="adaptive"``,
+        "auto" is gradient ascent with centred units, scaled by visible variances. Otherwise "auto"
+        is Adam. "lbfgs" needs ``learner="exact"``; with the penalties "l1" and "group-l1" it is
+        FISTA. An instance of an optimizer of :mod:`skmrf.training` has its own parameters.
     learning_rate : str, float or schedule, default="adaptive"
-        Learning rate. "adaptive" starts at 0.006 for Adam, 0.06 for SGD or 0.012 for momentum, and
-        halves the rate whenever the gradient is only noise. "constant" keeps the first rate, "step"
-        halves it every 1000 updates, and "inverse" divides it by ``1+t/100`` after t updates. Their
-        first rate is 0.03 for Adam, 0.1 for SGD and 0.02 for momentum. A float is a constant rate.
-        An instance of a schedule of :mod:`skmrf.training` has its own parameters.
+        Learning rate. With the optimizer "auto" and "pcd", "adaptive" falls linearly to zero in
+        1500 (large models) to 6000 updates. Otherwise it starts at 0.006 for Adam, 0.06 for SGD or
+        0.012 for momentum, and is halved whenever the gradient is only noise. "constant" keeps the
+        first rate, "step" halves it every 1000 updates, and "inverse" divides it by ``1+t/100``
+        after t updates. Their first rate is 0.03 for Adam, 0.1 for SGD and 0.02 for momentum. A
+        float is a constant rate. An instance of a schedule of :mod:`skmrf.training` has its own
+        parameters.
     penalty : {"l2", "l1", "group-l1"}, default="l2"
         Penalty on the weights. Biases are not penalised. With "group-l1" the weights of a hidden
         unit are a group. "l1" and "group-l1" keep weights at zero that start near zero. With them,
         first learn without a penalty, then continue with ``warm_start=True``.
-    alpha : float, default=0.0
+    alpha : float or "auto", default="auto"
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
-        log-likelihood of a row in nats. 0 means no penalty.
-    batch_size : int, default=100
+        log-likelihood of a row in nats. 0 means no penalty. "auto" compares 3, 10 and 30 divided
+        by the number of rows, and two learning rates, by short fits with "pcd": the best one has
+        the highest log-likelihood of a fifth of the rows, which these fits do not see. With fewer
+        than 50 rows and in :meth:`partial_fit`, "auto" is 10 divided by the number of rows.
+    batch_size : int, default=500
         Number of rows in a minibatch. The gradient is a difference of two means, so its scale does
         not depend on the number of rows or of Markov chains.
     max_iter : int, optional
         Maximum number of epochs, or of iterations of a deterministic solver. By default training
-        continues until it converges, with at least 2000 and at most 10000 updates. ``fit`` warns if
-        it did not converge.
+        ends when the learning rate is zero, or with Adam after 2000 to 10000 updates when it has
+        converged. ``fit`` warns if it did not converge.
     tol : float, default=1e-6
         Tolerance of deterministic solvers. They stop when no entry of the gradient is larger in
         absolute value.
@@ -127,6 +133,10 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     hidden_stds_ : ndarray of shape (n_components,)
         Standard deviation of ``p(h_j = 1 | v)`` over the same rows. A hidden unit with a small
         standard deviation has almost the same value for all rows.
+    alpha_ : float
+        Strength of the penalty.
+    learning_rate_ : float
+        Initial learning rate of ``optimizer="auto"`` with "pcd".
     log_partition_ : float
         log Z in nats. It is computed at the first access: exactly if the smaller layer has at most
         about 20 units, so that a sum over its states takes seconds, else by annealed importance
@@ -154,6 +164,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
     References
     ----------
+    J. Melchior, A. Fischer, L. Wiskott, "How to center deep Boltzmann machines", JMLR 17 (2016).
+
     P. Smolensky, "Information processing in dynamical systems: foundations of harmony theory"
     (1986).
 
@@ -181,8 +193,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         optimizer="auto",
         learning_rate="adaptive",
         penalty="l2",
-        alpha=0.0,
-        batch_size=100,
+        alpha="auto",
+        batch_size=500,
         max_iter=None,
         tol=1e-6,
         average=True,
@@ -278,6 +290,9 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             data = weighted_rows(Batch(codes), sample_weight)
             if not fit.is_resumed:
                 fit.energy = self._initial_energy(data, parameters)
+            known = [vars(self).get(name) for name in ("alpha_", "learning_rate_")]
+            choice = choose(fit.energy, data, parameters, known if fit.is_resumed else None)
+            fit.energy = choice.energy if choice.is_interrupted else fit.energy
             fit.begin(data)
             data, held_out = hold_out(data, parameters, fit.rng)
             if held_out is not None:  # a score needs states
@@ -287,20 +302,25 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
                 learner,
                 fit.energy,
                 data,
+                alpha=choice.alpha,
                 default_optimizer="adam",  # also for the exact learner
                 recency=RECENCY,
                 patience=max(self.n_iter_no_change, min_epochs),
                 max_updates=MAX_UPDATES,
                 score=_score(fit.energy, held_out),
             )
-            if parameters.has_default_rate(settings.optimizer):
+            if is_preconditioned(learner, parameters):
+                settings = preconditioned_settings(settings, fit.energy, data, choice.rate)
+            elif parameters.has_default_rate(settings.optimizer):
                 settings.rate = adaptive_rate(settings.optimizer)
 
             def attributes(state):
-                fitted = fit.attributes(state)
+                chosen = {"alpha_": choice.alpha, "learning_rate_": choice.rate}
+                fitted = fit.attributes(state) | chosen
                 return fitted | describe_hidden_units(fitted["energy_"], data, fit.seed)
 
-            vars(self).update(attributes(fit.train(learner, data, settings, attributes)))
+            train = fit.keep_interrupted if choice.is_interrupted else fit.train
+            vars(self).update(attributes(train(learner, data, settings, attributes)))
         return self
 
     def _check_same_size(self):
@@ -340,8 +360,6 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     def _n_features_out(self):
         return self.energy_.weights.shape[1]
 
-    # Rows ---------------------------------------------------------------------------------
-
     @property
     def _encoder(self):
         return TwoStateEncoder(self._column_names(), STATES, self.binarize)
@@ -370,8 +388,6 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             n_jobs=self.n_jobs,
             start=self._starts,
         )
-
-    # Queries ------------------------------------------------------------------------------
 
     def transform(self, X):
         """Return the probability that each hidden unit is 1, given each row.

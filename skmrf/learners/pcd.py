@@ -11,7 +11,7 @@ from .particle_options import check_count
 from .particles import ParticleLearner, Particles
 
 MIN_CHAINS, MAX_CHAINS = 64, 512
-LAYERED_CHAINS, LAYERED_SWEEPS, SWEEPS = 100, 1, 5
+LAYERED_CHAINS, LAYERED_SWEEPS, SWEEPS = 500, 1, 5
 
 
 class PCD(ParticleLearner):
@@ -24,7 +24,7 @@ class PCD(ParticleLearner):
     ----------
     n_chains : int, optional
         Number of chains. By default the number of training rows, but at least 64 and at most 512;
-        100 for models with a hidden layer.
+        500 for models with a hidden layer.
     n_sweeps : int, optional
         Number of sweeps over all variables in each step. By default 5: if the data have many modes,
         chains with one sweep cannot follow the model, which reduces the likelihood. The default is

@@ -1,6 +1,6 @@
 """Log partition function with lower and upper limits, exact or estimated."""
 
-from .ais import ais
+from .ais import ais, raise_bound
 from .bounds import log_partition_bounds
 from .chained_bp import bpchain
 
@@ -8,4 +8,5 @@ __all__ = [
     "ais",
     "bpchain",
     "log_partition_bounds",
+    "raise_bound",
 ]

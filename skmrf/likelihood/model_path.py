@@ -42,7 +42,7 @@ class ModelPath(NamedTuple):
         Model :math:`f_0` with the same cliques. Without its zero tables, exact elimination must be
         feasible.
     start : ndarray of shape (n, n_variables) or None
-        State codes at which the reverse chains start.
+        State codes at which a second set of reverse chains starts.
     n_chains : int
         Number of forward chains and of reverse chains.
     n_jobs : int or None
@@ -76,12 +76,15 @@ class ModelPath(NamedTuple):
         X, forward = self._anneal(X, betas, generators)
         if (forward == -np.inf).all():
             return zero_probability_result("ais")
-        end = X[resample(forward, self.n_chains, rng)]
+        ends = [X[resample(forward, self.n_chains, rng)]]
         if self.start is not None:
-            end = self.start[rng.choice(len(self.start), size=self.n_chains)]
-        end, _ = sweep(self.energy, end, generators, n_sweeps=N_BURN_IN, n_jobs=self.n_jobs)
-        _, backward = self._anneal(end, betas[::-1], generators, reverse=True)
-        return interval(forward + log_z, backward - log_z, max_width, rng, "ais")
+            ends.append(self.start[rng.choice(len(self.start), size=self.n_chains)])
+        results = []
+        for end in ends:
+            end, _ = sweep(self.energy, end, generators, n_sweeps=N_BURN_IN, n_jobs=self.n_jobs)
+            _, backward = self._anneal(end, betas[::-1], generators, reverse=True)
+            results.append(interval(forward + log_z, backward - log_z, max_width, rng, "ais"))
+        return max(results, key=lambda result: result.upper)
 
     def _anneal(self, X, betas, generators, *, reverse=False):
         """Move chains along inverse temperatures, and return the states and the log weights.

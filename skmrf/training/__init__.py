@@ -3,7 +3,7 @@
 from .callbacks import EarlyStopping, ScoreMonitor
 from .checkpoints import Checkpoint
 from .optimizers import SGD, Adam, Momentum
-from .schedules import AdaptiveRate, ConstantRate, InverseRate, LinearRate, StepRate
+from .schedules import AdaptiveRate, ConstantRate, InverseRate, StepRate
 
 __all__ = [
     "SGD",
@@ -13,7 +13,6 @@ __all__ = [
     "ConstantRate",
     "EarlyStopping",
     "InverseRate",
-    "LinearRate",
     "Momentum",
     "ScoreMonitor",
     "StepRate",

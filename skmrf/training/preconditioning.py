@@ -1,6 +1,7 @@
-"""Preconditioned training: an approximate inverse Hessian of tables, and its gradient ascent."""
+"""Preconditioners of training: approximate inverse Hessians, and stochastic ascent with them."""
 
 import numpy as np
+from scipy.special import expit
 
 from .._kernels.tables import precondition_pairs, precondition_singles
 from .._utils.codes import MISSING
@@ -9,6 +10,8 @@ from ..energies import TableEnergy
 from .optimizers import SGD
 
 MAX_STATES = 64  # of a variable whose tables are centred
+MIN_VARIANCE = 0.05  # relative to the largest variance; it limits the steps of rare states
+MIN_PAIR_VARIANCE = 1e-3  # the same for products of two variances
 
 
 class TablePreconditioner:
@@ -55,6 +58,10 @@ class TablePreconditioner:
         self.owner[layout.clique_vars[layout.clique_ptr[alone]]] = alone
         self.owner[~is_centred] = -1
 
+    def steps(self, theta, gradient):
+        """Return the preconditioned gradient, a dict of arrays shaped like theta."""
+        return {k: self(g) for k, g in gradient.items()}
+
     def __call__(self, gradient):
         """Return the approximate inverse Hessian times a vector of shape (n_parameters,)."""
         out = np.zeros(self.layout.n_parameters)
@@ -69,12 +76,88 @@ class TablePreconditioner:
         return out
 
 
+class LayerPreconditioner:
+    r"""Preconditioner of two layers of units: centred gradients, scaled by visible variances.
+
+    It is gradient ascent on the parameters of the same model with centred units,
+    :math:`(v - \mu)^\top W (h - \lambda) + c^\top v + b^\top h`. Without centring, gradients of
+    weights and biases are nearly parallel. The offsets are the means of the visible units in the
+    data, and the means of the hidden units given them. The steps of a visible unit are divided by
+    four times its variance. A maximum of the likelihood is not moved.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_visible,)
+        Means :math:`\mu` of the visible units.
+    curvature : float
+        Second derivative of the penalty by each weight.
+
+    References
+    ----------
+    J. Melchior, A. Fischer, L. Wiskott, "How to center deep Boltzmann machines", JMLR 17 (2016).
+    """
+
+    def __init__(self, means, curvature):
+        self.means = np.asarray(means, dtype=np.float32)
+        variances = np.maximum(4.0 * self.means * (1.0 - self.means), MIN_VARIANCE)
+        self.scale = 1.0 / (variances + np.float32(curvature))
+
+    def steps(self, theta, gradient):
+        """Return the preconditioned gradient, a dict of arrays shaped like theta."""
+        means, scale = self.means, self.scale
+        visible, hidden = gradient["visible_bias"], gradient["hidden_bias"]
+        offsets = expit(theta["hidden_bias"] + means @ theta["weights"])
+        weights = gradient["weights"]
+        weights -= np.multiply.outer(means, hidden)
+        weights -= np.multiply.outer(visible, offsets)
+        weights *= scale[:, None]
+        return {
+            "weights": weights,
+            "visible_bias": scale * visible - weights @ offsets,
+            "hidden_bias": hidden - means @ weights,
+        }
+
+
+class PairPreconditioner:
+    r"""Preconditioner of pairwise models of two-state variables: natural gradients.
+
+    It is the inverse Fisher information of independent variables. Couplings are those of centred
+    states :math:`s_i - m_i`, and their steps are divided by the product of two variances.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_variables,)
+        Means of the codes 0 and 1.
+    states : pair of float
+        Values of the states with the codes 0 and 1.
+    curvature : float
+        Second derivative of the penalty by each coupling.
+    """
+
+    def __init__(self, means, states, curvature):
+        low, high = states
+        variances = (high - low) ** 2 * means * (1.0 - means)
+        quarter = 0.25 * (high - low) ** 2  # the largest variance
+        self.means = low + (high - low) * means
+        self.scale = 1.0 / np.maximum(variances, MIN_VARIANCE * quarter)
+        product = np.multiply.outer(variances, variances)
+        self.pair_scale = 1.0 / (np.maximum(product, MIN_PAIR_VARIANCE * quarter**2) + curvature)
+
+    def steps(self, theta, gradient):
+        """Return the preconditioned gradient, a dict of arrays shaped like theta."""
+        bias = gradient["bias"]
+        shift = np.multiply.outer(self.means, bias)
+        coupling = self.pair_scale * (gradient["coupling"] - shift - shift.T)
+        np.fill_diagonal(coupling, 0.0)
+        return {"coupling": coupling, "bias": self.scale * bias - coupling @ self.means}
+
+
 class PreconditionedSGD(SGD):
     r"""Stochastic gradient ascent with a preconditioner, :math:`\theta + \eta P g`.
 
     Parameters
     ----------
-    preconditioner : TablePreconditioner
+    preconditioner : TablePreconditioner, LayerPreconditioner or PairPreconditioner
         Approximate inverse Hessian :math:`P`.
     """
 
@@ -83,8 +166,7 @@ class PreconditionedSGD(SGD):
 
     def step(self, theta, gradient, rate, state):
         """Return the updated parameters, their step sizes, and the optimizer's state."""
-        steps = {k: self.preconditioner(g) for k, g in gradient.items()}
-        return super().step(theta, steps, rate, state)
+        return super().step(theta, self.preconditioner.steps(theta, gradient), rate, state)
 
 
 def make_preconditioner(energy, data, penalty, min_curvature=0.0):

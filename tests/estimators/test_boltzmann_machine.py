@@ -75,12 +75,14 @@ def standard_errors(energy, n_rows):
 
 
 def quick(learner="pcd", max_iter=5, **parameters):
-    return BoltzmannMachine(learner, max_iter=max_iter, random_state=0, **parameters)
+    return BoltzmannMachine(
+        learner, max_iter=max_iter, random_state=0, **{"alpha": 0.0, **parameters}
+    )
 
 
 @pytest.fixture(scope="module", params=[(-1, 1), (0, 1), (0.5, 2)], ids=str)
 def fitted(request):
-    return BoltzmannMachine(Enumeration(), states=request.param).fit(
+    return BoltzmannMachine(Enumeration(), states=request.param, alpha=0.0).fit(
         draws(truth(0, states=request.param), 500, 0)
     )
 
@@ -145,7 +147,7 @@ def test_sample_follows_the_model(fitted, seed):
 def test_learns_known_couplings(learner, seed):
     """The tolerance is five standard errors, plus one for the noise of training."""
     energy = truth(seed)
-    model = BoltzmannMachine(learner, max_iter=25, random_state=seed)
+    model = BoltzmannMachine(learner, max_iter=25, random_state=seed, alpha=0.0)
     model.fit(draws(energy, 4000, seed))
     i, j = np.triu_indices(5, 1)
     error = np.abs(model.coupling_ - energy.coupling)[i, j]
@@ -158,15 +160,15 @@ def test_learns_known_couplings(learner, seed):
 )
 def test_learners_near_maximum_likelihood(learner, seed):
     X = draws(truth(seed), 500, seed)
-    best = BoltzmannMachine(Enumeration()).fit(X).score(X)
-    model = BoltzmannMachine(learner, max_iter=150, random_state=seed).fit(X)
+    best = BoltzmannMachine(Enumeration(), alpha=0.0).fit(X).score(X)
+    model = BoltzmannMachine(learner, max_iter=150, random_state=seed, alpha=0.0).fit(X)
     assert best - 0.02 < model.score(X) < best + 1e-6
 
 
 def test_both_state_pairs_give_the_same_distribution():
     X = draws(truth(0), 500, 0)
-    signs = BoltzmannMachine(Enumeration(), tol=1e-9).fit(X)
-    bits = BoltzmannMachine(Enumeration(), tol=1e-9, states=(0, 1)).fit((X + 1) / 2)
+    signs = BoltzmannMachine(Enumeration(), tol=1e-9, alpha=0.0).fit(X)
+    bits = BoltzmannMachine(Enumeration(), tol=1e-9, states=(0, 1), alpha=0.0).fit((X + 1) / 2)
     np.testing.assert_allclose(bits.coupling_, signs.coupling_, atol=1e-4)
     np.testing.assert_allclose(bits.coupling_, bits.energy_.coupling / 4)
     expected = 2 * (signs.bias_ - signs.coupling_.sum(axis=1))
@@ -181,7 +183,7 @@ def test_both_state_pairs_give_the_same_distribution():
 def test_agrees_with_discrete_mrf():
     """Pair tables have the same distributions as couplings and biases."""
     X = draws(truth(1), 300, 1)
-    machine = BoltzmannMachine(Enumeration(), tol=1e-8).fit(X)
+    machine = BoltzmannMachine(Enumeration(), tol=1e-8, alpha=0.0).fit(X)
     tables = DiscreteMRF(learner="exact", alpha=0, tol=1e-8).fit(X)
     np.testing.assert_allclose(machine.score_samples(X), tables.score_samples(X), atol=1e-5)
 
@@ -199,9 +201,9 @@ def test_sample_weight_is_repetition(seed):
 def test_learning_from_incomplete_rows(seed):
     """Entries missing at random increase the error only slightly."""
     X = draws(truth(seed), 2000, seed)
-    model = BoltzmannMachine("pcd", max_iter=40, random_state=seed)
+    model = BoltzmannMachine("pcd", max_iter=40, random_state=seed, alpha=0.0)
     model.fit(with_missing_entries(X, 0.3, seed + 1))
-    best = BoltzmannMachine(Enumeration()).fit(X)
+    best = BoltzmannMachine(Enumeration(), alpha=0.0).fit(X)
     assert best.score(X) - model.score(X) < 0.02
 
 
@@ -325,12 +327,12 @@ def test_warm_start_resumes_bit_for_bit(learner):
 
 def test_partial_fit():
     X = draws(truth(0), 300, 0)
-    model = BoltzmannMachine("pcd", batch_size=10, random_state=0)
+    model = BoltzmannMachine("pcd", batch_size=10, random_state=0, alpha=0.0)
     for k in range(60):
         rows = slice((k % 3) * 100, (k % 3 + 1) * 100)
         model.partial_fit(X[rows])
     assert model.n_iter_ == 60
-    assert model.score(X) > BoltzmannMachine(Enumeration()).fit(X).score(X) - 0.05
+    assert model.score(X) > BoltzmannMachine(Enumeration(), alpha=0.0).fit(X).score(X) - 0.05
     with pytest.raises(ValueError, match=r"cannot continue with states=\(0, 1\), because the prev"):
         model.set_params(states=(0, 1)).partial_fit((X + 1) / 2)
 
@@ -459,7 +461,7 @@ def test_a_failed_fit_keeps_the_previous_model():
 
 
 def test_unfitted_and_clone():
-    model = BoltzmannMachine(PCD(n_chains=10))
+    model = BoltzmannMachine(PCD(n_chains=10), alpha=0.0)
     for query in (model.score_samples, model.predict, model.marginals):
         with pytest.raises(NotFittedError):
             query(SIGNS)

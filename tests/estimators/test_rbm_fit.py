@@ -17,6 +17,7 @@ from zoo import LAYERED_LEARNERS, layers
 from skmrf import RBM
 from skmrf._utils.codes import STATE
 from skmrf._utils.rows import Batch
+from skmrf.estimators import _weight_decay
 from skmrf.learners import PCD, Exact
 from skmrf.training import initial_values
 
@@ -37,10 +38,10 @@ def test_exact_learning_is_no_worse_than_the_true_model(seed):
     """Maximum likelihood is no smaller than the likelihood of the true model."""
     energy = layers(6, 2, seed, scale=1.5)
     X = draws(energy, 1000, seed)
-    model = RBM(2, "exact", optimizer="lbfgs", random_state=seed).fit(X)
+    model = RBM(2, "exact", optimizer="lbfgs", alpha=0.0, random_state=seed).fit(X)
     truth = true_score(energy, X)
     assert truth - 0.005 < model.score(X) < truth + 0.05
-    steps = RBM(2, "exact", learning_rate=0.05, max_iter=150, random_state=seed).fit(X)
+    steps = RBM(2, "exact", alpha=0.0, learning_rate=0.05, max_iter=150, random_state=seed).fit(X)
     assert truth - 0.05 < steps.score(X) < truth + 0.05
     assert true_score(steps.energy_, X) == pytest.approx(steps.score(X), abs=1e-4)
 
@@ -53,6 +54,47 @@ def test_learners_near_maximum_likelihood(learner, seed):
     best = RBM(2, "exact", optimizer="lbfgs", random_state=seed).fit(X).score(X)
     model = RBM(2, learner, max_iter=80, learning_rate=0.03, random_state=seed).fit(X)
     assert best - 0.1 < model.score(X) < best + 0.01
+
+
+def test_default_training_is_near_maximum_likelihood(seed):
+    energy = layers(6, 2, seed)
+    X = draws(energy, 600, seed)
+    best = RBM(2, "exact", optimizer="lbfgs", alpha=0.0, random_state=seed).fit(X).score(X)
+    model = RBM(2, alpha=0.0, random_state=seed).fit(X)
+    assert model.converged_
+    assert best - 0.03 < model.score(X) < best + 0.01
+    assert model.learning_rate_ == 0.1
+
+
+def test_strength_of_the_weight_decay_is_chosen(monkeypatch, seed):
+    """Rows of independent columns get the strongest decay; two patterns get a good model."""
+    monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", 1500)
+    rng = np.random.default_rng(seed)
+    noise = (rng.random((200, 30)) < 0.4).astype(int)
+    model = RBM(30, random_state=seed).fit(noise)
+    assert model.alpha_ == pytest.approx(30 / 200)
+    X, Y = bits(600, 12, seed), bits(600, 12, seed + 100)
+    model = RBM(8, random_state=seed).fit(X)
+    assert np.abs(model.alpha_ * len(X) - np.array([3, 10, 30])).min() < 1e-9
+    p = np.log(0.85) * 0.85 + np.log(0.15) * 0.15  # of an entry, given the pattern
+    assert model.score(Y) > 12 * p + np.log(0.5) - 0.3
+    assert RBM(2, random_state=seed).fit(X[:40]).alpha_ == pytest.approx(10 / 40)
+
+
+def test_ctrl_c_while_the_strength_is_chosen(monkeypatch, seed):
+    calls, score = [], _weight_decay._score
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return score(*args)
+
+    monkeypatch.setattr(_weight_decay, "_score", interrupted)
+    with pytest.warns(ConvergenceWarning, match="Interrupted while alpha was chosen"):
+        model = RBM(2, max_iter=900, random_state=seed).fit(bits())
+    assert not model.converged_
+    assert np.abs(model.components_).max() > 0.1  # of the first short fit
 
 
 def test_both_phases_are_means(seed):
@@ -239,7 +281,8 @@ def test_resumes_bit_for_bit(learner, tmp_path):
     half = pickle.loads(pickle.dumps(half)).fit(X)
     assert_same(whole, half)
     assert half.n_iter_ == whole.n_iter_ == 4
-    parts = quick(6, learner).partial_fit(X).partial_fit(X)
+    whole = quick(6, learner, 4, optimizer="adam").fit(X)
+    parts = quick(6, learner, optimizer="adam").partial_fit(X).partial_fit(X)
     joblib.dump(parts, tmp_path / "model.joblib")
     parts = joblib.load(tmp_path / "model.joblib").partial_fit(X).partial_fit(X)
     assert_same(whole, parts)
@@ -249,8 +292,8 @@ def test_resumes_bit_for_bit(learner, tmp_path):
 
 def test_resumed_fits_have_the_same_log_z():
     X = bits()
-    whole = quick(12, max_iter=2, max_bytes=SMALL).fit(X)
-    parts = quick(12, max_bytes=SMALL).partial_fit(X).partial_fit(X)
+    whole = quick(12, max_iter=2, max_bytes=SMALL, optimizer="adam").fit(X)
+    parts = quick(12, max_bytes=SMALL, optimizer="adam").partial_fit(X).partial_fit(X)
     assert whole.log_partition_method_ == "ais"
     np.testing.assert_array_equal(whole.score_samples(X), parts.score_samples(X))
 

@@ -7,9 +7,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 import twins
-from hard_models import hard_model, true_log_z
 from montecarlo import check_draws, check_mean_weight
 from numpy.testing import assert_allclose
+from potentials import hard_model, true_log_z
 from zoo import MODERATE, ZOO, enumerate_states
 
 from skmrf._utils.codes import STATE

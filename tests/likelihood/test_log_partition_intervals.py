@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hard_models import hard_model, true_log_z
+import twins
 from numpy.testing import assert_allclose
-from zoo import MODERATE, WITH_ZEROS, ZOO, random_tables
+from potentials import hard_model, true_log_z
+from zoo import MODERATE, WITH_ZEROS, ZOO, layers, random_tables
 
 from skmrf._utils.results import LogPartition
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.likelihood import ais, log_partition_bounds
+from skmrf.likelihood import ais, log_partition_bounds, raise_bound
 from skmrf.likelihood.ais import _estimate_with_longer_paths
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
 from skmrf.likelihood.intervals import _lower_margin
@@ -479,3 +480,59 @@ def test_estimates_that_change_with_the_length_have_no_upper_limit(values, sizes
     result = _estimate_with_longer_paths(path, 1.0, np.random.default_rng(0), 1000)
     assert result.upper == upper
     assert not result.converged
+
+
+# RAISE -------------------------------------------------------------------------------------
+
+
+def small_model(name, seed):
+    return layers(5, 2, seed) if name == "layers" else ZOO[name](seed)
+
+
+def all_rows(energy):
+    """Return all visible states, and their exact log-likelihoods."""
+    V, log_f = twins.visible_law(energy)
+    return V.astype(int), log_f - twins.log_sum(log_f)
+
+
+@pytest.mark.parametrize("name", ["spin_glass", "layers", "orders"])
+def test_raise_is_an_unbiased_density_of_the_annealed_sampler(name, seed):
+    """Summed over all states, the estimates are 1 on average, even with two temperatures."""
+    energy = small_model(name, seed)
+    V, log_p = all_rows(energy)
+    totals = [
+        np.exp(raise_bound(energy, V, n_chains=4, n_temperatures=2, random_state=k)).sum()
+        for k in range(200)
+    ]
+    assert abs(np.mean(totals) - 1.0) < 5.0 * np.std(totals) / np.sqrt(len(totals)) + 1e-12
+    p = np.exp(log_p)
+    scores = [
+        p @ raise_bound(energy, V, n_chains=4, n_temperatures=2, random_state=k) for k in range(50)
+    ]
+    assert np.mean(scores) < p @ log_p  # the entropy of the model is the best score
+
+
+@pytest.mark.parametrize("name", ["spin_glass", "layers", "orders"])
+def test_long_reverse_annealing_gives_log_likelihoods(name, seed):
+    energy = small_model(name, seed)
+    V, log_p = all_rows(energy)
+    bounds = raise_bound(energy, V, n_temperatures=2000, random_state=seed)
+    p = np.exp(log_p)
+    assert p @ log_p - 0.1 < p @ bounds < p @ log_p + 0.05
+
+
+def test_raise_of_a_hard_model_is_low(seed):
+    """Annealing that is too short gives a low bound on rows of the model, not a high one."""
+    energy = hard_model()
+    V, log_p = all_rows(energy)
+    p = np.exp(log_p)
+    rows = np.random.default_rng(seed).choice(len(V), size=200, p=p)
+    bounds = raise_bound(energy, V[rows], n_temperatures=5, random_state=seed)
+    assert bounds.mean() < log_p[rows].mean() - 1.0
+
+
+def test_raise_of_wrong_rows():
+    energy = ZOO["spin_glass"](0)
+    with pytest.raises(ValueError, match="codes"):
+        raise_bound(energy, np.full((1, energy.n_variables), 7))
+    assert raise_bound(energy, np.zeros((0, energy.n_variables), dtype=int)).shape == (0,)

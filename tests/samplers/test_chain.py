@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import twins
-from hard_models import PAPER, chain_of, density, frustrated, model
 from montecarlo import check_draws
 from numpy.testing import assert_allclose, assert_array_equal
+from potentials import PAPER, chain_of, density, frustrated, model
 from zoo import HUGE, WITH_ZEROS, ZOO, enumerate_states
 
 from skmrf._utils.codes import STATE

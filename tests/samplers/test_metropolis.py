@@ -6,9 +6,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 import twins
-from hard_models import chain_of, density, model
 from montecarlo import N_SIGMA, check_draws, check_means
 from numpy.testing import assert_allclose, assert_array_equal
+from potentials import chain_of, density, model
 from transitions import check_counts, check_invariant, frequencies
 from zoo import ZOO, enumerate_states
 

@@ -113,7 +113,9 @@ def test_row_with_a_large_weight():
     rows[0] = 1
     weights = np.ones(2000)
     weights[0] = 2000
-    model = RBM(2, "exact", max_iter=60, learning_rate=0.02, random_state=0)
+    model = RBM(
+        2, "exact", alpha=0.0, batch_size=100, max_iter=60, learning_rate=0.02, random_state=0
+    )
     model.fit(rows, sample_weight=weights)
     assert np.exp(model.score_samples([[1, 1, 1, 1]])) == pytest.approx(0.5, abs=0.1)
 

@@ -10,13 +10,21 @@ import pytest
 from scipy.optimize import minimize
 
 from skmrf._utils.codes import MISSING, STATE
+from skmrf._utils.phases import States
 from skmrf._utils.rows import Batch
-from skmrf.energies import FactorGraph
+from skmrf.energies import BipartiteEnergy, FactorGraph
 from skmrf.energies.layout import Layout
 from skmrf.learners import Exact, PseudoLikelihood
 from skmrf.training.loop import run_with_objective
 from skmrf.training.penalties import L1, L2, NoPenalty
-from skmrf.training.preconditioning import TablePreconditioner, make_preconditioner
+from skmrf.training.preconditioning import (
+    LayerPreconditioner,
+    PairPreconditioner,
+    PreconditionedSGD,
+    TablePreconditioner,
+    make_preconditioner,
+)
+from skmrf.training.schedules import LinearRate
 from skmrf.training.solvers import C1, C2, MEMORY, make_solver, wolfe_point
 
 
@@ -480,3 +488,93 @@ def test_models_without_preconditioner(seed):
     assert make_preconditioner(tied, data, penalty) is None
     assert make_preconditioner(zeros(), data, penalty) is None
     assert make_preconditioner(energy, data, L1(0.1, energy.penalty_groups())) is None
+
+
+def steps_matrix(preconditioner, theta):
+    """Return the matrix of a preconditioner whose gradient is a dict of arrays."""
+    shapes = {k: v.shape for k, v in theta.items()}
+    columns = []
+    for name, shape in shapes.items():
+        for k in range(np.prod(shape)):
+            gradient = {n: np.zeros(s) for n, s in shapes.items()}
+            gradient[name].flat[k] = 1.0
+            steps = preconditioner.steps(theta, gradient)
+            columns.append(np.concatenate([steps[n].ravel() for n in shapes]))
+    return np.array(columns).T
+
+
+def random_layers(rng, n_visible=4, n_hidden=3):
+    return BipartiteEnergy(
+        rng.normal(size=(n_visible, n_hidden)),
+        rng.normal(size=n_visible),
+        rng.normal(size=n_hidden),
+    )
+
+
+def test_preconditioner_of_layers_is_positive_definite(seed):
+    """A maximum of the likelihood stays a maximum, and every step increases the likelihood."""
+    rng = np.random.default_rng(seed)
+    means = np.append(rng.random(3), 0.0).astype(np.float32)
+    matrix = steps_matrix(LayerPreconditioner(means, 0.1), random_layers(rng).theta)
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-5)
+    assert np.linalg.eigvalsh(matrix).min() > 0.0
+
+
+def flip(energy):
+    """Return the model of the visible units 1 - v."""
+    weights, visible, hidden = energy.weights, energy.visible_bias, energy.hidden_bias
+    return BipartiteEnergy(-weights, -visible, hidden + weights.sum(axis=0))
+
+
+def test_centred_steps_do_not_depend_on_the_coding_of_visible_units(seed):
+    """A step of the model of 1 - v is the flipped step; plain gradients fail this test."""
+    rng = np.random.default_rng(seed)
+    energy, means = random_layers(rng), rng.random(4)
+    phases = [(rng.random((50, 4)) < p).astype(STATE) for p in (0.3, 0.6)]
+
+    def step(model, rows, optimizer):
+        gradient = model.gradient(*(States(V, None, None) for V in rows))
+        return model.with_theta(optimizer.step(model.theta, gradient, 0.1, {})[0])
+
+    for centres, is_equal in ((means, True), (np.zeros(4), False)):
+        first = PreconditionedSGD(LayerPreconditioner(centres, 0.0))
+        second = PreconditionedSGD(LayerPreconditioner(1.0 - centres if is_equal else centres, 0.0))
+        straight = flip(step(energy, phases, first))
+        flipped = step(flip(energy), [1 - V for V in phases], second)
+        close = [
+            np.allclose(straight.theta[k], flipped.theta[k], atol=1e-5) for k in straight.theta
+        ]
+        assert all(close) == is_equal
+
+
+@pytest.mark.parametrize("states", [(-1, 1), (0, 1), (0.5, 2.0)])
+def test_preconditioner_of_pairs_is_the_inverse_fisher_information(states, seed):
+    """The covariance of the statistics of independent variables, by enumeration."""
+    rng = np.random.default_rng(seed)
+    means = rng.uniform(0.2, 0.8, 3)
+    codes = np.array(list(product((0, 1), repeat=3)))
+    p = np.prod(np.where(codes, means, 1.0 - means), axis=1)
+    S = np.where(codes, states[1], states[0])
+    first, second = np.triu_indices(3, 1)
+    statistics = np.hstack([S[:, first] * S[:, second], S])
+    fisher = np.cov(statistics.T, aweights=p, bias=True)
+    gradient = rng.normal(size=6)
+    coupling = np.zeros((3, 3))
+    coupling[first, second] = coupling[second, first] = gradient[:3]
+    steps = PairPreconditioner(means, states, 0.0).steps(
+        {}, {"coupling": coupling, "bias": gradient[3:]}
+    )
+    found = np.concatenate([steps["coupling"][first, second], steps["bias"]])
+    np.testing.assert_allclose(fisher @ found, gradient, atol=1e-9)
+
+
+def test_linear_rate_falls_to_zero():
+    rate, state, stages = LinearRate(0.5, 4), LinearRate(0.5, 4).init(), []
+    values = []
+    for _ in range(4):
+        values.append(rate.value(state))
+        state, is_new_stage, is_done = rate.observe({}, state, 0.0)
+        stages.append((is_new_stage, is_done))
+    assert values == [0.5, 0.375, 0.25, 0.125]
+    assert rate.value(state) == 0.0
+    assert stages == [(False, False), (True, False), (False, False), (False, True)]

@@ -1,0 +1,217 @@
+"""Weight decay and learning rate of Boltzmann machines, chosen by held-out log-likelihoods."""
+
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._utils.codes import MISSING
+from .._utils.log_weights import normalized_weights
+from ..energies import PairwiseEnergy
+from ..learners import PCD
+from ..learners.base import draw_states
+from ..likelihood import ais
+from ..training import loop
+from ..training import state as loop_state
+from ..training.data_moments import effective_rows
+from ..training.preconditioning import LayerPreconditioner, PairPreconditioner, PreconditionedSGD
+from ..training.schedules import LinearRate
+
+STRENGTHS = (10.0, 3.0, 30.0)  # alpha times the number of rows; the first one is the default
+LAYER_RATES, PAIR_RATES = (0.2, 0.05), (0.05,)  # of the preconditioned gradient
+SAFE_LAYER_RATE = 0.1  # if no rates are compared
+RECENCY = 8.0  # recent iterates have large weights in the average, because iterates keep improving
+MIN_ROWS, MIN_TEST_ROWS = 50, 10  # with fewer rows, strengths are not compared
+MAX_HELD_OUT = 2000
+MIN_LAYER_UPDATES, MAX_LAYER_UPDATES, PAIR_UPDATES = 1500, 6000, 1000
+UPDATES_TIMES_WEIGHTS = 3e8  # larger models with hidden units have fewer updates
+SHORT = 3  # a fit that compares strengths has a third of the updates
+N_TEMPERATURES, N_CHAINS = 500, 64
+
+
+class Choice(NamedTuple):
+    """Chosen strength of the weight decay and learning rate, with the scores of all candidates.
+
+    Attributes
+    ----------
+    alpha : float
+        Strength against the mean log-likelihood of a row.
+    rate : float
+        Initial learning rate.
+    energy : BipartiteEnergy or PairwiseEnergy
+        Model of a short fit with both, or the initial model if nothing was compared.
+    scores : dict of (float, float) to float
+        Mean log-likelihood of the held-out rows for each strength and rate, in nats.
+    is_interrupted : bool
+        Whether Ctrl-C ended the choice.
+    """
+
+    alpha: float
+    rate: float
+    energy: Any
+    scores: dict | None = None
+    is_interrupted: bool = False
+
+
+def is_preconditioned(learner, parameters):
+    """Return whether training makes preconditioned steps: with PCD and default parameters.
+
+    Parameters
+    ----------
+    learner : Learner
+        Estimator of the gradient.
+    parameters : TrainingParameters
+        Parameters of the estimator. If one of them chooses the optimizer, it is not replaced.
+
+    Returns
+    -------
+    bool
+        True if the optimizer and its rate can be replaced.
+    """
+    return (
+        isinstance(learner, PCD)
+        and isinstance(parameters.optimizer, str)
+        and parameters.optimizer == "auto"
+        and parameters.has_default_rate("any")
+        and parameters.penalty == "l2"
+        and not parameters.is_partial
+    )
+
+
+def preconditioned_settings(settings, energy, data, rate, *, is_short=False):
+    """Return settings with centred, scaled gradients and a rate that falls to zero.
+
+    Parameters
+    ----------
+    settings : Settings
+        Settings with the penalty and the size of minibatches.
+    energy : BipartiteEnergy or PairwiseEnergy
+        Initial model.
+    data : Batch
+        Training rows.
+    rate : float
+        Initial learning rate.
+    is_short : bool, default=False
+        Whether the fit only compares candidates.
+
+    Returns
+    -------
+    Settings
+        Settings of stochastic training. The schedule does not depend on ``max_iter``, so that
+        training can continue. A short fit has a third of the updates.
+    """
+    n_updates = _n_updates(energy)
+    if is_short:
+        if settings.max_iter is not None:
+            n_batches = -(-data.X.shape[0] // settings.batch_size)
+            n_updates = min(n_updates, settings.max_iter * n_batches)
+        n_updates = max(n_updates // SHORT, 1)
+    return replace(
+        settings,
+        optimizer=PreconditionedSGD(_preconditioner(energy, data, settings.penalty)),
+        rate=LinearRate(rate, n_updates),
+        max_iter=None if is_short else settings.max_iter,
+        min_updates=0,
+        max_updates=n_updates,
+    )
+
+
+def _n_updates(energy):
+    if isinstance(energy, PairwiseEnergy):
+        return PAIR_UPDATES
+    n_updates = UPDATES_TIMES_WEIGHTS / energy.weights.size
+    return int(np.clip(n_updates, MIN_LAYER_UPDATES, MAX_LAYER_UPDATES))
+
+
+def _preconditioner(energy, data, penalty):
+    """Return the preconditioner of a model, for the means of the columns."""
+    weights = normalized_weights(data.log_weights, data.X.shape[0])
+    curvature = penalty.curvature(energy.theta)
+    if isinstance(energy, PairwiseEnergy):
+        observed, ones = weights @ (data.X != MISSING), weights @ (data.X == 1)
+        means = ones / np.where(observed > 0, observed, 1.0)
+        return PairPreconditioner(means, energy.states, np.max(curvature["coupling"]))
+    return LayerPreconditioner(np.asarray(weights @ data.X).ravel(), np.max(curvature["weights"]))
+
+
+def choose(energy, data, parameters, known=None):
+    """Choose the strength of the weight decay and the learning rate.
+
+    With ``alpha="auto"``, short fits by PCD are compared: first two rates at the first strength,
+    then the other strengths at the best rate.
+
+    Parameters
+    ----------
+    energy : BipartiteEnergy or PairwiseEnergy
+        Initial model.
+    data : Batch
+        Training rows.
+    parameters : TrainingParameters
+        Parameters of the estimator.
+    known : tuple of (float or None, float or None), optional
+        Strength and rate of the earlier fit, if training continues.
+
+    Returns
+    -------
+    Choice
+        Best candidate. Nothing is compared with fewer than 50 rows, in ``partial_fit``, and if
+        training continues.
+    """
+    n_rows, n_effective = data.X.shape[0], effective_rows(data)
+    known_alpha, known_rate = known or (None, None)
+    rates = PAIR_RATES if isinstance(energy, PairwiseEnergy) else LAYER_RATES
+    alpha, rate = parameters.alpha, known_rate or min(rates[0], SAFE_LAYER_RATE)
+    if not isinstance(alpha, str):
+        return Choice(alpha, rate, energy)
+    first = Choice(known_alpha or STRENGTHS[0] / n_effective, rate, energy)
+    if known is not None or parameters.is_partial or n_rows < MIN_ROWS:
+        return first
+    rng = np.random.default_rng(0)
+    order = rng.permutation(n_rows)
+    n_test = min(n_rows // 5, MAX_HELD_OUT)
+    train, test = data.take(order[n_test:]), data.take(order[:n_test])
+    test = test._replace(X=draw_states(test.X, rng))
+    test = test.take((test.X != MISSING).all(axis=1))
+    if len(test.X) < MIN_TEST_ROWS:
+        return first
+    alphas = [strength / n_effective for strength in STRENGTHS]
+    given = replace(parameters, optimizer="auto", penalty="l2")
+    return _compare(first, alphas, rates, train, test, given)
+
+
+def _compare(best, alphas, rates, train, test, parameters):
+    """Return the best candidate of short fits; Ctrl-C ends the comparison."""
+    start, scores = best.energy, {}
+    try:
+        for alpha in alphas:
+            for rate in rates if alpha == alphas[0] else (best.rate,):
+                model = _fit(start, train, parameters, alpha, rate)
+                scores[alpha, rate] = _score(model, test)
+                if scores[alpha, rate] >= max(scores.values()):
+                    best = Choice(alpha, rate, model, scores)
+    except KeyboardInterrupt:
+        return best._replace(is_interrupted=True)
+    return best
+
+
+def _fit(energy, data, parameters, alpha, rate):
+    """Return the model of a short fit."""
+    learner = PCD()
+    settings = parameters.settings(
+        learner, energy, data, alpha=alpha, default_optimizer="adam", recency=RECENCY,
+        interruptible=False,
+    )  # fmt: skip
+    settings = replace(settings, complete=False)
+    settings = preconditioned_settings(settings, energy, data, rate, is_short=True)
+    state = loop_state.start(energy, learner, data, settings, np.random.default_rng(0))
+    return loop.run(learner, data, settings, state).result()
+
+
+def _score(energy, rows):
+    """Return the mean log-likelihood of rows, with the upper limit of a quick log Z."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the limit is used, however wide the interval is
+        log_z = ais(energy, n_temperatures=N_TEMPERATURES, n_chains=N_CHAINS, random_state=0)
+    weights = normalized_weights(rows.log_weights, rows.X.shape[0])
+    return float(weights @ energy.log_marginal(rows.X)) - log_z.upper
