@@ -2,7 +2,8 @@
 
 A row of the table compares a default estimator with the best of its baselines. The score is the
 mean log-likelihood of test rows in nats (DiscreteMRF, against independent columns and a Chow-Liu
-tree, both with one pseudo-count), a measure of multi-label classification (CRBMStructuredPredictor,
+tree, both with one pseudo-count), the lower limit of this mean (RBM with 128 hidden units, against
+the same), a measure of multi-label classification (CRBMStructuredPredictor,
 against one logistic regression per label), F1 of the edges of generated graphs
 (MRFStructureLearner, against L1-penalised logistic regressions with the same limit of 5% for any
 false edge), or the fraction of imputed entries that are right and the error of imputed numbers
@@ -27,13 +28,14 @@ from _common import markdown, options, save, write_tables
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import KBinsDiscretizer
 
-from skmrf import DiscreteMRF
+from skmrf import RBM, DiscreteMRF
 from skmrf.datasets import fetch_density_benchmark
 from skmrf.structure.chow_liu import fit_tree
 
 DENSITY = "nltcs", "msnbc", "kdd", "plants", "baudio", "jester", "dna", "accidents", "book", "bbc"
 SPLIT = "breast cancer", "spikes", "kunitz"
 BASELINES = "independent columns", "Chow-Liu tree"
+N_HIDDEN = 128
 GRAPH_SIZE, GRAPH_ROWS = 50, (500, 2_000)
 N_SPLITS = 20
 MAX_ROWS = 500  # of the tables with random splits
@@ -191,6 +193,29 @@ def density_rows(args):
     return rows
 
 
+def rbm_rows(args):
+    """Return the rows of RBM on the binary sets: log-likelihoods with the upper limit of log Z."""
+    rows = []
+    for name in ("nltcs",) if args.fast else args.sets or DENSITY:
+        ((train, test),) = splits(name, Path(args.data_home), 1)
+        tree = fit_tree(train, [2] * train.shape[1])
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = RBM(16 if args.fast else N_HIDDEN, random_state=0).fit(train)
+            seconds = time.perf_counter() - start
+            scores = model.score_samples(test) + model.log_partition_
+        rivals = [graph.log_potential(test) for graph in (tree.prune(np.inf), tree.graph)]
+        rows.append(
+            comparison(
+                "RBM", name, "log-likelihood", scores - model.log_partition_interval_[1],
+                dict(zip(BASELINES, rivals, strict=True)), seconds,
+            )
+        )  # fmt: skip
+        write_tables(args.results / "defaults.md", {"defaults rbm": markdown(rows, COLUMNS)})
+    return rows
+
+
 # Other estimators --------------------------------------------------------------------------
 
 
@@ -273,6 +298,7 @@ def imputation_rows(args):
 
 PARTS = {
     "density": density_rows,
+    "rbm": rbm_rows,
     "conditional": conditional_rows,
     "structure": structure_rows,
     "imputation": imputation_rows,

@@ -35,7 +35,7 @@ train, test, train_labels, test_labels = train_test_split(
 )
 
 classifier = LogisticRegression(max_iter=1000)
-features = RBM(100, max_iter=200, random_state=0)
+features = RBM(100, alpha=1e-3, batch_size=100, max_iter=200, random_state=0)
 baseline = BernoulliRBM(100, learning_rate=0.06, batch_size=10, n_iter=30, random_state=0)
 searches = {
     "pixels": (make_pipeline(classifier), {"logisticregression__C": [0.1, 1, 10]}),

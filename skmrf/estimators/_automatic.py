@@ -469,7 +469,7 @@ def _check_likelihood(energies, fold, best):
     weights = held_out_weights([fold])
     for index in range(best, 0, -1):
         energy = energies[index]
-        upper = _refinement.upper_limit(energy, reference)
+        _, upper = _refinement.quick_log_partition(energy, reference)
         if weights @ (energy.log_potential(fold.test.X) - upper - base) > 0:
             return index
     return 0

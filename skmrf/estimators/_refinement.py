@@ -129,13 +129,16 @@ def choose(start, strength, fold, settings_at):
     Returns
     -------
     Refined or None
-        Model with the highest log-likelihood of the held-out rows. None if the model of
-        pseudo-likelihood or the reference model is as good.
+        Model with the highest log-likelihood of the held-out rows, with the upper limit of log Z.
+        None if the model of pseudo-likelihood or the reference model is as good, with the value of
+        log Z.
     """
     weights = held_out_weights([fold])
     exact = fold.reference.without_zero_tables()
     log_z = expectations.exact_model(exact).log_partition(exact)
-    rivals = [fold.reference.log_potential(fold.test.X) - log_z, _score_rows(start, fold)]
+    rows = fold.test.X
+    first = start.log_potential(rows) - quick_log_partition(start, fold.reference)[0]
+    rivals = [fold.reference.log_potential(rows) - log_z, first]
     best, energy = None, start
     for _ in range(MAX_STRENGTHS):
         energy = _refine(energy, fold.train, settings_at(strength))
@@ -157,11 +160,12 @@ def _refine(energy, data, settings):
 
 
 def _score_rows(energy, fold):
-    return energy.log_potential(fold.test.X) - upper_limit(energy, fold.reference)
+    _, upper = quick_log_partition(energy, fold.reference)
+    return energy.log_potential(fold.test.X) - upper
 
 
-def upper_limit(energy, reference):
-    """Return log Z, or the upper limit of a quick estimate if exact inference is not quick.
+def quick_log_partition(energy, reference):
+    """Return log Z and its upper limit, by annealing unless exact inference takes a second.
 
     Parameters
     ----------
@@ -172,12 +176,14 @@ def upper_limit(energy, reference):
 
     Returns
     -------
-    float
-        log Z in nats.
+    value, upper : float
+        log Z and its upper limit, in nats.
     """
     model = expectations.quick_exact_model(energy)
     if model is not None and model.entries <= MAX_EXACT_ENTRIES:
-        return model.log_partition(energy)
+        value = model.log_partition(energy)
+        return value, value
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the limit is used, however wide the interval is
-        return ais(energy, reference=reference, n_temperatures=N_TEMPERATURES, random_state=0).upper
+        result = ais(energy, reference=reference, n_temperatures=N_TEMPERATURES, random_state=0)
+    return result.value, result.upper

@@ -25,13 +25,13 @@ RECENCY = 8.0  # recent iterates have large weights in the average, because iter
 MIN_ROWS, MIN_TEST_ROWS = 50, 10  # with fewer rows, strengths are not compared
 MAX_HELD_OUT = 2000
 MIN_LAYER_UPDATES, MAX_LAYER_UPDATES, PAIR_UPDATES = 1500, 6000, 1000
-UPDATES_TIMES_WEIGHTS = 3e8  # larger models with hidden units have fewer updates
+UPDATES_TIMES_WEIGHTS, UPDATES_PER_ROW = 3e8, 2
 SHORT = 3  # a fit that compares strengths has a third of the updates
 N_TEMPERATURES, N_CHAINS = 500, 64
 
 
 class Choice(NamedTuple):
-    """Chosen strength of the weight decay and learning rate, with the scores of all candidates.
+    """Chosen strength of the weight decay and learning rate, and a model of a short fit with both.
 
     Attributes
     ----------
@@ -41,8 +41,6 @@ class Choice(NamedTuple):
         Initial learning rate.
     energy : BipartiteEnergy or PairwiseEnergy
         Model of a short fit with both, or the initial model if nothing was compared.
-    scores : dict of (float, float) to float
-        Mean log-likelihood of the held-out rows for each strength and rate, in nats.
     is_interrupted : bool
         Whether Ctrl-C ended the choice.
     """
@@ -50,7 +48,6 @@ class Choice(NamedTuple):
     alpha: float
     rate: float
     energy: Any
-    scores: dict | None = None
     is_interrupted: bool = False
 
 
@@ -101,7 +98,7 @@ def preconditioned_settings(settings, energy, data, rate, *, is_short=False):
         Settings of stochastic training. The schedule does not depend on ``max_iter``, so that
         training can continue. A short fit has a third of the updates.
     """
-    n_updates = _n_updates(energy)
+    n_updates = _n_updates(energy, data.X.shape[0])
     if is_short:
         if settings.max_iter is not None:
             n_batches = -(-data.X.shape[0] // settings.batch_size)
@@ -117,10 +114,11 @@ def preconditioned_settings(settings, energy, data, rate, *, is_short=False):
     )
 
 
-def _n_updates(energy):
+def _n_updates(energy, n_rows):
+    """Return the number of updates: fewer for few rows and for large models."""
     if isinstance(energy, PairwiseEnergy):
         return PAIR_UPDATES
-    n_updates = UPDATES_TIMES_WEIGHTS / energy.weights.size
+    n_updates = min(UPDATES_TIMES_WEIGHTS / energy.weights.size, UPDATES_PER_ROW * n_rows)
     return int(np.clip(n_updates, MIN_LAYER_UPDATES, MAX_LAYER_UPDATES))
 
 
@@ -182,14 +180,14 @@ def choose(energy, data, parameters, known=None):
 
 def _compare(best, alphas, rates, train, test, parameters):
     """Return the best candidate of short fits; Ctrl-C ends the comparison."""
-    start, scores = best.energy, {}
+    start, best_score = best.energy, -np.inf
     try:
         for alpha in alphas:
             for rate in rates if alpha == alphas[0] else (best.rate,):
                 model = _fit(start, train, parameters, alpha, rate)
-                scores[alpha, rate] = _score(model, test)
-                if scores[alpha, rate] >= max(scores.values()):
-                    best = Choice(alpha, rate, model, scores)
+                score = _score(model, test)
+                if score > best_score:
+                    best, best_score = Choice(alpha, rate, model), score
     except KeyboardInterrupt:
         return best._replace(is_interrupted=True)
     return best

@@ -129,15 +129,15 @@ def clustered_rows(rng, n_rows):
 
     Pseudo-likelihood and likelihood have different maxima.
     """
-    patterns = np.random.default_rng(1).random((8, 24)) < 0.4
-    return (patterns[rng.integers(8, size=n_rows)] ^ (rng.random((n_rows, 24)) < 0.08)).astype(int)
+    patterns = np.random.default_rng(1).random((8, 20)) < 0.4
+    return (patterns[rng.integers(8, size=n_rows)] ^ (rng.random((n_rows, 20)) < 0.08)).astype(int)
 
 
 @pytest.mark.parametrize("is_incomplete", [False, True])
 def test_refinement_by_persistent_chains(is_incomplete, seed):
     """Where pseudo-likelihood is not maximum likelihood, the default has the higher likelihood."""
     rng = np.random.default_rng(seed)
-    train, test = clustered_rows(rng, 2500).astype(float), clustered_rows(rng, 2000)
+    train, test = clustered_rows(rng, 1000).astype(float), clustered_rows(rng, 2000)
     if is_incomplete:
         train[rng.random(train.shape) < 0.1] = np.nan
     model = DiscreteMRF(random_state=0).fit(train)
@@ -150,7 +150,7 @@ def test_refinement_by_persistent_chains(is_incomplete, seed):
 
 
 def test_refinement_is_not_used_with_other_parameters(seed):
-    train = clustered_rows(np.random.default_rng(seed), 600)
+    train = clustered_rows(np.random.default_rng(seed), 200)
     for given in ({"optimizer": "lbfgs"}, {"early_stopping": True}, {"alpha": 0.01}):
         assert isinstance(DiscreteMRF(**given).fit(train).learner_, PseudoLikelihood)
 
@@ -158,7 +158,7 @@ def test_refinement_is_not_used_with_other_parameters(seed):
 def test_refinement_that_diverges_is_not_kept(monkeypatch, seed):
     """Held-out rows reject a refinement with steps that are much too long."""
     monkeypatch.setattr(_refinement, "RATE", 5.0)
-    train = clustered_rows(np.random.default_rng(seed), 2500)
+    train = clustered_rows(np.random.default_rng(seed), 1000)
     assert isinstance(DiscreteMRF().fit(train).learner_, PseudoLikelihood)
 
 
