@@ -96,8 +96,9 @@ figure.savefig(path, dpi=120)
 # colours, so that most of the probability is near this image. No forward chain reaches this image.
 # If the reverse chains start at the final states of the forward chains, the interval is narrow and
 # wrong. If the reverse chains start at samples of the model, the interval is wide and contains the
-# exact value: most of these samples are near the inverted image. ``RBM`` starts a second
-# set of reverse chains at training rows. Its ``score_samples`` subtracts the forward estimate, ``log_partition_``.
+# exact value: most of these samples are near the inverted image. ``RBM`` starts a second set of
+# reverse chains at training rows. Its ``score_samples`` subtracts the forward estimate,
+# ``log_partition_``.
 # ``log_partition_interval_`` has both limits of the interval.
 
 image = 1 - ink[0]
