@@ -263,11 +263,11 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
         (fold,) = folds
         folds = [_impute_fold(fold, fold.reference, rng)]
     fits, choice = follow(folds)
-    if is_incomplete and choice:
+    if is_incomplete and choice and not fits.interrupted:
         folds = [_impute_fold(fold, fits.energies[choice], rng)]
         fits, choice = follow(folds)
     refined = None
-    if choice and is_refinable:
+    if choice and is_refinable and not fits.interrupted:
         refined, fits = _refine(fits, choice, folds[0], parameters)
     if choice and refined is None and not is_likelihood:
         choice = _check_likelihood(fits.energies, folds[0], choice)
@@ -304,11 +304,10 @@ def _refine(fits, choice, fold, parameters):
         )  # fmt: skip
         return replace(settings, complete=False)
 
-    strength = fits.strengths[choice]
-    try:
-        return _refinement.choose(fits.energies[choice], strength, fold, settings_at), fits
-    except KeyboardInterrupt:
-        return None, fits._replace(interrupted=True)
+    refined, is_interrupted = _refinement.choose(
+        fits.energies[choice], fits.strengths[choice], fold, settings_at
+    )
+    return refined, fits._replace(interrupted=is_interrupted)
 
 
 def _fit_path(learner, folds, parameters):

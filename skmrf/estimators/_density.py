@@ -158,7 +158,7 @@ def _warn_wide(result):
         warn_caller(
             f"log Z has not converged: it is at least {result.lower:.4g}, and longer annealing "
             "still changes the estimate. Log-likelihoods may be too high by many nats. Train with "
-            "a larger alpha or fewer hidden units, or estimate log Z of energy_ with more "
+            "a larger alpha, or estimate log Z of energy_ with more "
             "n_temperatures and n_chains by skmrf.likelihood.ais.",
             ConvergenceWarning,
         )

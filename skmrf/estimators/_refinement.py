@@ -59,7 +59,8 @@ def is_possible(energy, parameters):
     Returns
     -------
     bool
-        True if the parameters are the defaults and an update takes at most about 50 ms.
+        True if the penalty is "l2", the optimizer "auto", the rate "adaptive", no rows are held out
+        for early stopping, no tables are tied, and an update takes at most about 50 ms.
     """
     layout = energy.layout
     sizes = layout.n_states[layout.clique_vars]
@@ -74,7 +75,7 @@ def is_possible(energy, parameters):
     )
 
 
-def settings_of(settings, energy, data):
+def settings_of(settings, energy, data, *, is_short=False):
     """Return the settings of a refinement: preconditioned steps at a rate that falls to zero.
 
     Parameters
@@ -85,6 +86,9 @@ def settings_of(settings, energy, data):
         Initial model.
     data : Batch
         All training rows.
+    is_short : bool, default=False
+        Whether ``max_iter`` makes the schedule shorter. In the final fit it does not, so that
+        training can continue.
 
     Returns
     -------
@@ -94,7 +98,7 @@ def settings_of(settings, energy, data):
     n_rows = len(data.X)
     batch_size = max(MIN_BATCH, -(-n_rows // N_BATCHES))
     n_updates = N_UPDATES
-    if settings.max_iter is not None:
+    if is_short and settings.max_iter is not None:
         n_updates = min(n_updates, settings.max_iter * -(-n_rows // batch_size))
     preconditioner = make_preconditioner(energy, data, settings.penalty, MIN_CURVATURE)
     return replace(
@@ -129,9 +133,12 @@ def choose(start, strength, fold, settings_at):
     Returns
     -------
     Refined or None
-        Model with the highest log-likelihood of the held-out rows, with the upper limit of log Z.
-        None if the model of pseudo-likelihood or the reference model is as good, with the value of
-        log Z.
+        Model with the highest log-likelihood of the held-out rows. None if the model of
+        pseudo-likelihood or the reference model is as good. The log-likelihood of a refined model
+        has the upper limit of log Z, that of the others its value. So errors of log Z do not favour
+        refined models.
+    is_interrupted : bool
+        Whether Ctrl-C ended the choice.
     """
     weights = held_out_weights([fold])
     exact = fold.reference.without_zero_tables()
@@ -140,23 +147,31 @@ def choose(start, strength, fold, settings_at):
     first = start.log_potential(rows) - quick_log_partition(start, fold.reference)[0]
     rivals = [fold.reference.log_potential(rows) - log_z, first]
     best, energy = None, start
-    for _ in range(MAX_STRENGTHS):
-        energy = _refine(energy, fold.train, settings_at(strength))
-        rows = _score_rows(energy, fold)
-        known = best.row_scores if best else max(rivals, key=lambda r: float(weights @ r))
-        gains, errors = gain_over_reference([known, rows], weights)
-        if gains[1] <= MIN_GAIN * errors[1]:
-            break
-        best = Refined(strength, energy, rows)
-        strength /= STRENGTH_RATIO
-    return best
+    try:
+        for _ in range(MAX_STRENGTHS):
+            energy = _refine(energy, fold.train, settings_at(strength))
+            if energy is None:
+                break
+            rows = _score_rows(energy, fold)
+            known = best.row_scores if best else max(rivals, key=lambda r: float(weights @ r))
+            gains, errors = gain_over_reference([known, rows], weights)
+            if gains[1] <= MIN_GAIN * errors[1]:
+                break
+            best = Refined(strength, energy, rows)
+            strength /= STRENGTH_RATIO
+    except KeyboardInterrupt:
+        return best, True
+    return best, False
 
 
 def _refine(energy, data, settings):
-    """Return the model after persistent contrastive divergence with preconditioned steps."""
-    learner, settings = make_learner(), settings_of(settings, energy, data)
+    """Return the model after preconditioned steps of PCD, or None if it does not stay finite."""
+    learner, settings = make_learner(), settings_of(settings, energy, data, is_short=True)
     state = loop_state.start(energy, learner, data, settings, np.random.default_rng(0))
-    return loop.run(learner, data, settings, state).result()
+    try:
+        return loop.run(learner, data, settings, state).result()
+    except ValueError:
+        return None
 
 
 def _score_rows(energy, fold):

@@ -135,7 +135,7 @@ class FitSession:
         if interrupted:
             warn_caller(
                 "Interrupted while alpha was chosen; the model is the best one so far. Call fit "
-                "again to compare all strengths.",
+                "again with warm_start=False to compare all strengths.",
                 ConvergenceWarning,
             )
         self.energy = self._previous = None
@@ -147,13 +147,18 @@ class FitSession:
         reports.finish(lambda: attributes(state))
         return state
 
+    def parallel(self):
+        """Return a context in which blocks of Markov chains use ``n_jobs`` threads."""
+        n_jobs = self.parameters.n_jobs
+        return nullcontext() if n_jobs is None else parallel_config(n_jobs=n_jobs)
+
     def keep_interrupted(self, learner, data, settings, attributes):
         """Return the state of :meth:`keep` after Ctrl-C, with the parameters of :meth:`train`."""
         return self.keep(settings, attributes, interrupted=True)
 
     def _run(self, learner, data, settings):
         """Run the training loop; keep no reference to its first state, to save memory."""
-        checkpoint, n_jobs = self._checkpoint, self.parameters.n_jobs
+        checkpoint = self._checkpoint
         self._set_first_state(learner, data, settings)
         if self.is_interrupted:
             warn_caller(
@@ -165,7 +170,7 @@ class FitSession:
         if checkpoint.ended:
             return self._release_first_state()
         start_epoch = self._first_state.start_epoch
-        with nullcontext() if n_jobs is None else parallel_config(n_jobs=n_jobs):
+        with self.parallel():
             state = loop.run(
                 learner, data, settings, self._release_first_state(), self._reports, start_epoch
             )

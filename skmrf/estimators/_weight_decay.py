@@ -23,7 +23,7 @@ LAYER_RATES, PAIR_RATES = (0.2, 0.05), (0.05,)  # of the preconditioned gradient
 SAFE_LAYER_RATE = 0.1  # if no rates are compared
 RECENCY = 8.0  # recent iterates have large weights in the average, because iterates keep improving
 MIN_ROWS, MIN_TEST_ROWS = 50, 10  # with fewer rows, strengths are not compared
-MAX_HELD_OUT = 2000
+MAX_HELD_OUT, MAX_TRAIN = 2000, 50_000  # rows of the comparison
 MIN_LAYER_UPDATES, MAX_LAYER_UPDATES, PAIR_UPDATES = 1500, 6000, 1000
 UPDATES_TIMES_WEIGHTS, UPDATES_PER_ROW = 3e8, 2
 SHORT = 3  # a fit that compares strengths has a third of the updates
@@ -96,7 +96,8 @@ def preconditioned_settings(settings, energy, data, rate, *, is_short=False):
     -------
     Settings
         Settings of stochastic training. The schedule does not depend on ``max_iter``, so that
-        training can continue. A short fit has a third of the updates.
+        training can continue. A short fit has a third of the updates. Minibatches are so large
+        that an epoch has at most all updates.
     """
     n_updates = _n_updates(energy, data.X.shape[0])
     if is_short:
@@ -108,6 +109,8 @@ def preconditioned_settings(settings, energy, data, rate, *, is_short=False):
         settings,
         optimizer=PreconditionedSGD(_preconditioner(energy, data, settings.penalty)),
         rate=LinearRate(rate, n_updates),
+        batch_size=max(settings.batch_size, -(-data.X.shape[0] // n_updates)),
+        recency=RECENCY,
         max_iter=None if is_short else settings.max_iter,
         min_updates=0,
         max_updates=n_updates,
@@ -153,8 +156,8 @@ def choose(energy, data, parameters, known=None):
     Returns
     -------
     Choice
-        Best candidate. Nothing is compared with fewer than 50 rows, in ``partial_fit``, and if
-        training continues.
+        Best candidate. Nothing is compared with fewer than 50 rows or 10 complete held-out rows,
+        with a penalty other than "l2", in ``partial_fit``, and if training continues.
     """
     n_rows, n_effective = data.X.shape[0], effective_rows(data)
     known_alpha, known_rate = known or (None, None)
@@ -162,48 +165,51 @@ def choose(energy, data, parameters, known=None):
     alpha, rate = parameters.alpha, known_rate or min(rates[0], SAFE_LAYER_RATE)
     if not isinstance(alpha, str):
         return Choice(alpha, rate, energy)
-    first = Choice(known_alpha or STRENGTHS[0] / n_effective, rate, energy)
-    if known is not None or parameters.is_partial or n_rows < MIN_ROWS:
+    alpha = STRENGTHS[0] / n_effective if known_alpha is None else known_alpha
+    first = Choice(alpha, rate, energy)
+    is_given = known is not None or parameters.is_partial or parameters.penalty != "l2"
+    if is_given or n_rows < MIN_ROWS:
         return first
     rng = np.random.default_rng(0)
     order = rng.permutation(n_rows)
     n_test = min(n_rows // 5, MAX_HELD_OUT)
-    train, test = data.take(order[n_test:]), data.take(order[:n_test])
+    train, test = data.take(order[n_test : n_test + MAX_TRAIN]), data.take(order[:n_test])
     test = test._replace(X=draw_states(test.X, rng))
     test = test.take((test.X != MISSING).all(axis=1))
     if len(test.X) < MIN_TEST_ROWS:
         return first
-    alphas = [strength / n_effective for strength in STRENGTHS]
-    given = replace(parameters, optimizer="auto", penalty="l2")
-    return _compare(first, alphas, rates, train, test, given)
+    given = replace(parameters, optimizer="auto")
+    return _compare(first, n_effective, rates, train, test, given)
 
 
-def _compare(best, alphas, rates, train, test, parameters):
+def _compare(best, n_effective, rates, train, test, parameters):
     """Return the best candidate of short fits; Ctrl-C ends the comparison."""
-    start, best_score = best.energy, -np.inf
+    start, best_score, n_train = best.energy, -np.inf, effective_rows(train)
     try:
-        for alpha in alphas:
-            for rate in rates if alpha == alphas[0] else (best.rate,):
-                model = _fit(start, train, parameters, alpha, rate)
-                score = _score(model, test)
+        for strength in STRENGTHS:
+            for rate in rates if strength == STRENGTHS[0] else (best.rate,):
+                model = _fit(start, train, parameters, strength / n_train, rate)
+                score = -np.inf if model is None else _score(model, test)
                 if score > best_score:
-                    best, best_score = Choice(alpha, rate, model), score
+                    best, best_score = Choice(strength / n_effective, rate, model), score
     except KeyboardInterrupt:
         return best._replace(is_interrupted=True)
     return best
 
 
 def _fit(energy, data, parameters, alpha, rate):
-    """Return the model of a short fit."""
+    """Return the model of a short fit, or None if its parameters do not stay finite."""
     learner = PCD()
     settings = parameters.settings(
-        learner, energy, data, alpha=alpha, default_optimizer="adam", recency=RECENCY,
-        interruptible=False,
+        learner, energy, data, alpha=alpha, default_optimizer="adam", interruptible=False
     )  # fmt: skip
     settings = replace(settings, complete=False)
     settings = preconditioned_settings(settings, energy, data, rate, is_short=True)
     state = loop_state.start(energy, learner, data, settings, np.random.default_rng(0))
-    return loop.run(learner, data, settings, state).result()
+    try:
+        return loop.run(learner, data, settings, state).result()
+    except ValueError:  # the other rate may be small enough
+        return None
 
 
 def _score(energy, rows):

@@ -61,9 +61,9 @@ class BoltzmannMachine(VisibleEstimator):
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
         log-likelihood of a row in nats. 0 means no penalty. Each pair of columns counts once.
         "auto" compares 3, 10 and 30 divided by the number of rows by short fits with "pcd": the
-        best one has the highest log-likelihood of a fifth of the rows, which these fits do not see.
-        With fewer than 50 rows and in :meth:`partial_fit`, "auto" is 10 divided by the number of
-        rows.
+        best one has the highest log-likelihood of held-out rows. With fewer than 50 rows, other
+        penalties than "l2" and in :meth:`partial_fit`, "auto" is 10 divided by the number of
+        (first) rows.
     batch_size : int, default=256
         Number of rows in a minibatch of a stochastic learner.
     max_iter : int, optional
@@ -270,7 +270,8 @@ class BoltzmannMachine(VisibleEstimator):
                 self._check_size(parameters)
                 fit.energy = _independent_columns(data, states)
             known = (vars(self).get("alpha_"), None) if fit.is_resumed else None
-            choice = choose(fit.energy, data, parameters, known)
+            with fit.parallel():
+                choice = choose(fit.energy, data, parameters, known)
             fit.energy = choice.energy if choice.is_interrupted else fit.energy
             fit.begin(data, encoder.states)
             data, held_out = hold_out(data, parameters, fit.rng)

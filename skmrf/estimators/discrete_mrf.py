@@ -58,13 +58,13 @@ class DiscreteMRF(VisibleEstimator):
     learner : str or Learner, default="auto"
         Estimator of the gradient of the log-likelihood. "auto" is "exact" if a gradient takes a few
         milliseconds. Otherwise it is "pseudo-likelihood", or "pcd" if entries are missing and
-        ``alpha`` is a number. If all parameters of training are the defaults, a model of
-        pseudo-likelihood is then refined by "pcd" with 400 updates: stochastic natural gradients
-        (of independent columns), with a rate that falls from 0.05 to zero. The refined model is
-        kept if its log-likelihood of held-out rows is higher. Other values: "pcd", "cd",
-        "tempered-transitions", "parallel-tempering", "mcmc-mle", "pf-mcmc-mle", "smc", "psmc",
-        "exact", "pseudo-likelihood", "bpchain-cd", "bp", "bp-cd" or "mean-field". An instance of a
-        class of :mod:`skmrf.learners` has its own parameters.
+        ``alpha`` is a number. With the defaults of ``alpha``, ``optimizer``, ``learning_rate``,
+        ``penalty`` and ``early_stopping``, "pcd" then refines a model of pseudo-likelihood by 400
+        natural gradients in large minibatches, with a rate that falls to zero; the model with the
+        higher log-likelihood of held-out rows is kept. Other values: "pcd", "cd", "smc", "psmc",
+        "tempered-transitions", "parallel-tempering", "mcmc-mle", "pf-mcmc-mle", "exact",
+        "pseudo-likelihood", "bpchain-cd", "bp", "bp-cd" or "mean-field". An instance of a class of
+        :mod:`skmrf.learners` has its own parameters.
     tie : list of lists of int, optional
         Groups of cliques that share one table. Cliques are given by their positions in ``cliques``.
         By default each clique has its own table.
@@ -87,7 +87,6 @@ class DiscreteMRF(VisibleEstimator):
     alpha : float or "auto", default="auto"
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
         log-likelihood of a row in nats. 0 means no penalty.
-
         "auto" chooses the strength by the scores of held-out rows along a regularization path: fits
         of decreasing strength, by exact maximum likelihood or pseudo-likelihood. The penalty "l2"
         is then half the squared distance from a reference model: a Chow-Liu tree, a part of its
@@ -342,7 +341,8 @@ class DiscreteMRF(VisibleEstimator):
                 self._check_size(layout, parameters)
                 start = _independent_columns(layout, data, self.tie)
                 has_choice = isinstance(self.cliques, str) and self.cliques == "auto"
-                plan = plan_fit(start, data, learner, parameters, drop_zero_tables=has_choice)
+                with fit.parallel():
+                    plan = plan_fit(start, data, learner, parameters, drop_zero_tables=has_choice)
                 fit.energy = plan.start
             attributes = self._train(fit, plan, parameters, encoder)
             vars(self).update(attributes)

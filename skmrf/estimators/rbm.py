@@ -78,11 +78,10 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
         log-likelihood of a row in nats. 0 means no penalty. "auto" compares 3, 10 and 30 divided
         by the number of rows, and two learning rates, by short fits with "pcd": the best one has
-        the highest log-likelihood of a fifth of the rows, which these fits do not see. With fewer
-        than 50 rows and in :meth:`partial_fit`, "auto" is 10 divided by the number of rows.
+        the highest log-likelihood of held-out rows. With fewer than 50 rows, other penalties than
+        "l2" and in :meth:`partial_fit`, "auto" is 10 divided by the number of (first) rows.
     batch_size : int, default=500
-        Number of rows in a minibatch. The gradient is a difference of two means, so its scale does
-        not depend on the number of rows or of Markov chains.
+        Number of rows in a minibatch. The scale of the gradient does not depend on it.
     max_iter : int, optional
         Maximum number of epochs, or of iterations of a deterministic solver. By default training
         ends when the learning rate is zero, or with Adam after 2000 to 10000 updates when it has
@@ -291,7 +290,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             if not fit.is_resumed:
                 fit.energy = self._initial_energy(data, parameters)
             known = [vars(self).get(name) for name in ("alpha_", "learning_rate_")]
-            choice = choose(fit.energy, data, parameters, known if fit.is_resumed else None)
+            with fit.parallel():
+                choice = choose(fit.energy, data, parameters, known if fit.is_resumed else None)
             fit.energy = choice.energy if choice.is_interrupted else fit.energy
             fit.begin(data)
             data, held_out = hold_out(data, parameters, fit.rng)

@@ -71,8 +71,9 @@ def ais(
         the interval of the run before it, and the interval is at most ``max_width / 2`` wide or the
         effective sample size no longer grows (as with zero potentials, which no path can avoid).
         They also end if the next run would exceed a total of 1.5e9 variable updates, which take
-        about half a minute. ``upper`` is inf if the last estimate is then not in the interval of
-        the run before it, or if the effective sample size is below 3.
+        about half a minute. ``upper`` is inf if the last estimate is not in the interval of the run
+        before it when the time is over, or if the effective sample size is below 3. With a given
+        length there is one run, and ``upper`` is always finite.
     schedule : {"adaptive", "linear"}, default="adaptive"
         Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
         Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`.
@@ -80,7 +81,7 @@ def ais(
         The distribution :math:`p_0`. By default a product of approximate single marginals of the
         model. A FactorGraph must have the same cliques as the energy. Exact inference must be
         feasible without its tables of zeros, as for a Chow-Liu tree. With a FactorGraph, the
-        temperatures of the path are evenly spaced, and the first run has 100 steps.
+        temperatures of the path are evenly spaced, and the first two runs have 25 and 100 steps.
     start : ndarray of shape (n, n_visible), optional
         State codes at which a second set of reverse chains starts, such as chains of a learner, or
         data that the model fits. The upper limit is the larger one of both sets. The first set
@@ -229,6 +230,7 @@ def raise_bound(
     schedule = _choose_betas(energy, reference, N_PILOT_CHAINS, "adaptive", rng)
     betas = _interpolate(schedule, n_temperatures)[::-1]
     out = energy.log_marginal(X).astype(float)
+    is_impossible = out == -np.inf
     rows_at_once = max(1, CHAINS_AT_ONCE // n_chains)
     for first in range(0, len(X), rows_at_once):
         rows = slice(first, first + rows_at_once)
@@ -239,6 +241,7 @@ def raise_bound(
             n_jobs=n_jobs,
         )  # fmt: skip
         out[rows] += [log_mean_exp(w) for w in log_weights.reshape(-1, n_chains)]
+    out[is_impossible] = -np.inf
     return out
 
 
@@ -296,8 +299,7 @@ def _estimate_with_longer_paths(path, max_width, rng, n_temperatures):
         spent += 2.0 * n_temperatures * path.n_chains * path.energy.sweep_work
         n_temperatures *= GROWTH
         if (
-            (is_confirmed and result.upper - result.lower <= 0.5 * max_width)
-            or not (is_growing or not is_confirmed)
+            (is_confirmed and (result.upper - result.lower <= 0.5 * max_width or not is_growing))
             or n_temperatures > MAX_TEMPERATURES
             or GROWTH * seconds > remaining_time()
             or spent * (1 + GROWTH) > MAX_UPDATES

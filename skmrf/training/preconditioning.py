@@ -83,7 +83,8 @@ class LayerPreconditioner:
     :math:`(v - \mu)^\top W (h - \lambda) + c^\top v + b^\top h`. Without centring, gradients of
     weights and biases are nearly parallel. The offsets are the means of the visible units in the
     data, and the means of the hidden units given them. The steps of a visible unit are divided by
-    four times its variance. A maximum of the likelihood is not moved.
+    four times its variance (at least 0.05) plus the curvature of the penalty. A maximum of the
+    likelihood is not moved.
 
     Parameters
     ----------

@@ -155,6 +155,14 @@ def test_refinement_is_not_used_with_other_parameters(seed):
         assert isinstance(DiscreteMRF(**given).fit(train).learner_, PseudoLikelihood)
 
 
+def test_refinement_that_is_cut_short_warns(seed):
+    train = clustered_rows(np.random.default_rng(seed), 1000)
+    with pytest.warns(ConvergenceWarning, match="had not converged after 50 epochs"):
+        model = DiscreteMRF(max_iter=50).fit(train)
+    assert isinstance(model.learner_, PCD)
+    assert not model.converged_
+
+
 def test_refinement_that_diverges_is_not_kept(monkeypatch, seed):
     """Held-out rows reject a refinement with steps that are much too long."""
     monkeypatch.setattr(_refinement, "RATE", 5.0)

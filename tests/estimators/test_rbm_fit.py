@@ -68,7 +68,8 @@ def test_default_training_is_near_maximum_likelihood(seed):
 
 def test_strength_of_the_weight_decay_is_chosen(monkeypatch, seed):
     """Rows of independent columns get the strongest decay; two patterns get a good model."""
-    monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", 1500)
+    monkeypatch.setattr(_weight_decay, "MIN_LAYER_UPDATES", 900)
+    monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", 900)
     rng = np.random.default_rng(seed)
     noise = (rng.random((200, 30)) < 0.4).astype(int)
     model = RBM(30, random_state=seed).fit(noise)
@@ -79,6 +80,14 @@ def test_strength_of_the_weight_decay_is_chosen(monkeypatch, seed):
     p = np.log(0.85) * 0.85 + np.log(0.15) * 0.15  # of an entry, given the pattern
     assert model.score(Y) > 12 * p + np.log(0.5) - 0.3
     assert RBM(2, random_state=seed).fit(X[:40]).alpha_ == pytest.approx(10 / 40)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_rates_that_diverge_are_not_chosen(monkeypatch, seed):
+    monkeypatch.setattr(_weight_decay, "LAYER_RATES", (1e38, 0.05))
+    monkeypatch.setattr(_weight_decay, "MIN_LAYER_UPDATES", 300)
+    monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", 300)
+    assert RBM(2, random_state=seed).fit(bits()).learning_rate_ == 0.05
 
 
 def test_ctrl_c_while_the_strength_is_chosen(monkeypatch, seed):
