@@ -230,10 +230,10 @@ def raise_bound(
     schedule = _choose_betas(energy, reference, N_PILOT_CHAINS, "adaptive", rng)
     betas = _interpolate(schedule, n_temperatures)[::-1]
     out = energy.log_marginal(X).astype(float)
-    is_impossible = out == -np.inf
+    possible = np.flatnonzero(out > -np.inf)
     rows_at_once = max(1, CHAINS_AT_ONCE // n_chains)
-    for first in range(0, len(X), rows_at_once):
-        rows = slice(first, first + rows_at_once)
+    for first in range(0, len(possible), rows_at_once):
+        rows = possible[first : first + rows_at_once]
         starts = np.repeat(X[rows], n_chains, axis=0)
         generators = spawn_generators(rng, len(starts))
         _, log_weights = sweep(
@@ -241,7 +241,6 @@ def raise_bound(
             n_jobs=n_jobs,
         )  # fmt: skip
         out[rows] += [log_mean_exp(w) for w in log_weights.reshape(-1, n_chains)]
-    out[is_impossible] = -np.inf
     return out
 
 

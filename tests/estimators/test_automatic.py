@@ -265,6 +265,24 @@ def test_ctrl_c_while_alpha_is_chosen(monkeypatch, seed):
     assert np.isfinite(model.score(train))
 
 
+def test_ctrl_c_on_the_path_starts_no_refinement(monkeypatch, seed):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    def forbidden(*_):
+        raise AssertionError("a refinement began after Ctrl-C")
+
+    train = clustered_rows(np.random.default_rng(seed), 400)
+    monkeypatch.setattr(_refinement, "_refine", interrupted)
+    with pytest.warns(ConvergenceWarning, match="Interrupted while alpha was chosen"):
+        model = DiscreteMRF().fit(train)
+    assert not model.converged_
+    monkeypatch.setattr(_refinement, "_refine", forbidden)
+    monkeypatch.setattr(regularization, "_is_past_best", interrupted)
+    with pytest.warns(ConvergenceWarning, match="Interrupted while alpha was chosen"):
+        DiscreteMRF().fit(train)
+
+
 def test_penalty_on_the_deviation_from_a_centre():
     theta = {"t": np.array([1.0, 2.0, 3.0])}
     centre = {"t": np.array([1.0, 0.0, 0.0])}

@@ -531,6 +531,15 @@ def test_raise_of_a_hard_model_is_low(seed):
     assert bounds.mean() < log_p[rows].mean() - 1.0
 
 
+def test_raise_of_impossible_rows(seed):
+    """A zero potential that no single change of a variable avoids."""
+    equal = [[0.0, -np.inf], [-np.inf, 0.0]]
+    energy = FactorGraph([2, 2], [(0, 1)], [equal])
+    bounds = raise_bound(energy, [[0, 1], [1, 1]], n_temperatures=200, random_state=seed)
+    assert bounds[0] == -np.inf
+    assert -5.0 < bounds[1] < np.log(0.5) + 0.1
+
+
 def test_raise_of_wrong_rows():
     energy = ZOO["spin_glass"](0)
     with pytest.raises(ValueError, match="codes"):
