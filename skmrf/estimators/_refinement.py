@@ -65,10 +65,7 @@ def is_possible(energy, parameters):
     layout = energy.layout
     sizes = layout.n_states[layout.clique_vars]
     return (
-        parameters.penalty == "l2"
-        and isinstance(parameters.optimizer, str)
-        and parameters.optimizer == "auto"
-        and parameters.has_default_rate("any")
+        parameters.has_default_steps
         and not parameters.early_stopping
         and not layout.is_tied
         and N_CHAINS * float(sizes.sum()) <= MAX_WORK

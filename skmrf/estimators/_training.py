@@ -155,6 +155,13 @@ class TrainingParameters:
             **options,
         )
 
+    @property
+    def has_default_steps(self):
+        """Whether the steps of PCD can be preconditioned: nothing about them was chosen."""
+        is_auto = isinstance(self.optimizer, str) and self.optimizer == "auto"
+        is_adaptive = isinstance(self.learning_rate, str) and self.learning_rate == "adaptive"
+        return is_auto and is_adaptive and self.penalty == "l2"
+
     def has_default_rate(self, optimizer):
         """Return True if training uses the estimator's default learning-rate schedule.
 

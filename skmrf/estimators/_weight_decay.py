@@ -66,14 +66,7 @@ def is_preconditioned(learner, parameters):
     bool
         True if the optimizer and its rate can be replaced.
     """
-    return (
-        isinstance(learner, PCD)
-        and isinstance(parameters.optimizer, str)
-        and parameters.optimizer == "auto"
-        and parameters.has_default_rate("any")
-        and parameters.penalty == "l2"
-        and not parameters.is_partial
-    )
+    return isinstance(learner, PCD) and parameters.has_default_steps and not parameters.is_partial
 
 
 def preconditioned_settings(settings, energy, data, rate, *, is_short=False):
