@@ -11,10 +11,12 @@ which is halved when the gradient is only noise.
 
 import json
 import os
+import sys
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 from _common import markdown, options, save, write_tables
@@ -24,7 +26,6 @@ from skmrf import inference, training
 from skmrf._utils.codes import STATE
 from skmrf._utils.rows import Batch
 from skmrf.datasets import (
-    enumerate_structured_sequences,
     make_multimodal_mrf,
     make_structured_sequences,
     make_weighted_3sat,
@@ -37,6 +38,9 @@ from skmrf.training import data_moments, initial_values, loop
 from skmrf.training import state as loop_state
 from skmrf.training.reports import SilentReports
 from skmrf.training.settings import Settings
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from twins import enumerate_structured_sequences
 
 PAPER = {"schedule": "flooding", "damping": 0.0, "max_iter": 20, "tol": 0.0}
 PRINTED = {**PAPER, "order": "index", "conditionals": "bp"}

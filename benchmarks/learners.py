@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from skmrf import DiscreteMRF, inference
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph
-from skmrf.learners import accepted
+from skmrf.learners.registry import accepted
 
 N_TRAIN, N_TEST = 2000, 10_000
 TIMES = (0.1, 0.2, 0.5, 1.0, 2.0)  # processor seconds at which models are scored

@@ -1,6 +1,6 @@
 """Slow reference implementations in plain Python, from the definitions."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 from zoo import enumerate_states, naive_log_potential
@@ -278,3 +278,16 @@ def beliefs(graph, told, counting=None):
     for a, clique in enumerate(graph.cliques):
         value += rho[a] * (log_sum(scores[a]) - sum(log_sum(fields[i]) for i in clique))
     return [np.exp(f - log_sum(f)) for f in fields], [np.exp(s - log_sum(s)) for s in scores], value
+
+
+def enumerate_structured_sequences(n_variables):
+    """List all binary sequences with three ones in each window of five, in lexicographic order.
+
+    Windows start at every second position. The list grows by one window at a time.
+    """
+    rows = np.array([x for x in product((0, 1), repeat=5) if sum(x) == 3])
+    ends = np.array(list(product((0, 1), repeat=2)))
+    while rows.shape[1] < n_variables:
+        longer = np.hstack([np.repeat(rows, 4, axis=0), np.tile(ends, (len(rows), 1))])
+        rows = longer[longer[:, -5:].sum(axis=1) == 3]
+    return rows

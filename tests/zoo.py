@@ -17,7 +17,8 @@ from skmrf.energies import (
     NeuralEnergy,
     PairwiseEnergy,
 )
-from skmrf.learners import BeliefLearner, ConditionalLearner, accepted
+from skmrf.learners import BeliefLearner, ConditionalLearner
+from skmrf.learners.registry import accepted
 
 TABLE_LEARNERS = accepted(FactorGraph)
 LAYERED_LEARNERS = accepted(BipartiteEnergy)

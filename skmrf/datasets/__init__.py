@@ -11,11 +11,10 @@ from .random_models import (
     make_random_mrf,
     make_weighted_3sat,
 )
-from .sequences import enumerate_structured_sequences, make_structured_sequences
+from .sequences import make_structured_sequences
 
 __all__ = [
     "average_product_correction",
-    "enumerate_structured_sequences",
     "fetch_caltech101_silhouettes",
     "fetch_density_benchmark",
     "fetch_mnist",

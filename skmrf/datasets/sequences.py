@@ -13,7 +13,6 @@ from ._random import generator
 WINDOW = 5
 ONES = 3
 STEP = 2
-MAX_ENUMERATED = 51  # 337,062 sequences, which take 138 MB
 
 
 def make_structured_sequences(n_variables, *, n_samples, random_state=None):
@@ -51,10 +50,6 @@ def make_structured_sequences(n_variables, *, n_samples, random_state=None):
     ValueError
         If a parameter is outside its range, or if ``n_variables`` is even.
 
-    See Also
-    --------
-    enumerate_structured_sequences : List all sequences that satisfy the constraints.
-
     References
     ----------
     .. [1] F. Ding and Y. Xue, "Contrastive divergence learning with chained belief propagation",
@@ -77,64 +72,6 @@ def make_structured_sequences(n_variables, *, n_samples, random_state=None):
     graph = FactorGraph(np.full(n, 2), cliques, [_make_table()] * len(cliques))
     X = sample(graph, n_samples, method="exact", random_state=generator(random_state))
     return X.astype(np.int64), cliques
-
-
-def enumerate_structured_sequences(n_variables):
-    """List all binary sequences with three ones in each window of five.
-
-    Windows start at every second position.
-
-    The windows start at the positions 0, 2, 4, ..., as in :func:`make_structured_sequences` [1]_.
-    The sequences are built window by window, so the cost grows with their number and not with
-    ``2 ** n_variables``.
-
-    Parameters
-    ----------
-    n_variables : int
-        Length of the sequences, odd and from 5 to 51.
-
-    Returns
-    -------
-    ndarray of shape (n_sequences, n_variables), dtype int64
-        All sequences that satisfy the constraints, in lexicographic order. For the lengths 5, 7,
-        9, 11, 13, 15, ... there are 10, 16, 26, 41, 64, 100, ... sequences.
-
-    Raises
-    ------
-    ValueError
-        If ``n_variables`` is outside its range or even.
-
-    References
-    ----------
-    .. [1] F. Ding and Y. Xue, "Contrastive divergence learning with chained belief propagation",
-       PGM 2020, section 6.
-
-    Examples
-    --------
-    >>> from skmrf.datasets import enumerate_structured_sequences
-    >>> enumerate_structured_sequences(7)[:3]
-    array([[0, 0, 1, 1, 1, 0, 0],
-           [0, 1, 0, 1, 1, 0, 1],
-           [0, 1, 0, 1, 1, 1, 0]])
-    """
-    n = _check_length(n_variables)
-    if n > MAX_ENUMERATED:
-        raise ValueError(
-            f"n_variables must be at most {MAX_ENUMERATED} to list all sequences; got {n}. "
-            "For longer sequences, use make_structured_sequences to draw samples."
-        )
-    rows = _list_binary(WINDOW)
-    rows = rows[rows.sum(axis=1) == ONES]
-    while rows.shape[1] < n:
-        rows = _extend(rows)
-    return rows.astype(np.int64)
-
-
-def _extend(rows):
-    """Extend each partial sequence by the variables of the next window, in all valid ways."""
-    ends = _list_binary(STEP)
-    longer = np.hstack([np.repeat(rows, len(ends), axis=0), np.tile(ends, (len(rows), 1))])
-    return longer[longer[:, -WINDOW:].sum(axis=1) == ONES]
 
 
 def _check_length(n_variables):

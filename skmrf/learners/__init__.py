@@ -21,7 +21,7 @@ from .parallel_tempering import ParallelTempering
 from .pcd import PCD
 from .pseudo_likelihood import PseudoLikelihood
 from .psmc import PSMC
-from .registry import accepted, register
+from .registry import register
 from .smc import SMC
 from .tempered_transitions import TemperedTransitions
 from .variational import Variational
@@ -84,6 +84,5 @@ __all__ = [
     "TemperedTransitions",
     "UnitMoments",
     "Variational",
-    "accepted",
     "register",
 ]

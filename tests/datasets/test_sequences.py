@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from montecarlo import check_draws
 from numpy.testing import assert_allclose, assert_array_equal
+from twins import enumerate_structured_sequences
 
-from skmrf.datasets import alignments, enumerate_structured_sequences, make_structured_sequences
+from skmrf.datasets import alignments, make_structured_sequences
 from skmrf.datasets.alignments import average_product_correction, similarity_weights
 
 N_SEQUENCES = [10, 16, 26, 41, 64, 100, 157, 247, 388, 609, 956, 1501, 2357, 3701]
@@ -92,23 +93,12 @@ def test_sequences_errors(n, message):
     message = f"^{re.escape(message)}$"
     with pytest.raises(ValueError, match=message):
         make_structured_sequences(n, n_samples=10)
-    with pytest.raises(ValueError, match=message):
-        enumerate_structured_sequences(n)
 
 
 @pytest.mark.parametrize("n_samples", [0, -1, 2.5, None])
 def test_sequences_invalid_n_samples(n_samples):
     with pytest.raises(ValueError, match=r"^n_samples must be an integer"):
         make_structured_sequences(7, n_samples=n_samples)
-
-
-def test_sequences_enumeration_limit():
-    message = (
-        "n_variables must be at most 51 to list all sequences; got 10001. "
-        "For longer sequences, use make_structured_sequences to draw samples."
-    )
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        enumerate_structured_sequences(10_001)
 
 
 LETTERS = np.array(list("-ACDEFG"))

@@ -31,7 +31,8 @@ from skmrf import (
 from skmrf.energies import FactorGraph
 from skmrf.io import NamedFactorGraph
 from skmrf.io.trusted_types import EXCLUDED_MODULES, TRUSTED_TYPES
-from skmrf.learners import PCD, accepted
+from skmrf.learners import PCD
+from skmrf.learners.registry import accepted
 from skmrf.structure import RemovalWhileLearning
 from skmrf.training import Checkpoint, EarlyStopping
 from skmrf.training.optimizers import OPTIMIZERS

@@ -20,8 +20,8 @@ from skmrf import (
 )
 from skmrf.energies import DiscreteEnergy, FactorGraph
 from skmrf.inference import log_partition, map_assignment, marginals, sample
-from skmrf.learners import BP, Batch, CliqueMoments, DataPhase, Learner, States, accepted, register
-from skmrf.learners.registry import LEARNERS
+from skmrf.learners import BP, Batch, CliqueMoments, DataPhase, Learner, States, register
+from skmrf.learners.registry import LEARNERS, accepted
 from skmrf.likelihood import ais
 from skmrf.samplers import Product, spawn_generators, sweep, trace_chains
 from skmrf.training.loop import run

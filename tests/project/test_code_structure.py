@@ -12,7 +12,7 @@ import stack_depth
 from numba import config
 
 import skmrf
-from skmrf.learners import accepted
+from skmrf.learners.registry import accepted
 
 ROOT = Path(__file__).parents[2]
 MOST_FILES = 8  # on the call stack of a fit
