@@ -1,21 +1,23 @@
-"""Density estimation: test log-likelihood of a pairwise Markov random field on ten data sets.
+"""Binary density estimation: test log-likelihoods of default estimators on ten data sets.
 
-Each data set is fitted with the default estimator and with two strengths of the L2 penalty. The
-strength is chosen on the validation set. All columns are declared binary, because some columns are
-constant in the training set. A normalised log-likelihood needs log Z, whose interval is given in
-nats. The references are independent columns and the Chow-Liu tree, with pseudo-counts chosen on
-the validation set.
+All estimators are fitted to the training rows with default parameters. A Boltzmann machine also
+chooses its number of hidden units (``n_components="auto"``). Log-likelihoods are the lower limits
+of their intervals, which use the upper limit of log Z. A second estimate of log Z, with paths of
+10,000 temperatures, checks the interval. The references are independent columns, the Chow-Liu tree,
+and mixtures of 10 and 30 Chow-Liu trees by expectation maximisation. Their pseudo-counts and the
+number of trees are chosen on the validation rows, which no estimator sees.
 """
 
 import json
 import warnings
-from pathlib import Path
 
 import numpy as np
-from _common import bars, in_child, options, peak_bytes, save, timed
+from _common import bars, in_child, markdown, options, save, timed, write_tables
+from scipy.special import logsumexp
 
-from skmrf import DiscreteMRF
+from skmrf import RBM, BoltzmannMachine, DiscreteMRF
 from skmrf.datasets import fetch_density_benchmark
+from skmrf.likelihood import ais
 
 NAMES = (
     "nltcs",
@@ -29,55 +31,55 @@ NAMES = (
     "book",
     "bbc",
 )
-FAST = ("nltcs", "dna", "plants", "jester")
-ALPHAS = (0.0, 1e-4, 1e-3)
-WIDE, WIDE_ALPHAS = 500, (0.0, 1e-3, 1e-2)  # from 500 columns there are more parameters than rows
 PSEUDO_COUNTS = (0.1, 1.0, 10.0)
+N_TREES = (10, 30)
+MIXTURE_PSEUDO_COUNT = 1.0
+MAX_EM = 50
+TOLERANCE = 1e-3  # nats per row, of expectation maximisation
+LONGER = 10_000  # temperatures; the default starts with 1,000
+ESTIMATORS = {
+    "BoltzmannMachine": lambda _: BoltzmannMachine(
+        n_components="auto", states=(0, 1), random_state=0
+    ),
+    "RBM": lambda _: RBM(random_state=0),
+    "DiscreteMRF": lambda n: DiscreteMRF(categories=[[0, 1]] * n, random_state=0),
+}
 COLUMNS = {
     "name": "data",
     "n_features": "columns",
     "n_rows": "rows",
-    "alpha": "alpha",
-    "chosen": "chosen",
-    "valid": "valid",
-    "test": "test",
-    "low": "test, low",
-    "high": "test, high",
-    "log_z_method": "log Z",
-    "converged": "converged",
-    "updates": "updates",
-    "fit_seconds": "fit s",
-    "log_z_seconds": "log Z s",
-    "peak_mb": "peak MB",
-    "independent": "indep.",
+    "estimator": "estimator",
+    "low": "test, lower limit",
+    "high": "test, upper limit",
+    "long": "test, longer run",
+    "n_hidden": "hidden units",
+    "fit_seconds": "fit, s",
+    "log_z_seconds": "log Z, s",
+    "independent": "independent",
     "chow_liu": "Chow-Liu",
+    "mixture": "mixture of trees",
 }
 
 
 # References --------------------------------------------------------------------------------
 
 
-def independent(train, test, pseudo):
-    """Return the mean log-likelihood of independent columns."""
-    p = (train.sum(axis=0) + pseudo) / (len(train) + 2 * pseudo)
-    return float((np.log(p) @ test.T + np.log1p(-p) @ (1.0 - test.T)).mean())
+def fit_tree(X, weights, pseudo):
+    """Fit a Chow-Liu tree to weighted binary rows, with a pseudo-count for each pair of states.
 
-
-def chow_liu(train, test, pseudo):
-    """Return the mean log-likelihood of the Chow-Liu tree."""
-    n, d = train.shape
-    both = train.T.astype(float) @ train
+    Returns the log-probabilities of single columns, shape (2, n_columns), the edges, shape
+    (n_edges, 2), and their log-ratios ``log p(x, y) / p(x) p(y)``, shape (n_edges, 2, 2).
+    """
+    n = weights.sum()
+    both = (X * weights[:, None]).T @ X
     one = np.diag(both)
     i, j = one[:, None], one[None, :]
-    counts = np.array([[n - i - j + both, j - both], [i - both, both]])
-    pair = (counts + pseudo) / (n + 4 * pseudo)
-    single = np.array([n - one + 2 * pseudo, one + 2 * pseudo]) / (n + 4 * pseudo)
-    log_ratio = np.log(pair) - np.log(single)[:, None, :, None] - np.log(single)[None, :, None, :]
+    pair = (np.array([[n - i - j + both, j - both], [i - both, both]]) + pseudo) / (n + 4 * pseudo)
+    single = np.log(np.array([n - one, one]) + 2 * pseudo) - np.log(n + 4 * pseudo)
+    log_ratio = np.log(pair) - single[:, None, :, None] - single[None, :, None, :]
     information = (pair * log_ratio).sum(axis=(0, 1))
-    total = np.log(single)[test, np.arange(d)].sum(axis=1)
-    for i, j in _spanning_tree(information):
-        total += log_ratio[test[:, i], test[:, j], i, j]
-    return float(total.mean())
+    edges = np.array(list(_spanning_tree(information)))
+    return single, edges, log_ratio[:, :, edges[:, 0], edges[:, 1]].transpose(2, 0, 1)
 
 
 def _spanning_tree(weights):
@@ -92,76 +94,131 @@ def _spanning_tree(weights):
         best[closer], nearest[closer] = weights[j][closer], j
 
 
-def reference(model, data):
-    """Return the test score of ``model`` with the best pseudo-count on the validation set."""
-    pseudo = max(PSEUDO_COUNTS, key=lambda p: model(data.train, data.valid, p))
-    return model(data.train, data.test, pseudo)
+def score_tree(tree, X):
+    """Return the log-likelihood of each row under a tree."""
+    single, edges, log_ratio = tree
+    a, b = X[:, edges[:, 0]], X[:, edges[:, 1]]
+    low = log_ratio[:, 0, 0]
+    by_a, by_b = log_ratio[:, 1, 0] - low, log_ratio[:, 0, 1] - low
+    by_both = log_ratio[:, 1, 1] - log_ratio[:, 1, 0] - log_ratio[:, 0, 1] + low
+    pairs = a @ by_a + b @ by_b + (a * b) @ by_both
+    return X @ (single[1] - single[0]) + single[0].sum() + low.sum() + pairs
+
+
+def independent(data, rows):
+    """Return the mean log-likelihood of independent columns."""
+
+    def score(pseudo, rows):
+        p = (data.train.sum(axis=0) + pseudo) / (len(data.train) + 2 * pseudo)
+        return float((rows @ np.log(p) + (1.0 - rows) @ np.log1p(-p)).mean())
+
+    return score(max(PSEUDO_COUNTS, key=lambda pseudo: score(pseudo, data.valid)), rows)
+
+
+def chow_liu(data, rows):
+    """Return the mean log-likelihood of the Chow-Liu tree."""
+    X, weights = data.train.astype(float), np.ones(len(data.train))
+    trees = [fit_tree(X, weights, pseudo) for pseudo in PSEUDO_COUNTS]
+    best = max(trees, key=lambda tree: score_tree(tree, data.valid.astype(float)).mean())
+    return float(score_tree(best, rows.astype(float)).mean())
+
+
+def fit_mixture(X, n_trees, seed=0):
+    """Fit a mixture of Chow-Liu trees by expectation maximisation (Meila and Jordan, 2000)."""
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.full(n_trees, 0.1), size=len(X))
+    last = -np.inf
+    for _ in range(MAX_EM):
+        sizes = shares.sum(axis=0) + MIXTURE_PSEUDO_COUNT
+        log_sizes = np.log(sizes / sizes.sum())
+        trees = [fit_tree(X, w, MIXTURE_PSEUDO_COUNT) for w in shares.T]
+        joint = score_mixture((log_sizes, trees), X)
+        score = logsumexp(joint, axis=1)
+        shares = np.exp(joint - score[:, None])
+        if score.mean() < last + TOLERANCE:
+            break
+        last = score.mean()
+    return log_sizes, trees
+
+
+def score_mixture(mixture, X):
+    """Return the log of each component's weight times its probability of each row."""
+    log_sizes, trees = mixture
+    return np.column_stack([c + score_tree(t, X) for c, t in zip(log_sizes, trees, strict=True)])
+
+
+def mixture_of_trees(data, rows):
+    """Return the mean log-likelihood of the better one of two mixtures of Chow-Liu trees."""
+
+    def score(mixture, rows):
+        return float(logsumexp(score_mixture(mixture, rows.astype(float)), axis=1).mean())
+
+    mixtures = [fit_mixture(data.train.astype(float), n) for n in N_TREES]
+    return score(max(mixtures, key=lambda mixture: score(mixture, data.valid)), rows)
+
+
+REFERENCES = {"independent": independent, "chow_liu": chow_liu, "mixture": mixture_of_trees}
 
 
 # Fits --------------------------------------------------------------------------------------
 
 
-def fit_one(name, alpha, data_home, max_iter=None):
-    """Fit one model and return its row of the table."""
+def fit_one(name, estimator, data_home):
+    """Fit one default estimator and return its row of the table."""
     data = fetch_density_benchmark(name, data_home=data_home)
-    binary = [[0, 1]] * data.n_features  # some columns are constant in the training set
-    model = DiscreteMRF(alpha=alpha, categories=binary, max_iter=max_iter, random_state=0)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        _, fit_seconds = timed(model.fit, data.train)
-        log_z, log_z_seconds = timed(lambda: model.log_partition_)
-        valid, test = model.score(data.valid), model.score(data.test)
+    warnings.simplefilter("ignore")
+    model = ESTIMATORS[estimator](data.n_features)
+    _, fit_seconds = timed(model.fit, data.train)
+    log_z, log_z_seconds = timed(lambda: model.log_partition_)
+    test = model.score(data.test)
     lower, upper = model.log_partition_interval_
-    history = model.history_
-    return {
+    row = {
         "name": name,
         "n_features": data.n_features,
         "n_rows": len(data.train),
-        "alpha": alpha,
-        "valid": valid,
+        "estimator": estimator,
         "test": test,
         "low": test + log_z - upper,
         "high": test + log_z - lower,
-        "log_z_method": model.log_partition_method_,
-        "converged": model.converged_,
-        "updates": int(history["n_updates"][-1]) if "n_updates" in history else None,
-        "epochs": model.n_iter_,
+        "n_hidden": model.energy_.n_variables - data.n_features,
         "fit_seconds": fit_seconds,
         "log_z_seconds": log_z_seconds,
-        "peak_mb": round(peak_bytes() / 2**20),
-        "warnings": sorted({str(w.message) for w in caught}),
     }
+    if model.log_partition_method_ == "exact":
+        return row | {"long": test}
+    longer, seconds = timed(
+        ais, model.energy_, start=data.train[:128], n_temperatures=LONGER, random_state=1
+    )
+    return row | {"long": test + log_z - longer.value, "long_seconds": seconds}
 
 
-def run_set(name, alphas, data_home, max_iter=None):
-    """Fit a data set with all penalties; return rows, with a mark for the best validation."""
+def run_set(name, estimators, data_home):
+    """Return the rows of a data set: one for each estimator."""
     data = fetch_density_benchmark(name, data_home=data_home)
-    known = {"independent": reference(independent, data), "chow_liu": reference(chow_liu, data)}
+    known = {key: model(data, data.test) for key, model in REFERENCES.items()}
     rows = []
-    for alpha in alphas or (WIDE_ALPHAS if data.n_features >= WIDE else ALPHAS):
-        rows.append({**in_child(fit_one, name, alpha, data_home, max_iter), **known})
+    for estimator in estimators:
+        rows.append(in_child(fit_one, name, estimator, data_home) | known)
         print(json.dumps(rows[-1]), flush=True)
-    best = max(rows, key=lambda row: row["valid"])
-    return [{**row, "chosen": "yes" if row is best else ""} for row in rows]
+    return rows
 
 
 def main(argv=None):
     parser = options(__doc__, data=True)
     parser.add_argument("--sets", nargs="*", choices=NAMES, default=None)
-    parser.add_argument("--alphas", nargs="*", type=float, default=None)
-    parser.add_argument("--max-iter", type=int, default=None, help="epochs; default: converge")
+    parser.add_argument("--estimators", nargs="*", choices=ESTIMATORS, default=list(ESTIMATORS))
     args = parser.parse_args(argv)
     rows = []
-    for name in args.sets or (FAST if args.fast else NAMES):
-        rows += run_set(name, args.alphas, args.data_home, args.max_iter)
-        save(args, Path(__file__).stem, rows, COLUMNS)
-    shown = [{**row, "gain": row["test"] - row["independent"]} for row in rows if row["chosen"]]
-    for row in shown:
-        row["tree_gain"] = row["chow_liu"] - row["independent"]
-    keys = {"gain": "pairwise MRF", "tree_gain": "Chow-Liu tree"}
+    for name in args.sets or (("nltcs",) if args.fast else NAMES):
+        rows += run_set(
+            name, args.estimators[-1:] if args.fast else args.estimators, args.data_home
+        )
+        save(args, "density", rows, COLUMNS)
+        write_tables(args.results / "likelihood.md", {"binary density": markdown(rows, COLUMNS)})
+    shown = [row | {"gain": row["low"] - row["mixture"]} for row in rows]
     bars(
-        args, "density", shown, keys, lambda row: row["name"],
-        xlabel="mean test log-likelihood above that of independent columns, nats", log=False,
+        args, "density", shown, {"gain": "gain"}, lambda row: f"{row['name']}, {row['estimator']}",
+        xlabel="mean test log-likelihood above that of a mixture of trees, nats", log=False,
     )  # fmt: skip
 
 

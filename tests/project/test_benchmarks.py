@@ -85,23 +85,34 @@ def test_clock_counts_the_outermost_call(load):
 def test_density_references_are_distributions(load, seed):
     density = load("density")
     rng = np.random.default_rng(seed)
-    train = rng.integers(0, 2, (50, 4))
     states = np.array(list(product((0, 1), repeat=4)))
-    for model in (density.independent, density.chow_liu):
-        log_p = [model(train, state[None], 1.0) for state in states]
+    rows = np.repeat(rng.integers(0, 2, (50, 2)), 2, axis=1) ^ (rng.random((50, 4)) < 0.1)
+    data = SimpleNamespace(train=rows, valid=rows[:20], test=states, n_features=4)
+    for model in density.REFERENCES.values():
+        log_p = [model(data, state[None]) for state in states]
         assert_allclose(np.exp(log_p).sum(), 1.0, rtol=1e-12)
-    copies = np.repeat(train[:, :2], 2, axis=1)
-    assert density.chow_liu(copies, copies, 0.1) > density.independent(copies, copies, 0.1) + 1.0
+    assert density.chow_liu(data, rows) > density.independent(data, rows) + 0.1
 
 
-def test_density_interval_contains_estimate(load, monkeypatch, seed):
+def test_mixture_of_trees_finds_two_classes(load, seed):
+    """Copies within a class and opposites in the other class: no single tree fits both."""
+    density = load("density")
+    rng = np.random.default_rng(seed)
+    first, label = rng.integers(0, 2, (400, 1)), rng.integers(0, 2, (400, 1))
+    rows = np.hstack([first, label, first ^ label, first ^ label])
+    data = SimpleNamespace(train=rows, valid=rows, test=rows, n_features=4)
+    assert density.mixture_of_trees(data, rows) > density.chow_liu(data, rows) + 0.3
+
+
+def test_density_limits_contain_the_estimate(load, monkeypatch, seed):
     density = load("density")
     rows = np.random.default_rng(seed).integers(0, 2, (300, 4)).astype(np.uint8)
     data = SimpleNamespace(train=rows, valid=rows[:50], test=rows[50:90], n_features=4)
     monkeypatch.setattr(density, "fetch_density_benchmark", lambda *_, **__: data)
-    row = density.fit_one("anything", 1e-3, None, max_iter=2)
-    assert row["low"] <= row["test"] <= row["high"]
-    assert set(row) | {"chosen", "independent", "chow_liu"} >= set(density.COLUMNS)
+    row = density.fit_one("anything", "DiscreteMRF", None)
+    assert row["low"] - 1e-9 <= row["test"] <= row["high"] + 1e-9
+    assert row["n_hidden"] == 0
+    assert set(row) | density.REFERENCES.keys() >= set(density.COLUMNS)
 
 
 def test_nltcs_rows(load, seed):
