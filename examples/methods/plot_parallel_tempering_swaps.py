@@ -82,7 +82,7 @@ panels[1].legend(
     ["adapted", "evenly spaced"],
     frameon=False,
     fontsize="small",
-    loc="lower left",
+    loc="upper left",
 )
 
 print(f"saved {path}")
