@@ -102,9 +102,9 @@ def pair_sites(
     of every variable, and ``states[r, j]`` is the row for the state of variable j in row r. The
     columns of ``coupling`` and the entries of ``bias`` are the states starts[0], starts[0] + 1, ...
     of the variables i; ``starts[t]`` is the first state of the t-th of them. Entries of
-    ``coupling`` for two states of the same variable are zero. The row ``reference[j]`` is zero, and its gradient is not computed; it is -1 if
-    variable j has no such row. The gradient arrays have the shapes of ``coupling`` and ``bias``;
-    with empty arrays no gradient is computed.
+    ``coupling`` for two states of the same variable are zero. The row ``reference[j]`` is zero, and
+    its gradient is not computed; it is -1 if variable j has no such row. The gradient arrays have
+    the shapes of ``coupling`` and ``bias``; with empty arrays no gradient is computed.
     """
     n, d = states.shape
     size = min(n, BLOCK_ROWS)

@@ -33,8 +33,8 @@ MAX_EXACT_ENTRIES = 2**15  # of elimination, in all its passes of one gradient; 
 PASS_ENTRIES = 2**12  # whose time is about the fixed cost of a pass
 MAX_PATH_WORK = 1.5e9  # rows times pairs of states in one pass of pseudo-likelihood
 PATH_ITERATIONS = 100  # of a fit on the path, at most
-PATH_GAIN = 1e-4  # increase of the objective, in nats, at which a fit on the path ends
-FINAL_GAIN = 1e-5  # the same for the final fit
+PATH_GAIN = 5e-5  # nats per state of a mean column; with a smaller gain, a fit on the path ends
+FINAL_GAIN = 1e-5  # nats; the same for the final fit
 MIN_EVIDENCE = 1.0  # standard errors by which a penalised model must be better than the reference
 MIN_ROWS_TO_SPLIT = 2000  # with fewer rows, cross-validation instead of one split
 MAX_CROSS_VALIDATED = 100_000  # parameters
@@ -339,7 +339,7 @@ def _path_settings(parameters, learner, data, reference, alpha):
         settings,
         optimizer=None,
         average=False,
-        min_gain=PATH_GAIN,
+        min_gain=PATH_GAIN * float(np.mean(reference.n_states)),
         max_iter=PATH_ITERATIONS,
         complete=False,
     )

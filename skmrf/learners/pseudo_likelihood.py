@@ -124,9 +124,10 @@ def _tiles(state_start):
 
 
 def _frequent_states(states, state_start, coupling):
-    """Return the most frequent state of each variable, whose row of the coupling matrix is left out.
+    """Return the row of the coupling matrix for the most frequent state of each variable.
 
-    Return -1 for all variables if some couplings are infinite or too large to be subtracted.
+    Couplings relative to these rows are added, so frequent states need no additions. Return -1 for
+    all variables if some couplings are infinite or too large to be subtracted.
     """
     if not np.abs(coupling).max(initial=0.0) < MAX_COUPLING:
         return np.full(states.shape[1], -1, dtype=np.int32)
