@@ -377,6 +377,32 @@ def read_beliefs(g, work, variables, n_read, out):
 
 
 @kernel
+def log_norm(work, offset, q):
+    """Return the log normalising constant of the belief of one variable."""
+    top = -np.inf
+    for s in range(q):
+        if work.n_excluded[offset + s] == 0:
+            top = max(top, work.totals[offset + s])
+    total = 0.0
+    for s in range(q):
+        if work.n_excluded[offset + s] == 0:
+            total += np.exp(work.totals[offset + s] - top)
+    return top + np.log(total) if top > -np.inf else -np.inf
+
+
+@kernel
+def cavity_shift(g, work, p):
+    """Return the constant that normalises the log message of edge p in :func:`update_cavity`."""
+    i = g.clique_vars[p]
+    at = g.message_start[p]
+    for s in range(g.n_states[i]):
+        if work.cavities[at + s] == 0.0:
+            message = work.messages[at + s]
+            return work.totals[g.state_start[i] + s] - (message if message > -np.inf else 0.0)
+    return -np.inf
+
+
+@kernel
 def bethe_log_partition(graph, tables, starts, scope, messages, scratch, beliefs):
     """Return the Bethe (or tree-reweighted) approximation of log Z for given messages.
 
@@ -389,6 +415,7 @@ def bethe_log_partition(graph, tables, starts, scope, messages, scratch, beliefs
     n_clamped, log_potentials = scope.n_clamped, borrowed(tables.log_potentials)
     work.messages[:] = messages
     sum_messages(g, work, cliques, variables, n_clamped)
+    update_all_cavities(g, work, cliques, n_clamped)
     value = 0.0
     is_possible = True
     for v in range(variables.size):
@@ -403,7 +430,6 @@ def bethe_log_partition(graph, tables, starts, scope, messages, scratch, beliefs
         singles = 0.0
         for p in range(first, g.clique_ptr[a + 1]):
             i = g.clique_vars[p]
-            update_cavity(g, work, p)
             shift += cavity_shift(g, work, p)
             singles += log_norm(work, g.state_start[i], g.n_states[i])
         size = fill_log_table(g, work, first, g.clique_ptr[a + 1], starts[a], log_potentials)
@@ -420,29 +446,3 @@ def bethe_log_partition(graph, tables, starts, scope, messages, scratch, beliefs
             for r in range(size):
                 beliefs[starts[a] + r] = work.table[r] / total
     return value if is_possible else -np.inf
-
-
-@inlined
-def log_norm(work, offset, q):
-    """Return the log normalising constant of the belief of one variable."""
-    top = -np.inf
-    for s in range(q):
-        if work.n_excluded[offset + s] == 0:
-            top = max(top, work.totals[offset + s])
-    total = 0.0
-    for s in range(q):
-        if work.n_excluded[offset + s] == 0:
-            total += np.exp(work.totals[offset + s] - top)
-    return top + np.log(total) if top > -np.inf else -np.inf
-
-
-@inlined
-def cavity_shift(g, work, p):
-    """Return the constant that normalises the log message of edge p in :func:`update_cavity`."""
-    i = g.clique_vars[p]
-    at = g.message_start[p]
-    for s in range(g.n_states[i]):
-        if work.cavities[at + s] == 0.0:
-            message = work.messages[at + s]
-            return work.totals[g.state_start[i] + s] - (message if message > -np.inf else 0.0)
-    return -np.inf

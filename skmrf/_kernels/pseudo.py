@@ -3,7 +3,11 @@
 import numpy as np
 
 from ._jit import inlined, kernel
+from .exponential import LONG_RANGE, exponential
 from .tables import fill_entries
+
+BLOCK_ROWS = 256  # whose scores fit into the cache
+MAX_PRODUCT = 1e250  # of sums of probabilities between two logarithms
 
 
 @kernel
@@ -89,37 +93,133 @@ def binary_sites(rows, weights, scores, site_log_p):
 
 
 @kernel
-def pair_site(i, first, states, coupling, bias, weights, site_log_p, gradient, bias_gradient):
-    """Add log p(x_i | rest) of each row of a pairwise model, and its weighted gradient.
+def pair_sites(
+    states, first, reference, starts, coupling, bias, weights, site_log_p, gradient, bias_gradient
+):
+    """Add log p(x_i | rest) of each row for several variables i, and its weighted gradient.
 
-    ``coupling`` has one row per state of every variable and one column per state of variable i,
-    followed by columns of zeros. The rows of variable i are zero. ``states[r, j]`` is the row of
-    ``coupling`` for the state of variable j in row r, and ``first`` is the row for state 0 of
-    variable i. The gradient arrays have the shapes of ``coupling`` and ``bias``; with empty arrays
-    no gradient is computed.
+    The variables are first, first + 1, ... of a pairwise model. ``coupling`` has one row per state
+    of every variable, and ``states[r, j]`` is the row for the state of variable j in row r. The
+    columns of ``coupling`` and the entries of ``bias`` are the states starts[0], starts[0] + 1, ...
+    of the variables i; ``starts[t]`` is the first state of the t-th of them. Entries of
+    ``coupling`` for two states of the same variable are zero. The row ``reference[j]`` is zero, and
+    its gradient is not computed; it is -1 if variable j has no such row. The gradient arrays have
+    the shapes of ``coupling`` and ``bias``; with empty arrays no gradient is computed.
     """
-    q, width = bias.size, coupling.shape[1]
-    scores = np.empty(width)
+    n, d = states.shape
+    size = min(n, BLOCK_ROWS)
+    scores = np.empty((size, bias.size))
+    index, members = np.empty(size * d, dtype=np.int32), np.empty(size * d, dtype=np.int32)
+    row_ptr = np.zeros(size + 1, dtype=np.int64)
+    state_ptr = np.empty(len(coupling) + 1, dtype=np.int64)
+    for start in range(0, n, BLOCK_ROWS):
+        stop = min(start + BLOCK_ROWS, n)
+        list_states(states[start:stop], reference, row_ptr, index)
+        errors = scores[: stop - start]
+        for r in range(stop - start):
+            errors[r] = bias
+        add_listed_rows(coupling, row_ptr, index, errors)
+        site_errors(states[start:stop], first, starts, weights[start:stop], site_log_p[start:stop],
+                    errors)  # fmt: skip
+        if gradient.size > 0:
+            group_by_state(row_ptr[: stop - start + 1], index, state_ptr, members)
+            add_listed_rows(errors, state_ptr, members, gradient)
+            for r in range(stop - start):
+                bias_gradient += errors[r]
+
+
+@kernel
+def list_states(states, reference, ptr, index):
+    """List the states of each row without reference states: index[ptr[r]:ptr[r + 1]] in row r."""
+    size = 0
     for r in range(states.shape[0]):
-        scores[:q] = bias
-        scores[q:] = 0.0
         for j in range(states.shape[1]):
-            k = states[r, j]
-            for s in range(width):
-                scores[s] += coupling[k, s]
-        x = states[r, i] - first
-        site_log_p[r] += log_softmax(scores, q, x)
-        if gradient.size == 0:
-            continue
-        for s in range(q):
-            scores[s] *= -weights[r]
-        scores[x] += weights[r]
-        for s in range(q):
-            bias_gradient[s] += scores[s]
-        for j in range(states.shape[1]):
-            k = states[r, j]
-            for s in range(width):
-                gradient[k, s] += scores[s]
+            if states[r, j] != reference[j]:
+                index[size] = states[r, j]
+                size += 1
+        ptr[r + 1] = size
+
+
+@kernel
+def group_by_state(ptr, index, state_ptr, members):
+    """List the rows with each state k, members[state_ptr[k]:state_ptr[k + 1]]."""
+    state_ptr[:] = 0
+    for e in range(ptr[-1]):
+        state_ptr[index[e] + 1] += 1
+    for k in range(state_ptr.size - 1):
+        state_ptr[k + 1] += state_ptr[k]
+    for r in range(ptr.size - 1):
+        for e in range(ptr[r], ptr[r + 1]):
+            members[state_ptr[index[e]]] = r
+            state_ptr[index[e]] += 1
+    for k in range(state_ptr.size - 1, 0, -1):  # entries are now the ends of the lists
+        state_ptr[k] = state_ptr[k - 1]
+    state_ptr[0] = 0
+
+
+@kernel
+def add_listed_rows(rows, ptr, index, totals):
+    """Add rows[index[ptr[t]:ptr[t + 1]]] to each row t of totals, four at a time."""
+    for t in range(totals.shape[0]):
+        total, e = totals[t], ptr[t]
+        while e + 4 <= ptr[t + 1]:
+            a, b, c, d = rows[index[e]], rows[index[e + 1]], rows[index[e + 2]], rows[index[e + 3]]
+            for s in range(total.size):
+                total[s] += (a[s] + b[s]) + (c[s] + d[s])
+            e += 4
+        while e < ptr[t + 1]:
+            a = rows[index[e]]
+            for s in range(total.size):
+                total[s] += a[s]
+            e += 1
+
+
+@kernel
+def site_errors(states, first, starts, weights, site_log_p, scores):
+    """Add log p(x_i | rest) of the variables first, first + 1, ... for each row.
+
+    Scores are replaced by the derivatives of the weighted sum by the scores.
+    """
+    for r in range(scores.shape[0]):
+        row, value, product = scores[r], 0.0, 1.0
+        for t in range(starts.size - 1):
+            site = row[starts[t] - starts[0] : starts[t + 1] - starts[0]]
+            if site.size == 1:
+                site[0] = 0.0
+                continue
+            chosen = states[r, first + t] - starts[t]
+            chosen_score, total = relative_probabilities(site, chosen)
+            value += chosen_score
+            product *= total
+            if product > MAX_PRODUCT:
+                value -= np.log(product)
+                product = 1.0
+            scale = -weights[r] / total
+            for s in range(site.size):
+                site[s] *= scale
+            site[chosen] += weights[r]
+        site_log_p[r] += value - np.log(product)
+
+
+@inlined
+def relative_probabilities(scores, chosen):
+    """Replace scores by exp(score - largest score); return log of entry ``chosen`` and the sum.
+
+    If all scores are -inf, all states have the same probability, and log p is -inf.
+    """
+    top = -np.inf
+    for s in range(scores.size):
+        top = max(top, scores[s])
+    chosen_score = scores[chosen] - top
+    if top == -np.inf:
+        scores[:] = 1.0
+        return -np.inf, float(scores.size)
+    total = 0.0
+    for s in range(scores.size):
+        score = scores[s] - top
+        scores[s] = exponential(max(score, -LONG_RANGE)) if score > -LONG_RANGE else 0.0
+        total += scores[s]
+    return chosen_score, total
 
 
 @kernel

@@ -212,40 +212,34 @@ def precondition_singles(
 
 
 @inlined
-def rotate(matrix, i, j, vectors, vector_start, transposed, work):
-    """Multiply a matrix by the eigenvectors of variable i from the left, and of j from the right.
-
-    ``transposed`` says whether the inverse of these rotations is applied. The result is in
-    ``matrix``.
-    """
+def multiply(left, matrix, right, work):
+    """Replace a matrix by the product of three matrices, left @ matrix @ right."""
     q, r = matrix.shape
     for k in range(q):
         for t in range(r):
             work[k, t] = 0.0
         for s in range(q):
-            factor = vectors[vector_start[i] + (s * q + k if transposed else k * q + s)]
             for t in range(r):
-                work[k, t] += factor * matrix[s, t]
+                work[k, t] += left[k, s] * matrix[s, t]
     for k in range(q):
         for m in range(r):
             matrix[k, m] = 0.0
         for t in range(r):
-            row = vector_start[j] + (t * r if transposed else t)
-            step = 1 if transposed else r
             for m in range(r):
-                matrix[k, m] += work[k, t] * vectors[row + m * step]
+                matrix[k, m] += work[k, t] * right[t, m]
 
 
 @kernel
 def precondition_pairs(
-    gradient, frequencies, values, vectors, vector_start, owner, state_start, curvature,
+    gradient, frequencies, values, vectors, transposed, vector_start, owner, state_start, curvature,
     clique_ptr, clique_vars, strides, table_start, out,
 ):  # fmt: skip
     """Multiply the gradients of tables of several variables by an approximate inverse Hessian.
 
     Tables of two variables are centred: the expectations of their rows and columns are moved to the
     tables of the single variables, ``owner``. Their Hessian has products of the eigenvalues of both
-    variables, which count twice, as in a pseudo-likelihood. Other tables are only scaled.
+    variables, which count twice, as in a pseudo-likelihood. ``transposed`` has the transposes of
+    the matrices of eigenvectors in ``vectors``. Other tables are only scaled.
     """
     for a in range(table_start.size):
         p, start = clique_ptr[a], table_start[a]
@@ -268,12 +262,19 @@ def precondition_pairs(
                     - frequencies[state_start[j] + t] * gradient[own_i + s * step_i]
                     - frequencies[state_start[i] + s] * gradient[own_j + t * step_j]
                 )
-        rotate(matrix, i, j, vectors, vector_start, False, work)
+        at_i, at_j = vector_start[i], vector_start[j]
+        multiply(
+            vectors[at_i : at_i + q * q].reshape(q, q), matrix,
+            transposed[at_j : at_j + r * r].reshape(r, r), work,
+        )  # fmt: skip
         for k in range(q):
             for m in range(r):
                 value = 2.0 * values[state_start[i] + k] * values[state_start[j] + m]
                 matrix[k, m] *= inverse_or_zero(value + curvature[start])
-        rotate(matrix, i, j, vectors, vector_start, True, work)
+        multiply(
+            transposed[at_i : at_i + q * q].reshape(q, q), matrix,
+            vectors[at_j : at_j + r * r].reshape(r, r), work,
+        )  # fmt: skip
         for s in range(q):
             for t in range(r):
                 change = matrix[s, t]

@@ -33,8 +33,9 @@ MAX_EXACT_ENTRIES = 2**15  # of elimination, in all its passes of one gradient; 
 PASS_ENTRIES = 2**12  # whose time is about the fixed cost of a pass
 MAX_PATH_WORK = 1.5e9  # rows times pairs of states in one pass of pseudo-likelihood
 PATH_ITERATIONS = 100  # of a fit on the path, at most
-PATH_GAIN = 1e-4  # increase of the objective, in nats, at which a fit on the path ends
-FINAL_GAIN = 1e-5  # the same for the final fit
+PATH_GAIN = 5e-5  # nats per state of a mean column; with a smaller gain, a fit on the path ends
+FINAL_GAIN = 1e-5  # nats; the same for the final fit
+MANY_CATEGORIES = 1000  # of an identifier, which has a category for every second row at least
 MIN_EVIDENCE = 1.0  # standard errors by which a penalised model must be better than the reference
 MIN_ROWS_TO_SPLIT = 2000  # with fewer rows, cross-validation instead of one split
 MAX_CROSS_VALIDATED = 100_000  # parameters
@@ -141,6 +142,7 @@ def plan_fit(energy, data, learner, parameters, *, drop_zero_tables=False):
         Learner, penalty and initial model.
     """
     is_auto_alpha = isinstance(parameters.alpha, str)
+    _warn_identifiers(data, energy.n_states)
     if parameters.is_partial:
         alpha = 1.0 / effective_rows(data) if is_auto_alpha else parameters.alpha
         return Plan(learner or PCD(), alpha, energy, None, None, data)
@@ -162,6 +164,17 @@ def plan_fit(energy, data, learner, parameters, *, drop_zero_tables=False):
         small = plan.reference.without_zero_tables()
         return plan._replace(start=small, reference=small)
     return plan
+
+
+def _warn_identifiers(data, n_states):
+    """Warn about columns with so many categories that most of them occur in one row."""
+    limit = max(MANY_CATEGORIES, 0.5 * len(data.X))
+    for i in np.flatnonzero(np.asarray(n_states) > limit):
+        warn_caller(
+            f"Column {i} has {n_states[i]} categories in {len(data.X)} rows. A model cannot learn "
+            "from so few rows of each category, and the fit takes much time and memory. Drop "
+            "identifier columns, or merge rare categories."
+        )
 
 
 def choose_cliques(data, n_states):
@@ -339,7 +352,7 @@ def _path_settings(parameters, learner, data, reference, alpha):
         settings,
         optimizer=None,
         average=False,
-        min_gain=PATH_GAIN,
+        min_gain=PATH_GAIN * float(np.mean(reference.n_states)),
         max_iter=PATH_ITERATIONS,
         complete=False,
     )

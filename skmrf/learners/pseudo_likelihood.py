@@ -8,7 +8,7 @@ from .._kernels.pseudo import (
     add_pair_gradient,
     binary_sites,
     pair_arrays,
-    pair_site,
+    pair_sites,
     pseudo_likelihood,
 )
 from .._utils.codes import MISSING
@@ -21,7 +21,9 @@ from .base import Learner, unique_rows
 from .missing_entries import GibbsImputer
 
 CHUNK_SIZE = 2**22
-LANES = 8  # numbers that the processor adds at once
+MIN_TILE_STATES = 160  # whose couplings to all states of a few hundred rows fit into the cache
+MAX_ADDITIONS = 2**28  # in one call of a kernel, which Ctrl-C cannot end
+MAX_COUPLING = 1e6  # larger couplings are not subtracted from others, because of rounding
 MAX_DENSE_STATES = 4000  # of all variables; a dense coupling matrix then takes 128 MB
 
 
@@ -85,7 +87,7 @@ def _binary_log_likelihood(energy, conditionals, X, weights):
 
 
 def _pairwise_log_likelihood(energy, X, weights):
-    """Compute :func:`site_log_likelihood` for a dense pairwise model, variable by variable."""
+    """Compute :func:`site_log_likelihood` for a dense pairwise model, tile by tile of variables."""
     layout = energy.layout
     state_start = np.append(layout.state_start, layout.n_states.sum())
     n = state_start[-1] if weights is not None else 0
@@ -93,14 +95,14 @@ def _pairwise_log_likelihood(energy, X, weights):
     pair_arrays(energy.flat, state_start, *layout.structure, coupling, bias)
     pair, single = np.zeros((n, n)), np.zeros(n)
     states = (X + layout.state_start).astype(np.int32)
+    reference = _frequent_states(states, state_start, coupling)
     row_weights = np.ones(len(X)) if weights is None else weights
     tasks = [
-        (i, s, states, coupling, bias, row_weights, weights is not None)
-        for i, s in enumerate(map(slice, state_start[:-1], state_start[1:]))
-        if layout.n_states[i] > 1
+        (tile, states, reference, state_start, coupling, bias, row_weights, weights is not None)
+        for tile in _tiles(state_start)
     ]
     values = np.zeros(len(X))
-    for s, site_values, gradient, bias_gradient in run_blocks(_evaluate_site, tasks, None):
+    for s, site_values, gradient, bias_gradient in run_blocks(_evaluate_tile, tasks, None):
         values += site_values
         if weights is not None:
             pair[:, s], single[s] = gradient, bias_gradient
@@ -111,18 +113,51 @@ def _pairwise_log_likelihood(energy, X, weights):
     return values, flat
 
 
-def _evaluate_site(i, columns, states, coupling, bias, weights, with_gradient):
-    """Return a variable's log conditional probabilities and their weighted gradient."""
-    q = columns.stop - columns.start
-    width = -(-q // LANES) * LANES  # without a remainder, the loops over states are vectorised
-    padded = np.zeros((len(coupling), width))
-    padded[:, :q] = coupling[:, columns]
-    gradient = np.zeros_like(padded if with_gradient else padded[:0])
-    values, bias_gradient = np.zeros(len(states)), np.zeros(q)
-    pair_site(
-        i, columns.start, states, padded, bias[columns], weights, values, gradient, bias_gradient
-    )
-    return columns, values, gradient[:, :q], bias_gradient
+def _tiles(state_start):
+    """Divide the variables into ranges with at least 160 states each, except the last one."""
+    tiles, first = [], 0
+    for i, start in enumerate(state_start.tolist()):
+        if start - state_start[first] >= MIN_TILE_STATES or i == len(state_start) - 1 > first:
+            tiles.append((first, i))
+            first = i
+    return tiles
+
+
+def _frequent_states(states, state_start, coupling):
+    """Return the row of the coupling matrix for the most frequent state of each variable.
+
+    Couplings relative to these rows are added, so frequent states need no additions. Return -1 for
+    all variables if some couplings are infinite or too large to be subtracted.
+    """
+    if not np.abs(coupling).max(initial=0.0) < MAX_COUPLING:
+        return np.full(states.shape[1], -1, dtype=np.int32)
+    counts = np.bincount(states.ravel(), minlength=state_start[-1])
+    parts = np.split(counts, state_start[1:-1])
+    return (state_start[:-1] + [part.argmax() for part in parts]).astype(np.int32)
+
+
+def _evaluate_tile(tile, states, reference, state_start, coupling, bias, weights, with_gradient):
+    """Return the log conditional probabilities of some variables and their weighted gradient."""
+    starts = state_start[tile[0] : tile[1] + 1]
+    columns = slice(starts[0], starts[-1])
+    coupling, bias = coupling[:, columns].copy(), bias[columns].copy()
+    has_reference = reference[0] >= 0
+    if has_reference:
+        base = coupling[reference]
+        bias += base.sum(axis=0)
+        coupling -= np.repeat(base, np.diff(state_start), axis=0)
+    gradient = np.zeros_like(coupling if with_gradient else coupling[:0])
+    values, bias_gradient = np.zeros(len(states)), np.zeros_like(bias)
+    chunk = max(1, MAX_ADDITIONS // (states.shape[1] * bias.size))
+    for start in range(0, len(states), chunk):
+        rows = slice(start, start + chunk)
+        pair_sites(
+            states[rows], tile[0], reference, starts, coupling, bias, weights[rows],
+            values[rows], gradient, bias_gradient,
+        )  # fmt: skip
+    if has_reference and with_gradient:
+        gradient[reference] = bias_gradient - np.add.reduceat(gradient, state_start[:-1], axis=0)
+    return columns, values, gradient, bias_gradient
 
 
 def _table_log_likelihood(energy, conditionals, X, weights):

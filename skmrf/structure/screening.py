@@ -131,8 +131,8 @@ def pair_tables(X, weights, n_states, max_size=np.inf):
     Yields
     ------
     left, right : ndarray of int of shape (n_left,) and (n_right,)
-        Variables of two blocks, which may be the same. All variables of a block have equal numbers
-        of states, q and r.
+        Variables of two blocks, which may be the same if they have several variables. All variables
+        of a block have equal numbers of states, q and r.
     tables : ndarray of float of shape (n_left, n_right, q, r)
         Weighted counts of the joint states, over the rows that observe both variables.
     """
@@ -142,6 +142,11 @@ def pair_tables(X, weights, n_states, max_size=np.inf):
         for right, r in blocks[k:]:
             if q * r > max_size:
                 break  # blocks are sorted by their numbers of states
+            if len(left) == len(right) == 1:
+                if left[0] != right[0]:
+                    counts = _joint_counts(X[:, left[0]], X[:, right[0]], weights, (q, r))
+                    yield left, right, counts[None, None]
+                continue
             counts = np.zeros((len(left) * q, len(right) * r))
             step = max(1, BLOCK_ENTRIES // sum(counts.shape))
             for start in range(0, len(X), step):
@@ -150,6 +155,13 @@ def pair_tables(X, weights, n_states, max_size=np.inf):
                 columns *= weights[rows, None]
                 counts += columns.T @ _one_hot_columns(X[rows], right, r, dtype)
             yield left, right, counts.reshape(len(left), q, len(right), r).transpose(0, 2, 1, 3)
+
+
+def _joint_counts(first, second, weights, shape):
+    """Return the contingency table of two columns of state codes."""
+    observed = (first != MISSING) & (second != MISSING)
+    joint = np.ravel_multi_index((first[observed], second[observed]), shape)
+    return np.bincount(joint, weights[observed], np.prod(shape)).reshape(shape)
 
 
 def _variable_blocks(n_states):

@@ -45,14 +45,15 @@ class TablePreconditioner:
         sizes = np.where(is_centred, layout.n_states**2, 0)
         self.vector_start = np.where(is_centred, np.cumsum(sizes) - sizes, -1)
         self.values = np.zeros(len(self.frequencies))
-        self.vectors = np.zeros(sizes.sum())
+        self.vectors, self.transposed = np.zeros(sizes.sum()), np.zeros(sizes.sum())
         for i in np.flatnonzero(is_centred):
             p = frequencies[i]
             values, vectors = np.linalg.eigh(np.diag(p) - np.outer(p, p))
             states = slice(self.state_start[i], self.state_start[i + 1])
             self.values[states] = np.maximum(values, 0.0)
-            start = self.vector_start[i]
-            self.vectors[start : start + p.size**2] = vectors.T.ravel()
+            entries = slice(self.vector_start[i], self.vector_start[i] + p.size**2)
+            self.vectors[entries] = vectors.T.ravel()
+            self.transposed[entries] = vectors.ravel()
         self.owner = np.full(len(layout.n_states), -1)
         alone = np.flatnonzero(layout.orders == 1)[::-1]
         self.owner[layout.clique_vars[layout.clique_ptr[alone]]] = alone
@@ -70,8 +71,9 @@ class TablePreconditioner:
             self.curvature, *self.layout.structure, out,
         )  # fmt: skip
         precondition_pairs(
-            gradient, self.frequencies, self.values, self.vectors, self.vector_start, self.owner,
-            self.state_start, self.curvature, *self.layout.structure, out,
+            gradient, self.frequencies, self.values, self.vectors, self.transposed,
+            self.vector_start, self.owner, self.state_start, self.curvature,
+            *self.layout.structure, out,
         )  # fmt: skip
         return out
 

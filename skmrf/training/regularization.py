@@ -1,6 +1,7 @@
 """Regularization path: fits of decreasing penalty strength, scored on held-out rows."""
 
 from dataclasses import replace
+from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,12 +9,15 @@ import numpy as np
 from .._utils.interrupts import InterruptLater
 from .._utils.log_weights import normalized_weights
 from .._utils.rows import Batch
+from .._utils.warn import warn_caller
 from . import loop
 from . import state as loop_state
 from .data_moments import effective_rows
 from .penalties import make_penalty
 
 STRENGTHS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # alpha times the number of rows
+EVALUATIONS = 100  # of the objective, roughly, in all fits on the path of a fold
+LONG_PATH = 60.0  # seconds
 MIN_GAIN = 0.5  # standard errors of a clear difference between the scores of two strengths
 
 
@@ -104,6 +108,7 @@ def fit_path(learner, folds, settings, score_rows, penalty):
     weights = held_out_weights(folds)
     fits = PathFits([np.inf], [_score_all(score_rows, energies, folds)], [energies[0]])
     try:
+        _warn_long_path(learner, folds)
         for strength in STRENGTHS:
             energies = [
                 _fit(learner, fold, energy, settings, penalty, strength)
@@ -117,6 +122,22 @@ def fit_path(learner, folds, settings, score_rows, penalty):
     except KeyboardInterrupt:
         return fits._replace(interrupted=True)
     return fits
+
+
+def _warn_long_path(learner, folds):
+    """Warn if the path takes more than a minute, as forecast by one evaluation of the objective."""
+    fold = folds[0]
+    state = learner.init(fold.reference, fold.train, None)
+    start = process_time()
+    learner.objective(fold.reference, fold.train, state)
+    seconds = (process_time() - start) * EVALUATIONS * len(folds)
+    if seconds > LONG_PATH:
+        warn_caller(
+            f"The choice of alpha takes up to about {seconds / 60.0:.0f} minutes, and the final "
+            "fit as long again. Ctrl-C ends the choice and keeps the best model so far. To learn "
+            "faster, use fewer columns or rows, merge rare categories, set cliques to fewer pairs, "
+            "or set alpha to a number."
+        )
 
 
 def _append(fits, strength, row_scores, energy):

@@ -246,6 +246,19 @@ def test_wide_tables_have_the_strongest_pairs(monkeypatch, seed):
     assert len(pairs) <= 6
 
 
+def test_long_fits_are_forecast(monkeypatch):
+    X = np.random.default_rng(0).integers(0, 2, (50, 12))
+    monkeypatch.setattr(regularization, "LONG_PATH", 0.0)
+    with pytest.warns(UserWarning, match=r"takes up to about \d+ minutes.*use fewer columns"):
+        DiscreteMRF("pairwise", learner="pseudo-likelihood").fit(X)
+
+
+def test_identifiers_are_named():
+    X = np.column_stack([np.arange(1200) % 3, np.arange(1200)])
+    with pytest.warns(UserWarning, match="Column 1 has 1200 categories in 1200 rows.*identifier"):
+        DiscreteMRF("independent", learner="pseudo-likelihood", alpha=1.0, max_iter=1).fit(X)
+
+
 def test_ctrl_c_while_alpha_is_chosen(monkeypatch, seed):
     calls = []
     score_all = regularization._score_all

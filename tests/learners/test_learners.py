@@ -1,6 +1,7 @@
 """Tests of the interface of all learners, and of exact learners against enumeration."""
 
 import pickle
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from sklearn.base import clone
 from zoo import TABLE_LEARNERS, TABLE_MODELS, VARIATIONAL, ZOO, enumerate_states, model_rows
 
 from skmrf import DiscreteMRF
+from skmrf._kernels.pseudo import pseudo_likelihood
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.phases import CliqueMoments, States
 from skmrf._utils.rows import Batch
@@ -140,6 +142,26 @@ def test_pseudo_likelihood_of_zero_potentials():
     )
     np.testing.assert_array_equal(values, [0.0, 0.0])
     np.testing.assert_array_equal(gradient, np.zeros(4))
+
+
+@pytest.mark.parametrize("special", [0.0, 1e7, -np.inf])
+def test_pseudo_likelihood_of_many_states(special, seed):
+    """Variables in several tiles and rows in several blocks; large and zero potentials."""
+    rng = np.random.default_rng(seed)
+    n_states = [170, 1, 3, 2]
+    cliques = [(i,) for i in range(4)] + list(combinations(range(4), 2))
+    tables = [rng.normal(size=[n_states[i] for i in c]) for c in cliques]
+    for table in tables[-1], tables[5]:
+        table[0, 0] += special
+    energy = FactorGraph(n_states, cliques, tables)
+    X = np.column_stack([rng.integers(0, q, 600) for q in n_states]).astype(STATE)
+    weights = rng.uniform(size=600)
+    values, gradient = site_log_likelihood(energy, X, weights)
+    np.testing.assert_array_equal(site_log_likelihood(energy, X)[0], values)
+    row_by_row, slow = np.empty(600), np.zeros_like(gradient)
+    pseudo_likelihood(energy.conditionals(), X, weights, row_by_row, slow)
+    np.testing.assert_allclose(values, row_by_row, atol=1e-9, rtol=1e-9)
+    np.testing.assert_allclose(gradient, slow, atol=1e-8)
 
 
 @pytest.mark.parametrize(
