@@ -10,7 +10,7 @@ Clamped variables are skipped. X and log_weights are changed in place.
 
 import numpy as np
 
-from ._jit import inlined, kernel
+from ._jit import borrowed, inlined, kernel
 from .elimination import draw_categorical
 from .tables import fill_entries
 
@@ -142,3 +142,26 @@ def sweep_binary(
                     x[i] = new
                     for j in range(n):
                         f[j] += change * coupling[i, j]
+
+
+@kernel
+def draw_in_order(coupling, order, field, thresholds, X):
+    """Set each variable to 1 if its field exceeds its threshold, else to 0, one after the other.
+
+    X contains zeros and ones as floating-point numbers. Couplings, fields, thresholds and X have
+    the same dtype. After a change of a variable, the ``field`` of its chain is updated in place.
+    """
+    coupling, field = borrowed(coupling), borrowed(field)
+    thresholds, X = borrowed(thresholds), borrowed(X)
+    one, zero = X.dtype.type(1), X.dtype.type(0)
+    for c in range(X.shape[0]):
+        x, f, threshold = X[c], field[c], thresholds[c]
+        for place in range(order.size):
+            i = order[place]
+            new = one if f[i] > threshold[i] else zero
+            change = new - x[i]
+            if change != zero:
+                x[i] = new
+                row = coupling[i]
+                for j in range(f.size):
+                    f[j] += change * row[j]

@@ -9,7 +9,7 @@ vectorised. Sums of softplus multiply several factors in [1, 2] before they comp
 import numpy as np
 
 from ._jit import inlined, kernel
-from .exponential import exponentials
+from .exponential import exponentials, logarithms
 
 GROUP = 64  # factors of at most 2 per logarithm, so that their product does not overflow
 
@@ -71,3 +71,19 @@ def draw_units(activation, bias, scale, shift, noise, out):
         exponentials(x)
         for j in range(n):
             out[c, j] = one if (noise[c, j] + half) * (one + x[j]) <= one else zero
+
+
+@kernel
+def logistic_noise(words, out, bits):
+    """Convert random integers to logistic random numbers, whose cumulative function is a sigmoid.
+
+    ``words`` has at least as many integers as ``out`` has floating-point numbers, of the same size.
+    Their sign bit is ignored. ``bits`` is scratch for the logarithms.
+    """
+    half, kind = out.dtype.type(0.5), words.dtype.type
+    top = kind(np.iinfo(words.dtype).max)
+    for j in range(out.size):
+        low = words[j] & top
+        high = kind(top - low)
+        out[j] = (out.dtype.type(low) + half) / (out.dtype.type(high) + half)
+    logarithms(out, bits)

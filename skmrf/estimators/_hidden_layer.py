@@ -4,14 +4,18 @@ import numpy as np
 
 from .._utils.log_weights import normalized_weights
 from .._utils.rows import dense_rows
-from ..energies import BipartiteEnergy
+from ..energies import BipartiteEnergy, SemiRestrictedEnergy
 from ..learners.base import draw_states
 from ..training import AdaptiveRate, initial_values
+from ..training.held_out import layered_score
+from ._weight_decay import RECENCY, is_preconditioned, preconditioned_settings
 
 FIRST_RATES = {"adam": 0.006, "sgd": 0.06, "momentum": 0.012}
 WINDOW = 500  # updates; long, because gradients of minibatches are mostly noise
 COSINE = 0.0  # the rate falls if the mean gradients of half windows have a smaller cosine
 N_HALVINGS = 3
+MAX_UPDATES = 10_000  # if max_iter is None
+MIN_PATIENCE = 500  # updates; hidden units need time to become different
 WEIGHT_SCALE = 0.01  # standard deviation of the initial weights
 N_STARTS = 128  # training rows at which the reverse chains of log Z start
 N_DESCRIBED_ROWS = 1000  # training rows for hidden_means_ and hidden_stds_
@@ -42,6 +46,74 @@ def initial_layers(data, n_hidden, init_visible_bias, rng):
     if init_visible_bias == "data":
         bias = _column_log_odds(data.X, data.log_weights)
     return BipartiteEnergy(weights, bias, np.zeros(n_hidden))
+
+
+def initial_coupled_layers(data, n_hidden, states, rng):
+    """Return an energy without couplings and with small random weights, so that units differ.
+
+    Parameters
+    ----------
+    data : Batch
+        Training rows, state codes.
+    n_hidden : int
+        Number of hidden units.
+    states : pair of float
+        Values of the visible states with the codes 0 and 1.
+    rng : Generator
+        Random numbers of the weights.
+
+    Returns
+    -------
+    SemiRestrictedEnergy
+        Energy with parameters of dtype float32.
+    """
+    layers, (low, high) = initial_layers(data, n_hidden, "data", rng), states
+    n_visible = len(layers.visible_bias)
+    coupling = np.zeros((n_visible, n_visible), dtype=np.float32)
+    weights, bias = layers.weights / (high - low), layers.visible_bias / (high - low)
+    return SemiRestrictedEnergy(coupling, weights, bias, layers.hidden_bias, states)
+
+
+def training_settings(parameters, learner, energy, data, held_out, choice):
+    """Return the settings of the training loop for a model with hidden units.
+
+    Parameters
+    ----------
+    parameters : TrainingParameters
+        Parameters of the estimator.
+    learner : Learner
+        Estimator of the gradient.
+    energy : BipartiteEnergy or SemiRestrictedEnergy
+        Initial model.
+    data : Batch
+        Training rows.
+    held_out : Batch or None
+        Rows of early stopping, with states; None without early stopping.
+    choice : Choice
+        Strength of the weight decay and learning rate.
+
+    Returns
+    -------
+    Settings
+        Settings with preconditioned steps where the learner and the parameters allow them.
+    """
+    min_epochs = -(-MIN_PATIENCE * parameters.batch_size // data.X.shape[0])
+    settings = parameters.settings(
+        learner,
+        energy,
+        data,
+        alpha=choice.alpha,
+        default_optimizer="adam",  # also for the exact learner
+        recency=RECENCY,
+        patience=max(parameters.n_iter_no_change, min_epochs),
+        max_updates=MAX_UPDATES,
+        score=None if held_out is None else layered_score(energy, held_out),
+    )
+    if is_preconditioned(learner, parameters):
+        return preconditioned_settings(settings, energy, data, choice.rate)
+    if parameters.has_default_rate(settings.optimizer):
+        settings.rate = adaptive_rate(settings.optimizer)
+    return settings
 
 
 def _column_log_odds(X, log_weights):

@@ -8,14 +8,19 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
-from ..energies import PairwiseEnergy
+from ..energies import PairwiseEnergy, SemiRestrictedEnergy
 from ..learners import PCD
 from ..learners.base import draw_states
 from ..likelihood import ais
 from ..training import loop
 from ..training import state as loop_state
 from ..training.data_moments import effective_rows
-from ..training.preconditioning import LayerPreconditioner, PairPreconditioner, PreconditionedSGD
+from ..training.preconditioning import (
+    CoupledLayerPreconditioner,
+    LayerPreconditioner,
+    PairPreconditioner,
+    PreconditionedSGD,
+)
 from ..training.schedules import LinearRate
 
 STRENGTHS = (10.0, 3.0, 30.0)  # alpha times the number of rows; the first one is the default
@@ -39,7 +44,7 @@ class Choice(NamedTuple):
         Strength against the mean log-likelihood of a row.
     rate : float
         Initial learning rate.
-    energy : BipartiteEnergy or PairwiseEnergy
+    energy : BipartiteEnergy, PairwiseEnergy or SemiRestrictedEnergy
         Model of a short fit with both, or the initial model if nothing was compared.
     is_interrupted : bool
         Whether Ctrl-C ended the choice.
@@ -76,7 +81,7 @@ def preconditioned_settings(settings, energy, data, rate, *, is_short=False):
     ----------
     settings : Settings
         Settings with the penalty and the size of minibatches.
-    energy : BipartiteEnergy or PairwiseEnergy
+    energy : BipartiteEnergy, PairwiseEnergy or SemiRestrictedEnergy
         Initial model.
     data : Batch
         Training rows.
@@ -114,19 +119,27 @@ def _n_updates(energy, n_rows):
     """Return the number of updates: fewer for few rows and for large models."""
     if isinstance(energy, PairwiseEnergy):
         return PAIR_UPDATES
-    n_updates = min(UPDATES_TIMES_WEIGHTS / energy.weights.size, UPDATES_PER_ROW * n_rows)
+    n_weights = sum(v.size for v in energy.theta.values() if v.ndim == 2)
+    n_updates = min(UPDATES_TIMES_WEIGHTS / n_weights, UPDATES_PER_ROW * n_rows)
     return int(np.clip(n_updates, MIN_LAYER_UPDATES, MAX_LAYER_UPDATES))
 
 
 def _preconditioner(energy, data, penalty):
     """Return the preconditioner of a model, for the means of the columns."""
     weights = normalized_weights(data.log_weights, data.X.shape[0])
-    curvature = penalty.curvature(energy.theta)
+    curvature = {k: np.max(v) for k, v in penalty.curvature(energy.theta).items()}
     if isinstance(energy, PairwiseEnergy):
-        observed, ones = weights @ (data.X != MISSING), weights @ (data.X == 1)
-        means = ones / np.where(observed > 0, observed, 1.0)
-        return PairPreconditioner(means, energy.states, np.max(curvature["coupling"]))
-    return LayerPreconditioner(np.asarray(weights @ data.X).ravel(), np.max(curvature["weights"]))
+        return PairPreconditioner(_means(data.X, weights), energy.states, curvature["coupling"])
+    if isinstance(energy, SemiRestrictedEnergy):
+        curvatures = curvature["coupling"], curvature["weights"]
+        return CoupledLayerPreconditioner(_means(data.X, weights), energy.states, curvatures)
+    return LayerPreconditioner(np.asarray(weights @ data.X).ravel(), curvature["weights"])
+
+
+def _means(X, weights):
+    """Return the weighted means of the observed codes of each column."""
+    observed, ones = weights @ (X != MISSING), weights @ (X == 1)
+    return ones / np.where(observed > 0, observed, 1.0)
 
 
 def choose(energy, data, parameters, known=None):
@@ -137,7 +150,7 @@ def choose(energy, data, parameters, known=None):
 
     Parameters
     ----------
-    energy : BipartiteEnergy or PairwiseEnergy
+    energy : BipartiteEnergy, PairwiseEnergy or SemiRestrictedEnergy
         Initial model.
     data : Batch
         Training rows.

@@ -6,11 +6,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.binary import TWO_STATES_ADVICE, TwoStateEncoder, check_threshold, check_two_states
 from .._data.numeric import numeric_rows
+from .._utils.parameters import check_number
+from .._utils.randomness import check_generator
 from .._utils.rows import Batch
-from ..energies import PairwiseEnergy
+from ..energies import PairwiseEnergy, SemiRestrictedEnergy
 from ..training import data_moments, initial_values
 from ..training.held_out import held_out_score
 from ._base import unchanged_on_error
+from ._hidden_layer import initial_coupled_layers, training_settings
 from ._queries import VisibleEstimator
 from ._rows import hold_out, weighted_rows
 from ._session import FitSession
@@ -157,6 +160,7 @@ class BoltzmannMachine(VisibleEstimator):
         self,
         learner="pcd",
         *,
+        n_components=0,
         states=(-1, 1),
         binarize=None,
         optimizer="auto",
@@ -177,6 +181,7 @@ class BoltzmannMachine(VisibleEstimator):
         verbose=0,
     ):
         self.learner = learner
+        self.n_components = n_components
         self.states = states
         self.binarize = binarize
         self.optimizer = optimizer
@@ -254,38 +259,45 @@ class BoltzmannMachine(VisibleEstimator):
     def bias_(self):
         """Biases when the variables take the values in ``states``, shape (n_features,)."""
         check_is_fitted(self)
-        return self.energy_.bias
+        return self.energy_.theta["visible_bias" if self.energy_.has_latent else "bias"]
+
+    @property
+    def components_(self):
+        """Weights of the hidden units for the values in ``states``, (n_components, n_features)."""
+        check_is_fitted(self)
+        energy = self.energy_
+        return energy.weights.T if energy.has_latent else np.zeros((0, energy.n_variables))
+
+    @property
+    def intercept_hidden_(self):
+        """Biases of the hidden units, shape (n_components,)."""
+        check_is_fitted(self)
+        return self.energy_.hidden_bias if self.energy_.has_latent else np.zeros(0)
 
     def _fit(self, X, sample_weight, partial=False):
         with unchanged_on_error(self):
+            check_number("n_components", self.n_components, low=0, integer=True)
             states = check_two_states(self.states)
             check_threshold(self.binarize)
             parameters, learner = TrainingParameters.of(self, partial), self._check_learner()
             fit = FitSession(self, parameters, X)
             if fit.is_resumed:
-                self._check_same_states(states)
+                self._check_same_model(states)
             encoder, codes = self._encode_training(X, states, reset=not fit.is_resumed)
             data = weighted_rows(Batch(codes), sample_weight)
             if not fit.is_resumed:
                 self._check_size(parameters)
-                fit.energy = _independent_columns(data, states)
+                fit.energy = self._initial_energy(data, states)
             known = (vars(self).get("alpha_"), None) if fit.is_resumed else None
             with fit.parallel():
                 choice = choose(fit.energy, data, parameters, known)
             fit.energy = choice.energy if choice.is_interrupted else fit.energy
             fit.begin(data, encoder.states)
             data, held_out = hold_out(data, parameters, fit.rng)
-            resolution, n_never = data_moments.summarise_pairs(fit.energy, data)
-            settings = parameters.settings(
-                learner,
-                fit.energy,
-                data,
-                alpha=choice.alpha,
-                score=_score(fit.energy, held_out),
-                resolution=resolution,
-            )
-            if is_preconditioned(learner, parameters):
-                settings = preconditioned_settings(settings, fit.energy, data, choice.rate)
+            n_never = 0
+            if choice.alpha == 0:
+                n_never = data_moments.summarise_pairs(fit.energy, data)[1]
+            settings = self._settings(parameters, learner, fit.energy, data, held_out, choice)
 
             def attributes(state):
                 fitted = fit.attributes(state) | {"alpha_": choice.alpha}
@@ -293,13 +305,41 @@ class BoltzmannMachine(VisibleEstimator):
 
             train = fit.keep_interrupted if choice.is_interrupted else fit.train
             state = train(learner, data, settings, attributes)
-            if choice.alpha == 0:
-                data_moments.warn_unbounded(n_never)
+            data_moments.warn_unbounded(n_never)
             vars(self).update(attributes(state))
         return self
 
-    def _check_same_states(self, states):
-        """Raise a ValueError unless ``states`` is the same as in the previous fit."""
+    def _initial_energy(self, data, states):
+        if self.n_components == 0:
+            return _independent_columns(data, states)
+        rng = check_generator(self.random_state)
+        return initial_coupled_layers(data, self.n_components, states, rng)
+
+    def _settings(self, parameters, learner, energy, data, held_out, choice):
+        """Return the settings of the training loop."""
+        if energy.has_latent:
+            return training_settings(parameters, learner, energy, data, held_out, choice)
+        settings = parameters.settings(
+            learner,
+            energy,
+            data,
+            alpha=choice.alpha,
+            score=_score(energy, held_out),
+            resolution=data_moments.summarise_pairs(energy, data)[0],
+        )
+        if is_preconditioned(learner, parameters):
+            settings = preconditioned_settings(settings, energy, data, choice.rate)
+        return settings
+
+    def _check_same_model(self, states):
+        """Raise a ValueError unless the previous fit has the same states and hidden units."""
+        n_hidden = len(self.intercept_hidden_)
+        if self.n_components != n_hidden:
+            raise ValueError(
+                f"Training cannot continue with n_components={self.n_components}, because the "
+                f"previous fit has {n_hidden} hidden units. Start anew with fit and "
+                "warm_start=False."
+            )
         if states != self.energy_.states:
             raise ValueError(
                 f"Training cannot continue with states={self.states!r}, because the previous fit "
@@ -313,9 +353,11 @@ class BoltzmannMachine(VisibleEstimator):
         return encoder, encoder.encode(rows)
 
     def _check_size(self, parameters):
-        n = self.n_features_in_
+        n, what = self.n_features_in_, "couplings and biases"
         remedy = "Use fewer columns, or raise max_bytes."
-        parameters.check_memory(n * (n + 1), "couplings and biases", remedy)
+        if self.n_components:
+            what, remedy = "couplings, weights and biases", f"Use fewer n_components. {remedy}"
+        parameters.check_memory(n * (n + 1 + self.n_components), what, remedy)
 
     @property
     def _encoder(self):
@@ -339,4 +381,5 @@ def _score(energy, held_out):
 def _symmetric(energy):
     """Return the energy with exactly symmetric couplings, without rounding errors."""
     coupling = 0.5 * (energy.coupling + energy.coupling.T)
-    return PairwiseEnergy(coupling, energy.bias, energy.states)
+    theta = {**energy.theta, "coupling": coupling}
+    return type(energy)(**theta, states=energy.states)
