@@ -7,7 +7,7 @@ generator.
 import numpy as np
 
 from .._kernels.gibbs import draw_in_order
-from .._kernels.layers import draw_units, logistic_noise, softplus_sums, unit_means
+from .._kernels.layers import draw_by_words, draw_units, softplus_sums, unit_means
 from .._utils.codes import STATE
 from ..energies.conditionals import bias_rows, bias_sums
 
@@ -30,27 +30,22 @@ class _UniformNoise:
         return self.array
 
 
-class _LogisticNoise:
-    """Logistic random numbers for a layer of units; each block of chains has its own generator.
+class _Words:
+    """Random integers for a layer of units; each block of chains has its own generator.
 
-    A unit with the logit x is 1 if x exceeds its number.
+    They have 32 bits for parameters of dtype float32, else 64 bits.
     """
 
     def __init__(self, generators, blocks, n_units, dtype):
-        self.generators = generators
-        self.blocks = blocks
-        self.array = np.empty((blocks[-1].stop, n_units), dtype=dtype)
-        self.bits = np.empty(self.array.size, dtype=np.int32)
+        self.integer = np.int32 if dtype == np.float32 else np.int64
+        n_bytes = n_units * np.dtype(self.integer).itemsize
+        sizes = [-(-(b.stop - b.start) * n_bytes // 8) for b in blocks]
+        self.sources = list(zip(generators, sizes, strict=True))
 
     def draw(self):
-        """Overwrite ``array`` with new logistic random numbers, and return it."""
-        integer = np.int32 if self.array.dtype == np.float32 else np.int64
-        for block, rng in zip(self.blocks, self.generators, strict=True):
-            part = self.array[block].reshape(-1)
-            n_words = -(-part.size * part.itemsize // 8)
-            words = rng.bit_generator.random_raw(n_words).view(integer)
-            logistic_noise(words, part, self.bits[: part.size])
-        return self.array
+        """Return new random integers, one for each unit of each chain."""
+        words = [rng.bit_generator.random_raw(size) for rng, size in self.sources]
+        return np.concatenate(words).view(self.integer)
 
 
 def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, generators, blocks):
@@ -158,41 +153,26 @@ def sweep_coupled_layers(
     dtype = weights.dtype
     odds = (reference.log_p[reference.start + 1] - reference.log_p[reference.start]).astype(dtype)
     constant += n_hidden * np.log(2.0) - reference.log_p[reference.start].sum()
-    hidden_noise = _LogisticNoise(generators, blocks, n_hidden, dtype)
-    visible_noise = _LogisticNoise(generators, blocks, n_visible, dtype)
+    hidden_words = _Words(generators, blocks, n_hidden, dtype)
+    visible_words = _Words(generators, blocks, n_visible, dtype)
+    from_hidden = np.zeros((0, n_visible), dtype=dtype)
     V = X.astype(dtype)
-    fixed = np.where(V == 1, -np.inf, np.inf).astype(dtype) if clamped.size else None
     for t, (before, beta) in enumerate(zip(betas[:-1].tolist(), betas[1:].tolist(), strict=True)):
         if t % REFRESH == 0:
             field = V @ coupling + visible_bias
-        logits = V @ weights
+        H = V @ weights
         if beta != before:
             linear = np.einsum("ij,ij->i", V, 0.5 * (field + visible_bias) - odds) + constant
             log_weights += (beta - before) * linear
-            log_weights += _softplus(logits, hidden_bias[None], beta)
-            log_weights -= _softplus(logits, hidden_bias[None], before)
-        logits += hidden_bias
-        logits *= dtype.type(beta)
-        H = (logits > hidden_noise.draw()).astype(dtype)
-        from_hidden = H @ weights.T
-        field += from_hidden
-        thresholds = _thresholds(visible_noise.draw(), odds, beta)
-        if fixed is not None:
-            np.copyto(thresholds, fixed, where=clamped)
-        draw_in_order(coupling, order, field, thresholds, V)
-        field -= from_hidden
+            log_weights += _softplus(H, hidden_bias[None], beta)
+            log_weights -= _softplus(H, hidden_bias[None], before)
+        if n_hidden:
+            draw_by_words(H, hidden_bias, beta, hidden_words.draw())
+            from_hidden = H @ weights.T
+        scale, shift = max(beta, SMALLEST_BETA), dtype.type(1 - beta) * odds
+        words = visible_words.draw()
+        draw_in_order(coupling, order, from_hidden, scale, shift, words, clamped, field, V)
     return V.astype(STATE)
-
-
-def _thresholds(noise, odds, beta):
-    """Change logistic noise in place to the field above which a variable is 1, and return it.
-
-    A variable is 1 if ``beta * field + (1 - beta) * odds`` exceeds its noise.
-    """
-    if beta != 1.0:
-        noise -= noise.dtype.type(1 - beta) * odds
-        noise *= noise.dtype.type(1.0 / max(beta, SMALLEST_BETA))
-    return noise
 
 
 def sweep_from_hidden(energy, H, generators, blocks, n_sweeps):
