@@ -1,6 +1,7 @@
 """Initial values, learning rates and description of the hidden units of RBMs."""
 
 import numpy as np
+from scipy.special import expit
 
 from .._utils.log_weights import normalized_weights
 from .._utils.rows import dense_rows
@@ -17,11 +18,12 @@ N_HALVINGS = 3
 MAX_UPDATES = 10_000  # if max_iter is None
 MIN_PATIENCE = 500  # updates; hidden units need time to become different
 WEIGHT_SCALE = 0.01  # standard deviation of the initial weights
+ACTIVATION_SCALE = 1.5  # initial standard deviation of a hidden unit's log odds, beside couplings
 N_STARTS = 128  # training rows at which the reverse chains of log Z start
 N_DESCRIBED_ROWS = 1000  # training rows for hidden_means_ and hidden_stds_
 
 
-def initial_layers(data, n_hidden, init_visible_bias, rng):
+def initial_layers(data, n_hidden, init_visible_bias, rng, scale=WEIGHT_SCALE):
     """Return an energy with small random weights, so that the hidden units differ.
 
     Parameters
@@ -34,6 +36,8 @@ def initial_layers(data, n_hidden, init_visible_bias, rng):
         Initial values of the visible biases: the log odds of the columns, or zeros.
     rng : Generator
         Random numbers of the weights.
+    scale : float, default=0.01
+        Standard deviation of the weights.
 
     Returns
     -------
@@ -41,7 +45,7 @@ def initial_layers(data, n_hidden, init_visible_bias, rng):
         Energy with parameters of dtype float32.
     """
     n_visible = data.X.shape[1]
-    weights = rng.normal(0.0, WEIGHT_SCALE, size=(n_visible, n_hidden)).astype(np.float32)
+    weights = rng.normal(0.0, scale, size=(n_visible, n_hidden)).astype(np.float32)
     bias = np.zeros(n_visible)
     if init_visible_bias == "data":
         bias = _column_log_odds(data.X, data.log_weights)
@@ -49,7 +53,11 @@ def initial_layers(data, n_hidden, init_visible_bias, rng):
 
 
 def initial_coupled_layers(data, n_hidden, states, rng):
-    """Return an energy without couplings and with small random weights, so that units differ.
+    """Return an energy without couplings, whose hidden units are random functions of the rows.
+
+    Couplings learn faster than hidden units. Hidden units with small weights would only explain the
+    correlations that couplings explain, too, and would not become different. Each hidden unit is 1
+    with probability 1/2 at the column means.
 
     Parameters
     ----------
@@ -67,11 +75,15 @@ def initial_coupled_layers(data, n_hidden, states, rng):
     SemiRestrictedEnergy
         Energy with parameters of dtype float32.
     """
-    layers, (low, high) = initial_layers(data, n_hidden, "data", rng), states
-    n_visible = len(layers.visible_bias)
-    coupling = np.zeros((n_visible, n_visible), dtype=np.float32)
-    weights, bias = layers.weights / (high - low), layers.visible_bias / (high - low)
-    return SemiRestrictedEnergy(coupling, weights, bias, layers.hidden_bias, states)
+    low, high = states
+    log_odds = _column_log_odds(data.X, data.log_weights)
+    means = expit(log_odds)
+    scale = ACTIVATION_SCALE / np.sqrt((means * (1.0 - means)).sum())
+    layers = initial_layers(data, n_hidden, "data", rng, scale)
+    coupling = np.zeros((len(means), len(means)), dtype=np.float32)
+    weights, bias = layers.weights / (high - low), log_odds / (high - low)
+    hidden_bias = -(low + (high - low) * means) @ weights
+    return SemiRestrictedEnergy(coupling, weights, bias, hidden_bias, states)
 
 
 def training_settings(parameters, learner, energy, data, held_out, choice):

@@ -24,6 +24,7 @@ from ..training.preconditioning import (
 from ..training.schedules import LinearRate
 
 STRENGTHS = (10.0, 3.0, 30.0)  # alpha times the number of rows; the first one is the default
+COUPLED_STRENGTHS = (3.0, 1.0, 10.0)  # the same for coupled variables and hidden units
 LAYER_RATES, PAIR_RATES = (0.2, 0.05), (0.05,)  # of the preconditioned gradient
 SAFE_LAYER_RATE = 0.1  # if no rates are compared
 RECENCY = 8.0  # recent iterates have large weights in the average, because iterates keep improving
@@ -171,7 +172,8 @@ def choose(energy, data, parameters, known=None):
     alpha, rate = parameters.alpha, known_rate or min(rates[0], SAFE_LAYER_RATE)
     if not isinstance(alpha, str):
         return Choice(alpha, rate, energy)
-    alpha = STRENGTHS[0] / n_effective if known_alpha is None else known_alpha
+    strengths = COUPLED_STRENGTHS if isinstance(energy, SemiRestrictedEnergy) else STRENGTHS
+    alpha = strengths[0] / n_effective if known_alpha is None else known_alpha
     first = Choice(alpha, rate, energy)
     is_given = known is not None or parameters.is_partial or parameters.penalty != "l2"
     if is_given or n_rows < MIN_ROWS:
@@ -185,15 +187,15 @@ def choose(energy, data, parameters, known=None):
     if len(test.X) < MIN_TEST_ROWS:
         return first
     given = replace(parameters, optimizer="auto")
-    return _compare(first, n_effective, rates, train, test, given)
+    return _compare(first, n_effective, strengths, rates, train, test, given)
 
 
-def _compare(best, n_effective, rates, train, test, parameters):
+def _compare(best, n_effective, strengths, rates, train, test, parameters):
     """Return the best candidate of short fits; Ctrl-C ends the comparison."""
     start, best_score, n_train = best.energy, -np.inf, effective_rows(train)
     try:
-        for strength in STRENGTHS:
-            for rate in rates if strength == STRENGTHS[0] else (best.rate,):
+        for strength in strengths:
+            for rate in rates if strength == strengths[0] else (best.rate,):
                 model = _fit(start, train, parameters, strength / n_train, rate)
                 score = -np.inf if model is None else _score(model, test)
                 if score > best_score:
