@@ -49,12 +49,15 @@ class Choice(NamedTuple):
         Model of a short fit with both, or the initial model if nothing was compared.
     is_interrupted : bool
         Whether Ctrl-C ended the choice.
+    score : float
+        Mean log-likelihood of held-out rows in nats, -inf if nothing was compared.
     """
 
     alpha: float
     rate: float
     energy: Any
     is_interrupted: bool = False
+    score: float = -np.inf
 
 
 def is_preconditioned(learner, parameters):
@@ -143,7 +146,40 @@ def _means(X, weights):
     return ones / np.where(observed > 0, observed, 1.0)
 
 
-def choose(energy, data, parameters, known=None):
+def choose_model(energies, data, parameters):
+    """Choose one of several models, the strength of its weight decay and its learning rate.
+
+    Models are compared by short fits in their order, until one is worse than the best one.
+
+    Parameters
+    ----------
+    energies : iterable of PairwiseEnergy or SemiRestrictedEnergy
+        Initial models.
+    data : Batch
+        Training rows.
+    parameters : TrainingParameters
+        Parameters of the estimator. With a number as ``alpha``, only models are compared.
+
+    Returns
+    -------
+    start : PairwiseEnergy or SemiRestrictedEnergy
+        Initial model of the best candidate; the first one if nothing is compared.
+    choice : Choice
+        Its strength and rate.
+    """
+    best = None
+    for energy in energies:
+        choice = choose(energy, data, parameters, compare_given=True)
+        if best is None or choice.score > best[1].score:
+            best = energy, choice
+        if choice.is_interrupted:
+            return best[0], best[1]._replace(is_interrupted=True)
+        if choice.score <= -np.inf or best[0] is not energy:
+            break
+    return best
+
+
+def choose(energy, data, parameters, known=None, *, compare_given=False):
     """Choose the strength of the weight decay and the learning rate.
 
     With ``alpha="auto"``, short fits by PCD are compared: first two rates at the first strength,
@@ -159,6 +195,8 @@ def choose(energy, data, parameters, known=None):
         Parameters of the estimator.
     known : tuple of (float or None, float or None), optional
         Strength and rate of the earlier fit, if training continues.
+    compare_given : bool, default=False
+        Whether the rates are also compared if ``alpha`` is a number, to get a score.
 
     Returns
     -------
@@ -170,10 +208,13 @@ def choose(energy, data, parameters, known=None):
     known_alpha, known_rate = known or (None, None)
     rates = PAIR_RATES if isinstance(energy, PairwiseEnergy) else LAYER_RATES
     alpha, rate = parameters.alpha, known_rate or min(rates[0], SAFE_LAYER_RATE)
-    if not isinstance(alpha, str):
-        return Choice(alpha, rate, energy)
     strengths = COUPLED_STRENGTHS if isinstance(energy, SemiRestrictedEnergy) else STRENGTHS
-    alpha = strengths[0] / n_effective if known_alpha is None else known_alpha
+    if isinstance(alpha, str):
+        alpha = strengths[0] / n_effective if known_alpha is None else known_alpha
+    elif compare_given:
+        strengths = (alpha * n_effective,)
+    else:
+        return Choice(alpha, rate, energy)
     first = Choice(alpha, rate, energy)
     is_given = known is not None or parameters.is_partial or parameters.penalty != "l2"
     if is_given or n_rows < MIN_ROWS:
@@ -192,14 +233,14 @@ def choose(energy, data, parameters, known=None):
 
 def _compare(best, n_effective, strengths, rates, train, test, parameters):
     """Return the best candidate of short fits; Ctrl-C ends the comparison."""
-    start, best_score, n_train = best.energy, -np.inf, effective_rows(train)
+    start, n_train = best.energy, effective_rows(train)
     try:
         for strength in strengths:
             for rate in rates if strength == strengths[0] else (best.rate,):
                 model = _fit(start, train, parameters, strength / n_train, rate)
                 score = -np.inf if model is None else _score(model, test)
-                if score > best_score:
-                    best, best_score = Choice(strength / n_effective, rate, model), score
+                if score > best.score:
+                    best = Choice(strength / n_effective, rate, model, score=score)
     except KeyboardInterrupt:
         return best._replace(is_interrupted=True)
     return best

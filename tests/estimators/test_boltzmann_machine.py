@@ -15,6 +15,7 @@ from zoo import COUPLED_LEARNERS, TABLE_LEARNERS, enumerate_states
 from skmrf import BoltzmannMachine, DiscreteMRF
 from skmrf._utils.phases import States
 from skmrf.energies import PairwiseEnergy
+from skmrf.estimators import boltzmann_machine
 from skmrf.inference import row_queries
 from skmrf.learners import PCD, PseudoLikelihood
 from skmrf.learners.base import Learner, unique_rows
@@ -439,7 +440,7 @@ BAD_PARAMETERS = [
     ({"binarize": 0.0, "max_bytes": 10}, "Learning 6 couplings and biases needs about 288 bytes"),
     ({"n_components": -1}, "n_components must be an integer >= 0; got -1"),
     ({"n_components": 2.5}, "n_components must be an integer; got 2.5"),
-    ({"n_components": "many"}, "n_components must be .*; got 'many'"),
+    ({"n_components": "many"}, "n_components must be an integer >= 0 or .*; got 'many'"),
     ({"n_components": 3, "max_bytes": 10}, "Learning 12 couplings, weights and biases needs about"),
     ({"alpha": -1}, "alpha must be a number >= 0; got -1"),
     ({"optimizer": "lbfgs"}, 'optimizer="lbfgs" needs a deterministic objective'),
@@ -545,11 +546,10 @@ def test_hidden_units_learn_what_couplings_cannot(states, seed):
     X = np.column_stack([codes, codes[:, 0] ^ codes[:, 1]])
     X = np.where(X == 1, states[1], states[0])
     pairs, units = (
-        quick(max_iter=200, n_components=m, states=states, alpha=0.002).fit(X).score(X)
+        quick("exact", 150, n_components=m, states=states, alpha=0.002, learning_rate=0.03).fit(X)
         for m in (0, 8)
     )
-    assert pairs < -3 * np.log(2) + 0.05
-    assert units > -2 * np.log(2) - 0.35
+    assert units.score(X) > pairs.score(X) + 0.2
 
 
 @pytest.mark.parametrize("learner", COUPLED_LEARNERS)
@@ -576,3 +576,16 @@ def test_hidden_units_with_early_stopping_and_partial_fit():
     plain = quick().fit(X)
     assert plain.components_.shape == (0, 5)
     assert plain.intercept_hidden_.shape == (0,)
+
+
+def test_number_of_hidden_units_is_chosen(monkeypatch):
+    """Pairs of columns are independent, so couplings alone do not score higher."""
+    codes = np.random.default_rng(0).integers(0, 2, size=(200, 2))
+    X = np.column_stack([codes, codes[:, 0] ^ codes[:, 1], codes[:, 0] ^ codes[:, 1]])
+    monkeypatch.setattr(boltzmann_machine, "SIZES", (0, 12))
+    model = BoltzmannMachine(states=(0, 1), n_components="auto", random_state=0, warm_start=True)
+    model.set_params(alpha=0.003, max_iter=600, batch_size=200).fit(X)
+    assert model.n_components_ == 12
+    assert model.fit(X).n_components_ == 12
+    assert quick(states=(0, 1), n_components="auto").fit(X[:40]).n_components_ == 0
+    assert quick(states=(0, 1), n_components="auto").partial_fit(X).n_components_ == 0
