@@ -291,7 +291,10 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
 
         Biases have the group number -1 and are not penalised.
         """
-        return {**self._layers.penalty_groups(), "coupling": self._pairs.penalty_groups()["coupling"]}
+        return {
+            **self._layers.penalty_groups(),
+            "coupling": self._pairs.penalty_groups()["coupling"],
+        }
 
     def factor_graph(self):
         """Return the factor graph of the same distribution.

@@ -15,7 +15,7 @@ from zoo import COUPLED_LEARNERS, TABLE_LEARNERS, enumerate_states
 from skmrf import BoltzmannMachine, DiscreteMRF
 from skmrf._utils.phases import States
 from skmrf.energies import PairwiseEnergy
-from skmrf.estimators import boltzmann_machine
+from skmrf.estimators import _weight_decay
 from skmrf.inference import row_queries
 from skmrf.learners import PCD, PseudoLikelihood
 from skmrf.learners.base import Learner, unique_rows
@@ -502,7 +502,6 @@ def hidden_law(model):
 def test_probabilities_with_hidden_units(hidden):
     rows, p = hidden_law(hidden)
     assert hidden.components_.shape == (2, 5)
-    assert hidden.intercept_hidden_.shape == (2,)
     np.testing.assert_allclose(np.exp(hidden.score_samples(rows)), p, atol=1e-6)
     assert hidden.log_partition_method_ == "exact"
     again = pickle.loads(pickle.dumps(hidden))
@@ -546,8 +545,8 @@ def test_hidden_units_learn_what_couplings_cannot(states, seed):
     X = np.column_stack([codes, codes[:, 0] ^ codes[:, 1]])
     X = np.where(X == 1, states[1], states[0])
     pairs, units = (
-        quick("exact", 150, n_components=m, states=states, alpha=0.002, learning_rate=0.03).fit(X)
-        for m in (0, 8)
+        quick("exact", 200, n_components=m, states=states, alpha=0.002, learning_rate=0.1).fit(X)
+        for m in (0, 12)
     )
     assert units.score(X) > pairs.score(X) + 0.2
 
@@ -559,7 +558,7 @@ def test_learners_with_hidden_units(learner):
     model.fit(X if learner == "exact" else with_missing_entries(X, 0.2, 0))
     assert np.isfinite(model.score(X))
     assert model.energy_.weights.shape == (5, 3)
-    resumed = quick(learner, 2, n_components=3, warm_start=True).fit(X).set_params(max_iter=4)
+    resumed = quick(learner, 2, n_components=3, warm_start=True).fit(X)
     straight = quick(learner, 4, n_components=3, warm_start=True).fit(X)
     for name, values in resumed.fit(X).energy_.theta.items():
         np.testing.assert_array_equal(values, straight.energy_.theta[name])
@@ -568,24 +567,33 @@ def test_learners_with_hidden_units(learner):
 def test_hidden_units_with_early_stopping_and_partial_fit():
     X = with_missing_entries(draws(truth(0), 100, 0), 0.05, 0)
     model = quick(max_iter=4, n_components=2, early_stopping=True, alpha="auto").fit(X)
-    assert len(model.history_["score"]) == 4
+    assert len(model.history_["validation_score"]) == 4
     model = quick(n_components=2).partial_fit(X).partial_fit(X)
     assert model.n_iter_ == 2
     with pytest.raises(ValueError, match="previous fit has 2 hidden units"):
         model.set_params(n_components=3).partial_fit(X)
-    plain = quick().fit(X)
-    assert plain.components_.shape == (0, 5)
-    assert plain.intercept_hidden_.shape == (0,)
+    assert quick().fit(X).components_.shape == (0, 5)
 
 
-def test_number_of_hidden_units_is_chosen(monkeypatch):
-    """Pairs of columns are independent, so couplings alone do not score higher."""
-    codes = np.random.default_rng(0).integers(0, 2, size=(200, 2))
-    X = np.column_stack([codes, codes[:, 0] ^ codes[:, 1], codes[:, 0] ^ codes[:, 1]])
-    monkeypatch.setattr(boltzmann_machine, "SIZES", (0, 12))
-    model = BoltzmannMachine(states=(0, 1), n_components="auto", random_state=0, warm_start=True)
-    model.set_params(alpha=0.003, max_iter=600, batch_size=200).fit(X)
-    assert model.n_components_ == 12
-    assert model.fit(X).n_components_ == 12
-    assert quick(states=(0, 1), n_components="auto").fit(X[:40]).n_components_ == 0
-    assert quick(states=(0, 1), n_components="auto").partial_fit(X).n_components_ == 0
+@pytest.mark.parametrize(("best", "n_compared"), [(0, 2), (32, 3), (128, 3)])
+def test_number_of_hidden_units_is_chosen(best, n_compared, monkeypatch):
+    """Larger models are compared until one is worse; 512 units are too many for the rows."""
+    compared = []
+
+    def choose(energy, data, parameters, known=None, **_):
+        compared.append(energy.n_variables - 40)
+        score = -abs(compared[-1] - best)
+        return _weight_decay.Choice(0.01, 0.1, energy, score=score)
+
+    monkeypatch.setattr(_weight_decay, "choose", choose)
+    X = np.random.default_rng(0).choice([-1, 1], size=(1300, 40))
+    model = quick(max_iter=1, n_components="auto", warm_start=True).fit(X)
+    assert (model.n_components_, len(compared)) == (best, n_compared)
+    assert model.fit(X).n_components_ == best
+    assert len(compared) == n_compared
+
+
+def test_few_rows_have_no_hidden_units():
+    X = draws(truth(0), 100, 0)
+    assert quick(n_components="auto").fit(X).n_components_ == 0
+    assert quick(max_iter=2, n_components="auto").fit(np.tile(X, (4, 7))).n_components_ in (0, 32)
