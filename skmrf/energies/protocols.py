@@ -250,7 +250,10 @@ class BinaryPairwiseEnergy(DiscreteEnergy):
 
 
 class HiddenLayerEnergy(DiscreteEnergy):
-    """Energy of visible variables and two-state hidden units, independent given the visible ones."""
+    """Energy of visible variables and a hidden layer of two-state units.
+
+    Hidden units are independent given the visible variables.
+    """
 
     @property
     @abstractmethod

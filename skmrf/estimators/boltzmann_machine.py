@@ -9,7 +9,7 @@ from .._data.numeric import numeric_rows
 from .._utils.parameters import check_auto, check_number
 from .._utils.randomness import check_generator
 from .._utils.rows import Batch
-from ..energies import PairwiseEnergy, SemiRestrictedEnergy
+from ..energies import PairwiseEnergy
 from ..training import data_moments, initial_values
 from ..training.held_out import held_out_score
 from ._base import unchanged_on_error
@@ -62,8 +62,9 @@ class BoltzmannMachine(VisibleEstimator):
         ``learning_rate="adaptive"``, "auto" is stochastic natural gradient ascent (of independent
         columns) with 1000 updates, whose rate falls from 0.05 to zero. With hidden units, gradients
         are centred, and there are 1500 to 6000 updates with a first rate of 0.2 or 0.05, chosen
-        like ``alpha``, or 0.1. For other stochastic learners "auto" is Adam, or SGD with "group-l1". "lbfgs" needs a deterministic learner. An
-        instance of an optimizer of :mod:`skmrf.training` has its own parameters.
+        like ``alpha``, or 0.1. For other stochastic learners "auto" is Adam, or SGD with
+        "group-l1". "lbfgs" needs a deterministic learner. An instance of an optimizer of
+        :mod:`skmrf.training` has its own parameters.
     learning_rate : str, float or schedule, default="adaptive"
         Learning rate of stochastic learners. "adaptive" halves the rate whenever the gradient is
         only noise. "constant" keeps the first rate, "step" halves it every 1000 updates, and
@@ -77,9 +78,9 @@ class BoltzmannMachine(VisibleEstimator):
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
         log-likelihood of a row in nats. 0 means no penalty. Each pair of columns counts once.
         "auto" compares 3, 10 and 30 divided by the number of rows by short fits with "pcd", or 1, 3
-        and 10 with hidden units: the best one has the highest log-likelihood of held-out rows. With fewer than 50 rows, other
-        penalties than "l2" and in :meth:`partial_fit`, "auto" is 10 divided by the number of
-        (first) rows.
+        and 10 with hidden units: the best one has the highest log-likelihood of held-out rows. With
+        fewer than 50 rows, other penalties than "l2" and in :meth:`partial_fit`, "auto" is 10, or 3
+        with hidden units, divided by the number of (first) rows.
     batch_size : int, default=256
         Number of rows in a minibatch of a stochastic learner.
     max_iter : int, optional

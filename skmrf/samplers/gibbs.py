@@ -246,7 +246,7 @@ def sweep(
 
 
 def _block_function(conditionals):
-    """Return the function that sweeps one part of the chains, and the number of blocks of a part."""
+    """Return the function that sweeps a part of the chains, and the number of blocks of a part."""
     if isinstance(conditionals, CoupledLayerConditionals):
         return _coupled_blocks, BLOCKS_AT_ONCE
     return (_binary_block if isinstance(conditionals, BinaryConditionals) else _table_block), 1

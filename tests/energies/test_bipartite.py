@@ -5,8 +5,13 @@ import pytest
 import twins
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
-from zoo import COUPLED, HIDDEN, LAYERED, coupled_layers, enumerate_states, layers
-from zoo import naive_log_potential
+from zoo import (
+    HIDDEN,
+    LAYERED,
+    enumerate_states,
+    layers,
+    naive_log_potential,
+)
 
 from skmrf._utils.codes import STATE
 from skmrf._utils.phases import CliqueMoments, States

@@ -580,7 +580,7 @@ def test_number_of_hidden_units_is_chosen(best, n_compared, monkeypatch):
     """Larger models are compared until one is worse; 512 units are too many for the rows."""
     compared = []
 
-    def choose(energy, data, parameters, known=None, **_):
+    def choose(energy, *_, **__):
         compared.append(energy.n_variables - 40)
         score = -abs(compared[-1] - best)
         return _weight_decay.Choice(0.01, 0.1, energy, score=score)

@@ -60,6 +60,7 @@ def enumerate_expectations(energy):
     return found, log_z
 
 
+COUPLED = "coupled layers"
 ENERGIES = {
     "fewer hidden": bipartite(7, 3),
     "fewer visible": bipartite(4, 8, seed=1),
@@ -79,7 +80,7 @@ ENERGIES = {
     "two variables": pairwise(2, seed=5),
     "uncoupled": PairwiseEnergy(np.zeros((5, 5)), np.arange(5.0)),
     "frozen": pairwise(8, seed=6, scale=30.0),
-    "coupled layers": coupled_layers(6, 3, 7, (-1, 1)),
+    COUPLED: coupled_layers(6, 3, 7, (-1, 1)),
     "strongly coupled layers": coupled_layers(4, 3, 8, scale=20.0),
     "coupled layers without hidden units": coupled_layers(4, 0, 9),
 }
@@ -124,13 +125,13 @@ def test_elimination_of_all_pair_tables(name):
 
 
 def test_table_moments_of_coupled_layers():
-    energy = ENERGIES["coupled layers"]
+    energy = ENERGIES[COUPLED]
     model = expectations.EliminationSum(expectations.exact_tables(energy))
     check(model.expected(energy), enumerate_expectations(energy))
     for name in ("coupling", "weights"):
         zero = energy.with_theta({**energy.theta, name: np.zeros_like(energy.theta[name])})
         model = expectations.EliminationSum(expectations.exact_tables(zero))
-        with pytest.raises(ValueError, match="Some (couplings|weights) are zero"):
+        with pytest.raises(ValueError, match=r"Some (couplings|weights) are zero"):
             model.expected(zero)
 
 
