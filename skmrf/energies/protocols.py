@@ -250,10 +250,7 @@ class BinaryPairwiseEnergy(DiscreteEnergy):
 
 
 class HiddenLayerEnergy(DiscreteEnergy):
-    """Energy of visible variables and a hidden layer of two-state units.
-
-    Hidden units are independent given the visible variables.
-    """
+    """Energy with a layer of two-state hidden units, independent given the visible variables."""
 
     @property
     @abstractmethod
