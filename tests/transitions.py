@@ -7,7 +7,7 @@ from scipy.stats import binom
 from zoo import enumerate_states
 
 from skmrf._utils.codes import STATE
-from skmrf.energies import BipartiteEnergy
+from skmrf.energies import BipartiteEnergy, SemiRestrictedEnergy
 from skmrf.samplers import Product, Tempering
 
 
@@ -35,22 +35,31 @@ def sweep_matrix(energy, beta=1.0, reference=None, reverse=False):
         return _layer_matrix(energy, beta, reference)
     states, _ = enumerate_states(energy)
     parts = np.split(reference.log_p, reference.start[1:])
-    sites = range(energy.n_variables)
+    sites = range(len(energy.visible_states))
     K = np.eye(len(states))
     for i in reversed(sites) if reverse else sites:
         K = K @ twins.site_kernel(energy, states, i, beta, parts)
+    if isinstance(energy, SemiRestrictedEnergy):  # hidden units are drawn first, then forgotten
+        up, _ = _conditional_tables(energy, beta, reference)
+        blocks = K.reshape(*up.shape, *up.shape)
+        return np.einsum("vh,vhwk->vw", up, blocks)
     return K
 
 
 def _layer_matrix(energy, beta, reference):
+    up, down = _conditional_tables(energy, beta, reference)
+    return up @ down.T
+
+
+def _conditional_tables(energy, beta, reference):
+    """Return p(h | v) and p(v | h) at an inverse temperature, shape (n_v_states, n_h_states)."""
     joint, log_f = enumerate_states(energy)
     n = len(energy.visible_states)
     V, which = np.unique(joint[:, :n], axis=0, return_inverse=True)
     scores = beta * log_f + (1 - beta) * reference.log_probability(V)[which.ravel()]
     table = np.exp(scores - scores.max()).reshape(len(V), -1)
     up = table / table.sum(axis=1, keepdims=True)
-    down = table / table.sum(axis=0, keepdims=True)
-    return up @ down.T
+    return up, table / table.sum(axis=0, keepdims=True)
 
 
 def tempered_matrix(energy, betas, reference, reverse=True):

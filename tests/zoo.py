@@ -16,12 +16,14 @@ from skmrf.energies import (
     FactorGraph,
     NeuralEnergy,
     PairwiseEnergy,
+    SemiRestrictedEnergy,
 )
 from skmrf.learners import BeliefLearner, ConditionalLearner
 from skmrf.learners.registry import accepted
 
 TABLE_LEARNERS = accepted(FactorGraph)
 LAYERED_LEARNERS = accepted(BipartiteEnergy)
+COUPLED_LEARNERS = accepted(SemiRestrictedEnergy)
 CONDITIONAL_LEARNERS = accepted(ConditionalBipartiteEnergy, ConditionalLearner)
 CONTINUOUS_LEARNERS = accepted(NeuralEnergy, BeliefLearner)
 
@@ -35,6 +37,8 @@ def naive_log_potential(energy, X):
         return np.array([_pairwise(energy, x) for x in np.asarray(X)])
     if isinstance(energy, BipartiteEnergy):
         return np.array([_bipartite(energy, x) for x in np.asarray(X)])
+    if isinstance(energy, SemiRestrictedEnergy):
+        return np.array([_semi_restricted(energy, x) for x in np.asarray(X)])
     pairs = list(zip(energy.cliques, energy.log_potentials, strict=True))
     return np.array([sum((t[tuple(x[list(c)])] for c, t in pairs), 0.0) for x in np.asarray(X)])
 
@@ -50,6 +54,17 @@ def _bipartite(energy, x):
     v, h = x[: len(c)], x[len(c) :]
     pairs = sum(W[i, j] * v[i] * h[j] for i in range(len(v)) for j in range(len(h)))
     return float(pairs + c @ v + b @ h)
+
+
+def _semi_restricted(energy, x):
+    J, W, b, c = (
+        np.asarray(energy.theta[k], dtype=float)
+        for k in ("coupling", "weights", "visible_bias", "hidden_bias")
+    )
+    s, h = np.array([energy.states[int(code)] for code in x[: len(b)]]), x[len(b) :]
+    pairs = sum(J[i, j] * s[i] * s[j] for i, j in combinations(range(len(s)), 2))
+    across = sum(W[i, j] * s[i] * h[j] for i in range(len(s)) for j in range(len(h)))
+    return float(pairs + across + b @ s + c @ h)
 
 
 def enumerate_states(energy):
@@ -249,11 +264,40 @@ def single_precision(seed):
     return layers(4, 4, seed, dtype=np.float32)
 
 
+def coupled_layers(n_visible, n_hidden, seed, states=(0, 1), scale=1.0, dtype=float):
+    """Return coupled visible variables and hidden units with normally distributed parameters."""
+    rng, layer = np.random.default_rng([seed, 1]), layers(n_visible, n_hidden, seed, scale)
+    upper = np.triu(rng.normal(0.0, scale, size=(n_visible, n_visible)), 1)
+    theta = {"coupling": upper + upper.T, **layer.theta}
+    return SemiRestrictedEnergy(**{k: v.astype(dtype) for k, v in theta.items()}, states=states)
+
+
+def coupled_zero_one(seed):
+    return coupled_layers(3, 3, seed)
+
+
+def coupled_signs(seed):
+    return coupled_layers(4, 2, seed, (-1, 1), 0.7)
+
+
+def coupled_single_precision(seed):
+    return coupled_layers(3, 2, seed, (-0.5, 1), dtype=np.float32)
+
+
+def coupled_no_hidden(seed):
+    return coupled_layers(3, 0, seed)
+
+
 # Chains, particles and data are states of the visible variables only.
+COUPLED = {
+    factory.__name__: factory
+    for factory in (coupled_zero_one, coupled_signs, coupled_single_precision, coupled_no_hidden)
+}
 LAYERED = {
     factory.__name__: factory
     for factory in (few_hidden, many_hidden, one_hidden, no_hidden, single_precision)
 }
+HIDDEN = {**LAYERED, **COUPLED}
 
 ZOO = {
     factory.__name__: factory

@@ -10,8 +10,9 @@ Clamped variables are skipped. X and log_weights are changed in place.
 
 import numpy as np
 
-from ._jit import inlined, kernel
+from ._jit import borrowed, inlined, kernel
 from .elimination import draw_categorical
+from .layers import logistic_noise
 from .tables import fill_entries
 
 
@@ -142,3 +143,43 @@ def sweep_binary(
                     x[i] = new
                     for j in range(n):
                         f[j] += change * coupling[i, j]
+
+
+@kernel
+def draw_in_order(coupling, order, from_hidden, scale, shift, words, clamped, field, X):
+    """Draw the coupled visible variables of each chain in the given order.
+
+    Variable i is 1 if ``scale * (field + from_hidden) + shift`` exceeds its logistic noise. X
+    contains zeros and ones of the dtype of the couplings. ``field``, without the part from the
+    hidden units, is updated in place. ``words`` has a random integer for each variable of each
+    chain. With ``scale`` 1, ``shift`` is ignored.
+    """
+    coupling, field, X = borrowed(coupling), borrowed(field), borrowed(X)
+    from_hidden, words = borrowed(from_hidden), borrowed(words)
+    kind, n = X.dtype.type, X.shape[1]
+    one, zero, factor = kind(1), kind(0), kind(1.0 / scale)
+    masked, has_hidden = clamped.shape[0] > 0, from_hidden.shape[0] > 0
+    noise, bits = np.empty(n, X.dtype), np.empty(n, np.int32)
+    for c in range(X.shape[0]):
+        x, f = X[c], field[c]
+        logistic_noise(words[c * n : (c + 1) * n], noise, bits)
+        if scale != 1.0:
+            for j in range(n):
+                noise[j] = factor * (noise[j] - shift[j])
+        if has_hidden:
+            for j in range(n):
+                f[j] += from_hidden[c, j]
+        for place in range(order.size):
+            i = order[place]
+            if masked and clamped[c, i]:
+                continue
+            new = one if f[i] > noise[i] else zero
+            change = new - x[i]
+            if change != zero:
+                x[i] = new
+                row = coupling[i]
+                for j in range(n):
+                    f[j] += change * row[j]
+        if has_hidden:
+            for j in range(n):
+                f[j] -= from_hidden[c, j]

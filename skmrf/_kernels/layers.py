@@ -9,7 +9,7 @@ vectorised. Sums of softplus multiply several factors in [1, 2] before they comp
 import numpy as np
 
 from ._jit import inlined, kernel
-from .exponential import exponentials
+from .exponential import exponentials, logarithms
 
 GROUP = 64  # factors of at most 2 per logarithm, so that their product does not overflow
 
@@ -71,3 +71,36 @@ def draw_units(activation, bias, scale, shift, noise, out):
         exponentials(x)
         for j in range(n):
             out[c, j] = one if (noise[c, j] + half) * (one + x[j]) <= one else zero
+
+
+@inlined
+def logistic_noise(words, out, bits):
+    """Convert random integers to logistic random numbers, whose cumulative function is a sigmoid.
+
+    ``words`` and ``out`` have entries of the same size. The sign bit of an integer is ignored.
+    ``bits`` is scratch for the logarithms.
+    """
+    half, kind = out.dtype.type(0.5), words.dtype.type
+    top = kind(np.iinfo(words.dtype).max)
+    for j in range(out.size):
+        low = words[j] & top
+        high = kind(top - low)
+        out[j] = (out.dtype.type(low) + half) / (out.dtype.type(high) + half)
+    logarithms(out, bits)
+
+
+@kernel
+def draw_by_words(activation, bias, scale, words):
+    """Replace the activations of a layer by states: 1 if the logit exceeds its logistic noise.
+
+    ``bias`` has one entry per unit, and ``words`` has a random integer for each unit of each chain.
+    """
+    kind = activation.dtype.type
+    one, zero, scale = kind(1), kind(0), kind(scale)
+    n = activation.shape[1]
+    noise, bits = np.empty(n, activation.dtype), np.empty(n, np.int32)
+    for c in range(activation.shape[0]):
+        logistic_noise(words[c * n : (c + 1) * n], noise, bits)
+        for j in range(n):
+            is_one = scale * (activation[c, j] + bias[j]) > noise[j]
+            activation[c, j] = one if is_one else zero

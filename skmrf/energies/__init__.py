@@ -17,6 +17,7 @@ from .protocols import (
     GibbsEnergy,
     LayeredEnergy,
 )
+from .semi_restricted import SemiRestrictedEnergy
 from .table_backed import TableEnergy
 
 __all__ = [
@@ -31,5 +32,6 @@ __all__ = [
     "LayeredEnergy",
     "NeuralEnergy",
     "PairwiseEnergy",
+    "SemiRestrictedEnergy",
     "TableEnergy",
 ]

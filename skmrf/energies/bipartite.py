@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._kernels.layers import softplus_sums, unit_means
-from .._utils.codes import STATE, check_evidence, check_states
+from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import States
 from .._utils.rows import dense_rows, float_type
@@ -214,10 +214,6 @@ class BipartiteEnergy(LayeredEnergy):
     def _biases(self, n_rows):
         return bias_rows(self.visible_bias, n_rows), bias_rows(self.hidden_bias, n_rows)
 
-    def log_marginal(self, V):
-        """Return ``log sum_h f(v, h)`` in nats of each row of visible states."""
-        return -self.free_energy(V)
-
     def free_energy(self, V):
         """Return the free energy ``F(v) = -log sum_h f(v, h)`` of each row of visible states.
 
@@ -288,7 +284,7 @@ class BipartiteEnergy(LayeredEnergy):
         if not isinstance(phase, States):
             return phase.moments
         n = phase.visible.shape[0]
-        weights = self._weights(phase)
+        weights = self.row_weights(phase)
         out = None
         for rows in _chunks(n):
             hidden = None if phase.hidden is None else phase.hidden[rows]
@@ -316,12 +312,24 @@ class BipartiteEnergy(LayeredEnergy):
         """
         phases = (positive, 1.0), (negative, -1.0)
         if all(isinstance(p, States) and p.visible.shape[0] <= CHUNK for p, _ in phases):
-            signed = [(p.visible, p.hidden, sign * self._weights(p)) for p, sign in phases]
+            signed = [(p.visible, p.hidden, sign * self.row_weights(p)) for p, sign in phases]
             return self._weighted_statistics(signed)
         up, down = self.moments(positive), self.moments(negative)
         return {name: up[name] - down[name] for name in up}
 
-    def _weights(self, phase):
+    def row_weights(self, phase):
+        """Return the normalised weights of the rows of a phase, with the dtype of the parameters.
+
+        Parameters
+        ----------
+        phase : States
+            Weighted states.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Weights that sum to one.
+        """
         n = phase.visible.shape[0]
         return normalized_weights(phase.log_weights, n).astype(self.weights.dtype)
 
@@ -356,25 +364,6 @@ class BipartiteEnergy(LayeredEnergy):
             "visible_bias": np.full(n_visible, -1),
             "hidden_bias": np.full(n_hidden, -1),
         }
-
-    def complete(self, V, rng):
-        """Draw hidden units given visible units and return the states of both layers.
-
-        Parameters
-        ----------
-        V : array-like of shape (n_rows, n_visible)
-            Visible states.
-        rng : numpy.random.Generator
-            Random number generator.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_visible + n_hidden)
-            Visible states followed by the drawn hidden states.
-        """
-        means = self.hidden_means(V)
-        H = rng.random(means.shape) < means
-        return np.concatenate([np.asarray(V, dtype=STATE), H.astype(STATE)], axis=1)
 
     def factor_graph(self):
         """Return the factor graph of the same distribution.

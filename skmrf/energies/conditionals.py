@@ -87,6 +87,34 @@ class BipartiteConditionals(NamedTuple):
     hidden_bias: np.ndarray
 
 
+class CoupledLayerConditionals(NamedTuple):
+    """Arrays for Gibbs sampling of coupled visible variables and a layer of hidden units.
+
+    All variables have the codes 0 and 1. The conditionals are
+    ``logit p(h_j = 1 | v) = (v weights + hidden_bias)_j`` and
+    ``logit p(v_i = 1 | rest) = (v coupling + h weights' + visible_bias)_i``.
+
+    Parameters
+    ----------
+    coupling : ndarray of shape (n_visible, n_visible)
+        Symmetric couplings between visible variables with a zero diagonal, in nats.
+    weights : ndarray of shape (n_visible, n_hidden)
+        Weights between visible variables and hidden units, in nats.
+    visible_bias : ndarray of shape (n_visible,)
+        Biases of the visible variables, in nats.
+    hidden_bias : ndarray of shape (n_hidden,)
+        Biases of the hidden units, in nats.
+    constant : float
+        Log-potential of the state of zeros, in nats.
+    """
+
+    coupling: np.ndarray
+    weights: np.ndarray
+    visible_bias: np.ndarray
+    hidden_bias: np.ndarray
+    constant: float
+
+
 def bias_rows(bias, n_rows):
     """Return the biases as a matrix: one row for all rows of states, or one for each."""
     bias = np.atleast_2d(bias)

@@ -151,8 +151,7 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
             return phase.moments
         S = self.decode(phase.visible)
         weights = normalized_weights(phase.log_weights, len(S))
-        pair = S.T @ (S * weights[:, None])
-        np.fill_diagonal(pair, 0.0)
+        pair = pair_statistics(S, weights)
         dtype = self.coupling.dtype
         return {"coupling": pair.astype(dtype, copy=False), "bias": (weights @ S).astype(dtype)}
 
@@ -227,3 +226,23 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
             depends on the evidence only.
         """
         return self.factor_graph().condition(check_evidence(evidence, self.n_states))
+
+
+def pair_statistics(S, weights):
+    """Return the weighted sum over rows of ``s_i s_j``, with a zero diagonal.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n_rows, n_variables)
+        Values of the variables.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows, of any sign.
+
+    Returns
+    -------
+    ndarray of shape (n_variables, n_variables)
+        Symmetric up to rounding.
+    """
+    pair = S.T @ (S * weights[:, None])
+    np.fill_diagonal(pair, 0.0)
+    return pair

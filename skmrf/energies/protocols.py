@@ -25,6 +25,7 @@ from abc import abstractmethod
 
 import numpy as np
 
+from .._utils.codes import STATE
 from .base import Energy
 
 
@@ -137,8 +138,8 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
 
         Returns
         -------
-        TableConditionals, BinaryConditionals or BipartiteConditionals
-            Arrays for one of the kernels; ``skmrf.energies.conditionals`` defines the three types.
+        TableConditionals, BinaryConditionals, BipartiteConditionals or CoupledLayerConditionals
+            Arrays for one of the kernels; ``skmrf.energies.conditionals`` defines the types.
         """
         return self.factor_graph().conditionals()
 
@@ -248,18 +249,13 @@ class BinaryPairwiseEnergy(DiscreteEnergy):
         """Biases, ndarray of shape (n_variables,)."""
 
 
-class LayeredEnergy(DiscreteEnergy):
-    """Energy of a visible and a hidden layer of two-state units; no coupling within a layer."""
+class HiddenLayerEnergy(DiscreteEnergy):
+    """Energy with a layer of two-state hidden units, independent given the visible variables."""
 
     @property
     @abstractmethod
     def weights(self):
         """Weights between visible and hidden units, shape (n_visible, n_hidden)."""
-
-    @property
-    @abstractmethod
-    def visible_bias(self):
-        """Visible biases, shape (n_visible,), or (n_rows, n_visible) if they differ by row."""
 
     @property
     @abstractmethod
@@ -281,20 +277,28 @@ class LayeredEnergy(DiscreteEnergy):
             Probabilities that hidden units are 1.
         """
 
-    @abstractmethod
-    def visible_means(self, H):
-        """Return the probability ``p(v_i = 1 | h)`` of each visible unit for each row.
+    def complete(self, V, rng):
+        """Draw hidden units given visible units and return the states of both layers.
 
         Parameters
         ----------
-        H : array-like of shape (n_rows, n_hidden)
-            Hidden states.
+        V : array-like of shape (n_rows, n_visible)
+            Visible states.
+        rng : numpy.random.Generator
+            Random number generator.
 
         Returns
         -------
-        ndarray of shape (n_rows, n_visible)
-            Probabilities that visible units are 1.
+        ndarray of shape (n_rows, n_visible + n_hidden)
+            Visible states followed by the drawn hidden states.
         """
+        means = self.hidden_means(V)
+        H = rng.random(means.shape) < means
+        return np.concatenate([np.asarray(V, dtype=STATE), H.astype(STATE)], axis=1)
+
+    def log_marginal(self, V):
+        """Return ``log sum_h f(v, h)`` in nats of each row of visible states."""
+        return -self.free_energy(V)
 
     @abstractmethod
     def free_energy(self, V):
@@ -330,21 +334,28 @@ class LayeredEnergy(DiscreteEnergy):
             Function from a float beta to an ndarray of shape (n_rows,), in nats.
         """
 
+
+class LayeredEnergy(HiddenLayerEnergy):
+    """Energy of a visible and a hidden layer of two-state units; no coupling within a layer."""
+
+    @property
     @abstractmethod
-    def complete(self, V, rng):
-        """Draw hidden units given visible units and return the states of both layers.
+    def visible_bias(self):
+        """Visible biases, shape (n_visible,), or (n_rows, n_visible) if they differ by row."""
+
+    @abstractmethod
+    def visible_means(self, H):
+        """Return the probability ``p(v_i = 1 | h)`` of each visible unit for each row.
 
         Parameters
         ----------
-        V : array-like of shape (n_rows, n_visible)
-            Visible states.
-        rng : numpy.random.Generator
-            Random number generator.
+        H : array-like of shape (n_rows, n_hidden)
+            Hidden states.
 
         Returns
         -------
-        ndarray of shape (n_rows, n_visible + n_hidden)
-            Visible states followed by the drawn hidden states.
+        ndarray of shape (n_rows, n_visible)
+            Probabilities that visible units are 1.
         """
 
 

@@ -1,23 +1,29 @@
 """Initial values, learning rates and description of the hidden units of RBMs."""
 
 import numpy as np
+from scipy.special import expit
 
 from .._utils.log_weights import normalized_weights
 from .._utils.rows import dense_rows
-from ..energies import BipartiteEnergy
+from ..energies import BipartiteEnergy, SemiRestrictedEnergy
 from ..learners.base import draw_states
 from ..training import AdaptiveRate, initial_values
+from ..training.held_out import layered_score
+from ._weight_decay import RECENCY, is_preconditioned, preconditioned_settings
 
 FIRST_RATES = {"adam": 0.006, "sgd": 0.06, "momentum": 0.012}
 WINDOW = 500  # updates; long, because gradients of minibatches are mostly noise
 COSINE = 0.0  # the rate falls if the mean gradients of half windows have a smaller cosine
 N_HALVINGS = 3
+MAX_UPDATES = 10_000  # if max_iter is None
+MIN_PATIENCE = 500  # updates; hidden units need time to become different
 WEIGHT_SCALE = 0.01  # standard deviation of the initial weights
+ACTIVATION_SCALE = 1.5  # initial standard deviation of a hidden unit's log odds, beside couplings
 N_STARTS = 128  # training rows at which the reverse chains of log Z start
 N_DESCRIBED_ROWS = 1000  # training rows for hidden_means_ and hidden_stds_
 
 
-def initial_layers(data, n_hidden, init_visible_bias, rng):
+def initial_layers(data, n_hidden, init_visible_bias, rng, scale=WEIGHT_SCALE):
     """Return an energy with small random weights, so that the hidden units differ.
 
     Parameters
@@ -30,6 +36,8 @@ def initial_layers(data, n_hidden, init_visible_bias, rng):
         Initial values of the visible biases: the log odds of the columns, or zeros.
     rng : Generator
         Random numbers of the weights.
+    scale : float, default=0.01
+        Standard deviation of the weights.
 
     Returns
     -------
@@ -37,11 +45,87 @@ def initial_layers(data, n_hidden, init_visible_bias, rng):
         Energy with parameters of dtype float32.
     """
     n_visible = data.X.shape[1]
-    weights = rng.normal(0.0, WEIGHT_SCALE, size=(n_visible, n_hidden)).astype(np.float32)
+    weights = rng.normal(0.0, scale, size=(n_visible, n_hidden)).astype(np.float32)
     bias = np.zeros(n_visible)
     if init_visible_bias == "data":
         bias = _column_log_odds(data.X, data.log_weights)
     return BipartiteEnergy(weights, bias, np.zeros(n_hidden))
+
+
+def initial_coupled_layers(data, n_hidden, states, rng):
+    """Return an energy without couplings, whose hidden units are random functions of the rows.
+
+    Couplings learn faster than hidden units. Hidden units with small weights would only explain the
+    correlations that couplings explain, too, and would not become different. Each hidden unit is 1
+    with probability 1/2 at the column means.
+
+    Parameters
+    ----------
+    data : Batch
+        Training rows, state codes.
+    n_hidden : int
+        Number of hidden units.
+    states : pair of float
+        Values of the visible states with the codes 0 and 1.
+    rng : Generator
+        Random numbers of the weights.
+
+    Returns
+    -------
+    SemiRestrictedEnergy
+        Energy with parameters of dtype float32.
+    """
+    low, high = states
+    log_odds = _column_log_odds(data.X, data.log_weights)
+    means = expit(log_odds)
+    scale = ACTIVATION_SCALE / np.sqrt((means * (1.0 - means)).sum())
+    layers = initial_layers(data, n_hidden, "data", rng, scale)
+    coupling = np.zeros((len(means), len(means)), dtype=np.float32)
+    weights, bias = layers.weights / (high - low), log_odds / (high - low)
+    hidden_bias = -(low + (high - low) * means) @ weights
+    return SemiRestrictedEnergy(coupling, weights, bias, hidden_bias, states)
+
+
+def training_settings(parameters, learner, energy, data, held_out, choice):
+    """Return the settings of the training loop for a model with hidden units.
+
+    Parameters
+    ----------
+    parameters : TrainingParameters
+        Parameters of the estimator.
+    learner : Learner
+        Estimator of the gradient.
+    energy : BipartiteEnergy or SemiRestrictedEnergy
+        Initial model.
+    data : Batch
+        Training rows.
+    held_out : Batch or None
+        Rows of early stopping, with states; None without early stopping.
+    choice : Choice
+        Strength of the weight decay and learning rate.
+
+    Returns
+    -------
+    Settings
+        Settings with preconditioned steps where the learner and the parameters allow them.
+    """
+    min_epochs = -(-MIN_PATIENCE * parameters.batch_size // data.X.shape[0])
+    settings = parameters.settings(
+        learner,
+        energy,
+        data,
+        alpha=choice.alpha,
+        default_optimizer="adam",  # also for the exact learner
+        recency=RECENCY,
+        patience=max(parameters.n_iter_no_change, min_epochs),
+        max_updates=MAX_UPDATES,
+        score=None if held_out is None else layered_score(energy, held_out),
+    )
+    if is_preconditioned(learner, parameters):
+        return preconditioned_settings(settings, energy, data, choice.rate)
+    if parameters.has_default_rate(settings.optimizer):
+        settings.rate = adaptive_rate(settings.optimizer)
+    return settings
 
 
 def _column_log_odds(X, log_weights):

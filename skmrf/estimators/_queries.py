@@ -1,15 +1,16 @@
-"""Log-likelihoods, imputation and marginals of discrete models without latent variables."""
+"""Log-likelihoods, imputation and marginals of discrete models."""
 
 import numpy as np
 
 from .._data.frame_types import frame_index
 from ..inference import row_queries
 from ..likelihood import log_partition_bounds
+from ..samplers import gibbs_queries
 from ._density import EnergyEstimator
 
 
 class VisibleEstimator(EnergyEstimator):
-    """Base class of estimators of discrete models without latent variables."""
+    """Base class of estimators of discrete models whose data can have missing entries."""
 
     @property
     def _graph(self):
@@ -18,8 +19,12 @@ class VisibleEstimator(EnergyEstimator):
             self._cache["graph"] = self.energy_.factor_graph()
         return self._cache["graph"]
 
-    def _row_query(self, query, codes):
-        return query(self._graph, codes, max_bytes=self.max_bytes, rng=self._rng())
+    def _row_query(self, name, codes):
+        """Return the result of a function of ``row_queries``, the latent variables summed out."""
+        has_latent = self.energy_.has_latent
+        model = self.energy_.astype(float) if has_latent else self._graph
+        query = getattr(row_queries, ("latent_" if has_latent else "row_") + name)
+        return query(model, codes, max_bytes=self.max_bytes, rng=self._rng())
 
     def score_samples(self, X):
         """Return the log-likelihood of the observed entries of each row, in nats.
@@ -36,7 +41,7 @@ class VisibleEstimator(EnergyEstimator):
             Normalised log-likelihoods ``log p(observed entries)``.
         """
         codes = self._encode(X)
-        return self._row_query(row_queries.row_log_partitions, codes) - self.log_partition_
+        return self._row_query("log_partitions", codes) - self.log_partition_
 
     def predict(self, X):
         """Impute missing entries by their jointly most probable values given the observed entries.
@@ -72,7 +77,7 @@ class VisibleEstimator(EnergyEstimator):
             entry has probability 1 for its category. In two-state models the lower state is the
             first category.
         """
-        tables = self._row_query(row_queries.row_marginals, self._encode(X))
+        tables = self._row_query("marginals", self._encode(X))
         frame_type = vars(self).get("_frame_type")
         if frame_type is None:
             return tables
@@ -100,8 +105,8 @@ class VisibleEstimator(EnergyEstimator):
         if strategy == "sample":
             return self._draw(codes, rng)
         if strategy == "mode":
-            return self._row_query(row_queries.row_modes, codes)
-        tables = self._row_query(row_queries.row_marginals, codes)
+            return self._row_query("modes", codes)
+        tables = self._row_query("marginals", codes)
         return np.stack([p.argmax(axis=1) for p in tables], axis=1).astype(codes.dtype)
 
     def _compute_log_partition(self):
@@ -113,6 +118,8 @@ class VisibleEstimator(EnergyEstimator):
         )
 
     def _draw(self, codes, rng):
+        if self.energy_.has_latent:
+            return gibbs_queries.draw_missing(self.energy_, codes, rng, n_jobs=self.n_jobs)
         return row_queries.row_samples(self._graph, codes, rng, max_bytes=self.max_bytes)
 
     def __sklearn_tags__(self):

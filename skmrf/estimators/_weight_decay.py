@@ -8,17 +8,23 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
-from ..energies import PairwiseEnergy
+from ..energies import PairwiseEnergy, SemiRestrictedEnergy
 from ..learners import PCD
 from ..learners.base import draw_states
 from ..likelihood import ais
 from ..training import loop
 from ..training import state as loop_state
 from ..training.data_moments import effective_rows
-from ..training.preconditioning import LayerPreconditioner, PairPreconditioner, PreconditionedSGD
+from ..training.preconditioning import (
+    CoupledLayerPreconditioner,
+    LayerPreconditioner,
+    PairPreconditioner,
+    PreconditionedSGD,
+)
 from ..training.schedules import LinearRate
 
 STRENGTHS = (10.0, 3.0, 30.0)  # alpha times the number of rows; the first one is the default
+COUPLED_STRENGTHS = (3.0, 1.0, 10.0)  # the same for coupled variables and hidden units
 LAYER_RATES, PAIR_RATES = (0.2, 0.05), (0.05,)  # of the preconditioned gradient
 SAFE_LAYER_RATE = 0.1  # if no rates are compared
 RECENCY = 8.0  # recent iterates have large weights in the average, because iterates keep improving
@@ -39,16 +45,19 @@ class Choice(NamedTuple):
         Strength against the mean log-likelihood of a row.
     rate : float
         Initial learning rate.
-    energy : BipartiteEnergy or PairwiseEnergy
+    energy : BipartiteEnergy, PairwiseEnergy or SemiRestrictedEnergy
         Model of a short fit with both, or the initial model if nothing was compared.
     is_interrupted : bool
         Whether Ctrl-C ended the choice.
+    score : float
+        Mean log-likelihood of held-out rows in nats, -inf if nothing was compared.
     """
 
     alpha: float
     rate: float
     energy: Any
     is_interrupted: bool = False
+    score: float = -np.inf
 
 
 def is_preconditioned(learner, parameters):
@@ -76,7 +85,7 @@ def preconditioned_settings(settings, energy, data, rate, *, is_short=False):
     ----------
     settings : Settings
         Settings with the penalty and the size of minibatches.
-    energy : BipartiteEnergy or PairwiseEnergy
+    energy : BipartiteEnergy, PairwiseEnergy or SemiRestrictedEnergy
         Initial model.
     data : Batch
         Training rows.
@@ -114,22 +123,63 @@ def _n_updates(energy, n_rows):
     """Return the number of updates: fewer for few rows and for large models."""
     if isinstance(energy, PairwiseEnergy):
         return PAIR_UPDATES
-    n_updates = min(UPDATES_TIMES_WEIGHTS / energy.weights.size, UPDATES_PER_ROW * n_rows)
+    n_weights = sum(v.size for v in energy.theta.values() if v.ndim == 2)
+    n_updates = min(UPDATES_TIMES_WEIGHTS / n_weights, UPDATES_PER_ROW * n_rows)
     return int(np.clip(n_updates, MIN_LAYER_UPDATES, MAX_LAYER_UPDATES))
 
 
 def _preconditioner(energy, data, penalty):
     """Return the preconditioner of a model, for the means of the columns."""
     weights = normalized_weights(data.log_weights, data.X.shape[0])
-    curvature = penalty.curvature(energy.theta)
+    curvature = {k: np.max(v) for k, v in penalty.curvature(energy.theta).items()}
     if isinstance(energy, PairwiseEnergy):
-        observed, ones = weights @ (data.X != MISSING), weights @ (data.X == 1)
-        means = ones / np.where(observed > 0, observed, 1.0)
-        return PairPreconditioner(means, energy.states, np.max(curvature["coupling"]))
-    return LayerPreconditioner(np.asarray(weights @ data.X).ravel(), np.max(curvature["weights"]))
+        return PairPreconditioner(_means(data.X, weights), energy.states, curvature["coupling"])
+    if isinstance(energy, SemiRestrictedEnergy):
+        curvatures = curvature["coupling"], curvature["weights"]
+        return CoupledLayerPreconditioner(_means(data.X, weights), energy.states, curvatures)
+    return LayerPreconditioner(np.asarray(weights @ data.X).ravel(), curvature["weights"])
 
 
-def choose(energy, data, parameters, known=None):
+def _means(X, weights):
+    """Return the weighted means of the observed codes of each column."""
+    observed, ones = weights @ (X != MISSING), weights @ (X == 1)
+    return ones / np.where(observed > 0, observed, 1.0)
+
+
+def choose_model(energies, data, parameters):
+    """Choose one of several models, the strength of its weight decay and its learning rate.
+
+    Models are compared by short fits in their order, until one is worse than the best one.
+
+    Parameters
+    ----------
+    energies : iterable of PairwiseEnergy or SemiRestrictedEnergy
+        Initial models.
+    data : Batch
+        Training rows.
+    parameters : TrainingParameters
+        Parameters of the estimator. With a number as ``alpha``, only models are compared.
+
+    Returns
+    -------
+    start : PairwiseEnergy or SemiRestrictedEnergy
+        Initial model of the best candidate; the first one if nothing is compared.
+    choice : Choice
+        Its strength and rate.
+    """
+    best = None
+    for energy in energies:
+        choice = choose(energy, data, parameters, compare_given=True)
+        if best is None or choice.score > best[1].score:
+            best = energy, choice
+        if choice.is_interrupted:
+            return best[0], best[1]._replace(is_interrupted=True)
+        if choice.score <= -np.inf or best[0] is not energy:
+            break
+    return best
+
+
+def choose(energy, data, parameters, known=None, *, compare_given=False):
     """Choose the strength of the weight decay and the learning rate.
 
     With ``alpha="auto"``, short fits by PCD are compared: first two rates at the first strength,
@@ -137,7 +187,7 @@ def choose(energy, data, parameters, known=None):
 
     Parameters
     ----------
-    energy : BipartiteEnergy or PairwiseEnergy
+    energy : BipartiteEnergy, PairwiseEnergy or SemiRestrictedEnergy
         Initial model.
     data : Batch
         Training rows.
@@ -145,6 +195,8 @@ def choose(energy, data, parameters, known=None):
         Parameters of the estimator.
     known : tuple of (float or None, float or None), optional
         Strength and rate of the earlier fit, if training continues.
+    compare_given : bool, default=False
+        Whether the rates are also compared if ``alpha`` is a number, to get a score.
 
     Returns
     -------
@@ -156,9 +208,13 @@ def choose(energy, data, parameters, known=None):
     known_alpha, known_rate = known or (None, None)
     rates = PAIR_RATES if isinstance(energy, PairwiseEnergy) else LAYER_RATES
     alpha, rate = parameters.alpha, known_rate or min(rates[0], SAFE_LAYER_RATE)
-    if not isinstance(alpha, str):
+    strengths = COUPLED_STRENGTHS if isinstance(energy, SemiRestrictedEnergy) else STRENGTHS
+    if isinstance(alpha, str):
+        alpha = strengths[0] / n_effective if known_alpha is None else known_alpha
+    elif compare_given:
+        strengths = (alpha * n_effective,)
+    else:
         return Choice(alpha, rate, energy)
-    alpha = STRENGTHS[0] / n_effective if known_alpha is None else known_alpha
     first = Choice(alpha, rate, energy)
     is_given = known is not None or parameters.is_partial or parameters.penalty != "l2"
     if is_given or n_rows < MIN_ROWS:
@@ -172,19 +228,19 @@ def choose(energy, data, parameters, known=None):
     if len(test.X) < MIN_TEST_ROWS:
         return first
     given = replace(parameters, optimizer="auto")
-    return _compare(first, n_effective, rates, train, test, given)
+    return _compare(first, n_effective, strengths, rates, train, test, given)
 
 
-def _compare(best, n_effective, rates, train, test, parameters):
+def _compare(best, n_effective, strengths, rates, train, test, parameters):
     """Return the best candidate of short fits; Ctrl-C ends the comparison."""
-    start, best_score, n_train = best.energy, -np.inf, effective_rows(train)
+    start, n_train = best.energy, effective_rows(train)
     try:
-        for strength in STRENGTHS:
-            for rate in rates if strength == STRENGTHS[0] else (best.rate,):
+        for strength in strengths:
+            for rate in rates if strength == strengths[0] else (best.rate,):
                 model = _fit(start, train, parameters, strength / n_train, rate)
                 score = -np.inf if model is None else _score(model, test)
-                if score > best_score:
-                    best, best_score = Choice(strength / n_effective, rate, model), score
+                if score > best.score:
+                    best = Choice(strength / n_effective, rate, model, score=score)
     except KeyboardInterrupt:
         return best._replace(is_interrupted=True)
     return best

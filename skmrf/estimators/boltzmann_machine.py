@@ -6,28 +6,37 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.binary import TWO_STATES_ADVICE, TwoStateEncoder, check_threshold, check_two_states
 from .._data.numeric import numeric_rows
+from .._utils.parameters import check_auto, check_number
+from .._utils.randomness import check_generator
 from .._utils.rows import Batch
 from ..energies import PairwiseEnergy
 from ..training import data_moments, initial_values
 from ..training.held_out import held_out_score
 from ._base import unchanged_on_error
+from ._hidden_layer import initial_coupled_layers, training_settings
 from ._queries import VisibleEstimator
 from ._rows import hold_out, weighted_rows
 from ._session import FitSession
 from ._training import TrainingParameters
-from ._weight_decay import choose, is_preconditioned, preconditioned_settings
+from ._weight_decay import choose, choose_model, is_preconditioned, preconditioned_settings
+
+SIZES = (0, 32, 128, 512)  # numbers of hidden units that n_components="auto" compares
+ROWS_PER_UNIT, UNITS_PER_COLUMN = 10, 4  # at least, and at most
 
 
 class BoltzmannMachine(VisibleEstimator):
-    r"""Fully visible Boltzmann machine (Ising model).
+    r"""Boltzmann machine (Ising model) with optional hidden units.
 
-    .. math:: p(s) = \frac{1}{Z} \exp\Big( \sum_{i<j} J_{ij} s_i s_j + \sum_i b_i s_i \Big)
+    .. math:: p(s) = \frac{1}{Z} \sum_h \exp\Big( \sum_{i<j} J_{ij} s_i s_j + \sum_i b_i s_i
+        + \sum_{ij} s_i W_{ij} h_j + \sum_j c_j h_j \Big)
 
     Every column is a variable :math:`s_i` with two states and a bias :math:`b_i`. Every pair of
-    columns has a coupling :math:`J_{ij}`. The log-likelihood of complete rows is concave. At its
-    maximum without a penalty, the model has the same means and pair moments as the data. Missing
-    entries are nan. In training, the data-dependent expectation of a row is the expectation given
-    its observed entries.
+    columns has a coupling :math:`J_{ij}`. By default there are no hidden units. The log-likelihood
+    of complete rows is then concave. At its maximum without a penalty, the model has the same means
+    and pair moments as the data. Hidden units :math:`h_j`, which are 0 or 1, also represent
+    interactions of more than two columns. They are coupled to the columns, not to each other
+    (semi-restricted Boltzmann machine). Missing entries are nan. In training, the data-dependent
+    expectation of a row is the expectation given its observed entries.
 
     Parameters
     ----------
@@ -36,6 +45,12 @@ class BoltzmannMachine(VisibleEstimator):
         "tempered-transitions", "parallel-tempering", "mcmc-mle", "pf-mcmc-mle" or "exact". "exact"
         needs at most about twenty columns. An instance of a class of :mod:`skmrf.learners` has its
         own parameters.
+    n_components : int or "auto", default=0
+        Number of hidden units. "auto" compares 0, 32, 128 and 512 by short fits with "pcd", until
+        one has a lower log-likelihood of held-out rows than the one before. It compares at most a
+        tenth of the number of rows and four times the number of columns. It takes about as long as
+        two fits with the largest number. It is 0 with fewer than 320 rows, with other penalties
+        than "l2" and in :meth:`partial_fit`.
     states : pair of numbers, default=(-1, 1)
         The two values of :math:`s_i`, the lower one first.
     binarize : float, optional
@@ -45,9 +60,11 @@ class BoltzmannMachine(VisibleEstimator):
         Optimizer of the parameters. "auto" is a deterministic solver for deterministic learners:
         L-BFGS, or FISTA with the penalties "l1" and "group-l1". With "pcd", the penalty "l2" and
         ``learning_rate="adaptive"``, "auto" is stochastic natural gradient ascent (of independent
-        columns) with 1000 updates, whose rate falls from 0.05 to zero. For other stochastic
-        learners "auto" is Adam, or SGD with "group-l1". "lbfgs" needs a deterministic learner. An
-        instance of an optimizer of :mod:`skmrf.training` has its own parameters.
+        columns) with 1000 updates, whose rate falls from 0.05 to zero. With hidden units, gradients
+        are centred, and there are 1500 to 6000 updates with a first rate of 0.2 or 0.05, chosen
+        like ``alpha``, or 0.1. For other stochastic learners "auto" is Adam, or SGD with
+        "group-l1". "lbfgs" needs a deterministic learner. An instance of an optimizer of
+        :mod:`skmrf.training` has its own parameters.
     learning_rate : str, float or schedule, default="adaptive"
         Learning rate of stochastic learners. "adaptive" halves the rate whenever the gradient is
         only noise. "constant" keeps the first rate, "step" halves it every 1000 updates, and
@@ -55,15 +72,15 @@ class BoltzmannMachine(VisibleEstimator):
         for SGD and 0.02 for momentum. A float is a constant rate. An instance of a schedule of
         :mod:`skmrf.training` has its own parameters.
     penalty : {"l2", "l1", "group-l1"}, default="l2"
-        Penalty on the couplings of ``states``. Biases are not penalised. With "group-l1" each
-        coupling is a group.
+        Penalty on the couplings of ``states`` and on the weights of hidden units. Biases are not
+        penalised. With "group-l1" each coupling and the weights of each hidden unit are a group.
     alpha : float or "auto", default="auto"
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
         log-likelihood of a row in nats. 0 means no penalty. Each pair of columns counts once.
-        "auto" compares 3, 10 and 30 divided by the number of rows by short fits with "pcd": the
-        best one has the highest log-likelihood of held-out rows. With fewer than 50 rows, other
-        penalties than "l2" and in :meth:`partial_fit`, "auto" is 10 divided by the number of
-        (first) rows.
+        "auto" compares 3, 10 and 30 divided by the number of rows by short fits with "pcd", or 1, 3
+        and 10 with hidden units: the best one has the highest log-likelihood of held-out rows. With
+        fewer than 50 rows, other penalties than "l2" and in :meth:`partial_fit`, "auto" is 10, or 3
+        with hidden units, divided by the number of (first) rows.
     batch_size : int, default=256
         Number of rows in a minibatch of a stochastic learner.
     max_iter : int, optional
@@ -101,14 +118,21 @@ class BoltzmannMachine(VisibleEstimator):
 
     Attributes
     ----------
-    energy_ : PairwiseEnergy
-        Fitted model with the states of the parameter ``states``.
+    energy_ : PairwiseEnergy or SemiRestrictedEnergy
+        Fitted model with the states of the parameter ``states``. It is a
+        :class:`~skmrf.energies.SemiRestrictedEnergy` if there are hidden units.
     coupling_ : ndarray of shape (n_features, n_features)
         Couplings :math:`J` of the same distribution with the states -1 and 1, whatever ``states``
         is. The matrix is symmetric with a zero diagonal. For states 0 and 1 it is a quarter of
         ``energy_.coupling``.
     bias_ : ndarray of shape (n_features,)
         Biases :math:`b` of ``energy_``, for the states of the parameter ``states``.
+    n_components_ : int
+        Number of hidden units.
+    components_ : ndarray of shape (n_components_, n_features)
+        Weights :math:`W` of the hidden units, for the states of the parameter ``states``.
+    intercept_hidden_ : ndarray of shape (n_components_,)
+        Biases :math:`c` of the hidden units.
     alpha_ : float
         Strength of the penalty.
     log_partition_ : float
@@ -137,6 +161,9 @@ class BoltzmannMachine(VisibleEstimator):
     D. H. Ackley, G. E. Hinton, T. J. Sejnowski, "A learning algorithm for Boltzmann machines",
     Cognitive Science 9 (1985).
 
+    S. Osindero, G. E. Hinton, "Modeling image patches with a directed hierarchy of Markov random
+    fields", NIPS (2007): couplings beside hidden units.
+
     Examples
     --------
     >>> import numpy as np
@@ -157,6 +184,7 @@ class BoltzmannMachine(VisibleEstimator):
         self,
         learner="pcd",
         *,
+        n_components=0,
         states=(-1, 1),
         binarize=None,
         optimizer="auto",
@@ -177,6 +205,7 @@ class BoltzmannMachine(VisibleEstimator):
         verbose=0,
     ):
         self.learner = learner
+        self.n_components = n_components
         self.states = states
         self.binarize = binarize
         self.optimizer = optimizer
@@ -198,7 +227,7 @@ class BoltzmannMachine(VisibleEstimator):
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
-        """Learn the couplings and the biases.
+        """Learn the couplings, the biases and the weights of hidden units.
 
         Parameters
         ----------
@@ -254,38 +283,51 @@ class BoltzmannMachine(VisibleEstimator):
     def bias_(self):
         """Biases when the variables take the values in ``states``, shape (n_features,)."""
         check_is_fitted(self)
-        return self.energy_.bias
+        return self.energy_.theta["visible_bias" if self.energy_.has_latent else "bias"]
+
+    @property
+    def n_components_(self):
+        """Number of hidden units."""
+        check_is_fitted(self)
+        return self.energy_.n_variables - self.n_features_in_
+
+    @property
+    def components_(self):
+        """Weights of the hidden units for the values in ``states``, (n_components, n_features)."""
+        check_is_fitted(self)
+        energy = self.energy_
+        return energy.weights.T if energy.has_latent else np.zeros((0, energy.n_variables))
+
+    @property
+    def intercept_hidden_(self):
+        """Biases of the hidden units, shape (n_components,)."""
+        check_is_fitted(self)
+        return self.energy_.hidden_bias if self.energy_.has_latent else np.zeros(0)
 
     def _fit(self, X, sample_weight, partial=False):
         with unchanged_on_error(self):
+            self._check_n_components()
             states = check_two_states(self.states)
             check_threshold(self.binarize)
             parameters, learner = TrainingParameters.of(self, partial), self._check_learner()
             fit = FitSession(self, parameters, X)
             if fit.is_resumed:
-                self._check_same_states(states)
+                self._check_same_model(states)
             encoder, codes = self._encode_training(X, states, reset=not fit.is_resumed)
             data = weighted_rows(Batch(codes), sample_weight)
-            if not fit.is_resumed:
-                self._check_size(parameters)
-                fit.energy = _independent_columns(data, states)
-            known = (vars(self).get("alpha_"), None) if fit.is_resumed else None
             with fit.parallel():
-                choice = choose(fit.energy, data, parameters, known)
+                if fit.is_resumed:
+                    known = vars(self).get("alpha_"), None
+                    choice = choose(fit.energy, data, parameters, known)
+                else:
+                    fit.energy, choice = self._choose(data, states, parameters)
             fit.energy = choice.energy if choice.is_interrupted else fit.energy
             fit.begin(data, encoder.states)
             data, held_out = hold_out(data, parameters, fit.rng)
-            resolution, n_never = data_moments.summarise_pairs(fit.energy, data)
-            settings = parameters.settings(
-                learner,
-                fit.energy,
-                data,
-                alpha=choice.alpha,
-                score=_score(fit.energy, held_out),
-                resolution=resolution,
-            )
-            if is_preconditioned(learner, parameters):
-                settings = preconditioned_settings(settings, fit.energy, data, choice.rate)
+            n_never = 0
+            if choice.alpha == 0:
+                n_never = data_moments.summarise_pairs(fit.energy, data)[1]
+            settings = self._settings(parameters, learner, fit.energy, data, held_out, choice)
 
             def attributes(state):
                 fitted = fit.attributes(state) | {"alpha_": choice.alpha}
@@ -293,13 +335,60 @@ class BoltzmannMachine(VisibleEstimator):
 
             train = fit.keep_interrupted if choice.is_interrupted else fit.train
             state = train(learner, data, settings, attributes)
-            if choice.alpha == 0:
-                data_moments.warn_unbounded(n_never)
+            data_moments.warn_unbounded(n_never)
             vars(self).update(attributes(state))
         return self
 
-    def _check_same_states(self, states):
-        """Raise a ValueError unless ``states`` is the same as in the previous fit."""
+    def _check_n_components(self):
+        if isinstance(self.n_components, str):
+            check_auto("n_components", self.n_components, "an integer >= 0")
+        else:
+            check_number("n_components", self.n_components, low=0, integer=True)
+
+    def _choose(self, data, states, parameters):
+        """Return the initial model, and the strength of its weight decay and its learning rate."""
+        sizes = [self.n_components]
+        if isinstance(self.n_components, str):
+            limit = min(data.X.shape[0] // ROWS_PER_UNIT, UNITS_PER_COLUMN * data.X.shape[1])
+            sizes = [m for m in SIZES if m <= (0 if parameters.is_partial else limit)]
+        self._check_size(parameters, sizes[0])
+        energies = (self._initial_energy(m, data, states) for m in sizes)
+        if len(sizes) > 1:
+            return choose_model(energies, data, parameters)
+        energy = next(energies)
+        return energy, choose(energy, data, parameters)
+
+    def _initial_energy(self, n_components, data, states):
+        if n_components == 0:
+            return _independent_columns(data, states)
+        rng = check_generator(self.random_state)
+        return initial_coupled_layers(data, n_components, states, rng)
+
+    def _settings(self, parameters, learner, energy, data, held_out, choice):
+        """Return the settings of the training loop."""
+        if energy.has_latent:
+            return training_settings(parameters, learner, energy, data, held_out, choice)
+        settings = parameters.settings(
+            learner,
+            energy,
+            data,
+            alpha=choice.alpha,
+            score=_score(energy, held_out),
+            resolution=data_moments.summarise_pairs(energy, data)[0],
+        )
+        if is_preconditioned(learner, parameters):
+            settings = preconditioned_settings(settings, energy, data, choice.rate)
+        return settings
+
+    def _check_same_model(self, states):
+        """Raise a ValueError unless the previous fit has the same states and hidden units."""
+        n_hidden = len(self.intercept_hidden_)
+        if self.n_components not in ("auto", n_hidden):
+            raise ValueError(
+                f"Training cannot continue with n_components={self.n_components}, because the "
+                f"previous fit has {n_hidden} hidden units. Start anew with fit and "
+                "warm_start=False."
+            )
         if states != self.energy_.states:
             raise ValueError(
                 f"Training cannot continue with states={self.states!r}, because the previous fit "
@@ -312,10 +401,12 @@ class BoltzmannMachine(VisibleEstimator):
         encoder = TwoStateEncoder(self._column_names(), states, self.binarize)
         return encoder, encoder.encode(rows)
 
-    def _check_size(self, parameters):
-        n = self.n_features_in_
+    def _check_size(self, parameters, n_components):
+        n, what = self.n_features_in_, "couplings and biases"
         remedy = "Use fewer columns, or raise max_bytes."
-        parameters.check_memory(n * (n + 1), "couplings and biases", remedy)
+        if n_components:
+            what, remedy = "couplings, weights and biases", f"Use fewer n_components. {remedy}"
+        parameters.check_memory(n * (n + 1 + n_components), what, remedy)
 
     @property
     def _encoder(self):
@@ -339,4 +430,5 @@ def _score(energy, held_out):
 def _symmetric(energy):
     """Return the energy with exactly symmetric couplings, without rounding errors."""
     coupling = 0.5 * (energy.coupling + energy.coupling.T)
-    return PairwiseEnergy(coupling, energy.bias, energy.states)
+    theta = {**energy.theta, "coupling": coupling}
+    return type(energy)(**theta, states=energy.states)

@@ -17,18 +17,15 @@ from ..energies import BipartiteEnergy
 from ..learners.base import draw_states
 from ..likelihood import log_partition_bounds
 from ..samplers import gibbs_queries
-from ..training.held_out import layered_score
 from ._base import unchanged_on_error
 from ._density import EnergyEstimator
-from ._hidden_layer import adaptive_rate, describe_hidden_units, initial_layers
+from ._hidden_layer import describe_hidden_units, initial_layers, training_settings
 from ._rows import hold_out, weighted_rows
 from ._session import FitSession
 from ._training import TrainingParameters
-from ._weight_decay import RECENCY, choose, is_preconditioned, preconditioned_settings
+from ._weight_decay import choose
 
 STATES = (0.0, 1.0)
-MAX_UPDATES = 10_000  # if max_iter is None
-MIN_PATIENCE = 500  # updates; hidden units need time to become different
 
 
 class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
@@ -297,22 +294,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             data, held_out = hold_out(data, parameters, fit.rng)
             if held_out is not None:  # a score needs states
                 held_out = held_out._replace(X=draw_states(held_out.X, fit.rng))
-            min_epochs = -(-MIN_PATIENCE * self.batch_size // data.X.shape[0])
-            settings = parameters.settings(
-                learner,
-                fit.energy,
-                data,
-                alpha=choice.alpha,
-                default_optimizer="adam",  # also for the exact learner
-                recency=RECENCY,
-                patience=max(self.n_iter_no_change, min_epochs),
-                max_updates=MAX_UPDATES,
-                score=_score(fit.energy, held_out),
-            )
-            if is_preconditioned(learner, parameters):
-                settings = preconditioned_settings(settings, fit.energy, data, choice.rate)
-            elif parameters.has_default_rate(settings.optimizer):
-                settings.rate = adaptive_rate(settings.optimizer)
+            settings = training_settings(parameters, learner, fit.energy, data, held_out, choice)
 
             def attributes(state):
                 chosen = {"alpha_": choice.alpha, "learning_rate_": choice.rate}
@@ -494,7 +476,3 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _score(energy, held_out):
-    return None if held_out is None else layered_score(energy, held_out)

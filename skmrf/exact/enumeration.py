@@ -10,6 +10,7 @@ import numpy as np
 
 from .._kernels.sums import softplus_sums_and_means
 from .._utils.interrupts import check_time
+from .._utils.phases import States
 
 BLOCK = 2**16  # floats in a table, so that it stays in the CPU cache
 MAX_TERMS = 2.0**37  # takes minutes
@@ -201,6 +202,80 @@ def _add_block(sums, outer, states, weights, means):
     pairs[slow:] += found[1:]
     small[:slow] += outer * weights.sum()
     small[slow:] += weighted.sum(axis=0)[1:]
+
+
+@dataclass(frozen=True)
+class VisibleSum:
+    """Sum over all visible states of a model whose hidden units are independent given them.
+
+    Parameters
+    ----------
+    n_visible : int
+        Number of visible variables with two states.
+    n_hidden : int
+        Number of hidden units, which are summed out for each visible state.
+    """
+
+    BLOCK_STATES = 2**12
+
+    n_visible: int
+    n_hidden: int
+
+    @property
+    def bytes(self):
+        """Return the peak memory of the sum, in bytes."""
+        states = min(2.0**self.n_visible, self.BLOCK_STATES)
+        n_variables = self.n_visible + self.n_hidden
+        return FLOAT_BYTES * (4.0 * states * n_variables + 6.0 * self.n_visible * n_variables)
+
+    @property
+    def log2_terms(self):
+        """Return the base-2 logarithm of the number of products of states and parameters."""
+        n_parameters = self.n_visible * (self.n_visible + self.n_hidden)
+        return self.n_visible + np.log2(max(n_parameters, 1))
+
+    @property
+    def is_quick(self):
+        """Return whether the sum takes a few seconds at most."""
+        return self.log2_terms <= np.log2(QUICK_TERMS)
+
+    def fits(self, max_bytes):
+        """Return whether the sum fits into ``max_bytes`` and its time limit."""
+        return self.bytes <= max_bytes and self.log2_terms <= np.log2(MAX_TERMS)
+
+    def limit_message(self, max_bytes):
+        """Return the error message for a sum that exceeds the memory limit or the size limit."""
+        return (
+            f"Exact inference needs {self.bytes:.4g} bytes and 2^{self.log2_terms:.1f} operations "
+            f"for the 2^{self.n_visible} states of the visible variables. The limits are "
+            f"max_bytes={max_bytes:.4g} and 2^{np.log2(MAX_TERMS):.0f} operations. Use "
+            'method="ais" for log Z, or a sampling learner such as "pcd" for training.'
+        )
+
+    def log_partition(self, energy):
+        """Return the log partition function log Z of an energy, in nats."""
+        return self._sum(energy, moments=False).log_total
+
+    def expected(self, energy):
+        """Return the expected sufficient statistics (a dict like ``theta``) and log Z."""
+        found = self._sum(energy, moments=True)
+        return dict(zip(energy.theta, found.means(), strict=True)), found.log_total
+
+    def _sum(self, energy, moments):
+        energy = energy.with_theta({k: v.astype(float) for k, v in energy.theta.items()})
+        running, n_states = RunningSum(*(v.shape for v in energy.theta.values())), 2**self.n_visible
+        for first in range(0, n_states, self.BLOCK_STATES):
+            check_time()
+            last = min(first + self.BLOCK_STATES, n_states)
+            states = binary_states(self.n_visible, first, last)
+            log_weights = energy.log_marginal(states)
+            total = np.exp(log_weights - running.rescale(log_weights.max())).sum()
+            running.total += total
+            if moments:
+                expected = energy.moments(States(states, None, log_weights))
+                for mean, name in zip(running.sums, energy.theta, strict=True):
+                    mean += total * expected[name]
+        return running
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ import numpy as np
 from .._utils.interrupts import remaining_time
 from ..energies import LayeredEnergy
 from ..energies.layout import Layout
-from ..energies.protocols import BinaryPairwiseEnergy
+from ..energies.protocols import BinaryPairwiseEnergy, HiddenLayerEnergy
 from .elimination import DEFAULT_MAX_BYTES, expected_moments, log_partitions, memory_message
-from .enumeration import LayerSum, TwoBlockSum
+from .enumeration import LayerSum, TwoBlockSum, VisibleSum
 from .tree_decomposition import build_tree, forecast
 
 MAX_ENTRIES = 1.5e9  # table entries that take about a minute
@@ -44,7 +44,7 @@ def exact_model(energy, *, max_bytes=DEFAULT_MAX_BYTES, sparse=False):
 
     Returns
     -------
-    LayerSum, TwoBlockSum or EliminationSum
+    LayerSum, VisibleSum, TwoBlockSum or EliminationSum
         The first method that fits into ``max_bytes``.
 
     Raises
@@ -87,7 +87,7 @@ def quick_exact_model(energy, *, max_bytes=DEFAULT_MAX_BYTES):
 
     Returns
     -------
-    LayerSum, TwoBlockSum, EliminationSum or None
+    LayerSum, VisibleSum, TwoBlockSum, EliminationSum or None
         None if every method is too slow or needs too much memory.
     """
     models = (m for m in _candidates(energy, True) if m.is_quick and m.fits(max_bytes))
@@ -96,7 +96,7 @@ def quick_exact_model(energy, *, max_bytes=DEFAULT_MAX_BYTES):
 
 def _candidates(energy, sparse):
     """Return the exact methods for an energy, with the preferred method first."""
-    if isinstance(energy, LayeredEnergy):
+    if isinstance(energy, HiddenLayerEnergy):
         return _layered_candidates(energy, sparse)
     if isinstance(energy, BinaryPairwiseEnergy):
         return _pairwise_candidates(energy, sparse)
@@ -115,8 +115,10 @@ def _pairwise_candidates(energy, sparse):
 
 
 def _layered_candidates(energy, sparse):
-    yield LayerSum(*energy.weights.shape)
-    if sparse and np.count_nonzero(energy.weights) <= MAX_WEIGHTS_PER_UNIT * energy.n_variables:
+    sizes = energy.weights.shape
+    yield LayerSum(*sizes) if isinstance(energy, LayeredEnergy) else VisibleSum(*sizes)
+    n_nonzero = sum(np.count_nonzero(v) for v in energy.theta.values() if v.ndim == 2)
+    if sparse and n_nonzero <= MAX_WEIGHTS_PER_UNIT * energy.n_variables:
         yield EliminationSum(NonZeroTables.from_energy(energy))
 
 

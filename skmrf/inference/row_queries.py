@@ -2,15 +2,25 @@
 
 import numpy as np
 
-from .._utils.codes import MISSING
+from .._utils.codes import MISSING, STATE
+from .._utils.log_weights import log_mean_exp
 from .._utils.warn import warn_caller
 from ..exact import elimination
 from ..exact.completion import Completion
 from ..exact.elimination import DEFAULT_MAX_BYTES
+from ..exact.enumeration import binary_states
 from ..exact.expectations import max_quick_entries
 from ..likelihood import ais
 from ..likelihood.bounds import exact_entries, exact_fits
-from ..samplers import gibbs_queries
+from ..samplers import Product, gibbs_queries, spawn_generators, sweep
+
+MAX_ENUMERATED = 10  # missing entries of a row, with hidden units summed out
+ENTRIES_AT_ONCE = 2**22
+N_CHAINS, N_SWEEPS, N_RECORDS = 64, 400, 50  # of a row with more missing entries
+N_TEMPERATURES, ROWS_AT_ONCE = 1000, 64
+PATH = np.minimum(np.linspace(0.0, 2.0, N_SWEEPS + 1), 1.0)
+COLDEST = 4.0  # inverse temperature of the search for a mode
+ROUNDING = 1e-9  # nats
 
 
 def _missing_patterns(X, is_selected=None):
@@ -243,3 +253,158 @@ def warn_inexact_samples():
         "Exact sampling does not fit in memory. The samples are states of Gibbs chains, which only "
         "approximate the distribution. For exact samples, increase max_bytes.",
     )
+
+
+def latent_log_partitions(energy, X, *, rng=None, **_):
+    """Return the result of :func:`row_log_partitions` for a model with hidden units.
+
+    Rows with at most 10 missing entries are exact. The others are estimated by annealed importance
+    sampling.
+
+    Parameters
+    ----------
+    energy : HiddenLayerEnergy
+        Model with two-state variables.
+    X : ndarray of shape (n_rows, n_visible)
+        State codes of the visible variables; MISSING where an entry is missing.
+    rng : Generator, int or None, default=None
+        Seed or generator of annealed importance sampling.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Unnormalised log-probabilities of the observed entries, in nats.
+    """
+    out, rng = np.empty(len(X)), np.random.default_rng(rng)
+    for rows, _, log_f in _enumerate_missing(energy, X):
+        out[rows] = np.logaddexp.reduce(log_f, axis=1)
+    n_observed = (X != MISSING).sum(axis=1)
+    for rows, chains in _start_chains(energy, X, rng):
+        _, log_weights = chains.sweep(np.linspace(0.0, 1.0, N_TEMPERATURES + 1))
+        means = [log_mean_exp(w) for w in log_weights.reshape(len(rows), -1)]
+        out[rows] = means - n_observed[rows] * np.log(2.0)
+    return out
+
+
+def latent_marginals(energy, X, *, rng=None, **_):
+    """Return the result of :func:`row_marginals` for a model with hidden units.
+
+    Rows with at most 10 missing entries are exact. The others are averages over Gibbs chains.
+
+    Parameters
+    ----------
+    energy : HiddenLayerEnergy
+        Model with two-state variables.
+    X : ndarray of shape (n_rows, n_visible)
+        State codes of the visible variables; MISSING where an entry is missing.
+    rng : Generator, int or None, default=None
+        Seed or generator of the Gibbs chains.
+
+    Returns
+    -------
+    list of ndarray of shape (n_rows, 2)
+        One array of probabilities for each visible variable.
+    """
+    ones, rng = np.array(X, dtype=float), np.random.default_rng(rng)
+    for rows, states, log_f in _enumerate_missing(energy, X):
+        p = np.exp(log_f - np.logaddexp.reduce(log_f, axis=1)[:, None])
+        free = X[rows[0]] == MISSING
+        ones[np.ix_(rows, free)] = p @ states
+    for rows, chains in _start_chains(energy, X, rng):
+        chains.sweep(PATH)
+        total = np.zeros((len(rows), X.shape[1]))
+        for _ in range(N_RECORDS):
+            chains.sweep(np.ones(N_SWEEPS // (2 * N_RECORDS) + 1))
+            total += chains.X.reshape(len(rows), N_CHAINS, -1).mean(axis=1)
+        ones[rows] = total / N_RECORDS
+    return [np.stack([1.0 - p, p], axis=1) for p in ones.T]
+
+
+def latent_modes(energy, X, *, rng=None, **_):
+    """Return the result of :func:`row_modes` for a model with hidden units, which are summed out.
+
+    Rows with at most 10 missing entries are exact. The others are the best states that simulated
+    annealing and changes of single variables find.
+
+    Parameters
+    ----------
+    energy : HiddenLayerEnergy
+        Model with two-state variables.
+    X : ndarray of shape (n_rows, n_visible)
+        State codes of the visible variables; MISSING where an entry is missing.
+    rng : Generator, int or None, default=None
+        Seed or generator of simulated annealing.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_visible)
+        Rows of state codes without missing entries.
+    """
+    out, rng = X.copy(), np.random.default_rng(rng)
+    for rows, states, log_f in _enumerate_missing(energy, X):
+        free = X[rows[0]] == MISSING
+        out[np.ix_(rows, free)] = states[log_f.argmax(axis=1)]
+    for rows, chains in _start_chains(energy, X, rng):
+        chains.sweep(np.concatenate([PATH, np.geomspace(1.0, COLDEST, N_SWEEPS // 2)]))
+        values = energy.log_marginal(chains.X).reshape(len(rows), N_CHAINS)
+        best = values.argmax(axis=1) + N_CHAINS * np.arange(len(rows))
+        out[rows] = _improve(energy, chains.X[best], X[rows] == MISSING)
+    return out
+
+
+def _improve(energy, states, is_free):
+    """Change single free entries of each row as long as its log marginal increases."""
+    values, has_changed = energy.log_marginal(states), True
+    while has_changed:
+        has_changed = False
+        for i in np.flatnonzero(is_free.any(axis=0)):
+            changed = states.copy()
+            changed[:, i] = 1 - changed[:, i]
+            others = energy.log_marginal(changed)
+            better = is_free[:, i] & (others > values + ROUNDING)
+            states[better, i], values[better] = changed[better, i], others[better]
+            has_changed |= bool(better.any())
+    return states
+
+
+def _enumerate_missing(energy, X):
+    """Yield rows with few missing entries, all states of these, and the log marginal of each.
+
+    The rows have the same missing entries, and the log marginals have the shape (n_rows, n_states).
+    """
+    for observed, rows in _missing_patterns(X):
+        n_missing = np.count_nonzero(~observed)
+        if n_missing > MAX_ENUMERATED:
+            continue
+        states = binary_states(n_missing).astype(STATE)
+        n_rows = max(1, ENTRIES_AT_ONCE // (len(states) * sum(energy.weights.shape)))
+        for first in range(0, len(rows), n_rows):
+            part = rows[first : first + n_rows]
+            complete = np.repeat(X[part], len(states), axis=0)
+            complete[:, ~observed] = np.tile(states, (len(part), 1))
+            yield part, states, energy.log_marginal(complete).reshape(len(part), -1)
+
+
+def _start_chains(energy, X, rng):
+    """Yield rows with many missing entries, and Gibbs chains of the missing entries of each."""
+    rows = np.flatnonzero((X == MISSING).sum(axis=1) > MAX_ENUMERATED)
+    for first in range(0, len(rows), ROWS_AT_ONCE):
+        part = rows[first : first + ROWS_AT_ONCE]
+        yield part, _ClampedChains(energy, np.repeat(X[part], N_CHAINS, axis=0), rng)
+
+
+class _ClampedChains:
+    """Gibbs chains of the missing entries of rows, which start at uniformly drawn states."""
+
+    def __init__(self, energy, X, rng):
+        self.energy, self.clamped = energy, X != MISSING
+        drawn = Product.uniform(energy.visible_states).sample(len(X), rng)
+        self.X = np.where(self.clamped, X, drawn)
+        self.generators = spawn_generators(rng, len(X))
+
+    def sweep(self, betas):
+        """Run sweeps along a path of inverse temperatures; return states and log weights."""
+        self.X, log_weights = sweep(
+            self.energy, self.X, self.generators, betas=betas, clamped=self.clamped
+        )
+        return self.X, log_weights

@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 
 from ..energies import LayeredEnergy
+from ..energies.protocols import HiddenLayerEnergy
 from ..samplers import Product, blocks_of, spawn_generators, sweep
-from ..samplers.gibbs import sweep_from_hidden
+from ..samplers.layers import sweep_from_hidden
 from .particle_options import check_count
 from .particles import ParticleLearner, Particles
 
 MIN_CHAINS, MAX_CHAINS = 64, 512
-LAYERED_CHAINS, LAYERED_SWEEPS, SWEEPS = 500, 1, 5
+LAYERED_CHAINS, LAYERED_SWEEPS, COUPLED_SWEEPS, SWEEPS = 500, 1, 1, 5
 
 
 class PCD(ParticleLearner):
@@ -51,7 +52,8 @@ class PCD(ParticleLearner):
         n_chains = self.n_chains
         if n_chains is None:
             n_rows = int(np.clip(batch.X.shape[0], MIN_CHAINS, MAX_CHAINS))
-            n_chains = LAYERED_CHAINS if is_layered else n_rows
+            has_hidden = isinstance(energy, HiddenLayerEnergy)
+            n_chains = LAYERED_CHAINS if has_hidden else n_rows
         X = data.draw_rows(batch, n_chains, rng)
         reference = Product.uniform(energy.visible_states)
         hidden = None
@@ -69,7 +71,9 @@ class PCD(ParticleLearner):
         return positive, after.phase, after, {"flip_rate": float((after.X != state.X).mean())}
 
     def _sweep(self, energy, state):
-        X, _ = sweep(energy, state.X, state.generators, n_sweeps=self.n_sweeps or SWEEPS)
+        has_hidden = isinstance(energy, HiddenLayerEnergy)
+        n_sweeps = self.n_sweeps or (COUPLED_SWEEPS if has_hidden else SWEEPS)
+        X, _ = sweep(energy, state.X, state.generators, n_sweeps=n_sweeps)
         return replace(state, X=X)
 
     def _alternate(self, energy, state):

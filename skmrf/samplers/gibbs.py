@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels.gibbs import binary_field, sweep_binary, sweep_tables
-from .._kernels.layers import draw_units, softplus_sums, unit_means
 from .._utils.codes import STATE
 from .._utils.interrupts import InterruptLater
 from .._utils.parallel import run_blocks
@@ -13,11 +12,12 @@ from .._utils.rows import dense_rows
 from ..energies.conditionals import (
     BinaryConditionals,
     BipartiteConditionals,
-    bias_rows,
-    bias_sums,
+    CoupledLayerConditionals,
 )
+from .layers import sweep_coupled_layers, sweep_layers
 
 BLOCK = 64
+BLOCKS_AT_ONCE = 8  # blocks of chains in one matrix product
 CHUNK = 4096  # rows counted at once
 UPDATES_A_CALL = 4_000_000
 UPDATES_TO_SEND = 20_000_000  # takes about a second
@@ -230,17 +230,26 @@ def sweep(
             conditionals, reference, betas, X, clamped, log_weights, generators, blocks
         )
         return X, log_weights
-    order = np.flatnonzero(np.asarray(energy.n_states) > 1)
+    order = np.flatnonzero(np.asarray(energy.visible_states) > 1)
     order = order[::-1].copy() if reverse else order
-    run = _binary_block if isinstance(conditionals, BinaryConditionals) else _table_block
-    tasks = [
-        (conditionals, reference, betas, order, X[b], clamped[b], log_weights[b], rng)
-        for b, rng in zip(blocks, generators, strict=True)
-    ]
-    long = BLOCK * (len(betas) - 1) * energy.sweep_work > UPDATES_TO_SEND
+    run, n_blocks = _block_function(conditionals)
+    tasks = []
+    for first in range(0, len(blocks), n_blocks):
+        chains = slice(first * BLOCK, (first + n_blocks) * BLOCK)
+        arrays = X[chains], clamped[chains], log_weights[chains]
+        rngs = generators[first : first + n_blocks]
+        tasks.append((conditionals, reference, betas, order, *arrays, rngs))
+    long = n_blocks * BLOCK * (len(betas) - 1) * energy.sweep_work > UPDATES_TO_SEND
     done = list(run_blocks(run, tasks, n_jobs, long=long))
-    generators[:] = [rng for _, _, rng in done]
+    generators[:] = [rng for _, _, rngs in done for rng in rngs]
     return np.concatenate([x for x, _, _ in done]), np.concatenate([w for _, w, _ in done])
+
+
+def _block_function(conditionals):
+    """Return the function that sweeps a part of the chains, and the number of blocks of a part."""
+    if isinstance(conditionals, CoupledLayerConditionals):
+        return _coupled_blocks, BLOCKS_AT_ONCE
+    return (_binary_block if isinstance(conditionals, BinaryConditionals) else _table_block), 1
 
 
 def _split_path(betas, updates_a_sweep):
@@ -254,7 +263,8 @@ def _writeable(array):
     return array if array.flags.writeable else array.copy()
 
 
-def _table_block(conditionals, reference, betas, order, X, clamped, log_weights, rng):
+def _table_block(conditionals, reference, betas, order, X, clamped, log_weights, rngs):
+    (rng,) = rngs
     X, log_weights = _writeable(X), _writeable(log_weights)
     work = len(X) * len(conditionals.clique_vars)
     for piece in _split_path(betas, work):
@@ -270,10 +280,11 @@ def _table_block(conditionals, reference, betas, order, X, clamped, log_weights,
                 log_weights,
                 rng,
             )
-    return X, log_weights, rng
+    return X, log_weights, rngs
 
 
-def _binary_block(conditionals, reference, betas, order, X, clamped, log_weights, rng):
+def _binary_block(conditionals, reference, betas, order, X, clamped, log_weights, rngs):
+    (rng,) = rngs
     X, log_weights = _writeable(X), _writeable(log_weights)
     field = np.empty(X.shape)
     binary_field(X, conditionals.coupling, conditionals.bias, field)
@@ -281,130 +292,12 @@ def _binary_block(conditionals, reference, betas, order, X, clamped, log_weights
     for piece in _split_path(betas, X.size * 8):
         with InterruptLater():
             sweep_binary(conditionals, *state, piece, order, X, field, clamped, log_weights, rng)
-    return X, log_weights, rng
+    return X, log_weights, rngs
 
 
-class _UniformNoise:
-    """Uniform random numbers for a layer of units; each block of chains has its own generator."""
-
-    def __init__(self, generators, blocks, n_units, dtype):
-        self.generators = generators
-        self.blocks = blocks
-        self.array = np.empty((blocks[-1].stop, n_units), dtype=dtype)
-
-    def draw(self):
-        """Overwrite ``array`` with new uniform random numbers, and return it."""
-        for block, rng in zip(self.blocks, self.generators, strict=True):
-            rng.random(out=self.array[block], dtype=self.array.dtype)
-        return self.array
-
-
-def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, generators, blocks):
-    r"""Run Gibbs sweeps of a bipartite model along a path of inverse temperatures.
-
-    Matrix products update all chains together. A sweep samples hidden given visible units, then
-    visible given hidden units. The target at beta, with the hidden units summed out, is
-
-    .. math:: p_0(v)^{1-\beta} e^{\beta c^\top v}
-        \prod_j \frac{1 + e^{\beta (b_j + (v^\top W)_j)}}{2^{1-\beta}}
-
-    This is the reference ``p_0`` at beta = 0 and ``exp(-F(v))`` at beta = 1. A sweep is reversible.
-
-    Parameters
-    ----------
-    conditionals : BipartiteConditionals
-        Weights and biases of the model.
-    reference : Product
-        Distribution of the visible units at beta = 0.
-    betas : ndarray of shape (n_sweeps + 1,)
-        Path of inverse temperatures.
-    X : ndarray of shape (n_chains, n_visible)
-        States at which the chains start.
-    clamped : ndarray of bool
-        True for entries that keep their state; of the shape of X, or empty.
-    log_weights : ndarray of shape (n_chains,)
-        Log weights of annealed importance sampling, which are increased in place.
-    generators : list of numpy.random.Generator
-        One generator per block of chains.
-    blocks : list of slice
-        Chains of each generator.
-
-    Returns
-    -------
-    ndarray of shape (n_chains, n_visible), dtype STATE
-        States at which the chains end.
-    """
-    weights, *biases = conditionals
-    visible_bias, hidden_bias = (bias_rows(b, len(X)) for b in biases)
-    n_visible, n_hidden = weights.shape
-    dtype = weights.dtype
-    odds = (reference.log_p[reference.start + 1] - reference.log_p[reference.start]).astype(dtype)
-    constant = reference.log_p[reference.start].sum() - n_hidden * np.log(2.0)
-    no_shift = np.zeros(n_hidden, dtype=dtype)
-    hidden_noise = _UniformNoise(generators, blocks, n_hidden, dtype)
-    visible_noise = _UniformNoise(generators, blocks, n_visible, dtype)
-    V = X.astype(dtype)
-    H = np.empty((len(V), n_hidden), dtype=dtype)
-    start = V.copy() if clamped.size else None
-    for before, beta in zip(betas[:-1].tolist(), betas[1:].tolist(), strict=True):
-        np.matmul(V, weights, out=H)
-        if beta != before:
-            linear = bias_sums(V, visible_bias - odds) - constant
-            log_weights += (beta - before) * linear
-            log_weights += _softplus(H, hidden_bias, beta) - _softplus(H, hidden_bias, before)
-        draw_units(H, hidden_bias, beta, no_shift, hidden_noise.draw(), H)
-        np.matmul(H, weights.T, out=V)
-        draw_units(V, visible_bias, beta, (dtype.type(1 - beta)) * odds, visible_noise.draw(), V)
-        if start is not None:
-            np.copyto(V, start, where=clamped)
-    return V.astype(STATE)
-
-
-def sweep_from_hidden(energy, H, generators, blocks, n_sweeps):
-    """Run Gibbs sweeps of a bipartite model, starting from states of the hidden units.
-
-    A sweep samples visible given hidden units, then hidden given visible units.
-
-    Parameters
-    ----------
-    energy : BipartiteEnergy
-        Model.
-    H : ndarray of shape (n_chains, n_hidden), dtype of the weights
-        Hidden states at which the chains start.
-    generators : list of numpy.random.Generator
-        One generator per block of chains.
-    blocks : list of slice
-        Chains of each generator.
-    n_sweeps : int
-        Number of sweeps.
-
-    Returns
-    -------
-    V : ndarray of shape (n_chains, n_visible), dtype STATE
-        Visible states of the last sweep.
-    means : ndarray of shape (n_chains, n_hidden)
-        Means of the hidden units given ``V``.
-    H : ndarray of shape (n_chains, n_hidden)
-        Hidden states, sampled with these means.
-    """
-    weights, *biases = energy.conditionals()
-    visible_bias, hidden_bias = (bias_rows(b, len(H)) for b in biases)
-    n_visible, n_hidden = weights.shape
-    hidden_noise = _UniformNoise(generators, blocks, n_hidden, weights.dtype)
-    visible_noise = _UniformNoise(generators, blocks, n_visible, weights.dtype)
-    no_shift = np.zeros(n_visible, dtype=weights.dtype)
-    V = np.empty((len(H), n_visible), dtype=weights.dtype)
-    means = np.empty((len(H), n_hidden), dtype=weights.dtype)
-    for _ in range(n_sweeps):
-        np.matmul(H, weights.T, out=V)
-        draw_units(V, visible_bias, 1.0, no_shift, visible_noise.draw(), V)
-        np.matmul(V, weights, out=means)
-        unit_means(means, hidden_bias, means)
-        H = (hidden_noise.draw() < means).astype(weights.dtype)
-    return V.astype(STATE), means, H
-
-
-def _softplus(activation, bias, scale):
-    out = np.empty(len(activation))
-    softplus_sums(activation, bias, scale, out)
-    return out
+def _coupled_blocks(conditionals, reference, betas, order, X, clamped, log_weights, rngs):
+    log_weights, blocks = _writeable(log_weights), blocks_of(len(X))
+    X = sweep_coupled_layers(
+        conditionals, reference, betas, order, X, clamped, log_weights, rngs, blocks
+    )
+    return X, log_weights, rngs

@@ -5,15 +5,21 @@ import numpy as np
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.rows import dense_rows
+from ..energies import LayeredEnergy
 from ..exact import expectations
 from ..exact.tree_decomposition import forecast
 from ..inference import row_queries
+from ..learners.base import has_missing
 from ..learners.pseudo_likelihood import site_log_likelihood
 from ..likelihood import log_partition_bounds
 
 MAX_TABLE_ENTRIES = 2**20  # of elimination, for an exact log-likelihood
 MAX_LAYER_SIZE = 12  # for an exact log-likelihood
 N_SITES = 16  # of each row, for a pseudo-likelihood
+NO_COMPLETE_ROW = (
+    "This model is too large to score held-out rows with missing entries, but each held-out row "
+    "has a missing entry. Set early_stopping=False."
+)
 
 
 def held_out_score(layout, held_out):
@@ -50,10 +56,7 @@ def held_out_score(layout, held_out):
         return score
     complete = (held_out.X != MISSING).all(axis=1)
     if not complete.any():
-        raise ValueError(
-            "This model is too large to score held-out rows with missing entries, but each "
-            "held-out row has a missing entry. Set early_stopping=False."
-        )
+        raise ValueError(NO_COMPLETE_ROW)
     share = weights[complete] / weights[complete].sum()
     return lambda energy, _: float(share @ site_log_likelihood(energy, held_out.X[complete])[0])
 
@@ -86,14 +89,15 @@ def pseudo_log_likelihoods(energy, rows):
 
 
 def layered_score(energy, held_out):
-    """Return a function that scores a two-layer model on held-out rows.
+    """Return a function that scores a model with hidden units on held-out rows.
 
-    The score is the mean log-likelihood if a layer has at most 12 units. Else it is an estimate of
-    the mean pseudo-log-likelihood from 16 randomly chosen variables of each row.
+    The score is the mean log-likelihood if the exact log Z is cheap, as it is with a layer of at
+    most 12 units in a two-layer model. Else it is an estimate of the mean pseudo-log-likelihood
+    from 16 randomly chosen variables of each row. Rows with missing entries are ignored.
 
     Parameters
     ----------
-    energy : BipartiteEnergy
+    energy : HiddenLayerEnergy
         Energy with the same numbers of units as the energies to score.
     held_out : Batch
         Held-out rows and their weights.
@@ -103,8 +107,14 @@ def layered_score(energy, held_out):
     callable
         Function ``(energy, state) -> float``, in nats. It ignores the state of the loop.
     """
+    if has_missing(held_out.X):
+        held_out = held_out.take((held_out.X != MISSING).all(axis=1))
+        if not len(held_out.X):
+            raise ValueError(NO_COMPLETE_ROW)
     weights = normalized_weights(held_out.log_weights, held_out.X.shape[0])
-    if min(energy.weights.shape) <= MAX_LAYER_SIZE:
+    n_visible, n_hidden = energy.weights.shape
+    smallest = min(n_visible, n_hidden) if isinstance(energy, LayeredEnergy) else n_visible
+    if smallest <= MAX_LAYER_SIZE:
 
         def score(energy, _):
             rows = float(weights @ energy.log_marginal(held_out.X))

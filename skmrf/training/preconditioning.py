@@ -12,6 +12,7 @@ from .optimizers import SGD
 MAX_STATES = 64  # of a variable whose tables are centred
 MIN_VARIANCE = 0.05  # relative to the largest variance; it limits the steps of rare states
 MIN_PAIR_VARIANCE = 1e-3  # the same for products of two variances
+COUPLING_SCALE = 0.25  # steps of couplings relative to those of weights of hidden units
 
 
 class TablePreconditioner:
@@ -85,25 +86,29 @@ class LayerPreconditioner:
     :math:`(v - \mu)^\top W (h - \lambda) + c^\top v + b^\top h`. Without centring, gradients of
     weights and biases are nearly parallel. The offsets are the means of the visible units in the
     data, and the means of the hidden units given them. The steps of a visible unit are divided by
-    four times its variance (at least 0.05) plus the curvature of the penalty. A maximum of the
-    likelihood is not moved.
+    four times its variance (at least 0.05 times the largest possible one) plus the curvature of
+    the penalty. A maximum of the likelihood is not moved.
 
     Parameters
     ----------
     means : ndarray of shape (n_visible,)
-        Means :math:`\mu` of the visible units.
+        Means of the codes 0 and 1 of the visible units.
     curvature : float
         Second derivative of the penalty by each weight.
+    states : pair of float, default=(0, 1)
+        Values of the visible states with the codes 0 and 1.
 
     References
     ----------
     J. Melchior, A. Fischer, L. Wiskott, "How to center deep Boltzmann machines", JMLR 17 (2016).
     """
 
-    def __init__(self, means, curvature):
-        self.means = np.asarray(means, dtype=np.float32)
-        variances = np.maximum(4.0 * self.means * (1.0 - self.means), MIN_VARIANCE)
-        self.scale = 1.0 / (variances + np.float32(curvature))
+    def __init__(self, means, curvature, states=(0, 1)):
+        low, step = np.float32(states[0]), np.float32(states[1] - states[0])
+        means = np.asarray(means, dtype=np.float32)
+        variances = np.maximum(4.0 * means * (1.0 - means), MIN_VARIANCE)
+        self.means = low + step * means
+        self.scale = 1.0 / (step**2 * variances + np.float32(curvature))
 
     def steps(self, theta, gradient):
         """Return the preconditioned gradient, a dict of arrays shaped like theta."""
@@ -155,12 +160,49 @@ class PairPreconditioner:
         return {"coupling": coupling, "bias": self.scale * bias - coupling @ self.means}
 
 
+class CoupledLayerPreconditioner:
+    r"""Preconditioner of coupled visible variables and a layer of hidden units.
+
+    It is gradient ascent on the parameters of the same model with centred units. The steps of
+    weights are those of :class:`LayerPreconditioner`, the steps of couplings and visible biases
+    are those of :class:`PairPreconditioner`.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_visible,)
+        Means of the codes 0 and 1 of the visible variables.
+    states : pair of float
+        Values of the visible states with the codes 0 and 1.
+    curvatures : tuple of (float, float)
+        Second derivatives of the penalty by each coupling and by each weight.
+    """
+
+    def __init__(self, means, states, curvatures):
+        self.pairs = PairPreconditioner(means, states, curvatures[0])
+        self.layers = LayerPreconditioner(means, curvatures[1], states)
+
+    def steps(self, theta, gradient):
+        """Return the preconditioned gradient, a dict of arrays shaped like theta."""
+        pairs = self.pairs.steps(
+            theta, {"coupling": gradient["coupling"], "bias": gradient["visible_bias"]}
+        )
+        layers = self.layers.steps(theta, gradient)
+        own = self.layers.scale * gradient["visible_bias"]  # is in both of the steps
+        kind = theta["weights"].dtype
+        steps = {
+            **layers,
+            "coupling": COUPLING_SCALE * pairs["coupling"],
+            "visible_bias": layers["visible_bias"] - own + COUPLING_SCALE * pairs["bias"],
+        }
+        return {k: v.astype(kind, copy=False) for k, v in steps.items()}
+
+
 class PreconditionedSGD(SGD):
     r"""Stochastic gradient ascent with a preconditioner, :math:`\theta + \eta P g`.
 
     Parameters
     ----------
-    preconditioner : TablePreconditioner, LayerPreconditioner or PairPreconditioner
+    preconditioner : object with the method ``steps(theta, gradient)``
         Approximate inverse Hessian :math:`P`.
     """
 

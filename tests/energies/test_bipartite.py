@@ -1,11 +1,17 @@
-"""Tests of BipartiteEnergy: values, moments and gradients against enumeration."""
+"""Tests of energies with hidden units: values, moments and gradients against enumeration."""
 
 import numpy as np
 import pytest
 import twins
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
-from zoo import LAYERED, enumerate_states, layers, naive_log_potential
+from zoo import (
+    HIDDEN,
+    LAYERED,
+    enumerate_states,
+    layers,
+    naive_log_potential,
+)
 
 from skmrf._utils.codes import STATE
 from skmrf._utils.phases import CliqueMoments, States
@@ -13,9 +19,10 @@ from skmrf.energies import BipartiteEnergy, FactorGraph
 from skmrf.energies.bipartite import CHUNK
 from skmrf.likelihood import log_partition_bounds
 from skmrf.samplers import blocks_of, spawn_generators, sweep
-from skmrf.samplers.gibbs import sweep_from_hidden
+from skmrf.samplers.layers import sweep_from_hidden
 
 every = pytest.mark.parametrize("name", LAYERED)
+every_hidden = pytest.mark.parametrize("name", HIDDEN)
 
 
 def tolerance(energy):
@@ -57,18 +64,18 @@ BETAS = (0.0, 0.2, 0.5, 0.9, 1.0)
 # Values -----------------------------------------------------------------------------------
 
 
-@every
+@every_hidden
 def test_log_potential(name, seed):
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     X, log_f = enumerate_states(energy)
     found = energy.log_potential(X)
     assert found.dtype == float
     assert_allclose(found, log_f, **tolerance(energy))
 
 
-@every
+@every_hidden
 def test_free_energy(name, seed):
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     V, log_p = twins.visible_law(energy)
     assert_allclose(energy.log_marginal(V), log_p, **tolerance(energy))
     assert_array_equal(energy.free_energy(V), -energy.log_marginal(V))
@@ -88,10 +95,10 @@ def test_conditional_means(name, seed):
             assert_allclose(means(x[None])[0], expected, **tolerance(energy))
 
 
-@every
+@every_hidden
 def test_scaled_log_marginal_of_powers(name, seed):
     """Check the scaled log marginal of f ** beta against a sum over hidden states."""
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     V = visible_states(energy)
     raised = energy.raised(V)
     for beta in BETAS:
@@ -101,9 +108,9 @@ def test_scaled_log_marginal_of_powers(name, seed):
     assert_allclose(raised(1.0), energy.log_marginal(V), **tolerance(energy))
 
 
-@every
+@every_hidden
 def test_log_marginal_along_a_path(name, seed):
-    energy, other = LAYERED[name](seed), LAYERED[name](seed + 100)
+    energy, other = HIDDEN[name](seed), HIDDEN[name](seed + 100)
     V = visible_states(energy)
     along = energy.along(other, V)
     for beta in BETAS:
@@ -114,9 +121,9 @@ def test_log_marginal_along_a_path(name, seed):
         assert_allclose(mixed.log_marginal(V), expected, **tolerance(energy))
 
 
-@every
+@every_hidden
 def test_tempered(name, seed):
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     X, log_f = enumerate_states(energy)
     for beta in BETAS:
         half = energy.tempered(beta)
@@ -137,9 +144,9 @@ def test_visible_states_and_latent_units():
 # Other forms ------------------------------------------------------------------------------
 
 
-@every
+@every_hidden
 def test_factor_graph_is_the_same_distribution(name, seed):
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     X, log_f = enumerate_states(energy)
     graph = energy.factor_graph()
     assert isinstance(graph, FactorGraph)
@@ -152,10 +159,10 @@ def test_factor_graph_drops_zero_weights():
     assert_array_equal(graph.log_potentials[4], [[0, 0], [0, 2]])
 
 
-@every
+@every_hidden
 def test_condition(name, seed):
     """Condition on units of both layers."""
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     X, log_f = enumerate_states(energy)
     rng = np.random.default_rng(seed)
     for share in (0.0, 0.3, 0.7):
@@ -427,7 +434,10 @@ def test_ais_intervals_contain_log_z(seed):
 def statistics(energy, V, H, weights):
     """Return the weighted sufficient statistics of states, computed with plain loops."""
     out = {k: np.zeros(a.shape) for k, a in energy.theta.items()}
-    for v, h, w in zip(V, H, weights, strict=True):
+    values = np.array(getattr(energy, "states", (0, 1)), dtype=float)
+    for v, h, w in zip(values[V], H, weights, strict=True):
+        if "coupling" in out:
+            out["coupling"] += w * (np.outer(v, v) - np.diag(v * v))
         out["weights"] += w * np.outer(v, h)
         out["visible_bias"] += w * np.asarray(v, dtype=float)
         out["hidden_bias"] += w * np.asarray(h, dtype=float)
@@ -451,9 +461,9 @@ def assert_same(left, right, **within):
         assert_allclose(left[key], right[key], err_msg=key, **within)
 
 
-@every
+@every_hidden
 def test_moments_average_the_hidden_units(name, seed):
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     V, log_weights = draw_rows(energy, 12, seed)
     expected = average_over_hidden(energy, V, np.full(12, 1 / 12))
     assert_same(energy.moments(States(V)), expected, **tolerance(energy))
@@ -463,20 +473,20 @@ def test_moments_average_the_hidden_units(name, seed):
     assert_same(energy.moments(CliqueMoments(expected)), expected, rtol=0, atol=0)
 
 
-@every
+@every_hidden
 def test_moments_with_hidden_states(name, seed):
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     V, log_weights = draw_rows(energy, 12, seed)
     H = np.random.default_rng(seed).integers(0, 2, size=(12, len(energy.hidden_bias)))
     expected = statistics(energy, V, H, normalise(log_weights))
     assert_same(energy.moments(States(V, H, log_weights)), expected, **tolerance(energy))
 
 
-@every
+@every_hidden
 @pytest.mark.parametrize("numbers", [(3, 40), (40, 3), (CHUNK + 7, 5)])
 def test_each_phase_is_normalised(name, numbers, seed):
     """Check phases with different numbers of rows and total weights, with and without chunks."""
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     (V, up), (Y, down) = (draw_rows(energy, n, seed + n) for n in numbers)
     positive, negative = States(V, None, up + 300.0), States(Y, None, down - 300.0)
     first, second = energy.moments(positive), energy.moments(negative)
@@ -490,9 +500,9 @@ def test_each_phase_is_normalised(name, numbers, seed):
     assert_same(energy.moments(States(small[0], None, small[1])), twin, **tolerance(energy))
 
 
-@every
+@every_hidden
 def test_moments_of_several_chunks(name, seed):
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     V, log_weights = draw_rows(energy, 2 * CHUNK + 5, seed)
     states, which = np.unique(V, axis=0, return_inverse=True)
     weights = np.bincount(which.ravel(), normalise(log_weights))
@@ -502,10 +512,10 @@ def test_moments_of_several_chunks(name, seed):
     assert_allclose(energy.free_energy(V), each, **tolerance(energy))
 
 
-@every
+@every_hidden
 def test_sparse_rows(name, seed):
     """Check that CSR rows give the results of dense rows, for each dtype."""
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     V, log_weights = draw_rows(energy, CHUNK + 40, seed)
     for dtype in (np.float64, np.float32, STATE, np.uint8):
         rows = csr_matrix(V.astype(dtype))
@@ -519,9 +529,9 @@ def test_sparse_rows(name, seed):
         assert_same(energy.gradient(few, other), dense, rtol=0, atol=1e-7)
 
 
-@every
+@every_hidden
 def test_rows_of_weight_zero_are_ignored(name, seed):
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     V, _ = draw_rows(energy, 5, seed)
     for phase in (States(V, None, np.full(5, -np.inf)), States(V[:0])):
         assert not any(m.any() for m in energy.moments(phase).values())
@@ -529,9 +539,9 @@ def test_rows_of_weight_zero_are_ignored(name, seed):
     assert_same(energy.moments(weightless), energy.moments(States(V[[0, 3]])), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", [n for n in LAYERED if n != "single_precision"])
+@pytest.mark.parametrize("name", [n for n in HIDDEN if "single_precision" not in n])
 def test_gradient_matches_finite_differences(name, seed):
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     V, log_weights = draw_rows(energy, 10, seed)
     states = visible_states(energy)
 
@@ -543,10 +553,14 @@ def test_gradient_matches_finite_differences(name, seed):
     gradient = energy.gradient(States(V, None, log_weights), model)
     for key, values in gradient.items():
         for entry in np.ndindex(values.shape):
+            if key == "coupling" and entry[0] >= entry[1]:
+                continue
             sides = []
             for step in (1e-4, -1e-4):
                 theta = {k: a.copy() for k, a in energy.theta.items()}
                 theta[key][entry] += step
+                if key == "coupling":
+                    theta[key][entry[::-1]] += step
                 sides.append(log_likelihood(energy.with_theta(theta)))
             expected = (sides[0] - sides[1]) / 2e-4
             assert_allclose(values[entry], expected, rtol=0, atol=1e-7)

@@ -10,11 +10,13 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from zoo import TABLE_LEARNERS, enumerate_states
+from zoo import COUPLED_LEARNERS, TABLE_LEARNERS, enumerate_states
 
 from skmrf import BoltzmannMachine, DiscreteMRF
 from skmrf._utils.phases import States
 from skmrf.energies import PairwiseEnergy
+from skmrf.estimators import _weight_decay
+from skmrf.inference import row_queries
 from skmrf.learners import PCD, PseudoLikelihood
 from skmrf.learners.base import Learner, unique_rows
 from skmrf.training import ScoreMonitor
@@ -436,6 +438,10 @@ BAD_PARAMETERS = [
     ({"binarize": "mean"}, "binarize must be a finite number; got 'mean'"),
     ({"binarize": np.nan}, "binarize must be a finite number; got nan"),
     ({"binarize": 0.0, "max_bytes": 10}, "Learning 6 couplings and biases needs about 288 bytes"),
+    ({"n_components": -1}, "n_components must be an integer >= 0; got -1"),
+    ({"n_components": 2.5}, "n_components must be an integer; got 2.5"),
+    ({"n_components": "many"}, "n_components must be an integer >= 0 or .*; got 'many'"),
+    ({"n_components": 3, "max_bytes": 10}, "Learning 12 couplings, weights and biases needs about"),
     ({"alpha": -1}, "alpha must be a number >= 0; got -1"),
     ({"optimizer": "lbfgs"}, 'optimizer="lbfgs" needs a deterministic objective'),
     ({"max_iter": 0}, "max_iter must be an integer >= 1; got 0"),
@@ -470,3 +476,124 @@ def test_unfitted_and_clone():
     assert clone(model).learner.n_chains == 10
     assert not hasattr(model, "coupling_")
     assert model.__sklearn_tags__().input_tags.allow_nan
+
+
+# Hidden units ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[(-1, 1), (0, 1), (0.5, 2)], ids=str)
+def hidden(request):
+    X = draws(truth(0, states=request.param), 300, 0)
+    return quick("exact", 40, n_components=2, states=request.param, alpha=0.01).fit(X)
+
+
+def hidden_law(model):
+    """Return all visible rows and their probabilities, computed from the fitted attributes."""
+    low, high = model.energy_.states
+    rows = np.where(list(np.ndindex((2,) * 5)), high, low)
+    units = np.array(list(np.ndindex((2,) * 2)))
+    coupling = model.coupling_.astype(float) * 4 / (high - low) ** 2
+    log_f = 0.5 * np.einsum("ri,ij,rj->r", rows, coupling, rows) + rows @ model.bias_
+    across = (rows @ model.components_.T + model.intercept_hidden_) @ units.T
+    log_f = log_f + np.logaddexp.reduce(across, axis=1)
+    return rows, np.exp(log_f - np.logaddexp.reduce(log_f))
+
+
+def test_probabilities_with_hidden_units(hidden):
+    rows, p = hidden_law(hidden)
+    assert hidden.components_.shape == (2, 5)
+    np.testing.assert_allclose(np.exp(hidden.score_samples(rows)), p, atol=1e-6)
+    assert hidden.log_partition_method_ == "exact"
+    again = pickle.loads(pickle.dumps(hidden))
+    np.testing.assert_array_equal(again.score_samples(rows), hidden.score_samples(rows))
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_queries_of_incomplete_rows_with_hidden_units(hidden, is_exact, seed, monkeypatch):
+    """Check enumeration of missing entries, and the Gibbs chains of rows with too many of them."""
+    if not is_exact:
+        monkeypatch.setattr(row_queries, "MAX_ENUMERATED", 0)
+    rows, p = hidden_law(hidden)
+    X = with_missing_entries(rows, 0.4, seed)[:4]
+    scores, filled, marginals = hidden.score_samples(X), hidden.predict(X), hidden.marginals(X)
+    within = 1e-5 if is_exact else 0.1
+    assert len(marginals) == 5
+    for r, row in enumerate(X):
+        q = p * np.all(np.isnan(row) | (rows == row), axis=1)
+        assert scores[r] == pytest.approx(np.log(q.sum()), abs=within)
+        assert q[(rows == filled[r]).all(axis=1)][0] == pytest.approx(q.max(), rel=1e-5)
+        for j, found in enumerate(marginals):
+            upper = q[rows[:, j] == hidden.energy_.states[1]].sum() / q.sum()
+            np.testing.assert_allclose(found[r], [1 - upper, upper], atol=within)
+
+
+def test_sample_with_hidden_units(hidden, seed):
+    high = hidden.energy_.states[1]
+    drawn = hidden.sample(1000, given={1: high}, random_state=seed)
+    rows, p = hidden_law(hidden)
+    p = np.where(rows[:, 1] == high, p, 0.0)
+    p /= p.sum()
+    counts = np.array([(drawn == row).all(axis=1).sum() for row in rows])
+    assert counts.sum() == 1000
+    assert (np.abs(counts - 1000 * p) <= 5 * np.sqrt(1000 * p * (1 - p)) + 1).all()
+
+
+@pytest.mark.parametrize("states", [(-1, 1), (0, 1)])
+def test_hidden_units_learn_what_couplings_cannot(states, seed):
+    """The third column is the exclusive or of two others, so no pair of columns is correlated."""
+    codes = np.random.default_rng(seed).integers(0, 2, size=(300, 2))
+    X = np.column_stack([codes, codes[:, 0] ^ codes[:, 1]])
+    X = np.where(X == 1, states[1], states[0])
+    pairs, units = (
+        quick("exact", 200, n_components=m, states=states, alpha=0.002, learning_rate=0.1).fit(X)
+        for m in (0, 12)
+    )
+    assert units.score(X) > pairs.score(X) + 0.2
+
+
+@pytest.mark.parametrize("learner", COUPLED_LEARNERS)
+def test_learners_with_hidden_units(learner):
+    X = draws(truth(0), 60, 0)
+    model = quick(learner, 2, n_components=3, warm_start=True)
+    model.fit(X if learner == "exact" else with_missing_entries(X, 0.2, 0))
+    assert np.isfinite(model.score(X))
+    assert model.energy_.weights.shape == (5, 3)
+    resumed = quick(learner, 2, n_components=3, warm_start=True).fit(X)
+    straight = quick(learner, 4, n_components=3, warm_start=True).fit(X)
+    for name, values in resumed.fit(X).energy_.theta.items():
+        np.testing.assert_array_equal(values, straight.energy_.theta[name])
+
+
+def test_hidden_units_with_early_stopping_and_partial_fit():
+    X = with_missing_entries(draws(truth(0), 100, 0), 0.05, 0)
+    model = quick(max_iter=4, n_components=2, early_stopping=True, alpha="auto").fit(X)
+    assert len(model.history_["validation_score"]) == 4
+    model = quick(n_components=2).partial_fit(X).partial_fit(X)
+    assert model.n_iter_ == 2
+    with pytest.raises(ValueError, match="previous fit has 2 hidden units"):
+        model.set_params(n_components=3).partial_fit(X)
+    assert quick().fit(X).components_.shape == (0, 5)
+
+
+@pytest.mark.parametrize(("best", "n_compared"), [(0, 2), (32, 3), (128, 3)])
+def test_number_of_hidden_units_is_chosen(best, n_compared, monkeypatch):
+    """Larger models are compared until one is worse; 512 units are too many for the rows."""
+    compared = []
+
+    def choose(energy, *_, **__):
+        compared.append(energy.n_variables - 40)
+        score = -abs(compared[-1] - best)
+        return _weight_decay.Choice(0.01, 0.1, energy, score=score)
+
+    monkeypatch.setattr(_weight_decay, "choose", choose)
+    X = np.random.default_rng(0).choice([-1, 1], size=(1300, 40))
+    model = quick(max_iter=1, n_components="auto", warm_start=True).fit(X)
+    assert (model.n_components_, len(compared)) == (best, n_compared)
+    assert model.fit(X).n_components_ == best
+    assert len(compared) == n_compared
+
+
+def test_few_rows_have_no_hidden_units():
+    X = draws(truth(0), 100, 0)
+    assert quick(n_components="auto").fit(X).n_components_ == 0
+    assert quick(max_iter=2, n_components="auto").fit(np.tile(X, (4, 7))).n_components_ in (0, 32)

@@ -8,14 +8,14 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_matrix
 from scipy.special import logsumexp
-from zoo import ZOO
+from zoo import ZOO, coupled_layers
 
 from skmrf import exact, inference
 from skmrf._kernels.sums import softplus_sums_and_means
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.phases import CliqueMoments, States
 from skmrf._utils.rows import Batch
-from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
+from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy, SemiRestrictedEnergy
 from skmrf.exact import elimination, enumeration, expectations
 from skmrf.learners import Exact
 from skmrf.likelihood import log_partition_bounds
@@ -51,10 +51,16 @@ def enumerate_expectations(energy):
         np.fill_diagonal(pair, 0.0)
         return {"coupling": pair, "bias": p @ S}, log_z
     V, H = np.split(X.astype(float), [len(energy.visible_bias)], axis=1)
-    found = {"weights": V.T @ (p[:, None] * H), "visible_bias": p @ V, "hidden_bias": p @ H}
+    found = {}
+    if isinstance(energy, SemiRestrictedEnergy):
+        V = energy.decode(V)
+        found["coupling"] = V.T @ (p[:, None] * V)
+        np.fill_diagonal(found["coupling"], 0.0)
+    found |= {"weights": V.T @ (p[:, None] * H), "visible_bias": p @ V, "hidden_bias": p @ H}
     return found, log_z
 
 
+COUPLED = "coupled layers"
 ENERGIES = {
     "fewer hidden": bipartite(7, 3),
     "fewer visible": bipartite(4, 8, seed=1),
@@ -74,6 +80,9 @@ ENERGIES = {
     "two variables": pairwise(2, seed=5),
     "uncoupled": PairwiseEnergy(np.zeros((5, 5)), np.arange(5.0)),
     "frozen": pairwise(8, seed=6, scale=30.0),
+    COUPLED: coupled_layers(6, 3, 7, (-1, 1)),
+    "strongly coupled layers": coupled_layers(4, 3, 8, scale=20.0),
+    "coupled layers without hidden units": coupled_layers(4, 0, 9),
 }
 
 
@@ -115,10 +124,24 @@ def test_elimination_of_all_pair_tables(name):
     check(model.expected(energy), enumerate_expectations(energy))
 
 
+def test_table_moments_of_coupled_layers():
+    energy = ENERGIES[COUPLED]
+    model = expectations.EliminationSum(expectations.exact_tables(energy))
+    check(model.expected(energy), enumerate_expectations(energy))
+    for name in ("coupling", "weights"):
+        zero = energy.with_theta({**energy.theta, name: np.zeros_like(energy.theta[name])})
+        model = expectations.EliminationSum(expectations.exact_tables(zero))
+        with pytest.raises(ValueError, match=r"Some (couplings|weights) are zero"):
+            model.expected(zero)
+
+
 @pytest.mark.parametrize("block", [16, 64])
-@pytest.mark.parametrize("name", ["fewer hidden", "fewer visible", "strong", "spins", "frozen"])
+@pytest.mark.parametrize(
+    "name", ["fewer hidden", "fewer visible", "strong", "spins", "frozen", "coupled layers"]
+)
 def test_block_size_does_not_change_results(name, block, monkeypatch):
     monkeypatch.setattr(exact.enumeration, "BLOCK", block)
+    monkeypatch.setattr(enumeration.VisibleSum, "BLOCK_STATES", block)
     monkeypatch.setattr(
         enumeration.LayerSum, "n_block_units", property(lambda self: min(2, self.layer_sizes[0]))
     )

@@ -17,7 +17,7 @@ from transitions import (
     tempered_matrix,
     visible_states,
 )
-from zoo import LAYERED, layers, random_tables
+from zoo import COUPLED, HIDDEN, LAYERED, coupled_layers, layers, random_tables
 
 from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
@@ -63,29 +63,65 @@ def random_base(energy, seed):
 
 
 @pytest.mark.parametrize("beta", [1.0, 0.4, 0.0])
-@pytest.mark.parametrize("name", [n for n in LAYERED if n != "many_hidden"])
+@pytest.mark.parametrize("name", [n for n in HIDDEN if n != "many_hidden"])
 def test_block_gibbs_transition_matrix(name, beta, seed):
     """Check the transition matrix of a sweep against chains and against the path.
 
-    The matrix is reversible, and it leaves the target invariant. The target is the density of the
-    path.
+    The matrix leaves the target invariant, and a sweep in the reverse order is its reversal: itself
+    without couplings. The target is the density of the path.
     """
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     reference = random_base(energy, seed)
     states = visible_states(energy)
     K = sweep_matrix(energy, beta, reference)
+    reverse = sweep_matrix(energy, beta, reference, reverse=True)
     log_f, p = law(energy, beta, reference)
     check_invariant(p, K)
-    assert_allclose(p[:, None] * K, (p[:, None] * K).T, rtol=0, atol=1e-14)
+    assert_allclose(p[:, None] * K, (p[:, None] * reverse).T, rtol=0, atol=1e-14)
+    if name in LAYERED:
+        assert_array_equal(K, reverse)
     single = energy.weights.dtype == np.float32
     found = densities(energy, reference, [beta])[0]
     assert_allclose(found, log_f, rtol=0, atol=1e-5 if single else 1e-12)
+    for matrix, is_reverse in ((K, False), (reverse, True))[: 1 + (name in COUPLED)]:
+
+        def move(X, is_reverse=is_reverse):
+            generators = spawn_generators(np.random.default_rng(seed), len(X))
+            how = {"betas": np.array([beta, beta]), "reference": reference, "reverse": is_reverse}
+            return sweep(energy, X, generators, **how)[0]
+
+        check_counts(frequencies(move, states, N_CHAINS), matrix)
+
+
+def test_order_of_coupled_variables_matters(seed):
+    """Negative control: chains in the reverse order do not have the matrix of the forward sweep."""
+    energy = coupled_layers(3, 2, seed, (-1, 1), 1.5)
 
     def move(X):
         generators = spawn_generators(np.random.default_rng(seed), len(X))
-        return sweep(energy, X, generators, betas=np.array([beta, beta]), reference=reference)[0]
+        return sweep(energy, X, generators, reverse=True)[0]
 
-    check_counts(frequencies(move, states, N_CHAINS), K)
+    counts = frequencies(move, visible_states(energy), 5 * N_CHAINS)
+    check_counts(counts, sweep_matrix(energy, reverse=True))
+    with pytest.raises(AssertionError, match="was drawn"):
+        check_counts(counts, sweep_matrix(energy))
+
+
+def test_coupled_chains_do_not_depend_on_n_jobs(seed):
+    energy = coupled_layers(6, 4, seed, dtype=np.float32)
+    X = Product.uniform([2] * 6).sample(700, np.random.default_rng(seed))  # two tasks
+    results = []
+    for n_jobs in (None, 1, 2):
+        generators = spawn_generators(np.random.default_rng(seed), len(X))
+        path = {"betas": np.linspace(0.0, 1.0, 6), "n_jobs": n_jobs}
+        results.append((*sweep(energy, X, generators, **path), sweep(energy, X, generators)[0]))
+    for other in results[1:]:
+        for left, right in zip(results[0], other, strict=True):
+            assert_array_equal(left, right)
+    part, _ = sweep(energy, X[:64], spawn_generators(np.random.default_rng(seed), 64))
+    whole, _ = sweep(energy, X, spawn_generators(np.random.default_rng(seed), len(X)))
+    assert_array_equal(part, whole[:64])
+    assert not np.array_equal(whole[:64], whole[64:128])
 
 
 def test_check_detects_a_wrong_temperature(seed):
@@ -104,10 +140,10 @@ def test_check_detects_a_wrong_temperature(seed):
             check_counts(counts, sweep_matrix(energy, beta, wrong))
 
 
-@pytest.mark.parametrize("name", LAYERED)
+@pytest.mark.parametrize("name", HIDDEN)
 def test_annealed_weights_of_layers(name, seed):
     """The weight of a path of one step is the change of the start's density."""
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     reference = random_base(energy, seed)
     states = visible_states(energy)
     generators = spawn_generators(np.random.default_rng(seed), len(states))
@@ -118,10 +154,10 @@ def test_annealed_weights_of_layers(name, seed):
     assert_allclose(found, after - before, rtol=0, atol=1e-5 if single else 1e-12)
 
 
-@pytest.mark.parametrize("name", ["few_hidden", "single_precision"])
+@pytest.mark.parametrize("name", ["few_hidden", "single_precision", *COUPLED])
 def test_clamped_layers(name, seed):
     """Clamped units keep their state, and the others follow the conditional distribution."""
-    energy = LAYERED[name](seed)
+    energy = HIDDEN[name](seed)
     states, (_, p) = visible_states(energy), law(energy)
     mask = np.arange(states.shape[1]) < 2
     rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from zoo import coupled_layers
 
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.phases import States
@@ -18,6 +19,7 @@ from skmrf.learners import Exact, PseudoLikelihood
 from skmrf.training.loop import run_with_objective
 from skmrf.training.penalties import L1, L2, NoPenalty
 from skmrf.training.preconditioning import (
+    CoupledLayerPreconditioner,
     LayerPreconditioner,
     PairPreconditioner,
     PreconditionedSGD,
@@ -517,6 +519,19 @@ def test_preconditioner_of_layers_is_positive_definite(seed):
     means = np.append(rng.random(3), 0.0).astype(np.float32)
     matrix = steps_matrix(LayerPreconditioner(means, 0.1), random_layers(rng).theta)
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-5)
+    assert np.linalg.eigvalsh(matrix).min() > 0.0
+
+
+@pytest.mark.parametrize("states", [(-1, 1), (0.5, 2.0)])
+def test_preconditioner_of_coupled_layers_is_positive_definite(states, seed):
+    means = np.random.default_rng(seed).uniform(0.05, 0.95, 3)
+    preconditioner = CoupledLayerPreconditioner(means, states, (0.1, 0.2))
+    matrix = steps_matrix(preconditioner, coupled_layers(3, 2, seed, states).theta)
+    upper, lower = [1, 2, 5], [3, 6, 7]  # entries of the symmetric matrix of couplings
+    matrix[:, upper] += matrix[:, lower]
+    kept = [*upper, *range(9, len(matrix))]
+    matrix = matrix[np.ix_(kept, kept)]
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-4 * np.abs(matrix).max())
     assert np.linalg.eigvalsh(matrix).min() > 0.0
 
 

@@ -1,0 +1,225 @@
+"""Gibbs sampling of models with a layer of hidden units, which is drawn as a whole.
+
+All chains of a call move together, by matrix products. Each block of chains has its own random
+generator.
+"""
+
+import numpy as np
+
+from .._kernels.gibbs import draw_in_order
+from .._kernels.layers import draw_by_words, draw_units, softplus_sums, unit_means
+from .._utils.codes import STATE
+from ..energies.conditionals import bias_rows, bias_sums
+
+SMALLEST_BETA = 1e-30  # stands for 0 in divisions
+REFRESH = 64  # sweeps after which fields are recomputed, so that rounding errors do not add up
+
+
+class _UniformNoise:
+    """Uniform random numbers for a layer of units; each block of chains has its own generator."""
+
+    def __init__(self, generators, blocks, n_units, dtype):
+        self.generators = generators
+        self.blocks = blocks
+        self.array = np.empty((blocks[-1].stop, n_units), dtype=dtype)
+
+    def draw(self):
+        """Overwrite ``array`` with new uniform random numbers, and return it."""
+        for block, rng in zip(self.blocks, self.generators, strict=True):
+            rng.random(out=self.array[block], dtype=self.array.dtype)
+        return self.array
+
+
+class _Words:
+    """Random integers for a layer of units; each block of chains has its own generator.
+
+    They have 32 bits for parameters of dtype float32, else 64 bits.
+    """
+
+    def __init__(self, generators, blocks, n_units, dtype):
+        self.integer = np.int32 if dtype == np.float32 else np.int64
+        n_bytes = n_units * np.dtype(self.integer).itemsize
+        sizes = [-(-(b.stop - b.start) * n_bytes // 8) for b in blocks]
+        self.sources = list(zip(generators, sizes, strict=True))
+
+    def draw(self):
+        """Return new random integers, one for each unit of each chain."""
+        words = [rng.bit_generator.random_raw(size) for rng, size in self.sources]
+        return np.concatenate(words).view(self.integer)
+
+
+def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, generators, blocks):
+    r"""Run Gibbs sweeps of a bipartite model along a path of inverse temperatures.
+
+    Matrix products update all chains together. A sweep samples hidden given visible units, then
+    visible given hidden units. The target at beta, with the hidden units summed out, is
+
+    .. math:: p_0(v)^{1-\beta} e^{\beta c^\top v}
+        \prod_j \frac{1 + e^{\beta (b_j + (v^\top W)_j)}}{2^{1-\beta}}
+
+    This is the reference ``p_0`` at beta = 0 and ``exp(-F(v))`` at beta = 1. A sweep is reversible.
+
+    Parameters
+    ----------
+    conditionals : BipartiteConditionals
+        Weights and biases of the model.
+    reference : Product
+        Distribution of the visible units at beta = 0.
+    betas : ndarray of shape (n_sweeps + 1,)
+        Path of inverse temperatures.
+    X : ndarray of shape (n_chains, n_visible)
+        States at which the chains start.
+    clamped : ndarray of bool
+        True for entries that keep their state; of the shape of X, or empty.
+    log_weights : ndarray of shape (n_chains,)
+        Log weights of annealed importance sampling, which are increased in place.
+    generators : list of numpy.random.Generator
+        One generator per block of chains.
+    blocks : list of slice
+        Chains of each generator.
+
+    Returns
+    -------
+    ndarray of shape (n_chains, n_visible), dtype STATE
+        States at which the chains end.
+    """
+    weights, *biases = conditionals
+    visible_bias, hidden_bias = (bias_rows(b, len(X)) for b in biases)
+    n_visible, n_hidden = weights.shape
+    dtype = weights.dtype
+    odds = (reference.log_p[reference.start + 1] - reference.log_p[reference.start]).astype(dtype)
+    constant = reference.log_p[reference.start].sum() - n_hidden * np.log(2.0)
+    no_shift = np.zeros(n_hidden, dtype=dtype)
+    hidden_noise = _UniformNoise(generators, blocks, n_hidden, dtype)
+    visible_noise = _UniformNoise(generators, blocks, n_visible, dtype)
+    V = X.astype(dtype)
+    H = np.empty((len(V), n_hidden), dtype=dtype)
+    start = V.copy() if clamped.size else None
+    for before, beta in zip(betas[:-1].tolist(), betas[1:].tolist(), strict=True):
+        np.matmul(V, weights, out=H)
+        if beta != before:
+            linear = bias_sums(V, visible_bias - odds) - constant
+            log_weights += (beta - before) * linear
+            log_weights += _softplus(H, hidden_bias, beta) - _softplus(H, hidden_bias, before)
+        draw_units(H, hidden_bias, beta, no_shift, hidden_noise.draw(), H)
+        np.matmul(H, weights.T, out=V)
+        draw_units(V, visible_bias, beta, (dtype.type(1 - beta)) * odds, visible_noise.draw(), V)
+        if start is not None:
+            np.copyto(V, start, where=clamped)
+    return V.astype(STATE)
+
+
+def sweep_coupled_layers(
+    conditionals, reference, betas, order, X, clamped, log_weights, generators, blocks
+):
+    r"""Run Gibbs sweeps of coupled visible variables and a layer of hidden units.
+
+    A sweep samples all hidden units given the visible variables by a matrix product, then the
+    visible variables one after the other. The target at beta, with the hidden units summed out, is
+
+    .. math:: p_0(v)^{1-\beta} e^{\beta (v^\top K v / 2 + c^\top v)}
+        \prod_j \frac{1 + e^{\beta (b_j + (v^\top W)_j)}}{2^{1-\beta}}
+
+    The reversal of a sweep is a sweep in the reverse order of the visible variables.
+
+    Parameters
+    ----------
+    conditionals : CoupledLayerConditionals
+        Couplings :math:`K`, weights :math:`W` and biases of the model.
+    reference : Product
+        Distribution of the visible variables at beta = 0.
+    betas : ndarray of shape (n_sweeps + 1,)
+        Path of inverse temperatures.
+    order : ndarray of int of shape (n_visible,)
+        Order of the visible variables in a sweep.
+    X : ndarray of shape (n_chains, n_visible)
+        States at which the chains start.
+    clamped : ndarray of bool
+        True for entries that keep their state; of the shape of X, or empty.
+    log_weights : ndarray of shape (n_chains,)
+        Log weights of annealed importance sampling, which are increased in place.
+    generators : list of numpy.random.Generator
+        One generator per block of chains.
+    blocks : list of slice
+        Chains of each generator.
+
+    Returns
+    -------
+    ndarray of shape (n_chains, n_visible), dtype STATE
+        States at which the chains end.
+    """
+    coupling, weights, visible_bias, hidden_bias, constant = conditionals
+    n_visible, n_hidden = weights.shape
+    dtype = weights.dtype
+    odds = (reference.log_p[reference.start + 1] - reference.log_p[reference.start]).astype(dtype)
+    constant += n_hidden * np.log(2.0) - reference.log_p[reference.start].sum()
+    hidden_words = _Words(generators, blocks, n_hidden, dtype)
+    visible_words = _Words(generators, blocks, n_visible, dtype)
+    from_hidden = np.zeros((0, n_visible), dtype=dtype)
+    V = X.astype(dtype)
+    for t, (before, beta) in enumerate(zip(betas[:-1].tolist(), betas[1:].tolist(), strict=True)):
+        if t % REFRESH == 0:
+            field = V @ coupling + visible_bias
+        H = V @ weights
+        if beta != before:
+            linear = np.einsum("ij,ij->i", V, 0.5 * (field + visible_bias) - odds) + constant
+            log_weights += (beta - before) * linear
+            log_weights += _softplus(H, hidden_bias[None], beta)
+            log_weights -= _softplus(H, hidden_bias[None], before)
+        if n_hidden:
+            draw_by_words(H, hidden_bias, beta, hidden_words.draw())
+            from_hidden = H @ weights.T
+        scale, shift = max(beta, SMALLEST_BETA), dtype.type(1 - beta) * odds
+        words = visible_words.draw()
+        draw_in_order(coupling, order, from_hidden, scale, shift, words, clamped, field, V)
+    return V.astype(STATE)
+
+
+def sweep_from_hidden(energy, H, generators, blocks, n_sweeps):
+    """Run Gibbs sweeps of a bipartite model, starting from states of the hidden units.
+
+    A sweep samples visible given hidden units, then hidden given visible units.
+
+    Parameters
+    ----------
+    energy : BipartiteEnergy
+        Model.
+    H : ndarray of shape (n_chains, n_hidden), dtype of the weights
+        Hidden states at which the chains start.
+    generators : list of numpy.random.Generator
+        One generator per block of chains.
+    blocks : list of slice
+        Chains of each generator.
+    n_sweeps : int
+        Number of sweeps.
+
+    Returns
+    -------
+    V : ndarray of shape (n_chains, n_visible), dtype STATE
+        Visible states of the last sweep.
+    means : ndarray of shape (n_chains, n_hidden)
+        Means of the hidden units given ``V``.
+    H : ndarray of shape (n_chains, n_hidden)
+        Hidden states, sampled with these means.
+    """
+    weights, *biases = energy.conditionals()
+    visible_bias, hidden_bias = (bias_rows(b, len(H)) for b in biases)
+    n_visible, n_hidden = weights.shape
+    hidden_noise = _UniformNoise(generators, blocks, n_hidden, weights.dtype)
+    visible_noise = _UniformNoise(generators, blocks, n_visible, weights.dtype)
+    no_shift = np.zeros(n_visible, dtype=weights.dtype)
+    V = np.empty((len(H), n_visible), dtype=weights.dtype)
+    means = np.empty((len(H), n_hidden), dtype=weights.dtype)
+    for _ in range(n_sweeps):
+        np.matmul(H, weights.T, out=V)
+        draw_units(V, visible_bias, 1.0, no_shift, visible_noise.draw(), V)
+        np.matmul(V, weights, out=means)
+        unit_means(means, hidden_bias, means)
+        H = (hidden_noise.draw() < means).astype(weights.dtype)
+    return V.astype(STATE), means, H
+
+
+def _softplus(activation, bias, scale):
+    out = np.empty(len(activation))
+    softplus_sums(activation, bias, scale, out)
+    return out
