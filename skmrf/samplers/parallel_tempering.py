@@ -60,11 +60,16 @@ class Replicas:
         Replicas
             Replicas that have not been moved or swapped yet.
         """
-        betas = check_ladder(betas)
-        generators = [spawn_generators(rng, X.shape[1]) for _ in betas]
+        return cls.at(check_ladder(betas), X, rng)
+
+    @classmethod
+    def at(cls, positions, X, rng):
+        """Create chains at increasing positions of any path of distributions; see :meth:`start`."""
+        generators = [spawn_generators(rng, X.shape[1]) for _ in positions]
         last_end = np.full(X.shape[:2], NEITHER)
-        n_pairs = len(betas) - 1
-        return cls(betas, X, generators, last_end, np.full(n_pairs, 0.5), np.full(n_pairs, np.nan))
+        n_pairs = len(positions) - 1
+        rates, probabilities = np.full(n_pairs, 0.5), np.full(n_pairs, np.nan)
+        return cls(positions, X, generators, last_end, rates, probabilities)
 
 
 def check_ladder(betas):
@@ -131,7 +136,30 @@ def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
     G. Desjardins et al., "Tempered Markov chain Monte Carlo for training of restricted Boltzmann
     machines", AISTATS (2010). S. Syed et al., "Non-reversible parallel tempering", JRSS B (2022).
     """
-    path = Tempering(reference, energy)
+    return exchange(Tempering(reference, energy), replicas, rng, n_sweeps=n_sweeps)
+
+
+def exchange(path, replicas, rng, *, n_sweeps=1):
+    """Move the chains at every position of a path, then propose swaps between neighbours.
+
+    Parameters
+    ----------
+    path : Tempering or Rungs
+        Path of distributions, with the methods ``log_density`` and ``move``.
+    replicas : Replicas
+        Chains at positions of the path. They are not changed, except for their generators.
+    rng : numpy.random.Generator
+        Source of randomness of the swaps.
+    n_sweeps : int, default=1
+        Number of sweeps at each position before the swaps.
+
+    Returns
+    -------
+    replicas : Replicas
+        Chains after the sweeps and swaps.
+    info : dict
+        Diagnostics; see :func:`parallel_tempering`.
+    """
     moved = [
         path.move(X, beta, generators, n_sweeps)
         for X, beta, generators in zip(replicas.X, replicas.betas, replicas.generators, strict=True)
@@ -164,11 +192,33 @@ def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
 
 def _choose_swaps(path, X, betas, low, rng):
     """Return a mask of the chains that swap two temperatures, and the mean swap probability."""
-    cold, hot = float(betas[low + 1]), float(betas[low])
-    at_hot, at_cold = path.log_density(X[low]), path.log_density(X[low + 1])
-    gain = at_hot(cold) - at_hot(hot) + at_cold(hot) - at_cold(cold)
-    probability = np.exp(np.minimum(gain, 0.0))
+    probability = swap_acceptance(path, X[low : low + 2], betas[low : low + 2])
     return rng.random(X.shape[1]) < probability, float(probability.mean())
+
+
+def swap_acceptance(path, X, positions):
+    """Return the probability of a swap between two positions of a path, for each pair of chains.
+
+    Parameters
+    ----------
+    path : Tempering or Rungs
+        Path of distributions.
+    X : ndarray of shape (2, n_chains, n_visible)
+        State codes of the chains at the two positions.
+    positions : sequence of two floats
+        The positions.
+
+    Returns
+    -------
+    ndarray of shape (n_chains,)
+        Metropolis acceptance probabilities. They are 0 for pairs with a chain in a state of
+        probability zero.
+    """
+    hot, cold = (float(p) for p in positions)
+    at_hot, at_cold = path.log_density(X[0]), path.log_density(X[1])
+    with np.errstate(invalid="ignore"):  # -inf minus -inf
+        gain = at_hot(cold) - at_hot(hot) + at_cold(hot) - at_cold(cold)
+    return np.exp(np.minimum(np.nan_to_num(gain, nan=-np.inf, posinf=0.0, neginf=-np.inf), 0.0))
 
 
 def _count_round_trips(last_end):
