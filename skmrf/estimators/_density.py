@@ -1,8 +1,10 @@
 """Base class of density estimators, which computes log Z, samples and scores."""
 
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
+from joblib import parallel_config
 from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -10,6 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from .._utils.parameters import check_number, show_list
 from .._utils.randomness import check_generator
 from .._utils.warn import warn_caller
+from ..likelihood.ladder import combine, ladder_log_partition, settle
+from ..samplers.ladder import draw
 from ._base import LearnedEstimator
 
 WIDE = r"The interval of log Z .* nats wide|.* found no upper limit of log Z"  # matches warnings
@@ -54,10 +58,47 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=WIDE)  # _warn_wide replaces it
                 result = self._compute_log_partition()
+            if result.method == "ais" and self._has_ladder:
+                with self._parallel():
+                    estimate = ladder_log_partition(self.ladder_, self._rng())
+                result = combine(result, estimate.result)
             self._cache["log_partition"] = result
             if not result.converged:
                 _warn_wide(result)
         return self._cache["log_partition"]
+
+    @property
+    def _has_ladder(self):
+        return vars(self).get("_ladder") is not None
+
+    def _parallel(self):
+        """Return a context in which blocks of Markov chains use ``n_jobs`` threads."""
+        return nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs)
+
+    def _states_of_model(self, default):
+        """Return states of the ladder's chains of the fitted model, or ``default`` without one."""
+        return self.ladder_.states[-1] if self._has_ladder else default
+
+    def _draws_exactly(self):
+        """Return whether samples without given entries are independent draws."""
+        return False
+
+    @property
+    def ladder_(self):
+        """Ladder of ``learner="ptt"``: models along training, with chains that swap states.
+
+        The last rung is ``energy_``. The rungs and chains are adapted to it at the first access.
+        :meth:`sample` and ``log_partition_`` use the ladder if no exact method is feasible.
+        """
+        check_is_fitted(self)
+        if not self._has_ladder:
+            raise AttributeError('ladder_ exists only after a fit with learner="ptt".')
+        if "ladder" not in self._cache:
+            saved = self._ladder
+            ladder = saved.with_last(self.energy_, saved.states[-1])
+            with self._parallel():
+                self._cache["ladder"] = settle(ladder, self._rng()).compact()
+        return self._cache["ladder"]
 
     @property
     def log_partition_(self):
@@ -78,7 +119,10 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
     @property
     def log_partition_method_(self):
-        """Method that computed log Z: "exact", "grid" or "ais" (annealed importance sampling)."""
+        """Method that computed log Z: "exact", "grid", "ais" or "ladder".
+
+        "ais" is annealed importance sampling, "ladder" is bridge sampling along ``ladder_``.
+        """
         return self._log_partition().method
 
     def sample(self, n_samples=1, *, given=None, random_state=None):
@@ -100,7 +144,8 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             A frame if the training rows were a frame, with the data types of its columns.
             Independent samples if exact inference fits in memory. Otherwise, and for models with
             hidden units, the states of Gibbs chains after 1000 sweeps. Half of these sweeps are
-            tempered. The chains approach the distribution as they mix.
+            tempered. The chains approach the distribution as they mix. After a fit with
+            ``learner="ptt"``, samples without ``given`` are states of the chains of ``ladder_``.
         """
         check_is_fitted(self)
         check_number("n_samples", n_samples, low=1, integer=True)
@@ -111,7 +156,13 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             )
         if len(codes) == 1:
             codes = np.repeat(codes, n_samples, axis=0)
-        rows = self._encoder.decode(self._draw(codes, check_generator(random_state)))
+        rng = check_generator(random_state)
+        if given is None and self._has_ladder and not self._draws_exactly():
+            with self._parallel():
+                codes = draw(self.ladder_, n_samples, rng)
+        else:
+            codes = self._draw(codes, rng)
+        rows = self._encoder.decode(codes)
         has_index = not isinstance(given, dict) and np.shape(given)[:1] == (n_samples,)
         return self._to_frame(rows, given if has_index else None)
 

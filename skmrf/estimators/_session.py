@@ -207,9 +207,18 @@ class FitSession:
             n_iter=state.epoch,
             converged=state.converged,
         ) | {
+            "_ladder": _compact_ladder(state.learner, energy),
             "_loop_state": state if parameters.warm_start else None,
             "_interrupted": state.interrupted,
         }
+
+
+def _compact_ladder(learner_state, energy):
+    """Return the ladder of a learner up to the fitted model, or None if it has none."""
+    ladder = getattr(learner_state, "ladder", None)
+    if ladder is None:
+        return None
+    return ladder.with_last(energy, ladder.states[-1]).compact()
 
 
 def fitted_attributes(energy, *, seed=0, history=None, n_iter=0, converged=True):

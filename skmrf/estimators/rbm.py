@@ -386,7 +386,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             max_bytes=self.max_bytes,
             random_state=self._seed,
             n_jobs=self.n_jobs,
-            start=self._starts,
+            start=self._states_of_model(self._starts),
         )
 
     def transform(self, X):

@@ -62,7 +62,7 @@ class PTT(ParticleLearner):
         check_number("target_swap_rate", self.target_swap_rate, low=1e-3, high=0.9)
 
     def start(self, energy, data, batch, rng):
-        """Return a ladder of two rungs, independent columns and a model, with Gibbs chains."""
+        """Return a ladder from independent columns to a model, with Gibbs chains."""
         n_chains = self.n_chains
         if n_chains is None:
             n_chains = LAYERED_CHAINS if isinstance(energy, LayeredEnergy) else N_CHAINS

@@ -9,12 +9,13 @@ import numpy as np
 from .._utils.codes import STATE
 from ..energies import Energy
 from .gibbs import Product, blocks_of, spawn_generators, sweep
-from .parallel_tempering import NEITHER, Replicas, exchange, swap_acceptance
+from .parallel_tempering import NEITHER, Replicas, density_ratios, exchange, swap_probability
 from .smc import Tempering
 
-MIN_RATE = 0.1  # neighbours that swap less often get a rung between them
+MIN_RATE = 0.15  # neighbours that swap less often get a rung between them
 N_NEW_SWEEPS = 10  # of the chains of an inserted rung
 MAX_INSERTED = 64
+N_MOVES, MOVES_PER_RUNG = 50, 4  # between samples of the same chain
 
 
 class Rungs(NamedTuple):
@@ -120,7 +121,7 @@ class Ladder:
 
     @classmethod
     def start(cls, reference, energy, X, rng):
-        """Create a ladder of two rungs: independent variables and a model.
+        """Create a ladder of three rungs: independent variables and a model, twice.
 
         Parameters
         ----------
@@ -136,11 +137,11 @@ class Ladder:
         Returns
         -------
         Ladder
-            Ladder with two rungs.
+            Ladder with three rungs. The last one may then get another model.
         """
-        states = np.stack([reference.sample(len(X), rng), X])
-        replicas = Replicas.at(np.arange(2.0), states, rng)
-        return cls(Rungs(reference, (energy, energy), (0.0, 1.0)), replicas)
+        states = np.stack([reference.sample(len(X), rng), X, X])
+        replicas = Replicas.at(np.arange(3.0), states, rng)
+        return cls(Rungs(reference, (energy,) * 3, (0.0, 1.0, 1.0)), replicas)
 
     @property
     def energy(self):
@@ -202,7 +203,8 @@ class Ladder:
     def swap_rate(self, low, high):
         """Return the mean probability of a swap between the chains of two rungs."""
         pair = [low, high]
-        return float(swap_acceptance(self.rungs, self.states[pair], pair).mean())
+        ratios = density_ratios(self.rungs, self.states[pair], pair)
+        return float(swap_probability(ratios).mean())
 
     def insert(self, k, energy, beta, X, rng):
         """Return the ladder with a new rung.
@@ -237,6 +239,7 @@ class Ladder:
             last_end=np.insert(old.last_end, k, NEITHER, axis=0),
             rejection_rates=np.insert(old.rejection_rates, k - 1, 0.5),
             swap_probabilities=np.full(len(betas) - 1, np.nan),
+            log_ratios=np.full((len(betas) - 1, 2, X.shape[0]), np.nan),
         )
         return Ladder(Rungs(rungs.reference, energies, betas), replicas)
 
@@ -256,6 +259,7 @@ class Ladder:
             last_end=old.last_end[kept],
             rejection_rates=np.delete(old.rejection_rates, k),
             swap_probabilities=np.full(len(kept) - 1, np.nan),
+            log_ratios=np.full((len(kept) - 1, 2, old.X.shape[1]), np.nan),
         )
         energies = tuple(rungs.energies[j] for j in kept)
         betas = tuple(rungs.betas[j] for j in kept)
@@ -334,3 +338,30 @@ class Ladder:
         columns = np.sort(rng.permutation(n)[:n_chains])
         X = self.states[:, columns].astype(STATE)
         return replace(self, replicas=Replicas.at(np.arange(len(self), dtype=float), X, rng))
+
+
+def draw(ladder, n_samples, rng):
+    """Draw samples of the last model of a ladder.
+
+    Parameters
+    ----------
+    ladder : Ladder
+        Ladder whose chains have mixed.
+    n_samples : int
+        Number of samples.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_visible)
+        States of the chains after 50 moves and 4 more per rung, and again after further moves if
+        there are more samples than chains.
+    """
+    ladder, drawn = ladder.restart(rng, n_samples), []
+    n_chains = ladder.states.shape[1]
+    for _ in range(-(-n_samples // n_chains)):
+        for _ in range(N_MOVES + MOVES_PER_RUNG * len(ladder)):
+            ladder, _ = ladder.advance(rng)
+        drawn.append(ladder.states[-1])
+    return np.concatenate(drawn)[:n_samples]

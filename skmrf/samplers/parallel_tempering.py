@@ -30,6 +30,10 @@ class Replicas:
         Running mean of the rejection rate of swaps, for each pair of neighbours.
     swap_probabilities : ndarray of shape (n_temperatures - 1,)
         Mean probability of a swap in the last step; nan for pairs that did not try a swap.
+    log_ratios : ndarray of shape (n_temperatures - 1, 2, n_chains)
+        Log ratios of the densities of the neighbours, higher position minus lower position, of the
+        chains at the lower position and at the higher one, before the last swaps; nan for pairs
+        that did not try a swap.
     parity : int
         0 if the even pairs try the next swaps, 1 if the odd ones do. They alternate.
     """
@@ -40,6 +44,7 @@ class Replicas:
     last_end: np.ndarray
     rejection_rates: np.ndarray
     swap_probabilities: np.ndarray
+    log_ratios: np.ndarray
     parity: int = 0
 
     @classmethod
@@ -69,7 +74,8 @@ class Replicas:
         last_end = np.full(X.shape[:2], NEITHER)
         n_pairs = len(positions) - 1
         rates, probabilities = np.full(n_pairs, 0.5), np.full(n_pairs, np.nan)
-        return cls(positions, X, generators, last_end, rates, probabilities)
+        log_ratios = np.full((n_pairs, 2, X.shape[1]), np.nan)
+        return cls(positions, X, generators, last_end, rates, probabilities, log_ratios)
 
 
 def check_ladder(betas):
@@ -167,9 +173,13 @@ def exchange(path, replicas, rng, *, n_sweeps=1):
     X, last_end = np.stack(moved), replicas.last_end.copy()
     rejection_rates = replicas.rejection_rates.copy()
     swap_probabilities = np.full(len(rejection_rates), np.nan)
+    log_ratios = np.full((len(rejection_rates), 2, X.shape[1]), np.nan)
     accepted = []
     for low in range(replicas.parity, len(X) - 1, 2):
-        swapped, swap_probabilities[low] = _choose_swaps(path, X, replicas.betas, low, rng)
+        log_ratios[low] = density_ratios(path, X[low : low + 2], replicas.betas[low : low + 2])
+        probability = swap_probability(log_ratios[low])
+        swapped = rng.random(X.shape[1]) < probability
+        swap_probabilities[low] = probability.mean()
         pair = X[low : low + 2, swapped].copy()
         X[low : low + 2, swapped] = pair[::-1]
         last_end[low : low + 2, swapped] = last_end[low : low + 2, swapped][::-1].copy()
@@ -185,19 +195,14 @@ def exchange(path, replicas, rng, *, n_sweeps=1):
         last_end=last_end,
         rejection_rates=rejection_rates,
         swap_probabilities=swap_probabilities,
+        log_ratios=log_ratios,
         parity=1 - replicas.parity,
     )
     return after, info
 
 
-def _choose_swaps(path, X, betas, low, rng):
-    """Return a mask of the chains that swap two temperatures, and the mean swap probability."""
-    probability = swap_acceptance(path, X[low : low + 2], betas[low : low + 2])
-    return rng.random(X.shape[1]) < probability, float(probability.mean())
-
-
-def swap_acceptance(path, X, positions):
-    """Return the probability of a swap between two positions of a path, for each pair of chains.
+def density_ratios(path, X, positions):
+    """Return log ratios of the densities at two positions of a path, for chains at both of them.
 
     Parameters
     ----------
@@ -206,19 +211,29 @@ def swap_acceptance(path, X, positions):
     X : ndarray of shape (2, n_chains, n_visible)
         State codes of the chains at the two positions.
     positions : sequence of two floats
-        The positions.
+        The positions, the lower one first.
 
     Returns
     -------
-    ndarray of shape (n_chains,)
-        Metropolis acceptance probabilities. They are 0 for pairs with a chain in a state of
-        probability zero.
+    ndarray of shape (2, n_chains)
+        Log-density at the higher position minus that at the lower position, in nats. A ratio of
+        two zero densities is 0.
     """
-    hot, cold = (float(p) for p in positions)
-    at_hot, at_cold = path.log_density(X[0]), path.log_density(X[1])
+    low, high = (float(p) for p in positions)
     with np.errstate(invalid="ignore"):  # -inf minus -inf
-        gain = at_hot(cold) - at_hot(hot) + at_cold(hot) - at_cold(cold)
-    return np.exp(np.minimum(np.nan_to_num(gain, nan=-np.inf, posinf=0.0, neginf=-np.inf), 0.0))
+        ratios = [at(high) - at(low) for at in map(path.log_density, X)]
+    return np.where(np.isnan(ratios), 0.0, ratios)
+
+
+def swap_probability(log_ratios):
+    """Return the probability of a swap of two states, from the result of :func:`density_ratios`.
+
+    It is 0 if a state would get probability zero.
+    """
+    at_low, at_high = log_ratios
+    possible = (at_low > -np.inf) & (at_high < np.inf)
+    with np.errstate(invalid="ignore"):
+        return np.where(possible, np.exp(np.minimum(at_low - at_high, 0.0)), 0.0)
 
 
 def _count_round_trips(last_end):
