@@ -19,7 +19,8 @@ MIN_SWAP_RATE = 0.3  # neighbours that swap less often get a rung between them
 N_CHAINS = 128
 MIN_TRIPS = 1.0  # round trips per chain, before and during the measurement
 N_SETTLE, N_MEASURED = 50, 64  # moves of the ladder, at least
-MAX_UPDATES = 1.5e9
+MAX_UPDATES, MAX_MOVES = 1.5e9, 1024
+MOVES_WITHOUT_TRIP = 256  # moves after which chains without any round trip are stuck
 DRIFT_SIGMAS = 3.0
 
 
@@ -132,6 +133,8 @@ def settle(ladder, random_state=None, *, n_chains=N_CHAINS):
     ladder = ladder.fill(rng, min_rate=MIN_SWAP_RATE).thin(SWAP_RATE)
     limit, done, trips = _max_moves(ladder) // 2, 0, 0.0
     while done < limit and (done < N_SETTLE or trips < MIN_TRIPS) and remaining_time() > 0:
+        if trips == 0 and done > 2 * MOVES_WITHOUT_TRIP:
+            break
         ladder, info = ladder.advance(rng)
         done, trips = done + 1, trips + info["round_trips"]
     return ladder
@@ -175,7 +178,9 @@ def ladder_log_partition(ladder, random_state=None, *, max_width=1.0):
         estimate = _estimate(records, ladder, trips, max_width)
         result = estimate.result
         is_narrow = result.upper - result.lower <= 0.25 * max_width
-        if (is_narrow and result.converged) or 2 * n_moves > limit or remaining_time() < 0:
+        is_stuck = n_moves >= MOVES_WITHOUT_TRIP and trips == 0
+        is_over = is_stuck or 2 * n_moves > limit or remaining_time() < 0
+        if (is_narrow and result.converged) or is_over:
             return estimate
         n_moves *= 2
 
@@ -183,7 +188,7 @@ def ladder_log_partition(ladder, random_state=None, *, max_width=1.0):
 def _max_moves(ladder):
     n_rungs, n_chains, _ = ladder.states.shape
     work = 2.0 * n_rungs * n_chains * max(ladder.energy.sweep_work, 1.0)
-    return int(MAX_UPDATES / work)
+    return int(min(MAX_UPDATES / work, MAX_MOVES))
 
 
 def _measure(ladder, rng):
