@@ -66,7 +66,11 @@ def is_preconditioned(learner, parameters):
     bool
         True if the optimizer and its rate can be replaced.
     """
-    return isinstance(learner, PCD | PTT) and parameters.has_default_steps and not parameters.is_partial
+    return (
+        isinstance(learner, PCD | PTT)
+        and parameters.has_default_steps
+        and not parameters.is_partial
+    )
 
 
 def preconditioned_settings(settings, energy, data, rate, *, is_short=False):

@@ -175,7 +175,7 @@ def ladder_log_partition(ladder, random_state=None, *, max_width=1.0):
             ladder, n_trips, work = _measure(ladder, rng)
             trips += n_trips
             records.append(work)
-        estimate = _estimate(records, ladder, trips, max_width)
+        estimate = _estimate(records, trips, max_width)
         result = estimate.result
         is_narrow = result.upper - result.lower <= 0.25 * max_width
         is_stuck = n_moves >= MOVES_WITHOUT_TRIP and trips == 0
@@ -204,7 +204,7 @@ def _measure(ladder, rng):
     return ladder, first["round_trips"] + second["round_trips"], ratios
 
 
-def _estimate(records, ladder, trips, max_width):
+def _estimate(records, trips, max_width):
     """Return the estimate of log Z from the recorded log ratios."""
     work = np.stack(records)
     ratios, influences = _bridge(work)
