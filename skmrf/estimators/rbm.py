@@ -60,8 +60,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     optimizer : {"auto", "lbfgs", "adam", "sgd", "momentum"} or instance, default="auto"
         Optimizer of the parameters. With "pcd" or "ptt", the penalty "l2" and
         ``learning_rate="adaptive"``, "auto" is gradient ascent with centred units, scaled by
-        visible variances. Otherwise it is Adam. "lbfgs" needs ``learner="exact"``; with the penalties "l1" and "group-l1" it is
-        FISTA. An instance of an optimizer of :mod:`skmrf.training` has its own parameters.
+        visible variances. Otherwise it is Adam. "lbfgs" needs ``learner="exact"``; with the
+        penalties "l1" and "group-l1" it is FISTA. An instance has its own parameters.
     learning_rate : str, float or schedule, default="adaptive"
         Learning rate. With the optimizer "auto" and "pcd" or "ptt", "adaptive" falls to zero in
         1500 (few rows or large models) to 6000 updates. Otherwise it starts at 0.006 for Adam, 0.06

@@ -250,7 +250,19 @@ def test_log_partition_uses_the_ladder(monkeypatch, seed):
     exact = model.log_partition_
     model._cache.clear()
 
-    def test_exact_queries_need_no_ladder(seed):
+    def annealed(energy, **options):
+        del options["max_bytes"]
+        return ais(energy, n_temperatures=100, **options)
+
+    monkeypatch.setattr(rbm, "log_partition_bounds", annealed)
+    lower, upper = model.log_partition_interval_
+    assert lower - 0.1 < exact < upper + 0.1
+    assert upper - lower < 0.5
+    assert model.log_partition_method_ in ("ais", "ladder")
+    assert "ladder" in model._cache
+
+
+def test_exact_queries_need_no_ladder(seed):
     X = np.random.default_rng(seed).integers(0, 2, size=(60, 4))
     model = BoltzmannMachine(PTT(20), states=(0, 1), alpha=0.1, max_iter=1000, random_state=seed)
     model.fit(X)
