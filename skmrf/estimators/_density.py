@@ -9,13 +9,18 @@ from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from .._utils.codes import MISSING, STATE
 from .._utils.parameters import check_number, show_list
 from .._utils.randomness import check_generator
 from .._utils.warn import warn_caller
 from ..likelihood.ladder import combine, ladder_log_partition, settle
-from ..samplers.ladder import draw
+from ..samplers import gibbs_queries
+from ..samplers.ladder import count_round_trips, draw
+from ..samplers.traces import diagnose_chains
 from ._base import LearnedEstimator
 
+N_OTHERS = 128  # samples with which the chains of the fit are compared
+MAX_MISSED, MAX_R_HAT = 0.1, 1.2
 WIDE = r"The interval of log Z .* nats wide|.* found no upper limit of log Z"  # matches warnings
 
 
@@ -99,6 +104,38 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             with self._parallel():
                 self._cache["ladder"] = settle(ladder, self._rng()).compact()
         return self._cache["ladder"]
+
+    @property
+    def equilibrium_(self):
+        """Diagnostics of the Markov chains of the fit, a dict computed at the first access.
+
+        The chains are compared with other samples of the fitted model: of ``ladder_``, or of
+        annealed chains. They exist for learners with unweighted Markov chains, such as "pcd" and
+        "ptt". If the chains differ from the other samples, a warning names a remedy.
+
+        - "autocorrelation_time": integrated autocorrelation time of the log-probability, in sweeps.
+        - "r_hat": potential scale reduction of chains from both kinds of starts; near 1 if they
+          agree.
+        - "missed": smallest share of the probability by which both kinds of samples differ.
+        - "round_trips": round trips along ``ladder_`` per chain and 1000 sweeps; nan without it.
+        """
+        check_is_fitted(self)
+        if vars(self).get("_chains") is None:
+            raise AttributeError("equilibrium_ exists only after a fit by a learner with chains.")
+        if "equilibrium" not in self._cache:
+            with self._parallel():
+                self._cache["equilibrium"] = self._diagnose()
+            _warn_no_equilibrium(self._cache["equilibrium"], self._has_ladder)
+        return self._cache["equilibrium"]
+
+    def _diagnose(self):
+        rng, trips = self._rng(), np.nan
+        if self._has_ladder:
+            others, trips = draw(self.ladder_, N_OTHERS, rng), count_round_trips(self.ladder_, rng)
+        else:
+            unknown = np.full((N_OTHERS, self._chains.shape[1]), MISSING, dtype=STATE)
+            others = gibbs_queries.draw_missing(self.energy_, unknown, rng)
+        return diagnose_chains(self.energy_, self._chains, others, rng) | {"round_trips": trips}
 
     @property
     def log_partition_(self):
@@ -201,6 +238,19 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             Mean log-likelihood of a row, in nats.
         """
         return float(np.mean(self.score_samples(X)))
+
+
+def _warn_no_equilibrium(diagnosis, has_ladder):
+    """Warn if the chains of a fit differ from other samples of the model."""
+    if diagnosis["missed"] <= MAX_MISSED and diagnosis["r_hat"] <= MAX_R_HAT:
+        return
+    remedy = "a larger alpha" if has_ladder else 'learner="ptt"'
+    warn_caller(
+        "The Markov chains of the fit do not have the distribution of the fitted model: at least "
+        f"{diagnosis['missed']:.0%} of the probability differ, and R-hat is "
+        f"{diagnosis['r_hat']:.3g}. Fit with {remedy}.",
+        ConvergenceWarning,
+    )
 
 
 def _warn_wide(result):

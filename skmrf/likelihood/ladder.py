@@ -293,16 +293,19 @@ def combine(annealed, ladder):
     -------
     LogPartition
         The estimate with the narrower interval among those whose interval has both values. If only
-        the ladder has converged, it is the ladder's, unless annealing found a larger value. If the
-        estimates disagree, the interval contains both intervals, and the result has not converged.
+        one estimate has converged, it is that one, unless the other one found more probability. If
+        the estimates disagree, the interval contains both intervals, and the result has not
+        converged.
     """
+    if annealed.converged != ladder.converged:
+        known, unknown = (annealed, ladder) if annealed.converged else (ladder, annealed)
+        largest = unknown.value if known is ladder else unknown.lower
+        if largest <= known.upper:
+            return known
     results = sorted((annealed, ladder), key=lambda r: r.upper - r.lower)
-    both = [r for r in results if all(r.lower <= other.value <= r.upper for other in results)]
-    only_ladder = ladder.converged and not annealed.converged
-    if only_ladder and annealed.lower <= ladder.value and annealed.value <= ladder.upper:
-        return ladder
-    if both and not (only_ladder and both[0] is annealed):
-        return both[0]
+    for result in results if annealed.converged == ladder.converged else ():
+        if all(result.lower <= other.value <= result.upper for other in results):
+            return result
     return replace(
         ladder,
         value=max(annealed.value, ladder.value),

@@ -365,3 +365,27 @@ def draw(ladder, n_samples, rng):
             ladder, _ = ladder.advance(rng)
         drawn.append(ladder.states[-1])
     return np.concatenate(drawn)[:n_samples]
+
+
+def count_round_trips(ladder, rng, *, n_moves=200):
+    """Return the number of round trips along a ladder, per chain and 1000 sweeps.
+
+    Parameters
+    ----------
+    ladder : Ladder
+        Ladder whose chains have mixed.
+    rng : numpy.random.Generator
+        Source of randomness.
+    n_moves : int, default=200
+        Number of sweeps of each chain.
+
+    Returns
+    -------
+    float
+        Round trips.
+    """
+    ladder, trips = ladder.restart(rng), 0.0
+    for _ in range(n_moves):
+        ladder, info = ladder.advance(rng)
+        trips += info["round_trips"]
+    return 1000.0 * trips / n_moves
