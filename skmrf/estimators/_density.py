@@ -13,7 +13,7 @@ from .._utils.codes import MISSING, STATE
 from .._utils.parameters import check_number, show_list
 from .._utils.randomness import check_generator
 from .._utils.warn import warn_caller
-from ..likelihood.ladder import combine, ladder_log_partition, settle
+from ..likelihood.ladder import combine, ladder_log_partition, burn_in
 from ..samplers import gibbs_queries
 from ..samplers.ladder import count_round_trips, draw
 from ..samplers.traces import diagnose_chains
@@ -102,7 +102,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             saved = self._ladder
             ladder = saved.with_last(self.energy_, saved.states[-1])
             with self._parallel():
-                self._cache["ladder"] = settle(ladder, self._rng()).compact()
+                self._cache["ladder"] = burn_in(ladder, self._rng()).compact()
         return self._cache["ladder"]
 
     @property

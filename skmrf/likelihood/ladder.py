@@ -18,8 +18,8 @@ SWAP_RATE = 0.5  # rungs are dropped if their neighbours still swap at this rate
 MIN_SWAP_RATE = 0.3  # neighbours that swap less often get a rung between them
 N_CHAINS = 128
 MIN_TRIPS = 1.0  # round trips per chain, before and during the measurement
-N_SETTLE, N_MEASURED = 50, 64  # moves of the ladder, at least
-MAX_UPDATES, MAX_MOVES = 1.5e9, 1024
+N_BURN_IN, N_MEASURED = 50, 64  # moves of the ladder, at least
+MAX_UPDATES, MAX_MOVES = 4e8, 1024
 MOVES_WITHOUT_TRIP = 256  # moves after which chains without any round trip are stuck
 DRIFT_SIGMAS = 3.0
 
@@ -105,7 +105,7 @@ def bennett(forward, backward):
     return float(value), (up.sum(axis=0) - down.sum(axis=0)) / slope
 
 
-def settle(ladder, random_state=None, *, n_chains=N_CHAINS):
+def burn_in(ladder, random_state=None, *, n_chains=N_CHAINS):
     """Adapt the rungs of a ladder to its last model, and run its chains until they have mixed.
 
     Rungs are inserted where neighbours rarely swap states, and dropped where they swap often. Then
@@ -128,11 +128,11 @@ def settle(ladder, random_state=None, *, n_chains=N_CHAINS):
     """
     rng = check_generator(random_state)
     ladder = ladder.restart(rng, n_chains)
-    for _ in range(N_SETTLE // 5):  # the chains of the last training steps follow the last model
+    for _ in range(N_BURN_IN // 5):  # the chains of the last training steps follow the last model
         ladder, _ = ladder.advance(rng)
     ladder = ladder.fill(rng, min_rate=MIN_SWAP_RATE).thin(SWAP_RATE)
     limit, done, trips = _max_moves(ladder) // 2, 0, 0.0
-    while done < limit and (done < N_SETTLE or trips < MIN_TRIPS) and remaining_time() > 0:
+    while done < limit and (done < N_BURN_IN or trips < MIN_TRIPS) and remaining_time() > 0:
         if trips == 0 and done > 2 * MOVES_WITHOUT_TRIP:
             break
         ladder, info = ladder.advance(rng)
@@ -151,7 +151,7 @@ def ladder_log_partition(ladder, random_state=None, *, max_width=1.0):
     Parameters
     ----------
     ladder : Ladder
-        Ladder of :func:`settle`.
+        Ladder of :func:`burn_in`.
     random_state : int, Generator, RandomState or None
         Seed or generator.
     max_width : float, default=1.0

@@ -19,7 +19,7 @@ from skmrf.energies import BipartiteEnergy, PairwiseEnergy
 from skmrf.estimators import rbm
 from skmrf.learners import PTT
 from skmrf.likelihood import ais
-from skmrf.likelihood.ladder import bennett, combine, ladder_log_partition, settle
+from skmrf.likelihood.ladder import bennett, combine, ladder_log_partition, burn_in
 from skmrf.samplers import Product, spawn_generators, sweep
 from skmrf.samplers.ladder import Ladder, draw
 from skmrf.samplers.parallel_tempering import density_ratios, swap_probability
@@ -177,7 +177,7 @@ def test_log_partition_is_that_of_enumeration(name, seed):
     exact = log_sum(law(energy)[0])
     for k in range(3):
         rng = np.random.default_rng([seed, k])
-        ladder = settle(make_ladder(energy, first_mode(energy, 64), rng), rng)
+        ladder = burn_in(make_ladder(energy, first_mode(energy, 64), rng), rng)
         estimate = ladder_log_partition(ladder, rng)
         result = estimate.result
         assert result.converged
