@@ -13,7 +13,7 @@ from .._utils.codes import MISSING, STATE
 from .._utils.parameters import check_number, show_list
 from .._utils.randomness import check_generator
 from .._utils.warn import warn_caller
-from ..likelihood.ladder import combine, ladder_log_partition, burn_in
+from ..likelihood.ladder import burn_in, combine, ladder_log_partition
 from ..samplers import gibbs_queries
 from ..samplers.ladder import count_round_trips, draw
 from ..samplers.traces import diagnose_chains

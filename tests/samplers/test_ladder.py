@@ -19,7 +19,7 @@ from skmrf.energies import BipartiteEnergy, PairwiseEnergy
 from skmrf.estimators import rbm
 from skmrf.learners import PTT
 from skmrf.likelihood import ais
-from skmrf.likelihood.ladder import bennett, combine, ladder_log_partition, burn_in
+from skmrf.likelihood.ladder import bennett, burn_in, combine, ladder_log_partition
 from skmrf.samplers import Product, spawn_generators, sweep
 from skmrf.samplers.ladder import Ladder, draw
 from skmrf.samplers.parallel_tempering import density_ratios, swap_probability
