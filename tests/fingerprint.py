@@ -42,6 +42,7 @@ TABLE_LEARNERS = (
     "pf-mcmc-mle",
     "tempered-transitions",
     "parallel-tempering",
+    "ptt",
     "smc",
     "psmc",
     "pseudo-likelihood",
@@ -50,7 +51,7 @@ TABLE_LEARNERS = (
     "bpchain-cd",
     "mean-field",
 )
-CHAIN_LEARNERS = TABLE_LEARNERS[:9]
+CHAIN_LEARNERS = TABLE_LEARNERS[:10]
 CONDITIONAL_LEARNERS = ("lr", "cd", "cd-percloss", "mle-mf", "mle-bp", "lssvm", "mssvm")
 SHORT = {"max_iter": 3, "random_state": 0}
 SMALL_NETWORKS = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3, "random_state": 0}

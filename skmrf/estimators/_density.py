@@ -1,17 +1,26 @@
 """Base class of density estimators, which computes log Z, samples and scores."""
 
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
+from joblib import parallel_config
 from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from .._utils.codes import MISSING, STATE
 from .._utils.parameters import check_number, show_list
 from .._utils.randomness import check_generator
 from .._utils.warn import warn_caller
+from ..likelihood.ladder import burn_in, combine, ladder_log_partition
+from ..samplers import gibbs_queries
+from ..samplers.ladder import count_round_trips, draw
+from ..samplers.traces import diagnose_chains
 from ._base import LearnedEstimator
 
+N_OTHERS = 128  # samples with which the chains of the fit are compared
+MAX_MISSED, MAX_R_HAT = 0.1, 1.2
 WIDE = r"The interval of log Z .* nats wide|.* found no upper limit of log Z"  # matches warnings
 
 
@@ -54,10 +63,79 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=WIDE)  # _warn_wide replaces it
                 result = self._compute_log_partition()
+            if result.method == "ais" and self._has_ladder:
+                with self._parallel():
+                    estimate = ladder_log_partition(self.ladder_, self._rng())
+                result = combine(result, estimate.result)
             self._cache["log_partition"] = result
             if not result.converged:
                 _warn_wide(result)
         return self._cache["log_partition"]
+
+    @property
+    def _has_ladder(self):
+        return vars(self).get("_ladder") is not None
+
+    def _parallel(self):
+        """Return a context in which blocks of Markov chains use ``n_jobs`` threads."""
+        return nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs)
+
+    def _states_of_model(self, default):
+        """Return states of the ladder's chains of the fitted model, or ``default`` without one."""
+        return self.ladder_.states[-1] if self._has_ladder else default
+
+    def _draws_exactly(self):
+        """Return whether samples without given entries are independent draws."""
+        return False
+
+    @property
+    def ladder_(self):
+        """Ladder of ``learner="ptt"``: models along training, with chains that swap states.
+
+        The last rung is ``energy_``. The rungs and chains are adapted to it at the first access.
+        :meth:`sample` and ``log_partition_`` use the ladder if no exact method is feasible.
+        """
+        check_is_fitted(self)
+        if not self._has_ladder:
+            raise AttributeError('ladder_ exists only after a fit with learner="ptt".')
+        if "ladder" not in self._cache:
+            saved = self._ladder
+            ladder = saved.with_last(self.energy_, saved.states[-1])
+            with self._parallel():
+                self._cache["ladder"] = burn_in(ladder, self._rng()).compact()
+        return self._cache["ladder"]
+
+    @property
+    def equilibrium_(self):
+        """Diagnostics of the Markov chains of the fit, a dict computed at the first access.
+
+        The chains are compared with other samples of the fitted model: of ``ladder_``, or of
+        annealed chains. They exist for learners with unweighted Markov chains, such as "pcd" and
+        "ptt". If the chains differ from the other samples, a warning names a remedy.
+
+        - "autocorrelation_time": integrated autocorrelation time of the log-probability, in sweeps.
+        - "r_hat": potential scale reduction of chains from both kinds of starts; near 1 if they
+          agree.
+        - "missed": smallest share of the probability by which both kinds of samples differ.
+        - "round_trips": round trips along ``ladder_`` per chain and 1000 sweeps; nan without it.
+        """
+        check_is_fitted(self)
+        if vars(self).get("_chains") is None:
+            raise AttributeError("equilibrium_ exists only after a fit by a learner with chains.")
+        if "equilibrium" not in self._cache:
+            with self._parallel():
+                self._cache["equilibrium"] = self._diagnose()
+            _warn_no_equilibrium(self._cache["equilibrium"], self._has_ladder)
+        return self._cache["equilibrium"]
+
+    def _diagnose(self):
+        rng, trips = self._rng(), np.nan
+        if self._has_ladder:
+            others, trips = draw(self.ladder_, N_OTHERS, rng), count_round_trips(self.ladder_, rng)
+        else:
+            unknown = np.full((N_OTHERS, self._chains.shape[1]), MISSING, dtype=STATE)
+            others = gibbs_queries.draw_missing(self.energy_, unknown, rng)
+        return diagnose_chains(self.energy_, self._chains, others, rng) | {"round_trips": trips}
 
     @property
     def log_partition_(self):
@@ -78,7 +156,10 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
     @property
     def log_partition_method_(self):
-        """Method that computed log Z: "exact", "grid" or "ais" (annealed importance sampling)."""
+        """Method that computed log Z: "exact", "grid", "ais" or "ladder".
+
+        "ais" is annealed importance sampling, "ladder" is bridge sampling along ``ladder_``.
+        """
         return self._log_partition().method
 
     def sample(self, n_samples=1, *, given=None, random_state=None):
@@ -100,7 +181,8 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             A frame if the training rows were a frame, with the data types of its columns.
             Independent samples if exact inference fits in memory. Otherwise, and for models with
             hidden units, the states of Gibbs chains after 1000 sweeps. Half of these sweeps are
-            tempered. The chains approach the distribution as they mix.
+            tempered. The chains approach the distribution as they mix. After a fit with
+            ``learner="ptt"``, samples without ``given`` are states of the chains of ``ladder_``.
         """
         check_is_fitted(self)
         check_number("n_samples", n_samples, low=1, integer=True)
@@ -111,7 +193,13 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             )
         if len(codes) == 1:
             codes = np.repeat(codes, n_samples, axis=0)
-        rows = self._encoder.decode(self._draw(codes, check_generator(random_state)))
+        rng = check_generator(random_state)
+        if given is None and self._has_ladder and not self._draws_exactly():
+            with self._parallel():
+                codes = draw(self.ladder_, n_samples, rng)
+        else:
+            codes = self._draw(codes, rng)
+        rows = self._encoder.decode(codes)
         has_index = not isinstance(given, dict) and np.shape(given)[:1] == (n_samples,)
         return self._to_frame(rows, given if has_index else None)
 
@@ -150,6 +238,19 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             Mean log-likelihood of a row, in nats.
         """
         return float(np.mean(self.score_samples(X)))
+
+
+def _warn_no_equilibrium(diagnosis, has_ladder):
+    """Warn if the chains of a fit differ from other samples of the model."""
+    if diagnosis["missed"] <= MAX_MISSED and diagnosis["r_hat"] <= MAX_R_HAT:
+        return
+    remedy = "a larger alpha" if has_ladder else 'learner="ptt"'
+    warn_caller(
+        "The Markov chains of the fit do not have the distribution of the fitted model: at least "
+        f"{diagnosis['missed']:.0%} of the probability differ, and R-hat is "
+        f"{diagnosis['r_hat']:.3g}. Fit with {remedy}.",
+        ConvergenceWarning,
+    )
 
 
 def _warn_wide(result):

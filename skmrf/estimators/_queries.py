@@ -5,6 +5,7 @@ import numpy as np
 from .._data.frame_types import frame_index
 from ..inference import row_queries
 from ..likelihood import log_partition_bounds
+from ..likelihood.bounds import exact_fits
 from ..samplers import gibbs_queries
 from ._density import EnergyEstimator
 
@@ -116,6 +117,10 @@ class VisibleEstimator(EnergyEstimator):
             random_state=self._seed,
             n_jobs=self.n_jobs,
         )
+
+    def _draws_exactly(self):
+        """Return whether samples without given entries are independent draws."""
+        return exact_fits(self._graph.layout, max_bytes=self.max_bytes)
 
     def _draw(self, codes, rng):
         if self.energy_.has_latent:

@@ -2,11 +2,13 @@
 
 from contextlib import nullcontext
 
+import numpy as np
 from joblib import parallel_config
 from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.randomness import check_generator
 from .._utils.warn import warn_caller
+from ..learners.particles import Particles
 from ..training import checkpoints, loop
 from ..training import state as loop_state
 from ..training.reports import EpochReports
@@ -207,9 +209,27 @@ class FitSession:
             n_iter=state.epoch,
             converged=state.converged,
         ) | {
+            "_ladder": _compact_ladder(state.learner, energy),
+            "_chains": _compact_chains(state.learner),
             "_loop_state": state if parameters.warm_start else None,
             "_interrupted": state.interrupted,
         }
+
+
+def _compact_ladder(learner_state, energy):
+    """Return the ladder of a learner up to the fitted model, or None if it has none."""
+    ladder = getattr(learner_state, "ladder", None)
+    if ladder is None:
+        return None
+    return ladder.with_last(energy, ladder.states[-1]).compact()
+
+
+def _compact_chains(learner_state):
+    """Return the last states of the Markov chains of a learner, or None if it has none."""
+    if not isinstance(learner_state, Particles) or learner_state.log_weights is not None:
+        return None
+    X = learner_state.X
+    return X.astype(np.min_scalar_type(int(max(X.max(initial=0), 1))))
 
 
 def fitted_attributes(energy, *, seed=0, history=None, n_iter=0, converged=True):

@@ -9,7 +9,7 @@ import numpy as np
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from ..energies import PairwiseEnergy, SemiRestrictedEnergy
-from ..learners import PCD
+from ..learners import PCD, PTT
 from ..learners.base import draw_states
 from ..likelihood import ais
 from ..training import loop
@@ -75,7 +75,11 @@ def is_preconditioned(learner, parameters):
     bool
         True if the optimizer and its rate can be replaced.
     """
-    return isinstance(learner, PCD) and parameters.has_default_steps and not parameters.is_partial
+    return (
+        isinstance(learner, PCD | PTT)
+        and parameters.has_default_steps
+        and not parameters.is_partial
+    )
 
 
 def preconditioned_settings(settings, energy, data, rate, *, is_short=False):

@@ -41,7 +41,7 @@ class BoltzmannMachine(VisibleEstimator):
     Parameters
     ----------
     learner : str or Learner, default="pcd"
-        Estimator of the gradient of the log-likelihood: "pcd", "psmc", "smc", "cd",
+        Estimator of the gradient of the log-likelihood: "pcd", "ptt", "psmc", "smc", "cd",
         "tempered-transitions", "parallel-tempering", "mcmc-mle", "pf-mcmc-mle" or "exact". "exact"
         needs at most about twenty columns. An instance of a class of :mod:`skmrf.learners` has its
         own parameters.
@@ -58,12 +58,12 @@ class BoltzmannMachine(VisibleEstimator):
         default there is no threshold, and the data must contain only the two states and nan.
     optimizer : {"auto", "lbfgs", "adam", "sgd", "momentum"} or instance, default="auto"
         Optimizer of the parameters. "auto" is a deterministic solver for deterministic learners:
-        L-BFGS, or FISTA with the penalties "l1" and "group-l1". With "pcd", the penalty "l2" and
-        ``learning_rate="adaptive"``, "auto" is stochastic natural gradient ascent (of independent
-        columns) with 1000 updates, whose rate falls from 0.05 to zero. With hidden units, gradients
-        are centred, and there are 1500 to 6000 updates with a first rate of 0.2 or 0.05, chosen
-        like ``alpha``, or 0.1. For other stochastic learners "auto" is Adam, or SGD with
-        "group-l1". "lbfgs" needs a deterministic learner. An instance of an optimizer of
+        L-BFGS, or FISTA with the penalties "l1" and "group-l1". With "pcd" or "ptt", the penalty
+        "l2" and ``learning_rate="adaptive"``, "auto" is stochastic natural gradient ascent (of
+        independent columns) with 1000 updates, whose rate falls from 0.05 to zero. With hidden
+        units, gradients are centred, and there are 1500 to 6000 updates with a first rate of 0.2 or
+        0.05, chosen like ``alpha``, or 0.1. For other stochastic learners "auto" is Adam, or SGD
+        with "group-l1". "lbfgs" needs a deterministic learner. An instance of an optimizer of
         :mod:`skmrf.training` has its own parameters.
     learning_rate : str, float or schedule, default="adaptive"
         Learning rate of stochastic learners. "adaptive" halves the rate whenever the gradient is

@@ -61,8 +61,8 @@ class DiscreteMRF(VisibleEstimator):
         ``alpha`` is a number. With the defaults of ``alpha``, ``optimizer``, ``learning_rate``,
         ``penalty`` and ``early_stopping``, "pcd" then refines a model of pseudo-likelihood by 400
         natural gradients in large minibatches, with a rate that falls to zero; the model with the
-        higher log-likelihood of held-out rows is kept. Other values: "pcd", "cd", "smc", "psmc",
-        "tempered-transitions", "parallel-tempering", "mcmc-mle", "pf-mcmc-mle", "exact",
+        higher log-likelihood of held-out rows is kept. Other values: "pcd", "ptt", "cd", "smc",
+        "psmc", "tempered-transitions", "parallel-tempering", "mcmc-mle", "pf-mcmc-mle", "exact",
         "pseudo-likelihood", "bpchain-cd", "bp", "bp-cd" or "mean-field". An instance of a class of
         :mod:`skmrf.learners` has its own parameters.
     tie : list of lists of int, optional

@@ -41,7 +41,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     n_components : int, default=256
         Number of hidden units.
     learner : str or Learner, default="pcd"
-        Estimator of the gradient of the log-likelihood: "pcd", "psmc", "smc", "cd",
+        Estimator of the gradient of the log-likelihood: "pcd", "ptt", "psmc", "smc", "cd",
         "tempered-transitions", "parallel-tempering", "mcmc-mle", "pf-mcmc-mle" or "exact". "pcd" is
         the fastest. "exact" needs a layer with at most about 16 units. An instance of a class of
         :mod:`skmrf.learners` has its own parameters.
@@ -55,12 +55,12 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         hidden units may saturate on sparse images. The model of independent columns is then
         learned.
     optimizer : {"auto", "lbfgs", "adam", "sgd", "momentum"} or instance, default="auto"
-        Optimizer of the parameters. With "pcd", the penalty "l2" and ``learning_rate="adaptive"``,
-        "auto" is gradient ascent with centred units, scaled by visible variances. Otherwise "auto"
-        is Adam. "lbfgs" needs ``learner="exact"``; with the penalties "l1" and "group-l1" it is
-        FISTA. An instance of an optimizer of :mod:`skmrf.training` has its own parameters.
+        Optimizer of the parameters. With "pcd" or "ptt", the penalty "l2" and
+        ``learning_rate="adaptive"``, "auto" is gradient ascent with centred units, scaled by
+        visible variances. Otherwise it is Adam. "lbfgs" needs ``learner="exact"``; with the
+        penalties "l1" and "group-l1" it is FISTA. An instance has its own parameters.
     learning_rate : str, float or schedule, default="adaptive"
-        Learning rate. With the optimizer "auto" and "pcd", "adaptive" falls linearly to zero in
+        Learning rate. With the optimizer "auto" and "pcd" or "ptt", "adaptive" falls to zero in
         1500 (few rows or large models) to 6000 updates. Otherwise it starts at 0.006 for Adam, 0.06
         for SGD or 0.012 for momentum, and is halved whenever the gradient is only noise. "constant"
         keeps the first rate, "step" halves it every 1000 updates, and "inverse" divides it by
@@ -132,7 +132,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     alpha_ : float
         Strength of the penalty.
     learning_rate_ : float
-        Initial learning rate of ``optimizer="auto"`` with "pcd".
+        Initial learning rate of ``optimizer="auto"`` with "pcd" or "ptt".
     log_partition_ : float
         log Z in nats. It is computed at the first access: exactly if the smaller layer has at most
         about 20 units, so that a sum over its states takes seconds, else by annealed importance
@@ -140,7 +140,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     log_partition_interval_ : tuple of float
         Lower and upper limit of log Z in nats. They are equal if log Z is exact.
     log_partition_method_ : str
-        How log Z was computed: "exact" or "ais" (annealed importance sampling).
+        How log Z was computed: "exact", "ais" (annealed importance sampling) or "ladder".
     history_ : dict of lists
         Diagnostics of training: one list per quantity, with one entry per epoch.
     n_iter_ : int
@@ -368,7 +368,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             max_bytes=self.max_bytes,
             random_state=self._seed,
             n_jobs=self.n_jobs,
-            start=self._starts,
+            start=self._states_of_model(self._starts),
         )
 
     def transform(self, X):

@@ -21,6 +21,7 @@ from .parallel_tempering import ParallelTempering
 from .pcd import PCD
 from .pseudo_likelihood import PseudoLikelihood
 from .psmc import PSMC
+from .ptt import PTT
 from .registry import register
 from .smc import SMC
 from .tempered_transitions import TemperedTransitions
@@ -34,6 +35,7 @@ for _name, _learner in {
     "pf-mcmc-mle": ParticleFilteredMCMCMLE,
     "tempered-transitions": TemperedTransitions,
     "parallel-tempering": ParallelTempering,
+    "ptt": PTT,
     "smc": SMC,
     "psmc": PSMC,
     "pseudo-likelihood": PseudoLikelihood,
@@ -64,6 +66,7 @@ __all__ = [
     "MSSVM",
     "PCD",
     "PSMC",
+    "PTT",
     "SMC",
     "BPChainCD",
     "Batch",

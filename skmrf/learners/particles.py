@@ -22,6 +22,7 @@ from .._utils.parameters import identity_of
 from .._utils.phases import States
 from ..energies import Energy
 from ..samplers import Product
+from ..samplers.ladder import Ladder
 from .base import DataPhase, Learner
 
 
@@ -69,6 +70,12 @@ class Particles:
     def phase(self):
         """Negative phase (model expectation) of the gradient: the particles and their weights."""
         return States(self.X, self.hidden, self.log_weights)
+
+    @property
+    def ladder(self):
+        """Ladder from independent columns to the model, or None if the learner has none."""
+        ladder = self.extra[0] if isinstance(self.extra, tuple) else None
+        return ladder.with_last(self.energy, self.X) if isinstance(ladder, Ladder) else None
 
 
 class ParticleLearner(Learner):

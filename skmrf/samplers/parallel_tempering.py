@@ -30,6 +30,10 @@ class Replicas:
         Running mean of the rejection rate of swaps, for each pair of neighbours.
     swap_probabilities : ndarray of shape (n_temperatures - 1,)
         Mean probability of a swap in the last step; nan for pairs that did not try a swap.
+    log_ratios : ndarray of shape (n_temperatures - 1, 2, n_chains)
+        Log ratios of the densities of the neighbours, higher position minus lower position, of the
+        chains at the lower position and at the higher one, before the last swaps; nan for pairs
+        that did not try a swap.
     parity : int
         0 if the even pairs try the next swaps, 1 if the odd ones do. They alternate.
     """
@@ -40,6 +44,7 @@ class Replicas:
     last_end: np.ndarray
     rejection_rates: np.ndarray
     swap_probabilities: np.ndarray
+    log_ratios: np.ndarray
     parity: int = 0
 
     @classmethod
@@ -60,11 +65,17 @@ class Replicas:
         Replicas
             Replicas that have not been moved or swapped yet.
         """
-        betas = check_ladder(betas)
-        generators = [spawn_generators(rng, X.shape[1]) for _ in betas]
+        return cls.at(check_ladder(betas), X, rng)
+
+    @classmethod
+    def at(cls, positions, X, rng):
+        """Create chains at increasing positions of any path of distributions; see :meth:`start`."""
+        generators = [spawn_generators(rng, X.shape[1]) for _ in positions]
         last_end = np.full(X.shape[:2], NEITHER)
-        n_pairs = len(betas) - 1
-        return cls(betas, X, generators, last_end, np.full(n_pairs, 0.5), np.full(n_pairs, np.nan))
+        n_pairs = len(positions) - 1
+        rates, probabilities = np.full(n_pairs, 0.5), np.full(n_pairs, np.nan)
+        log_ratios = np.full((n_pairs, 2, X.shape[1]), np.nan)
+        return cls(positions, X, generators, last_end, rates, probabilities, log_ratios)
 
 
 def check_ladder(betas):
@@ -131,7 +142,30 @@ def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
     G. Desjardins et al., "Tempered Markov chain Monte Carlo for training of restricted Boltzmann
     machines", AISTATS (2010). S. Syed et al., "Non-reversible parallel tempering", JRSS B (2022).
     """
-    path = Tempering(reference, energy)
+    return exchange(Tempering(reference, energy), replicas, rng, n_sweeps=n_sweeps)
+
+
+def exchange(path, replicas, rng, *, n_sweeps=1):
+    """Move the chains at every position of a path, then propose swaps between neighbours.
+
+    Parameters
+    ----------
+    path : Tempering or Rungs
+        Path of distributions, with the methods ``log_density`` and ``move``.
+    replicas : Replicas
+        Chains at positions of the path. They are not changed, except for their generators.
+    rng : numpy.random.Generator
+        Source of randomness of the swaps.
+    n_sweeps : int, default=1
+        Number of sweeps at each position before the swaps.
+
+    Returns
+    -------
+    replicas : Replicas
+        Chains after the sweeps and swaps.
+    info : dict
+        Diagnostics; see :func:`parallel_tempering`.
+    """
     moved = [
         path.move(X, beta, generators, n_sweeps)
         for X, beta, generators in zip(replicas.X, replicas.betas, replicas.generators, strict=True)
@@ -139,9 +173,13 @@ def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
     X, last_end = np.stack(moved), replicas.last_end.copy()
     rejection_rates = replicas.rejection_rates.copy()
     swap_probabilities = np.full(len(rejection_rates), np.nan)
+    log_ratios = np.full((len(rejection_rates), 2, X.shape[1]), np.nan)
     accepted = []
     for low in range(replicas.parity, len(X) - 1, 2):
-        swapped, swap_probabilities[low] = _choose_swaps(path, X, replicas.betas, low, rng)
+        log_ratios[low] = density_ratios(path, X[low : low + 2], replicas.betas[low : low + 2])
+        probability = swap_probability(log_ratios[low])
+        swapped = rng.random(X.shape[1]) < probability
+        swap_probabilities[low] = probability.mean()
         pair = X[low : low + 2, swapped].copy()
         X[low : low + 2, swapped] = pair[::-1]
         last_end[low : low + 2, swapped] = last_end[low : low + 2, swapped][::-1].copy()
@@ -157,18 +195,45 @@ def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
         last_end=last_end,
         rejection_rates=rejection_rates,
         swap_probabilities=swap_probabilities,
+        log_ratios=log_ratios,
         parity=1 - replicas.parity,
     )
     return after, info
 
 
-def _choose_swaps(path, X, betas, low, rng):
-    """Return a mask of the chains that swap two temperatures, and the mean swap probability."""
-    cold, hot = float(betas[low + 1]), float(betas[low])
-    at_hot, at_cold = path.log_density(X[low]), path.log_density(X[low + 1])
-    gain = at_hot(cold) - at_hot(hot) + at_cold(hot) - at_cold(cold)
-    probability = np.exp(np.minimum(gain, 0.0))
-    return rng.random(X.shape[1]) < probability, float(probability.mean())
+def density_ratios(path, X, positions):
+    """Return log ratios of the densities at two positions of a path, for chains at both of them.
+
+    Parameters
+    ----------
+    path : Tempering or Rungs
+        Path of distributions.
+    X : ndarray of shape (2, n_chains, n_visible)
+        State codes of the chains at the two positions.
+    positions : sequence of two floats
+        The positions, the lower one first.
+
+    Returns
+    -------
+    ndarray of shape (2, n_chains)
+        Log-density at the higher position minus that at the lower position, in nats. A ratio of
+        two zero densities is 0.
+    """
+    low, high = (float(p) for p in positions)
+    with np.errstate(invalid="ignore"):  # -inf minus -inf
+        ratios = [at(high) - at(low) for at in map(path.log_density, X)]
+    return np.where(np.isnan(ratios), 0.0, ratios)
+
+
+def swap_probability(log_ratios):
+    """Return the probability of a swap of two states, from the result of :func:`density_ratios`.
+
+    It is 0 if a state would get probability zero.
+    """
+    at_low, at_high = log_ratios
+    possible = (at_low > -np.inf) & (at_high < np.inf)
+    with np.errstate(invalid="ignore"):
+        return np.where(possible, np.exp(np.minimum(at_low - at_high, 0.0)), 0.0)
 
 
 def _count_round_trips(last_end):

@@ -16,6 +16,8 @@ from .gibbs_queries import check_possible
 from .parallel_tempering import Replicas, adapt_ladder, check_ladder, parallel_tempering
 
 ADAPT_EVERY = 100
+N_COMPARED = 128  # chains from each kind of start
+NOISE = 1.63  # 99% quantile of the scaled Kolmogorov-Smirnov statistic
 
 
 @dataclass(frozen=True)
@@ -228,3 +230,80 @@ def _insert_evidence(visited, evidence, n_variables):
     for variable, state in evidence.items():
         states[:, :, variable] = state
     return states
+
+
+def diagnose_chains(energy, chains, others, rng, *, n_sweeps=200):
+    """Compare Markov chains of a training with other samples of the fitted model.
+
+    Parameters
+    ----------
+    energy : DiscreteEnergy
+        Fitted model.
+    chains : ndarray of shape (n_chains, n_visible)
+        Last states of the chains of the training.
+    others : ndarray of shape (n_others, n_visible)
+        Samples of the model from other starts: of a ladder or of annealed chains.
+    rng : numpy.random.Generator
+        Source of randomness.
+    n_sweeps : int, default=200
+        Number of Gibbs sweeps of all chains, which give the first two diagnostics.
+
+    Returns
+    -------
+    dict of str to float
+        Diagnostics of the log-probability of the states:
+
+        - "autocorrelation_time": integrated autocorrelation time of Gibbs sweeps, in sweeps.
+        - "r_hat": nested R-hat (potential scale reduction) of Gibbs chains from both kinds of
+          starts. It is near 1 if both groups of chains have the same mean.
+        - "missed": smallest share of probability that differs between the states of ``chains`` and
+          of ``others``: their Kolmogorov-Smirnov distance minus its 99% quantile for equal
+          distributions.
+
+    References
+    ----------
+    C. Margossian et al., "Nested R-hat: assessing the convergence of Markov chain Monte Carlo when
+    running many short chains", Bayesian Analysis (2024).
+    """
+    groups = [rng.permutation(np.asarray(X, dtype=STATE))[:N_COMPARED] for X in (chains, others)]
+    missed = _distance(*(energy.log_marginal(X) for X in groups))
+    X = np.concatenate(groups)
+    generators, values = spawn_generators(rng, len(X)), np.empty((n_sweeps, len(X)))
+    for k in range(n_sweeps):
+        X, _ = sweep(energy, X, generators)
+        values[k] = energy.log_marginal(X)
+    return {
+        "autocorrelation_time": _autocorrelation_time(values),
+        "r_hat": _scale_reduction(values, len(groups[0])),
+        "missed": missed,
+    }
+
+
+def _distance(a, b):
+    """Return the Kolmogorov-Smirnov distance of two samples above the noise, at least 0."""
+    points = np.concatenate([a, b])
+    shares = [np.searchsorted(np.sort(x), points, side="right") / len(x) for x in (a, b)]
+    noise = NOISE * np.sqrt(1.0 / len(a) + 1.0 / len(b))
+    return float(max(np.abs(shares[0] - shares[1]).max() - noise, 0.0))
+
+
+def _autocorrelation_time(values):
+    """Return the integrated autocorrelation time of chains, up to the first negative sum."""
+    centred = values - values.mean()
+    n, variance, time = len(values), float((centred**2).mean()), 1.0
+    for lag in range(1, n // 2):
+        correlation = float((centred[lag:] * centred[:-lag]).mean()) / max(variance, 1e-300)
+        if correlation <= 0.05:
+            break
+        time += 2.0 * correlation
+    return time
+
+
+def _scale_reduction(values, n_first):
+    """Return nested R-hat of two groups of chains, of which the first one has n_first chains."""
+    groups = values[:, :n_first], values[:, n_first:]
+    within = np.mean([group.var() for group in groups])
+    between = np.var([group.mean() for group in groups], ddof=1)
+    if within == 0:
+        return 1.0 if between == 0 else np.inf
+    return float(np.sqrt(1.0 + between / within))

@@ -41,6 +41,7 @@ PARTICLE_LEARNERS = (
     "pf-mcmc-mle",
     "tempered-transitions",
     "parallel-tempering",
+    "ptt",
     "smc",
     "psmc",
 )

@@ -78,6 +78,7 @@ CHANGES = [
     {"learner": "psmc"},
     {"learner": PSMC(n_particles=20)},
     {"learner": "parallel-tempering"},
+    {"learner": "ptt"},
     {"learner": PCD(n_chains=7)},
     {"learner": "cd"},
 ]

@@ -1,0 +1,106 @@
+"""Learner that estimates the model expectation by parallel trajectory tempering."""
+
+from dataclasses import replace
+
+from .._utils.history import Latest
+from .._utils.parameters import check_number
+from ..energies import LayeredEnergy
+from ..samplers import spawn_generators, sweep
+from ..samplers.ladder import MIN_RATE, Ladder
+from .particle_options import check_count
+from .particles import ParticleLearner, Particles
+from .pcd import SWEEPS
+
+N_CHAINS, LAYERED_CHAINS = 200, 500
+
+
+class PTT(ParticleLearner):
+    r"""Learner by parallel trajectory tempering: chains swap states with models of earlier steps.
+
+    Models along training are kept as rungs of a ladder. The first rung is a model of independent
+    columns, of which new states are drawn. The last rung is the current model. Every few steps,
+    Gibbs chains of all rungs make a sweep, and chains of neighbouring rungs swap their states. The
+    chains of the last rung are the negative phase. Unlike chains that only follow the current
+    model, they visit modes that training rows do not start in, and get the probabilities of distant
+    modes right.
+
+    Parameters
+    ----------
+    n_chains : int, optional
+        Number of chains at each rung. By default 200, or 500 for models with a hidden layer.
+    n_sweeps : int, optional
+        Number of sweeps of the last rung in each step. By default 5, or 1 for models with a hidden
+        layer, which draw a whole layer at a time.
+    swap_every : int, default=5
+        Number of steps between two moves of the whole ladder.
+    target_swap_rate : float, default=0.3
+        Smallest share of accepted swaps between the newest kept model and the current model, above
+        0 and at most 0.9. When the share is smaller, the current model is kept as a new rung.
+    max_rungs : int, default=50
+        Maximum number of rungs, at least 3. When there are more, the rung is dropped whose
+        neighbours swap states most often.
+
+    References
+    ----------
+    N. Béreux, A. Decelle, C. Furtlehner, L. Rosset, B. Seoane, "Fast training and sampling of
+    restricted Boltzmann machines", ICLR (2025).
+    """
+
+    def __init__(
+        self, n_chains=None, n_sweeps=None, swap_every=5, target_swap_rate=0.3, max_rungs=50
+    ):
+        self.n_chains = n_chains
+        self.n_sweeps = n_sweeps
+        self.swap_every = swap_every
+        self.target_swap_rate = target_swap_rate
+        self.max_rungs = max_rungs
+
+    def check(self):
+        """Raise a ValueError if a parameter is invalid."""
+        check_count(self, "swap_every", optional=("n_chains", "n_sweeps"))
+        check_number("max_rungs", self.max_rungs, low=3, integer=True)
+        check_number("target_swap_rate", self.target_swap_rate, low=1e-3, high=0.9)
+
+    def start(self, energy, data, batch, rng):
+        """Return a ladder from independent columns to a model, with Gibbs chains."""
+        n_chains = self.n_chains
+        if n_chains is None:
+            n_chains = LAYERED_CHAINS if isinstance(energy, LayeredEnergy) else N_CHAINS
+        X = data.draw_rows(batch, n_chains, rng)
+        reference = data.reference("marginals", energy, batch)
+        ladder = Ladder.start(reference, energy, X, rng)
+        generators = spawn_generators(rng, n_chains)
+        return Particles(data, reference, energy, X, None, generators, extra=(ladder, 0))
+
+    def step(self, energy, batch, state, rng):
+        """Return both phases (data and model expectation) of the gradient, from a ladder."""
+        positive = state.data(energy, batch)
+        ladder, age = state.extra
+        X, _ = sweep(energy, state.X, state.generators, n_sweeps=self._n_sweeps(energy))
+        if (age + 1) % self.swap_every == 0:
+            ladder = self._extend(ladder.with_last(energy, X), rng)
+            ladder, _ = ladder.advance(rng)
+            X = ladder.states[-1]
+        info = {
+            "flip_rate": float((X != state.X).mean()),
+            "swap_rate": float(1.0 - ladder.replicas.rejection_rates.mean()),
+            "n_rungs": Latest(len(ladder)),
+        }
+        after = replace(state, energy=energy, X=X, extra=(ladder, age + 1))
+        return positive, after.phase, after, info
+
+    def _n_sweeps(self, energy):
+        return self.n_sweeps or (1 if isinstance(energy, LayeredEnergy) else SWEEPS)
+
+    def _extend(self, ladder, rng):
+        """Keep the current model as a rung if it rarely swaps states with the rung before it."""
+        last = len(ladder) - 1
+        rate = ladder.swap_rate(last - 1, last)
+        if rate >= self.target_swap_rate:
+            return ladder
+        if rate < MIN_RATE:
+            ladder = ladder.fill(rng, max_inserted=self.max_rungs)
+        ladder = ladder.append(rng)
+        while len(ladder) > self.max_rungs:
+            ladder = ladder.drop_closest()
+        return ladder
