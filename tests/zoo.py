@@ -288,10 +288,22 @@ def coupled_no_hidden(seed):
     return coupled_layers(3, 0, seed)
 
 
+def uncoupled_signs(seed):
+    """Return a model whose couplings are no parameters."""
+    theta = {**coupled_layers(4, 3, seed, (-1, 1), 0.7).theta, "coupling": None}
+    return SemiRestrictedEnergy(**theta, states=(-1, 1))
+
+
 # Chains, particles and data are states of the visible variables only.
 COUPLED = {
     factory.__name__: factory
-    for factory in (coupled_zero_one, coupled_signs, coupled_single_precision, coupled_no_hidden)
+    for factory in (
+        coupled_zero_one,
+        coupled_signs,
+        coupled_single_precision,
+        coupled_no_hidden,
+        uncoupled_signs,
+    )
 }
 LAYERED = {
     factory.__name__: factory

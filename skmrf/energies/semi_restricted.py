@@ -32,9 +32,11 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
 
     Parameters
     ----------
-    coupling : array-like of shape (n_visible, n_visible)
+    coupling : array-like of shape (n_visible, n_visible) or None
         Couplings :math:`J` between visible variables, symmetric with a zero diagonal. If the
         couplings and the weights are float32, so are all parameters, otherwise these are float64.
+        None means that the couplings are zero and no parameters; the visible variables are then
+        drawn as a layer.
     weights : array-like of shape (n_visible, n_hidden)
         Weights :math:`W` between visible variables and hidden units.
     visible_bias : array-like of shape (n_visible,)
@@ -48,7 +50,7 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
     ----------
     theta : dict of str to ndarray
         ``{"coupling": ndarray, "weights": ndarray, "visible_bias": ndarray,
-        "hidden_bias": ndarray}``.
+        "hidden_bias": ndarray}``, without ``"coupling"`` if it is None.
     states : tuple of float
         Values of the visible states with the codes 0 and 1.
     n_states : ndarray of shape (n_visible + n_hidden,)
@@ -72,19 +74,26 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
     multiplicity: ClassVar = {"coupling": 2}
 
     def __init__(self, coupling, weights, visible_bias, hidden_bias, states=(0, 1)):
-        dtype = np.result_type(float_type(coupling), float_type(weights))
-        coupling, weights, visible_bias, hidden_bias = (
-            np.asarray(a, dtype=dtype) for a in (coupling, weights, visible_bias, hidden_bias)
+        dtype = float_type(weights)
+        if coupling is not None:
+            dtype = np.result_type(float_type(coupling), dtype)
+        weights, visible_bias, hidden_bias = (
+            np.asarray(a, dtype=dtype) for a in (weights, visible_bias, hidden_bias)
         )
-        layers = BipartiteEnergy(weights, visible_bias, hidden_bias)
-        pairs = PairwiseEnergy(coupling, visible_bias, states)
-        self._set(pairs, {"coupling": pairs.coupling, **layers.theta})
+        theta = BipartiteEnergy(weights, visible_bias, hidden_bias).theta
+        no_coupling = np.zeros((len(visible_bias), len(visible_bias)), dtype=dtype)
+        given = no_coupling if coupling is None else np.asarray(coupling, dtype=dtype)
+        pairs = PairwiseEnergy(given, visible_bias, states)
+        if coupling is not None:
+            theta = {"coupling": pairs.coupling, **theta}
+        self._set(pairs, theta)
 
     def _set(self, pairs, theta):
-        """Set the parameters; the states are those of a pairwise energy."""
+        """Set the parameters; the states, and couplings that are no parameters, are of ``pairs``."""
         bias = theta["visible_bias"]
         self.theta, self.states = theta, pairs.states
-        self._pairs = pairs.with_theta({"coupling": theta["coupling"], "bias": bias})
+        coupling = theta.get("coupling", pairs.coupling.astype(bias.dtype, copy=False))
+        self._pairs = pairs.with_theta({"coupling": coupling, "bias": bias})
         # The biases belong to the pairwise part, so that their terms are not counted twice.
         self._layers = BipartiteEnergy.from_theta(
             {
@@ -105,7 +114,12 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
     @property
     def coupling(self):
         """Couplings J between visible variables, shape (n_visible, n_visible)."""
-        return self.theta["coupling"]
+        return self._pairs.coupling
+
+    @property
+    def is_coupled(self):
+        """Whether the couplings between visible variables are parameters."""
+        return "coupling" in self.theta
 
     @property
     def weights(self):
@@ -136,6 +150,8 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
     def sweep_work(self):
         """Cost of a Gibbs sweep of one chain; the unit is one draw of a variable (about 20 ns)."""
         n_visible, _ = self.weights.shape
+        if not self.is_coupled:
+            return self._layers.sweep_work
         # A tenth of the visible variables change in a sweep; a change costs 0.1 ns per variable.
         return self._layers.sweep_work + n_visible * (5.0 + 0.01 * n_visible) / 20
 
@@ -256,6 +272,8 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
             return phase.moments
         S = self.decode(phase.visible)
         moments = self._layers.moments(States(S, phase.hidden, phase.log_weights))
+        if not self.is_coupled:
+            return moments
         pair = pair_statistics(S, self._layers.row_weights(phase))
         return {"coupling": pair, **moments}
 
@@ -268,10 +286,9 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
             If a coupling or a weight is zero, because the factor graph has no pair table for it.
         """
         n_visible, n_hidden = self.weights.shape
-        n_pairs = n_visible * (n_visible - 1) // 2
+        n_pairs = n_visible * (n_visible - 1) // 2 if self.is_coupled else 0
         parts = np.split(flat, np.cumsum([2 * n_visible, 2 * n_hidden, 4 * n_pairs]))
         visible, hidden, pairs, across = parts
-        moments = self._pairs.from_table_moments(np.concatenate([visible, pairs]))
         if not self.weights.all():
             raise ValueError(
                 "Some weights are zero. The factor graph has no table for a zero weight, so its "
@@ -279,22 +296,25 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
                 "skmrf.exact.expectations.exact_model(energy) with sparse=False."
             )
         both = across.reshape(-1, 2, 2)[:, :, 1] @ np.array(self.states)
-        return {
-            "coupling": moments["coupling"],
+        moments = {
             "weights": both.reshape(n_visible, n_hidden),
-            "visible_bias": moments["bias"],
+            "visible_bias": visible.reshape(-1, 2) @ np.array(self.states),
             "hidden_bias": hidden[1::2],
         }
+        if self.is_coupled:
+            singles = np.concatenate([visible, pairs])
+            moments["coupling"] = self._pairs.from_table_moments(singles)["coupling"]
+        return moments
 
     def penalty_groups(self):
         """Return the penalty groups: each coupling, and the weights of each hidden unit.
 
         Biases have the group number -1 and are not penalised.
         """
-        return {
-            **self._layers.penalty_groups(),
-            "coupling": self._pairs.penalty_groups()["coupling"],
-        }
+        groups = self._layers.penalty_groups()
+        if self.is_coupled:
+            groups["coupling"] = self._pairs.penalty_groups()["coupling"]
+        return groups
 
     def factor_graph(self):
         """Return the factor graph of the same distribution.

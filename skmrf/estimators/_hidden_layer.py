@@ -52,7 +52,7 @@ def initial_layers(data, n_hidden, init_visible_bias, rng, scale=WEIGHT_SCALE):
     return BipartiteEnergy(weights, bias, np.zeros(n_hidden))
 
 
-def initial_coupled_layers(data, n_hidden, states, rng):
+def initial_coupled_layers(data, n_hidden, states, rng, *, is_coupled=True):
     """Return an energy without couplings, whose hidden units are random functions of the rows.
 
     Couplings learn faster than hidden units. Hidden units with small weights would only explain the
@@ -69,6 +69,8 @@ def initial_coupled_layers(data, n_hidden, states, rng):
         Values of the visible states with the codes 0 and 1.
     rng : Generator
         Random numbers of the weights.
+    is_coupled : bool, default=True
+        Whether couplings between visible variables are parameters.
 
     Returns
     -------
@@ -78,9 +80,11 @@ def initial_coupled_layers(data, n_hidden, states, rng):
     low, high = states
     log_odds = _column_log_odds(data.X, data.log_weights)
     means = expit(log_odds)
-    scale = ACTIVATION_SCALE / np.sqrt((means * (1.0 - means)).sum())
+    scale, coupling = WEIGHT_SCALE, None
+    if is_coupled:
+        scale = ACTIVATION_SCALE / np.sqrt((means * (1.0 - means)).sum())
+        coupling = np.zeros((len(means), len(means)), dtype=np.float32)
     layers = initial_layers(data, n_hidden, "data", rng, scale)
-    coupling = np.zeros((len(means), len(means)), dtype=np.float32)
     weights, bias = layers.weights / (high - low), log_odds / (high - low)
     hidden_bias = -(low + (high - low) * means) @ weights
     return SemiRestrictedEnergy(coupling, weights, bias, hidden_bias, states)

@@ -120,6 +120,8 @@ class VisibleEstimator(EnergyEstimator):
 
     def _draws_exactly(self):
         """Return whether samples without given entries are independent draws."""
+        if self.energy_.has_latent:
+            return False
         return exact_fits(self._graph.layout, max_bytes=self.max_bytes)
 
     def _draw(self, codes, rng):

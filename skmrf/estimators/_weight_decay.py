@@ -138,6 +138,8 @@ def _preconditioner(energy, data, penalty):
     curvature = {k: np.max(v) for k, v in penalty.curvature(energy.theta).items()}
     if isinstance(energy, PairwiseEnergy):
         return PairPreconditioner(_means(data.X, weights), energy.states, curvature["coupling"])
+    if isinstance(energy, SemiRestrictedEnergy) and not energy.is_coupled:
+        return LayerPreconditioner(_means(data.X, weights), curvature["weights"], energy.states)
     if isinstance(energy, SemiRestrictedEnergy):
         curvatures = curvature["coupling"], curvature["weights"]
         return CoupledLayerPreconditioner(_means(data.X, weights), energy.states, curvatures)
@@ -212,7 +214,8 @@ def choose(energy, data, parameters, known=None, *, compare_given=False):
     known_alpha, known_rate = known or (None, None)
     rates = PAIR_RATES if isinstance(energy, PairwiseEnergy) else LAYER_RATES
     alpha, rate = parameters.alpha, known_rate or min(rates[0], SAFE_LAYER_RATE)
-    strengths = COUPLED_STRENGTHS if isinstance(energy, SemiRestrictedEnergy) else STRENGTHS
+    is_coupled = isinstance(energy, SemiRestrictedEnergy) and energy.is_coupled
+    strengths = COUPLED_STRENGTHS if is_coupled else STRENGTHS
     if isinstance(alpha, str):
         alpha = strengths[0] / n_effective if known_alpha is None else known_alpha
     elif compare_given:

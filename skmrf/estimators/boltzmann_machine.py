@@ -21,6 +21,7 @@ from ._training import TrainingParameters
 from ._weight_decay import choose, choose_model, is_preconditioned, preconditioned_settings
 
 SIZES = (0, 32, 128, 512)  # numbers of hidden units that n_components="auto" compares
+WIDE, WIDE_SIZES = 256, (0, 128, 512)  # the same with more columns, without couplings
 ROWS_PER_UNIT, UNITS_PER_COLUMN = 10, 4  # at least, and at most
 
 
@@ -49,8 +50,9 @@ class BoltzmannMachine(VisibleEstimator):
         Number of hidden units. "auto" compares 0, 32, 128 and 512 by short fits with "pcd", until
         one has a lower log-likelihood of held-out rows than the one before. It compares at most a
         tenth of the number of rows and four times the number of columns. It takes about as long as
-        two fits with the largest number. It is 0 with fewer than 320 rows, with other penalties
-        than "l2" and in :meth:`partial_fit`.
+        two fits with the largest number. With more than 256 columns, it compares 0, 128 and 512,
+        and models with hidden units have no couplings of columns. It is 0 with fewer than 320 rows,
+        with other penalties than "l2" and in :meth:`partial_fit`.
     states : pair of numbers, default=(-1, 1)
         The two values of :math:`s_i`, the lower one first.
     binarize : float, optional
@@ -350,7 +352,8 @@ class BoltzmannMachine(VisibleEstimator):
         sizes = [self.n_components]
         if isinstance(self.n_components, str):
             limit = min(data.X.shape[0] // ROWS_PER_UNIT, UNITS_PER_COLUMN * data.X.shape[1])
-            sizes = [m for m in SIZES if m <= (0 if parameters.is_partial else limit)]
+            known = SIZES if data.X.shape[1] <= WIDE else WIDE_SIZES
+            sizes = [m for m in known if m <= (0 if parameters.is_partial else limit)]
         self._check_size(parameters, sizes[0])
         energies = (self._initial_energy(m, data, states) for m in sizes)
         if len(sizes) > 1:
@@ -361,8 +364,9 @@ class BoltzmannMachine(VisibleEstimator):
     def _initial_energy(self, n_components, data, states):
         if n_components == 0:
             return _independent_columns(data, states)
+        is_coupled = not isinstance(self.n_components, str) or data.X.shape[1] <= WIDE
         rng = check_generator(self.random_state)
-        return initial_coupled_layers(data, n_components, states, rng)
+        return initial_coupled_layers(data, n_components, states, rng, is_coupled=is_coupled)
 
     def _settings(self, parameters, learner, energy, data, held_out, choice):
         """Return the settings of the training loop."""
@@ -429,6 +433,7 @@ def _score(energy, held_out):
 
 def _symmetric(energy):
     """Return the energy with exactly symmetric couplings, without rounding errors."""
-    coupling = 0.5 * (energy.coupling + energy.coupling.T)
-    theta = {**energy.theta, "coupling": coupling}
-    return type(energy)(**theta, states=energy.states)
+    theta = dict(energy.theta)
+    if "coupling" in theta:
+        theta["coupling"] = 0.5 * (energy.coupling + energy.coupling.T)
+    return energy.with_theta(theta)

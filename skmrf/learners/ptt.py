@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from .._utils.history import Latest
 from .._utils.parameters import check_number
-from ..energies import LayeredEnergy
+from ..energies.protocols import HiddenLayerEnergy
 from ..samplers import spawn_generators, sweep
 from ..samplers.ladder import MIN_RATE, Ladder
 from .particle_options import check_count
@@ -65,7 +65,7 @@ class PTT(ParticleLearner):
         """Return a ladder from independent columns to a model, with Gibbs chains."""
         n_chains = self.n_chains
         if n_chains is None:
-            n_chains = LAYERED_CHAINS if isinstance(energy, LayeredEnergy) else N_CHAINS
+            n_chains = LAYERED_CHAINS if isinstance(energy, HiddenLayerEnergy) else N_CHAINS
         X = data.draw_rows(batch, n_chains, rng)
         reference = data.reference("marginals", energy, batch)
         ladder = Ladder.start(reference, energy, X, rng)
@@ -90,7 +90,7 @@ class PTT(ParticleLearner):
         return positive, after.phase, after, info
 
     def _n_sweeps(self, energy):
-        return self.n_sweeps or (1 if isinstance(energy, LayeredEnergy) else SWEEPS)
+        return self.n_sweeps or (1 if isinstance(energy, HiddenLayerEnergy) else SWEEPS)
 
     def _extend(self, ladder, rng):
         """Keep the current model as a rung if it rarely swaps states with the rung before it."""

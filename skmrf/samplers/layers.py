@@ -156,7 +156,8 @@ def sweep_coupled_layers(
     hidden_words = _Words(generators, blocks, n_hidden, dtype)
     visible_words = _Words(generators, blocks, n_visible, dtype)
     from_hidden = np.zeros((0, n_visible), dtype=dtype)
-    V = X.astype(dtype)
+    is_coupled, start = coupling.any(), X.astype(dtype)
+    V = start.copy()
     for t, (before, beta) in enumerate(zip(betas[:-1].tolist(), betas[1:].tolist(), strict=True)):
         if t % REFRESH == 0:
             field = V @ coupling + visible_bias
@@ -171,7 +172,13 @@ def sweep_coupled_layers(
             from_hidden = H @ weights.T
         scale, shift = max(beta, SMALLEST_BETA), dtype.type(1 - beta) * odds
         words = visible_words.draw()
-        draw_in_order(coupling, order, from_hidden, scale, shift, words, clamped, field, V)
+        if is_coupled or not n_hidden:
+            draw_in_order(coupling, order, from_hidden, scale, shift, words, clamped, field, V)
+            continue
+        V = from_hidden
+        draw_by_words(V, visible_bias + shift / dtype.type(scale), scale, words)
+        if clamped.size:
+            np.copyto(V, start, where=clamped)
     return V.astype(STATE)
 
 
