@@ -57,10 +57,10 @@ def _bipartite(energy, x):
 
 
 def _semi_restricted(energy, x):
-    J, W, b, c = (
-        np.asarray(energy.theta[k], dtype=float)
-        for k in ("coupling", "weights", "visible_bias", "hidden_bias")
+    W, b, c = (
+        np.asarray(energy.theta[k], dtype=float) for k in ("weights", "visible_bias", "hidden_bias")
     )
+    J = np.asarray(energy.theta.get("coupling", np.zeros((len(b), len(b)))), dtype=float)
     s, h = np.array([energy.states[int(code)] for code in x[: len(b)]]), x[len(b) :]
     pairs = sum(J[i, j] * s[i] * s[j] for i, j in combinations(range(len(s)), 2))
     across = sum(W[i, j] * s[i] * h[j] for i in range(len(s)) for j in range(len(h)))

@@ -89,7 +89,7 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
         self._set(pairs, theta)
 
     def _set(self, pairs, theta):
-        """Set the parameters; the states, and couplings that are no parameters, are of ``pairs``."""
+        """Set the parameters; ``pairs`` has the states, and couplings that are no parameters."""
         bias = theta["visible_bias"]
         self.theta, self.states = theta, pairs.states
         coupling = theta.get("coupling", pairs.coupling.astype(bias.dtype, copy=False))
@@ -289,6 +289,10 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
         n_pairs = n_visible * (n_visible - 1) // 2 if self.is_coupled else 0
         parts = np.split(flat, np.cumsum([2 * n_visible, 2 * n_hidden, 4 * n_pairs]))
         visible, hidden, pairs, across = parts
+        moments = {}
+        if self.is_coupled:
+            singles = np.concatenate([visible, pairs])
+            moments["coupling"] = self._pairs.from_table_moments(singles)["coupling"]
         if not self.weights.all():
             raise ValueError(
                 "Some weights are zero. The factor graph has no table for a zero weight, so its "
@@ -296,15 +300,11 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
                 "skmrf.exact.expectations.exact_model(energy) with sparse=False."
             )
         both = across.reshape(-1, 2, 2)[:, :, 1] @ np.array(self.states)
-        moments = {
+        return moments | {
             "weights": both.reshape(n_visible, n_hidden),
             "visible_bias": visible.reshape(-1, 2) @ np.array(self.states),
             "hidden_bias": hidden[1::2],
         }
-        if self.is_coupled:
-            singles = np.concatenate([visible, pairs])
-            moments["coupling"] = self._pairs.from_table_moments(singles)["coupling"]
-        return moments
 
     def penalty_groups(self):
         """Return the penalty groups: each coupling, and the weights of each hidden unit.
