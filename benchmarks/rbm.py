@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from _common import markdown, options, save, write_tables
-from psmc_variants import LiteralPSMC
+from boltzmann import LiteralPSMC
 from sklearn.neural_network import BernoulliRBM
 from threadpoolctl import threadpool_limits
 

@@ -1,8 +1,9 @@
-"""Reading and writing of plain and gzip-compressed files."""
+"""Reading and writing of plain and compressed files, and import of optional packages."""
 
 import gzip
 import os
 import zlib
+from importlib import import_module
 
 from .._utils.parameters import check_number
 
@@ -37,3 +38,13 @@ def write_bytes(path, data):
     with open(path, "wb") as file:
         # without a time stamp, the same data give the same file
         file.write(gzip.compress(data, mtime=0) if path.endswith(".gz") else data)
+
+
+def require(package, extra):
+    """Import and return a package; raise an ImportError with install instructions if it fails."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise ImportError(
+            f'{package} is not installed ({error}); install it with pip install "skmrf[{extra}]".'
+        ) from error

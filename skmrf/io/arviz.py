@@ -1,6 +1,6 @@
 """Conversion of chain traces to ArviZ."""
 
-from ._optional import require
+from ._files import require
 from .names import check_names
 
 

@@ -8,7 +8,7 @@ from .._utils.parameters import check_choice
 from .._utils.warn import warn_caller
 from ..energies import FactorGraph
 from ..energies.protocols import factor_graph_of
-from ._optional import require
+from ._files import require
 from ._tables import cover_variables
 from .names import NamedFactorGraph, check_categories, check_names
 

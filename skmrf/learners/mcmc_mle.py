@@ -6,8 +6,7 @@ from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
 from ..samplers import sweep
 from ..samplers.smc import equal_log_weights, resample, run_smc_from_reference
-from .particle_options import REFERENCES, check_count, weights_info
-from .particles import ParticleLearner, Particles
+from .particles import REFERENCES, ParticleLearner, Particles, check_count, weights_info
 
 
 class _ReweightingLearner(ParticleLearner):

@@ -8,8 +8,7 @@ import numpy as np
 from .._utils.parameters import check_choice
 from ..samplers import parallel_tempering
 from ..samplers.parallel_tempering import Replicas, adapt_ladder, check_ladder
-from .particle_options import REFERENCES, check_count
-from .particles import ParticleLearner, Particles
+from .particles import REFERENCES, ParticleLearner, Particles, check_count
 
 ADAPT_EVERY = 100
 

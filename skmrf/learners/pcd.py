@@ -8,8 +8,7 @@ from ..energies import LayeredEnergy
 from ..energies.protocols import HiddenLayerEnergy
 from ..samplers import Product, blocks_of, spawn_generators, sweep
 from ..samplers.layers import sweep_from_hidden
-from .particle_options import check_count
-from .particles import ParticleLearner, Particles
+from .particles import ParticleLearner, Particles, check_count
 
 MIN_CHAINS, MAX_CHAINS = 64, 512
 LAYERED_CHAINS, LAYERED_SWEEPS, COUPLED_SWEEPS, SWEEPS = 500, 1, 1, 5

@@ -8,8 +8,14 @@ from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_number
 from ..samplers import Tempering, spawn_generators
 from ..samplers.smc import Interpolation, resample, run_smc, run_smc_from_reference
-from .particle_options import N_PARTICLES, REFERENCES, check_count, n_particles_of
-from .particles import ParticleLearner, Particles
+from .particles import (
+    N_PARTICLES,
+    REFERENCES,
+    ParticleLearner,
+    Particles,
+    check_count,
+    n_particles_of,
+)
 from .smc import smc_info
 
 
@@ -59,7 +65,7 @@ class PSMC(ParticleLearner):
     -----
     In the paper's Algorithm 4, the fresh particles move along the path between the parameters, as
     if they were draws from the last model. This biases the gradient. The file
-    ``benchmarks/psmc_variants.py`` contains an implementation.
+    ``benchmarks/boltzmann.py`` contains an implementation.
 
     With "temper" and "split", the log-weights of the fresh particles estimate log Z of each model;
     the estimate of Z is unbiased. ``history_`` has it in nats as ``log_partition``, with the

@@ -7,8 +7,7 @@ from .._utils.parameters import check_number
 from ..energies.protocols import HiddenLayerEnergy
 from ..samplers import spawn_generators, sweep
 from ..samplers.ladder import MIN_RATE, Ladder
-from .particle_options import check_count
-from .particles import ParticleLearner, Particles
+from .particles import ParticleLearner, Particles, check_count
 from .pcd import SWEEPS
 
 N_CHAINS, LAYERED_CHAINS = 200, 500

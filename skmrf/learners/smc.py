@@ -6,8 +6,7 @@ from .._utils.history import Latest
 from .._utils.parameters import check_choice, check_number
 from .._utils.rows import find_unique_rows
 from ..samplers.smc import run_smc_from_reference
-from .particle_options import REFERENCES, check_count, n_particles_of
-from .particles import ParticleLearner, Particles
+from .particles import REFERENCES, ParticleLearner, Particles, check_count, n_particles_of
 
 
 def smc_info(particles):

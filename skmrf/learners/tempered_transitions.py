@@ -6,8 +6,7 @@ import numpy as np
 
 from .._utils.parameters import check_choice, check_number
 from ..samplers import spawn_generators, sweep, tempered_transition
-from .particle_options import REFERENCES, check_count
-from .particles import ParticleLearner, Particles
+from .particles import REFERENCES, ParticleLearner, Particles, check_count
 
 
 class TemperedTransitions(ParticleLearner):

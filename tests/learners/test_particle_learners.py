@@ -32,7 +32,7 @@ from skmrf.learners import (
 from skmrf.samplers import Tempering
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-from psmc_variants import BalancedPSMC, LiteralPSMC
+from boltzmann import BalancedPSMC, LiteralPSMC
 
 D, S, UPDATES = 10, 200, 150
 PARTICLE_LEARNERS = (
