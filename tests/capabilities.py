@@ -89,7 +89,7 @@ def cases(seed=0):
             None,
             {"learner__n_chains": [10, 20]},
         ),
-        "RBM": Case(RBM(3, CD(), **weak), bits, None, {"learner__n_sweeps": [1, 2]}),
+        "RBM": Case(RBM(3, CD(), alpha=0.01, **weak), bits, None, {"learner__n_sweeps": [1, 2]}),
         "CRBMStructuredPredictor": Case(
             CRBMStructuredPredictor(3, MLEBP(), **weak),
             numbers,

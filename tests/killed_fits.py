@@ -51,12 +51,12 @@ def table_model(cliques="pairwise", **options):
     return DiscreteMRF(cliques, **{"learner": "pcd", "alpha": 0.0} | SMALL | options)
 
 
-NUMBERS = np.random.default_rng(0).normal(size=(80, 3))
-LABELS = (NUMBERS[:, 0] + 0.5 * np.random.default_rng(2).normal(size=80) > 0).astype(int)
+NUMBERS = np.random.default_rng(0).normal(size=(60, 2))
+LABELS = (NUMBERS[:, 0] + 0.5 * np.random.default_rng(2).normal(size=60) > 0).astype(int)
 
 GRAPHS = [
     (MRFStructureLearner("exact", n_bootstraps=4, random_state=0), (X,)),
-    (MRFStructureLearner("pcd", n_bootstraps=4, max_iter=5, random_state=0), (HOLES,)),
+    (MRFStructureLearner("pcd", n_bootstraps=4, max_iter=5, random_state=0), (HOLES[:, :3],)),
 ]
 CLASSES = [
     NNMRFClassifier(node_layers=(3,), edge_layers=(3,), max_iter=3, rule=rule, random_state=0)

@@ -166,9 +166,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     >>> import numpy as np
     >>> from skmrf import CRBMStructuredPredictor
     >>> rng = np.random.default_rng(0)
-    >>> first = rng.integers(2, size=500)
+    >>> first = rng.integers(2, size=200)
     >>> Y = np.stack([first, 1 - first], axis=1)
-    >>> X = np.stack([first, 1 - first], axis=1) ^ (rng.random((500, 2)) < 0.1)
+    >>> X = np.stack([first, 1 - first], axis=1) ^ (rng.random((200, 2)) < 0.1)
     >>> model = CRBMStructuredPredictor(n_components=4, random_state=0).fit(X, Y)
     >>> model.predict([[1, 0], [0, 1]])
     array([[1, 0],

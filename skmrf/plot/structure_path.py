@@ -59,7 +59,7 @@ class StructurePathDisplay:
     >>> from skmrf.inference import sample
     >>> from skmrf.plot import StructurePathDisplay
     >>> X = sample(make_ising("chain", n_variables=4, coupling=0.5), 1000, random_state=0)
-    >>> learner = MRFStructureLearner(random_state=0).fit(X)
+    >>> learner = MRFStructureLearner("exact").fit(X)
     >>> display = StructurePathDisplay.from_estimator(learner, pairs=[(0, 1)])
     >>> len(display.lines_), int(display.kept.sum())
     (6, 3)

@@ -5,7 +5,6 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import log_softmax
 
 from ..energies.log_linear import contrasts, pair_basis
 
@@ -82,8 +81,10 @@ class Node:
         """Return the log-probability of each state of the variable, shape (n_states, n_rows)."""
         k, m = self.loadings.shape[1:]
         logits = np.zeros((k + 1, regressors.shape[1]))
-        logits[1:] = np.tensordot(theta, self.loadings, axes=1).reshape(k, m) @ regressors
-        return log_softmax(logits, axis=0)
+        logits[1:] = (theta @ self.loadings.reshape(len(theta), k * m)).reshape(k, m) @ regressors
+        logits -= logits.max(axis=0)
+        logits -= np.log(np.exp(logits).sum(axis=0))
+        return logits
 
     def drop_edge(self, k):
         """Return the specification of the regression without the k-th edge."""

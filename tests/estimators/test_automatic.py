@@ -133,7 +133,7 @@ def clustered_rows(rng, n_rows):
     return (patterns[rng.integers(8, size=n_rows)] ^ (rng.random((n_rows, 20)) < 0.08)).astype(int)
 
 
-@pytest.mark.parametrize("is_incomplete", [False, True])
+@pytest.mark.parametrize("is_incomplete", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_refinement_by_persistent_chains(is_incomplete, seed):
     """Where pseudo-likelihood is not maximum likelihood, the default has the higher likelihood."""
     rng = np.random.default_rng(seed)

@@ -49,43 +49,52 @@ SMALL = {"node_layers": (2,), "edge_layers": (2,), "max_iter": 1}
 QUADRATURE = Variational(
     2, negative="quadrature", entropy="bethe", covariance="diag", n_points=3, warmup=0
 )
-VARIANTS = [
-    pytest.param(DiscreteMRF(), marks=pytest.mark.slow),  # 2,000 updates a fit
+QUICK = Variational(1, n_iter=1, warmup=0)
+VARIANTS = [  # one of each class, and those that take less than a second
     DiscreteMRF(learner="exact", alpha=0.1),
     DiscreteMRF(learner="cd", alpha=0.1, max_iter=20),
-    DiscreteMRF(learner="pseudo-likelihood"),
     DiscreteMRF(learner=PCD(n_chains=64), max_iter=20, optimizer="sgd", alpha=0.1),
     DiscreteMRF(learner=CD(n_sweeps=2), alpha=0.1, max_iter=5, early_stopping=True),
     DiscreteMRF(cliques="independent", learner="exact", alpha=0.1, penalty="group-l1"),
+    MRFStructureLearner("exact", search=Penalized("l1", 0.01), statistic="agreement", unary=False),
+    BoltzmannMachine("pcd", binarize=0.5, alpha=0.01, max_iter=2),
+    RBM(2, "pcd", binarize=0.5, alpha=0.01, max_iter=2),
+    CRBMStructuredPredictor(learner="lr", optimizer="lbfgs", alpha=0.01),
+    NNMRFDensity("empty", QUICK, **SMALL),
+    NNMRFClassifier("empty", QUICK, rule="bayes", early_stopping=False, **SMALL),
+    MRFImputer(DiscreteMRF("independent", "exact", alpha=0.1)),
+]
+LONG_VARIANTS = [
+    DiscreteMRF(learner="pseudo-likelihood"),
     DiscreteMRF(MRFStructureLearner("pseudo-likelihood"), "exact", alpha=0.1),
     MRFStructureLearner(max_iter=5),
     MRFStructureLearner("exact"),
     MRFStructureLearner("pseudo-likelihood", search=WaldTests("fdr", level=0.2), screen=0.5),
-    pytest.param(MRFStructureLearner(search="nodewise"), marks=pytest.mark.slow),
     MRFStructureLearner("cd", search=RemovalWhileLearning(0.1), n_bootstraps=2, max_iter=5),
-    MRFStructureLearner("exact", search=Penalized("l1", 0.01), statistic="agreement", unary=False),
     BoltzmannMachine("pcd", binarize=0.5, max_iter=20),
     BoltzmannMachine(binarize=0.5, max_iter=5, states=(0, 1), early_stopping=True),
     RBM(3, "pcd", binarize=0.5, max_iter=5),
     RBM(2, "exact", binarize=0.5, max_iter=5),
     RBM(2, CD(n_sweeps=2), binarize=0.5, max_iter=5, early_stopping=True),
-    pytest.param(CRBMStructuredPredictor(4, max_iter=20), marks=pytest.mark.slow),
     CRBMStructuredPredictor(4, alpha=0.01, max_iter=5),
     CRBMStructuredPredictor(4, "mssvm", alpha=0.01, max_iter=5),
     CRBMStructuredPredictor(4, CDPercLoss(n_sweeps=2), alpha=0.01, max_iter=5, early_stopping=True),
-    CRBMStructuredPredictor(learner="lr", optimizer="lbfgs", alpha=0.01),
     NNMRFDensity(**SMALL),
     NNMRFDensity("tree", density="mrf", **SMALL),
     NNMRFDensity("empty", QUADRATURE, base=0.01, early_stopping=True, **SMALL),
     NNMRFClassifier("tree", **SMALL),
-    pytest.param(MRFImputer(), marks=pytest.mark.slow),  # the default models
     MRFImputer(NNMRFDensity(**SMALL)),
     MRFImputer(DiscreteMRF("independent", "exact"), strategy="marginal", add_indicator=True),
-    pytest.param(
-        NNMRFClassifier("tree", QUADRATURE, base=0.1, rule="bayes", early_stopping=False, **SMALL),
-        marks=pytest.mark.slow,
-    ),
 ]
+SLOW_VARIANTS = [
+    DiscreteMRF(),  # 2,000 updates a fit
+    MRFStructureLearner(search="nodewise"),
+    CRBMStructuredPredictor(4, max_iter=20),
+    MRFImputer(),  # the default models
+    NNMRFClassifier("tree", QUADRATURE, base=0.1, rule="bayes", early_stopping=False, **SMALL),
+]
+VARIANTS += [pytest.param(estimator, marks=pytest.mark.long) for estimator in LONG_VARIANTS]
+VARIANTS += [pytest.param(estimator, marks=pytest.mark.slow) for estimator in SLOW_VARIANTS]
 
 
 @pytest.mark.parametrize("estimator", VARIANTS, ids=repr)

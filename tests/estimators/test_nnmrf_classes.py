@@ -201,6 +201,7 @@ def test_units_of_columns_do_not_matter(seed):
     assert -5 < second.mean() + np.log(1e3) < -1
 
 
+@pytest.mark.long
 def test_searches_and_pipelines(iris):
     X, y = iris
     model = classes(learner=Variational(), max_iter=10)

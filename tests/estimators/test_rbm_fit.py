@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+from functools import cache
 
 import joblib
 import numpy as np
@@ -46,13 +47,20 @@ def test_exact_learning_is_no_worse_than_the_true_model(seed):
     assert true_score(steps.energy_, X) == pytest.approx(steps.score(X), abs=1e-4)
 
 
+@cache
+def best_score(seed):
+    """Return the largest mean log-likelihood of 510 rows."""
+    X = draws(layers(6, 2, seed), 510, seed)
+    return RBM(2, "exact", optimizer="lbfgs", alpha=0.0, random_state=seed).fit(X).score(X)
+
+
 @pytest.mark.parametrize("learner", [name for name in LAYERED_LEARNERS if name != "exact"])
 def test_learners_near_maximum_likelihood(learner, seed):
     """The last minibatch has ten rows, and learners have other numbers of chains."""
     energy = layers(6, 2, seed)
     X = draws(energy, 510, seed)
-    best = RBM(2, "exact", optimizer="lbfgs", random_state=seed).fit(X).score(X)
-    model = RBM(2, learner, max_iter=80, learning_rate=0.03, random_state=seed).fit(X)
+    best = best_score(seed)
+    model = RBM(2, learner, alpha=0.0, max_iter=60, learning_rate=0.03, random_state=seed).fit(X)
     assert best - 0.1 < model.score(X) < best + 0.01
 
 
@@ -275,8 +283,8 @@ def test_early_stopping(n_columns):
     assert len(scores) == model.n_iter_ < 900
     assert np.argmax(scores) == len(scores) - 1 - patience
     assert scores[0] < max(scores) < 0
-    sparse = clone(model).fit(sp.csr_array(X))
-    assert_same(model, sparse)
+    if n_columns == 20:
+        assert_same(model, clone(model).fit(sp.csr_array(X)))
 
 
 # Resuming ---------------------------------------------------------------------------------

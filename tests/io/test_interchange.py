@@ -283,7 +283,14 @@ def test_libdai_model_without_factors(tmp_path):
 
 
 @needs_data
-@pytest.mark.parametrize("path", MODELS, ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.long if "ImageAlignment" in path.name else ())
+        for path in MODELS
+    ],
+    ids=lambda p: p.name,
+)
 def test_libdai_round_trip_of_real_models(tmp_path, path):
     graph = read_uai(path)
     write_fg(graph, tmp_path / "model.fg")

@@ -81,9 +81,9 @@ def convert_through_all_formats(graph, folder, kind):
 @pytest.mark.parametrize(
     "name",
     [
-        "uai2014/PR_MAR/Promedus_15",
+        pytest.param("uai2014/PR_MAR/Promedus_15", marks=pytest.mark.long),
         "uai2014/PR_MAR/Promedus_24",
-        "uai2014/PR_MAR/Pedigree_12",
+        pytest.param("uai2014/PR_MAR/Pedigree_12", marks=pytest.mark.long),
         "libdai/alarm",
         "libdai/hoi2",
         "libdai/testfast",

@@ -54,8 +54,8 @@ def intervals(seed, n_models=250, **options):
 
 @cache
 def fast_intervals(seed):
-    """Return intervals of 50 models."""
-    return intervals(seed, 50, **FAST)
+    """Return intervals of 25 models."""
+    return intervals(seed, 25, **FAST)
 
 
 def check_coverage(found):
@@ -82,7 +82,7 @@ def test_intervals_hold_log_z_by_default(seed):
 def test_coverage_check_detects_a_wrong_log_z(seed):
     """Negative control: log Z of tables that are 1% larger."""
     found = [(true_log_z(e.tempered(1.01)), *others, e) for _, *others, e in fast_intervals(seed)]
-    with pytest.raises(AssertionError, match="of 50 intervals hold"):
+    with pytest.raises(AssertionError, match="of 25 intervals hold"):
         check_coverage(found)
 
 
@@ -393,7 +393,7 @@ def test_annealing_from_a_tree(seed):
     for k in range(20):
         rng = np.random.default_rng([seed, k])
         reference, energy = tree_and_model(rng, 1.0)
-        path = ModelPath(energy, reference, None, 200, None)
+        path = ModelPath(energy, reference, None, 100, None)
         assert_allclose(path._at(0.25).flat, 0.75 * reference.flat + 0.25 * energy.flat)
         result = path.estimate(10, 1.0, rng)
         log_z = exact_log_partition(energy).value
@@ -500,23 +500,21 @@ def test_raise_is_an_unbiased_density_of_the_annealed_sampler(name, seed):
     """Summed over all states, the estimates are 1 on average, even with two temperatures."""
     energy = small_model(name, seed)
     V, log_p = all_rows(energy)
-    totals = [
-        np.exp(raise_bound(energy, V, n_chains=4, n_temperatures=2, random_state=k)).sum()
-        for k in range(200)
+    bounds = [
+        raise_bound(energy, V, n_chains=4, n_temperatures=2, random_state=k) for k in range(60)
     ]
+    totals = np.exp(bounds).sum(axis=1)
     assert abs(np.mean(totals) - 1.0) < 5.0 * np.std(totals) / np.sqrt(len(totals)) + 1e-12
     p = np.exp(log_p)
-    scores = [
-        p @ raise_bound(energy, V, n_chains=4, n_temperatures=2, random_state=k) for k in range(50)
-    ]
-    assert np.mean(scores) < p @ log_p  # the entropy of the model is the best score
+    assert np.mean(bounds @ p) < p @ log_p  # the entropy of the model is the best score
 
 
 @pytest.mark.parametrize("name", ["spin_glass", "layers", "orders"])
 def test_long_reverse_annealing_gives_log_likelihoods(name, seed):
     energy = small_model(name, seed)
     V, log_p = all_rows(energy)
-    bounds = raise_bound(energy, V, n_temperatures=2000, random_state=seed)
+    n_temperatures = 2000 if name == "spin_glass" else 500
+    bounds = raise_bound(energy, V, n_temperatures=n_temperatures, random_state=seed)
     p = np.exp(log_p)
     assert p @ log_p - 0.1 < p @ bounds < p @ log_p + 0.05
 

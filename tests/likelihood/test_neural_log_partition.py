@@ -248,7 +248,7 @@ def check_annealed(energy, beliefs, exact, seed, *, n_runs=8, **options):
 def test_annealing_from_the_base(name, seed):
     energy = neural(seed, MODELS[name])
     exact = grid_log_partition(energy, 201 if MODELS[name].count(0) == 2 else None).value
-    options = {"n_chains": 128, "n_temperatures": 40}
+    options = {"n_chains": 64, "n_temperatures": 40}
     check_annealed(energy, normal_beliefs(energy), exact, seed, **options)
 
 
@@ -264,7 +264,8 @@ def test_annealing_from_poor_beliefs(seed):
         np.zeros((2, 0, 1)),
     )
     exact = grid_log_partition(energy, 201).value
-    check_annealed(energy, beliefs, exact, seed, n_temperatures=80, max_width=10.0)
+    options = {"n_chains": 64, "n_temperatures": 80, "max_width": 10.0}
+    check_annealed(energy, beliefs, exact, seed, **options)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -276,7 +277,7 @@ def test_annealing_with_few_temperatures_and_many_chains(name, seed):
     """
     energy = neural(seed, MODELS[name])
     exact = grid_log_partition(energy, 201 if MODELS[name].count(0) == 2 else None).value
-    options = {"n_chains": 20_000, "n_temperatures": 3, "random_state": seed}
+    options = {"n_chains": 10_000, "n_temperatures": 3, "random_state": seed}
     found = neural_log_partition(energy, normal_beliefs(energy), method="ais", **options)
     error = 5 / np.sqrt(found.ess)
     assert error < 0.15

@@ -33,8 +33,8 @@ def models():
             pd.DataFrame(X, columns=NAMES)
         ),
         "boltzmann": BoltzmannMachine("exact", binarize=0.5).fit(X),
-        "rbm": RBM(5, "pcd", max_iter=3, random_state=0).fit(ink),
-        "crbm": CRBMStructuredPredictor(4, "mssvm", max_iter=2, random_state=0).fit(
+        "rbm": RBM(5, "pcd", alpha=0.01, max_iter=3, random_state=0).fit(ink),
+        "crbm": CRBMStructuredPredictor(4, "mssvm", alpha=0.01, max_iter=2, random_state=0).fit(
             ink, ink[:, :12].reshape(-1, 3, 4)
         ),
         "structure": MRFStructureLearner(

@@ -159,7 +159,7 @@ def test_report_of_saved_records(load, tmp_path):
     assert "| a     | 1.5000 |" in (tmp_path / "RESULTS.md").read_text()
 
 
-@pytest.mark.parametrize("task", ["3-SAT", "sequences"])
+@pytest.mark.parametrize("task", [pytest.param("3-SAT", marks=pytest.mark.long), "sequences"])
 def test_chained_bp_rows(load, task, seed, tmp_path):
     chained = load("chained_bp")
     names = ["exact", "BPChain", "BPChain corrected"]
@@ -212,6 +212,7 @@ def test_boltzmann_exact_sums(load, seed):
     assert space.error(energy, States(space.codes, None, np.log(p))) < 1e-12
 
 
+@pytest.mark.long
 def test_rbm_rows(load, seed, tmp_path):
     rbm = load("rbm")
     rng = np.random.default_rng(seed)
@@ -375,6 +376,7 @@ def test_uci_tables(uci, tmp_path):
     assert all(len(text) > 300 for text in texts.values())
 
 
+@pytest.mark.long
 def test_uci_cells_are_not_computed_again(uci, monkeypatch, tmp_path):
     script, places = uci
     setting = [*places, "--cells", str(tmp_path), "--sets", "Protein", "--splits", "1"]
@@ -436,6 +438,7 @@ def test_trivariate_partition_function(load, variance, seed):
     assert_allclose(script.log_partition(energy), expected, atol=0.01)
 
 
+@pytest.mark.long
 def test_nnmrf_curves_rows(uci, load, monkeypatch, tmp_path):
     curves = load("nnmrf_curves")
     monkeypatch.setattr(curves, "MAX_ITER", 3)

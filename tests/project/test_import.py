@@ -33,24 +33,23 @@ def run_python(code, *options, folder=None, **environment):
     return done.stdout + done.stderr
 
 
-def test_public_names_can_be_imported_without_warnings():
-    packages = sorted(skmrf._PACKAGES)
-    code = f"""
-import skmrf
-print([getattr(skmrf, package).__name__ for package in {packages}])
-print([getattr(skmrf, name).__name__ for name in skmrf.__all__[:-1]])
-"""
-    found = run_python(code, "-W", "error").splitlines()
-    assert found == [str([f"skmrf.{package}" for package in packages]), str(skmrf.__all__[:-1])]
+def test_attributes_of_the_package():
     assert set(skmrf.__all__) <= set(dir(skmrf))
     with pytest.raises(AttributeError, match="'skmrf' has no attribute 'MRF'"):
         skmrf.MRF  # noqa: B018
 
 
-def test_importing_compiles_nothing_and_imports_no_optional_packages():
+def test_imports():
+    """Importing warns of nothing, compiles nothing, and imports no optional packages."""
     optional = ["matplotlib", "polars", "pgmpy", "arviz", "skops", "dask", "ray", "pooch"]
+    packages = sorted(skmrf._PACKAGES)
     code = (
-        IMPORT_ALL
+        f"""
+import skmrf
+print([getattr(skmrf, package).__name__ for package in {packages}])
+print([getattr(skmrf, name).__name__ for name in skmrf.__all__[:-1]])
+"""
+        + IMPORT_ALL
         + """
 import gc
 from numba.core.dispatcher import Dispatcher
@@ -60,7 +59,8 @@ print(len(ours) > 50, [x.py_func.__name__ for x in ours if x.signatures])
 """
         + f"print([name for name in {optional} if name in sys.modules])"
     )
-    assert run_python(code).splitlines() == ["True []", "[]"]
+    names = [f"skmrf.{package}" for package in packages], skmrf.__all__[:-1]
+    assert run_python(code, "-W", "error").splitlines() == [*map(str, names), "True []", "[]"]
 
 
 def test_read_only_folders(tmp_path, monkeypatch):
@@ -80,7 +80,7 @@ print(skmrf.__file__, graph.log_potential([[1]]))
     nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull}
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     output = run_python(code, "-W", "ignore", folder=tmp_path, **nowhere)
-    assert output.splitlines()[-1] == f"{copy / '__init__.py'} [1.]"
+    assert f"{copy / '__init__.py'} [1.]" in output.splitlines()
 
 
 @pytest.mark.slow

@@ -106,12 +106,15 @@ def docstrings(path):
             yield node.body[0].lineno, ast.get_docstring(node, clean=False)
 
 
-def texts():
+def texts(folder):
     """Return what a user reads: pages, examples and docstrings, by file and line."""
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("doc/*.md"), *ROOT.glob("doc/papers/*.md")]
-    for path in [*pages, *ROOT.glob("examples/**/*.py")]:
-        yield path, 1, path.read_text(encoding="utf-8")
-    for path in ROOT.glob("skmrf/**/*.py"):
+    patterns = {"examples": "**/*.py", "skmrf": "**/*.py"}
+    paths = (ROOT / folder).glob(patterns.get(folder, "*.md"))
+    if folder != "skmrf":
+        for path in paths:
+            yield path, 1, path.read_text(encoding="utf-8")
+        return
+    for path in paths:
         for line, text in docstrings(path):
             yield path, line, ALIGNMENT.sub("", text) if path.name == "alignments.py" else text
 
@@ -130,17 +133,10 @@ def wrong_terms(text):
 def test_terms(folder):
     found = [
         f"{path.relative_to(ROOT)}:{line + below}: {words!r}; write: {term}"
-        for path, line, text in texts()
+        for path, line, text in texts(folder)
         for below, words, term in wrong_terms(text)
-        if _is_in(path.relative_to(ROOT), folder)
     ]
     assert not found, "\n" + "\n".join(found)
-
-
-def _is_in(path, folder):
-    if folder in ("examples", "skmrf"):
-        return path.parts[0] == folder
-    return path.parent == Path(folder)
 
 
 def test_wrong_terms_are_found():

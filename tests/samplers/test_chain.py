@@ -276,7 +276,17 @@ class ReferenceChain:
         return np.prod([self.conditional(tuple(x[:i]))[s] for i, s in enumerate(x)])
 
 
-@pytest.mark.parametrize("name", [*LOOPS, "chain", "disconnected", "frustrated", *HUGE])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("cycle", "orders", "tied", "constant_binary"),
+        *("chain", "disconnected", "frustrated", "huge"),
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("complete", "zero_one", "huge_binary")
+        ),
+    ],
+)
 def test_density_of_the_paper_s_algorithm(name, seed):
     """Check models where 20 iterations do not converge, too, such as "frustrated"."""
     graph = model(name, seed)
@@ -396,8 +406,8 @@ def test_variable_orders():
     assert_array_equal(found, tree_decomposition.forecast(graph.layout).order[::-1])
     given = [8, 0, 7, 1, 6, 2, 5, 3, 4]
     assert_array_equal(chain_of(graph, order=given).order, given)
-    dense = FactorGraph.from_layout(_complete(700))
-    assert sorted(chain_of(dense, order="elimination").order.tolist()) == list(range(700))
+    dense = FactorGraph.from_layout(_complete(400))
+    assert sorted(chain_of(dense, order="elimination").order.tolist()) == list(range(400))
 
 
 def _complete(n):

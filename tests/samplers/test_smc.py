@@ -179,7 +179,7 @@ def test_smallest_step_bounds_the_number_of_steps(seed):
 # Estimates of Z ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize("uniform", [False, pytest.param(True, marks=pytest.mark.long)])
 @each_model
 def test_estimate_of_z_is_unbiased(name, uniform, seed):
     energy = MODELS[name](seed)

@@ -25,7 +25,7 @@ from skmrf.samplers import Product, parallel_tempering, spawn_generators, sweep,
 from skmrf.samplers.parallel_tempering import Replicas, adapt_ladder, check_ladder
 
 N_CHAINS = 4000  # per state
-MANY = 20_000
+MANY = 10_000
 
 
 def tables(seed):

@@ -19,6 +19,7 @@ from skmrf.samplers import traces as module
 MODELS = {n: ZOO[n] for n in ("cycle", "tied_binary", "zero_one", "constant_variables", "isolated")}
 MODELS |= {n: LAYERED[n] for n in ("few_hidden", "many_hidden", "single_precision")}
 LADDER = (0.0, 0.4, 1.0)
+RUNS = {"n_chains": 256, "n_sweeps": 40, "n_discarded": 80}  # four blocks of 64 chains
 each_model = pytest.mark.parametrize("name", MODELS)
 plain_or_tempered = pytest.mark.parametrize("betas", [None, LADDER], ids=["plain", "tempered"])
 
@@ -58,7 +59,7 @@ def two_mode_energy():
 @each_model
 def test_traces_follow_the_model(name, betas, seed):
     energy = MODELS[name](seed)
-    how = {"n_chains": 400, "n_sweeps": 60, "n_discarded": 150, "random_state": seed}
+    how = {**RUNS, "random_state": seed}
     traces = trace_chains(energy, betas=betas, **how)
     states, (_, p) = visible_states(energy), law(energy)
     check_marginals(traces, states, p)
@@ -71,7 +72,7 @@ def test_check_detects_other_distributions(betas, seed):
     states, (_, p) = visible_states(energy), law(energy)
     how = {"betas": betas, "random_state": seed}
     early = trace_chains(energy, n_chains=4000, n_sweeps=1, n_discarded=0, **how)
-    hotter = trace_chains(energy.tempered(0.8), n_chains=400, n_sweeps=60, n_discarded=150, **how)
+    hotter = trace_chains(energy.tempered(0.8), **RUNS, **how)
     for traces in (early, hotter):
         with pytest.raises(AssertionError):
             check_marginals(traces, states, p)
@@ -80,7 +81,7 @@ def test_check_detects_other_distributions(betas, seed):
 def test_tempered_chains_change_modes_and_plain_ones_do_not(seed):
     energy = two_mode_energy()
     states, (_, p) = visible_states(energy), law(energy)
-    how = {"n_chains": 256, "n_sweeps": 100, "n_discarded": 200, "random_state": seed}
+    how = {"n_chains": 256, "n_sweeps": 60, "n_discarded": 120, "random_state": seed}
     check_marginals(trace_chains(energy, betas=6, **how), states, p)
     stuck = trace_chains(energy, **how)
     with pytest.raises(AssertionError):
@@ -98,7 +99,7 @@ def test_evidence_stays(name, evidence, betas, seed):
     energy = MODELS[name](seed)
     states, (_, p) = visible_states(energy), law(energy)
     p = np.where(twins.consistent(states, evidence), p, 0.0)
-    how = {"n_chains": 400, "n_sweeps": 60, "n_discarded": 150, "random_state": seed}
+    how = {**RUNS, "random_state": seed}
     traces = trace_chains(energy, betas=betas, evidence=evidence, **how)
     check_marginals(traces, states, p / p.sum())
 
@@ -192,14 +193,14 @@ def exact_swap_rates(energy, betas):
 def test_swap_rates(name, seed):
     energy = MODELS[name](seed)
     rng = np.random.default_rng(seed)
-    how = {"n_chains": 70, "n_sweeps": 30, "n_discarded": 70, "betas": LADDER}
+    how = {"n_chains": 64, "n_sweeps": 30, "n_discarded": 30, "betas": LADDER}
     runs = [trace_chains(energy, random_state=rng, **how).swap_rates for _ in range(16)]
     runs = np.array(runs)
     error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
     assert (error < 0.008).all()
     expected = exact_swap_rates(energy, LADDER)
     assert (np.abs(runs.mean(axis=0) - expected) < 5 * error).all()
-    for wrong in (expected[::-1], exact_swap_rates(energy, (0.0, 0.5, 1.0))):
+    for wrong in (expected + 0.05, exact_swap_rates(energy, (0.0, 0.5, 1.0))):
         assert (np.abs(runs.mean(axis=0) - wrong) > 5 * error).any()
 
 

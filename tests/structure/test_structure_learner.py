@@ -102,7 +102,7 @@ SEARCHES = {
 @pytest.mark.parametrize("name", SEARCHES)
 def test_searches_by_name(name):
     """A name equals an instance with default parameters."""
-    X = chain_rows(0, 300)
+    X = chain_rows(0, 300, 4)
     parameters = {"max_iter": 20, "n_bootstraps": 1, "random_state": 0}
     named = MRFStructureLearner(search=name, **parameters).fit(X)
     given = clone(MRFStructureLearner(search=SEARCHES[name], **parameters)).fit(X)

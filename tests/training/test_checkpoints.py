@@ -53,7 +53,7 @@ FITS = [
     ),
     (table_model(learner="exact", early_stopping=True, max_iter=30, batch_size=256), (HOLES,)),
     (BoltzmannMachine("exact", states=(0, 1), alpha=0.01), (X,)),
-    (RBM(2, "exact", optimizer="lbfgs", max_iter=30, random_state=0), (X,)),
+    (RBM(2, "exact", optimizer="lbfgs", alpha=0.01, max_iter=8, random_state=0), (X[:, :4],)),
     (
         CRBMStructuredPredictor(learner="lr", optimizer="lbfgs", alpha=0.0, tol=1e-12),
         (X[:, :3], X[:, 3:]),
@@ -70,7 +70,7 @@ FITS = [
     (table_model(MRFStructureLearner("exact")), (X,)),
     (BoltzmannMachine(states=(0, 1), **SMALL), (X,)),
     (RBM(3, early_stopping=True, **SMALL), (X,)),
-    (RBM(3, "pcd", **SMALL), (sp.csr_array(X),)),
+    (RBM(3, "pcd", alpha=0.01, **SMALL), (sp.csr_array(X),)),
     (CRBMStructuredPredictor(3, **SMALL), (X[:, :3], X[:, 3:])),
     (CRBMStructuredPredictor(3, "mssvm", early_stopping=True, **SMALL), (X[:, :3], X[:, 3:])),
     (NNMRFDensity(**SMALL), (NUMBERS,)),
@@ -113,13 +113,13 @@ def test_killed_process_resumes_bit_for_bit(tmp_path):
             "import sys, numpy as np\n"
             "from skmrf import RBM\n"
             "from skmrf.training import Checkpoint\n"
-            "X = np.random.default_rng(0).integers(2, size=(1000, 20))\n"
-            "model = RBM(30, 'pcd', random_state=0, max_iter=int(sys.argv[2]))\n"
+            "X = np.random.default_rng(0).integers(2, size=(500, 20))\n"
+            "model = RBM(30, 'pcd', alpha=0.01, random_state=0, max_iter=60)\n"
             "model.set_callbacks(Checkpoint(sys.argv[1], 0)).fit(X)\n"
             "np.save(sys.argv[1] + '.npy', model.components_)\n"
         ),
     )
-    run = [sys.executable, "-W", "ignore", "-c", code, str(path), "60"]
+    run = [sys.executable, "-W", "ignore", "-c", code, str(path)]
     process = subprocess.Popen(run)
     while not path.exists() and process.poll() is None:
         time.sleep(0.001)
@@ -129,8 +129,8 @@ def test_killed_process_resumes_bit_for_bit(tmp_path):
     epoch = joblib.load(path)["state"].epoch
     assert 0 < epoch < 60, "killed too late"
     subprocess.run(run, check=True)
-    rows = np.random.default_rng(0).integers(2, size=(1000, 20))
-    whole = RBM(30, "pcd", random_state=0, max_iter=60).fit(rows)
+    rows = np.random.default_rng(0).integers(2, size=(500, 20))
+    whole = RBM(30, "pcd", alpha=0.01, random_state=0, max_iter=60).fit(rows)
     np.testing.assert_array_equal(np.load(f"{path}.npy"), whole.components_)
 
 
@@ -194,8 +194,9 @@ def test_interrupted_structure_search_writes_no_file(tmp_path):
 
 def test_ctrl_c_keeps_the_file_of_the_last_complete_epoch(tmp_path):
     path = tmp_path / "fit"
-    whole = copy_theta(RBM(3, **SMALL).fit(X))
-    model = RBM(3, **SMALL).set_callbacks(Checkpoint(path, 0), Killer(4, KeyboardInterrupt))
+    model = RBM(3, alpha=0.01, **SMALL)
+    whole = copy_theta(model.fit(X))
+    model.set_callbacks(Checkpoint(path, 0), Killer(4, KeyboardInterrupt))
     with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 4 epochs"):
         model.fit(X)
     assert model.n_iter_ == 4
@@ -208,7 +209,7 @@ def test_solvers_resume_after_each_iteration(penalty, tmp_path):
     path = tmp_path / "fit"
     model = DiscreteMRF(learner="exact", penalty=penalty, alpha=0.01, max_iter=5)
     whole = copy_theta(model.fit(X))
-    for n_epochs in range(1, 6):
+    for n_epochs in (1, 2, 5):
         with pytest.raises(Killed):
             model.set_callbacks(Checkpoint(path, 0), Killer(n_epochs)).fit(X)
         assert joblib.load(path)["state"].epoch == n_epochs
@@ -269,7 +270,7 @@ def test_damaged_files_raise(tmp_path, seed):
     model.fit(X)
     intact = np.frombuffer(path.read_bytes(), dtype=np.uint8)
     rng = np.random.default_rng(seed)
-    for position in rng.integers(len(intact), size=100):
+    for position in rng.integers(len(intact), size=40):
         flipped, zeroed = intact.copy(), intact.copy()
         flipped[position] ^= 1 << rng.integers(8)
         zeroed[position : position + 50] = 0

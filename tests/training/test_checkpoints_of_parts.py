@@ -113,7 +113,7 @@ def test_classifier_resumes_bit_for_bit(model, n_jobs, tmp_path):
     )
     with parallel_config("threading"):
         n_tasks, whole = fit_and_count(model, rows)
-        for n_done in {2, n_tasks - 1}:
+        for n_done in (2, n_tasks - 1) if n_jobs is None else (n_tasks - 1,):
             model.set_callbacks(Checkpoint(path, 0), Killer(n_done))
             with pytest.raises(Killed):
                 model.fit(*rows)

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 X = (np.random.default_rng(0).random((60, 5)) < 0.4).astype(int)
 ESTIMATORS = [
-    RBM(2, "pcd", max_iter=3, random_state=0),
-    BoltzmannMachine("pcd", states=(0, 1), max_iter=3, random_state=0),
+    RBM(2, "pcd", alpha=0.01, max_iter=3, random_state=0),
+    BoltzmannMachine("pcd", states=(0, 1), alpha=0.01, max_iter=3, random_state=0),
     DiscreteMRF(learner="pcd", alpha=0.0, max_iter=3, random_state=0),
 ]
 all_estimators = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
@@ -34,7 +34,7 @@ def test_callbacks_score_each_epoch(estimator, callback):
 @all_estimators
 def test_partial_fit_continues_after_fit(estimator):
     """A fit without warm_start keeps the model, but not the optimizer state or the chains."""
-    estimator.set_params(max_iter=200).fit(X)
+    estimator.set_params(max_iter=100).fit(X)
     theta = {k: v.copy() for k, v in estimator.energy_.theta.items()}
     estimator.partial_fit(X)
     for name, value in theta.items():
@@ -53,7 +53,8 @@ def test_warm_start_after_convergence_learns_other_rows(seed):
 
 
 def test_early_stopping_starts_anew_with_warm_start():
-    model = RBM(2, "pcd", early_stopping=True, batch_size=5, warm_start=True, random_state=0)
+    options = {"alpha": 0.01, "batch_size": 5, "warm_start": True, "random_state": 0}
+    model = RBM(2, "pcd", early_stopping=True, **options)
     first = model.set_params(max_iter=70).fit(X).components_.copy()
     n_iter = model.n_iter_
     assert n_iter > 40
@@ -104,7 +105,8 @@ def test_batches_of_weighted_rows_are_unbiased(batch_size):
     """Rows of ones have nine times the weight of rows of zeros, for each batch size."""
     rows = np.repeat([[1], [0]], 100, axis=0)
     weights = np.where(rows[:, 0] == 1, 9.0, 1.0)
-    model = RBM(1, "exact", batch_size=batch_size, max_iter=2000 // (200 // batch_size) + 1)
+    max_iter = 1000 // (200 // batch_size) + 1
+    model = RBM(1, "exact", alpha=0.0, batch_size=batch_size, max_iter=max_iter)
     model.set_params(random_state=0).fit(rows, sample_weight=weights)
     assert np.exp(model.score_samples([[1]])) == pytest.approx(0.9, abs=0.02)
 

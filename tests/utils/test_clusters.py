@@ -97,6 +97,7 @@ def n_executed(client):
     return sum(client.run(lambda dask_worker: dask_worker.state.executed_count).values())
 
 
+@pytest.mark.long
 def test_dask(single_process_results, monkeypatch, capsys):
     """Run all checks on one cluster, because starting one takes seconds."""
     with dask_client() as client, parallel_config("dask"):
@@ -235,6 +236,7 @@ def check_progress(capsys):
     assert "DiscreteMRF" in shown
 
 
+@pytest.mark.long
 def test_progress_of_processes(capsys):
     with parallel_config("loky"):
         check_progress(capsys)

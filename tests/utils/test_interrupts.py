@@ -43,7 +43,7 @@ X = rng.integers(2, size=(200, 12))
 settings = {"alpha": 0.0, "max_iter": 400, "optimizer": "sgd", "average": False, "random_state": 0}
 DiscreteMRF(learner="pcd", **settings | {"max_iter": 2}).fit(X)
 signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
-for _ in range(15):
+for _ in range(8):
     signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.01, 0.06))
     model = DiscreteMRF(learner="pcd", **settings).fit(X)
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -357,7 +357,10 @@ def test_members_before_ctrl_c_are_kept():
             np.testing.assert_array_equal(actual.theta[part], values)
 
 
-@pytest.mark.parametrize(("n_done", "n_jobs"), [(0, None), (0, 2), (1, None), (2, None)])
+@pytest.mark.parametrize(
+    ("n_done", "n_jobs"),
+    [(0, None), pytest.param(0, 2, marks=pytest.mark.long), (1, None), (2, None)],
+)
 def test_ctrl_c_before_the_first_member(n_done, n_jobs):
     """Complete densities are kept, the others have one epoch, and Bayes' rule classifies."""
     model = clone(CASES["classifier"][0]).set_params(n_jobs=n_jobs)

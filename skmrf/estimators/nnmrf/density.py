@@ -202,8 +202,8 @@ class NNMRFDensity(EnergyEstimator):
     >>> import numpy as np
     >>> from skmrf import NNMRFDensity
     >>> rng = np.random.default_rng(0)
-    >>> angle = rng.uniform(0, 2 * np.pi, 500)
-    >>> X = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.1 * rng.normal(size=(500, 2))
+    >>> angle = rng.uniform(0, 2 * np.pi, 200)
+    >>> X = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.1 * rng.normal(size=(200, 2))
     >>> model = NNMRFDensity(density="mrf", random_state=0).fit(X)
     >>> bool(model.score_samples([[1.0, 0.0]])[0] > model.score_samples([[0.0, 0.0]])[0] + 1)
     True
