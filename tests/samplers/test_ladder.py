@@ -6,9 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from montecarlo import check_counts, check_invariant, law, random_product, visible_states
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
-from transitions import check_counts, check_invariant, law, random_product, visible_states
 from twins import log_sum
 from zoo import layers
 

@@ -6,10 +6,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 import twins
-from montecarlo import N_SIGMA, check_draws, check_means
+from montecarlo import N_SIGMA, check_counts, check_draws, check_invariant, check_means, frequencies
 from numpy.testing import assert_allclose, assert_array_equal
 from potentials import chain_of, density, model
-from transitions import check_counts, check_invariant, frequencies
 from zoo import ZOO, enumerate_states
 
 from skmrf._utils.codes import STATE

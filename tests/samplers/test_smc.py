@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 import twins
-from montecarlo import check_mean_weight
+from montecarlo import check_mean_weight, law, random_product, visible_states
 from numpy.testing import assert_allclose, assert_array_equal
-from transitions import law, random_product, visible_states
 from zoo import LAYERED, ZOO, enumerate_states, layers
 
 from skmrf._utils.codes import STATE

@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from transitions import (
+from montecarlo import (
     check_counts,
     check_invariant,
     densities,
@@ -17,6 +16,7 @@ from transitions import (
     tempered_matrix,
     visible_states,
 )
+from numpy.testing import assert_allclose, assert_array_equal
 from zoo import COUPLED, HIDDEN, LAYERED, coupled_layers, layers, random_tables
 
 from skmrf._utils.codes import STATE

@@ -6,9 +6,8 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 import twins
-from montecarlo import check_means
+from montecarlo import check_means, law, number_of, visible_states
 from numpy.testing import assert_allclose, assert_array_equal
-from transitions import law, number_of, visible_states
 from zoo import LAYERED, ZOO
 
 from skmrf._utils.codes import STATE
