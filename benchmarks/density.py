@@ -214,7 +214,7 @@ def main(argv=None):
             name, args.estimators[-1:] if args.fast else args.estimators, args.data_home
         )
         save(args, "density", rows, COLUMNS)
-        write_tables(args.results / "likelihood.md", {"binary density": markdown(rows, COLUMNS)})
+        write_tables(args.results / "defaults.md", {"binary density": markdown(rows, COLUMNS)})
     shown = [row | {"gain": row["low"] - row["mixture"]} for row in rows]
     bars(
         args, "density", shown, {"gain": "gain"}, lambda row: f"{row['name']}, {row['estimator']}",

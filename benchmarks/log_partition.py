@@ -164,7 +164,7 @@ def main(argv=None):
         rows, notes = found if isinstance(found, tuple) else (found, [])
         save(args, f"log_partition_{part}", rows, columns, notes)
         text = "\n\n".join([markdown(rows, columns), *notes])
-        write_tables(args.results / "likelihood.md", {f"intervals {part}": text})
+        write_tables(args.results / "defaults.md", {f"intervals {part}": text})
 
 
 if __name__ == "__main__":

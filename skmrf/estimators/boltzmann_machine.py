@@ -142,7 +142,8 @@ class BoltzmannMachine(VisibleEstimator):
     log_partition_interval_ : tuple of float
         Lower and upper limit of log Z in nats. They are equal if log Z is exact.
     log_partition_method_ : str
-        How log Z was computed: "exact" or "ais" (annealed importance sampling).
+        How log Z was computed: "exact", "ais" (annealed importance sampling) or "ladder" (bridge
+        sampling along ``ladder_``).
     history_ : dict of lists
         Diagnostics of training: one list per quantity, with one entry per epoch.
     n_iter_ : int
