@@ -12,7 +12,7 @@ import json
 import warnings
 
 import numpy as np
-from _common import bars, in_child, markdown, options, save, timed, write_tables
+from _common import in_child, markdown, options, save, timed, write_tables
 from scipy.special import logsumexp
 
 from skmrf import RBM, BoltzmannMachine, DiscreteMRF
@@ -203,6 +203,12 @@ def run_set(name, estimators, data_home):
     return rows
 
 
+def round_row(row):
+    """Return the row with two decimals of log-likelihoods and whole seconds."""
+    texts = {key: f"{row[key]:.2f}" for key in ("low", "high", "long", *REFERENCES)}
+    return row | texts | {key: f"{row[key]:.0f}" for key in ("fit_seconds", "log_z_seconds")}
+
+
 def main(argv=None):
     parser = options(__doc__, data=True)
     parser.add_argument("--sets", nargs="*", choices=NAMES, default=None)
@@ -214,12 +220,8 @@ def main(argv=None):
             name, args.estimators[-1:] if args.fast else args.estimators, args.data_home
         )
         save(args, "density", rows, COLUMNS)
-        write_tables(args.results / "defaults.md", {"binary density": markdown(rows, COLUMNS)})
-    shown = [row | {"gain": row["low"] - row["mixture"]} for row in rows]
-    bars(
-        args, "density", shown, {"gain": "gain"}, lambda row: f"{row['name']}, {row['estimator']}",
-        xlabel="mean test log-likelihood above that of a mixture of trees, nats", log=False,
-    )  # fmt: skip
+        table = markdown([round_row(row) for row in rows], COLUMNS)
+        write_tables(args.results / "defaults.md", {"binary density": table})
 
 
 if __name__ == "__main__":

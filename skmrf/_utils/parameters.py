@@ -1,4 +1,4 @@
-"""Parameter validation, texts of errors, and the identity of an estimator."""
+"""Parameter validation, random generators, texts of errors, and the identity of an estimator."""
 
 import inspect
 import math
@@ -104,3 +104,26 @@ def identity_of(estimator):
     if not hasattr(estimator, "get_params"):
         return type(estimator).__name__
     return type(estimator).__name__, repr(sorted(estimator.get_params().items()))
+
+
+def check_counts(estimator, *names, optional=()):
+    """Raise a ValueError unless each parameter is a positive integer (or None, if optional)."""
+    for name in (*names, *optional):
+        value = getattr(estimator, name)
+        if value is not None or name not in optional:
+            check_number(name, value, low=1, integer=True)
+
+
+def check_generator(random_state):
+    """Return a ``numpy.random.Generator`` for any ``random_state`` that scikit-learn accepts."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    seeded = isinstance(random_state, numbers.Integral) and random_state >= 0
+    if random_state is None or seeded:
+        return np.random.default_rng(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    raise ValueError(
+        "random_state must be None, an int >= 0, a numpy.random.RandomState or a "
+        f"numpy.random.Generator; got {random_state!r}."
+    )

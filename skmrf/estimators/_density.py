@@ -10,8 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils.codes import MISSING, STATE
-from .._utils.parameters import check_number, show_list
-from .._utils.randomness import check_generator
+from .._utils.parameters import check_generator, check_number, show_list
 from .._utils.warn import warn_caller
 from ..likelihood.ladder import burn_in, combine, ladder_log_partition
 from ..samplers import gibbs_queries

@@ -6,7 +6,7 @@ import numpy as np
 from joblib import parallel_config
 from sklearn.exceptions import ConvergenceWarning
 
-from .._utils.randomness import check_generator
+from .._utils.parameters import check_generator
 from .._utils.warn import warn_caller
 from ..learners.particles import Particles
 from ..training import checkpoints, loop

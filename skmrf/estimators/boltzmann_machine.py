@@ -6,8 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.binary import TWO_STATES_ADVICE, TwoStateEncoder, check_threshold, check_two_states
 from .._data.numeric import numeric_rows
-from .._utils.parameters import check_auto, check_number
-from .._utils.randomness import check_generator
+from .._utils.parameters import check_auto, check_generator, check_number
 from .._utils.rows import Batch
 from ..energies import PairwiseEnergy
 from ..training import data_moments, initial_values

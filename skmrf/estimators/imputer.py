@@ -16,8 +16,7 @@ from .._data.frames import (
     select_columns,
 )
 from .._data.mixed import resolve_column_types
-from .._utils.parameters import check_choice, check_flag, check_number
-from .._utils.randomness import check_generator
+from .._utils.parameters import check_choice, check_flag, check_generator, check_number
 from ._base import LearnedEstimator, unchanged_on_error
 from .boltzmann_machine import BoltzmannMachine
 from .discrete_mrf import DiscreteMRF

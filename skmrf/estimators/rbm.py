@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import samplers
 from .._data.binary import TWO_STATES_ADVICE, TwoStateEncoder, check_threshold
 from .._data.numeric import numeric_rows
-from .._utils.parameters import check_choice, check_number
-from .._utils.randomness import check_generator
+from .._utils.parameters import check_choice, check_generator, check_number
 from .._utils.rows import Batch
 from ..energies import BipartiteEnergy
 from ..learners.base import draw_states

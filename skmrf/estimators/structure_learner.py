@@ -13,8 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.categories import encode, read_query_columns, read_training_columns, unite_categories
 from .._data.frames import column_names
 from .._utils.codes import MISSING
-from .._utils.parameters import check_choice, check_flag, check_number, check_number_or
-from .._utils.randomness import check_generator
+from .._utils.parameters import (
+    check_choice,
+    check_flag,
+    check_generator,
+    check_number,
+    check_number_or,
+)
 from ..learners.pseudo_likelihood import site_log_likelihood
 from ..structure.bootstrap import Bootstraps, run_bootstraps
 from ..structure.columns import Columns

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from .._utils.codes import STATE, check_evidence
-from .._utils.parameters import check_choice, check_options
-from .._utils.randomness import check_generator
+from .._utils.parameters import check_choice, check_generator, check_options
 from ..energies import FactorGraph
 from ..energies.protocols import factor_graph_of
 from ..exact import elimination

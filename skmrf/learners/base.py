@@ -14,6 +14,7 @@ from ..energies import DiscreteEnergy
 from ..samplers import Product
 from .missing_entries import GibbsImputer
 
+REFERENCES = ("uniform", "marginals")  # distributions of DataPhase.reference
 MAX_LATENT_FOR_MARGINALS = 20
 
 

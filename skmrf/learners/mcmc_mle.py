@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 from .._utils.log_weights import logsumexp
-from .._utils.parameters import check_choice, check_number
+from .._utils.parameters import check_choice, check_counts, check_number
 from ..samplers import sweep
 from ..samplers.smc import equal_log_weights, resample, run_smc_from_reference
-from .particles import REFERENCES, ParticleLearner, Particles, check_count, weights_info
+from .base import REFERENCES
+from .particles import ParticleLearner, Particles
+from .smc import weights_info
 
 
 class _ReweightingLearner(ParticleLearner):
@@ -14,7 +16,7 @@ class _ReweightingLearner(ParticleLearner):
 
     def check(self):
         """Raise a ValueError if a parameter is invalid."""
-        check_count(self, "n_particles", "n_sweeps")
+        check_counts(self, "n_particles", "n_sweeps")
         check_number("ess_threshold", self.ess_threshold, low=0, high=1)
         check_choice("reference", self.reference, REFERENCES)
 
@@ -85,7 +87,7 @@ class MCMCMLE(_ReweightingLearner):
     def check(self):
         """Raise a ValueError if a parameter is invalid."""
         super().check()
-        check_count(self, "reset")
+        check_counts(self, "reset")
 
     def step(self, energy, batch, state, rng):
         """Return both phases (data and model expectation) of the gradient, from particles."""

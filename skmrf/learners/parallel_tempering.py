@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._utils.parameters import check_choice
+from .._utils.parameters import check_choice, check_counts
 from ..samplers import parallel_tempering
 from ..samplers.parallel_tempering import Replicas, adapt_ladder, check_ladder
-from .particles import REFERENCES, ParticleLearner, Particles, check_count
+from .base import REFERENCES
+from .particles import ParticleLearner, Particles
 
 ADAPT_EVERY = 100
 
@@ -49,7 +50,7 @@ class ParallelTempering(ParticleLearner):
 
     def check(self):
         """Raise a ValueError if a parameter is invalid."""
-        check_count(self, "n_chains")
+        check_counts(self, "n_chains")
         check_choice("reference", self.reference, REFERENCES)
         self._inverse_temperatures()
 

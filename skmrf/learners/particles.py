@@ -1,4 +1,4 @@
-"""Base class, state and options of particle learners.
+"""Base class and state of particle learners.
 
 Particles are states of the visible variables that represent a model. After each parameter update,
 a particle learner can reweight the particles to the new model, resample the particles by weight,
@@ -18,16 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.log_weights import effective_sample_size
-from .._utils.parameters import check_number, identity_of
+from .._utils.parameters import identity_of
 from .._utils.phases import States
 from ..energies import Energy
 from ..samplers import Product
 from ..samplers.ladder import Ladder
 from .base import DataPhase, Learner
-
-N_PARTICLES, LAYERED_PARTICLES = 200, 100
-REFERENCES = ("uniform", "marginals")
 
 
 @dataclass
@@ -107,23 +103,3 @@ class ParticleLearner(Learner):
         if not isinstance(state, Particles) or state.learner != identity_of(self):
             return self.init(energy, batch, rng)
         return replace(state, data=DataPhase(energy, batch, rng))
-
-
-def check_count(learner, *names, optional=()):
-    """Raise a ValueError unless each parameter is a positive integer (or None, if optional)."""
-    for name in (*names, *optional):
-        value = getattr(learner, name)
-        if value is not None or name not in optional:
-            check_number(name, value, low=1, integer=True)
-
-
-def n_particles_of(learner, energy):
-    """Return the number of particles; the default is smaller for models with a hidden layer."""
-    if learner.n_particles is not None:
-        return learner.n_particles
-    return LAYERED_PARTICLES if energy.has_latent else N_PARTICLES
-
-
-def weights_info(log_weights):
-    """Return the effective sample size of weighted particles, divided by their number."""
-    return {"ess": effective_sample_size(log_weights) / len(log_weights)}

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from .._utils.parameters import check_counts
 from ..energies import LayeredEnergy
 from ..energies.protocols import HiddenLayerEnergy
 from ..samplers import Product, blocks_of, spawn_generators, sweep
 from ..samplers.layers import sweep_from_hidden
-from .particles import ParticleLearner, Particles, check_count
+from .particles import ParticleLearner, Particles
 
 MIN_CHAINS, MAX_CHAINS = 64, 512
 LAYERED_CHAINS, LAYERED_SWEEPS, COUPLED_SWEEPS, SWEEPS = 500, 1, 1, 5
@@ -43,7 +44,7 @@ class PCD(ParticleLearner):
 
     def check(self):
         """Raise a ValueError if a parameter is invalid."""
-        check_count(self, optional=("n_chains", "n_sweeps"))
+        check_counts(self, optional=("n_chains", "n_sweeps"))
 
     def start(self, energy, data, batch, rng):
         """Return Gibbs chains that start at training rows."""

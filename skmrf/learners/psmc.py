@@ -5,18 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from .._utils.log_weights import logsumexp
-from .._utils.parameters import check_choice, check_number
+from .._utils.parameters import check_choice, check_counts, check_number
 from ..samplers import Tempering, spawn_generators
 from ..samplers.smc import Interpolation, resample, run_smc, run_smc_from_reference
-from .particles import (
-    N_PARTICLES,
-    REFERENCES,
-    ParticleLearner,
-    Particles,
-    check_count,
-    n_particles_of,
-)
-from .smc import smc_info
+from .base import REFERENCES
+from .particles import ParticleLearner, Particles
+from .smc import N_PARTICLES, n_particles_of, smc_info
 
 
 class PSMC(ParticleLearner):
@@ -97,7 +91,7 @@ class PSMC(ParticleLearner):
 
     def check(self):
         """Raise a ValueError if a parameter is invalid."""
-        check_count(self, "n_sweeps", optional=("n_particles",))
+        check_counts(self, "n_sweeps", optional=("n_particles",))
         check_choice("refresh", self.refresh, REFRESH)
         if self.reference is not None:
             check_choice("reference", self.reference, REFERENCES)

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from .._utils.history import Latest
-from .._utils.parameters import check_number
+from .._utils.parameters import check_counts, check_number
 from ..energies.protocols import HiddenLayerEnergy
 from ..samplers import spawn_generators, sweep
 from ..samplers.ladder import MIN_RATE, Ladder
-from .particles import ParticleLearner, Particles, check_count
+from .particles import ParticleLearner, Particles
 from .pcd import SWEEPS
 
 N_CHAINS, LAYERED_CHAINS = 200, 500
@@ -56,7 +56,7 @@ class PTT(ParticleLearner):
 
     def check(self):
         """Raise a ValueError if a parameter is invalid."""
-        check_count(self, "swap_every", optional=("n_chains", "n_sweeps"))
+        check_counts(self, "swap_every", optional=("n_chains", "n_sweeps"))
         check_number("max_rungs", self.max_rungs, low=3, integer=True)
         check_number("target_swap_rate", self.target_swap_rate, low=1e-3, high=0.9)
 

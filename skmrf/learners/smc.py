@@ -3,10 +3,14 @@
 from dataclasses import replace
 
 from .._utils.history import Latest
-from .._utils.parameters import check_choice, check_number
+from .._utils.log_weights import effective_sample_size
+from .._utils.parameters import check_choice, check_counts, check_number
 from .._utils.rows import find_unique_rows
 from ..samplers.smc import run_smc_from_reference
-from .particles import REFERENCES, ParticleLearner, Particles, check_count, n_particles_of
+from .base import REFERENCES
+from .particles import ParticleLearner, Particles
+
+N_PARTICLES, LAYERED_PARTICLES = 200, 100
 
 
 def smc_info(particles):
@@ -59,7 +63,7 @@ class SMC(ParticleLearner):
 
     def check(self):
         """Raise a ValueError if a parameter is invalid."""
-        check_count(self, "n_sweeps", optional=("n_particles",))
+        check_counts(self, "n_sweeps", optional=("n_particles",))
         check_number("ess_threshold", self.ess_threshold, low=0, high=0.999, open_low=True)
         if self.reference is not None:
             check_choice("reference", self.reference, REFERENCES)
@@ -96,3 +100,15 @@ class SMC(ParticleLearner):
         positive = state.data(energy, batch)
         state, info = self._draw_particles(energy, state, rng)
         return positive, state.phase, state, info
+
+
+def n_particles_of(learner, energy):
+    """Return the number of particles; the default is smaller for models with a hidden layer."""
+    if learner.n_particles is not None:
+        return learner.n_particles
+    return LAYERED_PARTICLES if energy.has_latent else N_PARTICLES
+
+
+def weights_info(log_weights):
+    """Return the effective sample size of weighted particles, divided by their number."""
+    return {"ess": effective_sample_size(log_weights) / len(log_weights)}

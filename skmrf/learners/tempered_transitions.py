@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._utils.parameters import check_choice, check_number
+from .._utils.parameters import check_choice, check_counts, check_number
 from ..samplers import spawn_generators, sweep, tempered_transition
-from .particles import REFERENCES, ParticleLearner, Particles, check_count
+from .base import REFERENCES
+from .particles import ParticleLearner, Particles
 
 
 class TemperedTransitions(ParticleLearner):
@@ -40,7 +41,7 @@ class TemperedTransitions(ParticleLearner):
 
     def check(self):
         """Raise a ValueError if a parameter is invalid."""
-        check_count(self, "n_chains", "n_temperatures")
+        check_counts(self, "n_chains", "n_temperatures")
         check_number("hottest", self.hottest, low=0, high=1)
         check_choice("reference", self.reference, REFERENCES)
 

@@ -8,8 +8,7 @@ import numpy as np
 from .._utils.codes import check_states
 from .._utils.interrupts import remaining_time
 from .._utils.log_weights import log_mean_exp
-from .._utils.parameters import check_choice, check_number
-from .._utils.randomness import check_generator
+from .._utils.parameters import check_choice, check_generator, check_number
 from .._utils.results import LogPartition
 from .._utils.rows import dense_rows
 from .._utils.warn import warn_caller

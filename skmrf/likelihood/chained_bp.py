@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._utils.parameters import check_number
-from .._utils.randomness import check_generator
+from .._utils.parameters import check_generator, check_number
 from .._utils.results import LogPartition
 from .._utils.warn import warn_caller
 from ..energies.protocols import check_energy

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 
 from .._utils.interrupts import remaining_time
 from .._utils.log_weights import effective_sample_size
-from .._utils.randomness import check_generator
+from .._utils.parameters import check_generator
 from .._utils.results import LogPartition
 from ..samplers.parallel_tempering import swap_probability
 from .intervals import MIN_ESS, TRUSTED_ESS, without_upper_limit, zero_probability_result

@@ -5,8 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from .._utils.log_weights import logsumexp
-from .._utils.parameters import check_choice
-from .._utils.randomness import check_generator
+from .._utils.parameters import check_choice, check_generator
 from .._utils.results import LogPartition
 from .._utils.warn import warn_caller
 from ..samplers.metropolis import Metropolis

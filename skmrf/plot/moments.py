@@ -8,8 +8,7 @@ from scipy.sparse import issparse
 from .. import inference
 from .._utils.codes import MISSING, STATE
 from .._utils.log_weights import check_sample_weight
-from .._utils.parameters import check_choice, check_number
-from .._utils.randomness import check_generator
+from .._utils.parameters import check_choice, check_generator, check_number
 from .._utils.rows import dense_rows
 from ..estimators.boltzmann_machine import BoltzmannMachine
 from ..estimators.discrete_mrf import DiscreteMRF

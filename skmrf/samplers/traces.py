@@ -8,8 +8,7 @@ import numpy as np
 
 from .._utils.codes import STATE, check_evidence
 from .._utils.parallel import run_blocks
-from .._utils.parameters import check_number
-from .._utils.randomness import check_generator
+from .._utils.parameters import check_generator, check_number
 from ..energies import DiscreteEnergy
 from .gibbs import BLOCK, UPDATES_TO_SEND, Product, blocks_of, spawn_generators, sweep
 from .gibbs_queries import check_possible

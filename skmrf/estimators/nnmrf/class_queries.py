@@ -6,8 +6,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..._utils.parameters import check_choice, check_number
-from ..._utils.randomness import check_generator
+from ..._utils.parameters import check_choice, check_generator, check_number
 from .._base import LearnedEstimator
 from .class_densities import class_log_joint, mean_log_proba
 

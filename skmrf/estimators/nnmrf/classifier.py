@@ -16,7 +16,7 @@ from ..._data.classes import (
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import DEGENERATE, learn_columns
 from ..._utils.log_weights import check_sample_weight
-from ..._utils.randomness import check_generator
+from ..._utils.parameters import check_generator
 from ..._utils.warn import warn_caller
 from ...energies import NeuralEnergy
 from ...learners import BeliefLearner

@@ -6,8 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import learn_columns, standardise
-from ..._utils.parameters import check_choice, check_number_or
-from ..._utils.randomness import check_generator
+from ..._utils.parameters import check_choice, check_generator, check_number_or
 from ..._utils.rows import Batch
 from ...energies import NeuralEnergy
 from ...learners import BeliefLearner
