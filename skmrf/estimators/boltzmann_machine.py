@@ -130,9 +130,9 @@ class BoltzmannMachine(VisibleEstimator):
         Biases :math:`b` of ``energy_``, for the states of the parameter ``states``.
     n_components_ : int
         Number of hidden units.
-    components_ : ndarray of shape (n_components_, n_features)
+    components_ : ndarray of shape (n_components, n_features)
         Weights :math:`W` of the hidden units, for the states of the parameter ``states``.
-    intercept_hidden_ : ndarray of shape (n_components_,)
+    intercept_hidden_ : ndarray of shape (n_components,)
         Biases :math:`c` of the hidden units.
     alpha_ : float
         Strength of the penalty.
