@@ -118,7 +118,7 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
 
     @property
     def is_coupled(self):
-        """Whether the couplings between visible variables are parameters."""
+        """True if the couplings between visible variables are parameters of the energy."""
         return "coupling" in self.theta
 
     @property

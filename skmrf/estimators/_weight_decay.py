@@ -61,7 +61,7 @@ class Choice(NamedTuple):
 
 
 def is_preconditioned(learner, parameters):
-    """Return whether training makes preconditioned steps: with PCD and default parameters.
+    """Return whether training makes preconditioned steps: with PCD or PTT and default parameters.
 
     Parameters
     ----------

@@ -17,11 +17,10 @@ class PTT(ParticleLearner):
     r"""Learner by parallel trajectory tempering: chains swap states with models of earlier steps.
 
     Models along training are kept as rungs of a ladder. The first rung is a model of independent
-    columns, of which new states are drawn. The last rung is the current model. Every few steps,
-    Gibbs chains of all rungs make a sweep, and chains of neighbouring rungs swap their states. The
-    chains of the last rung are the negative phase. Unlike chains that only follow the current
-    model, they visit modes that training rows do not start in, and get the probabilities of distant
-    modes right.
+    columns. Its states are drawn anew each time. The last rung is the current model. Every few
+    steps, Gibbs chains of all rungs make a sweep, and chains of neighbouring rungs swap their
+    states. The chains of the last rung are the negative phase. Swaps bring them states from the
+    first rung, so they can move between modes that Gibbs sweeps do not connect.
 
     Parameters
     ----------

@@ -299,7 +299,7 @@ def _autocorrelation_time(values):
 
 
 def _scale_reduction(values, n_first):
-    """Return nested R-hat of two groups of chains, of which the first one has n_first chains."""
+    """Return nested R-hat of two groups of chains; the first n_first chains are one group."""
     groups = values[:, :n_first], values[:, n_first:]
     within = np.mean([group.var() for group in groups])
     between = np.var([group.mean() for group in groups], ddof=1)

@@ -254,7 +254,7 @@ def test_fitted_ladder(seed):
 
 
 def test_diagnosis_of_chains(seed):
-    """Chains in one of two modes are told from chains in both; chains in both agree."""
+    """The diagnosis finds chains that stay in one of two modes; chains in both modes agree."""
     energy, rng = MODELS["spins"], np.random.default_rng(seed)
     uneven = PairwiseEnergy(energy.coupling, np.full(8, 0.3))
     states, (_, p) = visible_states(uneven), law(uneven)
