@@ -526,11 +526,16 @@ def test_preconditioner_of_layers_is_positive_definite(seed):
 def test_preconditioner_of_coupled_layers_is_positive_definite(states, seed):
     means = np.random.default_rng(seed).uniform(0.05, 0.95, 3)
     preconditioner = CoupledLayerPreconditioner(means, states, (0.1, 0.2))
-    matrix = steps_matrix(preconditioner, coupled_layers(3, 2, seed, states).theta)
+    theta = coupled_layers(3, 2, seed, states).theta
+    steps = preconditioner.steps(theta, {k: np.ones_like(v) for k, v in theta.items()})
+    means = states[0] + (states[1] - states[0]) * means
+    offsets = 1.0 / (1.0 + np.exp(-theta["hidden_bias"] - means @ theta["weights"]))
+    bias = steps["visible_bias"] + steps["coupling"] @ means + steps["weights"] @ offsets
+    np.testing.assert_allclose(bias, 0.25 * preconditioner.pairs.scale, rtol=1e-4)
+    matrix = steps_matrix(preconditioner, theta)
     upper, lower = [1, 2, 5], [3, 6, 7]  # entries of the symmetric matrix of couplings
     matrix[:, upper] += matrix[:, lower]
-    kept = [*upper, *range(9, len(matrix))]
-    matrix = matrix[np.ix_(kept, kept)]
+    matrix = matrix[np.ix_(kept := [*upper, *range(9, len(matrix))], kept)]
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-4 * np.abs(matrix).max())
     assert np.linalg.eigvalsh(matrix).min() > 0.0
 
