@@ -126,18 +126,24 @@ def fit_path(learner, folds, settings, score_rows, penalty):
 
 def _warn_long_path(learner, folds):
     """Warn if the path takes more than a minute, as forecast by one evaluation of the objective."""
-    fold = folds[0]
+    for _ in range(2):  # the first evaluation may compile functions
+        seconds = _time_objective(learner, folds[0]) * EVALUATIONS * len(folds)
+        if seconds <= LONG_PATH:
+            return
+    warn_caller(
+        f"The choice of alpha takes up to about {seconds / 60.0:.0f} minutes, and the final "
+        "fit as long again. Ctrl-C ends the choice and keeps the best model so far. To learn "
+        "faster, use fewer columns or rows, merge rare categories, set cliques to fewer pairs, "
+        "or set alpha to a number."
+    )
+
+
+def _time_objective(learner, fold):
+    """Return the processor time of one evaluation of the objective, in seconds."""
     state = learner.init(fold.reference, fold.train, None)
     start = process_time()
     learner.objective(fold.reference, fold.train, state)
-    seconds = (process_time() - start) * EVALUATIONS * len(folds)
-    if seconds > LONG_PATH:
-        warn_caller(
-            f"The choice of alpha takes up to about {seconds / 60.0:.0f} minutes, and the final "
-            "fit as long again. Ctrl-C ends the choice and keeps the best model so far. To learn "
-            "faster, use fewer columns or rows, merge rare categories, set cliques to fewer pairs, "
-            "or set alpha to a number."
-        )
+    return process_time() - start
 
 
 def _append(fits, strength, row_scores, energy):

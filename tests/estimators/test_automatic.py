@@ -253,6 +253,16 @@ def test_long_fits_are_forecast(monkeypatch):
         DiscreteMRF("pairwise", learner="pseudo-likelihood").fit(X)
 
 
+def test_compilation_is_no_part_of_the_forecast(monkeypatch):
+    X = np.random.default_rng(0).integers(0, 2, (50, 4))
+    seconds = iter([60.0, 0.0])
+    monkeypatch.setattr(regularization, "_time_objective", lambda *_: next(seconds))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DiscreteMRF("pairwise", learner="pseudo-likelihood").fit(X)
+    assert next(seconds, None) is None
+
+
 def test_identifiers_are_named():
     X = np.column_stack([np.arange(1200) % 3, np.arange(1200)])
     with pytest.warns(UserWarning, match="Column 1 has 1200 categories in 1200 rows.*identifier"):
