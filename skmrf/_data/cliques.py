@@ -42,11 +42,9 @@ def resolve_cliques(cliques, n_features, names=None):
                 f"cliques must be one of {list(NAMES)}, a list of tuples of columns, a networkx "
                 f"graph or an MRFStructureLearner; got {cliques!r}."
             )
-        return (
-            _single_cliques(n_features)
-            if cliques == "independent"
-            else _pairwise_cliques(n_features)
-        )
+        if cliques == "independent":
+            return np.arange(n_features + 1), np.arange(n_features)
+        return cliques_from_pairs(np.column_stack(np.triu_indices(n_features, 1)), n_features)
     lookup = {name: i for i, name in enumerate(names)} if names is not None else {}
     if hasattr(cliques, "edges") and hasattr(cliques, "nodes"):
         edges = [e for e in cliques.edges() if e[0] != e[1]]
@@ -94,12 +92,21 @@ def _flatten(cliques):
     return ptr, np.array([v for c in cliques for v in c], dtype=np.int64)
 
 
-def _single_cliques(n):
-    return np.arange(n + 1), np.arange(n)
+def cliques_from_pairs(pairs, n_features):
+    """Return all single variables and the given pairs of variables as cliques.
 
+    Parameters
+    ----------
+    pairs : ndarray of int of shape (n_pairs, 2)
+        Column indices.
+    n_features : int
+        Number of columns.
 
-def _pairwise_cliques(n):
-    """Return all single variables and all pairs of variables as cliques."""
-    i, j = np.triu_indices(n, 1)
-    ptr = np.concatenate([np.arange(n), n + 2 * np.arange(len(i) + 1)])
-    return ptr, np.concatenate([np.arange(n), np.column_stack([i, j]).ravel()])
+    Returns
+    -------
+    pointers, variables : ndarray
+        Column indices of all cliques, as :func:`resolve_cliques` returns them.
+    """
+    pointers = n_features + 2 * np.arange(len(pairs) + 1)
+    singles = np.arange(n_features)
+    return np.concatenate([singles, pointers]), np.concatenate([singles, pairs.ravel()])

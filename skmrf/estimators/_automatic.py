@@ -177,8 +177,8 @@ def _warn_identifiers(data, n_states):
         )
 
 
-def choose_cliques(data, n_states):
-    """Choose cliques for ``cliques="auto"``: all pairs, or the pairs with the strongest dependence.
+def choose_pairs(data, n_states):
+    """Choose pairs for ``cliques="auto"``: all, or those with the strongest dependence.
 
     Parameters
     ----------
@@ -189,26 +189,25 @@ def choose_cliques(data, n_states):
 
     Returns
     -------
-    "pairwise" or list of tuples of int
-        All pairs, or all single variables and the pairs with the largest increase of the
-        likelihood per parameter. The tables of the pairs have at most 6 million entries.
+    ndarray of int of shape (n_pairs, 2)
+        All pairs of variables, or the pairs with the largest increase of the likelihood per
+        parameter, in lexicographic order. Their tables have at most 6 million entries.
     """
-    total = n_states.sum()
+    n, total = len(n_states), n_states.sum()
     if (total**2 - (n_states**2).sum()) // 2 <= MAX_PAIR_ENTRIES:
-        return "pairwise"
+        return np.column_stack(np.triu_indices(n, 1))
     weights = np.ones(len(data.X)) if data.log_weights is None else np.exp(data.log_weights)
     gain = chow_liu.pair_gains(data.X, n_states, weights)
     i, j = np.nonzero(np.triu(gain > 0.0, 1))
     per_parameter = gain[i, j] / ((n_states[i] - 1) * (n_states[j] - 1))
     order = np.argsort(-per_parameter, kind="stable")
-    order = order[np.cumsum(n_states[i[order]] * n_states[j[order]]) <= MAX_PAIR_ENTRIES]
-    n = len(n_states)
+    kept = np.sort(order[np.cumsum(n_states[i[order]] * n_states[j[order]]) <= MAX_PAIR_ENTRIES])
     warn_caller(
         f"{n} columns have {n * (n - 1) // 2} pairs, whose tables would be too large. The model "
-        f"has only the {len(order)} pairs with the strongest dependence (see cliques_). Set "
+        f"has only the {len(kept)} pairs with the strongest dependence (see cliques_). Set "
         "cliques to choose the pairs, or merge rare categories.",
     )
-    return [(v,) for v in range(n)] + sorted(zip(i[order].tolist(), j[order].tolist(), strict=True))
+    return np.column_stack([i[kept], j[kept]])
 
 
 def estimate_log_partition(energy, reference, *, max_bytes, random_state, n_jobs):

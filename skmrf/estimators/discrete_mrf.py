@@ -8,7 +8,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.categories import CategoryEncoder, check_categories, resolve_categories
-from .._data.cliques import resolve_cliques
+from .._data.cliques import cliques_from_pairs, resolve_cliques
 from .._data.frames import column_names, read_columns
 from .._utils.rows import Batch
 from ..energies import FactorGraph
@@ -19,7 +19,7 @@ from ..training.held_out import held_out_score
 from ._automatic import (
     FINAL_GAIN,
     Plan,
-    choose_cliques,
+    choose_pairs,
     continue_plan,
     estimate_log_partition,
     plan_fit,
@@ -433,12 +433,14 @@ class DiscreteMRF(VisibleEstimator):
             All training rows.
         """
         n = self.n_features_in_
-        cliques = self.cliques if structure is None else _with_singles(self.structure_, n)
-        names = vars(self).get("feature_names_in_")
         n_states = np.array([len(known) for known in encoder.categories])
-        if isinstance(cliques, str) and cliques == "auto":
-            cliques = choose_cliques(data, n_states)
-        return Layout.build(n_states, resolve_cliques(cliques, n, names), self.tie)
+        if structure is not None:
+            flat = cliques_from_pairs(self.structure_.edges_, n)
+        elif isinstance(self.cliques, str) and self.cliques == "auto":
+            flat = cliques_from_pairs(choose_pairs(data, n_states), n)
+        else:
+            flat = resolve_cliques(self.cliques, n, vars(self).get("feature_names_in_"))
+        return Layout.build(n_states, flat, self.tie)
 
     @staticmethod
     def _check_size(layout, parameters):
@@ -493,8 +495,3 @@ def _independent_columns(layout, data, tie):
 
 def _score(energy, held_out):
     return None if held_out is None else held_out_score(energy.layout, held_out)
-
-
-def _with_singles(structure, n_features):
-    """Return the cliques of a learned structure: each single column and each edge."""
-    return [(i,) for i in range(n_features)] + [tuple(e) for e in structure.edges_.tolist()]
