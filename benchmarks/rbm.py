@@ -1,11 +1,13 @@
 """RBMs on binarised MNIST: the lower half of Table 1, Figures 5 and 6, and training in equal time.
 
-There are three experiments. "paper" is the schedule of the paper for 784 x 10 units: gradient
+There are four experiments. "paper" is the schedule of the paper for 784 x 10 units: gradient
 ascent with the learning rate 1/(100 + epoch), from zero biases and from the log odds of the pixels.
 "equal" compares learners with the default parameters of :class:`skmrf.RBM` and scikit-learn's
 BernoulliRBM in the same processor time, with 784 x 10 units (exact log-likelihood) and 784 x 500
 units (both ends of the interval of log Z). "temperatures" is the number of temperatures that an
-update of SMC and of PSMC needs during training.
+update of SMC and of PSMC needs during training. "defaults" fits :class:`skmrf.RBM` with its default
+parameters: ten seeds with 10 hidden units, and one seed with 500, whose log Z is estimated again
+with ten times as many temperatures.
 """
 
 import json
@@ -21,7 +23,7 @@ from boltzmann import LiteralPSMC
 from sklearn.neural_network import BernoulliRBM
 from threadpoolctl import threadpool_limits
 
-from skmrf import inference, training
+from skmrf import RBM, inference, training
 from skmrf._utils.codes import STATE
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy
@@ -30,6 +32,7 @@ from skmrf.learners import (
     MCMCMLE,
     PCD,
     PSMC,
+    PTT,
     SMC,
     Exact,
     ParallelTempering,
@@ -51,6 +54,7 @@ LEARNERS = {
     "PSMC lean": lambda: PSMC(100, "split", fraction=0.2, ess_threshold=0.5),
     "SMC": SMC,
     "PT": ParallelTempering,
+    "PTT": PTT,
     "TT": TemperedTransitions,
     "MCMC-MLE": MCMCMLE,
     "PF-MCMC-MLE": ParticleFilteredMCMCMLE,
@@ -61,9 +65,11 @@ PEERS = {  # learning rate, batch size, whether visible biases start at the log 
     "BernoulliRBM 0.01, 100": (0.01, 100, False),
     "BernoulliRBM 0.05, 100, our biases": (0.05, 100, True),
 }
+LONGER = 10_000  # temperatures of the second estimate of log Z
 LARGE = (
     "PCD",
     "BernoulliRBM 0.05, 100",
+    "PTT",
     "BernoulliRBM 0.05, 100, our biases",
     "PSMC lean",
     "PSMC split",
@@ -359,6 +365,34 @@ def _one_update(learner, run, train, seed):
     return {k: float(info[k]) for k in ("n_temperatures", "distinct", "least_ess")}
 
 
+def default_fits(train, test, n_hidden, seeds, log):
+    """Fit RBM with default parameters for each seed, and write each row to the log."""
+    for seed in seeds:
+        start = time.process_time()
+        model = RBM(n_hidden, random_state=seed).fit(train)
+        row = {
+            "experiment": f"defaults {n_hidden}",
+            "seed": seed,
+            "seconds": time.process_time() - start,
+            "epochs": model.n_iter_,
+            "strength": model.alpha_ * len(train),
+            "train": model.score(train),
+            "test": model.score(test),
+            "method": model.log_partition_method_,
+        }
+        if row["method"] != "exact":
+            low, high = model.log_partition_interval_
+            longer = ais(
+                model.energy_, start=train[:128], n_temperatures=LONGER, random_state=seed + 1
+            )
+            row |= {
+                "test_low": row["test"] + model.log_partition_ - high,
+                "test_high": row["test"] + model.log_partition_ - low,
+                "longer": row["test"] + model.log_partition_ - longer.value,
+            }
+        _write(log, row)
+
+
 def _write(log, row):
     with log.open("a") as file:
         file.write(json.dumps(row) + "\n")
@@ -411,6 +445,19 @@ TABLES = {
     },
 }
 TABLES["paper data"] = TABLES["paper zeros"]
+TABLES["defaults 10"] = {
+    "seed": "seed",
+    "train": "train",
+    "test": "test",
+    "strength": "alpha times rows",
+    "epochs": "epochs",
+    "seconds": "processor seconds",
+}
+TABLES["defaults 500"] = TABLES["defaults 10"] | {
+    "test_low": "test, upper end of log Z",
+    "test_high": "test, lower end",
+    "longer": f"test, {LONGER:,} temperatures",
+}
 
 
 def table(rows, experiment):
@@ -419,12 +466,13 @@ def table(rows, experiment):
     if experiment.startswith("equal"):
         mine.sort(key=lambda r: -r.get("test_low", r["test"]))
     for row in mine:
-        row["epochs"] = f"{row['updates'] / 300:.1f}"
-        printed = PRINTED.get({"PCD": "PCD-1"}.get(row["learner"], row["learner"]))
+        if "updates" in row:
+            row["epochs"] = f"{row['updates'] / 300:.1f}"
+        printed = PRINTED.get({"PCD": "PCD-1"}.get(row.get("learner"), row.get("learner")))
         if printed:
             size = printed[2:] if experiment.endswith("500") else printed[:2]
             row["printed_train"], row["printed_test"] = (f"{v:.2f}" for v in size)
-        for key in ("train", "test", "last_test", "mean_test", "test_low", "test_high"):
+        for key in ("train", "test", "last_test", "mean_test", "test_low", "test_high", "longer"):
             if key in row:
                 row[key] = f"{row[key]:.2f}"
         if "n_temperatures" in row:
@@ -553,8 +601,9 @@ def main(argv=None):
     parser = options(__doc__)
     parser.add_argument("--data", type=Path, default=default_data(), help="mnist.npz of Keras")
     parser.add_argument("--rows", action="store_true", help="read saved results, without new fits")
-    parts = ("equal-10", "equal-500", "temperatures", "paper-zeros", "paper-data")
-    parser.add_argument("--parts", nargs="+", default=list(parts), choices=parts)
+    parts = [f"{name}-{n}" for name in ("equal", "defaults") for n in (10, 500)]
+    parts += ["temperatures", "paper-zeros", "paper-data"]
+    parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
     parser.add_argument("--seconds", type=float, default=120.0, help="of a fit of 10 hidden units")
     parser.add_argument(
         "--seconds-large", type=float, default=240.0, help="of a fit of 500 hidden units"
@@ -593,6 +642,12 @@ def run(args, train, test):
         "equal-500": lambda log: equal_time(
             args, train, test, 500, chosen(large), args.seconds_large, log
         ),
+        **{
+            f"defaults-{n}": lambda log, n=n, n_seeds=n_seeds: default_fits(
+                train, test, n, range(2 if args.fast else n_seeds), log
+            )
+            for n, n_seeds in ((10, 10), (500, 1))
+        },
         "temperatures": lambda log: [temperatures(train, n, factor, log) for n in (10, 500)],
         **{
             f"paper-{biases}": lambda log, biases=biases: paper_schedule(
