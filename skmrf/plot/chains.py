@@ -207,7 +207,7 @@ class ChainsDisplay:
             betas[:-1], rates, np.diff(betas), align="edge", color=SKY, edgecolor="white"
         )
         axes.set(
-            xlabel="inverse temperature",
+            xlabel="inverse temperature (or position of the rung)",
             ylabel="swap acceptance rate",
             ylim=(0, 1),
             xlim=(betas[0], betas[-1]),

@@ -12,7 +12,9 @@ from .._utils.parameters import check_generator, check_number
 from ..energies import DiscreteEnergy
 from .gibbs import BLOCK, UPDATES_TO_SEND, Product, blocks_of, spawn_generators, sweep
 from .gibbs_queries import check_possible
-from .parallel_tempering import Replicas, adapt_ladder, check_ladder, parallel_tempering
+from .ladder import Ladder
+from .parallel_tempering import Replicas, adapt_ladder, check_ladder, exchange, parallel_tempering
+from .smc import Tempering
 
 ADAPT_EVERY = 100
 N_COMPARED = 128  # chains from each kind of start
@@ -30,13 +32,15 @@ class ChainTraces:
     log_potential : ndarray of shape (n_chains, n_draws)
         log f of these states with latent variables summed out, in nats; not normalised.
     betas : ndarray of shape (n_temperatures,) or None
-        Inverse temperatures, increasing to 1; None for chains without tempering.
+        Inverse temperatures, increasing to 1; None for chains without tempering. With a ladder,
+        positions of its rungs, evenly spaced from 0 to 1.
     swap_rates : ndarray of shape (n_temperatures - 1,) or None
         Mean probability of a swap between neighbours of ``betas``, over chains and sweeps; nan for
         a pair that never tried a swap. None for chains without tempering.
     round_trips : int or None
-        Number of times that a replica returned to inverse temperature 1 after a visit to the
-        hottest chain, summed over all chains; None for chains without tempering.
+        Number of times that a replica returned to inverse temperature 1, or to the last rung, after
+        a visit to the hottest chain or the first rung, summed over all chains. None for chains
+        without tempering.
     """
 
     states: np.ndarray
@@ -54,6 +58,7 @@ def trace_chains(
     n_discarded=500,
     thin=1,
     betas=None,
+    ladder=None,
     evidence=None,
     random_state=None,
     n_jobs=None,
@@ -62,7 +67,9 @@ def trace_chains(
 
     Every chain starts at a state drawn uniformly. With tempering, each recorded chain is the
     coldest of several chains with the targets :math:`f^\beta`. These make a sweep and then swap
-    states with their neighbours (:func:`skmrf.samplers.parallel_tempering`).
+    states with their neighbours (:func:`skmrf.samplers.parallel_tempering`). With a ladder
+    (parallel trajectory tempering), the other chains have models of earlier training steps as their
+    targets, and all chains start at states of the ladder.
 
     Parameters
     ----------
@@ -83,6 +90,10 @@ def trace_chains(
         ``n_discarded`` sweeps: after every 100 sweeps they are moved so that swaps between all
         neighbours are rejected equally often. With fewer than 100 sweeps they are not adapted. By
         default chains are not tempered.
+    ladder : Ladder, optional
+        Attribute ``ladder_`` of the estimator that was fitted with ``learner="ptt"`` and has the
+        model ``energy``. It has at least ``n_chains`` chains. It excludes ``betas`` and
+        ``evidence``.
     evidence : dict of int to int, optional
         State code of each observed visible variable; these variables are not sampled. By default no
         variable is observed.
@@ -100,11 +111,12 @@ def trace_chains(
     Raises
     ------
     TypeError
-        If ``energy`` is not an energy of discrete variables.
+        If ``energy`` is not an energy of discrete variables, or ``ladder`` is not a ladder.
     ValueError
-        If inverse temperatures do not increase to 1, if there are fewer sweeps than ``thin``, if
-        the evidence contains a variable or state that does not exist, or if all chains are in
-        states of probability zero.
+        If the ladder has another model or too few chains, or is given with ``betas`` or
+        ``evidence``, if inverse temperatures do not increase to 1, if there are fewer sweeps than
+        ``thin``, if the evidence contains a variable or state that does not exist, or if all chains
+        are in states of probability zero.
 
     References
     ----------
@@ -120,10 +132,13 @@ def trace_chains(
     ((4, 200, 16), (3,))
     """
     _check_arguments(energy, n_chains, n_sweeps, n_discarded, thin)
+    if ladder is not None:
+        _check_rungs(ladder, energy, n_chains, betas, evidence)
+        betas = np.linspace(0.0, 1.0, len(ladder))
     evidence = check_evidence(evidence, energy.visible_states)
     rng = check_generator(random_state)
     target = energy.condition(evidence) if evidence else energy
-    if betas is not None:
+    if betas is not None and ladder is None:
         betas = _choose_betas(target, betas, n_chains, n_discarded, rng)
     schedule = n_discarded, n_sweeps // thin, thin
     tasks = [
@@ -133,6 +148,8 @@ def trace_chains(
         )
     ]
     run = _run_plain_chains if betas is None else partial(_run_tempered_chains, betas)
+    if ladder is not None:
+        run = partial(_run_ladder, ladder)
     n_moves = (n_discarded + n_sweeps) * (1 if betas is None else len(betas))
     long = BLOCK * n_moves * target.sweep_work > UPDATES_TO_SEND
     visited, *swaps = zip(*run_blocks(run, tasks, n_jobs, long=long), strict=True)
@@ -158,6 +175,26 @@ def _check_arguments(energy, n_chains, n_sweeps, n_discarded, thin):
     check_number("n_sweeps", n_sweeps, low=1, integer=True)
     check_number("n_discarded", n_discarded, low=0, integer=True)
     check_number("thin", thin, low=1, high=n_sweeps, integer=True)
+
+
+def _check_rungs(ladder, energy, n_chains, betas, evidence):
+    if not isinstance(ladder, Ladder):
+        raise TypeError(
+            'ladder must be the attribute ladder_ of an estimator fitted with learner="ptt"; got '
+            f"{type(ladder).__name__}."
+        )
+    if betas is not None or evidence:
+        raise ValueError("ladder excludes betas and evidence; give only one of them.")
+    theta, last = energy.theta, ladder.energy.theta
+    if theta.keys() != last.keys() or any(not np.array_equal(theta[k], last[k]) for k in theta):
+        raise ValueError(
+            "The last rung of ladder has another model than energy; give energy_ and ladder_ of "
+            "the same estimator."
+        )
+    if n_chains > ladder.states.shape[1]:
+        raise ValueError(
+            f"n_chains={n_chains} is more than the {ladder.states.shape[1]} chains of the ladder."
+        )
 
 
 def _choose_betas(energy, betas, n_chains, n_discarded, rng):
@@ -196,14 +233,25 @@ def _run_plain_chains(energy, n_chains, schedule, generator):
 
 def _run_tempered_chains(betas, energy, n_chains, schedule, generator):
     """Run parallel tempering; return states at beta = 1, swap probabilities and round trips."""
-    n_discarded, n_draws, thin = schedule
     replicas, reference = _start_replicas(energy, betas, n_chains, generator)
+    return _record_swapped(Tempering(reference, energy), replicas, schedule, generator)
+
+
+def _run_ladder(ladder, _, n_chains, schedule, generator):
+    """Run chains along a ladder; return states of the last rung, swap probabilities and trips."""
+    ladder = ladder.restart(generator, n_chains)
+    return _record_swapped(ladder.rungs, ladder.replicas, schedule, generator)
+
+
+def _record_swapped(path, replicas, schedule, generator):
+    n_discarded, n_draws, thin = schedule
     for _ in range(n_discarded):
-        replicas, _ = parallel_tempering(energy, reference, replicas, generator)
+        replicas, _ = exchange(path, replicas, generator)
+    n_chains = replicas.X.shape[1]
     visited = np.empty((n_chains, n_draws, replicas.X.shape[2]), dtype=STATE)
     swap_probabilities, trips = [], 0.0
     for k in range(n_draws * thin):
-        replicas, info = parallel_tempering(energy, reference, replicas, generator)
+        replicas, info = exchange(path, replicas, generator)
         swap_probabilities.append(replicas.swap_probabilities)
         trips += n_chains * info["round_trips"]
         visited[:, k // thin] = replicas.X[-1]

@@ -20,7 +20,7 @@ from skmrf.estimators import rbm
 from skmrf.learners import PTT
 from skmrf.likelihood import ais
 from skmrf.likelihood.ladder import bennett, burn_in, combine, ladder_log_partition
-from skmrf.samplers import Product, spawn_generators, sweep
+from skmrf.samplers import Product, spawn_generators, sweep, trace_chains
 from skmrf.samplers.ladder import Ladder, draw
 from skmrf.samplers.parallel_tempering import density_ratios, swap_probability
 from skmrf.samplers.traces import diagnose_chains
@@ -308,3 +308,42 @@ def test_exact_queries_need_no_ladder(seed):
     assert model.log_partition_method_ == "exact"
     assert model.sample(3, random_state=0).shape == (3, 4)
     assert "ladder" not in model._cache
+
+
+# Recorded chains ---------------------------------------------------------------------------
+
+
+def test_recorded_chains_of_a_ladder_change_modes(seed):
+    energy, rng = MODELS["layers"], np.random.default_rng(seed)
+    ladder = make_ladder(energy, first_mode(energy, 256), rng)
+    how = {"n_chains": 256, "n_sweeps": 60, "n_discarded": 60, "random_state": seed}
+    traces = trace_chains(energy, ladder=ladder, **how)
+    shares = is_first_mode(traces.states.reshape(-1, 8)).reshape(256, -1).mean(axis=1)
+    error = shares.std(ddof=1) / np.sqrt(len(shares))
+    assert abs(shares.mean() - exact_shares(energy)) < 5 * error
+    assert traces.round_trips > 50
+    assert traces.swap_rates.shape == (len(ladder) - 1,)
+    assert_allclose(traces.log_potential[:, 0], energy.log_marginal(traces.states[:, 0]))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_recorded_chains_of_a_fitted_ladder(seed):
+    X = np.random.default_rng(seed).integers(0, 2, (60, 5))
+    model = RBM(3, "ptt", max_iter=3, alpha=0.1, random_state=seed).fit(X)
+    how = {"n_sweeps": 5, "n_discarded": 2, "random_state": seed}
+    traces = trace_chains(model.energy_, ladder=model.ladder_, n_chains=70, n_jobs=2, **how)
+    same = trace_chains(model.energy_, ladder=model.ladder_, n_chains=70, **how)
+    assert_array_equal(traces.states, same.states)
+
+
+def test_ladder_of_another_model():
+    energy = MODELS["layers"]
+    ladder = make_ladder(energy, first_mode(energy, 8), np.random.default_rng(0))
+    with pytest.raises(ValueError, match="has another model"):
+        trace_chains(two_patterns(1.0), ladder=ladder)
+    with pytest.raises(ValueError, match="n_chains=9 is more than the 8 chains"):
+        trace_chains(energy, ladder=ladder, n_chains=9)
+    with pytest.raises(ValueError, match="excludes betas and evidence"):
+        trace_chains(energy, ladder=ladder, betas=3)
+    with pytest.raises(TypeError, match="ladder_ of an estimator"):
+        trace_chains(energy, ladder=[0.5, 1.0])
