@@ -30,9 +30,10 @@ SAFE_LAYER_RATE = 0.1  # if no rates are compared
 RECENCY = 8.0  # recent iterates have large weights in the average, because iterates keep improving
 MIN_ROWS, MIN_TEST_ROWS = 50, 10  # with fewer rows, strengths are not compared
 MAX_HELD_OUT, MAX_TRAIN = 2000, 50_000  # rows of the comparison
-MIN_LAYER_UPDATES, MAX_LAYER_UPDATES, PAIR_UPDATES = 1500, 6000, 1000
-UPDATES_TIMES_WEIGHTS, UPDATES_PER_ROW = 3e8, 2
-SHORT = 3  # a fit that compares strengths has a third of the updates
+PAIR_UPDATES, MIN_LAYER_UPDATES, UPDATES_PER_ROW = 1000, 1500, 2
+MAX_LAYER_UPDATES, UPDATES_TIMES_WEIGHTS = 6000, 3e8
+MAX_COUPLED_UPDATES, COUPLED_UPDATES_TIMES_WEIGHTS = 24_000, 1e9  # couplings and hidden units
+SHORT, MAX_SHORT_UPDATES = 3, 4000  # a fit that compares strengths has a third of the updates
 N_TEMPERATURES, N_CHAINS = 500, 64
 
 
@@ -102,15 +103,15 @@ def preconditioned_settings(settings, energy, data, rate, *, is_short=False):
     -------
     Settings
         Settings of stochastic training. The schedule does not depend on ``max_iter``, so that
-        training can continue. A short fit has a third of the updates. Minibatches are so large
-        that an epoch has at most all updates.
+        training can continue. A short fit has a third of the updates, at most 4000. Minibatches
+        are so large that an epoch has at most all updates.
     """
     n_updates = _n_updates(energy, data.X.shape[0])
     if is_short:
         if settings.max_iter is not None:
             n_batches = -(-data.X.shape[0] // settings.batch_size)
             n_updates = min(n_updates, settings.max_iter * n_batches)
-        n_updates = max(n_updates // SHORT, 1)
+        n_updates = max(min(n_updates // SHORT, MAX_SHORT_UPDATES), 1)
     return replace(
         settings,
         optimizer=PreconditionedSGD(_preconditioner(energy, data, settings.penalty)),
@@ -128,8 +129,11 @@ def _n_updates(energy, n_rows):
     if isinstance(energy, PairwiseEnergy):
         return PAIR_UPDATES
     n_weights = sum(v.size for v in energy.theta.values() if v.ndim == 2)
-    n_updates = min(UPDATES_TIMES_WEIGHTS / n_weights, UPDATES_PER_ROW * n_rows)
-    return int(np.clip(n_updates, MIN_LAYER_UPDATES, MAX_LAYER_UPDATES))
+    largest, work = MAX_LAYER_UPDATES, UPDATES_TIMES_WEIGHTS
+    if isinstance(energy, SemiRestrictedEnergy):
+        largest, work = MAX_COUPLED_UPDATES, COUPLED_UPDATES_TIMES_WEIGHTS
+    n_updates = min(work / n_weights, UPDATES_PER_ROW * n_rows)
+    return int(np.clip(n_updates, MIN_LAYER_UPDATES, largest))
 
 
 def _preconditioner(energy, data, penalty):

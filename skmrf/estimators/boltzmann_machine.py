@@ -62,8 +62,8 @@ class BoltzmannMachine(VisibleEstimator):
         L-BFGS, or FISTA with the penalties "l1" and "group-l1". With "pcd" or "ptt", the penalty
         "l2" and ``learning_rate="adaptive"``, "auto" is stochastic natural gradient ascent (of
         independent columns) with 1000 updates, whose rate falls from 0.05 to zero. With hidden
-        units, gradients are centred, and there are 1500 to 6000 updates with a first rate of 0.2 or
-        0.05, chosen like ``alpha``, or 0.1. For other stochastic learners "auto" is Adam, or SGD
+        units, gradients are centred, and there are 1500 to 24,000 updates with a first rate of 0.2
+        or 0.05, chosen like ``alpha``, or 0.1. For other stochastic learners "auto" is Adam, or SGD
         with "group-l1". "lbfgs" needs a deterministic learner. An instance of an optimizer of
         :mod:`skmrf.training` has its own parameters.
     learning_rate : str, float or schedule, default="adaptive"
