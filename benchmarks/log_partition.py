@@ -150,6 +150,11 @@ def sparse_rows(args):
     return rows, [f"{note}{bound:.2f}."]
 
 
+def _round(row):
+    """Return the row with two decimals of all numbers that are not counts."""
+    return {k: f"{v:.2f}" if isinstance(v, float) else v for k, v in row.items()}
+
+
 PARTS = {"exact": (exact_rows, EXACT), "sparse": (sparse_rows, SPARSE)}
 
 
@@ -163,7 +168,7 @@ def main(argv=None):
         found = run(args)
         rows, notes = found if isinstance(found, tuple) else (found, [])
         save(args, f"log_partition_{part}", rows, columns, notes)
-        text = "\n\n".join([markdown(rows, columns), *notes])
+        text = "\n\n".join([markdown([_round(row) for row in rows], columns), *notes])
         write_tables(args.results / "defaults.md", {f"intervals {part}": text})
 
 
