@@ -1,6 +1,6 @@
 """Intervals of log Z by annealed importance sampling, checked with exact sums and long runs.
 
-Part "exact" has 200 models whose log Z is a sum over one layer or over all states: RBMs and
+Part "exact" has 240 models whose log Z is a sum over one layer or over all states: RBMs and
 Boltzmann machines, random ones and ones trained on binary data sets. The table has the share of the
 intervals that contain log Z. Part "sparse" has RBM(128) on 1,500 sparse columns with many copies of
 60 rows. The default interval is compared with a run that is a hundred times as long.
