@@ -10,8 +10,7 @@ from .._utils.warn import warn_caller
 from ..energies import FactorGraph
 from ..exact import expectations
 from ..learners import PCD, Exact, PseudoLikelihood
-from ..learners.base import has_missing
-from ..learners.missing_entries import GibbsImputer
+from ..learners.base import GibbsImputer, has_missing
 from ..likelihood import ais, log_partition_bounds
 from ..structure import chow_liu
 from ..training import loop

@@ -15,9 +15,8 @@ from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..likelihood import log_partition_bounds
 from .conditioned import ConditionedModel, call_method, restrict_order
 from .marginals import MARGINALS
-from .modes import MARGINAL_MODES, MODES
 from .row_queries import warn_inexact_samples
-from .samples import SAMPLES
+from .states import MARGINAL_MODES, MODES, SAMPLES
 
 
 def log_partition(

@@ -11,9 +11,9 @@ from .._utils.warn import warn_caller
 from ..energies.log_linear import contrasts, pair_basis
 from ..samplers import spawn_generators, sweep
 from .nodewise import likelihood_ratio, wald_statistics
-from .p_values import log_tail
 from .regression import RIDGE
 from .score_tests import score_tests
+from .significance import log_tail
 
 MAX_STATISTICS = 2_000
 MAX_ENUMERATED_STATES = 2**14

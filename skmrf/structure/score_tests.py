@@ -6,7 +6,6 @@ import numpy as np
 from scipy.special import expit
 
 from .._utils.parallel import run_blocks
-from .p_values import quadratic_forms
 from .regression import (
     RIDGE,
     ChunkedCodes,
@@ -16,6 +15,7 @@ from .regression import (
     relative_basis,
     weighted_gram,
 )
+from .significance import quadratic_forms
 
 MIN_INFORMATION = 0.1  # with less information, the standard error of a parameter is above 3
 ROUNDING_SHARE = 1e-8  # information below this share of its total may be rounding

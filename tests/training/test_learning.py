@@ -39,7 +39,7 @@ from skmrf.training import (
     reports,
 )
 from skmrf.training import state as loop_state
-from skmrf.training.batches import sort_rows, take_rows
+from skmrf.training.loop import sort_rows, take_rows
 from skmrf.training.optimizers import OPTIMIZERS
 from skmrf.training.penalties import L1, L2, GroupL1, NoPenalty, make_penalty
 from skmrf.training.reports import SilentReports
