@@ -8,7 +8,7 @@ import pytest
 import twins
 from montecarlo import check_draws
 from numpy.testing import assert_allclose, assert_array_equal
-from query_answers import ask, assert_near, each_method, every, posterior, same, some_evidence
+from potentials import ask, assert_near, each_method, every, posterior, same, some_evidence
 from zoo import FINITE, MODERATE, ZOO, enumerate_states
 
 from skmrf._utils.codes import MISSING, STATE
