@@ -4,13 +4,27 @@ from itertools import combinations, product
 from math import comb
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from .._utils.codes import MAX_STATES, STATE
 from .._utils.parameters import check_number
 from ..energies import FactorGraph, PairwiseEnergy
 from ..energies.layout import Layout
 from ..inference import sample
-from ._random import draw_clique, generator
+
+N_SEEDS = 2**31
+
+
+def generator(random_state):
+    """Return a numpy Generator seeded from ``random_state``.
+
+    None gives a Generator with fresh entropy from the operating system. The global random state
+    of numpy is never used.
+    """
+    if random_state is None:
+        return np.random.default_rng()
+    words = check_random_state(random_state).randint(N_SEEDS, size=4)
+    return np.random.default_rng(words)
 
 
 def make_random_mrf(
@@ -144,7 +158,7 @@ def _draw_subsets(n, order, count, rng):
         return [subsets[i] for i in rng.choice(population, size=count, replace=False)]
     drawn = {}  # a dict, because it keeps the order of insertion and a set does not
     while len(drawn) < count:
-        drawn[draw_clique(n, order, rng)] = None
+        drawn[_draw_clique(n, order, rng)] = None
     return list(drawn)
 
 
@@ -218,7 +232,7 @@ def make_multimodal_mrf(n_variables, *, min_size=1, random_state=None):
     rng = generator(random_state)
     count = rng.integers(n, 2 * n, endpoint=True)
     sizes = rng.integers(low, largest, size=count, endpoint=True)
-    cliques = [draw_clique(n, size, rng) for size in sizes]
+    cliques = [_draw_clique(n, size, rng) for size in sizes]
     return FactorGraph(np.full(n, 2), cliques, np.log(_draw_modes((2**sizes).sum(), rng)))
 
 
@@ -341,7 +355,7 @@ def make_weighted_3sat(n_variables, *, n_clauses=None, random_state=None):
         n_clauses = CLAUSES_PER_VARIABLE * n
     count = int(check_number("n_clauses", n_clauses, low=1, integer=True))
     rng = generator(random_state)
-    cliques = [draw_clique(n, ORDER, rng) for _ in range(count)]
+    cliques = [_draw_clique(n, ORDER, rng) for _ in range(count)]
     return FactorGraph(np.full(n, 2), cliques, np.log(_draw_literals(count, rng)).ravel())
 
 
@@ -439,3 +453,8 @@ def _make_table():
 def _list_binary(length):
     """List all binary tuples of the given length in lexicographic order."""
     return np.array(list(product((0, 1), repeat=length)), dtype=STATE)
+
+
+def _draw_clique(n_variables, size, rng):
+    """Draw ``size`` distinct variables uniformly at random, and return them as a sorted tuple."""
+    return tuple(sorted(rng.choice(n_variables, size, replace=False, shuffle=False).tolist()))

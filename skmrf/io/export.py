@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 
 from .._utils.parameters import check_choice
-from ..energies.pair_strengths import pair_strengths
+from ..energies.factor_graph import pair_strengths
 from ..energies.protocols import factor_graph_of
 from ._files import require
 from .names import check_names

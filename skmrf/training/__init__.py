@@ -1,8 +1,8 @@
 """Training loop, optimizers, learning rates, penalties, callbacks and checkpoints."""
 
-from .callbacks import EarlyStopping, ScoreMonitor
 from .checkpoints import Checkpoint
 from .optimizers import SGD, Adam, Momentum
+from .reports import EarlyStopping, ScoreMonitor
 from .schedules import AdaptiveRate, ConstantRate, InverseRate, StepRate
 
 __all__ = [
