@@ -2,13 +2,10 @@
 
 from .export import to_arviz, to_networkx
 from .fg import read_fg, write_fg
-from .names import NamedFactorGraph
 from .pgmpy import from_pgmpy, to_pgmpy
-from .uai import Result, read_evidence, read_result, read_uai, write_uai
+from .uai import read_evidence, read_result, read_uai, write_uai
 
 __all__ = [
-    "NamedFactorGraph",
-    "Result",
     "from_pgmpy",
     "read_evidence",
     "read_fg",

@@ -24,7 +24,7 @@ def to_networkx(energy, *, kind="variable", names=None):
         a common clique. With "factor", the result is the bipartite graph of variables and cliques.
     names : sequence of hashable, optional
         Distinct names of the variables, which become nodes. The default is the names of a
-        :class:`NamedFactorGraph`, and 0, 1, ... for other energies.
+        :class:`~skmrf.io.names.NamedFactorGraph`, and 0, 1, ... for other energies.
 
     Returns
     -------

@@ -62,7 +62,7 @@ def trace_chains(
 
     Every chain starts at a state drawn uniformly. With tempering, each recorded chain is the
     coldest of several chains with the targets :math:`f^\beta`. These make a sweep and then swap
-    states with their neighbours (:func:`skmrf.samplers.parallel_tempering`).
+    states with their neighbours (parallel tempering).
 
     Parameters
     ----------

@@ -28,7 +28,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.energies.layout import Layout
-from skmrf.io import Result, read_evidence, read_fg, read_result, read_uai, write_fg, write_uai
+from skmrf.io import read_evidence, read_fg, read_result, read_uai, write_fg, write_uai
+from skmrf.io.uai import Result
 
 
 class NaiveModel:
