@@ -279,10 +279,10 @@ class ReferenceChain:
     "name",
     [
         *("cycle", "orders", "tied", "constant_binary"),
-        *("chain", "disconnected", "frustrated", "huge"),
+        *("chain", "disconnected", "frustrated"),
         *(
             pytest.param(name, marks=pytest.mark.long)
-            for name in ("complete", "zero_one", "huge_binary")
+            for name in ("complete", "zero_one", "huge", "huge_binary")
         ),
     ],
 )
