@@ -82,7 +82,7 @@ def make_random_mrf(
 
     Examples
     --------
-    >>> from skmrf.datasets import make_random_mrf
+    >>> from skmrf.datasets.random_models import make_random_mrf
     >>> graph = make_random_mrf(6, n_states=(2, 4), n_cliques=5, order=(1, 3), random_state=0)
     >>> graph.n_variables, len(graph.cliques)
     (6, 5)
