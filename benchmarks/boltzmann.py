@@ -34,7 +34,7 @@ from skmrf.learners import (
     TemperedTransitions,
 )
 from skmrf.samplers.smc import equal_log_weights
-from skmrf.training import loop
+from skmrf.training import loop, schedules
 from skmrf.training import state as loop_state
 from skmrf.training.settings import Settings
 
@@ -66,9 +66,9 @@ class BalancedPSMC(PSMC):
 
 N_UNITS, N_ROWS, H = 10, 200, 10
 SCHEMES = {
-    "1/(100 + t)": (training.InverseRate(100.0, 1.0), 500),
-    "1/(20 + 0.5 t)": (training.InverseRate(20.0, 0.5), 100),
-    "1/(10 + 0.1 t)": (training.InverseRate(10.0, 0.1), 40),
+    "1/(100 + t)": (schedules.InverseRate(100.0, 1.0), 500),
+    "1/(20 + 0.5 t)": (schedules.InverseRate(20.0, 0.5), 100),
+    "1/(10 + 0.1 t)": (schedules.InverseRate(10.0, 0.1), 40),
 }
 UNIFORM = {"n_particles": N_ROWS, "reference": "uniform"}
 LEARNERS = {

@@ -26,7 +26,7 @@ from skmrf import CRBMStructuredPredictor
 from skmrf.variational.bipartite import propagate
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from matrix_form import propagate_matrices
+from twins import propagate_matrices
 
 N_ITER = 10
 TURN = 0.05  # seconds of consecutive calls of one function

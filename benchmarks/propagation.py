@@ -21,7 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from skmrf._kernels.propagation import Tables, propagate
 from skmrf._utils.codes import STATE
-from skmrf.datasets import make_ising, make_multimodal_mrf, make_random_mrf
+from skmrf.datasets import make_ising, make_multimodal_mrf
+from skmrf.datasets.random_models import make_random_mrf
 from skmrf.energies import FactorGraph
 from skmrf.inference import map_assignment
 from skmrf.io import read_evidence, read_result, read_uai

@@ -26,7 +26,7 @@ from skmrf.datasets import make_non_decay_mrf
 from skmrf.inference import sample
 from skmrf.learners import PCD
 from skmrf.structure import RemovalWhileLearning, Thresholding, WaldTests
-from skmrf.structure.p_values import adjust_p_values
+from skmrf.structure.significance import adjust_p_values
 
 N_MIDDLE, BETA, N_ROWS = 8, 0.6, 5_000
 ENERGY = make_non_decay_mrf(N_MIDDLE, beta=BETA)

@@ -27,7 +27,8 @@ from skmrf import (
     inference,
     likelihood,
 )
-from skmrf.datasets import make_ising, make_random_mrf
+from skmrf.datasets import make_ising
+from skmrf.datasets.random_models import make_random_mrf
 from skmrf.energies import BipartiteEnergy
 from skmrf.learners import CD, PCD, BPChainCD, Variational
 from skmrf.structure import Nodewise, RemovalWhileLearning, Thresholding, WaldTests

@@ -8,10 +8,9 @@ from .ising import make_ising
 from .random_models import (
     make_multimodal_mrf,
     make_non_decay_mrf,
-    make_random_mrf,
+    make_structured_sequences,
     make_weighted_3sat,
 )
-from .sequences import make_structured_sequences
 
 __all__ = [
     "average_product_correction",
@@ -22,7 +21,6 @@ __all__ = [
     "make_ising",
     "make_multimodal_mrf",
     "make_non_decay_mrf",
-    "make_random_mrf",
     "make_structured_sequences",
     "make_weighted_3sat",
     "occlude",

@@ -6,7 +6,7 @@ import numbers
 import numpy as np
 
 from .._utils.parameters import check_number
-from ._random import generator
+from .random_models import generator
 
 
 def flip_pixels(V, *, rate, random_state=None):

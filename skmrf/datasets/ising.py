@@ -8,7 +8,7 @@ import numpy as np
 
 from .._utils.parameters import check_number
 from ..energies import PairwiseEnergy
-from ._random import generator, integer_seed
+from .random_models import N_SEEDS, generator
 
 MAX_VARIABLES = 16384  # the dense coupling matrix then takes 2 GiB
 
@@ -135,7 +135,7 @@ def _make_graph(kind, n, degree, rng):
     if kind in DETERMINISTIC_GRAPHS:
         return DETERMINISTIC_GRAPHS[kind](n)
     if kind in RANDOM_GRAPHS:
-        return RANDOM_GRAPHS[kind](n, degree, integer_seed(rng))
+        return RANDOM_GRAPHS[kind](n, degree, _integer_seed(rng))
     raise ValueError(
         f"kind must be one of {[*DETERMINISTIC_GRAPHS, *RANDOM_GRAPHS]}, a networkx graph or a "
         f"list of edges; got {kind!r}."
@@ -329,3 +329,8 @@ def _check_fields(field, n):
     if values.shape not in ((), (n,)):
         raise ValueError(f"field must be {accepted}; got an array of shape {values.shape}.")
     return np.broadcast_to(values, n)
+
+
+def _integer_seed(rng):
+    """Draw an integer seed from a numpy Generator, for functions that accept only integer seeds."""
+    return int(rng.integers(N_SEEDS))

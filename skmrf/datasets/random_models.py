@@ -1,15 +1,30 @@
-"""Random models: random tables, hard inference problems and weighted 3-SAT."""
+"""Random models, and structured sequences drawn from a random model."""
 
-from itertools import combinations
+from itertools import combinations, product
 from math import comb
 
 import numpy as np
+from sklearn.utils import check_random_state
 
-from .._utils.codes import MAX_STATES
+from .._utils.codes import MAX_STATES, STATE
 from .._utils.parameters import check_number
 from ..energies import FactorGraph, PairwiseEnergy
 from ..energies.layout import Layout
-from ._random import draw_clique, generator
+from ..inference import sample
+
+N_SEEDS = 2**31
+
+
+def generator(random_state):
+    """Return a numpy Generator seeded from ``random_state``.
+
+    None gives a Generator with fresh entropy from the operating system. The global random state
+    of numpy is never used.
+    """
+    if random_state is None:
+        return np.random.default_rng()
+    words = check_random_state(random_state).randint(N_SEEDS, size=4)
+    return np.random.default_rng(words)
 
 
 def make_random_mrf(
@@ -67,7 +82,7 @@ def make_random_mrf(
 
     Examples
     --------
-    >>> from skmrf.datasets import make_random_mrf
+    >>> from skmrf.datasets.random_models import make_random_mrf
     >>> graph = make_random_mrf(6, n_states=(2, 4), n_cliques=5, order=(1, 3), random_state=0)
     >>> graph.n_variables, len(graph.cliques)
     (6, 5)
@@ -143,7 +158,7 @@ def _draw_subsets(n, order, count, rng):
         return [subsets[i] for i in rng.choice(population, size=count, replace=False)]
     drawn = {}  # a dict, because it keeps the order of insertion and a set does not
     while len(drawn) < count:
-        drawn[draw_clique(n, order, rng)] = None
+        drawn[_draw_clique(n, order, rng)] = None
     return list(drawn)
 
 
@@ -217,7 +232,7 @@ def make_multimodal_mrf(n_variables, *, min_size=1, random_state=None):
     rng = generator(random_state)
     count = rng.integers(n, 2 * n, endpoint=True)
     sizes = rng.integers(low, largest, size=count, endpoint=True)
-    cliques = [draw_clique(n, size, rng) for size in sizes]
+    cliques = [_draw_clique(n, size, rng) for size in sizes]
     return FactorGraph(np.full(n, 2), cliques, np.log(_draw_modes((2**sizes).sum(), rng)))
 
 
@@ -340,7 +355,7 @@ def make_weighted_3sat(n_variables, *, n_clauses=None, random_state=None):
         n_clauses = CLAUSES_PER_VARIABLE * n
     count = int(check_number("n_clauses", n_clauses, low=1, integer=True))
     rng = generator(random_state)
-    cliques = [draw_clique(n, ORDER, rng) for _ in range(count)]
+    cliques = [_draw_clique(n, ORDER, rng) for _ in range(count)]
     return FactorGraph(np.full(n, 2), cliques, np.log(_draw_literals(count, rng)).ravel())
 
 
@@ -350,3 +365,96 @@ def _draw_literals(count, rng):
     falsifying = rng.integers(2**ORDER, size=count)
     potentials[np.arange(count), falsifying] = rng.uniform(*FALSIFIED_RANGE, size=count)
     return potentials
+
+
+WINDOW = 5
+ONES = 3
+STEP = 2
+
+
+def make_structured_sequences(n_variables, *, n_samples, random_state=None):
+    r"""Draw binary sequences with three ones in each window of five.
+
+    Windows start at every second position.
+
+    .. math:: p(x) = \frac{1}{M} \prod_{j = 0, 2, \ldots, n - 5}
+              \mathbb{1} \Big[ \sum_{k=0}^{4} x_{j + k} = 3 \Big]
+
+    Here :math:`n` is the number of variables, and :math:`M` is the number of sequences that
+    satisfy all constraints [1]_. The samples are independent and uniform over these sequences.
+    They are drawn exactly, by variable elimination. (The ancestral sampling in the published code
+    of [1]_ is not uniform.)
+
+    Parameters
+    ----------
+    n_variables : int
+        Length of the sequences, odd and at least 5.
+    n_samples : int
+        Number of sequences to draw, at least 1.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the random numbers. An int gives the same samples at every call.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_variables), dtype int64
+        Sampled sequences, one per row.
+    cliques : list of tuples of int
+        The ``(n_variables - 3) // 2`` windows ``(j, j + 1, j + 2, j + 3, j + 4)``, with
+        ``j = 0, 2, 4, ...``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range, or if ``n_variables`` is even.
+
+    References
+    ----------
+    .. [1] F. Ding and Y. Xue, "Contrastive divergence learning with chained belief propagation",
+       PGM 2020, section 6.
+
+    Examples
+    --------
+    >>> from skmrf.datasets import make_structured_sequences
+    >>> X, cliques = make_structured_sequences(7, n_samples=100, random_state=0)
+    >>> X.shape
+    (100, 7)
+    >>> cliques
+    [(0, 1, 2, 3, 4), (2, 3, 4, 5, 6)]
+    >>> {row[2:].sum().item() for row in X}
+    {3}
+    """
+    n = _check_length(n_variables)
+    check_number("n_samples", n_samples, low=1, integer=True)
+    cliques = _list_windows(n)
+    graph = FactorGraph(np.full(n, 2), cliques, [_make_table()] * len(cliques))
+    X = sample(graph, n_samples, method="exact", random_state=generator(random_state))
+    return X.astype(np.int64), cliques
+
+
+def _check_length(n_variables):
+    n = int(check_number("n_variables", n_variables, low=WINDOW, integer=True))
+    if n % 2 == 0:
+        raise ValueError(
+            f"n_variables must be odd, because windows of {WINDOW} start at every second "
+            f"variable; got {n}. The nearest valid numbers are {n - 1} and {n + 1}."
+        )
+    return n
+
+
+def _list_windows(n):
+    return [tuple(range(j, j + WINDOW)) for j in range(0, n - WINDOW + 1, STEP)]
+
+
+def _make_table():
+    """Return the table of a window of five variables: 0 if three are one, otherwise -inf."""
+    return np.where(_list_binary(WINDOW).sum(axis=1) == ONES, 0.0, -np.inf)
+
+
+def _list_binary(length):
+    """List all binary tuples of the given length in lexicographic order."""
+    return np.array(list(product((0, 1), repeat=length)), dtype=STATE)
+
+
+def _draw_clique(n_variables, size, rng):
+    """Draw ``size`` distinct variables uniformly at random, and return them as a sorted tuple."""
+    return tuple(sorted(rng.choice(n_variables, size, replace=False, shuffle=False).tolist()))

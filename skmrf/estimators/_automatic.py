@@ -10,10 +10,10 @@ from .._utils.warn import warn_caller
 from ..energies import FactorGraph
 from ..exact import expectations
 from ..learners import PCD, Exact, PseudoLikelihood
-from ..learners.base import has_missing
-from ..learners.missing_entries import GibbsImputer
+from ..learners.base import GibbsImputer, has_missing
 from ..likelihood import ais, log_partition_bounds
 from ..structure import chow_liu
+from ..structure.chow_liu import choose_reference
 from ..training import loop
 from ..training import state as loop_state
 from ..training.data_moments import effective_rows
@@ -26,7 +26,6 @@ from ..training.regularization import (
     held_out_weights,
 )
 from . import _refinement
-from ._reference_model import choose_reference
 
 MAX_PAIR_ENTRIES = 6_000_000  # of the tables of all pairs
 MAX_EXACT_ENTRIES = 2**15  # of elimination, in all its passes of one gradient; about 5 ms

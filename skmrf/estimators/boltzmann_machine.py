@@ -12,8 +12,8 @@ from ..energies import PairwiseEnergy
 from ..training import data_moments, initial_values
 from ..training.held_out import held_out_score
 from ._base import unchanged_on_error
+from ._density import VisibleEstimator
 from ._hidden_layer import initial_coupled_layers, training_settings
-from ._queries import VisibleEstimator
 from ._rows import hold_out, weighted_rows
 from ._session import FitSession
 from ._training import TrainingParameters

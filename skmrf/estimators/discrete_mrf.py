@@ -25,7 +25,7 @@ from ._automatic import (
     plan_fit,
 )
 from ._base import unchanged_on_error
-from ._queries import VisibleEstimator
+from ._density import VisibleEstimator
 from ._refinement import settings_of
 from ._rows import hold_out, weighted_rows
 from ._session import FitSession, fitted_attributes

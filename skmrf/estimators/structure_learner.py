@@ -22,13 +22,11 @@ from .._utils.parameters import (
 )
 from ..learners.pseudo_likelihood import site_log_likelihood
 from ..structure.bootstrap import Bootstraps, run_bootstraps
-from ..structure.columns import Columns
-from ..structure.estimation import Estimation, Schedule
+from ..structure.estimation import Estimation, PairwiseModel, Schedule
 from ..structure.fitted_graph import FittedGraph, build_network, edge_attributes
-from ..structure.pairwise_model import PairwiseModel
 from ..structure.path import Path
 from ..structure.registry import make_search, make_search_learner
-from ..structure.rows import TrainingTable, positive_rows
+from ..structure.rows import Columns, TrainingTable, positive_rows
 from ..training import checkpoints
 from ..training.reports import EpochReports
 from ._base import LearnedEstimator, unchanged_on_error

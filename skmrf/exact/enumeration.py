@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._kernels.sums import softplus_sums_and_means
+from .._kernels.layers import softplus_sums_and_means
 from .._utils.interrupts import check_time
 from .._utils.phases import States
 

@@ -217,7 +217,8 @@ def build_tree(layout, observed, maximised, cost):
         shapes.append(
             sources.add_bucket(separators[k] + [v], cliques_of_bucket.get(k, ()), children[k])
         )
-    outer, inner, source_count = np.array(shapes, dtype=np.int64).reshape(-1, 3).T
+    # Contiguous rows also for one bucket, so that kernels are compiled for one type of arrays.
+    outer, inner, source_count = np.array(shapes, dtype=np.int64).reshape(-1, 3).T.copy()
     q = layout.n_states[cost.order].astype(np.int64)
     size = outer * inner // q
     tree = Tree(

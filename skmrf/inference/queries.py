@@ -14,10 +14,8 @@ from ..energies.protocols import check_energy
 from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..likelihood import log_partition_bounds
 from .conditioned import ConditionedModel, call_method, restrict_order
-from .marginals import MARGINALS
-from .modes import MARGINAL_MODES, MODES
+from .methods import MARGINAL_MODES, MARGINALS, MODES, SAMPLES
 from .row_queries import warn_inexact_samples
-from .samples import SAMPLES
 
 
 def log_partition(

@@ -1,14 +1,28 @@
-"""Reading and writing of plain and compressed files, and import of optional packages."""
+"""Reading, parsing and writing of plain and compressed files, and import of optional packages."""
 
 import gzip
 import os
+import re
 import zlib
+from bisect import bisect_left
 from importlib import import_module
+
+import numpy as np
 
 from .._utils.parameters import check_number
 
 MAX_BYTES = 2**30
 CHUNK = 2**20
+MAX_DIGITS = 18
+MAX_INTEGER = 10**MAX_DIGITS - 1
+BLOCK = 2**16
+MAX_SHOWN = 40
+IS_SPACE = np.zeros(256, dtype=bool)
+IS_SPACE[list(b" \t\n\r\v\f")] = True
+IS_DIGIT = np.zeros(256, dtype=bool)
+IS_DIGIT[list(b"0123456789")] = True
+COMMENT = re.compile(rb"\n[ \t]*+#[^\n]*")
+UAI_COMMENT = re.compile(rb"\n[ \t]*+(?:#|c(?=\s|\Z))[^\n]*")
 
 
 def read_bytes(path, max_bytes):
@@ -48,3 +62,150 @@ def require(package, extra):
         raise ImportError(
             f'{package} is not installed ({error}); install it with pip install "skmrf[{extra}]".'
         ) from error
+
+
+def _blank_comments(text, comment):
+    """Replace comment lines by empty lines, so that the line numbers stay the same."""
+    if b"#" not in text and b"c" not in text:
+        return text
+    return comment.sub(b"\n", b"\n" + text)[1:]
+
+
+def _token_starts(text):
+    """Return the offset of each token in the text, followed by the length of the text."""
+    space = IS_SPACE[np.frombuffer(text, dtype=np.uint8)]
+    first = np.flatnonzero(~space[:1])
+    return np.concatenate([first, np.flatnonzero(space[:-1] > space[1:]) + 1, [len(text)]])
+
+
+class Tokens:
+    """Sequence of the whitespace-separated tokens of a file, without comment lines.
+
+    Tokens are numbered from 0. Only their offsets are stored, and numbers are parsed in blocks, so
+    that the memory is proportional to the length of the text.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File to read.
+    max_bytes : int
+        Largest accepted size of the decompressed text, in bytes.
+    comment : re.Pattern
+        Pattern of a line break and the comment line that follows it. By default, comments are
+        lines that start with ``#`` or with the word ``c``.
+    """
+
+    def __init__(self, path, max_bytes, comment=UAI_COMMENT):
+        self.path = os.fsdecode(path)
+        self.text = _blank_comments(read_bytes(path, max_bytes), comment)
+        self.start = memoryview(_token_starts(self.text))
+
+    def __len__(self):
+        return len(self.start) - 1
+
+    def __getitem__(self, i):
+        return self.text[self.start[i] : self.start[i + 1]].rstrip()
+
+    def rindex(self, token):
+        """Return the index of the last token that equals ``token``, or -1."""
+        i = bisect_left(self.start, self.text.rfind(token))
+        return i if i < len(self) and self[i] == token else -1
+
+    def _position(self, i):
+        """Return the line of token ``i`` and its position in that line, both counted from 1."""
+        if not len(self):
+            return 1, 1
+        last = min(i, len(self) - 1)
+        at = self.start[last]
+        first = bisect_left(self.start, self.text.rfind(b"\n", 0, at) + 1)
+        return self.text.count(b"\n", 0, at) + 1, min(i, len(self)) - first + 1
+
+    def error(self, i, expected, found=None):
+        """Return a ValueError that names token ``i``, its line, and the expected text."""
+        if found is None and i >= len(self):
+            found = "the end of the file"
+        elif found is None:
+            token = self[i]
+            found = repr(token[:MAX_SHOWN])[1:] + ("..." if len(token) > MAX_SHOWN else "")
+        line, place = self._position(i)
+        return ValueError(
+            f"{self.path}: line {line}, token {place}: expected {expected}, found {found}."
+        )
+
+    def check_end(self, i, after):
+        """Raise an error if the file does not end before token ``i``."""
+        if i < len(self):
+            raise self.error(i, f"the end of the file after {after}")
+
+    def are_digits(self):
+        """Return a boolean mask of the tokens that consist of digits only."""
+        text = np.frombuffer(self.text, dtype=np.uint8)
+        return ~np.logical_or.reduceat(~(IS_DIGIT | IS_SPACE)[text], self.start[:-1])
+
+    def count(self, i, what, low=0, min_tokens=1):
+        """Read token ``i`` as a count: the number of items that follow it in the file.
+
+        ``what`` is the name of the items in error messages.
+        The rest of the file must have at least ``min_tokens`` tokens for each item.
+        """
+        token = self[i] if i < len(self) else b""
+        high = (len(self) - i - 1) // min_tokens
+        if token.isdigit() and len(token) <= MAX_DIGITS and low <= int(token) <= high:
+            return int(token)
+        bound = f"at least {low}"
+        if token.isdigit() and int(token[:MAX_DIGITS]) > high:
+            bound = f"at most {high}, limited by the number of remaining tokens"
+        raise self.error(i, f"the number of {what} (an integer, {bound})")
+
+    def lists(self, first, n, what, low=0):
+        """Return the ``n + 1`` token indices at which ``n`` consecutive lists begin and end.
+
+        A list is the number k of its items, followed by the items x_1 ... x_k.
+        """
+        bounds = [first]
+        for _ in range(n):
+            bounds.append(bounds[-1] + 1 + self.count(bounds[-1], what, low))
+        return np.array(bounds, dtype=np.int64)
+
+    def _blocks(self, first, n):
+        """Yield (offset, text) of blocks of at most ``BLOCK`` consecutive tokens."""
+        for offset in range(0, n, BLOCK):
+            stop = first + min(offset + BLOCK, n)
+            yield offset, self.text[self.start[first + offset] : self.start[stop]]
+
+    def integers(self, first, n, what, low=0, high=MAX_INTEGER):
+        """Read ``n`` tokens as integers; raise an error if one is not from ``low`` to ``high``."""
+        expected = f"{what} (an integer from {low} to {high})"
+        out = np.empty(n, dtype=np.int64)
+        for offset, text in self._blocks(first, n):
+            tokens = text.split()
+            if not all(map(bytes.isdigit, tokens)) or max(map(len, tokens)) > MAX_DIGITS:
+                is_valid = [t.isdigit() and len(t) <= MAX_DIGITS for t in tokens]
+                raise self.error(first + offset + is_valid.index(False), expected)
+            out[offset : offset + len(tokens)] = list(map(int, tokens))
+        outside = np.flatnonzero((out < low) | (out > high))
+        if outside.size:
+            raise self.error(first + int(outside[0]), expected)
+        return out
+
+    def floats(self, first, n, expected):
+        """Read ``n`` tokens as floats; nan and infinities are allowed."""
+        out = np.empty(n)
+        for offset, text in self._blocks(first, n):
+            tokens = text.split()
+            try:
+                if b"_" in text:  # float() accepts underscores, the formats do not
+                    raise ValueError
+                out[offset : offset + len(tokens)] = list(map(float, tokens))
+            except ValueError:
+                bad = next(i for i, token in enumerate(tokens) if not _is_number(token))
+                raise self.error(first + offset + bad, expected) from None
+        return out
+
+
+def _is_number(token):
+    try:
+        float(token)
+    except ValueError:
+        return False
+    return b"_" not in token

@@ -6,7 +6,7 @@ from .._utils.codes import MAX_STATES
 from ..energies import FactorGraph
 from ..energies.layout import Layout
 from ..energies.protocols import factor_graph_of
-from ._files import MAX_BYTES, write_bytes
+from ._files import COMMENT, MAX_BYTES, Tokens, write_bytes
 from ._tables import (
     MAX_ORDER,
     count_entries,
@@ -15,7 +15,6 @@ from ._tables import (
     format_potentials,
     take_log,
 )
-from ._tokens import COMMENT, Tokens
 from .names import NamedFactorGraph
 
 MAX_LABEL = 2**53 - 1

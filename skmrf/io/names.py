@@ -39,7 +39,7 @@ class NamedFactorGraph(FactorGraph):
     --------
     >>> import numpy as np
     >>> from skmrf.energies import FactorGraph
-    >>> from skmrf.io import NamedFactorGraph
+    >>> from skmrf.io.names import NamedFactorGraph
     >>> graph = FactorGraph([2], [(0,)], [np.log([0.25, 0.75])])
     >>> NamedFactorGraph(graph, ["rain"], [["no", "yes"]]).categories
     [['no', 'yes']]

@@ -38,11 +38,12 @@ def to_pgmpy(
     names : sequence of str, optional
         Names of the variables: distinct hashable objects that are true in a boolean context,
         because pgmpy treats 0 and "" as missing names. The default is the names of a
-        :class:`NamedFactorGraph`, each with the prefix "x" if one of them is false, and "x0",
-        "x1", ... for other energies.
+        :class:`~skmrf.io.names.NamedFactorGraph`, each with the prefix "x" if one of them is false,
+        and "x0", "x1", ... for other energies.
     state_names : sequence of sequences, optional
         For each variable, the names of its states, such as ``categories_`` of an estimator. The
-        default is the state names of a :class:`NamedFactorGraph`, and 0, 1, ... for other energies.
+        default is the state names of a :class:`~skmrf.io.names.NamedFactorGraph`, and 0, 1, ... for
+        other energies.
     normalize : bool, default=False
         If True, divide each table by its largest entry. This changes log Z but not the marginals.
         Use it if log Z is above about 709 nats: pgmpy multiplies the potentials directly, which

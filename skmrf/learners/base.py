@@ -1,4 +1,4 @@
-"""Base class of learners, and the data expectation in the gradient (positive phase)."""
+"""Base class of learners, the positive phase, and the imputation of missing training entries."""
 
 from abc import ABC, abstractmethod
 
@@ -11,8 +11,7 @@ from .._utils.log_weights import normalized_weights
 from .._utils.phases import CliqueMoments, States
 from .._utils.rows import Batch, dense_rows, find_unique_rows
 from ..energies import DiscreteEnergy
-from ..samplers import Product
-from .missing_entries import GibbsImputer
+from ..samplers import Product, spawn_generators, sweep
 
 REFERENCES = ("uniform", "marginals")  # distributions of DataPhase.reference
 MAX_LATENT_FOR_MARGINALS = 20
@@ -312,3 +311,54 @@ def unique_rows(batch: Batch):
     weights = normalized_weights(batch.log_weights, len(batch.X))
     first, which = find_unique_rows(batch.X)
     return batch.X[first], np.bincount(which, weights=weights, minlength=len(first))
+
+
+class GibbsImputer:
+    """Gibbs chains that impute the missing entries of the training rows.
+
+    Parameters
+    ----------
+    batch : Batch
+        All training rows. The row numbers ``rows`` of later batches refer to these.
+    n_states : ndarray of int of shape (n_visible,)
+        Number of states of each visible variable.
+    rng : numpy.random.Generator
+        Source of random numbers.
+    """
+
+    def __init__(self, batch, n_states, rng):
+        missing = batch.shown == MISSING
+        self.rows = np.flatnonzero(missing.any(axis=1))
+        self.X = batch.shown[self.rows].copy()
+        self.missing = missing[self.rows]
+        self.rng = rng
+        for i, q in enumerate(n_states):
+            observed = batch.shown[~missing[:, i], i]
+            is_missing = self.missing[:, i]
+            drawn = Product.from_counts(observed[:, None], [q]).sample(int(is_missing.sum()), rng)
+            self.X[is_missing, i] = drawn[:, 0]
+
+    def _find_chains(self, batch):
+        """Return the indices of a batch's incomplete rows, and the indices of their chains."""
+        row_numbers = np.arange(len(batch.X)) if batch.rows is None else batch.rows
+        incomplete = np.flatnonzero(np.isin(row_numbers, self.rows))
+        return incomplete, np.searchsorted(self.rows, row_numbers[incomplete])
+
+    def impute(self, batch):
+        """Return the rows of a batch, with missing entries replaced by the chains' states."""
+        incomplete, chains = self._find_chains(batch)
+        X = batch.shown.copy()
+        X[incomplete] = self.X[chains]
+        return X
+
+    def update(self, energy, batch):
+        """Make one Gibbs sweep over the missing entries of a batch; return the imputed rows."""
+        incomplete, chains = self._find_chains(batch)
+        X = batch.shown.copy()
+        if len(incomplete):
+            generators = spawn_generators(self.rng, len(incomplete))
+            model = energy.at(batch.take(incomplete))
+            moved, _ = sweep(model, self.X[chains], generators, clamped=~self.missing[chains])
+            self.X[chains] = moved
+            X[incomplete] = moved
+        return X

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from .._utils.parameters import check_choice, check_counts
-from ..samplers import parallel_tempering
-from ..samplers.parallel_tempering import Replicas, adapt_ladder, check_ladder
+from ..samplers.parallel_tempering import Replicas, adapt_ladder, check_ladder, parallel_tempering
 from .base import REFERENCES
 from .particles import ParticleLearner, Particles
 

@@ -7,7 +7,8 @@ import numpy as np
 from .._utils.parameters import check_counts
 from ..energies import LayeredEnergy
 from ..energies.protocols import HiddenLayerEnergy
-from ..samplers import Product, blocks_of, spawn_generators, sweep
+from ..samplers import Product, spawn_generators, sweep
+from ..samplers.gibbs import blocks_of
 from ..samplers.layers import sweep_from_hidden
 from .particles import ParticleLearner, Particles
 

@@ -17,8 +17,7 @@ from .._utils.parallel import run_blocks
 from .._utils.phases import CliqueMoments
 from ..energies import TableEnergy
 from ..energies.conditionals import BinaryConditionals
-from .base import Learner, unique_rows
-from .missing_entries import GibbsImputer
+from .base import GibbsImputer, Learner, unique_rows
 
 CHUNK_SIZE = 2**22
 MIN_TILE_STATES = 160  # whose couplings to all states of a few hundred rows fit into the cache

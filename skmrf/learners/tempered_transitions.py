@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from .._utils.parameters import check_choice, check_counts, check_number
-from ..samplers import spawn_generators, sweep, tempered_transition
+from ..samplers import spawn_generators, sweep
+from ..samplers.tempered_transitions import tempered_transition
 from .base import REFERENCES
 from .particles import ParticleLearner, Particles
 

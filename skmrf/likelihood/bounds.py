@@ -189,7 +189,7 @@ def log_partition_bounds(
     method : {"auto", "exact", "ais", "bpchain", "bethe", "trw", "mean-field"}, default="auto"
         - "exact": sum over all states (see ``skmrf.exact``).
         - "ais": annealed importance sampling, forward and reverse (see :func:`ais`).
-        - "bpchain": importance sampling from chained belief propagation (see :func:`bpchain`).
+        - "bpchain": importance sampling from chained belief propagation.
         - "bethe": Bethe approximation, without limits.
         - "trw": tree-reweighted upper bound, with the mean-field bound as ``lower``.
         - "mean-field": mean-field lower bound, without an upper limit.

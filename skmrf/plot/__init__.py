@@ -12,8 +12,7 @@ from .filters import FiltersDisplay
 from .history import HistoryDisplay
 from .log_partition import LogPartitionDisplay
 from .moments import MomentsDisplay
-from .regularization_path import RegularizationPathDisplay
-from .structure_path import StructurePathDisplay
+from .paths import RegularizationPathDisplay, StructurePathDisplay
 
 __all__ = [
     "ChainsDisplay",

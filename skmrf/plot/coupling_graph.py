@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 
 from .._utils.parameters import check_choice, check_number, show_list
-from ..energies.pair_strengths import pair_strengths
+from ..energies.factor_graph import pair_strengths
 from ..estimators.boltzmann_machine import BoltzmannMachine
 from ..estimators.discrete_mrf import DiscreteMRF
 from ..estimators.structure_learner import MRFStructureLearner

@@ -195,7 +195,7 @@ class Ladder:
         ladder : Ladder
             Ladder after the sweeps and swaps.
         info : dict
-            Diagnostics; see :func:`~skmrf.samplers.parallel_tempering`.
+            Diagnostics; see ``skmrf.samplers.parallel_tempering.parallel_tempering``.
         """
         replicas, info = exchange(self.rungs, self.replicas, rng, n_sweeps=n_sweeps)
         return replace(self, replicas=replicas), info

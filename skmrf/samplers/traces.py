@@ -67,9 +67,9 @@ def trace_chains(
 
     Every chain starts at a state drawn uniformly. With tempering, each recorded chain is the
     coldest of several chains with the targets :math:`f^\beta`. These make a sweep and then swap
-    states with their neighbours (:func:`skmrf.samplers.parallel_tempering`). With a ladder
-    (parallel trajectory tempering), the other chains have models of earlier training steps as their
-    targets, and all chains start at states of the ladder.
+    states with their neighbours (parallel tempering). With a ladder, the other chains have models
+    of earlier training steps as their targets (parallel trajectory tempering), and all chains start
+    at states of the ladder.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
 """Search strategies of structure learning: they select the pairs of columns that are edges."""
 
 from .penalised import Nodewise, Penalized
-from .removal import RemovalWhileLearning
-from .thresholding import Thresholding
+from .removal import RemovalWhileLearning, Thresholding
 from .wald import WaldTests
 
 __all__ = ["Nodewise", "Penalized", "RemovalWhileLearning", "Thresholding", "WaldTests"]

@@ -5,9 +5,8 @@ from scipy.stats import norm
 
 from ..energies import FactorGraph
 from ..energies.log_linear import pair_basis
-from .columns import duplicate_table
-from .edge_probability import edge_probabilities, z_from_chi2
-from .p_values import adjust_p_values
+from .rows import duplicate_table
+from .significance import adjust_p_values, edge_probabilities, z_from_chi2
 
 Z_975 = norm.ppf(0.975)
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._utils.parallel import run_blocks
-from .p_values import quadratic_forms
 from .regression import Regression, build_nodes
+from .significance import quadratic_forms
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,9 +4,8 @@ from ..energies import FactorGraph
 from ..learners import PCD
 from ..learners.registry import make_learner
 from .penalised import Nodewise, Penalized
-from .removal import RemovalWhileLearning
+from .removal import RemovalWhileLearning, Thresholding
 from .search import PCD_SWEEPS, Search
-from .thresholding import Thresholding
 from .wald import WaldTests
 
 #: Factory of each strategy, keyed by its name.

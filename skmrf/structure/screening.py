@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from .._utils.codes import MISSING
-from .p_values import adjust_p_values, log_tail
+from .significance import adjust_p_values, log_tail
 
 BLOCK_COLUMNS = 256
 BLOCK_ENTRIES = 2**20

@@ -12,8 +12,8 @@ from ..energies.log_linear import LogLinearEnergy
 from ..learners import PCD
 from .assessment import Assessment, add_score_tests, assess
 from .nodewise import fit_nodes
-from .p_values import CONTROLS
 from .screening import candidate_pairs, difference
+from .significance import CONTROLS
 
 PCD_SWEEPS = 2  # sweeps per update; few suffice, as learning starts near the optimum
 MAX_ROUNDS = 20

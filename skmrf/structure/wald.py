@@ -5,9 +5,9 @@ import numpy as np
 from .._utils.parameters import check_flag, check_number
 from .assessment import add_score_tests, assess_nodes
 from .nodewise import fit_nodes
-from .p_values import adjust_p_values
 from .screening import union
 from .search import Search
+from .significance import adjust_p_values
 
 
 class WaldTests(Search):

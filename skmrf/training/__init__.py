@@ -1,9 +1,9 @@
 """Training loop, optimizers, learning rates, penalties, callbacks and checkpoints."""
 
-from .callbacks import EarlyStopping, ScoreMonitor
 from .checkpoints import Checkpoint
-from .optimizers import SGD, Adam, Momentum
-from .schedules import AdaptiveRate, ConstantRate, InverseRate, StepRate
+from .optimizers import SGD, Adam
+from .reports import EarlyStopping, ScoreMonitor
+from .schedules import AdaptiveRate, ConstantRate
 
 __all__ = [
     "SGD",
@@ -12,8 +12,5 @@ __all__ = [
     "Checkpoint",
     "ConstantRate",
     "EarlyStopping",
-    "InverseRate",
-    "Momentum",
     "ScoreMonitor",
-    "StepRate",
 ]

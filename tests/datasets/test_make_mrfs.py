@@ -15,10 +15,10 @@ from skmrf.datasets import (
     make_ising,
     make_multimodal_mrf,
     make_non_decay_mrf,
-    make_random_mrf,
     make_structured_sequences,
     make_weighted_3sat,
 )
+from skmrf.datasets.random_models import make_random_mrf
 
 KINDS = {
     "chain": 12,

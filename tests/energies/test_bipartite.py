@@ -18,7 +18,8 @@ from skmrf._utils.phases import CliqueMoments, States
 from skmrf.energies import BipartiteEnergy, FactorGraph
 from skmrf.energies.bipartite import CHUNK
 from skmrf.likelihood import log_partition_bounds
-from skmrf.samplers import blocks_of, spawn_generators, sweep
+from skmrf.samplers import spawn_generators, sweep
+from skmrf.samplers.gibbs import blocks_of
 from skmrf.samplers.layers import sweep_from_hidden
 
 every = pytest.mark.parametrize("name", LAYERED)

@@ -137,6 +137,7 @@ def stack(rng, n_variables, n_slots, layers, dtype, n_networks=3):
 # Networks ----------------------------------------------------------------------------------
 
 KINDS = [(0,), (3,), (0, 0), (3, 2), (0, 3), (2, 0)]
+FEW_KINDS = (3,), (0, 0), (2, 0)
 
 
 def inputs_of(rng, kinds, n_points, dtype):
@@ -170,7 +171,10 @@ def test_values_of_networks(kinds, layers, dtype, seed):
 
 @each_dtype
 @each_layers
-@pytest.mark.parametrize("kinds", KINDS)
+@pytest.mark.parametrize(
+    "kinds",
+    [k if k in FEW_KINDS else pytest.param(k, marks=pytest.mark.long) for k in KINDS],
+)
 @pytest.mark.parametrize("shared", [True, False])
 def test_gradients_of_networks(kinds, layers, shared, dtype, seed):
     """Check that gradients are added, with weights per network or for all networks."""

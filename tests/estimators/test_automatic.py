@@ -163,6 +163,7 @@ def test_refinement_that_is_cut_short_warns(seed):
     assert not model.converged_
 
 
+@pytest.mark.long
 def test_refinement_that_diverges_is_not_kept(monkeypatch, seed):
     """Held-out rows reject a refinement with steps that are much too long."""
     monkeypatch.setattr(_refinement, "RATE", 5.0)

@@ -29,7 +29,7 @@ from skmrf import (
     NNMRFDensity,
 )
 from skmrf.energies import FactorGraph
-from skmrf.io import NamedFactorGraph
+from skmrf.io.names import NamedFactorGraph
 from skmrf.io.trusted_types import EXCLUDED_MODULES, TRUSTED_TYPES
 from skmrf.learners import PCD
 from skmrf.learners.registry import accepted

@@ -461,9 +461,10 @@ def test_max_bytes_is_the_exact_limit():
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
-        (
+        pytest.param(
             lambda: pairwise_layout(nx.complete_graph(1058)),
             r"needs at least 1\.798e\+308 bytes \(largest table 2\^1058\.0 entries\)",
+            marks=pytest.mark.long,
         ),
         (
             lambda: pairwise_layout(nx.complete_graph(36)),

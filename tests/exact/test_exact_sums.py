@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from zoo import ZOO, coupled_layers
 
 from skmrf import exact, inference
-from skmrf._kernels.sums import softplus_sums_and_means
+from skmrf._kernels.layers import softplus_sums_and_means
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.phases import CliqueMoments, States
 from skmrf._utils.rows import Batch

@@ -268,21 +268,22 @@ def slow(*names):
     return [pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
+def long(*cases):
+    cases = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [pytest.param(*case, marks=pytest.mark.long) for case in cases]
+
+
 @pytest.mark.parametrize(
     "name",
     [
         "Alchemy_11",
         "CSP_12",
         "Grids_11",
-        "Grids_13",
         "Pedigree_12",
         "Promedus_11",
-        "Promedus_15",
-        "Promedus_24",
-        "Promedus_33",
         "Segmentation_12",
-        "Segmentation_14",
-        "Segmentation_16",
+        *long("Grids_13", "Promedus_15", "Promedus_24", "Promedus_33"),
+        *long("Segmentation_14", "Segmentation_16"),
         *slow("DBN_11", "DBN_13", "Grids_15", "Grids_17"),
         *slow("ObjectDetection_28", "ObjectDetection_74"),
     ],
@@ -308,12 +309,10 @@ def test_uai_2014_partition_and_marginals(name, data_folder):
     [
         ("PR_MAR", "2bitcomp_5.cnf"),
         ("PR_MAR", "linkage_11"),
-        ("PR_MAR", "linkage_16"),
         ("MAP", "Grids_26"),
-        ("MAP", "Grids_29"),
-        ("MAP", "ImageAlignment_12"),
-        ("MAP", "Promedas_69"),
         ("MAP", "wcsp_15"),
+        *long(("PR_MAR", "linkage_16"), ("MAP", "Grids_29")),
+        *long(("MAP", "ImageAlignment_12"), ("MAP", "Promedas_69")),
     ],
 )
 def test_uai_2014_too_large_models_raise(kind, name, data_folder):

@@ -9,7 +9,7 @@ import pytest
 import twins
 from montecarlo import check_draws
 from numpy.testing import assert_allclose, assert_array_equal
-from query_answers import (
+from potentials import (
     METHODS,
     ask,
     assert_near,

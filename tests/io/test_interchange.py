@@ -191,9 +191,9 @@ def test_missing_packages(monkeypatch, package, extra, call):
         call()
 
 
-@pytest.mark.parametrize("module", ["pgmpy", "networkx", "arviz"])
-def test_docstring_examples(module):
-    pytest.importorskip(module)
+@pytest.mark.parametrize(("module", "package"), [("pgmpy", "pgmpy"), ("export", "arviz")])
+def test_docstring_examples(module, package):
+    pytest.importorskip(package)
     outcome = doctest.testmod(importlib.import_module(f"skmrf.io.{module}"))
     assert outcome.attempted
     assert not outcome.failed

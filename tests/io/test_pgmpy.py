@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skmrf import DiscreteMRF, io
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.inference import log_partition, marginals
+from skmrf.io.names import NamedFactorGraph
 
 CHEAP = 2e8  # bytes of elimination
 KINDS = ["DiscreteMarkovNetwork", "FactorGraph"]
@@ -255,7 +256,7 @@ def test_file_labels_as_pgmpy_names(tmp_path):
     again = io.from_pgmpy(io.to_pgmpy(io.read_fg(tmp_path / "model.fg")))
     assert again.names == ["x0", "x1"]
     assert_same_model(again, graph, all_states(graph))
-    alike = io.NamedFactorGraph(graph, [0, "0"], map(range, graph.n_states))
+    alike = NamedFactorGraph(graph, [0, "0"], map(range, graph.n_states))
     with pytest.raises(ValueError, match=r"Names must be distinct and .*; got .'x0', 'x0'"):
         io.to_pgmpy(alike)
 
@@ -408,7 +409,7 @@ def test_invalid_names():
         (["a", "b"], [[0, 0], right[1]], "The state names of variable 0 must be distinct"),
     ):
         with pytest.raises(ValueError, match=message):
-            io.NamedFactorGraph(graph, names, categories)
+            NamedFactorGraph(graph, names, categories)
 
 
 def test_pgmpy_single_precision_is_rejected():

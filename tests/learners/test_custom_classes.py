@@ -187,7 +187,16 @@ def test_queries():
     assert_allclose(np.exp(model.score_samples(X)), p)
 
 
-@pytest.mark.parametrize("name", accepted(UniformIsing))
+SLOW_LEARNERS = "parallel-tempering", "ptt", "tempered-transitions", "smc"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long) if name in SLOW_LEARNERS else name
+        for name in accepted(UniformIsing)
+    ],
+)
 def test_learners_match_the_moments(name, seed):
     """Check that the learned model has the means and mean products of the rows."""
     rng = np.random.default_rng(seed)

@@ -343,7 +343,9 @@ def fit_clone(model, X, learner, seed):
         return model.fit(X)
 
 
-@pytest.mark.parametrize("kind", ["rbm", "boltzmann", "discrete"])
+@pytest.mark.parametrize(
+    "kind", ["rbm", *(pytest.param(k, marks=pytest.mark.long) for k in ("boltzmann", "discrete"))]
+)
 def test_log_likelihood_is_close_to_exact_learning(kind, seed):
     """The comparison is with the same number of updates by exact gradients."""
     model, X = make_problem(kind, seed)

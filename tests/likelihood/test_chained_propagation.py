@@ -14,12 +14,14 @@ from zoo import MODERATE, ZOO, enumerate_states
 
 from skmrf._utils.codes import STATE
 from skmrf._utils.rows import Batch
-from skmrf.datasets import make_ising, make_multimodal_mrf, make_random_mrf, make_weighted_3sat
+from skmrf.datasets import make_ising, make_multimodal_mrf, make_weighted_3sat
+from skmrf.datasets.random_models import make_random_mrf
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.inference import log_partition, marginals, sample
 from skmrf.learners import BPCD, BPChainCD
-from skmrf.likelihood import bpchain, log_partition_bounds
 from skmrf.likelihood import intervals as intervals_module
+from skmrf.likelihood import log_partition_bounds
+from skmrf.likelihood.chained_bp import bpchain
 from skmrf.samplers import enumerated_states as enumerated_module
 from skmrf.samplers import spawn_generators, sweep
 from skmrf.samplers.chained_bp import Chain, ChainSettings

@@ -125,7 +125,16 @@ def test_check_detects_a_wrong_target(name, seed):
         check_draws(X, states, p)
 
 
-@pytest.mark.parametrize("name", [n for n in MODERATE if n not in ("spin_glass", "one_state")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        n
+        if n in ("orders", "zeros", "tied", "complete")
+        else pytest.param(n, marks=pytest.mark.long)
+        for n in MODERATE
+        if n not in ("spin_glass", "one_state")
+    ],
+)
 def test_long_runs_converge_to_the_target(name, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng(seed)

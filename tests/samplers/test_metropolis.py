@@ -14,8 +14,7 @@ from zoo import ZOO, enumerate_states
 from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph, NeuralEnergy
 from skmrf.likelihood.neural import grid
-from skmrf.samplers.independence_metropolis import chain_states, metropolis
-from skmrf.samplers.metropolis import TARGET_ACCEPTANCE, Metropolis
+from skmrf.samplers.metropolis import TARGET_ACCEPTANCE, Metropolis, chain_states, metropolis
 from skmrf.variational.belief_propagation import Propagation
 from skmrf.variational.mixtures import Mixture
 

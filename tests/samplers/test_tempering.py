@@ -21,8 +21,14 @@ from zoo import COUPLED, HIDDEN, LAYERED, coupled_layers, layers, random_tables
 
 from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.samplers import Product, parallel_tempering, spawn_generators, sweep, tempered_transition
-from skmrf.samplers.parallel_tempering import Replicas, adapt_ladder, check_ladder
+from skmrf.samplers import Product, spawn_generators, sweep
+from skmrf.samplers.parallel_tempering import (
+    Replicas,
+    adapt_ladder,
+    check_ladder,
+    parallel_tempering,
+)
+from skmrf.samplers.tempered_transitions import tempered_transition
 
 N_CHAINS = 4000  # per state
 MANY = 10_000

@@ -24,11 +24,11 @@ from structure_rows import (
 
 from skmrf._utils.codes import MISSING
 from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
-from skmrf.structure import score_tests as score_module
+from skmrf.structure import assessment as score_module
 from skmrf.structure import screening
+from skmrf.structure.assessment import score_tests
 from skmrf.structure.nodewise import fit_nodes, likelihood_ratio
-from skmrf.structure.p_values import adjust_p_values, log_tail
-from skmrf.structure.score_tests import score_tests
+from skmrf.structure.significance import adjust_p_values, log_tail
 
 
 def naive_fit(F, states, weights):

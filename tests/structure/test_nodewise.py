@@ -26,11 +26,11 @@ from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies.layout import Layout
 from skmrf.energies.log_linear import LogLinearForm, contrasts
 from skmrf.exact.expectations import exact_model
+from skmrf.structure import assessment as score_module
 from skmrf.structure import regression
-from skmrf.structure import score_tests as score_module
+from skmrf.structure.assessment import score_tests
 from skmrf.structure.chow_liu import embed, fit_tree, pair_gains, possible_edges
 from skmrf.structure.nodewise import fit_nodes, likelihood_ratio
-from skmrf.structure.score_tests import score_tests
 
 
 @pytest.fixture(params=FORMS, ids=lambda f: f"{f[0]}-{f[1]}")

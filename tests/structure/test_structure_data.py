@@ -28,9 +28,8 @@ from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.energies.log_linear import LogLinearForm
 from skmrf.structure import RemovalWhileLearning, Thresholding, assessment, search
-from skmrf.structure.columns import Columns, coincidence_probability, relabel_states
-from skmrf.structure.pairwise_model import PairwiseModel
-from skmrf.structure.rows import Rows
+from skmrf.structure.estimation import PairwiseModel
+from skmrf.structure.rows import Columns, Rows, coincidence_probability, relabel_states
 from skmrf.structure.screening import candidate_pairs, pair_tables
 from skmrf.structure.search import transfer_parameters
 

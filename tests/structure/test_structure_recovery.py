@@ -25,8 +25,8 @@ from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.datasets import make_non_decay_mrf
 from skmrf.energies import FactorGraph
-from skmrf.structure import RemovalWhileLearning, edge_probability, fitted_graph, p_values, wald
-from skmrf.structure.edge_probability import edge_probabilities, z_from_chi2
+from skmrf.structure import RemovalWhileLearning, fitted_graph, significance, wald
+from skmrf.structure.significance import edge_probabilities, z_from_chi2
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -412,7 +412,7 @@ def test_more_strong_pairs_increase_other_probabilities():
 def test_bin_width_does_not_change_probabilities(seed, monkeypatch):
     z, _ = sample_two_groups(np.random.default_rng(seed), "laplace", 3000, 0.2)
     expected = edge_probabilities(z)
-    monkeypatch.setattr(edge_probability, "BINS_PER_LOG_UNIT", 1e7)
+    monkeypatch.setattr(significance, "BINS_PER_LOG_UNIT", 1e7)
     assert_allclose(edge_probabilities(z), expected, atol=2e-4)
 
 
@@ -455,7 +455,7 @@ def test_z_with_two_degrees_of_freedom_is_exponential():
 def test_far_tail_matches_scipy_tail(dof, monkeypatch):
     statistic = chi2.isf(np.logspace(-150, -260, 20), dof)
     expected = z_from_chi2(statistic, dof)
-    monkeypatch.setattr(p_values, "UNDERFLOW", 0.0)
+    monkeypatch.setattr(significance, "UNDERFLOW", 0.0)
     assert_allclose(z_from_chi2(statistic, dof), expected, rtol=1e-12)
 
 

@@ -32,8 +32,8 @@ from skmrf.structure import (
     screening,
     search,
 )
+from skmrf.structure.estimation import PairwiseModel
 from skmrf.structure.nodewise import fit_nodes
-from skmrf.structure.pairwise_model import PairwiseModel
 from skmrf.structure.path import MAX_RECORDS, Path
 from skmrf.structure.removal import EdgeRemoval
 from skmrf.structure.rows import Rows

@@ -1,31 +1,57 @@
-"""Tests of continued training (partial_fit, warm_start) and of weighted rows."""
+"""Tests of continued training: partial_fit, warm starts, and checkpoints of fits with parts."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import joblib
 import numpy as np
 import pytest
+from joblib import parallel_config
+from killed_fits import CLASSES, GRAPHS, LABELS, NUMBERS, Killed, Killer, X, table_model
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from zoo import ZOO
 
-from skmrf import RBM, BoltzmannMachine, DiscreteMRF
+from skmrf import RBM, BoltzmannMachine, DiscreteMRF, MRFStructureLearner, NNMRFDensity
 from skmrf.learners import PCD, PSMC
 from skmrf.likelihood import ais
 from skmrf.samplers import Product
-from skmrf.training import EarlyStopping, ScoreMonitor
+from skmrf.structure import Nodewise, Penalized, bootstrap
+from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-X = (np.random.default_rng(0).random((60, 5)) < 0.4).astype(int)
+BITS = (np.random.default_rng(0).random((60, 5)) < 0.4).astype(int)
 ESTIMATORS = [
     RBM(2, "pcd", alpha=0.01, max_iter=3, random_state=0),
     BoltzmannMachine("pcd", states=(0, 1), alpha=0.01, max_iter=3, random_state=0),
     DiscreteMRF(learner="pcd", alpha=0.0, max_iter=3, random_state=0),
 ]
 all_estimators = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+CHANGES = [
+    {"optimizer": "momentum"},
+    {"optimizer": "adam", "learning_rate": "constant"},
+    {"learning_rate": "adaptive"},
+    {"learner": "exact", "optimizer": "lbfgs"},
+    {"optimizer": "auto"},
+    {"learner": "psmc"},
+    {"learner": PSMC(n_particles=20)},
+    {"learner": "parallel-tempering"},
+    {"learner": "ptt"},
+    {"learner": PCD(n_chains=7)},
+    {"learner": "cd"},
+]
+INCOMPLETE = np.where(np.random.default_rng(3).random(NUMBERS.shape) < 0.1, np.nan, NUMBERS)
 
 
 @all_estimators
 @pytest.mark.parametrize("callback", [ScoreMonitor, EarlyStopping])
 def test_callbacks_score_each_epoch(estimator, callback):
     monitor = callback()
-    estimator.set_callbacks(monitor).fit(X)
+    estimator.set_callbacks(monitor).fit(BITS)
     estimator.set_callbacks()
     assert len(monitor.scores) == 3
     assert np.isfinite(monitor.scores).all()
@@ -34,9 +60,9 @@ def test_callbacks_score_each_epoch(estimator, callback):
 @all_estimators
 def test_partial_fit_continues_after_fit(estimator):
     """A fit without warm_start keeps the model, but not the optimizer state or the chains."""
-    estimator.set_params(max_iter=100).fit(X)
+    estimator.set_params(max_iter=100).fit(BITS)
     theta = {k: v.copy() for k, v in estimator.energy_.theta.items()}
-    estimator.partial_fit(X)
+    estimator.partial_fit(BITS)
     for name, value in theta.items():
         assert np.abs(estimator.energy_.theta[name] - value).max() < 0.1
     estimator.set_params(max_iter=3)
@@ -55,47 +81,32 @@ def test_warm_start_after_convergence_learns_other_rows(seed):
 def test_early_stopping_starts_anew_with_warm_start():
     options = {"alpha": 0.01, "batch_size": 5, "warm_start": True, "random_state": 0}
     model = RBM(2, "pcd", early_stopping=True, **options)
-    first = model.set_params(max_iter=70).fit(X).components_.copy()
+    first = model.set_params(max_iter=70).fit(BITS).components_.copy()
     n_iter = model.n_iter_
     assert n_iter > 40
-    model.fit(X)
+    model.fit(BITS)
     assert model.n_iter_ > n_iter + 40
     assert (model.components_ != first).any()
 
 
 def test_partial_fit_holds_no_rows_out():
     model = RBM(2, "pcd", early_stopping=True, random_state=0)
-    weights = [model.partial_fit(X).components_[0, 0] for _ in range(4)]
+    weights = [model.partial_fit(BITS).components_[0, 0] for _ in range(4)]
     assert len(set(weights)) == 4
     assert "validation_score" not in model.history_
 
 
-CHANGES = [
-    {"optimizer": "momentum"},
-    {"optimizer": "adam", "learning_rate": "constant"},
-    {"learning_rate": "adaptive"},
-    {"learner": "exact", "optimizer": "lbfgs"},
-    {"optimizer": "auto"},
-    {"learner": "psmc"},
-    {"learner": PSMC(n_particles=20)},
-    {"learner": "parallel-tempering"},
-    {"learner": "ptt"},
-    {"learner": PCD(n_chains=7)},
-    {"learner": "cd"},
-]
-
-
 def test_parameters_can_change_between_warm_starts():
-    model = RBM(2, "pcd", max_iter=2, warm_start=True, random_state=0).fit(X)
+    model = RBM(2, "pcd", max_iter=2, warm_start=True, random_state=0).fit(BITS)
     for change in CHANGES:
-        model.set_params(**change).fit(X)
+        model.set_params(**change).fit(BITS)
         assert np.isfinite(model.components_).all()
 
 
 def test_history_of_an_earlier_fit_is_not_modified():
-    model = RBM(2, "pcd", max_iter=3, warm_start=True, random_state=0).fit(X)
+    model = RBM(2, "pcd", max_iter=3, warm_start=True, random_state=0).fit(BITS)
     history = model.history_
-    model.fit(X)
+    model.fit(BITS)
     assert len(history["epoch"]) == 3
     assert model.history_["epoch"] == [1, 2, 3, 4, 5, 6]
 
@@ -128,12 +139,12 @@ def test_row_with_a_large_weight():
 def test_divergence_raises():
     model = RBM(2, "pcd", learning_rate=1e39, optimizer="sgd", max_iter=5)
     with pytest.raises(ValueError, match=r"^Learning diverged in epoch 1: .* learning_rate"):
-        model.fit(X)
+        model.fit(BITS)
     assert not hasattr(model, "energy_")
 
 
 def test_lbfgs_of_an_rbm_converges():
-    model = RBM(2, "exact", optimizer="lbfgs", alpha=0.01, max_iter=2000, random_state=0).fit(X)
+    model = RBM(2, "exact", optimizer="lbfgs", alpha=0.01, max_iter=2000, random_state=0).fit(BITS)
     assert model.converged_
     assert model.history_["gradient_max"][-1] < 1e-5
 
@@ -146,3 +157,236 @@ def test_ais_checks_reference_and_start():
         ais(energy, reference=np.zeros(12))
     with pytest.raises(ValueError, match=r"^start has no rows"):
         ais(energy, start=np.zeros((0, 6), dtype=int))
+
+
+class TaskCounter(Killer):
+    """Callback that counts the tasks of a fit."""
+
+    def setup(self, estimator, context):
+        """Reset the counter."""
+        self.n = 0
+
+    def on_fit_task_end(self, estimator, context):
+        """Count a task."""
+        self.n += 1
+
+
+def fitted_arrays(model):
+    """Return all fitted arrays of a model."""
+    if isinstance(model, MRFStructureLearner):
+        arrays = [model.edges_, model.coupling_, model.p_values_, model.path_.parameters]
+        arrays += [model.edge_frequency_, model.edge_probability_]
+        return [*arrays, *model.energy_.theta.values()]
+    members = [] if model.ensemble_ is None else model.ensemble_.members
+    energies = [density.energy_ for density in model.densities_] + members
+    return [values for energy in energies for values in energy.theta.values()]
+
+
+def assert_fitted(model, expected):
+    for values, expected_values in zip(fitted_arrays(model), expected, strict=True):
+        np.testing.assert_array_equal(values, expected_values, strict=True)
+
+
+def fit_and_count(model, rows):
+    """Return the number of tasks of a fit and the fitted arrays."""
+    tasks = TaskCounter(0)
+    arrays = fitted_arrays(model.set_callbacks(tasks).fit(*rows))
+    return tasks.n, arrays
+
+
+@pytest.mark.filterwarnings("ignore:.*have been cancelled:UserWarning")
+@pytest.mark.parametrize(
+    ("model", "rows", "n_jobs"), [(*GRAPHS[0], None), (*GRAPHS[0], 2), (*GRAPHS[1], None)]
+)
+def test_structure_learner_resumes_bit_for_bit(model, rows, n_jobs, tmp_path):
+    path, model = tmp_path / "fit", clone(model).set_params(n_jobs=n_jobs)
+    with parallel_config("threading"):
+        n_tasks, whole = fit_and_count(model, rows)
+        for n_done in (1, 3):
+            model.set_callbacks(Checkpoint(path, 0), Killer(n_tasks - 5 + n_done))
+            with pytest.raises(Killed):
+                model.fit(*rows)
+            assert joblib.load(path)["state"].n_done == n_done
+            assert_fitted(model.set_callbacks(Checkpoint(path)).fit(*rows), whole)
+            path.unlink()
+
+
+@pytest.mark.parametrize(("model", "rows"), GRAPHS, ids=["exact", "pcd"])
+def test_structure_learner_resumes_after_the_search(model, rows, tmp_path, monkeypatch):
+    path, model = tmp_path / "fit", clone(model)
+    _, whole = fit_and_count(model, rows)
+    with monkeypatch.context() as patch:
+        patch.setattr(bootstrap, "_select_on_sample", Killer(0, Killed).fail)
+        with pytest.raises(Killed):
+            model.set_callbacks(Checkpoint(path, 0)).fit(*rows)
+    # The search must not run again.
+    monkeypatch.setattr(MRFStructureLearner, "_select", Killer(0, Killed).fail)
+    tasks = TaskCounter(0)
+    model.set_callbacks(Checkpoint(path), tasks).fit(*rows)
+    assert tasks.n == 4 + 1
+    assert_fitted(model, whole)
+    tasks = TaskCounter(0)
+    model.set_callbacks(Checkpoint(path), tasks).fit(*rows)
+    assert tasks.n == 1  # as the fit in the file is complete
+    assert_fitted(model, whole)
+
+
+def test_unfinished_search_starts_anew(tmp_path):
+    model, rows = clone(GRAPHS[0][0]), GRAPHS[0][1]
+    _, whole = fit_and_count(model, rows)
+    with pytest.raises(Killed):
+        model.set_callbacks(Checkpoint(tmp_path / "fit", 0), Killer(2)).fit(*rows)
+    assert not (tmp_path / "fit").exists()
+    assert_fitted(model.set_callbacks(Checkpoint(tmp_path / "fit")).fit(*rows), whole)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("model", CLASSES, ids=lambda model: model.rule)
+def test_classifier_resumes_bit_for_bit(model, n_jobs, tmp_path):
+    rows, path, model = (
+        (INCOMPLETE, LABELS),
+        tmp_path / "fit",
+        clone(model).set_params(n_jobs=n_jobs),
+    )
+    with parallel_config("threading"):
+        n_tasks, whole = fit_and_count(model, rows)
+        for n_done in (2, n_tasks - 1) if n_jobs is None else (n_tasks - 1,):
+            model.set_callbacks(Checkpoint(path, 0), Killer(n_done))
+            with pytest.raises(Killed):
+                model.fit(*rows)
+            done = len(joblib.load(path)["state"]) if path.exists() else 0
+            assert done == n_done - 1 if n_jobs is None else done < n_tasks - 1
+            tasks = TaskCounter(0)
+            assert_fitted(model.set_callbacks(Checkpoint(path), tasks).fit(*rows), whole)
+            assert tasks.n == n_tasks - done
+            assert_fitted(model.set_callbacks(Checkpoint(path), tasks).fit(*rows), whole)
+            assert tasks.n == 1
+            path.unlink()
+    assert np.isfinite(model.predict_proba(INCOMPLETE)).all()
+
+
+def test_interrupted_class_is_fitted_again(tmp_path):
+    path, model = tmp_path / "fit", clone(CLASSES[1])
+    rows = NUMBERS, LABELS
+    _, whole = fit_and_count(model, rows)
+
+    def fit_and_interrupt(density, *rows, **weights):
+        if density.max_iter > 1:  # not the brief fit after the interruption
+            density.set_callbacks(Killer(2, KeyboardInterrupt))
+        return original_fit(density, *rows, **weights)
+
+    original_fit = NNMRFDensity.fit
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NNMRFDensity, "fit", fit_and_interrupt)
+        with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 2 epochs"):
+            model.set_callbacks(Checkpoint(path, 0)).fit(*rows)
+    assert not path.exists()
+    assert [density.n_iter_ for density in model.densities_] == [2, 1]
+    assert np.isfinite(model.predict_log_proba(NUMBERS)).all()
+    assert_fitted(model.fit(*rows), whole)
+
+
+@pytest.mark.parametrize(
+    ("model", "rows"), [GRAPHS[0], (CLASSES[1], (NUMBERS, LABELS))], ids=["graph", "classes"]
+)
+def test_checkpoint_of_other_parts_raises(model, rows, tmp_path):
+    model = clone(model).set_callbacks(Checkpoint(tmp_path / "fit"))
+    model.fit(*rows)
+    whole = fitted_arrays(model)
+    weights = np.linspace(1, 2, len(rows[0]))
+    for change, other_rows, options in (
+        ({}, (rows[0][::-1], *rows[1:]), {}),
+        ({}, (2 * rows[0], *rows[1:]), {}),
+        ({}, rows, {"sample_weight": weights}),
+        ({"random_state": 1}, rows, {}),
+        ({"max_iter": 7}, rows, {}),
+    ):
+        with pytest.raises(ValueError, match="belongs to another fit"):
+            clone(model).set_params(**change).fit(*other_rows, **options)
+    assert_fitted(clone(model).set_params(n_jobs=2).fit(*rows), whole)
+    with pytest.raises(ValueError, match="belongs to another fit"):
+        table_model().set_callbacks(Checkpoint(tmp_path / "fit")).fit(X)
+
+
+def test_ctrl_c_keeps_the_file_of_the_last_complete_part(tmp_path):
+    path, model = tmp_path / "fit", clone(GRAPHS[0][0])
+    n_tasks, whole = fit_and_count(model, (X,))
+    model.set_callbacks(Checkpoint(path, 0), Killer(n_tasks - 5 + 2, KeyboardInterrupt))
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 4 bootstraps"):
+        model.fit(X)
+    assert not joblib.load(path)["ended"]
+    assert_fitted(model.set_callbacks(Checkpoint(path)).fit(X), whole)
+    path.unlink()
+    model.set_callbacks(Checkpoint(path, 0), Killer(2, KeyboardInterrupt))
+    with pytest.warns(ConvergenceWarning, match="Interrupted"):
+        model.fit(X)
+    assert not path.exists()  # as the search is incomplete
+    model = clone(CLASSES[1]).set_callbacks(Checkpoint(path, 0), Killer(2 + 3, KeyboardInterrupt))
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 15 members"):
+        model.fit(NUMBERS, LABELS)
+    saved = joblib.load(path)
+    assert len(saved["state"]) == 2 + 2
+    assert not saved["ended"]
+    model.set_callbacks(Checkpoint(path)).fit(NUMBERS, LABELS)
+    assert_fitted(model, fitted_arrays(clone(model).set_callbacks().fit(NUMBERS, LABELS)))
+
+
+@pytest.mark.parametrize(
+    ("name", "search"),
+    [("auto", Nodewise(alpha=0.02)), ("exact", Penalized("l1", alpha=0.02))],
+    ids=str,
+)
+def test_interrupted_penalised_search_starts_anew(name, search, tmp_path):
+    path, model = tmp_path / "fit", MRFStructureLearner(name, search=search, random_state=0)
+    whole = model.fit(X).coupling_
+    model.set_callbacks(Checkpoint(path, 0), Killer(2, KeyboardInterrupt))
+    with pytest.warns(ConvergenceWarning, match="Interrupted; .* after 2 epochs"):
+        model.fit(X)
+    assert not path.exists()  # although a later run of the loop was complete
+    again = model.set_callbacks(Checkpoint(path)).fit(X).coupling_
+    np.testing.assert_array_equal(again, whole, strict=True)
+
+
+def test_fit_that_a_callback_stops_is_complete(tmp_path):
+    class Stopper(TaskCounter):
+        def on_fit_task_end(self, estimator, context):
+            super().on_fit_task_end(estimator, context)
+            return self.n == self.n_epochs
+
+    path, model = tmp_path / "fit", clone(GRAPHS[0][0])
+    n_tasks, _ = fit_and_count(model, (X,))
+    stopped = fitted_arrays(model.set_callbacks(Stopper(n_tasks - 5 + 2), Checkpoint(path)).fit(X))
+    tasks = TaskCounter(0)
+    assert_fitted(model.set_callbacks(Checkpoint(path), tasks).fit(X), stopped)
+    assert tasks.n == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_killed_classifier_process_resumes_bit_for_bit(n_jobs, tmp_path):
+    path, code = (
+        tmp_path / "fit",
+        (
+            "import sys, numpy as np\n"
+            "from skmrf import NNMRFClassifier\n"
+            "from skmrf.training import Checkpoint\n"
+            "rng = np.random.default_rng(0)\n"
+            "y = np.arange(600) % 3\n"
+            "X = rng.normal(size=(600, 4)) + y[:, None]\n"
+            f"model = NNMRFClassifier(max_iter=30, random_state=0, n_jobs={n_jobs})\n"
+            "model.set_callbacks(Checkpoint(sys.argv[1], 0)).fit(X, y)\n"
+            "np.save(sys.argv[1] + '.npy', model.predict_proba(X))\n"
+        ),
+    )
+    run = [sys.executable, "-W", "ignore", "-c", code, str(path)]
+    process = subprocess.Popen(run, start_new_session=True)
+    while not path.exists() and process.poll() is None:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not joblib.load(path)["ended"], "killed too late"
+    subprocess.run(run, check=True)
+    actual = np.load(f"{path}.npy")
+    path.unlink()
+    subprocess.run(run, check=True)
+    np.testing.assert_array_equal(actual, np.load(f"{path}.npy"))

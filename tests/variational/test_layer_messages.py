@@ -6,10 +6,10 @@ Small tests also run with NUMBA_DISABLE_JIT=1.
 import numpy as np
 import pytest
 import twins
-from matrix_form import propagate_matrices
 from numba import config
 from numpy.testing import assert_allclose, assert_array_equal
 from potentials import assert_finite, each_dtype, each_product, gains, layers, log_marginals
+from twins import propagate_matrices
 
 from skmrf.variational.bipartite import coordinate_ascent, mean_field, propagate, unit_probabilities
 
