@@ -220,7 +220,7 @@ def conditional_cases():
 def neural_cases():
     """Return the cases of NNMRFDensity and NNMRFClassifier."""
     (X, y), (incomplete, _) = mixed(), mixed(missing=True)
-    columns = {"categorical_features": [2]}
+    columns = {"column_types": {2: "categorical"}}
     learners = {
         "chains": Variational(2),
         "quadrature": Variational(2, negative="quadrature"),

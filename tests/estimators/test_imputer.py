@@ -158,8 +158,8 @@ def test_default_model(seed):
     half = np.where(few > 0, few, 0.5)
     for columns, expected in (
         ([few, few * 1.0], ["categorical"] * 2),
-        ([few, many], ["categorical", "continuous"]),
-        ([half, few], ["continuous", "categorical"]),
+        ([few, many], ["categorical", "integer"]),
+        ([half, few], ["non-negative", "categorical"]),
     ):
         imputer = MRFImputer(NETS).fit(np.stack(columns, 1))
         assert imputer.column_types_ == expected
@@ -167,13 +167,13 @@ def test_default_model(seed):
             j for j, kind in enumerate(expected) if kind == "categorical"
         ]
     types = MRFImputer(NETS, column_types={"age": "categorical"}).fit(X).column_types_
-    assert types == ["categorical", "continuous", "categorical", "categorical"]
+    assert types == ["categorical", "continuous", "categorical", "boolean"]
     types = MRFImputer(NETS, column_types=["continuous"] * 2).fit(np.stack([few, many], 1))
     assert types.column_types_ == ["continuous"] * 2
     make = MRFImputer(random_state=3)._make_model
-    assert isinstance(make(np.array([True, True])), DiscreteMRF)
-    assert isinstance(make(np.array([True, False])), NNMRFDensity)
-    assert make(np.array([True])).random_state == 3
+    assert isinstance(make(["categorical", "boolean"]), DiscreteMRF)
+    assert isinstance(make(["categorical", "integer"]), NNMRFDensity)
+    assert make(["ordinal"]).random_state == 3
     assert (
         clone(NETS).random_state == MRFImputer(NETS, random_state=3).fit(X).estimator_.random_state
     )
@@ -260,8 +260,8 @@ def test_unseen_categories(seed):
         ({"add_indicator": 1}, "add_indicator must be True or False"),
         ({"keep_empty_features": "no"}, "keep_empty_features must be True or False"),
         (
-            {"column_types": "categorical"},
-            'column_types must be "auto", a dict, or a list',
+            {"column_types": "category"},
+            'column_types must be "auto", a type, a dict, or a list',
         ),
         ({"column_types": ["continuous"]}, "one type for each of the 4 columns"),
         ({"column_types": {9: "continuous"}}, "column_types has 9, which is not a column"),

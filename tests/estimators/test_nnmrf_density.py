@@ -250,7 +250,7 @@ def test_missing_categories_while_fitting(seed):
     X = codes.astype(object)
     X[:, 1] = KINDS[codes[:, 1].astype(int)]
     X[rng.random(X.shape) < 0.2] = None
-    model = small(categorical_features=[1]).fit(X)
+    model = small(column_types={1: "categorical"}).fit(X)
     assert model.categories_[0].tolist() == KINDS.tolist()
     assert np.isfinite(model.score_samples(X)).all()
 

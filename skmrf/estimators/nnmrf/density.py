@@ -86,10 +86,14 @@ class NNMRFDensity(EnergyEstimator):
         learned model and is normalised exactly. "mrf" is the learned model itself, with an estimate
         of log Z (``log_partition_``). It can be changed after fit with ``set_params``. During fit,
         it is the distribution whose score on held-out rows early stopping uses.
-    categorical_features : "from_dtype", None or array-like, default="from_dtype"
-        Categorical columns. "from_dtype" selects the columns of a frame that have a categorical
-        data type. None selects no column. An array-like has the names or indices of the columns, or
-        is a boolean mask.
+    column_types : "auto", str, list of str, or dict, default="auto"
+        Types of the columns: "continuous", "non-negative", "bounded", "integer", "ordinal",
+        "categorical" or "boolean". "auto" detects the types. Booleans, text and categorical data
+        types have categories. Whole numbers of an array are categorical if there are at most 20
+        distinct values, otherwise integers. In frames, they are integers unless there are at most
+        two distinct values. A str is the type of all columns, and a list has one type for each
+        column. A dict has the types of some columns, by name or index; the other columns are
+        detected.
     categories : "auto" or list of lists, default="auto"
         Categories of each categorical column. "auto" uses the categories that the data type of a
         frame's column declares, otherwise those seen during fit.
@@ -159,6 +163,8 @@ class NNMRFDensity(EnergyEstimator):
         of its components, with weight 0.05, because its tails are those of the model.
     edges_ : ndarray of shape (n_edges, 2)
         Pairs of column indices that share a network, the lower index first.
+    column_types_ : list of str
+        Type of each column.
     categories_ : list of ndarray
         Categories of each categorical column, in the order of the state codes.
     history_ : dict of lists
@@ -222,7 +228,7 @@ class NNMRFDensity(EnergyEstimator):
         prior_covariance=None,
         shrinkage="auto",
         density="mixture",
-        categorical_features="from_dtype",
+        column_types="auto",
         categories="auto",
         optimizer="auto",
         learning_rate="adaptive",
@@ -249,7 +255,7 @@ class NNMRFDensity(EnergyEstimator):
         self.prior_covariance = prior_covariance
         self.shrinkage = shrinkage
         self.density = density
-        self.categorical_features = categorical_features
+        self.column_types = column_types
         self.categories = categories
         self.optimizer = optimizer
         self.learning_rate = learning_rate
@@ -291,9 +297,8 @@ class NNMRFDensity(EnergyEstimator):
         Raises
         ------
         ValueError
-            If ``X`` has infinite values, text in a column that ``categorical_features`` does not
-            select, or a column without observed entries, or if the graph has nodes that are no
-            columns.
+            If ``X`` has infinite values, text in a column whose type is not "categorical", or
+            a column without observed entries, or if the graph has nodes that are no columns.
         """
         return self._fit(X, sample_weight)
 
@@ -343,6 +348,7 @@ class NNMRFDensity(EnergyEstimator):
                 return fitted | {
                     "mixture_": _mixture(learner, fitted["energy_"], state),
                     "categories_": columns.categories,
+                    "column_types_": columns.types,
                     "_columns": columns,
                     "_fixed_parameters": fixed,
                 }
@@ -365,7 +371,7 @@ class NNMRFDensity(EnergyEstimator):
         return TrainingParameters.of(self, partial)
 
     def _learn_columns(self, X, rows):
-        given = self.categorical_features, self.categories
+        given = self.column_types, self.categories
         return learn_columns(X, rows, column_names(self), *given)
 
     def _settings(self, parameters, learner, energy, data, held_out):

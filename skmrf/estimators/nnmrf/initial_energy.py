@@ -12,7 +12,7 @@ from .gaussian_base import gaussian_base
 from .graph import resolve_edges
 
 # Parameters that must not change if training continues.
-FIXED_PARAMETERS = "base", "prior_covariance", "shrinkage", "categorical_features", "categories"
+FIXED_PARAMETERS = "base", "prior_covariance", "shrinkage", "column_types", "categories"
 N_COMPONENTS = 5  # of the mixture, assumed in estimates of memory
 
 
