@@ -162,21 +162,29 @@ def fit_columns(columns, names, categorical, categories, weights=None, declared=
         Encoder of the columns.
     """
     discrete, continuous = np.flatnonzero(categorical), np.flatnonzero(~categorical)
-    if not isinstance(categories, list | tuple | np.ndarray) and categories != "auto":
-        raise ValueError(f'categories must be "auto" or a list of lists; got {categories!r}.')
-    if isinstance(categories, str):
-        categories = [
-            find_categories([columns[j]], [names[j]])[0]
-            if known is None
-            else check_categories([known], [names[j]])[0]
-            for j, known in zip(discrete, declared or [None] * len(discrete), strict=True)
-        ]
-    else:
-        categories = check_categories(categories, [names[j] for j in discrete])
+    categories = find_declared_categories(columns, names, categorical, categories, declared)
     mean, scale = np.zeros(len(continuous)), np.ones(len(continuous))
     for k, j in enumerate(continuous):
         mean[k], scale[k] = _mean_and_scale(to_floats(columns[j], names[j]), weights, names[j])
     return Columns(list(names), continuous, discrete, categories, mean, scale)
+
+
+def find_declared_categories(columns, names, categorical, categories, declared=None):
+    """Return the categories of each categorical column: given, declared, or found in the column.
+
+    The parameters are those of :func:`fit_columns`.
+    """
+    discrete = np.flatnonzero(categorical)
+    if not isinstance(categories, list | tuple | np.ndarray) and categories != "auto":
+        raise ValueError(f'categories must be "auto" or a list of lists; got {categories!r}.')
+    if not isinstance(categories, str):
+        return check_categories(categories, [names[j] for j in discrete])
+    return [
+        find_categories([columns[j]], [names[j]])[0]
+        if known is None
+        else check_categories([known], [names[j]])[0]
+        for j, known in zip(discrete, declared or [None] * len(discrete), strict=True)
+    ]
 
 
 def to_floats(column, name):

@@ -33,6 +33,7 @@ def density_parameters(graph, table):
     columns = table.columns
     rows = table.rows[:, columns.continuous]
     parameters = {
+        "potentials": "network",
         "column_types": np.where(columns.n_states, "categorical", "continuous").tolist(),
         "categories": [np.arange(float(len(c))) for c in columns.categories],
     }
