@@ -19,7 +19,8 @@ COLUMN_TYPES = (
 DISCRETE_TYPES = ("ordinal", "categorical", "boolean")  # columns with categories
 MAX_WHOLE_CATEGORIES = 20  # distinct whole numbers of a column that is categorical by default
 MIN_ROWS = 20  # fewer rows are no evidence of bounds, unless a column has its bound as a value
-NEAR_BOUND = 0.02  # smallest and largest value of columns of shares, relative to their range
+NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
+MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
 
 
 def resolve_column_types(column_types, X, columns, names, *, by_dtype=True):
@@ -94,7 +95,8 @@ def find_column_types(X, columns, *, by_dtype=True):
     data type or text is "categorical". Whole numbers of an array are "categorical" if there are at
     most 20 distinct values, otherwise "integer". Whole numbers of a frame are "integer", unless
     there are at most two distinct values. Other columns are "bounded" if their values fill the
-    range from 0 to 1, "non-negative" if no value is negative, and otherwise "continuous".
+    range from 0 to 1, or if many values are near the smallest and near the largest value. They are
+    "non-negative" if no value is negative, and otherwise "continuous".
 
     Parameters
     ----------
@@ -148,7 +150,14 @@ def _find_numeric_type(x, limit):
         return "categorical" if len(distinct) <= limit else "integer"
     if low >= 0 and high <= 1 and low < NEAR_BOUND and high > 1 - NEAR_BOUND:
         return "bounded"
+    if min(_count_near(x, low), _count_near(x, high)) >= max(MIN_NEAR, MIN_NEAR_SHARE * len(x)):
+        return "bounded"
     return "non-negative" if low == 0 or (low > 0 and len(x) >= MIN_ROWS) else "continuous"
+
+
+def _count_near(x, bound):
+    """Return the number of distinct values near a bound."""
+    return len(np.unique(x[np.abs(x - bound) < NEAR_BOUND * np.ptp(x)]))
 
 
 def declared_categories(X, categorical):

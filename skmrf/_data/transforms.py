@@ -16,11 +16,14 @@ TAIL_SOFTNESS = (1e3, 5.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.01)  # in units of the sc
 MIN_GAIN = 2.0  # nats of the likelihood that a less linear transform must gain
 MAX_SPIKES = 4  # point masses of a column
 MIN_SPIKE_ROWS, MIN_SPIKE_SHARE = 3, 0.01  # of the rows, for a point mass
-SPIKE_RATIO = 8.0  # rows of a point mass relative to those of values around it
+SPIKE_RATIO = 6.0  # rows of a point mass relative to those of values around it
+FEW_VALUES = 10  # mean number of rows of a value, if all values are point masses
 N_NEAR = 5  # values on each side that a point mass is compared with
 MAX_DECIMALS = 6  # of rounded columns
 MIN_TIES = 0.1  # share of rows with a repeated value in rounded columns
+BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
 NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
+MAX_INFLATION = 1e6  # variance inflation factor of columns that are linear functions of others
 FARTHEST = 1e100  # of standardised values, so that squares are finite
 
 
@@ -40,8 +43,12 @@ class ColumnTransform:
         Bounds of the support, infinite if there are none.
     step : float
         Unit to which the column is rounded, 0 if it is not rounded.
+    origin : float
+        Values of a rounded column are ``origin`` plus a multiple of ``step``.
     unit : float
         Unit of measurement of point masses: a density is a point mass divided by this unit.
+    values : ndarray of shape (n_values,)
+        Distinct training values of a rounded column whose origin is not 0.
     spikes : ndarray of shape (n_spikes,)
         Values with a point mass.
     centre, scale, softness : float
@@ -56,7 +63,9 @@ class ColumnTransform:
     low: float = -np.inf
     high: float = np.inf
     step: float = 0.0
+    origin: float = 0.0
     unit: float = 1.0
+    values: np.ndarray = field(default_factory=lambda: np.zeros(0))
     spikes: np.ndarray = field(default_factory=lambda: np.zeros(0))
     centre: float = 0.0
     scale: float = 1.0
@@ -87,8 +96,15 @@ class ColumnTransform:
         """Return the values of transformed values, rounded and inside the bounds."""
         x, _ = self._invert(z)
         if self.step:
-            x = np.round(np.rint(x / self.step) * self.step, MAX_DECIMALS + 2)
+            whole = np.rint((x - self.origin) / self.step) * self.step
+            x = self._snap(whole) if self.origin else np.round(whole, MAX_DECIMALS + 2)
         return np.clip(x, self.low + self.step / 2, self.high - self.step / 2)
+
+    def _snap(self, x):
+        """Return ``origin`` plus x, replaced by the nearest training value if that is close."""
+        x, known = self.origin + x, self.values
+        place = np.clip(np.searchsorted(known, x - self.step / 2), 0, len(known) - 1)
+        return np.where(np.abs(known[place] - x) < self.step / 4, known[place], x)
 
     def _invert(self, z):
         raw, t = np.asarray(z) * self.deviation + self.mean, self.softness
@@ -120,7 +136,7 @@ class ColumnTransform:
         return raw, np.log(slope) - log_scale
 
 
-def learn_transform(x, weights, kind, name="x"):
+def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     """Return the transform of a numeric column, learned from its values.
 
     Parameters
@@ -133,6 +149,9 @@ def learn_transform(x, weights, kind, name="x"):
         Type of the column.
     name : str, default="x"
         Name of the column, for error messages.
+    is_linear : bool, default=False
+        Whether to learn a transform that is as close to linear as possible. Columns of the type
+        "bounded" then have no bounds.
 
     Returns
     -------
@@ -142,13 +161,15 @@ def learn_transform(x, weights, kind, name="x"):
     is_observed = ~np.isnan(x)
     x, weights = x[is_observed], weights[is_observed]
     _check_support(x, kind, name)
-    unit, step = _find_step(x, kind)
+    kind = "continuous" if is_linear and kind == "bounded" else kind
+    unit, step, origin = _find_step(x, kind)
     low, high = _find_support(x, kind)
     spikes = _find_spikes(x, step, low, high)
     is_continuous = ~np.isin(x, spikes)
     x, weights = x[is_continuous], weights[is_continuous]
     parts = {"low": low - step / 2, "high": high + step / 2, "step": step}
-    parts |= {"unit": unit, "spikes": spikes}
+    parts |= {"unit": unit, "origin": origin, "spikes": spikes}
+    parts["values"] = np.unique(x) if origin else np.zeros(0)
     if len(np.unique(x)) < 2:
         size = max(abs(v) for v in [*x, *spikes, 1e-12])
         centre = low - step / 2 if np.isfinite(low) else (x[0] if len(x) else float(spikes[0]))
@@ -157,7 +178,7 @@ def learn_transform(x, weights, kind, name="x"):
     distances = np.concatenate([np.abs(x - parts["low"]), np.abs(parts["high"] - x)]) / scale
     positive = distances[(distances > 0) & np.isfinite(distances)]
     parts |= {"centre": centre, "scale": scale, "least": positive.min(initial=np.inf) / 2}
-    return _select_softness(x, weights, parts)
+    return _select_softness(x, weights, parts, is_linear)
 
 
 def _check_support(x, kind, name):
@@ -175,9 +196,9 @@ def _check_support(x, kind, name):
 
 
 def _find_step(x, kind):
-    """Return the unit of the values, and the unit to which the column is rounded or 0."""
+    """Return the unit of the values, the unit of rounding or 0, and the origin of the values."""
     if kind == "integer":
-        return 1.0, 1.0
+        return 1.0, 1.0, 0.0
     size = np.abs(x).max()
     ties = 1.0 - len(np.unique(x)) / len(x)
     for decimals in range(MAX_DECIMALS + 1) if 0 < size < 1e9 else ():
@@ -186,8 +207,14 @@ def _find_step(x, kind):
         if np.allclose(scaled, whole, rtol=1e-9, atol=1e-6):
             common = np.gcd.reduce(whole.astype(np.int64))
             unit = float(max(common, 1)) / 10.0**decimals
-            return unit, unit if ties >= MIN_TIES else 0.0
-    return 1.0, 0.0
+            return unit, unit if ties >= MIN_TIES else 0.0, 0.0
+    values = np.unique(x)
+    if ties >= MIN_TIES and len(values) > 2:
+        steps = (values - values[0]) / np.diff(values).min()
+        if steps[-1] < 1e5 and np.allclose(steps, np.rint(steps), atol=0.02):
+            unit = (values[-1] - values[0]) / np.rint(steps[-1])
+            return unit, unit, values[0]
+    return 1.0, 0.0, 0.0
 
 
 def _find_support(x, kind):
@@ -197,7 +224,8 @@ def _find_support(x, kind):
         for bounds in NATURAL_BOUNDS:
             if bounds[0] <= low and high <= bounds[1]:
                 return bounds
-        return low, high
+        margin = BOUND_MARGIN * (high - low) / len(x)
+        return low - margin, high + margin
     is_positive = low >= 0 and kind in ("integer", "non-negative")
     return (0.0 if is_positive else -np.inf), np.inf
 
@@ -205,16 +233,20 @@ def _find_support(x, kind):
 def _find_spikes(x, step, low, high):
     """Return the values that repeat much more often than the values around them."""
     values, counts = np.unique(x, return_counts=True)
+    if len(values) <= 2 or (not step and len(x) >= FEW_VALUES * len(values)):
+        return values
     least = max(MIN_SPIKE_ROWS, MIN_SPIKE_SHARE * len(x))
     found = []
-    for value, count in zip(values, counts, strict=True):
+    for i, (value, count) in enumerate(zip(values, counts, strict=True)):
         if step:
             near = np.abs(np.rint((values - value) / step))
             inside = (values[0] <= value + step * OFFSETS) & (value + step * OFFSETS <= values[-1])
             others = counts[(near > 0) & (near <= N_NEAR)].sum() / max(inside.sum(), 1)
-            if count >= least and count > SPIKE_RATIO * others + 3.0:
-                found.append((count, value))
-        elif count >= least or value in (low, high):
+        else:
+            around = np.delete(counts[max(i - N_NEAR, 0) : i + N_NEAR + 1], min(i, N_NEAR))
+            others = around.mean() if len(around) else 0.0
+        is_bound = not step and value in (low, high)
+        if is_bound or count >= max(least, SPIKE_RATIO * others + 3.0):
             found.append((count, value))
     return np.sort([value for _, value in sorted(found)[::-1][:MAX_SPIKES]])
 
@@ -231,11 +263,12 @@ def _location(x, low):
     return (low if np.isfinite(low) else quartiles[1]), scale
 
 
-def _select_softness(x, weights, parts):
+def _select_softness(x, weights, parts, is_linear):
     """Return the transform that maximises the likelihood of a normal distribution."""
     best, best_score = None, -np.inf
     weights = weights * (len(weights) / weights.sum())
-    for softness in TAIL_SOFTNESS if np.isinf(parts["low"]) else BOUND_SOFTNESS:
+    candidates = TAIL_SOFTNESS if np.isinf(parts["low"]) else BOUND_SOFTNESS
+    for softness in candidates[:1] if is_linear else candidates:
         transform = ColumnTransform(**parts, softness=softness)
         raw, log_slope = transform._curve(x)
         mean = np.average(raw, weights=weights)
@@ -383,9 +416,26 @@ def learn_transformed_columns(X, columns, names, column_types, categories, weigh
     is_discrete, transforms = np.isin(types, DISCRETE_TYPES), {}
     declared = declared_categories(X, is_discrete)
     known = find_declared_categories(columns, names, is_discrete, categories, declared)
-    for j in np.flatnonzero(~is_discrete).tolist():
-        x = to_floats(columns[j], names[j])
+    numeric = {j: to_floats(columns[j], names[j]) for j in np.flatnonzero(~is_discrete).tolist()}
+    for j, x in numeric.items():
         if np.isnan(x).all():
             raise ValueError(f"Column {names[j]!r} has no observed entry; drop it.")
-        transforms[j] = learn_transform(x, weights, types[j], names[j])
+    is_linear = _find_linear_functions(list(numeric.values()))
+    for (j, x), linear in zip(numeric.items(), is_linear, strict=True):
+        transforms[j] = learn_transform(x, weights, types[j], names[j], is_linear=linear)
     return TransformedColumns(list(names), types, transforms, known)
+
+
+def _find_linear_functions(columns):
+    """Return whether each column is a linear function of other columns in complete rows."""
+    X = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
+    X = X[~np.isnan(X).any(axis=1)]
+    if len(X) <= X.shape[1] + 1 or X.shape[1] < 2:
+        return np.zeros(X.shape[1], dtype=bool)
+    size = np.maximum(np.abs(X).max(axis=0), 1e-300)
+    X = X / size
+    deviations = X.std(axis=0)
+    X = (X - X.mean(axis=0)) / np.where(deviations > 1e-12, deviations, 1.0)
+    correlations = X.T @ X / len(X) + 1e-12 * np.eye(X.shape[1])
+    inflation = np.diag(np.linalg.pinv(correlations, hermitian=True, rcond=1e-15))
+    return (inflation > MAX_INFLATION) & (deviations > 1e-12)

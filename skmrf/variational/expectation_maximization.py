@@ -1,6 +1,6 @@
 """Expectation-maximisation of mixtures of Gaussians and tables, with missing entries."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ N_FOLDS, MAX_ROWS_OF_FOLDS = 3, 1500  # with more rows, one part of the rows is 
 MAX_SELECTION_ROWS = 2500  # training rows, and held-out rows, in the selection with many rows
 MIN_ROWS = 12  # for a selection by held-out rows
 MIN_ROWS_OF_COMPONENT = 6
+INFLATIONS = 1.0, 1.05, 1.1, 1.2, 1.3, 1.45, 1.6, 1.8, 2.0
 N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
 DIAGONALS = 0.0, 0.03, 0.1, 0.3  # candidates of Prior.diagonal
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
@@ -190,24 +191,25 @@ class Completion:
             self.covariances = S[:, m[:, None], m] - np.swapaxes(cross, 1, 2) @ cross
             self.intercepts = means[:, m] - np.einsum("kom,ko->km", self.slopes, means[:, o])
 
-    def add_moments(self, k, resp, first, second):
-        """Add the weighted first and second moments under component k to the given arrays."""
+    def add_moments(self, resp, first, second):
+        """Add the weighted first and second moments under each component to the given arrays."""
         o, m = self.o, self.m
-        total, sums = resp.sum(), resp @ self.X
-        squares = (resp[:, None] * self.X).T @ self.X
-        first[o] += sums
-        second[np.ix_(o, o)] += squares
+        total, sums = resp.sum(axis=1)[:, None], resp @ self.X
+        squares = (resp[:, None, :] * self.X.T) @ self.X
+        first[:, o] += sums
+        second[:, o[:, None], o] += squares
         if len(m):
-            slopes, intercept = self.slopes[k], self.intercepts[k]
-            cross = squares @ slopes + np.outer(sums, intercept)
-            mean = sums @ slopes + total * intercept
-            inner = slopes.T @ squares @ slopes + total * self.covariances[k]
-            mixed = np.outer(sums @ slopes, intercept)
-            first[m] += mean
-            second[np.ix_(o, m)] += cross
-            second[np.ix_(m, o)] += cross.T
-            inner += mixed + mixed.T + total * np.outer(intercept, intercept)
-            second[np.ix_(m, m)] += inner
+            slopes, intercept = self.slopes, self.intercepts
+            mean = np.einsum("ko,kom->km", sums, slopes)
+            cross = squares @ slopes + sums[:, :, None] * intercept[:, None, :]
+            mixed = mean[:, :, None] * intercept[:, None, :]
+            inner = np.swapaxes(slopes, 1, 2) @ squares @ slopes + mixed
+            outer = intercept[:, :, None] * intercept[:, None, :]
+            inner += np.swapaxes(mixed, 1, 2) + total[:, :, None] * (self.covariances + outer)
+            first[:, m] += mean + total * intercept
+            second[:, o[:, None], m] += cross
+            second[:, m[:, None], o] += np.swapaxes(cross, 1, 2)
+            second[:, m[:, None], m] += inner
 
 
 def _maximise(rows, indicators, resp, parts, prior):
@@ -215,8 +217,7 @@ def _maximise(rows, indicators, resp, parts, prior):
     n_components, p = len(resp), len(rows.noise)
     first, second = np.zeros((n_components, p)), np.zeros((n_components, p, p))
     for group, here in parts:
-        for k in range(n_components):
-            group.add_moments(k, resp[k, here], first[k], second[k])
+        group.add_moments(resp[:, here], first, second)
     counts = resp.sum(axis=1)
     return make_mixture(rows, indicators, resp, counts, first, second, prior)
 
@@ -229,7 +230,7 @@ def make_mixture(rows, indicators, resp, counts, first, second, prior):
     pooled = scatters.sum(axis=0) / counts.sum()
     diagonal = np.diag(np.maximum(np.diag(pooled), FLOOR))
     pooled = pooled + prior.diagonal * (diagonal - pooled) + np.diag(rows.noise + FLOOR)
-    scatters += counts[:, None, None] * np.diag(rows.noise)
+    scatters += counts[:, None, None] * np.diag(rows.noise + FLOOR)
     weight = counts + prior.covariance
     covariances = (scatters + prior.covariance * pooled) / weight[:, None, None]
     tables = np.zeros((len(counts), len(indicators), int(max(rows.n_states.max(initial=1), 1))))
@@ -310,7 +311,9 @@ def learn_mixture(rows, n_components, rng):
             completed = impute_rare_patterns(original, mixture, rng)
             mixture, scores = fit_mixture(completed, mixture, prior, 10)
         mixtures.append(mixture)
-    return average_mixtures(mixtures), {"log_likelihood": scores}
+    average = average_mixtures(mixtures)
+    covariances = average.covariances * choice.select_inflation(n_components, prior)
+    return replace(average, covariances=covariances), {"log_likelihood": scores}
 
 
 def impute_rare_patterns(rows, mixture, rng):
@@ -334,7 +337,7 @@ class Selection:
     """
 
     def __init__(self, rows, rng):
-        self.rows, self.rng = rows, rng
+        self.rows, self.rng, self._fitted = rows, rng, {}
         n, order = len(rows.X), rng.permutation(len(rows.X))
         if n > MAX_ROWS_OF_FOLDS:
             n_held_out = min(n // 3, MAX_SELECTION_ROWS)
@@ -370,12 +373,25 @@ class Selection:
                 break
         return best
 
+    def select_inflation(self, n_components, prior):
+        """Return the factor of the covariances that maximises the likelihood of held-out rows."""
+        fitted = self._fitted.get((n_components, prior), ())
+        scores = [
+            sum(_score(replace(m, covariances=m.covariances * f), rows) for m, rows in fitted)
+            for f in INFLATIONS
+        ]
+        return INFLATIONS[int(np.argmax(scores))]
+
     def _score(self, n_components, prior):
         """Return the weighted sum of log-likelihoods of held-out rows."""
-        total = 0.0
+        fitted = []
         for kept, out in self.folds:
             rows, held_out = self.rows.take(kept), self.rows.take(out)
             start = start_mixture(rows, n_components, prior, np.random.default_rng(0))
-            mixture, _ = fit_mixture(rows, start, prior, 20, 1e-3)
-            total += held_out.weights @ logsumexp(joint_log_densities(mixture, held_out)[0])
-        return total
+            fitted.append((fit_mixture(rows, start, prior, 20, 1e-3)[0], held_out))
+        self._fitted[n_components, prior] = fitted
+        return sum(_score(*pair) for pair in fitted)
+
+
+def _score(mixture, rows):
+    return float(rows.weights @ logsumexp(joint_log_densities(mixture, rows)[0]))
