@@ -227,10 +227,12 @@ def neural_cases():
         "grid": "grid",
     }
     for name, learner in learners.items():
-        model = NNMRFDensity(learner=learner, **columns, **SMALL_NETWORKS)
+        model = NNMRFDensity(learner=learner, potentials="network", **columns, **SMALL_NETWORKS)
         yield f"neural {name}", partial(_fit_and_ask, model, X, density_numbers)
         yield f"neural {name} missing", partial(_fit_and_ask, model, incomplete, density_numbers)
-        model = NNMRFDensity(learner=learner, density="mrf", **columns, **SMALL_NETWORKS)
+        model = NNMRFDensity(
+            learner=learner, potentials="network", density="mrf", **columns, **SMALL_NETWORKS
+        )
         yield f"neural {name} mrf", partial(_fit_and_ask, model, X, density_numbers)
     for rule in ("conditional", "bayes"):
         model = NNMRFClassifier(rule=rule, learner=Variational(2), **columns, **SMALL_NETWORKS)

@@ -10,7 +10,13 @@ from skmrf.energies import NeuralEnergy
 from skmrf.energies.neural_labels import NeuralLabels
 from skmrf.learners import Grid
 
-SMALL = {"potentials": "network", "node_layers": (3,), "edge_layers": (3,), "max_iter": 3, "random_state": 0}
+SMALL = {
+    "potentials": "network",
+    "node_layers": (3,),
+    "edge_layers": (3,),
+    "max_iter": 3,
+    "random_state": 0,
+}
 DENSITIES = "mixture", "mrf"
 both = pytest.mark.parametrize("density", DENSITIES)
 KINDS = np.array(["fern", "moss", "tree"], dtype=object)

@@ -165,6 +165,8 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     unit, step, origin = _find_step(x, kind)
     low, high = _find_support(x, kind)
     spikes = _find_spikes(x, step, low, high)
+    if not step and len(spikes) > 1:
+        unit = float(np.diff(spikes).min())
     is_continuous = ~np.isin(x, spikes)
     x, weights = x[is_continuous], weights[is_continuous]
     parts = {"low": low - step / 2, "high": high + step / 2, "step": step}

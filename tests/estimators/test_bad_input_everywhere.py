@@ -32,7 +32,7 @@ ESTIMATORS = {  # estimator, rows, targets
     "rbm": (RBM(3, **FEW), BITS, None),
     "crbm": (CRBMStructuredPredictor(3, **FEW), NUMBERS, BITS[:, :2]),
     "structure": (MRFStructureLearner("exact", random_state=0), BITS, None),
-    "density": (NNMRFDensity(**SMALL), NUMBERS, None),
+    "density": (NNMRFDensity(potentials="network", **SMALL), NUMBERS, None),
     "classifier": (NNMRFClassifier(**SMALL), NUMBERS, BITS[:, 0]),
 }
 

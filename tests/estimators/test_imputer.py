@@ -16,7 +16,9 @@ from sklearn.pipeline import make_pipeline
 from skmrf import RBM, BoltzmannMachine, DiscreteMRF, MRFImputer, NNMRFDensity
 
 EXACT = DiscreteMRF(learner="exact", alpha=0.01)
-NETS = NNMRFDensity(node_layers=(2,), edge_layers=(2,), max_iter=2, random_state=0)
+NETS = NNMRFDensity(
+    potentials="network", node_layers=(2,), edge_layers=(2,), max_iter=2, random_state=0
+)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -84,7 +86,9 @@ def test_continuous_entries(seed):
     missing = X.copy()
     missing[::4, 1] = np.nan
     for density in ("mixture", "mrf"):
-        model = NNMRFDensity(base="gaussian", max_iter=5, density=density, random_state=0)
+        model = NNMRFDensity(
+            potentials="network", base="gaussian", max_iter=5, density=density, random_state=0
+        )
         for strategy in ("mode", "marginal"):
             found = MRFImputer(model, strategy=strategy).fit_transform(missing)
             error = np.sqrt(np.mean((found - X)[::4, 1] ** 2))

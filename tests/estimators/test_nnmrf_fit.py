@@ -169,7 +169,9 @@ def test_mixture_as_the_negative_phase(seed):
     X, T = X[:1000], X[1000:]
     gaussian = multivariate_normal(X.mean(axis=0), np.cov(X.T)).logpdf(T).mean()
     learner = Variational(negative="quadrature")
-    model = NNMRFDensity(learner=learner, density="mrf", random_state=seed).fit(X)
+    model = NNMRFDensity(
+        learner=learner, potentials="network", density="mrf", random_state=seed
+    ).fit(X)
     assert model.score(T) > gaussian + 0.3
 
 

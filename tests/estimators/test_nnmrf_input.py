@@ -499,7 +499,9 @@ def test_types_of_frames(kind, seed):
     table = frames(seed)[kind]
     model = small().fit(table)
     assert np.isfinite(model.score_samples(table)).all()
-    assert len(model.categories_) == sum(t in ("categorical", "ordinal") for t in model.column_types_)
+    assert len(model.categories_) == sum(
+        t in ("categorical", "ordinal") for t in model.column_types_
+    )
     assert model.sample(3, random_state=0).shape == (3, 2)
     y = np.resize([0, 1], 30)
     assert_allclose(classes().fit(table, y).predict_proba(table).sum(axis=1), 1.0)
