@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skmrf._data.categories import as_columns
 from skmrf._data.column_types import DISCRETE_TYPES, find_column_types, resolve_column_types
 from skmrf._data.mixed import fit_columns, to_floats, warn_degenerate
+from skmrf._data.transforms import learn_transform
 
 NAMES = ["size", "kind", "age", "flag"]
 MASK = np.array([False, True, False, True])
@@ -381,3 +382,64 @@ def test_frames_with_missing_entries(polars):
     back = found.decode(encoded[[0, 3]])
     assert back[:, 1].tolist() == ["a", "a"]
     assert_allclose(back[:, 0].astype(float), [1.0, 6.0])
+
+
+# Monotone transforms -----------------------------------------------------------------------
+
+KINDS_OF_ROWS = {
+    "normal": (lambda rng: rng.normal(size=300), "continuous"),
+    "heavy tails": (lambda rng: rng.standard_t(2, size=300), "continuous"),
+    "exponential": (lambda rng: rng.exponential(size=300), "non-negative"),
+    "shares": (lambda rng: rng.beta(2, 5, size=300), "bounded"),
+    "outlier": (lambda rng: np.append(rng.normal(size=99), 1e30), "continuous"),
+}
+
+
+@pytest.mark.parametrize("name", KINDS_OF_ROWS)
+def test_transforms_are_monotone_and_have_the_right_slope(name, seed):
+    make, kind = KINDS_OF_ROWS[name]
+    x = np.sort(make(np.random.default_rng(seed)))
+    found = learn_transform(x, np.ones(len(x)), kind)
+    z = found.forward(x)
+    assert (np.diff(z) > 0).all()
+    assert_allclose(found.inverse(z), x, rtol=1e-6, atol=1e-9)
+    middle = slice(20, 80)
+    h = 1e-5 * found.scale
+    slope = (found.forward(x[middle] + h) - found.forward(x[middle] - h)) / (2 * h)
+    assert_allclose(found.log_slope(z[middle]), np.log(slope), atol=1e-4)
+    draws = found.inverse(np.linspace(-8, 8, 100))
+    assert (draws >= (0 if kind in ("non-negative", "bounded") else -np.inf)).all()
+    assert (draws <= (1 if kind == "bounded" else np.inf)).all()
+
+
+def test_transforms_find_point_masses_and_rounding(seed):
+    rng = np.random.default_rng(seed)
+    x = np.where(rng.random(400) < 0.3, 0.0, rng.exponential(size=400))
+    assert learn_transform(x, np.ones(400), "non-negative").spikes.tolist() == [0.0]
+    x = np.minimum(rng.exponential(size=400), 1.0)
+    assert learn_transform(x, np.ones(400), "non-negative").spikes.tolist() == [1.0]
+    x = rng.normal(5, 1, 400)
+    assert not len(learn_transform(x, np.ones(400), "continuous").spikes)
+    found = learn_transform(np.round(x, 1), np.ones(400), "continuous")
+    assert found.step == 0.1
+    draws = found.inverse(rng.normal(size=50))
+    assert_array_equal(draws, np.round(draws, 1))
+    counts = learn_transform(rng.poisson(30, 400) * 1.0, np.ones(400), "integer")
+    draws = counts.inverse(5 * rng.normal(size=50))
+    assert_array_equal(draws, np.abs(np.rint(draws)))
+    x = 0.0123 + 0.0371 * rng.integers(50, size=400)
+    known = set(np.round(x, 9))
+    found = learn_transform(x, np.ones(400), "continuous")
+    assert set(np.round(found.inverse(found.forward(x)), 9)) <= known
+
+
+@pytest.mark.parametrize(
+    ("kind", "x", "message"),
+    [
+        ("integer", [1.0, 2.5, 3.0], "Column 'a' has the type 'integer' but holds 2.5; give it"),
+        ("non-negative", [1.0, -2.0], "Column 'a' has the type 'non-negative' but holds -2.0"),
+    ],
+)
+def test_values_that_contradict_the_type_raise(kind, x, message):
+    with pytest.raises(ValueError, match=message):
+        learn_transform(np.array(x), np.ones(len(x)), kind, "a")

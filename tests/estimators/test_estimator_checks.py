@@ -86,7 +86,7 @@ LONG_VARIANTS = [
         "empty", QUADRATURE, potentials="network", base=0.01, early_stopping=True, **SMALL
     ),
     NNMRFClassifier("tree", **SMALL),
-    MRFImputer(NNMRFDensity(**SMALL)),
+    MRFImputer(NNMRFDensity(potentials="network", **SMALL)),
     MRFImputer(DiscreteMRF("independent", "exact"), strategy="marginal", add_indicator=True),
 ]
 SLOW_VARIANTS = [
